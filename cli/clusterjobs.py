@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from cli.connection import ask_luxid
-from cli.submission import SubmitOptions, Wishes, submit_jobs, with_wishes
+from cli.submission import submit_jobs
+from cli.submitting.submitoptions import SubmitOptions
+from cli.submitting.wishes import Wishes, job_with_wishes
 from common.ids import JobId
 from protocol.luxi.queries import QueryJobs
 from protocol.luxi.submission import OpInput
@@ -29,13 +31,13 @@ def carry_out(
         if tell is not None:
             tell(_result(job_ids[0]))
 
-    return submit_jobs([[with_wishes(op, wishes, verb)]], wishes, succeeded)
+    return submit_jobs([job_with_wishes([op], wishes, verb)], wishes, succeeded)
 
 
 def carry_out_each(ops: Sequence[OpInput], options: SubmitOptions, program: str, verb: str) -> int:
     """Carry out opcodes by a job each; otherwise as `carry_out`."""
     wishes = _wishes(options, program)
-    return submit_jobs([[with_wishes(op, wishes, verb)] for op in ops], wishes)
+    return submit_jobs([job_with_wishes([op], wishes, verb) for op in ops], wishes)
 
 
 def _wishes(options: SubmitOptions, program: str) -> Wishes:

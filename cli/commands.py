@@ -3,7 +3,7 @@
 A group knows each verb by its name, its module and one line of help. The module is imported when
 the verb is used, which keeps the start of a program short.
 
-Source: DESIGN section 9 (start of the command line); STYLE sections 2.5 and 8.
+Source: DESIGN section 9 (start of the command line).
 """
 
 import os
@@ -50,6 +50,14 @@ class Command(click.Command):
         super().__init__(name, context_settings, callback, params, help)
         self.examples = tuple(examples)
         self.params += common_options()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            # click's parser does not say whose option lacks its value
+            error.ctx = error.ctx or ctx
+            raise
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         group = None if ctx.parent is None else ctx.parent.command
@@ -98,6 +106,21 @@ class WaitingCommand(Command):
         super().format_epilog(ctx, formatter)
 
 
+def _version() -> click.Option:
+    return click.Option(
+        ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_tell_version, help="Show the version."
+    )
+
+
+def _tell_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        # imported late: only this option needs it
+        from common.system.daemons.program import release
+
+        click.echo(f"{ctx.find_root().info_name} {release()}")
+        ctx.exit()
+
+
 class Group(click.Group):
     """Verbs under one program, each imported when it is used.
 
@@ -117,7 +140,7 @@ class Group(click.Group):
         examples: Sequence[str] = (),
         shared: Callable[[bool], list[click.Parameter]] | None = None,
     ) -> None:
-        super().__init__(name, help=help, params=[*common_options(), *(shared(False) if shared else ())])
+        super().__init__(name, help=help, params=[_version(), *common_options(), *(shared(False) if shared else ())])
         # options of the verbs
         self.handed_down = shared(True) if shared else []
         self.verbs = verbs

@@ -3,7 +3,7 @@
 The tools that wait for a command (`gnt-job run --wait`, `gnt-job submit --wait`) end with its exit code. Our own
 codes lie where timeout(1) has its own, so that they cannot be taken for the command's. All other tools keep Ganeti's.
 
-Source: everyday.md i, j; cli.md 1.1; STYLE section 8.
+Source: everyday.md i, j; cli.md 1.1.
 """
 
 from typing import Final
@@ -60,7 +60,7 @@ EVERYWHERE: Final = (
 # codes of gnt-job run --wait and gnt-job submit --wait
 WAITING: Final = (
     ExitCode("0-123", "one job: the exit code of its command, 0 if it has none; 1: it failed, whatever its code was"),
-    ExitCode("0, 1", "several jobs: all succeeded, or not"),
+    ExitCode("0, 1", "several jobs: all succeeded, or not; with --exit max the highest of their codes"),
     _row(TIME_OVER, "--wait-timeout is over and the job goes on; or --timeout was over and the command was stopped"),
     _row(OURS, "it is not known how the command ended: refused, no daemon, connection or process lost, wrong options"),
     _row(NEVER_RAN, "the command never ran (not found, a dependency or a rule), or the job was canceled"),

@@ -1,6 +1,6 @@
 """Run a program to its exit code: each failure becomes one line that says what to do next.
 
-Source: STYLE section 8; cli.md 1.1.
+Source: cli.md 1.1.
 """
 
 import io
@@ -33,6 +33,11 @@ def run(command: click.Command, program: str) -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # lines go to a pipe at once, too: its reader may wait for them
         sys.stdout.reconfigure(line_buffering=True)
+    if f"_{program.replace('-', '_')}_COMPLETE".upper() in os.environ:
+        # imported late: a shell asks what could be typed next, every other start does without
+        from cli.gantry.shells import use_our_scripts
+
+        use_our_scripts()
     code = exit_code(command, program)
     try:
         sys.stdout.flush()
@@ -100,6 +105,15 @@ def _reader_left() -> int:
     return FAILED
 
 
+# click's words for what is no number
+_NUMBERS: Final = (
+    ("is not a valid integer range", "is not a whole number"),
+    ("is not a valid integer", "is not a whole number"),
+    ("is not a valid float range", "is not a number"),
+    ("is not a valid float", "is not a number"),
+)
+
+
 def _usage_text(error: click.ClickException, program: str) -> str:
     # a bad argument is shown by its value, an option by its name
     is_bare = type(error) is click.BadParameter and not isinstance(error.param, click.Option)
@@ -109,6 +123,8 @@ def _usage_text(error: click.ClickException, program: str) -> str:
     if is_missing:
         # click writes each one on a line of its own
         text = f"{text}; choices are {' '.join(choices.split())}"
+    for click_words, ours in _NUMBERS:
+        text = text.replace(click_words, ours)
     text = text.replace("'. Did you mean", "'; did you mean").replace(". (Did you mean", " (did you mean")
     if "; " in text or "did you mean" in text:
         return text

@@ -1,8 +1,6 @@
-"""Where text goes: results to standard output, all else to standard error.
+"""Where text goes: results to standard output, all else to standard error."""
 
-Source: STYLE section 8.
-"""
-
+import shutil
 import sys
 
 from common.printable import printable
@@ -54,6 +52,11 @@ def is_interactive() -> bool:
     """Whether the user can be asked: standard input and standard error are terminals."""
     # None: standard input is closed
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def screen_width() -> int | None:
+    """Columns of the terminal; None: standard output is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def confirm(question: str) -> bool:

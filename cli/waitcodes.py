@@ -14,10 +14,10 @@ _COMMAND: Final = "OP_RUN_COMMAND"
 _NOT_AS_NEEDED: Final = "OpPrereqError"
 
 
-def wait_code(outcomes: Sequence[Outcome]) -> int:
-    """For one job the exit code of its command; for several 0 if all succeeded, else 1."""
-    if len(outcomes) == 1:
-        return _code_of(outcomes[0])
+def wait_code(outcomes: Sequence[Outcome], *, is_highest: bool = False) -> int:
+    """For one job the exit code of its command; for several 0 if all succeeded, else 1, or the highest of theirs."""
+    if len(outcomes) == 1 or (is_highest and outcomes):
+        return max(map(_code_of, outcomes))
     return DONE if all(outcome.is_success for outcome in outcomes) else FAILED
 
 

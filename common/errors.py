@@ -4,7 +4,7 @@ There is one base class. A server turns any `GantryError` into the caller's dial
 client raises the same class again. An error has two names: `code` is ours, for programs and for the
 mapping to HTTP; `wire_name` is Ganeti's, and Ganeti's clients raise an exception of that name.
 
-Source: STYLE section 8; luxid.md 1.6; wconfd.md 1.5.
+Source: luxid.md 1.6; wconfd.md 1.5.
 """
 
 import errno

@@ -46,6 +46,16 @@ class Paths(QueuePaths, RunPaths):
         return self.data / "tempres.data"
 
     @property
+    def schedules_data(self) -> Path:
+        """The schedules; ours, and absent until there is one."""
+        return self.data / "schedules.data"
+
+    @property
+    def resources_data(self) -> Path:
+        """The totals of resources; ours, and absent until there is one."""
+        return self.data / "resources.data"
+
+    @property
     def server_pem(self) -> Path:
         """Key and certificate of the cluster, the same on all nodes."""
         return self.data / "server.pem"

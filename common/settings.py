@@ -18,6 +18,9 @@ from common.errors import InvalidRequest, NotFound
 from common.lease.leasesettings import EtcdSettings, KeeperdSettings
 from common.nodes.nodesettings import ClusterSettings, ConfdSettings, MondSettings, NodedSettings, is_on
 from common.paths import Paths
+from common.settingwords.healthsettings import HealthSettings
+from common.settingwords.notifysettings import NotifySettings, RuleFault, Rules, read_rules
+from common.settingwords.retentionsettings import RetentionSettings
 from common.settingwords.settingchecks import file_mode, not_negative, positive, way_to_hold
 from common.settingwords.settingvalues import READERS, Gid, Uid
 from common.webaccess.rapidsettings import RapidSettings
@@ -52,6 +55,11 @@ class LuxidSettings:
     lock_weight_tick_s: float = attrs.field(default=30.0, validator=positive)
     # ticks after which a job weighs nothing
     lock_weight_ticks: int = attrs.field(default=30, validator=positive)
+    # number of later jobs that may take units of a resource before a job that waits for more of them; then they are
+    # kept for it
+    max_unit_bypass: int = attrs.field(default=8, validator=positive)
+    # whether a submission is refused that uses more of a resource than there is; false: the job waits for more
+    strict_uses: bool = False
 
 
 @attrs.frozen
@@ -68,6 +76,8 @@ class WconfdSettings:
     lock_journal: bool = True
     # number of shared grants that may pass a pending exclusive request, if `fair`
     max_bypass: int = attrs.field(default=16, validator=not_negative)
+    # whether a node, group, network or instance is changed only by a holder of its lock; false: others are only told of
+    require_locks: bool = False
     # time after which a ghost's locks are released without a word of its node; 0: never
     ghost_s: float = attrs.field(default=0.0, validator=not_negative)
 
@@ -88,8 +98,8 @@ class LimitsSettings:
     max_job_opcodes: int = attrs.field(default=1000, validator=positive)
     # bytes of a job's opcodes as JSON
     max_job_bytes: int = attrs.field(default=2**20, validator=positive)
-    # jobs that one opcode may wait for
-    max_opcode_depends: int = attrs.field(default=1000, validator=positive)
+    # jobs that one opcode may wait for; as many as one submission of a batch has
+    max_opcode_depends: int = attrs.field(default=10_000, validator=positive)
     # locks that one opcode, or one call of wconfd, may name
     max_locks: int = attrs.field(default=4000, validator=positive)
     # items of a list in one call of luxid: names, job ids, conditions, jobs
@@ -172,6 +182,9 @@ class Settings:
     mond: MondSettings = attrs.field(factory=MondSettings)
     etcd: EtcdSettings = attrs.field(factory=EtcdSettings)
     keeperd: KeeperdSettings = attrs.field(factory=KeeperdSettings)
+    retention: RetentionSettings = attrs.field(factory=RetentionSettings)
+    notify: NotifySettings = attrs.field(factory=NotifySettings)
+    health: HealthSettings = attrs.field(factory=HealthSettings)
     # settings file; None: there is none, and all values are defaults
     source: Path | None = None
     # root folder of a private installation; None: it is the system's
@@ -208,6 +221,7 @@ _CLASSES: Final[Mapping[str, type[attrs.AttrsInstance]]] = {
     if field.name not in ("paths", "source", "root") and field.type is not None
 }
 _TABLES: Final = ("paths", *_CLASSES)
+_READERS: Final = {**READERS, Rules: ("a table of rules, '[notify.rules.NAME]'", read_rules)}
 
 
 def load_settings(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -286,13 +300,15 @@ def _read_table(file: Path, name: str, cls: type[_Table], table: Mapping[str, ob
         field = fields.get(key)
         if field is None:
             raise _refuse(file, f"unknown key '{key}' in '[{name}]'{_nearest(key, fields)}")
-        expected, read = READERS[field.type]
+        expected, read = _READERS[field.type]
         try:
             values[key] = read(value)
             if field.validator is not None:
                 field.validator(None, field, values[key])
         except TypeError:
             raise _refuse(file, f"'{key}' in '[{name}]' must be {expected}, got {value!r}") from None
+        except RuleFault as error:
+            raise _refuse(file, str(error)) from None
         except ValueError as error:
             raise _refuse(file, f"'{key}' in '[{name}]' got {value!r}: {error}") from None
     return cls(**values)

@@ -3,7 +3,7 @@
 cattrs alone is lenient (`int("5")`, `str(5)`); here a wrong type is an error that
 names the place. Numbers follow Ganeti: a fraction is rounded where an integer is wanted.
 
-Source: STYLE section 8 (error texts); luxid.md 1.4 and 2.1.
+Source: luxid.md 1.4 and 2.1.
 """
 
 import enum

@@ -9,7 +9,7 @@
 Ganeti's dialect sends arguments by position, JSON-RPC also by name; both become an instance
 of the class here, and code beyond this module sees no dict. Fields with defaults may be left out.
 
-Source: STYLE 2.4; DESIGN section 4.
+Source: DESIGN section 4.
 """
 
 from collections.abc import Mapping, Sequence

@@ -49,7 +49,15 @@ class GhostsChanged:
     ghosts: tuple[Ghost, ...]
 
 
-Event = Snapshot | LocksChanged | ConfigChanged | GhostsChanged
+@attrs.frozen
+class KeptChanged:
+    """Schedules or resources have changed; a snapshot does not tell them: read them after it."""
+
+    # `protocol.wconfd.subscribe.SCHEDULES` or `RESOURCES`
+    what: str
+
+
+Event = Snapshot | LocksChanged | ConfigChanged | GhostsChanged | KeptChanged
 
 _UNAVAILABLE: Final = Unavailable.code
 
@@ -125,7 +133,9 @@ def _typed(method: str, params: list[object]) -> Event | None:
             return ConfigChanged(serial, filters_changed)
         case "ghostsChanged", [ghosts]:
             return GhostsChanged(structure(ghosts, tuple[Ghost, ...], GHOSTS_CHANGED))
-        case (("locksChanged" | "configChanged" | "ghostsChanged"), _):
+        case "keptChanged", [str() as what]:
+            return KeptChanged(what)
+        case (("locksChanged" | "configChanged" | "ghostsChanged" | "keptChanged"), _):
             raise ProtocolError(f"{method} came with parameters of another shape: {params!r}")
         case _:
             return None

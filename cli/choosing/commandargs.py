@@ -58,6 +58,8 @@ class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
         match = _SIZE.fullmatch(value)
         if match is None:
             self.fail(f"'{value}' is not a size; write bytes, or a number with K, M, G or T", param, ctx)
+        if "." in match[1] and not match[2]:
+            self.fail(f"'{value}' is not whole; write a whole number, or one with K, M, G or T, as in 1.5G", param, ctx)
         return int(float(match[1]) * 1024 ** _UNITS.index(match[2].upper()))
 
 

@@ -3,17 +3,21 @@
 Source: cli.md 1.4 and 2.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypedDict
 
 import attrs
 import click
 
+from cli.choosing.batchnames import PREVIOUS, batch_ids, batch_option
+from cli.choosing.filtercompletion import complete_filter
 from cli.connection import submitter_name
 from cli.options import F, with_options
 from cli.query import JOB_ID, PENDING
 from common.queue.jobs import FINAL_NAMES
 from common.words.filtertext import Expression
+from common.words.instants import Toward, parse_instant
 from common.words.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
 
 if TYPE_CHECKING:
@@ -64,6 +68,11 @@ class JobChoice:
         return all_of(parts) or ["&"]
 
 
+def where_option(text: str) -> Callable[[F], F]:
+    """`--where FILTER`. Args: text: its help."""
+    return click.option("--where", metavar="FILTER", help=text, shell_complete=complete_filter)
+
+
 class ChoiceOptions(TypedDict):
     """What `choice_options` pass to a verb."""
 
@@ -73,16 +82,18 @@ class ChoiceOptions(TypedDict):
     states: str | None
     is_mine: bool
     with_archived: bool
+    batches: Sequence[str]
 
 
 def choice_options(function: F) -> F:
-    """Ids or one filter as arguments; `--where`, `--mine`, `--archived` and an option for each state."""
+    """Ids or one filter as arguments; `--where`, `--mine`, `--batch`, `--archived` and an option for each state."""
     return with_options(
         function,
         click.option("-F", "--filter", "is_filtering", is_flag=True, help="Take the argument as a filter."),
-        click.option("--where", metavar="FILTER", help="Only those: 'status=running & op=OP_RUN_COMMAND'."),
+        where_option("Only those: 'status=running & label.team=web', 'received < 2h ago'."),
         *(_state_option(name, states, text) for name, (states, text) in _STATES.items()),
         click.option("--mine", "is_mine", is_flag=True, help="Only jobs that this user submitted."),
+        batch_option,
         click.option("--archived", "with_archived", is_flag=True, help="Archived jobs, too."),
         click.argument("words", metavar="[ID...|FILTER]", nargs=-1, shell_complete=_complete),
     )
@@ -94,23 +105,48 @@ def _state_option(name: str, states: Sequence[str], text: str) -> Callable[[F], 
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    return JOB_ID.shell_complete(ctx, param, incomplete)
+    return JOB_ID.shell_complete(ctx, param, incomplete) or complete_filter(ctx, param, incomplete)
 
 
 def read_choice(
-    words: Sequence[str], is_filtering: bool, where: str | None, states: str | None, is_mine: bool, with_archived: bool
+    words: Sequence[str],
+    is_filtering: bool,
+    where: str | None,
+    states: str | None,
+    is_mine: bool,
+    with_archived: bool,
+    batches: Sequence[str],
 ) -> JobChoice:
     """Read the options of `choice_options`.
 
     Raises: InvalidRequest: a filter cannot be read. UsageError: an argument is neither id nor filter.
     """
-    conditions = [] if where is None else [job_filter(where)]
+    conditions = [] if where is None else [job_filter(where, time.time(), None)]
     if is_filtering and len(words) != 1:
         raise click.UsageError(f"--filter takes one argument, got {len(words)}; put the filter into quotes")
     if len(words) == 1 and (is_filtering or is_filter(words[0])):
-        conditions.append(job_filter(words[0]))
+        conditions.append(job_filter(words[0], time.time(), None))
         words = ()
     if is_mine:
         conditions.append(["==", "user", submitter_name()])
+    if batches:
+        conditions.append(_of_batches(batches))
     ids = tuple(dict.fromkeys(JOB_ID.convert(word, None, click.get_current_context()) for word in words))
     return JobChoice(ids, tuple(conditions), tuple(states.split(",")) if states else (), with_archived)
+
+
+def within(choice: JobChoice, since: str | None, until: str | None) -> JobChoice:
+    """The choice of those jobs that were submitted in this time. Raises: InvalidRequest: a text is no instant."""
+    bounds = [(order, text) for order, text in ((">=", since), ("<", until)) if text is not None]
+    conditions: list[Expression] = [
+        [order, "received_ts", round(parse_instant(text, time.time(), None, Toward.PAST))] for order, text in bounds
+    ]
+    return attrs.evolve(choice, conditions=(*choice.conditions, *conditions))
+
+
+def _of_batches(names: Sequence[str]) -> Expression:
+    """Raises: PrerequisiteError: PREV means nothing."""
+    parts: list[Expression] = [
+        ids_filter(batch_ids(name)) if name == PREVIOUS else ["==", "batch", name] for name in names
+    ]
+    return parts[0] if len(parts) == 1 else ["|", *parts]

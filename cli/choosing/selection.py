@@ -3,7 +3,9 @@
 Source: cli.md 2, "cancel, change-priority".
 """
 
-from collections.abc import Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -16,13 +18,23 @@ from cli.options import F, with_options
 from cli.query import filter_jobs
 from cli.screen import complain, confirm, remark, say, say_json
 from cli.tables import JOB_FIELDS, job_table
+from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES
 from common.words.fields import Row
 from common.words.filtertext import Expression
 from common.words.jobfilter import statuses_filter
 from protocol.luxi.jobs import Done
+from protocol.messages import Request
 
 UNFINISHED: Final[Expression] = ["!", statuses_filter(FINAL_NAMES)]
+# a job that waits for locks is among them
+NOT_BEGUN: Final[Expression] = statuses_filter(("queued", "waiting"))
+# luxid bounds the number of ids in a call
+_JOBS_AT_ONCE: Final = 10_000
+# seconds for the reply to one call
+_CALL_S: Final = 600.0
+# jobs of which each is told by a line of its own
+_MOST_TOLD: Final = 100
 ENDED: Final[Expression] = statuses_filter(FINAL_NAMES)
 
 
@@ -110,13 +122,57 @@ def _ask(rows: Sequence[Row], action: Action, *, is_json: bool) -> None:
         raise NotConfirmed
 
 
+def call_in_parts(
+    job_ids: Sequence[int], request: Callable[[tuple[JobId, ...]], Request[tuple[Done, ...]]]
+) -> list[Done]:
+    """Call luxid for these jobs: once, or for very many a few times. Raises: as `Luxid.call`."""
+    answers: list[Done] = []
+    with open_luxid() as client:
+        for start in range(0, len(job_ids), _JOBS_AT_ONCE):
+            part = tuple(JobId(job_id) for job_id in job_ids[start : start + _JOBS_AT_ONCE])
+            done: tuple[Done, ...] = client.call(request(part), timeout_s=_CALL_S)
+            answers += done
+    return answers
+
+
 def tell_answers(job_ids: Sequence[int], answers: Sequence[Done], *, is_json: bool) -> int:
-    """Show what luxid did with each job; return one exit code for all."""
+    """Show what luxid did with each job, of very many a line for all alike; return one exit code for all."""
     if is_json:
         say_json(answers)
-    for job_id, answer in zip(job_ids, answers, strict=True):
-        if not answer.is_done:
-            complain(answer.message if str(job_id) in answer.message else f"job {job_id}: {answer.message}")
+    pairs = list(zip(job_ids, answers, strict=True))
+    told = (
+        ((answer.is_done, _line(job_id, answer)) for job_id, answer in pairs)
+        if len(pairs) <= _MOST_TOLD
+        else _summed(pairs)
+    )
+    for is_done, line in told:
+        if not is_done:
+            complain(line)
         elif not is_json:
-            say(answer.message)
+            say(line)
     return DONE if all(answer.is_done for answer in answers) else FAILED
+
+
+def _line(job_id: int, answer: Done) -> str:
+    if answer.is_done or str(job_id) in answer.message:
+        return answer.message
+    return f"job {job_id}: {answer.message}"
+
+
+def _summed(pairs: Sequence[tuple[int, Done]]) -> Iterator[tuple[bool, str]]:
+    """A line for all jobs of which the same is told, but for their ids."""
+    alike: dict[tuple[bool, str], list[tuple[int, Done]]] = defaultdict(list)
+    for job_id, answer in pairs:
+        alike[answer.is_done, _without_id(job_id, answer.message)].append((job_id, answer))
+    for (is_done, message), found in alike.items():
+        ids = [job_id for job_id, _ in found]
+        if len(found) == 1:
+            yield is_done, _line(*found[0])
+        else:
+            yield is_done, f"each of {len(ids):,} jobs, {min(ids)} to {max(ids)}, {message}"
+
+
+def _without_id(job_id: int, message: str) -> str:
+    """What is told of a job, as of any: without 'job N' at its beginning, with ID for its id elsewhere."""
+    rest = re.sub(rf"\Ajob {job_id}\b:? ?", "", message, flags=re.IGNORECASE)
+    return re.sub(rf"\b{job_id}\b", "ID", rest)

@@ -45,6 +45,14 @@ _PARAMETERS: Final = {
     "ssh_key_type": "ssh_key_type",
     "ssh_key_bits": "ssh_key_bits",
 }
+# titles of the short form
+_SHORT: Final = ("Cluster name", "Cluster UUID", "Creation time", "Modification time", "Master node", "Tags")
+_JOBS_LIMIT: Final = "maximal number of jobs that wait or run"
+_SHORT_PARAMETERS: Final = (
+    "candidate pool size",
+    "maximal number of jobs running simultaneously",
+    _JOBS_LIMIT,
+)
 _GROUPS: Final = {
     "Default node parameters": "ndparams",
     "Default instance parameters": "beparams",
@@ -57,6 +65,17 @@ def info_lines(facts: Facts, max_queued_jobs: int) -> Iterator[str]:
     """All lines. Args: facts: of QueryClusterInfo. max_queued_jobs: our own limit, which Ganeti has not."""
     for title, value in _tree(facts, max_queued_jobs).items():
         yield from _lines(title, value, "")
+
+
+def short_lines(facts: Facts, max_queued_jobs: int) -> Iterator[str]:
+    """The lines that most want to see, under the same titles. Args: as `info_lines`."""
+    every = _tree(facts, max_queued_jobs)
+    for title in _SHORT:
+        yield from _lines(title, every[title], "")
+    parameters = _object(every["Cluster parameters"])
+    for title in _SHORT_PARAMETERS:
+        if title in parameters:
+            yield from _lines(title, parameters[title], "")
 
 
 def _tree(facts: Facts, max_queued_jobs: int) -> Mapping[str, object]:
@@ -77,7 +96,7 @@ def _tree(facts: Facts, max_queued_jobs: int) -> Mapping[str, object]:
         "OS parameters": _object(facts.get("osparams")),
         "Hidden OSes": _joined(facts.get("hidden_os")),
         "Blacklisted OSes": _joined(facts.get("blacklisted_os")),
-        "Cluster parameters": {**parameters, "maximal number of jobs that wait or run": max_queued_jobs},
+        "Cluster parameters": {**parameters, _JOBS_LIMIT: max_queued_jobs},
         **{title: _object(facts.get(key)) for title, key in _GROUPS.items()},
         "Instance policy - limits for instances": _policy(_object(facts.get("ipolicy"))),
         "Data collectors": _collectors(facts),

@@ -28,6 +28,11 @@ def init(name: str, node: str | None) -> int:
     paths = settings.paths
     check_safe(settings)
     check_etcd_named(settings)
+    if settings.cluster.has_lease and not paths.config_data.exists():
+        # imported late: most clusters are one machine
+        from cli.gantry.cluster.etcdstate import check_etcd_free
+
+        check_etcd_free(settings)
     node = settings.cluster.own_name if node is None else node
     create_cluster(
         paths,

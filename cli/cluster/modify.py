@@ -14,7 +14,7 @@ from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.screen import say_json
-from cli.submission import SubmitOptions, submit_options
+from cli.submitting.submitoptions import SubmitOptions, submit_options
 from protocol.luxi.queue import SetJobLimits
 
 

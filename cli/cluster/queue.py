@@ -9,8 +9,8 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE
-from cli.filter.list import rule_table, rules_in_order
-from cli.filter.rulesubmission import RULE_FIELDS
+from cli.filter.list import rule_table
+from cli.filter.rulenames import RULE_FIELDS, rules_in_order
 from cli.screen import say, say_json
 from cli.tables import Layout
 from protocol.luxi.cluster import QueryConfigValues
@@ -20,7 +20,13 @@ from protocol.luxi.queue import SetDrainFlag
 @click.command("queue", cls=Command, examples=("gnt-cluster queue drain", "gnt-cluster queue info"))
 @click.argument("action", type=click.Choice(["drain", "undrain", "info"]), default="info")
 def queue(action: str) -> int:
-    """Close the queue to new jobs (drain), open it (undrain), or show whether it is closed, and its rules (info)."""
+    """Close the queue to new jobs (drain), open it (undrain), or show whether it is closed, and its rules (info).
+
+    What differs: 'gnt-filter pause' makes queued jobs wait, too; 'soft-drain' takes new jobs and makes only them wait;
+    'gnt-filter drain' refuses new jobs by a rule, and those of a filter only, if one is given; 'gnt-cluster queue
+    drain' refuses all new jobs, but those that an administrator submits to a drained queue. Running jobs go on under
+    each of them. 'gantry status' tells which are in force.
+    """
     if action != "info":
         ask_luxid(SetDrainFlag(action == "drain"))
         if wants_json():

@@ -9,7 +9,7 @@ import click
 
 from cli.clusterjobs import carry_out
 from cli.commands import Command
-from cli.submission import SubmitOptions, submit_options
+from cli.submitting.submitoptions import SubmitOptions, submit_options
 
 
 @click.command("redist-conf", cls=Command, examples=("gnt-cluster redist-conf", "gnt-cluster redist-conf --submit"))

@@ -13,7 +13,7 @@ from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import NOT_CONFIRMED
 from cli.screen import complain, confirm, is_interactive, say, say_json
-from cli.submission import SubmitOptions, submit_options
+from cli.submitting.submitoptions import SubmitOptions, submit_options
 from protocol.luxi.cluster import QueryConfigValues
 
 

@@ -11,7 +11,7 @@ from cli.clusterjobs import carry_out
 from cli.commands import Command
 from cli.context import installation
 from cli.screen import remark
-from cli.submission import SubmitOptions, submit_options
+from cli.submitting.submitoptions import SubmitOptions, submit_options
 from common.daemons import Place
 from common.errors import Conflict
 from common.nodes.nodeplace import place_of

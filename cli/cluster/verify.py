@@ -7,6 +7,7 @@ import click
 from cli.choosing.namecompletion import complete_group
 from cli.cluster.verifying.nodefiles import check_files
 from cli.clusterstate.copies import CopyFindings, check_config, check_queue
+from cli.clusterstate.findingproblems import find_problems
 from cli.clusterstate.queuelags import ask_lags, lag_words
 from cli.commands import Command
 from cli.connection import ask_wconfd, open_luxid, with_next_step
@@ -17,6 +18,7 @@ from cli.tables import Column, Layout, render
 from cli.why.leftprocesses import left_processes
 from cli.why.lockview import ask_lock_view
 from common.errors import ConfigVerifyError, GantryError, RemoteError, Unavailable
+from common.health.findings import Finding, Level
 from common.nodes.nodeplace import place_of, why_not_master
 from common.opcodes.types import VERIFY_ERRORS
 from protocol.wconfd.config import ListNodesBehind, VerifyConfig
@@ -69,6 +71,9 @@ def _verify_here() -> int:
     }
     # the daemons that check it run there only
     notes = {"configuration": [f"{why_not}; run this there, too"]} if why_not else {}
+    if health := [] if why_not else find_problems(settings):
+        found["health"] = [_finding_words(each) for each in health if each.level is Level.CRITICAL]
+        notes["health"] = [_finding_words(each) for each in health if each.level is not Level.CRITICAL]
     if settings.cluster.has_nodes:
         found["copies"] = [*_nodes_behind(), *_queue_lags()]
         found["queue copies"], notes["queue copies"] = _compared(check_queue)
@@ -90,6 +95,10 @@ def _verify_here() -> int:
     if count:
         complain(f"{count} problem{'s' if count > 1 else ''} found; mend them, and run this again")
     return FAILED if count else DONE
+
+
+def _finding_words(finding: Finding) -> str:
+    return f"{finding.what}: {finding.text}; {finding.remedy}"
 
 
 def _style(text: str, unremarkable: Container[str]) -> str:

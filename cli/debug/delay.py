@@ -10,7 +10,9 @@ import click
 
 from cli.commands import Command
 from cli.durations import DURATION
-from cli.submission import SubmitOptions, Wishes, submit_jobs, submit_options, with_wishes
+from cli.submission import submit_jobs
+from cli.submitting.submitoptions import SubmitOptions, submit_options
+from cli.submitting.wishes import Wishes, job_with_wishes
 
 
 @click.command("delay", cls=Command, examples=("gnt-debug delay 2.5", "gnt-debug delay --node node1 --wait 1"))
@@ -41,4 +43,4 @@ def delay(
         "interruptible": interruptible,
         "no_locks": no_locks,
     }
-    return submit_jobs([[with_wishes(op, wishes, "delay")]], wishes)
+    return submit_jobs([job_with_wishes([op], wishes, "delay")], wishes)

@@ -1,6 +1,6 @@
-"""`gnt-debug locks`: who holds which locks, and who waits for them.
+"""`gnt-debug locks` and `gantry locks`: who holds which locks, and who waits for them.
 
-Source: cli.md 4, "locks"; STYLE section 8.
+Source: cli.md 4, "locks".
 """
 
 import sys
@@ -37,7 +37,7 @@ _FIELDS: Final[Mapping[str, Callable[[LockRow], str]]] = {
 _CLEAR: Final = "\x1b[H\x1b[2J"
 
 
-@click.command("locks", cls=Command, examples=("gnt-debug locks", "gnt-debug locks --interval 2 -o name,pending"))
+@click.command("locks", cls=Command, examples=("gantry locks", "gnt-debug locks --interval 2 -o name,pending"))
 @click.option("-o", "--fields", "chosen", metavar="FIELDS", help="Columns, with commas: name, mode, owner, pending.")
 @click.option("--interval", type=DURATION, help="Show it again and again, with this pause; Ctrl-C ends it.")
 @table_options

@@ -13,6 +13,7 @@ VERBS: Final = {
     "simulate": Verb("cli.debug.simulate:simulate", "Compare policies on a load, in virtual time."),
     "submit-job": Verb("cli.debug.submit_job:submit_job", "Submit jobs, one from each file."),
     "test-jobqueue": Verb("cli.debug.test_jobqueue:test_jobqueue", "Check that the queue keeps its promises."),
+    "violations": Verb("cli.debug.violations:violations", "Changes of the configuration without locks."),
     "wconfd": Verb("cli.debug.wconfd:wconfd", "Call a method of wconfd by hand."),
 }
 

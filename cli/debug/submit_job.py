@@ -14,20 +14,14 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.job.submit import read_jobs
 from cli.live.followers import until_ended
 from cli.outcomes import fetch_outcomes
+from cli.plans.documents import read_document
+from cli.plans.planjobs import read_plan
 from cli.screen import remark, say, say_json, warn
-from cli.submission import (
-    SubmitOptions,
-    Wishes,
-    send_jobs,
-    submit_jobs,
-    submit_options,
-    taken,
-    tell_refused,
-    with_wishes,
-)
+from cli.submission import send_jobs, submit_jobs, taken, tell_refused
+from cli.submitting.submitoptions import SubmitOptions, submit_options
+from cli.submitting.wishes import Wishes, job_with_wishes
 from protocol.luxi.submission import OpInput
 
 
@@ -57,9 +51,11 @@ def submit_job(
 ) -> int:
     """Submit the jobs in these files and print their ids."""
     wishes = Wishes(**options, program="gnt-debug", is_each=is_each)
-    jobs = [job for file in files for job in read_jobs(file.read_bytes(), str(file))]
-    repeated = [job * op_repeat for job in jobs for _ in range(job_repeat)]
-    submitted = [[with_wishes(op, wishes, "submit-job") for op in job] for job in repeated]
+    if is_each and wishes.key is not None:
+        raise click.UsageError("--each submits several times, and --key names one submission; leave one of them out")
+    jobs = [job for file in files for job in read_plan(read_document(file.read_bytes(), str(file))).jobs]
+    repeated = [[*job] * op_repeat for job in jobs for _ in range(job_repeat)]
+    submitted = [job_with_wishes(job, wishes, "submit-job") for job in repeated]
     if verbose:
         remark(f"submitting {len(submitted)} jobs with {sum(map(len, submitted))} opcodes")
     return _measure(submitted, wishes, verbose) if timing_stats else submit_jobs(submitted, wishes)
@@ -69,7 +65,7 @@ def _measure(jobs: Sequence[Sequence[OpInput]], wishes: Wishes, is_verbose: bool
     """Submit, wait for all, and print counts and times in seconds; a failed job is reported, but is not an error."""
     begin = time.monotonic()
     with open_luxid() as client:
-        answers = send_jobs(client, jobs, wishes)
+        answers = send_jobs(client, jobs, wishes).answers
         submitted = time.monotonic()
         ids = taken(answers)
         if is_verbose:

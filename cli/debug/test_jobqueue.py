@@ -18,7 +18,8 @@ from cli.live.followers import until_ended
 from cli.luxid import Luxid
 from cli.query import query_jobs
 from cli.screen import complain, say, say_json
-from cli.submission import PRIORITIES, taken
+from cli.submission import taken
+from cli.submitting.submitoptions import PRIORITIES
 from common.errors import ProtocolError, RemoteError
 from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES

@@ -10,49 +10,58 @@ import click
 import orjson
 
 from cli.commands import Command
-from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
-from cli.filter.rulesubmission import RULE_FIELDS
+from cli.filter.rulenames import RULE_FIELDS, complete_rule, rule_named, rules_in_order
 from cli.options import table_options
-from cli.screen import complain, say, say_json, warn
+from cli.screen import complain, say, say_json, screen_width, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render
-from common.query.kinds import QueryKind
-from common.query.qlang import Expression
-from protocol.luxi.queries import Query
+from common.errors import PrerequisiteError
 
-_NUMBERS: Final = ("watermark", "priority")
+_NUMBERS: Final = ("number", "watermark", "priority")
+_FIELDS: Final = ("number", *RULE_FIELDS)
 
 
-@click.command("list", cls=Command, examples=("gnt-filter list", "gnt-filter list -o uuid,action,reason_trail"))
+@click.command("list", cls=Command, examples=("gnt-filter list", "gnt-filter list -o number,action,reason_trail"))
 @click.option("-o", "--fields", "chosen", metavar="FIELDS", help="Columns, with commas; a leading + adds to the usual.")
 @table_options
 @click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
-@click.argument("uuids", metavar="[UUID]...", nargs=-1)
-def list_rules(uuids: Sequence[str], chosen: str | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
-    """List all rules, or the named ones, in the order in which they are evaluated."""
-    names = [name for name in (chosen or "").removeprefix("+").split(",") if name]
-    fields = [*RULE_FIELDS, *names] if chosen is None or chosen.startswith("+") else names
-    unknown = [name for name in fields if name not in RULE_FIELDS]
-    rows = rules_in_order(uuids)
+@click.argument("names", metavar="[RULE]...", nargs=-1, shell_complete=complete_rule)
+def list_rules(names: Sequence[str], chosen: str | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
+    """List all rules, or the named ones, in the order in which they are evaluated.
+
+    A rule is named by its UUID, the beginning of it, or its number; numbers change when rules come and go.
+    """
+    layout = Layout(not no_headers, separator, nothing=UNAVAILABLE if verbose else NOTHING, width=screen_width())
+    more = [name for name in (chosen or "").removeprefix("+").split(",") if name]
+    usual = ("number", *RULE_FIELDS) if layout.is_for_people else RULE_FIELDS
+    fields = [*usual, *more] if chosen is None or chosen.startswith("+") else more
+    unknown = [name for name in fields if name not in _FIELDS]
+    rows = rules_in_order()
+    uuids, is_lost = find_rules(rows, names)
+    rows = [row for row in rows if not names or row["uuid"] in uuids]
     if wants_json():
         say_json([{name: row.get(name) for name in fields} for row in rows])
     else:
-        layout = Layout(not no_headers, separator, nothing=UNAVAILABLE if verbose else NOTHING)
         for line in rule_table(rows, fields, layout, unknown=UNKNOWN if verbose else "??"):
             say(line)
     for name in unknown:
-        warn(f"unknown field '{name}'; fields are {', '.join(RULE_FIELDS)}")
-    lost = tell_missing(uuids, [str(row["uuid"]) for row in rows])
-    return UNKNOWN_FIELD if unknown else FAILED if lost else DONE
+        warn(f"unknown field '{name}'; fields are {', '.join(_FIELDS)}")
+    return UNKNOWN_FIELD if unknown else FAILED if is_lost else DONE
 
 
-def rules_in_order(uuids: Sequence[str] = ()) -> list[dict[str, object]]:
-    """All rules, or the named ones, in the order in which they are evaluated; each by its fields."""
-    named = ["|", *(["==", "uuid", uuid] for uuid in uuids)] if uuids else None
-    answer = ask_luxid(Query(QueryKind.FILTER, RULE_FIELDS, Expression.from_wire(named)))
-    rows: list[dict[str, object]] = [dict(zip(RULE_FIELDS, row, strict=True)) for row in answer.values()]
-    return sorted(rows, key=lambda row: (row["priority"], row["watermark"], row["uuid"]))
+def find_rules(rules: Sequence[Mapping[str, object]], names: Sequence[str]) -> tuple[list[str], bool]:
+    """The UUIDs of the named rules, and whether a name was wrong, of which this complains.
+
+    Args: rules: as of `rules_in_order`.
+    """
+    uuids: list[str] = []
+    for name in names:
+        try:
+            uuids.append(str(rule_named(rules, name)["uuid"]))
+        except PrerequisiteError as error:
+            complain(error.message)
+    return uuids, len(uuids) < len(names)
 
 
 def rule_table(
@@ -63,18 +72,10 @@ def rule_table(
     Args:
         unknown: text for fields that rules do not have.
     """
-    columns = [Column(name.upper() if name in RULE_FIELDS else name, name in _NUMBERS) for name in fields]
-    cells = [[_text(row[name]) if name in row else unknown for name in fields] for row in rows]
+    columns = [Column(name.upper() if name in _FIELDS else name, name in _NUMBERS) for name in fields]
+    cells = [[action_text(row[name]) if name in row else unknown for name in fields] for row in rows]
     return render(columns, cells, layout)
 
 
-def tell_missing(asked: Sequence[str], found: Sequence[str]) -> bool:
-    """Complain about each uuid that no rule has; return whether there was one."""
-    lost = [uuid for uuid in asked if uuid not in found]
-    for uuid in lost:
-        complain(f"there is no filter rule '{uuid}'; list them with 'gnt-filter list'")
-    return bool(lost)
-
-
-def _text(value: object) -> str:
+def action_text(value: object) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -22,5 +22,10 @@ def pause(where: str | None, priority: int, reason: str | None, is_dry: bool) ->
     """Make jobs wait until the rule is deleted: those for which the filter is true, or all; print the rule's uuid.
 
     A filter compares op, id, reason (a text in the reason trail), source, and the opcode's parameters by name.
+
+    What differs: 'gnt-filter pause' makes queued jobs wait, too; 'soft-drain' takes new jobs and makes only them wait;
+    'gnt-filter drain' refuses new jobs by a rule, and those of a filter only, if one is given; 'gnt-cluster queue
+    drain' refuses all new jobs, but those that an administrator submits to a drained queue. Running jobs go on under
+    each of them. 'gantry status' tells which are in force.
     """
     return set_new_rule("PAUSE", "wait", where, priority, reason, is_dry)

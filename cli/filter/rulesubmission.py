@@ -22,7 +22,6 @@ from protocol.luxi.filters import ReplaceFilter, TryFilterRule
 
 # predicate: the job was submitted after the rule was made
 NEWER: Final = ["jobid", [">", "id", "watermark"]]
-RULE_FIELDS: Final = ("uuid", "watermark", "priority", "predicates", "action", "reason_trail")
 
 
 @attrs.frozen

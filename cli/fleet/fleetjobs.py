@@ -1,6 +1,6 @@
-"""The jobs of a fleet while they are followed: one for each node, with its state and its last lines of output.
+"""The jobs of a fleet while they are followed: one for each node or value, with its state and its last lines of output.
 
-Source: DESIGN section 13, "Fleet".
+Source: DESIGN sections 13, "Fleet", and 16.
 """
 
 from collections import Counter, deque
@@ -9,12 +9,14 @@ from typing import Final
 
 import attrs
 
+from cli.fleet.fleetoptions import NODE
 from cli.live.events import Change, Output
 from cli.tables import NOTHING
 from common.objects.naming import short_names
 from common.printable import printable
 from common.queue.batch import Batch, batch_of_trail
 from common.queue.jobs import FINAL_NAMES
+from common.queue.terms import terms_of_trail
 from common.words.fields import Row
 from common.words.loglines import message_text
 from common.words.times import to_seconds
@@ -39,15 +41,15 @@ class LastLines:
         *whole, begun = (self._begun.get(stream, "") + text).split("\n")
         # of an endless line only its end is of interest
         self._begun[stream] = begun[-_LINE_LENGTH:]
-        self._whole.extend(line for each in whole if (line := _shown(each)))
+        self._whole.extend(line for each in whole if (line := _clean(each)))
 
     def lines(self) -> list[str]:
         """The last lines that are not empty, those that have not ended at the end."""
-        begun = [line for each in self._begun.values() if (line := _shown(each))]
+        begun = [line for each in self._begun.values() if (line := _clean(each))]
         return [*self._whole, *begun][-LINES_KEPT:]
 
 
-def _shown(line: str) -> str:
+def _clean(line: str) -> str:
     last = line.rstrip("\r").rpartition("\r")[2]
     return printable(last[:_LINE_LENGTH].replace("\t", " ")).strip()
 
@@ -55,8 +57,8 @@ def _shown(line: str) -> str:
 @attrs.define(eq=False)
 class FleetJob:
     job_id: int
-    # name of the node as it is shown
-    node: str
+    # its node or its values, as they are shown
+    element: str
     row: Row | None = None
     output: LastLines = attrs.field(factory=LastLines)
     # last message of its log, until there is output
@@ -80,14 +82,20 @@ class Fleet:
     """All jobs of a fleet.
 
     Args:
-        nodes: job id -> name of the node; in the order of the lines.
+        elements: job id -> its node or its values; in the order of the lines.
         batch_id: None: they are not of one batch.
+        names: what the elements are: `node`, or the names of the values.
     """
 
-    def __init__(self, nodes: Mapping[int, str], batch_id: str | None) -> None:
-        shown = _short(nodes.values())
-        self.jobs = {job_id: FleetJob(job_id, shown[node]) for job_id, node in nodes.items()}
+    def __init__(self, elements: Mapping[int, str], batch_id: str | None, names: Sequence[str] = (NODE,)) -> None:
+        self.jobs = {job_id: FleetJob(job_id, element) for job_id, element in elements.items()}
         self.batch_id = batch_id
+        self.names = tuple(names)
+
+    @property
+    def noun(self) -> str:
+        """What its jobs are called: `nodes`, `jobs`."""
+        return "nodes" if self.names == (NODE,) else "jobs"
 
     def note(self, event: Change | Output) -> FleetJob:
         """Take an event; returns its job as it is now."""
@@ -106,7 +114,7 @@ class Fleet:
 
     @property
     def name_width(self) -> int:
-        return max(len(job.node) for job in self.jobs.values())
+        return max(len(job.element) for job in self.jobs.values())
 
     @property
     def counts(self) -> str:
@@ -125,15 +133,26 @@ class Fleet:
 
 
 def fleet_of(rows: Sequence[Row]) -> Fleet | None:
-    """The fleet of these jobs; None: there is only one, or one of them has no node.
+    """The fleet of these jobs; None: there is only one, or one of them has neither a node nor values.
 
     Args: rows: with `id` and `ops`.
     """
-    nodes = {row["id"]: node for row in rows if (node := _node_of(row)) is not None}
-    if len(nodes) != len(rows) or len(nodes) < 2:
+    if len(rows) < 2:
         return None
-    batches = {batch.batch_id if batch is not None else None for batch in map(_batch_of, rows)}
-    return Fleet(nodes, batches.pop() if len(batches) == 1 else None)
+    batches = [_batch_of(row) for row in rows]
+    ids = {None if batch is None else batch.batch_id for batch in batches}
+    batch_id = ids.pop() if len(ids) == 1 else None
+    nodes = {row["id"]: node for row in rows if (node := _node_of(row)) is not None}
+    has_nodes = len(nodes) == len(rows)
+    each = batches[0].each if batch_id is not None and batches[0] is not None else ()
+    if not each:
+        return Fleet(_short_of(nodes), batch_id) if has_nodes else None
+    values = {row["id"]: _values_of(row, each) for row in rows}
+    if has_nodes:
+        short = _short_of(nodes)
+        values = {job_id: (*told, short[job_id]) for job_id, told in values.items()}
+    names = (*each, NODE) if has_nodes else each
+    return Fleet({job_id: " ".join(told) for job_id, told in values.items()}, batch_id, names)
 
 
 def _node_of(row: Row) -> str | None:
@@ -143,6 +162,16 @@ def _node_of(row: Row) -> str | None:
 
 def _batch_of(row: Row) -> Batch | None:
     return batch_of_trail(row["ops"][0].get("reason")) if row["ops"] else None
+
+
+def _values_of(row: Row, names: Sequence[str]) -> tuple[str, ...]:
+    labels = terms_of_trail(row["ops"][0].get("reason")).labels if row["ops"] else {}
+    return tuple(labels.get(name, NOTHING) for name in names)
+
+
+def _short_of(nodes: Mapping[int, str]) -> dict[int, str]:
+    short = _short(nodes.values())
+    return {job_id: short[node] for job_id, node in nodes.items()}
 
 
 def _short(names: Iterable[str]) -> dict[str, str]:

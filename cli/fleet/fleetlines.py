@@ -1,4 +1,4 @@
-"""A fleet where there is no terminal: a line when a node begins, and one when it has ended.
+"""A fleet where there is no terminal: a line when a job begins, and one when it has ended.
 
 Source: DESIGN section 13, "Fleet".
 """
@@ -43,7 +43,7 @@ def show_fleet_lines(fleet: Fleet, streams: Sequence[OutputStream]) -> None:
 def _tell(fleet: Fleet, job: FleetJob, text: str) -> None:
     size = str(len(fleet.jobs))
     progress = f"[{fleet.ended_count:>{len(size)}}/{size}]"
-    write(defused(f"{progress} {job.node:<{fleet.name_width}}  {text}".rstrip()) + "\n")
+    write(defused(f"{progress} {job.element:<{fleet.name_width}}  {text}".rstrip()) + "\n")
 
 
 def _end_of(job: FleetJob) -> str:

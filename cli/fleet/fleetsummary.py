@@ -16,7 +16,7 @@ from common.words.times import duration
 
 # what the text of a failed command ends with
 _LAST_OUTPUT: Final = "; last output: "
-# nodes that a line names
+# elements that a line names
 _MOST_NAMED: Final = 12
 
 
@@ -26,8 +26,8 @@ def tell_summary(fleet: Fleet, outcomes: Sequence[Outcome]) -> None:
         if outcome.status == "error":
             for line in _failure(fleet.jobs[outcome.job_id], outcome):
                 remark(line)
-    for why, nodes in _canceled(fleet, outcomes).items():
-        remark(f"{_listed(nodes)}: {why}")
+    for why, elements in _canceled(fleet, outcomes).items():
+        remark(f"{_listed(elements)}: {why}")
     say(_counts(fleet, outcomes))
 
 
@@ -64,17 +64,17 @@ def _failure(job: FleetJob, outcome: Outcome) -> Iterator[str]:
     # its last lines follow
     text = text.partition(_LAST_OUTPUT)[0] if lines else text
     after = "" if outcome.runtime_s is None else f" after {duration(outcome.runtime_s)}"
-    yield f"error: {job.node} (job {job.job_id}) failed{after}: {printable(text)}"
+    yield f"error: {job.element} (job {job.job_id}) failed{after}: {printable(text)}"
     yield from (f"    {line}" for line in lines)
 
 
 def _canceled(fleet: Fleet, outcomes: Sequence[Outcome]) -> Mapping[str, list[str]]:
-    """Why jobs were canceled -> their nodes."""
-    nodes: dict[str, list[str]] = defaultdict(list)
+    """Why jobs were canceled -> their nodes or values."""
+    elements: dict[str, list[str]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.status not in ("success", "error"):
-            nodes[printable(_why(outcome)) or outcome.status].append(fleet.jobs[outcome.job_id].node)
-    return nodes
+            elements[printable(_why(outcome)) or outcome.status].append(fleet.jobs[outcome.job_id].element)
+    return elements
 
 
 def _counts(fleet: Fleet, outcomes: Sequence[Outcome]) -> str:
@@ -82,9 +82,9 @@ def _counts(fleet: Fleet, outcomes: Sequence[Outcome]) -> str:
     words = (("error", "failed"), ("canceled", "canceled"))
     others = [f"{counts[status]} {word}" for status, word in words if counts[status]]
     lasted = f" in {duration(fleet.lasted_s)}" if fleet.lasted_s else ""
-    return ", ".join([f"{counts['success']} of {len(outcomes)} nodes succeeded{lasted}", *others])
+    return ", ".join([f"{counts['success']} of {len(outcomes)} {fleet.noun} succeeded{lasted}", *others])
 
 
-def _listed(nodes: Sequence[str]) -> str:
-    left = len(nodes) - _MOST_NAMED
-    return f"{', '.join(nodes[:_MOST_NAMED])}{f' and {left} more' if left > 0 else ''}"
+def _listed(elements: Sequence[str]) -> str:
+    left = len(elements) - _MOST_NAMED
+    return f"{', '.join(elements[:_MOST_NAMED])}{f' and {left} more' if left > 0 else ''}"

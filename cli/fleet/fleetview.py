@@ -1,4 +1,4 @@
-"""A live view of a fleet on a terminal: one line a node, and how far all of it is.
+"""A live view of a fleet on a terminal: one line a job, and how far all of it is.
 
 Source: DESIGN sections 10 (rich, imported when a terminal needs it) and 13, "Fleet".
 """
@@ -69,7 +69,12 @@ class FleetView:
     def render(self) -> RenderableType:
         table = Table(box=None, pad_edge=False, header_style="", expand=True)
         # the narrow columns keep their width on a narrow terminal
-        table.add_column("NODE", no_wrap=True, overflow="ellipsis", min_width=min(self._fleet.name_width, _NODE_WIDTH))
+        table.add_column(
+            " ".join(self._fleet.names).upper(),
+            no_wrap=True,
+            overflow="ellipsis",
+            min_width=min(self._fleet.name_width, _NODE_WIDTH),
+        )
         table.add_column("JOB", justify="right", no_wrap=True, min_width=max(len(str(n)) for n in self._fleet.jobs))
         table.add_column("STATUS", no_wrap=True, min_width=_STATUS_WIDTH)
         table.add_column("TIME", justify="right", no_wrap=True, min_width=_TIME_WIDTH)
@@ -94,11 +99,11 @@ class FleetView:
         status = Text(job.status, _STYLES.get(job.status, ""))
         elapsed = FIELDS["time"].show(job.row, time.time()) if job.row is not None else ""
         reason = self.reasons.of(job.job_id) if job.status in WAITING else ""
-        return Text(job.node), Text(str(job.job_id)), status, Text(elapsed), Text(reason or job.last_word)
+        return Text(job.element), Text(str(job.job_id)), status, Text(elapsed), Text(reason or job.last_word)
 
     def _progress(self, hidden: int) -> Text:
         ended, size = self._fleet.ended_count, len(self._fleet.jobs)
         filled = _BAR_WIDTH * ended // size
         bar = f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}]"
         more = f"; {hidden} not shown" if hidden else ""
-        return Text(f"{bar} {ended} of {size} nodes: {self._fleet.counts}{more}", "dim", no_wrap=True)
+        return Text(f"{bar} {ended} of {size} {self._fleet.noun}: {self._fleet.counts}{more}", "dim", no_wrap=True)

@@ -13,13 +13,16 @@ from cli.commands import Command
 from cli.connection import open_luxid, open_wconfd
 from cli.context import paths
 from cli.exitcodes import DONE
+from cli.gantry.shells import use_our_scripts
 from cli.screen import say
 from common.errors import GantryError
 from common.locks import LockLevel, group_lock
 from common.nodes.ssconffiles import candidate_names
 from common.query.kinds import QueryKind
 from common.wire import structure
-from protocol.luxi.queries import Query, QueryJobs
+from protocol.luxi.queries import Page, Query, QueryJobs
+from protocol.luxi.resources import ReadResourceUse
+from protocol.luxi.schedules import ListSchedules
 from protocol.wconfd.locks import ListAllLocks
 
 PROGRAMS: Final = (
@@ -35,6 +38,8 @@ PROGRAMS: Final = (
 SHELLS: Final = ("bash", "zsh", "fish")
 _PATIENCE_S: Final = 0.5
 _MOST_ITEMS: Final = 200
+# jobs whose values are offered
+_NEWEST: Final = 500
 
 
 @click.command(
@@ -49,6 +54,7 @@ _MOST_ITEMS: Final = 200
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> int:
     """Print the script that completes all programs in this shell."""
+    use_our_scripts()
     kind = get_completion_class(shell)
     assert kind is not None
     for program in PROGRAMS:
@@ -65,11 +71,23 @@ def complete_job_ids(incomplete: str) -> list[CompletionItem]:
 
 def _job_items(incomplete: str) -> list[CompletionItem]:
     with open_luxid() as client:
-        rows = client.call(QueryJobs(None, ("id", "status", "summary")), timeout_s=_PATIENCE_S)
+        rows = client.call(QueryJobs(None, ("id", "status", "summary", "name")), timeout_s=_PATIENCE_S)
     found = [row for row in reversed(rows) if str(row[0]).startswith(incomplete)][:_MOST_ITEMS]
     summaries = structure([row[2] for row in found], tuple[tuple[str, ...], ...], "summaries")
-    rows_with_texts = zip(found, map(",".join, summaries), strict=True)
-    return [CompletionItem(str(row[0]), help=f"{row[1]} {text}") for row, text in rows_with_texts]
+    texts = [str(row[3] or ",".join(summary)) for row, summary in zip(found, summaries, strict=True)]
+    return [CompletionItem(str(row[0]), help=f"{row[1]} {text}") for row, text in zip(found, texts, strict=True)]
+
+
+def complete_schedules(incomplete: str) -> list[CompletionItem]:
+    """The names of schedules that begin with the typed text, each with its words."""
+    return _quietly(lambda: _schedule_items(incomplete))
+
+
+def _schedule_items(incomplete: str) -> list[CompletionItem]:
+    with open_luxid() as client:
+        found = [view.schedule for view in client.call(ListSchedules(0), timeout_s=_PATIENCE_S)]
+    named = [each for each in found if each.name.startswith(incomplete)][:_MOST_ITEMS]
+    return [CompletionItem(each.name, help=each.cron or f"every {each.every_s:g} s") for each in named]
 
 
 def complete_names(kind: QueryKind, incomplete: str) -> list[CompletionItem]:
@@ -84,11 +102,47 @@ def _name_items(kind: QueryKind, incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.startswith(incomplete)][:_MOST_ITEMS]
 
 
+def complete_resources(incomplete: str) -> list[CompletionItem]:
+    """The names of resources that begin with the typed text: `licences`, `web1:memory`."""
+    return _quietly(lambda: _resource_items(incomplete))
+
+
+def _resource_items(incomplete: str) -> list[CompletionItem]:
+    with open_luxid() as client:
+        found = client.call(ReadResourceUse(), timeout_s=_PATIENCE_S)
+    names = [each.resource.key for each in found]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)][:_MOST_ITEMS]
+
+
+def seen_values(field: str) -> list[str]:
+    """The values that a field of luxid has for the newest jobs, by their names; of labels the keys."""
+    try:
+        with open_luxid() as client:
+            query = Query(QueryKind.JOB, (field,), None, Page(_NEWEST))
+            found = [value for (value,) in client.call(query, timeout_s=_PATIENCE_S).values()]
+    except (GantryError, OSError):
+        return []
+    texts = (text for value in found for text in (value if isinstance(value, list | dict) else (value,)))
+    return sorted({str(text) for text in texts if text})[:_MOST_ITEMS]
+
+
 def complete_candidates(incomplete: str) -> list[CompletionItem]:
     """The master candidates whose names begin with the typed text; no daemon is asked."""
     return _quietly(
         lambda: [CompletionItem(name) for name in candidate_names(paths()) if name.startswith(incomplete)][:_MOST_ITEMS]
     )
+
+
+def complete_rules(incomplete: str) -> list[CompletionItem]:
+    """The UUIDs of filter rules that begin with the typed text, each with its action."""
+    return _quietly(lambda: _rule_items(incomplete))
+
+
+def _rule_items(incomplete: str) -> list[CompletionItem]:
+    with open_luxid() as client:
+        found = client.call(Query(QueryKind.FILTER, ("uuid", "action"), None), timeout_s=_PATIENCE_S)
+    rules = [(str(uuid), str(action)) for uuid, action in found.values()]
+    return [CompletionItem(uuid, help=action) for uuid, action in rules if uuid.startswith(incomplete)][:_MOST_ITEMS]
 
 
 def complete_locks(incomplete: str) -> list[CompletionItem]:

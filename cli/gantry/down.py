@@ -1,6 +1,7 @@
 """`gantry down`: stop the daemons of an installation."""
 
 import time
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,8 +22,13 @@ from common.nodes.nodeplace import place_of
 from common.nodes.runningcommands import going_on_words
 from common.paths import Paths
 from common.system.daemons.running import find_daemon, find_supervisor
-from protocol.luxi.jobs import CancelJob
+from protocol.luxi.jobs import CancelJobs
 
+if TYPE_CHECKING:
+    from protocol.keeperd.calls import ClusterView
+
+# time for keeperd to tell who may follow
+_ASK_S = 5.0
 _WITH_PROCESS = ("waiting", "canceling", "running")
 
 
@@ -41,6 +47,7 @@ def down(kills_jobs: bool, timeout: float) -> int:
         return DONE
     left = _kill_jobs(timeout) if kills_jobs else _count_jobs(paths)
     was_master = _held_lease()
+    view = _mastership() if was_master else None
     supervisor = find_supervisor(paths)
     if supervisor is not None:
         _end("the supervisor", supervisor.pid, timeout)
@@ -49,7 +56,9 @@ def down(kills_jobs: bool, timeout: float) -> int:
         _end(name, pid, timeout)
     _tell("down", was_up=True, left=left)
     if was_master:
-        remark(_words_of_master(left))
+        from cli.gantry.lastwords import last_words
+
+        remark(last_words(view, left))
     elif left:
         remark(_words_for_left(left, is_killed=kills_jobs))
     if (words := going_on_words(paths.node_commands)) is not None:
@@ -66,17 +75,23 @@ def _held_lease() -> bool:
         return False
 
 
+def _mastership() -> "ClusterView | None":
+    """What keeperd here tells; None: nothing."""
+    # imported late: most installations are one machine
+    from cli.gantry.cluster.asking import ask
+    from protocol.keeperd.calls import ShowCluster
+
+    try:
+        return ask(ShowCluster(), timeout_s=_ASK_S)
+    except (GantryError, OSError):
+        return None
+
+
 def _words_for_left(left: int, *, is_killed: bool) -> str:
     if is_killed:
         are = "jobs are" if left > 1 else "job is"
         return f"{left} {are} still ending, which needs no daemon; see what became of that after: {up_command()}"
     return f"{left} job{'s go' if left > 1 else ' goes'} on, found again by: {up_command()}"
-
-
-def _words_of_master(left: int) -> str:
-    """What becomes of the mastership and of its jobs, under a lease."""
-    jobs = "; commands on other nodes go on, jobs that ran on this node itself have failed" if left else ""
-    return f"this node was the master: another candidate follows it by itself, unless maintenance is on{jobs}"
 
 
 def _tell(text: str, *, was_up: bool, left: int) -> None:
@@ -112,6 +127,5 @@ def _kill_jobs(timeout_s: float) -> int:
     deadline = time.monotonic() + timeout_s
     with open_luxid() as client:
         jobs = [row["id"] for row in jobs_now(None, ("id", "status"), _WITH_PROCESS)]
-        for job_id in jobs:
-            client.call(CancelJob(JobId(job_id), True))
+        client.call(CancelJobs(tuple(map(JobId, jobs)), kill=True))
     return len(until_ended(jobs, deadline)) if jobs else 0

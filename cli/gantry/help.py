@@ -1,7 +1,4 @@
-"""`gantry help`: topics that concern several commands.
-
-Source: STYLE section 8.
-"""
+"""`gantry help`: topics that concern several commands."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final

@@ -1,16 +1,20 @@
 """`gantry status`: which daemons run, since when, and what the queue holds."""
 
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
 import click
 
 from cli.clusterstate.copies import last_config_verdicts, last_verdicts, status_words, verdicts_json
+from cli.clusterstate.findingproblems import as_json as as_findings
+from cli.clusterstate.findingproblems import find_problems
 from cli.clusterstate.ghostview import as_json, ghosts_line, known_ghosts
 from cli.clusterstate.masterships import etcd_line, known_fullness, known_mastership, mastership_json, mastership_line
 from cli.clusterstate.queuelags import ask_lags, lag_words, lags_json
+from cli.clusterstate.schedulestate import known_schedules, schedules_json, schedules_line
 from cli.commands import Command
 from cli.connection import ask_luxid, open_luxid, open_wconfd
 from cli.context import installation, up_command, uses_color, wants_json
@@ -20,6 +24,7 @@ from cli.screen import complain, remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
 from common.daemons import MASTER_DAEMONS, Daemon
 from common.errors import GantryError, RemoteError
+from common.health.findings import Finding, Level, in_order, summary_line, worst
 from common.nodes.nodeplace import daemons_here, why_not_master
 from common.nodes.runningcommands import running_commands
 from common.paths import Paths
@@ -59,10 +64,49 @@ class DaemonStatus:
         return "unknown" if self.is_hidden else "down" if self.running is None else "starting"
 
 
-@click.command("status", cls=Command, examples=("gantry --root ~/try status", "gantry status --output json | jq .jobs"))
-def status() -> int:
-    """Tell which daemons run and what the queue holds; the exit code is 3 if one is known to be down."""
-    return tell_status(installation())
+@click.command(
+    "status",
+    cls=Command,
+    examples=("gantry --root ~/try status", "gantry status --output json | jq .jobs", "gantry status --check"),
+)
+@click.option("--check", "is_check", is_flag=True, help="For monitors: one line, and the exit codes 0, 1, 2 and 3.")
+def status(is_check: bool) -> int:
+    """Tell which daemons run, what the queue holds and what is not well; the exit code is 3 if one is known to be down.
+
+    With --check the exit code is 0 if all is well, 1 for a warning, 2 if it is critical (a daemon is down, a disk is
+    full), 3 if it is not known. '[health]' in the settings says from when a disk counts as nearly full.
+    """
+    return check_health(installation()) if is_check else tell_status(installation())
+
+
+def check_health(settings: Settings) -> int:
+    """Print how well the daemons of this node are; return the level as the exit code."""
+    findings = list(_daemon_findings(settings))
+    if not any(finding.text.startswith("luxid ") for finding in findings):
+        findings += find_problems(settings)
+    level = worst(findings)
+    if wants_json():
+        say_json({"level": level.word, "findings": as_findings(in_order(findings))})
+        return level
+    say(summary_line(level, findings))
+    for finding in in_order(findings)[1:]:
+        say(f"{finding.level.word}: {finding.what}: {finding.text}")
+    return level
+
+
+def _daemon_findings(settings: Settings) -> Iterator[Finding]:
+    """Daemons that are down or silent, or that this user cannot see."""
+    is_left = why_not_master(settings) is not None
+    for daemon in daemons_here(settings):
+        if is_left and daemon.name in MASTER_DAEMONS:
+            continue
+        found = _daemon_status(settings.paths, daemon)
+        if found.is_ready:
+            continue
+        level = Level.UNKNOWN if found.is_hidden else Level.CRITICAL
+        # other users reach luxid only, which tells of the rest
+        if level is Level.CRITICAL or daemon.name == "luxid":
+            yield Finding(level, "daemons", f"{daemon.name} is {found.state}", "see: gantry status")
 
 
 def tell_status(settings: Settings) -> int:
@@ -87,7 +131,9 @@ def tell_status(settings: Settings) -> int:
     verdicts = last_verdicts() if has_luxid else None
     config_verdicts = last_config_verdicts() if settings.cluster.has_nodes and _is_ready(daemons, "wconfd") else ()
     ghosts = known_ghosts() if _is_ready(daemons, "wconfd") else ()
+    schedules = known_schedules() if has_luxid and not _is_down(daemons, "wconfd") else ()
     http = settings.rapid.url(settings.cluster.own_name) if _is_ready(daemons, "rapid") else None
+    findings = in_order(find_problems(settings)) if has_luxid else []
     supervisor = _supervisor(paths)
     mastership = known_mastership() if _is_ready(daemons, "keeperd") else None
     commands = _commands_here(paths) if settings.cluster.has_nodes else None
@@ -97,6 +143,10 @@ def tell_status(settings: Settings) -> int:
             copies["config_verdicts"] = verdicts_json(config_verdicts)
         if ghosts:
             copies["ghosts"] = [as_json(ghost) for ghost in ghosts]
+        if schedules:
+            copies["schedules"] = schedules_json(schedules)
+        if findings:
+            copies["health"] = as_findings(findings)
         web = {} if http is None else {"http": http}
         here = {} if commands is None else {"commands_here": commands}
         lease = {} if mastership is None else {"mastership": mastership_json(mastership)}
@@ -112,6 +162,8 @@ def tell_status(settings: Settings) -> int:
                 say(etcd)
         if jobs is not None:
             say(_queue_line(jobs, bool(drained)))
+        if schedules:
+            say(schedules_line(schedules, time.time()))
         if commands:
             say(f"commands of jobs on this node: {commands} run{'s' if commands == 1 else ''}")
         if http is not None:
@@ -126,6 +178,8 @@ def tell_status(settings: Settings) -> int:
             say(f"copies: configuration {status_words(config_verdicts)}")
         if why_left is not None and mastership is None:
             say(why_left)
+        for finding in findings:
+            say(f"{finding.level.word}: {finding.what}: {finding.text}; {finding.remedy}")
     if not is_up:
         complain(_what_is_wrong(daemons, paths, has_supervisor=supervisor is not None))
     elif hidden := [daemon.name for daemon in daemons if not daemon.is_ready]:
@@ -145,6 +199,10 @@ def _is_ready(daemons: Sequence[DaemonStatus], name: str) -> bool:
     return any(daemon.name == name and daemon.is_ready for daemon in daemons)
 
 
+def _is_down(daemons: Sequence[DaemonStatus], name: str) -> bool:
+    return any(daemon.name == name and not daemon.is_ready and not daemon.is_hidden for daemon in daemons)
+
+
 def _what_is_wrong(daemons: Sequence[DaemonStatus], paths: Paths, *, has_supervisor: bool) -> str:
     missing = [daemon for daemon in daemons if not daemon.is_ready]
     if (why := missing[0].why_down) is not None and len(missing) == 1:
@@ -161,6 +219,8 @@ def _what_is_wrong(daemons: Sequence[DaemonStatus], paths: Paths, *, has_supervi
             f"{which} not reached, and this user may not read the pid files in '{paths.run}'; "
             f"ask to be in the group of '{paths.sockets}', or try as its owner"
         )
+    if has_supervisor:
+        return f"{which} not ready; the supervisor starts what ended again, look once more in a moment"
     return f"{which} not ready; start with: {up_command()}"
 
 

@@ -108,6 +108,10 @@ def _make_cluster(settings: Settings) -> None:
             make_missing(paths, node)
             _make_key(settings)
         return
+    if settings.cluster.has_lease:
+        from cli.gantry.cluster.etcdstate import check_etcd_free
+
+        check_etcd_free(settings)
     # imported late: it is needed once in the life of an installation
     from common.clusterinit import create_cluster
 

@@ -10,7 +10,7 @@ import click
 from cli.clusterjobs import carry_out
 from cli.commands import Command
 from cli.group.values import GroupOptions, group_options, op_values, submission
-from cli.submission import submit_options
+from cli.submitting.submitoptions import submit_options
 
 
 @click.command(

@@ -11,7 +11,7 @@ import click
 from cli.choosing.namecompletion import complete_group, complete_node
 from cli.clusterjobs import carry_out
 from cli.commands import Command
-from cli.submission import SubmitOptions, submit_options
+from cli.submitting.submitoptions import SubmitOptions, submit_options
 
 
 @click.command(

@@ -13,7 +13,7 @@ from cli.commands import Command
 from cli.context import wants_json
 from cli.group.values import GroupOptions, group_options, op_values, submission
 from cli.screen import say, say_json
-from cli.submission import submit_options
+from cli.submitting.submitoptions import submit_options
 
 
 @click.command(

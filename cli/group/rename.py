@@ -10,7 +10,7 @@ import click
 from cli.choosing.namecompletion import complete_group
 from cli.clusterjobs import carry_out
 from cli.commands import Command
-from cli.submission import SubmitOptions, submit_options
+from cli.submitting.submitoptions import SubmitOptions, submit_options
 
 
 @click.command("rename", cls=Command, examples=("gnt-group rename rack2 north",))

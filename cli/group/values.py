@@ -11,7 +11,7 @@ import click
 from cli.choosing.values import KEY_VALUES
 from cli.group.boundspecs import Sizes, parse_bounds
 from cli.options import F, with_options
-from cli.submission import SubmitOptions
+from cli.submitting.submitoptions import SubmitOptions
 from common.objects.kinds import AllocPolicy, DiskTemplate
 
 # value that makes a part the cluster's again
@@ -137,6 +137,9 @@ def submission(given: GroupOptions) -> SubmitOptions:
         "is_waiting": given["is_waiting"],
         "is_ganeti_form": given["is_ganeti_form"],
         "prints_ids": given["prints_ids"],
+        "job_name": given["job_name"],
+        "job_labels": given["job_labels"],
+        "key": given["key"],
     }
 
 

@@ -1,6 +1,6 @@
 """`gnt-job cancel`: cancel waiting jobs, or end running ones.
 
-Source: cli.md 2, "cancel"; luxid.md 2.4.
+Source: cli.md 2, "cancel"; luxid.md 2.4; `CancelJobs`.
 """
 
 from typing import Final, Unpack
@@ -8,12 +8,10 @@ from typing import Final, Unpack
 import click
 
 from cli.choosing.jobchoice import ChoiceOptions, read_choice
-from cli.choosing.selection import UNFINISHED, Action, select_jobs, selection_options, tell_answers
+from cli.choosing.selection import UNFINISHED, Action, call_in_parts, select_jobs, selection_options, tell_answers
 from cli.commands import Command
-from cli.connection import open_luxid
 from cli.context import wants_json
-from common.ids import JobId
-from protocol.luxi.jobs import CancelJob
+from protocol.luxi.jobs import CancelJobs
 
 _ACTION: Final = Action("cancel", UNFINISHED)
 
@@ -39,6 +37,5 @@ def cancel(kill: bool, is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOpt
     """Cancel these jobs, or all unfinished jobs for which the conditions hold."""
     choice = read_choice(**chosen)
     job_ids = select_jobs(choice, _ACTION, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
-    with open_luxid() as client:
-        answers = [client.call(CancelJob(JobId(job_id), kill)) for job_id in job_ids]
+    answers = call_in_parts(job_ids, lambda ids: CancelJobs(ids, kill))
     return tell_answers(job_ids, answers, is_json=wants_json())

@@ -8,14 +8,12 @@ from typing import Final, Unpack
 import click
 
 from cli.choosing.jobchoice import ChoiceOptions, read_choice
-from cli.choosing.selection import UNFINISHED, Action, select_jobs, selection_options, tell_answers
+from cli.choosing.selection import UNFINISHED, Action, call_in_parts, select_jobs, selection_options, tell_answers
 from cli.commands import Command
-from cli.connection import open_luxid
 from cli.context import wants_json
-from cli.submission import PRIORITIES
-from common.ids import JobId
+from cli.submitting.submitoptions import PRIORITIES
 from common.queue.jobs import SUBMIT_PRIORITIES
-from protocol.luxi.jobs import ChangeJobPriority
+from protocol.luxi.jobs import ChangeJobs, JobChange
 
 _ACTION: Final = Action("change the priority of", UNFINISHED)
 
@@ -34,7 +32,6 @@ def change_priority(priority: str, is_forced: bool, is_dry: bool, **chosen: Unpa
     """Give another priority to these jobs, or to all unfinished jobs for which the conditions hold."""
     choice = read_choice(**chosen)
     job_ids = select_jobs(choice, _ACTION, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
-    number = SUBMIT_PRIORITIES[priority]
-    with open_luxid() as client:
-        answers = [client.call(ChangeJobPriority(JobId(job_id), number)) for job_id in job_ids]
+    change = JobChange(priority=SUBMIT_PRIORITIES[priority])
+    answers = call_in_parts(job_ids, lambda ids: ChangeJobs(ids, change))
     return tell_answers(job_ids, answers, is_json=wants_json())

@@ -4,7 +4,7 @@ Source: cli.md 2, "info".
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import click
@@ -20,9 +20,11 @@ from cli.why.locknames import lock_names
 from cli.why.waithistory import job_waits
 from common.printable import printable
 from common.queue.jobs import FINAL_NAMES
+from common.queue.terms import terms_of_trail
+from common.queue.tries import tries_of_trail
 from common.words.fields import Row
 from common.words.outcome import WITHHELD, no_such_job
-from common.words.times import precise_clock, to_seconds
+from common.words.times import duration, precise_clock, to_seconds, with_iso
 from common.words.usage import usage_of, usage_words
 from common.words.waits import waited_words
 
@@ -41,7 +43,7 @@ def info(job_ids: Sequence[int]) -> int:
         lost = missing(rows)
         waits = job_waits(client, [row["id"] for row in rows if row["id"] not in lost])
     if wants_json():
-        say_json([{**row, "waits": waits.get(row["id"], ())} for row in rows if row["id"] not in lost])
+        say_json([{**with_iso(row), "waits": waits.get(row["id"], ())} for row in rows if row["id"] not in lost])
     else:
         for row in rows:
             if row["id"] not in lost:
@@ -60,6 +62,7 @@ def _job_lines(row: Row, waited: str | None) -> Iterator[str]:
     yield f"- Job ID: {row['id']}"
     yield f"  Status: {row['status']}"
     yield f"  Priority: {row['priority']}"
+    yield from _term_lines(row)
     yield f"  Received:         {_instant(received)}"
     yield f"  Processing start: {_instant(start)}{_delta(received, start)}"
     yield f"  Processing end:   {_instant(end)}{_delta(start, end)}"
@@ -74,6 +77,21 @@ def _job_lines(row: Row, waited: str | None) -> Iterator[str]:
         yield from (f"    {line}" for line in _op_lines(row, index))
 
 
+def _term_lines(row: Row) -> Iterator[str]:
+    terms = terms_of_trail(row["ops"][0].get("reason") if row["ops"] else None)
+    if terms.name:
+        yield f"  Name: {terms.name}"
+    if terms.labels:
+        yield f"  Labels: {', '.join(f'{key}={value}' for key, value in terms.labels.items())}"
+    if terms.begin_at is not None:
+        yield f"  Begin: {_instant(terms.begin_at)}"
+    if (hold := terms.hold) is not None:
+        why = f": {hold.why}" if hold.why else ""
+        yield f"  Held: since {_instant(hold.at)}{f' by {hold.by}' if hold.by else ''}{why}"
+    if terms.uses:
+        yield f"  Uses: {', '.join(f'{use.key}={use.count}' for use in terms.uses)}"
+
+
 def _op_lines(row: Row, index: int) -> Iterator[str]:
     op = row["ops"][index]
     yield f"- Opcode: {op.get('OP_ID', 'OP_INVALID')}"
@@ -85,11 +103,22 @@ def _op_lines(row: Row, index: int) -> Iterator[str]:
     for key in sorted(op):
         if key != "OP_ID":
             yield f"    {key}: {_value(op[key])}"
+    yield from _try_lines(op)
     yield f"  Result: {_result(row, index)}"
     yield "  Execution log: "
     for serial, at, kind, message in row["oplog"][index]:
         yield f"    - Time: {_op_instant(at)}"
         yield f"      Content: {_value([serial, kind, message])}"
+
+
+def _try_lines(op: Mapping[str, object]) -> Iterator[str]:
+    """The tries of a command but the last one, whose end is the opcode's."""
+    tries = tries_of_trail(op.get("reason"))
+    if tries:
+        yield "  Failed tries: "
+    for each in tries:
+        lasted = duration(each.end_at - each.start_at)
+        yield f"    - {each.number}: {_instant(each.start_at)}, after {lasted}: {each.why}"
 
 
 def _result(row: Row, index: int) -> str:

@@ -8,19 +8,32 @@ import time
 from collections.abc import Sequence
 from typing import Unpack
 
+import attrs
 import click
 
-from cli.choosing.jobchoice import ChoiceOptions, JobChoice, choice_options, read_choice
+from cli.choosing.filtercompletion import complete_fields
+from cli.choosing.jobchoice import ChoiceOptions, JobChoice, choice_options, read_choice, within
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
 from cli.options import table_options
 from cli.query import filter_jobs, missing, query_jobs
-from cli.screen import complain, say_json, say_styled, warn
+from cli.screen import complain, remark, say_json, say_styled, screen_width, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, status_style
-from common.words.fields import FIELDS, Row, choose, field_of, unknown, value_of, wire_fields
+from common.words.fields import (
+    FIELDS,
+    Row,
+    choose,
+    field_of,
+    job_title,
+    sort_rows,
+    unknown,
+    value_of,
+    wire_fields,
+)
 from common.words.outcome import no_such_job
+from common.words.times import with_iso
 
 
 @click.command(
@@ -30,37 +43,80 @@ from common.words.outcome import no_such_job
         "gnt-job list",
         "gnt-job list --running -o id,runtime,summary",
         "gnt-job list 27490 27491 -o +start_ts,end_ts",
-        "gnt-job list --where 'op=OP_RUN_COMMAND & summary=~web1'",
+        "gnt-job list --where 'label.team=web & name=~^backup'",
+        "gnt-job list --where 'op=OP_RUN_COMMAND & end > yesterday'",
+        "gnt-job list --archived --since 'yesterday 18:00' --sort runtime --limit 10",
         "gnt-job list --error --no-headers --separator , -o id,summary",
     ),
 )
-@click.option("-o", "--fields", "names", metavar="FIELDS", help="Columns, with commas; a leading + adds to the usual.")
+@click.option(
+    "-o",
+    "--fields",
+    "names",
+    metavar="FIELDS",
+    help="Columns, with commas; a leading + adds to the usual.",
+    shell_complete=complete_fields,
+)
+@click.option("--since", metavar="TIME", help="Submitted at or after: yesterday, '2h ago', '2026-11-21 02:00'.")
+@click.option("--until", metavar="TIME", help="Submitted before.")
+@click.option(
+    "--sort",
+    "by",
+    metavar="FIELD",
+    shell_complete=complete_fields,
+    help="By a field: numbers and times the largest first, texts from a to z.",
+)
+@click.option("--reverse", "is_reversed", is_flag=True, help="In the opposite order.")
+@click.option("--limit", type=click.IntRange(min=0), help="At most so many: the newest, or the first ones of --sort.")
 @table_options
 @click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
 @choice_options
 def list_jobs(
-    names: str | None, no_headers: bool, separator: str | None, verbose: bool, **chosen: Unpack[ChoiceOptions]
+    names: str | None,
+    since: str | None,
+    until: str | None,
+    by: str | None,
+    is_reversed: bool,
+    limit: int | None,
+    no_headers: bool,
+    separator: str | None,
+    verbose: bool,
+    **chosen: Unpack[ChoiceOptions],
 ) -> int:
     """List the jobs of the queue, the named ones, or those for which a filter holds.
 
-    A filter compares fields: 'status=running & (op=OP_TEST_DELAY | summary=~web[12])'. It takes op and the fields
-    of list-fields, but not age, runtime and time. A priority is low, normal, high or a number,
-    a time is in seconds since 1970. Values need quotes only around blanks and ()&|.
+    A filter compares fields: 'status=running & (op=OP_TEST_DELAY | name=~^web[12])'. It takes op, label.KEY, and the
+    fields of list-fields, but not runtime and time. A priority is low, normal, high or a number; an instant is such
+    as '2h ago', 'yesterday 14:00', '2026-11-21 02:00', or seconds since 1970. Values need quotes only around blanks
+    and ()&|, and instants not even there.
+
+    A job with a name is shown by it in place of its summary, but not to programs, with --no-headers, --separator or
+    --output json. On a terminal the lines are cut to its width.
     """
-    choice = read_choice(**chosen)
+    choice = within(read_choice(**chosen), since, until)
     fields = choose(names)
     if not fields:
         raise click.UsageError(f"-o '{names}' names no field; 'gnt-job list-fields' tells which there are")
+    if by is not None and unknown((by,)):
+        raise click.UsageError(f"--sort '{by}' is no field; 'gnt-job list-fields' tells which there are")
     if choice.with_archived and "archived" not in fields:
         fields = (*fields, "archived")
-    rows = _rows(choice, wire_fields(fields, "id", "status"))
+    rows = _rows(choice, wire_fields((*fields, *([by] if by else [])), "id", "status", *_besides(fields)))
+    lost = missing(rows)
+    shown = _in_order(rows, by, limit, is_reversed=is_reversed)
     if wants_json():
-        say_json([{key: value_of(row, key) for key in wire_fields(fields)} for row in rows])
+        wire = wire_fields(fields, *_besides(fields))
+        say_json([with_iso({key: value_of(row, key) for key in wire}) for row in shown])
     else:
-        layout = Layout(not no_headers, separator, uses_color(), UNAVAILABLE if verbose else NOTHING)
-        for line in render([_column(name) for name in fields], _cells(rows, fields, verbose), layout):
-            say_styled(line)
-    return _complain(unknown(fields), missing(rows))
+        _show(shown, fields, Layout(not no_headers, separator, uses_color(), UNAVAILABLE if verbose else NOTHING))
+    if len(shown) < len(rows):
+        remark(f"… {len(rows) - len(shown)} more; --limit {len(rows)} shows all, --since or --where fewer")
+    return _complain(unknown(fields), lost)
+
+
+def _besides(fields: Sequence[str]) -> tuple[str, ...]:
+    """What goes with the summary: the name that stands in its place."""
+    return ("name",) if "summary" in fields else ()
 
 
 def _rows(choice: JobChoice, fields: Sequence[str]) -> list[Row]:
@@ -70,14 +126,36 @@ def _rows(choice: JobChoice, fields: Sequence[str]) -> list[Row]:
         return filter_jobs(client, choice.expression(), fields)
 
 
+def _in_order(rows: list[Row], by: str | None, limit: int | None, *, is_reversed: bool) -> list[Row]:
+    """Sorted, and not more than wanted; luxid tells them by id, and of those the newest are wanted."""
+    if by is not None:
+        return sort_rows([row for row in rows if row["status"]], by, time.time(), is_reversed=is_reversed)[:limit]
+    newest = rows if limit is None else rows[max(0, len(rows) - limit) :]
+    return newest[::-1] if is_reversed else newest
+
+
+def _show(rows: Sequence[Row], fields: Sequence[str], layout: Layout) -> None:
+    if layout.is_for_people:
+        layout = attrs.evolve(layout, width=screen_width())
+    has_words = layout.nothing == UNAVAILABLE
+    cells = _cells(rows, fields, by_name=layout.is_for_people, is_verbose=has_words)
+    for line in render([_column(name) for name in fields], cells, layout):
+        say_styled(line)
+
+
 def _column(name: str) -> Column:
     field = field_of(name)
     return Column(field.title, field.is_number, status_style if name == "status" else None)
 
 
-def _cells(rows: Sequence[Row], names: Sequence[str], is_verbose: bool) -> list[list[str]]:
+def _cells(rows: Sequence[Row], names: Sequence[str], *, by_name: bool, is_verbose: bool) -> list[list[str]]:
     fields, now = [field_of(name, UNKNOWN if is_verbose else "??") for name in names], time.time()
-    return [[field.show(row, now) for field in fields] for row in rows]
+    cells = [[field.show(row, now) for field in fields] for row in rows]
+    if by_name and "summary" in names:
+        place = names.index("summary")
+        for line, row in zip(cells, rows, strict=True):
+            line[place] = job_title(row)
+    return cells
 
 
 def _complain(unknown_fields: Sequence[str], missing_ids: Sequence[int]) -> int:

@@ -1,44 +1,72 @@
 """`gnt-job output`: print the output of jobs' commands."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
 import click
 
+from cli.choosing.batchnames import batch_option
+from cli.choosing.namedjobs import named_jobs
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE, INTERRUPTED
-from cli.live.events import Output
+from cli.live.events import Change, Output
 from cli.live.follow import job_output
 from cli.live.followers import follow_output
 from cli.live.outputscreen import OutputScreen, raw_option
-from cli.query import JOB_ID
+from cli.query import JOB_ID, jobs_now
 from cli.screen import remark, say_json
+from common.queue.tries import is_of_try
+from common.words.loglines import message_text
 from protocol.luxi.output import OutputStream
 
 
 @click.command(
     "output",
     cls=Command,
-    examples=("gnt-job output 27491 | less", "gnt-job output --follow 27491", "gnt-job output --follow 27491 27492"),
+    examples=(
+        "gnt-job output 27491 | less",
+        "gnt-job output --follow 27491",
+        "gnt-job output --follow 27491 27492",
+        "gnt-job output --batch b5f2c8a10b4d",
+        "gnt-job output --try 1 27491",
+    ),
 )
 @click.option("-f", "--follow", "is_following", is_flag=True, help="Go on until the jobs have ended.")
 @click.option("--stderr", "is_error", is_flag=True, help="Print standard error, where the command keeps it apart.")
+@click.option(
+    "--try",
+    "of_try",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Only of this try of a command that was tried several times; 1 is the first.",
+)
 @raw_option
-@click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
-def output(job_ids: Sequence[int], is_following: bool, is_error: bool, is_raw: bool) -> int:
+@batch_option
+@click.argument("job_ids", metavar="[ID]...", nargs=-1, type=JOB_ID)
+def output(
+    job_ids: Sequence[int],
+    batches: Sequence[str],
+    is_following: bool,
+    is_error: bool,
+    of_try: int | None,
+    is_raw: bool,
+) -> int:
     """Print the output of the jobs' commands so far; of a long output only the end is kept.
 
-    Of several jobs each line begins with the job's id.
+    Of several jobs each line begins with the job's id, of a batch with the job's node or value. 'gnt-job info' lists
+    the tries of a command.
     """
-    job_ids = list(dict.fromkeys(job_ids))
+    job_ids = named_jobs(list(dict.fromkeys(job_ids)), None, batches)
+    if is_following and of_try is not None and len(job_ids) > 1:
+        raise click.UsageError("--follow with --try takes one job")
     try:
-        pieces = _pieces(job_ids, OutputStream.ERROR if is_error else OutputStream.OUTPUT, is_following)
+        pieces = _pieces(job_ids, OutputStream.ERROR if is_error else OutputStream.OUTPUT, is_following, of_try)
         if wants_json():
             _print_json(job_ids, pieces)
         else:
-            _print(job_ids, pieces, OutputScreen(is_raw=is_raw))
+            _print(_prefixes(job_ids, is_batch=bool(batches)), pieces, OutputScreen(is_raw=is_raw))
     except KeyboardInterrupt:
         goes_on = f"job {job_ids[0]} goes on" if len(job_ids) == 1 else "the jobs go on"
         remark(f"\n{goes_on}; watch with: {command_line(program(), 'watch', *job_ids)}")
@@ -46,28 +74,51 @@ def output(job_ids: Sequence[int], is_following: bool, is_error: bool, is_raw: b
     return DONE
 
 
-def _pieces(job_ids: Sequence[int], stream: OutputStream, is_following: bool) -> Iterator[Output]:
-    if is_following:
+def _pieces(job_ids: Sequence[int], stream: OutputStream, is_following: bool, of_try: int | None) -> Iterator[Output]:
+    if is_following and of_try is None:
         with closing(follow_output(job_ids, stream)) as followers:
-            yield from (event for event in followers if isinstance(event, Output))
+            for event in followers:
+                if isinstance(event, Output):
+                    yield event
+                else:
+                    _tell_tries(event)
         return
     with open_luxid() as client:
         for job_id in job_ids:
-            yield from job_output(client, job_id, stream, is_following=False)
+            yield from job_output(client, job_id, stream, is_following=is_following, of_try=of_try)
 
 
-def _print(job_ids: Sequence[int], pieces: Iterator[Output], screen: OutputScreen) -> None:
-    if len(job_ids) == 1:
+def _prefixes(job_ids: Sequence[int], *, is_batch: bool) -> Mapping[int, str]:
+    """Job id -> beginning of its lines."""
+    elements: Mapping[int, str] = {}
+    if is_batch and len(job_ids) > 1:
+        from cli.fleet.batchrows import elements_by_id
+
+        elements = elements_by_id(jobs_now(job_ids, ("id", "ops")))
+    width = max(len(elements.get(job_id, str(job_id))) for job_id in job_ids)
+    return {
+        job_id: f"{elements[job_id]:<{width}}" if job_id in elements else f"{job_id:>{width}}" for job_id in job_ids
+    }
+
+
+def _tell_tries(change: Change) -> None:
+    """Tell where one try of a command ends and the next one begins; the rest of the log is none of the output."""
+    for line in change.log:
+        if is_of_try(line.message):
+            remark(f"job {change.job_id}: {message_text(line)}")
+
+
+def _print(prefixes: Mapping[int, str], pieces: Iterator[Output], screen: OutputScreen) -> None:
+    if len(prefixes) == 1:
         for piece in pieces:
             screen.write(piece.text)
         return
-    width = max(len(str(job_id)) for job_id in job_ids)
     # the begun line of each job
-    begun = dict.fromkeys(job_ids, "")
+    begun = dict.fromkeys(prefixes, "")
     for piece in pieces:
         *lines, begun[piece.job_id] = (begun[piece.job_id] + piece.text).split("\n")
-        screen.write("".join(f"{piece.job_id:>{width}}  {line}\n" for line in lines))
-    screen.write("".join(f"{job_id:>{width}}  {line}\n" for job_id, line in begun.items() if line))
+        screen.write("".join(f"{prefixes[piece.job_id]}  {line}\n" for line in lines))
+    screen.write("".join(f"{prefixes[job_id]}  {line}\n" for job_id, line in begun.items() if line))
 
 
 def _print_json(job_ids: Sequence[int], pieces: Iterator[Output]) -> None:

@@ -6,17 +6,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
+import attrs
 import click
 
-from cli.choosing.commandargs import CPUS, DEPENDENCY, SIZE, ULIMIT, VARIABLE
+from cli.choosing.commandargs import CPUS, SIZE, ULIMIT, VARIABLE
 from cli.choosing.lockargs import LOCK, LockWish, lock_modes
 from cli.commands import WaitingCommand
 from cli.connection import open_luxid
 from cli.durations import POSITIVE_DURATION
-from cli.fleet.fleetoptions import FleetWish, check_lock_marks, fleet_options, read_fleet_wish
+from cli.fleet.fleetoptions import (
+    FleetOptions,
+    FleetWish,
+    check_lock_marks,
+    check_shell_words,
+    fleet_options,
+    read_fleet_wish,
+)
 from cli.remote.remoteoptions import is_remote
 from cli.screen import remark
-from cli.submission import FollowOptions, Wishes, submit_jobs, submit_options, wait_options, with_wishes
+from cli.submission import submit_jobs
+from cli.submitting.afterargs import AfterOptions, after_options, read_dependencies
+from cli.submitting.submitoptions import (
+    FollowOptions,
+    RetryOptions,
+    exit_option,
+    later_options,
+    retry_options,
+    retry_parameters,
+    submit_options,
+    wait_options,
+    wishes_of,
+)
+from cli.submitting.wishes import Wishes, job_with_wishes
 from common.errors import InvalidRequest
 from protocol.luxi.submission import OpInput
 
@@ -29,6 +50,10 @@ def read_standard_input() -> str:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError:
         raise InvalidRequest("standard input is not UTF-8 text; put it into a file, and name that") from None
+
+
+class RunOptions(FleetOptions, AfterOptions, RetryOptions, FollowOptions):
+    """What the groups of options pass to the verb."""
 
 
 @click.command(
@@ -47,18 +72,16 @@ def read_standard_input() -> str:
         "gnt-job run --node web1 --node web2 --wait -- uptime",
         "gnt-job run --node-group web --at-most 2 --stop-on-failure --wait -- apt-get --yes upgrade",
         "gnt-job run --each-node --lock 'node/{node}' -- reboot-if-needed",
+        "gnt-job run --each host=web1,web2,web3 --at-most 2 --name 'backup-{host}' -- ssh {host} backup",
+        "gnt-job run --each file=@list.txt --each size=small,large -- convert --size {size} {file}",
+        "gnt-job run --name backup --label team=web --retries 3 --retry-delay 30s --retry-on exit=75,timeout -- backup",
+        "gnt-job run --begin 'tomorrow 02:00' --use licences=2 --key nightly-2026-11-21 -- report",
+        "gnt-job run --after-failure PREV -- logger 'the last one failed'",
     ),
 )
 @click.option("--lock", "locks", type=LOCK, multiple=True, help="Hold this lock, NAME[:shared|exclusive]; repeatable.")
 @fleet_options
-@click.option(
-    "--after",
-    "--depend",
-    "depends",
-    type=DEPENDENCY,
-    multiple=True,
-    help="Start after job ID has succeeded, or has ended as ID:success|error|canceled,... says; repeatable.",
-)
+@after_options
 @click.option("--timeout", type=POSITIVE_DURATION, help="End the command after this time: 90, 90s, 5m, 2h.")
 @click.option(
     "--cwd",
@@ -97,13 +120,15 @@ def read_standard_input() -> str:
 )
 @click.option("--detach", is_flag=True, help="Let background processes run on; else they end with the command.")
 @click.option("--keep-locks", is_flag=True, help="As --detach, and keep the locks until the last of them has ended.")
+@retry_options
+@later_options
 @submit_options
 @wait_options
+@exit_option
 @click.argument("words", metavar="[--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_command(
     words: Sequence[str],
     locks: Sequence[LockWish],
-    depends: Sequence[list[object]],
     timeout: float | None,
     cwd: Path | None,
     stdin_from: Path | None,
@@ -119,29 +144,31 @@ def run_command(
     exit_codes: Sequence[int],
     detach: bool,
     keep_locks: bool,
-    node_names: Sequence[str],
-    node_groups: Sequence[str],
-    is_each_node: bool,
-    at_most: int | None,
-    is_stopping: bool,
-    max_failures: int | None,
-    **options: Unpack[FollowOptions],
+    **options: Unpack[RunOptions],
 ) -> int:
     """Run COMMAND as a job, under locks and after other jobs; print the job's id.
 
     Its surroundings do not depend on who started the daemons: PATH and LANG of the settings, HOME, USER, LOGNAME
-    and SHELL of its user, GANTRY_JOB_ID and its like, and what --env adds; umask 022, at most 1024 open files, no
-    other limits, niceness 0; this folder or --cwd; nothing on standard input.
+    and SHELL of its user, and what --env adds; umask 022, at most 1024 open files, no other limits, niceness 0; this
+    folder or --cwd; nothing on standard input. Its variables GANTRY_JOB_ID and GANTRY_OPCODE_INDEX (from 0) tell which
+    command it is, GANTRY_TRY (from 1) which try if there may be several, GANTRY_USES the units that it has, as
+    "licences=2 web1:memory=4294967296".
 
     On nodes each has a job of its own, all in one submission; the id of each is printed. In the name of a lock
     {node} stands for the job's node, and so does the variable GANTRY_NODE in the command. Users, folders and programs
     are those of the node.
 
+    With --each host=web1,web2 each value has a job of its own, too, at most 10,000 in one submission: {host} is its
+    value, as it is, in one word; {{host}} is {host}. So are the variables GANTRY_EACH_host, GANTRY_EACH_INDEX (from 1)
+    and GANTRY_EACH_COUNT. Each job has the label host=web1, and a name that ends with its values.
+
     With --wait the exit code is the command's; 'gantry help exit-codes' tells all others.
     """
-    fleet = read_fleet_wish(node_names, node_groups, is_each_node, at_most, is_stopping, max_failures)
+    fleet = read_fleet_wish(options)
     wanted = lock_modes(locks)
     check_lock_marks(wanted, fleet)
+    if shell:
+        check_shell_words(words, fleet)
     if stdin_from is not None and stdin_text is not None:
         raise click.UsageError("--stdin and --stdin-text exclude each other; give one of them")
     if str(stdin_from) == "-":
@@ -149,7 +176,7 @@ def run_command(
     _check_text(*words, *(text for variable in env for text in variable), str(cwd), str(stdin_from))
     if user == "":
         raise click.UsageError("--user '' names nobody; leave it out, or write the name of a user")
-    wishes = Wishes(**options, ends_as_command=True)
+    wishes = attrs.evolve(wishes_of(options), ends_as_command=True)
     op: dict[str, object] = {
         "OP_ID": "OP_RUN_COMMAND",
         "argv": list(words),
@@ -169,22 +196,46 @@ def run_command(
         "exit_codes": list(exit_codes) or [0],
         "detach": detach or None,
         "keep_locks": keep_locks or None,
-        "depends": [list(dependency) for dependency in depends] or None,
+        "depends": read_dependencies(options, wishes.key) or None,
+        **retry_parameters(options),
     }
-    whole = with_wishes({key: value for key, value in op.items() if value is not None}, wishes, "run")
-    return _submit_to_nodes(whole, fleet, wishes) if fleet.has_nodes else submit_jobs([[whole]], wishes)
+    return _submit({key: value for key, value in op.items() if value is not None}, fleet, wishes)
 
 
-def _submit_to_nodes(op: OpInput, fleet: FleetWish, wishes: Wishes) -> int:
-    # imported late: most commands run on no node
-    from cli.fleet.batching import jobs_for
+def _submit(op: OpInput, fleet: FleetWish, wishes: Wishes) -> int:
+    if not (fleet.has_nodes or fleet.is_batch):
+        return submit_jobs([job_with_wishes([op], wishes, "run")], wishes)
+    # imported late: most commands are one job
+    from cli.fleet.batching import spread
+
+    if fleet.variables:
+        _tell_strange_marks(op, fleet, wishes)
+    found = spread(op, _choose_nodes(fleet), fleet, wishes, "run")
+    return submit_jobs(found.jobs, wishes, elements=found.elements, batch_id=found.batch_id)
+
+
+def _tell_strange_marks(op: OpInput, fleet: FleetWish, wishes: Wishes) -> None:
+    """Tell of words in braces that may be mistyped: they stay as they are."""
+    from cli.fleet.eachvalues import strange_marks
+
+    names = [*(each.name for each in fleet.variables), *(["node"] if fleet.has_nodes else [])]
+    argv = op["argv"]
+    texts = [*argv] if isinstance(argv, list) else []
+    texts += [wishes.job_name or "", *(value for _, value in wishes.job_labels)]
+    for word, nearest in strange_marks(names, texts):
+        remark(f"'{{{word}}}' stays as it is; did you mean '{{{nearest}}}'?")
+
+
+def _choose_nodes(fleet: FleetWish) -> Sequence[str]:
+    if not fleet.has_nodes:
+        return ()
     from cli.fleet.nodechoice import choose_nodes
 
     with open_luxid() as client:
         chosen = choose_nodes(client, fleet)
     for name, why in chosen.left_out:
         remark(f"left out: {name} ({why})")
-    return submit_jobs(jobs_for(op, chosen.names, fleet), wishes, nodes=chosen.names if fleet.is_batch else ())
+    return chosen.names
 
 
 def _is_elsewhere(fleet: FleetWish) -> bool:

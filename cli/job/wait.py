@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from cli.choosing.namedjobs import named_jobs, where_option
+from cli.choosing.namedjobs import named_jobs, naming_options
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import command_line, program, wants_json
@@ -23,12 +23,12 @@ from common.words.times import duration
     "wait", cls=Command, examples=("gnt-job wait 27491 27492 && echo all done", "gnt-job wait --timeout 5m 27491")
 )
 @click.option("--timeout", type=DURATION, help="Give up after this time: 90, 90s, 5m, 2h.")
-@where_option
+@naming_options
 @click.argument("job_ids", metavar="[ID]...", nargs=-1, type=JOB_ID)
-def wait(job_ids: Sequence[int], where: str | None, timeout: float | None) -> int:
+def wait(job_ids: Sequence[int], where: str | None, batches: Sequence[str], timeout: float | None) -> int:
     """Wait until all these jobs have ended; the exit code is 0 if all succeeded."""
     deadline = None if timeout is None else time.monotonic() + timeout
-    job_ids = named_jobs(job_ids, where)
+    job_ids = named_jobs(job_ids, where, batches)
     try:
         late = until_ended(job_ids, deadline)
         with open_luxid() as client:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from cli.choosing.namedjobs import named_jobs, where_option
+from cli.choosing.namedjobs import named_jobs, naming_options
 from cli.commands import Command
 from cli.live.outputscreen import raw_option
 from cli.live.watching import watch_jobs
@@ -17,15 +17,15 @@ from cli.query import JOB_ID
     examples=(
         "gnt-job watch 27491",
         "gnt-job watch 27490 27491 27492",
-        "gnt-job watch --where batch=5f2c8a10b4de",
+        "gnt-job watch --batch b5f2c8a10b4d",
     ),
 )
 @raw_option
-@where_option
+@naming_options
 @click.argument("job_ids", metavar="[ID]...", nargs=-1, type=JOB_ID)
-def watch(job_ids: Sequence[int], where: str | None, is_raw: bool) -> int:
+def watch(job_ids: Sequence[int], where: str | None, batches: Sequence[str], is_raw: bool) -> int:
     """Follow jobs until they have ended; the exit code is 0 if all succeeded.
 
     Jobs of several nodes have a line each. Ctrl-C stops watching, and the jobs go on.
     """
-    return watch_jobs(named_jobs(job_ids, where), is_raw=is_raw)
+    return watch_jobs(named_jobs(job_ids, where, batches), is_raw=is_raw)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 
 from cli.commands import Command
-from cli.context import wants_json
+from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.query import JOB_ID
 from cli.remote.remoteoptions import is_remote
@@ -20,10 +20,11 @@ from cli.why.locknames import lock_names
 from common.printable import printable
 from common.queue.jobs import FINAL_NAMES
 from common.words.ends import end_words
-from common.words.fields import FIELDS, shown_status
+from common.words.fields import FIELDS, job_title, shown_status
+from common.words.lives import life_lines
 from common.words.outcome import no_such_job
 from common.words.reasons import in_words, worth_telling
-from common.words.times import clock, to_seconds
+from common.words.times import clock, to_seconds, with_iso
 from common.words.waits import waited_words
 
 
@@ -32,7 +33,8 @@ from common.words.waits import waited_words
 def why(job_ids: Sequence[int]) -> int:
     """Tell every reason why these jobs do not run, and the jobs that block them, to the root of the chain.
 
-    For an ended job it tells why: what failed, who canceled it, or which rule or dependency ended it.
+    For an ended job it tells why: what failed, who canceled it, or which rule or dependency ended it; and its life:
+    when it could begin, what it waited for and how long, when it ran, its tries, and the resources that it used.
     """
     asked = list(dict.fromkeys(job_ids))
     found = explain_jobs(asked)
@@ -68,9 +70,14 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
         yield "  nothing holds it"
     if (words := _past(job, now)) is not None:
         yield f"  waited {words}"
-    for culprit in dict.fromkeys(job.culprits):
+    if job.row["status"] in FINAL_NAMES:
+        yield from (f"  {line}" for line in life_lines(job.row))
+    culprits = list(dict.fromkeys(job.culprits))
+    for culprit in culprits:
         if culprit in found:
             yield from (f"    {line}" for line in _lines(culprit, found, seen, now))
+    if left := [culprit for culprit in culprits if culprit not in found]:
+        yield f"    … {len(left)} more not looked at; see: {command_line(program(), 'why', left[0])}"
 
 
 def _end(job: Explanation) -> str | None:
@@ -98,9 +105,12 @@ def _heading(job: Explanation, now: float) -> str:
     status = shown_status(row["status"]) if row["status"] else "not there any more"
     elapsed = FIELDS["time"].show(row, now) if row["status"] else ""
     lasting = "" if not elapsed else f" after {elapsed}" if status in FINAL_NAMES else f" for {elapsed}"
-    return f"job {row['id']}: {status}{lasting}: {', '.join(row['summary'] or ())}"
+    return f"job {row['id']}: {status}{lasting}: {job_title(row)}"
 
 
 def _as_json(job: Explanation) -> dict[str, object]:
     end = None if job.outcome is None else end_words(job.outcome, _login_of)
-    return {"id": job.row["id"], "status": job.row["status"], "reasons": job.reasons, "waits": job.waits, "end": end}
+    told = {"id": job.row["id"], "status": job.row["status"], "reasons": job.reasons, "waits": job.waits, "end": end}
+    # `end` is a text here
+    life = with_iso({name: value for name, value in job.row.items() if name not in told})
+    return {**life, **told, "ended": life["end"]}

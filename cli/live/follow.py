@@ -90,22 +90,26 @@ def job_output(
     *,
     is_following: bool,
     is_patient: bool = False,
+    of_try: int | None = None,
 ) -> Iterator[Output]:
     """Yield the output of a job's commands in pieces: all that there is now, or all until the job is final.
 
-    Args: is_patient: as for `job_changes`.
+    Args:
+        is_patient: as for `job_changes`.
+        of_try: number of the try, from 1, of which alone the output is wanted; None: all.
     Raises: as `BlockingClient.call`; a restart of luxid is waited for when following.
     """
     # luxid replies to this call at once, so the call fails at once if there is no luxid
     asked = None if stream is OutputStream.OUTPUT else stream
-    first = ReadJobOutput(JobId(job_id), stream=asked)
+    first = ReadJobOutput(JobId(job_id), stream=asked, of_try=of_try)
     piece = _call_patiently(client, first) if is_patient else client.call(first)
     while True:
         if piece.text:
             yield Output(job_id, piece.text, stream)
         if piece.is_end or not (is_following or piece.text):
             return
-        request = ReadJobOutput(JobId(job_id), piece.next_offset, PATIENCE_S if is_following else 0.0, asked)
+        timeout_s = PATIENCE_S if is_following else 0.0
+        request = ReadJobOutput(JobId(job_id), piece.next_offset, timeout_s, asked, of_try=of_try)
         piece = _call_patiently(client, request) if is_following else client.call(request)
 
 

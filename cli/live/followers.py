@@ -17,6 +17,8 @@ from common.errors import InvalidRequest, RemoteError, UnknownMethod
 from protocol.luxi.output import OutputStream
 
 FIELDS: Final = ("status", "summary", "received_ts", "start_ts", "end_ts")
+# a luxid with a feed also knows names
+_FEED_FIELDS: Final = (*FIELDS, "name")
 _STATUS: Final = ("status",)
 # refusals of a luxid that does not know the call, or takes fewer jobs at once
 _HAS_NONE: Final = (InvalidRequest.code, UnknownMethod.code)
@@ -34,17 +36,20 @@ def follow_jobs(
     Raises: as `BlockingClient.call`. NoThread.
     """
     opener = luxid_opener(is_patient=False)
-    found = _begun(is_patient=False, make=lambda feed: JobFeed(feed, opener, job_ids, FIELDS, streams, hinted=hinted))
+    found = _begun(
+        is_patient=False, make=lambda feed: JobFeed(feed, opener, job_ids, _FEED_FIELDS, streams, hinted=hinted)
+    )
     return found or CallFollowers(opener, job_ids, streams, FIELDS)
 
 
 def follow_output(job_ids: Sequence[int], stream: OutputStream) -> Follower:
-    """Follow the output of these jobs' commands to its end; all that there is already comes first. Close the result.
+    """Follow the output of these jobs' commands to its end, and their log; all that there is already comes first.
 
+    Close the result.
     Raises: JobLost, as RemoteError: a job does not exist. Else as `follow_jobs`.
     """
-    found = _begun(is_patient=True, make=lambda feed: JobFeed(feed, open_luxid, job_ids, (), (stream,), has_log=False))
-    return found or CallFollowers(luxid_opener(is_patient=True), job_ids, (stream,), ())
+    found = _begun(is_patient=True, make=lambda feed: JobFeed(feed, open_luxid, job_ids, _STATUS, (stream,)))
+    return found or CallFollowers(luxid_opener(is_patient=True), job_ids, (stream,), _STATUS)
 
 
 def until_ended(job_ids: Sequence[int], deadline: float | None = None) -> list[int]:

@@ -21,7 +21,7 @@ from cli.live.waitreasons import WAITING, WaitReasons
 from cli.tables import NOTHING
 from common.printable import printable
 from common.queue.jobs import FINAL_NAMES
-from common.words.fields import FIELDS, Row
+from common.words.fields import FIELDS, Row, job_title
 from common.words.loglines import message_text
 
 _STYLES: Final = {"running": "cyan", "success": "green", "error": "red", "canceled": "yellow", "canceling": "yellow"}
@@ -112,13 +112,13 @@ class _View:
         if line.row is None:
             return (Text(str(line.job_id)), status)
         elapsed = FIELDS["time"].show(line.row, time.time())
-        summary = printable(",".join(line.row["summary"] or ()))
+        title = printable(job_title(line.row))
         reason = self.reasons.of(line.job_id) if line.status in WAITING else ""
         return (
             Text(str(line.job_id)),
             status,
             Text(elapsed),
-            Text(summary),
+            Text(title),
             Text(reason or line.last_word),
         )
 

@@ -3,12 +3,10 @@
 Source: cli.md 1.2 and 2, "watch".
 """
 
-import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from types import FrameType
+from contextlib import closing
 from typing import TYPE_CHECKING, Final, assert_never
 
 import attrs
@@ -19,17 +17,19 @@ from cli.exitcodes import DONE, FAILED, INTERRUPTED, TIME_OVER
 from cli.live.events import Change, Event, Follower, Output
 from cli.live.followers import follow_jobs
 from cli.live.outputscreen import OutputScreen
+from cli.live.timelimit import TimeOver, time_limit
+from cli.luxid import Luxid
 from cli.outcomes import fetch_outcomes, tell_failures
 from cli.query import query_jobs
 from cli.screen import remark, say, say_json, write
 from common.ids import JobId
 from common.printable import printable
 from common.queue.jobs import JobState
-from common.words.fields import Row
+from common.words.fields import Row, job_title
 from common.words.loglines import log_text
 from common.words.outcome import Outcome, describe
 from common.words.times import duration
-from protocol.luxi.jobs import CancelJob
+from protocol.luxi.jobs import CancelJob, CancelJobs, Done
 from protocol.luxi.output import OutputStream
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def follow_own(
     """
     watched = _Watched(list(job_ids))
     try:
-        with _time_limit(timeout_s):
+        with time_limit(timeout_s):
             outcomes = _follow(watched, streams, screen, is_submitter=True)
-    except _TimeOver:
+    except TimeOver:
         sys.stdout.flush()
         remark(f"waited for {duration(timeout_s or 0)}; {watched.goes_on()}")
         raise GoesOn(TIME_OVER) from None
@@ -104,7 +104,7 @@ class _Watched:
         which = f"job {self.job_ids[0]} goes on" if len(self.job_ids) == 1 else "the jobs go on"
         named: Sequence[object] = self.job_ids
         if self.fleet is not None and self.fleet.batch_id is not None:
-            named = ("--where", f"batch={self.fleet.batch_id}")
+            named = ("--batch", self.fleet.batch_id)
         watch, cancel = (command_line(job_program(), verb, *named) for verb in ("watch", "cancel"))
         return f"{which}; watch again with: {watch}; cancel with: {cancel}"
 
@@ -127,9 +127,16 @@ def _end_if_asked_again(job_ids: Sequence[int]) -> None:
         remark(f"Ctrl-C again within {AGAIN_S:g} s ends {'it' if len(job_ids) == 1 else 'them'}")
         time.sleep(AGAIN_S)
     except KeyboardInterrupt:
+        ids = tuple(JobId(job_id) for job_id in job_ids)
         with open_luxid() as client:
-            for job_id in job_ids:
-                remark(client.call(CancelJob(JobId(job_id), kill=True)).message)
+            answers = client.call(CancelJobs(ids, kill=True)) if len(ids) > 1 else [_end_one(ids[0], client)]
+        for answer in answers:
+            remark(answer.message)
+
+
+def _end_one(job_id: JobId, client: Luxid) -> Done:
+    """As `CancelJobs`; Ganeti's luxid knows only this."""
+    return client.call(CancelJob(job_id, kill=True))
 
 
 class GoesOn(Exception):
@@ -138,29 +145,6 @@ class GoesOn(Exception):
     def __init__(self, code: int) -> None:
         super().__init__()
         self.code = code
-
-
-class _TimeOver(Exception):
-    """Raised at the point where the program waits when its time is over."""
-
-
-@contextmanager
-def _time_limit(seconds: float | None) -> Iterator[None]:
-    """Limit the body to this time; None: no limit. Raises: _TimeOver: it took longer."""
-    if seconds is None:
-        yield
-        return
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise _TimeOver
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _follow(
@@ -197,7 +181,7 @@ def _follow(
 
 
 def _show_one(followers: Follower, job: Outcome, screen: OutputScreen) -> None:
-    heading = f"Job {job.job_id}: {printable(', '.join(job.summaries))}"
+    heading = f"Job {job.job_id}: {printable(job.title)}"
     say(heading)
     say("-" * len(heading))
     sys.stdout.flush()
@@ -285,8 +269,8 @@ def _show_several(job_ids: Sequence[int]) -> None:
                     write(f"{event.job_id:>{width}}  {log_text(line)}\n")
                 if statuses.get(event.job_id) != event.status:
                     statuses[event.job_id] = event.status
-                    summary = printable(",".join(event.values["summary"] or ()))
-                    write(f"{event.job_id:>{width}}  {event.status:<{_STATUS_WIDTH}}  {summary}\n")
+                    title = printable(job_title(event.values))
+                    write(f"{event.job_id:>{width}}  {event.status:<{_STATUS_WIDTH}}  {title}\n")
 
 
 def _show_json(followers: Follower) -> None:

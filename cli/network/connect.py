@@ -13,7 +13,7 @@ from cli.choosing.values import KEY_VALUES
 from cli.clusterjobs import carry_out_each
 from cli.commands import Command
 from cli.query import group_names
-from cli.submission import SubmitOptions, submit_options
+from cli.submitting.submitoptions import SubmitOptions, submit_options
 
 # as Ganeti's command has them
 _DEFAULTS: Final = {"mode": "bridged", "link": "xen-br0", "vlan": ""}

@@ -12,7 +12,7 @@ from cli.choosing.namecompletion import complete_group, complete_network
 from cli.clusterjobs import carry_out_each
 from cli.commands import Command
 from cli.query import group_names
-from cli.submission import SubmitOptions, submit_options
+from cli.submitting.submitoptions import SubmitOptions, submit_options
 
 
 @click.command(

@@ -12,7 +12,7 @@ from cli.choosing.namecompletion import complete_network
 from cli.clusterjobs import carry_out
 from cli.commands import Command
 from cli.network.words import ADDRESSES
-from cli.submission import SubmitOptions, submit_options
+from cli.submitting.submitoptions import SubmitOptions, submit_options
 
 
 @click.command(

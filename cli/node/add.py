@@ -11,7 +11,7 @@ import click
 from cli.choosing.values import KEY_VALUES, YES_NO
 from cli.clusterjobs import carry_out
 from cli.commands import Command
-from cli.submission import SubmitOptions, submit_options
+from cli.submitting.submitoptions import SubmitOptions, submit_options
 
 
 @click.command("add", cls=Command, examples=("gnt-node add --primary-ip 10.0.0.7 web7", "gnt-node add --readd web7"))

@@ -14,7 +14,7 @@ from cli.clusterjobs import carry_out
 from cli.commands import Command
 from cli.context import wants_json
 from cli.screen import say, say_json
-from cli.submission import SubmitOptions, submit_options
+from cli.submitting.submitoptions import SubmitOptions, submit_options
 
 
 @click.command(

@@ -54,10 +54,11 @@ def _remember(meta: MutableMapping[str, object], key: str, value: object) -> Non
 
 def is_remote() -> bool:
     """Whether the running command is for the cluster of another machine."""
-    return _address() is not None
+    return remote_address() is not None
 
 
-def _address() -> str | None:
+def remote_address() -> str | None:
+    """The URL that names the cluster of another machine; None: the command is for this machine."""
     ctx = click.get_current_context()
     if not ctx.meta.get(_KNOWN):
         # this program works on this machine only
@@ -75,7 +76,7 @@ def remote_place() -> "Place | None":
 
     Raises: InvalidRequest: an option or variable cannot be used. UsageError.
     """
-    address, meta = _address(), click.get_current_context().meta
+    address, meta = remote_address(), click.get_current_context().meta
     if address is None:
         return None
     if _PLACE not in meta:

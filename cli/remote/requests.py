@@ -24,11 +24,18 @@ from common.wire import structure, unstructure
 from protocol.luxi.changes import JobChange, WaitForJobChange
 from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
-from protocol.luxi.jobs import Archived, ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, Done
+from protocol.luxi.jobs import (
+    Archived,
+    ArchiveJob,
+    AutoArchiveJobs,
+    CancelJob,
+    ChangeJobPriority,
+    Done,
+)
 from protocol.luxi.output import JobOutput, OutputStream, ReadJobOutput
 from protocol.luxi.processes import ReadLeftProcesses
 from protocol.luxi.queries import FieldDefinitions, Query, QueryFields, QueryFilters, QueryJobs, QueryResult, Rows
-from protocol.luxi.submission import Refused, SubmitAnswer, SubmitJob, SubmitManyJobs, Submitted
+from protocol.luxi.submission import JobInput, Refused, SubmitAnswer, SubmitJob, SubmitManyJobs, Submitted
 from protocol.luxi.waits import ReadJobWaits
 from protocol.rapid import jobactions
 from protocol.rapid.clients import jobcalls, thingcalls
@@ -61,15 +68,23 @@ def _(request: SubmitJob, client: RapidClient) -> JobId:
 
 @carry_out.register
 def _(request: SubmitManyJobs, client: RapidClient) -> tuple[SubmitAnswer, ...]:
+    return submit_answers(request.jobs, request.key, client)[0]
+
+
+def submit_answers(
+    jobs: Sequence[JobInput], key: str | None, client: RapidClient
+) -> tuple[tuple[SubmitAnswer, ...], bool]:
+    """What became of each job, and whether they were submitted before under this key."""
     try:
-        told = client.submit_many(request.jobs, key=request.key)
+        told = client.run(jobcalls.submit_jobs(jobs, key or jobcalls.new_key()))
     except RemoteError as error:
         match error.fields.get("jobs"):
             # none was taken
             case [*results] if error.code == Conflict.code:
-                return tuple(Refused(_refusal(result)) for result in results)
+                return tuple(Refused(_refusal(result)) for result in results), False
         raise
-    return tuple(Refused(job.refused or "") if job.id is None else Submitted(job.id) for job in told)
+    answers = (Refused(job.refused or "") if job.id is None else Submitted(job.id) for job in told.jobs)
+    return tuple(answers), told.earlier
 
 
 def _refusal(result: object) -> str:
@@ -171,7 +186,8 @@ def _(request: WaitForJobChange, client: RapidClient) -> JobChange:
 @carry_out.register
 def _(request: ReadJobOutput, client: RapidClient) -> JobOutput:
     stream = request.stream or OutputStream.OUTPUT
-    return client.run(jobcalls.read_output(request.job_id, request.offset, min(request.timeout, POLL_S), stream))
+    timeout_s = min(request.timeout, POLL_S)
+    return client.run(jobcalls.read_output(request.job_id, request.offset, timeout_s, stream, request.of_try))
 
 
 @carry_out.register

@@ -12,7 +12,7 @@ from cli.commands import Command
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.screen import say, say_json
-from cli.submission import SubmitOptions, submit_options
+from cli.submitting.submitoptions import SubmitOptions, submit_options
 
 
 @click.command(

@@ -16,7 +16,7 @@ from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.options import F
 from cli.screen import say, say_json
-from cli.submission import SubmitOptions, submit_options
+from cli.submitting.submitoptions import SubmitOptions, submit_options
 from common.query.kinds import TagKind
 from protocol.luxi.queries import QueryTags
 

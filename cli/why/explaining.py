@@ -22,7 +22,10 @@ from common.words.fields import Row
 from common.words.outcome import Outcome
 from protocol.luxi.explain import ExplainJobs
 
-FIELDS: Final = ("id", "status", "summary", "received_ts", "start_ts", "end_ts")
+FIELDS: Final = (
+    *("id", "status", "name", "summary", "uses", "tries"),
+    *("begin_ts", "received_ts", "start_ts", "end_ts"),
+)
 # maximum number of jobs that one command looks at; chains may be long
 _MOST: Final = 100
 

@@ -1,6 +1,6 @@
 """The table of locks from luxid: who holds and who waits for each lock, and which jobs others wait for.
 
-Source: luxid.md 7.4; STYLE section 8.
+Source: luxid.md 7.4.
 """
 
 from cli.luxid import Luxid

@@ -109,6 +109,11 @@ def pieces_of(base: Path) -> list[int]:
     return sorted(int(name) for name in names if len(name) == _DIGITS and name.isdigit())
 
 
+def stream_end(base: Path) -> int:
+    """Bytes that an output has had. Raises: OSError: the folder cannot be read."""
+    return OutputFile(base, _PIECES_KEPT).end
+
+
 class Tail:
     """The last lines of a stream, without a cost for each line.
 

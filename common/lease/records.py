@@ -58,6 +58,8 @@ class Role(enum.Enum):
     MASTER = "master"
     # becoming the master, or ceasing to be it
     CHANGING = "changing"
+    # its last word is that it is the master, but etcd's key of the master is not its own; no record has this
+    WAS_MASTER = "was master"
     REPLICA = "replica"
     # may not become the master now
     BARRED = "barred"
@@ -145,6 +147,10 @@ class RunningJob(Lenient):
 
     node: str
     epoch: int
+    # what its user has asked for since: cancel, kill; empty: nothing
+    ask: str = ""
+    # who has asked, in the words of `common.access.caller_text`
+    by: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -4,7 +4,7 @@ Theory. To add a value costs one search among some 15 bounds and two additions; 
 A histogram may be written by one thread and read by another: each of its numbers is right at some instant of the
 reading, which is all that a graph needs. It has at most one writer at a time.
 
-Source: DESIGN section 15; CHOICES 5.
+Source: DESIGN section 15.
 """
 
 from bisect import bisect_left

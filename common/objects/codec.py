@@ -1,6 +1,6 @@
 """Convert configuration objects from JSON values and back, strictly, by the rules of `entity`.
 
-Source: wconfd.md 7.1; STYLE section 8 (error texts).
+Source: wconfd.md 7.1.
 """
 
 from collections.abc import Callable

@@ -4,7 +4,7 @@ Theory. There are many opcodes and few types of parameters. Therefore one reader
 type, at its first use, and an opcode is read by a walk over its own keys. A converter generated for each class
 would cost the daemons more start time and memory than it saves.
 
-Source: opcodes.md 2; STYLE section 8 (error texts).
+Source: opcodes.md 2.
 """
 
 from collections.abc import Callable, Mapping

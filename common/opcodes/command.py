@@ -9,10 +9,19 @@ from typing import ClassVar, Final
 import attrs
 
 from common.access import Role
+from common.commands.retryrules import (
+    DELAY_S,
+    FACTOR,
+    LONGEST_PAUSE_S,
+    MOST_FACTOR,
+    MOST_RETRIES,
+    RetryPolicy,
+    read_rules,
+)
 from common.errors import InvalidRequest
 from common.lockdecl import LevelDeclaration, LockDeclaration, Resolver, Scope, declare
 from common.locks import Lock, LockLevel, LockMode, group_lock, member_lock
-from common.opcodes.base import OpCode, only_declarable, seconds
+from common.opcodes.base import OpCode, at_least, only_declarable, seconds
 from common.system.ulimits import ULIMITS
 from common.validation import Checked, says
 
@@ -114,6 +123,13 @@ def _memory(_: object, attribute: Checked, value: int | None) -> None:
         raise InvalidRequest(f"{attribute.name} must be at least {LEAST_MEMORY} bytes (1 MiB), got {value}")
 
 
+def _failures(_: object, attribute: Checked, value: tuple[str, ...] | None) -> None:
+    try:
+        read_rules(value or ())
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{attribute.name}: {error.message}") from None
+
+
 def joined(argv: tuple[str, ...]) -> str:
     """Return what `shlex.join` does; it looks at each word, which is needed only if one of them is to be quoted."""
     is_plain = all(argv) and _QUOTED.search("".join(argv)) is None
@@ -165,12 +181,58 @@ class OpRunCommand(OpCode):
     node: str | None = attrs.field(default=None, validator=_node_name)
     # only with a node; default: "leave"
     on_failover: OnFailover | None = None
+    # number of further tries if it fails; each begins after the last process of the one before has ended
+    retries: int | None = attrs.field(default=None, validator=at_least(0, MOST_RETRIES))
+    # seconds before the first of them; default 30. All pauses vary by a fifth
+    retry_delay: float | None = attrs.field(default=None, validator=seconds())
+    # how many times longer each later pause is; default 2
+    retry_factor: float | None = attrs.field(default=None, validator=at_least(1, MOST_FACTOR))
+    # limit of a pause, in seconds; default 600, or `retry_delay` if that is more
+    retry_max: float | None = attrs.field(default=None, validator=seconds())
+    # failures after which it is tried again, such as exit=75, exit=64-78, signal=KILL, timeout, memory; default: any
+    retry_on: tuple[str, ...] | None = attrs.field(default=None, validator=_failures)
+    # failures after which it is not, whatever `retry_on` says
+    fail_on: tuple[str, ...] | None = attrs.field(default=None, validator=_failures)
+    # whether it may be run again after a try of which nobody knows how far it came, as its machine or process was lost
+    rerunnable: bool | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.stdin_text is not None and self.stdin_path is not None:
             raise InvalidRequest("a command reads either stdin_text or stdin_path; give one of them")
         if self.on_failover is not None and self.node is None:
             raise InvalidRequest("on_failover is for commands on a node; name the node, or leave it out")
+        self._check_retries()
+
+    def _check_retries(self) -> None:
+        terms = ("retry_delay", "retry_factor", "retry_max", "retry_on", "fail_on")
+        given = [name for name in terms if getattr(self, name) is not None]
+        if given and self.retries is None:
+            raise InvalidRequest(f"{given[0]} is for commands with retries; say how many, or leave it out")
+        delay_s, longest_s = self.retry_delay, self.retry_max
+        if delay_s is not None and longest_s is not None and delay_s > longest_s:
+            raise InvalidRequest(f"retry_delay must be at most retry_max, got {delay_s:g} and {longest_s:g}")
+        if self.detach and (self.retries or self.rerunnable):
+            name = "retries" if self.retries else "rerunnable"
+            raise InvalidRequest(
+                f"{name} and detach exclude each other: what a try leaves running would run beside the next one; "
+                "with keep_locks the next try waits for its end"
+            )
+
+    @property
+    def retry_policy(self) -> RetryPolicy:
+        """When it is tried again."""
+        delay_s, longest_s = self.retry_delay, self.retry_max
+        # of the two the given one moves the default of the other
+        if delay_s is None:
+            delay_s = DELAY_S if longest_s is None else min(DELAY_S, longest_s)
+        return RetryPolicy(
+            retries=self.retries or 0,
+            delay_s=delay_s,
+            factor=FACTOR if self.retry_factor is None else self.retry_factor,
+            longest_s=max(LONGEST_PAUSE_S, delay_s) if longest_s is None else longest_s,
+            retry_on=read_rules(self.retry_on or ()),
+            fail_on=read_rules(self.fail_on or ()),
+        )
 
     def summary_value(self) -> str:
         """The comment, as a submitter who names the work wants to see the name; else the command. After the node."""

@@ -30,6 +30,7 @@ _OWN: Final = tuple(
         "instancelife",
         "network",
         "node",
+        "notify",
         "query",
         "tags",
         "test",

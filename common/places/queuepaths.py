@@ -91,6 +91,16 @@ class QueuePaths(Folders):
         return self.waits / str(job_id // WAITS_FILE_JOBS)
 
     @property
+    def history(self) -> Path:
+        """The index of ended jobs; ours, of each node alone. Never copied, and not worth a backup: made anew."""
+        return self.data / "history.sqlite"
+
+    @property
+    def notify_since(self) -> Path:
+        """The instant since when people are told of ended jobs; ours, of each node alone."""
+        return self.data / "notify.since"
+
+    @property
     def node_commands(self) -> Path:
         """The commands that masters run on this node, and their output; ours."""
         return self.data / "commands"

@@ -14,7 +14,12 @@ _NOTE: Final = re.compile(r"user \d{1,10}|an HTTP caller without a name|HTTP use
 
 def note_asker(path: Path, caller: Caller) -> None:
     """Write down which user asks. Raises: OSError."""
-    path.write_text(caller_text(caller))
+    note_words(path, caller_text(caller))
+
+
+def note_words(path: Path, words: str) -> None:
+    """`note_asker`, in the words of `caller_text`. Raises: OSError."""
+    path.write_text(words)
 
 
 def asked_by(path: Path) -> str:

@@ -1,12 +1,13 @@
-"""A batch: jobs submitted together, one a node, of which only some run at once, and which stop after failures.
+"""A batch: jobs submitted together, one a node or one for each value, of which only some run at once, and which stop
+after failures.
 
 It travels with its jobs: the trail of the first opcode of each has an entry with the source `gantry:batch`, such as
 
-    id=5f2c8a10b4de;place=3;jobs=20;at-most=2;failures=0
+    id=b5f2c8a10b4d;place=3;jobs=20;at-most=2;failures=0;each=host,day
 
 So it needs no file of its own, and is known again after a restart and on another master.
 
-Source: DESIGN section 13, "Fleet".
+Source: DESIGN sections 13, "Fleet", and 16.
 """
 
 import re
@@ -21,7 +22,9 @@ from common.queue.reasons import ReasonEntry
 SOURCE: Final = "gantry:batch"
 # at most 9 digits: more jobs than any queue has
 _TEXT: Final = re.compile(
-    r"id=([0-9a-zA-Z_-]{1,64});place=(\d{1,9});jobs=(\d{1,9})(?:;at-most=(\d{1,9}))?(?:;failures=(\d{1,9}))?", re.ASCII
+    r"id=([0-9a-zA-Z_-]{1,64});place=(\d{1,9});jobs=(\d{1,9})(?:;at-most=(\d{1,9}))?(?:;failures=(\d{1,9}))?"
+    r"(?:;each=([a-z0-9_,]{1,400}))?",
+    re.ASCII,
 )
 
 
@@ -38,13 +41,16 @@ class Batch:
     at_most: int | None = None
     # number of failures after which its other jobs still begin; None: any
     failures: int | None = None
+    # labels of its jobs whose values tell them apart, in the order given; empty: their nodes do
+    each: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """The text of its entry."""
         limits = (("at-most", self.at_most), ("failures", self.failures))
         told = [f";{name}={count}" for name, count in limits if count is not None]
-        return f"id={self.batch_id};place={self.place};jobs={self.size}{''.join(told)}"
+        each = f";each={','.join(self.each)}" if self.each else ""
+        return f"id={self.batch_id};place={self.place};jobs={self.size}{''.join(told)}{each}"
 
 
 def batch_entry(batch: Batch, at_ns: int) -> ReasonEntry:
@@ -70,6 +76,7 @@ def _read(text: object) -> Batch | None:
     match = _TEXT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         return None
-    place, size, at_most, failures = (None if number is None else int(number) for number in match.groups()[1:])
+    place, size, at_most, failures = (None if number is None else int(number) for number in match.groups()[1:5])
     # a limit of none would keep all its jobs for ever
-    return Batch(match[1], place or 0, size or 0, at_most or None, failures)
+    each = () if match[6] is None else tuple(match[6].split(","))
+    return Batch(match[1], place or 0, size or 0, at_most or None, failures, each)

@@ -12,6 +12,7 @@ from common.locks import Lock, LockMode
 from common.queue.filteractions import Action
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonTrail
+from common.resources import Unit
 from common.shapes import OtherKind, Tagged
 
 # reasons before the job starts
@@ -64,6 +65,68 @@ class BatchFull(Tagged):
     running_count: int
     limit: int
     members: tuple[JobId, ...]
+
+
+@attrs.frozen
+class OnHold(Tagged):
+    """A user holds the job; it begins when it is released."""
+
+    KIND = "hold"
+    # name of the user; "": unknown
+    by: str
+    since: float
+    # the user's words; may be empty
+    why: str
+
+
+@attrs.frozen
+class BeginsLater(Tagged):
+    """The job begins at an instant that its submitter, or an operator, named."""
+
+    KIND = "begin"
+    at: float
+
+
+@attrs.frozen
+class TriesAgain(Tagged):
+    """The job's command failed, and runs again after a pause."""
+
+    KIND = "retry"
+    # instant of the next try
+    at: float
+    # number of the next try, and of the last one that may be made
+    number: int
+    most: int
+    # why the last one failed
+    why: str
+
+
+@attrs.frozen
+class LacksUnits(Tagged):
+    """Too few units of a resource are free; those of a job are taken all together, with its slot."""
+
+    KIND = "resource"
+    # `licences`, `web1:memory`
+    resource: str
+    wanted: int
+    free: int
+    # units that there are; None: nobody has set the resource
+    total: int | None
+    # jobs that use it, the first ones by id
+    members: tuple[JobId, ...]
+    # whether units are kept free for this job, so that smaller ones do not pass it for ever
+    is_next: bool = False
+    # how the counts are shown
+    unit: Unit = Unit.COUNT
+
+
+@attrs.frozen
+class YieldsUnits(Tagged):
+    """Enough units are free, but they are kept for a job that has waited for long."""
+
+    KIND = "kept resource"
+    resource: str
+    job_id: JobId
 
 
 @attrs.frozen
@@ -257,6 +320,11 @@ Reason = (
     | HeldByRule
     | LimitFull
     | BatchFull
+    | OnHold
+    | BeginsLater
+    | TriesAgain
+    | LacksUnits
+    | YieldsUnits
     | NoFreeSlot
     | InLine
     | LevelWeight

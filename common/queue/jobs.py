@@ -5,8 +5,8 @@ follows from them (`job_state`). An opcode goes one way:
 
     queued -> waiting (for locks) -> running -> success | error | canceled
 
-with two exceptions. An opcode is `canceling` from the request to kill it until none of its processes lives. A waiting
-opcode that a rule pauses is queued again.
+with three exceptions. An opcode is `canceling` from the request to kill it until none of its processes lives. A waiting
+opcode that a rule pauses is queued again, and so is a running one whose command is to be tried again.
 
 `EVENTS` below is the whole machine; no other code assigns a state. A job between two opcodes
 is `queued` again: luxid continues it if it has no process.
@@ -66,6 +66,7 @@ class OpEvent(enum.Enum):
     PICKED = "picked"  # its process is about to request its locks
     LOCKED = "locked"  # all locks are held, execution begins
     HELD_BACK = "held back"  # a rule paused it before it began
+    RETRIED = "to be tried again"  # its command failed, and nothing of it runs
     CANCEL_ASKED = "asked to cancel"  # it is being killed
     CANCELED = "canceled"
     SUCCEEDED = "succeeded"
@@ -89,6 +90,7 @@ EVENTS: Final[Mapping[JobState, Mapping[OpEvent, JobState]]] = {
     },
     _S.CANCELING: {_E.CANCELED: _S.CANCELED, _E.FAILED: _S.ERROR},
     _S.RUNNING: {
+        _E.RETRIED: _S.QUEUED,
         _E.CANCEL_ASKED: _S.CANCELING,  # until none of its processes lives
         _E.CANCELED: _S.CANCELED,
         _E.SUCCEEDED: _S.SUCCESS,
@@ -216,8 +218,8 @@ def apply_event(op: JobOp, event: OpEvent, now: Timestamp, result: object = None
         start_at = start_at or now
     if event is OpEvent.LOCKED:
         exec_at = now
-    if event is OpEvent.HELD_BACK:
-        start_at = None
+    if target is JobState.QUEUED:
+        start_at = exec_at = None
     end_at, result = (now, result) if target in FINAL else (op.end_at, op.result)
     return attrs.evolve(op, state=target, start_at=start_at, exec_at=exec_at, end_at=end_at, result=result)
 

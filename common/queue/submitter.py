@@ -19,6 +19,7 @@ import attrs
 from common.access import Role
 from common.queue.jobs import Job
 from common.queue.reasons import ReasonEntry, ReasonTrail
+from common.queue.tries import SOURCE as TRY_SOURCE
 
 SOURCE: Final = "gantry:login"
 OWNER_SOURCE: Final = "gantry:owner"
@@ -26,8 +27,8 @@ HTTP_SOURCE: Final = "gantry:http"
 _OWNER: Final = re.compile(r"(?:role=([a-z]+);)?uid=(-1|\d{1,10});login=(.*)", re.ASCII | re.DOTALL)
 # uid of an owner without a Unix user, and for an entry that cannot be read: no user has it
 NO_UID: Final = -1
-# sources of entries that only luxid writes
-_LUXIDS: Final = frozenset({OWNER_SOURCE, HTTP_SOURCE})
+# sources of entries that only luxid and the processes of jobs write
+_LUXIDS: Final = frozenset({OWNER_SOURCE, HTTP_SOURCE, TRY_SOURCE})
 _ROLES: Final = {role.word: role for role in Role if role < Role.FULL}
 
 

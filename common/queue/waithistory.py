@@ -1,8 +1,8 @@
 """What a job waited for, and when: the history of its waits.
 
 Theory. A *span* is a period in which one cause held a job. If several causes hold it at once, the first one
-counts, in the order of selection: other jobs, a filter rule, a full limit, its turn. So the spans of a job
-do not overlap, and their sum is the time that it waited.
+counts, in the order of selection: that it is to begin later, other jobs, a filter rule, a full limit, units, its turn.
+So the spans of a job do not overlap, and their sum is the time that it waited.
 A wait for locks is written without an end when it begins to last, and again with the same beginning when it is
 over. A reader takes the later line, and closes a span that stayed open at the point where the job went on.
 Spans shorter than `SHORTEST_S` are neither kept nor shown.
@@ -28,11 +28,19 @@ _SLACK_S: Final = 60.0
 class WaitKind(enum.Enum):
     """The cause that held a job; the value is its name on the wire."""
 
+    # a user holds it
+    HOLD = "hold"
+    # it is to begin at an instant that its submitter named
+    BEGIN = "begin"
+    # the pause before the next try of its command
+    RETRY = "retry"
     DEPENDENCY = "dependency"
     FILTER = "filter"
     LIMIT = "limit"
     # as many jobs of its batch run as may at once
     BATCH = "batch"
+    # too few units of a resource were free, or they were kept for another job
+    RESOURCE = "resource"
     # no free slot, or other jobs are started first
     TURN = "turn"
     # luxid starts no jobs at the moment
@@ -44,6 +52,10 @@ class WaitKind(enum.Enum):
     UNKNOWN = "unknown"
 
 
+# causes of spans that a new luxid lets begin before its own start
+_REACHING_BACK: Final = (WaitKind.UNKNOWN, WaitKind.HOLD, WaitKind.BEGIN, WaitKind.RETRY)
+
+
 @attrs.frozen
 class Cause:
     """A cause that holds a job, and the jobs and names involved."""
@@ -51,17 +63,18 @@ class Cause:
     kind: WaitKind
     # ids of the jobs that it depends on, or that held its locks; the first `NAMED`
     job_ids: tuple[int, ...] = ()
-    # locks; the UUID of a rule; the name of a limit: the text of a bucket, or the UUID of its rule; the id of a batch
+    # locks; the UUID of a rule; the name of a limit: the text of a bucket, or the UUID of its rule; the id of a batch;
+    # the name of a resource; the user who holds the job
     names: tuple[str, ...] = ()
     # owners of locks that are not jobs
     owners: tuple[str, ...] = ()
     # count of job ids left out
     more: int = 0
-    # number of jobs that a limit, or a batch, lets run at once
+    # number of jobs that a limit, or a batch, lets run at once; number of units that the job wants
     limit: int | None = None
     # whether a limit is a bucket's; False: it is a rule's
     is_bucket: bool = False
-    # first reason of a rule
+    # first reason of a rule; the words of a hold; why the last try failed
     reason: str = ""
 
     def to_wire(self) -> dict[str, object]:
@@ -121,8 +134,8 @@ def assemble(
     for span in (*written, *current):
         if span.since < received_at - _SLACK_S:
             continue
-        if span.cause.kind is WaitKind.UNKNOWN:
-            # each luxid only knows that it was not running before its start
+        if span.cause.kind in _REACHING_BACK:
+            # each luxid only knows that it was not running before its start, and since when a job was to begin later
             span = attrs.evolve(span, since=max(span.since, known_until))
         found[span.cause.kind, span.since] = span
         known_until = max(known_until, span.until or 0.0)

@@ -85,6 +85,7 @@ READERS: Final[Mapping[object, tuple[str, Callable[[object], object]]]] = {
     float: ("a number", _float),
     str: ("a string", _str),
     tuple[str, ...]: ("a list of strings", _list_of(_str)),
+    tuple[float, ...]: ("a list of numbers", _list_of(_float)),
     tuple[Uid, ...]: ("a list of users, by name or number", _list_of(_uid)),
     tuple[Grantee, ...]: ("a list of users and @groups, by name or number", _list_of(_grantee)),
     tuple[Gid, ...]: ("a list of groups, by name or number", _list_of(_gid)),

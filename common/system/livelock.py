@@ -77,9 +77,9 @@ class Livelock:
 
     @classmethod
     def create(cls, folder: Path, prefix: str) -> Self:
-        """Create and lock `<folder>/<prefix>_<unix seconds>`, mode 0600.
+        """Create and lock `<folder>/<prefix>_<nanoseconds since 1970>`, mode 0600.
 
-        If that name exists, the next free second is taken.
+        No name is used twice: the death of an earlier process of a job, told late, would count for the next one.
 
         Raises:
             OSError: the folder is missing or not writable.
@@ -227,9 +227,9 @@ def _only_creator(folder: Path) -> Iterator[None]:
 
 
 def _free_name(folder: Path, prefix: str) -> str:
-    second = int(time.time())
-    while os.path.lexists(path := f"{folder}/{prefix}_{second}"):
-        second += 1
+    instant = time.time_ns()
+    while os.path.lexists(path := f"{folder}/{prefix}_{instant}"):
+        instant += 1
     return path
 
 

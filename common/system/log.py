@@ -4,8 +4,6 @@
 
 All programs use the same keys, so that `grep job=27491` over all logs tells a job's life. A line is
 appended with one write, so several processes may share a file.
-
-Source: STYLE section 8.
 """
 
 import logging

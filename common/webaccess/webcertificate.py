@@ -1,6 +1,6 @@
 """The certificate of the HTTP interface: made where it is missing, and signed by itself.
 
-Source: rapi.md 1; CHOICES 1.
+Source: rapi.md 1.
 """
 
 import datetime

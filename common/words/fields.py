@@ -1,12 +1,13 @@
 """The columns of a list of jobs.
 
-luxid's fields are shown by the rules of cli.md 1.3; the columns in `OWN` and `USED` are computed here.
+luxid's fields are shown by the rules of cli.md 1.3; the columns in `OWN` and `USED` are computed here. Beside those in
+`FIELDS` each label is a field: `label.team`.
 
 Source: luxid.md 7.3; cli.md 1.3 and 2.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 import attrs
 
@@ -44,12 +45,24 @@ class Row(TypedDict, total=False):
     node: str
     # "": the job belongs to none
     batch: str
+    # "": its submitter gave it none
+    name: str
+    labels: Mapping[str, str]
+    # {"by", "at", "why"}; None: nobody holds it
+    hold: Mapping[str, object] | None
+    # resource -> number of units
+    uses: Mapping[str, int]
+    # of each opcode those before the last one
+    tries: Sequence[Sequence[Mapping[str, object]]]
     # [seconds, microseconds]
+    begin_ts: object
     received_ts: object
     start_ts: object
     end_ts: object
 
 
+# beginning of the names of fields for single labels
+LABEL: Final = "label."
 _PRIORITY_NAMES: Final = {number: name for name, number in SUBMIT_PRIORITIES.items()}
 
 
@@ -63,6 +76,8 @@ class Field:
     # (values, now in seconds since the epoch) -> cell; "" for an empty one
     show: Callable[[Row, float], str]
     is_number: bool = False
+    # what a list is sorted by; None: the wire's value
+    rank: Callable[[Row, float], float | None] | None = None
 
 
 def _plain(name: str, title: str, *, is_number: bool = False) -> Field:
@@ -88,6 +103,16 @@ def _instant(name: str, title: str) -> Field:
     return Field(title, (name,), lambda row, _: _clock(value_of(row, name)))
 
 
+def _pairs(name: str, title: str) -> Field:
+    """A field that maps names to values."""
+
+    def cell(row: Row, _: float) -> str:
+        pairs = value_of(row, name)
+        return ",".join(f"{key}={value}" for key, value in pairs.items()) if isinstance(pairs, Mapping) else ""
+
+    return Field(title, (name,), cell)
+
+
 def _instants(name: str, title: str) -> Field:
     def cell(row: Row, _: float) -> str:
         stamps = value_of(row, name)
@@ -101,24 +126,30 @@ def _clock(stamp: object) -> str:
     return "" if seconds is None else clock(seconds)
 
 
-def _age(row: Row, now: float) -> str:
+def _age_s(row: Row, now: float) -> float | None:
     received = to_seconds(row["received_ts"])
-    return "" if received is None else duration(now - received)
+    return None if received is None else now - received
 
 
-def _runtime(row: Row, now: float) -> str:
+def _runtime_s(row: Row, now: float) -> float | None:
     start, end = to_seconds(row["start_ts"]), to_seconds(row["end_ts"])
-    if start is None:
-        return ""
-    if end is None:
-        return duration(now - start) if row["status"] not in FINAL_NAMES else ""
-    return duration(end - start)
+    if start is None or (end is None and row["status"] in FINAL_NAMES):
+        return None
+    return (now if end is None else end) - start
 
 
-def _time(row: Row, now: float) -> str:
+def _time_s(row: Row, now: float) -> float | None:
     """How long the job ran or has been running; before its start, how long it has been waiting."""
-    is_ended = row["status"] in FINAL_NAMES
-    return _runtime(row, now) or ("" if is_ended else _age(row, now))
+    runtime = _runtime_s(row, now)
+    return runtime if runtime is not None or row["status"] in FINAL_NAMES else _age_s(row, now)
+
+
+def _lasting(title: str, needs: tuple[str, ...], seconds: Callable[[Row, float], float | None]) -> Field:
+    def cell(row: Row, now: float) -> str:
+        lasting = seconds(row, now)
+        return "" if lasting is None else duration(lasting)
+
+    return Field(title, needs, cell, is_number=True, rank=seconds)
 
 
 def _priority(row: Row, _: float) -> str:
@@ -129,6 +160,21 @@ def _priority(row: Row, _: float) -> str:
 def shown_status(status: str | None) -> str:
     """The name of a state for users: a job that is being killed is *ending*."""
     return "ending" if status == "canceling" else _text(status)
+
+
+def job_title(row: Row, between: str = ",") -> str:
+    """What people call the job: its name, or the summaries of its opcodes, with `between` between them."""
+    return row.get("name") or between.join(row["summary"] or ())
+
+
+def _hold(row: Row, _: float) -> str:
+    hold = row["hold"]
+    return "" if hold is None else ": ".join(part for part in (f"by {hold['by'] or '?'}", str(hold["why"])) if part)
+
+
+def tries_made(row: Row) -> int:
+    """How many tries the opcode with the most has had, or may have next."""
+    return 1 + max((len(tries) for tries in row["tries"] or ()), default=0)
 
 
 def _used(show: Callable[[Usage], str]) -> Callable[[Row, float], str]:
@@ -146,9 +192,9 @@ FIELDS: Final[Mapping[str, Field]] = {
     "status": Field("STATUS", ("status",), lambda row, _: shown_status(row["status"])),
     "priority": Field("PRIORITY", ("priority",), _priority),
     "archived": _plain("archived", "ARCHIVED"),
-    "age": Field("AGE", ("received_ts",), _age, is_number=True),
-    "runtime": Field("RUNTIME", _TIMES, _runtime, is_number=True),
-    "time": Field("TIME", _TIMES, _time, is_number=True),
+    "age": _lasting("AGE", ("received_ts",), _age_s),
+    "runtime": _lasting("RUNTIME", _TIMES, _runtime_s),
+    "time": _lasting("TIME", _TIMES, _time_s),
     "memory": Field("MEMORY", _RESULTS, _used(lambda used: size(used.memory_peak_bytes)), is_number=True),
     "cpu": Field("CPU", _RESULTS, _used(lambda used: f"{used.cpu_s:.2f}s"), is_number=True),
     "read": Field("READ", _RESULTS, _used(lambda used: size(used.read_bytes)), is_number=True),
@@ -159,6 +205,11 @@ FIELDS: Final[Mapping[str, Field]] = {
     "user": _plain("user", "USER"),
     "node": _plain("node", "NODE"),
     "batch": _plain("batch", "BATCH"),
+    "name": _plain("name", "NAME"),
+    "labels": _pairs("labels", "LABELS"),
+    "hold": Field("HOLD", ("hold",), _hold),
+    "uses": _pairs("uses", "USES"),
+    "tries": Field("TRIES", ("tries",), lambda row, _: str(tries_made(row)), is_number=True),
     "ops": _plain("ops", "OPCODES"),
     "opresult": _plain("opresult", "OPCODE_RESULT"),
     "opstatus": _plain("opstatus", "OPCODE_STATUS"),
@@ -167,6 +218,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "opexec": _instants("opexec", "OPCODE_EXEC"),
     "opend": _instants("opend", "OPCODE_END"),
     "oppriority": _plain("oppriority", "OPCODE_PRIO"),
+    "begin_ts": _instant("begin_ts", "BEGIN"),
     "received_ts": _instant("received_ts", "RECEIVED"),
     "start_ts": _instant("start_ts", "START"),
     "end_ts": _instant("end_ts", "END"),
@@ -188,12 +240,46 @@ def choose(text: str | None) -> tuple[str, ...]:
 
 def unknown(names: Sequence[str]) -> tuple[str, ...]:
     """The names that are not fields."""
-    return tuple(name for name in names if name not in FIELDS)
+    return tuple(name for name in names if name not in FIELDS and not is_label(name))
+
+
+def is_label(name: str) -> bool:
+    """Whether the field is about one label."""
+    return name.startswith(LABEL) and name != LABEL
 
 
 def field_of(name: str, unknown: str = "??") -> Field:
     """The field of that name; an unknown one shows `unknown` in each cell."""
+    if is_label(name):
+        return _plain(name, name.removeprefix(LABEL).upper())
     return FIELDS.get(name) or Field(name, (), lambda _, __: unknown)
+
+
+def sort_rows(rows: Iterable[Row], name: str, now: float, *, is_reversed: bool = False) -> list[Row]:
+    """The rows by a field: numbers and times the largest first, texts from a to z; those without a value are the last.
+
+    Args:
+        name: of a field; the rows have what it needs.
+        is_reversed: the smallest first, and z to a.
+    """
+    field = field_of(name)
+    keyed = [(_rank(field, row, now), row) for row in rows]
+    ranked = [(key, row) for key, row in keyed if key is not None]
+    has_texts = any(isinstance(key, str) for key, _ in ranked)
+    # a column has texts only, or numbers only
+    ranked.sort(key=lambda each: each[0], reverse=has_texts == is_reversed)
+    return [row for _, row in ranked] + [row for key, row in keyed if key is None]
+
+
+def _rank(field: Field, row: Row, now: float) -> Any:
+    if field.rank is not None:
+        return field.rank(row, now)
+    value = value_of(row, field.needs[0])
+    if (instant := to_seconds(value)) is not None:
+        return instant
+    if isinstance(value, int | float):
+        return value
+    return field.show(row, now) or None
 
 
 def wire_fields(names: Sequence[str], *more: str) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ and in the short one values need no quotes, and `&`, `|`, `!` stand for words:
 
 `!` and `not` bind tighter than `&` and `and`, which bind tighter than `|` and `or`.
 
+Values of some fields may have several words, as in `received < 2h ago and end > yesterday 14:00`; see `Reading`.
+
 Source: cli.md 1.4.
 """
 
@@ -18,16 +20,22 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+import attrs
+
 from common.errors import InvalidRequest
 
 # what `common.query.qlang` reads: [operator, operand, ...]; an operand is an expression, or a field or its value
 Expression = list["str | int | Expression"]
 
-_FIELD: Final = re.compile(r"[A-Za-z][\w/.]*")
-_NUMBER: Final = re.compile(r"-?\d+(?![^\s()&|])")
+# keys of labels may contain a minus
+_FIELD: Final = re.compile(r"label\.[\w./-]+|[A-Za-z][\w/.]*")
+# 007 is a text
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?![^\s()&|])")
 # maximum number of digits; such a number always fits into 64 bits
 _NUMBER_LENGTH: Final = 18
 _BARE: Final = re.compile(r"""[^\s()&|!=<>"'][^\s()&|"']*""")
+# words up to the next sign or joining word
+_PHRASE: Final = re.compile(r"""[^\s()&|!=<>"']+(?:\s+(?!(?:and|or)(?![\w/.]))[^\s()&|!=<>"']+)*""")
 # a regular expression without m must be between slashes
 _REGEX: Final = re.compile(r"(?:m([/#^|])|(/))((?:(?!\1|\2).)*)(?:\1|\2)([a-zA-Z]*)", re.DOTALL)
 _OPERATORS: Final = ("==", "!=", "<=", ">=", "=~", "!~", "=*", "!*", "=", "<", ">")
@@ -37,12 +45,30 @@ _DEEPEST: Final = 100
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
-def parse_filter(text: str) -> Expression:
+def _as_written(operator: str, field: str, values: Sequence[str | int]) -> Expression:
+    return [operator, field, *values]
+
+
+@attrs.frozen
+class Reading:
+    """How the conditions on one kind of things are read."""
+
+    # (operator, field, values) -> the condition for luxid; it may raise InvalidRequest, which then gets the place
+    rewrite: Callable[[str, str, Sequence[str | int]], Expression] = _as_written
+    # fields whose values may have several words without quotes
+    phrased: frozenset[str] = frozenset()
+
+
+_PLAIN: Final = Reading()
+
+
+def parse_filter(text: str, reading: Reading = _PLAIN) -> Expression:
     """Read a filter.
 
-    Raises: InvalidRequest: the text is malformed; the message has the character where it fails, from 1.
+    Raises: InvalidRequest: the text is malformed, or `reading` refuses a condition; the message has the character
+        where it fails, from 1.
     """
-    reader = _Reader(text)
+    reader = _Reader(text, reading)
     expression = reader.any_of()
     reader.expect_end()
     return expression
@@ -68,8 +94,9 @@ def glob_regex(glob: str) -> str:
 class _Reader:
     """Reads the text from left to right; each method consumes what it reads."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, reading: Reading) -> None:
         self._text = text
+        self._reading = reading
         self._at = 0
         # brackets and negations that are open
         self._depth = 0
@@ -116,24 +143,31 @@ class _Reader:
         if field is not None:
             operator = next((each for each in _OPERATORS if self._takes(each)), None)
             if operator is not None:
-                return self._comparison(field, operator)
+                return self._comparison(start, field, operator)
             if not self._is_before_in():
-                return ["?", field]
+                return self._read(start, "?", field)
         self._at = start
-        return self._containment()
+        return self._containment(start)
 
-    def _comparison(self, field: str, operator: str) -> Expression:
+    def _comparison(self, start: int, field: str, operator: str) -> Expression:
         if operator in _NEGATED:
-            return ["!", self._comparison(field, _NEGATED[operator])]
+            return ["!", self._comparison(start, field, _NEGATED[operator])]
         match operator:
             case "=~":
-                return ["=~", field, self._regex()]
+                return self._read(start, "=~", field, self._regex())
             case "=*":
-                return ["=~", field, glob_regex(str(self._value()))]
+                return self._read(start, "=~", field, glob_regex(str(self._value())))
             case _:
-                return ["==" if operator == "=" else operator, field, self._value()]
+                value = self._phrase() if field in self._reading.phrased else self._value()
+                return self._read(start, "==" if operator == "=" else operator, field, value)
 
-    def _containment(self) -> Expression:
+    def _read(self, start: int, operator: str, field: str, *values: str | int) -> Expression:
+        try:
+            return self._reading.rewrite(operator, field, values)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"filter, character {start + 1}: {error.message}") from None
+
+    def _containment(self, start: int) -> Expression:
         """`value in field`, `value not in field`."""
         value = self._value("a field, a value with 'in', '!' or '('")
         is_negated = self._takes_word("not")
@@ -143,7 +177,7 @@ class _Reader:
         field = self._match(_FIELD)
         if field is None:
             raise self._refusal("expected the name of a field")
-        found: Expression = ["=[]", field, value]
+        found = self._read(start, "=[]", field, value)
         return ["!", found] if is_negated else found
 
     def _is_before_in(self) -> bool:
@@ -153,14 +187,24 @@ class _Reader:
         self._at = before
         return is_before
 
+    def _phrase(self) -> str | int:
+        self._skip()
+        start = self._at
+        words = self._match(_PHRASE)
+        if words is not None and len(words.split()) > 1:
+            return words
+        self._at = start
+        return self._value()
+
     def _value(self, expected: str = "a value") -> str | int:
         self._skip()
+        start = self._at
         if self._at < len(self._text) and self._text[self._at] in "\"'":
             return self._quoted()
         number = self._match(_NUMBER)
         if number is not None:
             if len(number) > _NUMBER_LENGTH:
-                raise InvalidRequest(f"filter: the number {number[:20]}... is too large")
+                raise InvalidRequest(f"filter, character {start + 1}: the number {number[:20]}... is too large")
             return int(number)
         word = self._match(_BARE)
         if word is None:

@@ -1,65 +1,109 @@
 """Filters for jobs: the users' names for luxid's fields.
 
-Source: luxid.md 7.3; the fields `opid`, `summary_text`, `reason`, `reason_text`, `user`, `node` and `batch` are ours.
+    status=running & op=run_command         label.team=web & name=~^backup       hold | tries > 1
+    received < 2h ago & end > yesterday     age > 30m and not reason=~upgrade    batch=5f2c & user=ada
+
+An instant is written as `common.words.instants` reads it, or in seconds since 1970, and the past is meant. The field of
+a text, alone, says that the text is not empty: `label.team` is for jobs with this label.
+
+Source: luxid.md 7.3; the fields from `opid` to `tries` in `daemons.luxid.core.query.jobs` are ours.
 """
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from datetime import tzinfo
+from functools import partial
 from typing import Final
 
 from common.errors import InvalidRequest
 from common.queue.jobs import SUBMIT_PRIORITIES, JobState
-from common.words.fields import FIELDS, OWN, USED
-from common.words.filtertext import Expression, condition, inner_expressions, parse_filter
+from common.words.fields import FIELDS, LABEL, OWN, USED
+from common.words.filtertext import Expression, Reading, parse_filter
+from common.words.instants import Toward, parse_instant
+from common.words.times import seconds_of
 
 _STATUSES: Final = {"failed": "error", "succeeded": "success", "cancelled": "canceled"}
-_NESTING: Final = ("&", "|", "!")
 _STATES: Final = tuple(state.value for state in JobState)
-_KNOWN: Final = ("op", *(name for name in FIELDS if name not in (*OWN, *USED)), "summary_text", "reason_text")
-_NUMBERS: Final = ("id", "priority", "received_ts", "start_ts", "end_ts")
+# fields that have no order and no text: they can only be shown
+_SHAPED: Final = ("labels", "uses", "ops", "opresult", "oplog", "opstart", "opexec", "opend")
+_INSTANTS: Final = {f"{name}_ts": name for name in ("begin", "received", "start", "end")}
+_TEXTS: Final = ("status", "user", "node", "batch", "name", "summary", "summary_text", "reason", "reason_text", "op")
+_NUMBERS: Final = ("id", "priority", "tries")
 _EQUALITIES: Final = ("==", "!=")
 _COMPARISONS: Final = (*_EQUALITIES, "<", "<=", ">", ">=")
+_TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+# what filters can compare, for those who ask; `label.KEY` is one, too
+COMPARED: Final = (
+    "op",
+    *_INSTANTS.values(),
+    "age",
+    *(name for name in FIELDS if name not in (*OWN, *USED, *_SHAPED, *_INSTANTS)),
+)
+_KNOWN: Final = (*COMPARED, *_INSTANTS, *_SHAPED, "summary_text", "reason_text")
 
 
-def job_filter(text: str) -> Expression:
+def job_filter(text: str, now: float, zone: tzinfo | None) -> Expression:
     """Read a filter of jobs.
 
+    Args:
+        now: seconds since the epoch.
+        zone: the zone of local times; None: this machine's.
     Raises: InvalidRequest: as `parse_filter`; a field or state is unknown, or a value has the wrong type for its field.
     """
-    return _rewritten(parse_filter(text))
+    return parse_filter(text, Reading(partial(_rewritten, now, zone), frozenset((*_INSTANTS, *_INSTANTS.values()))))
 
 
-def _rewritten(expression: Expression) -> Expression:
-    if expression[0] in _NESTING:
-        return [expression[0], *map(_rewritten, inner_expressions(expression))]
-    operator, field, values = condition(expression)
+def _rewritten(now: float, zone: tzinfo | None, operator: str, field: str, values: Sequence[str | int]) -> Expression:
+    field = f"{field}_ts" if field in _INSTANTS.values() else field
+    if field == "age":
+        return _age(now, operator, values)
     _check_field(field)
+    if field in _INSTANTS:
+        values = [_instant(value, now, zone) for value in values]
+    elif field.startswith(LABEL) or field in _TEXTS:
+        # a name or a label of digits is a text
+        values = list(map(str, values))
+        if operator == "?":
+            operator, values = "=~", ["."]
     rewrite = _REWRITES.get(field)
-    rewritten = rewrite(operator, field, values) if rewrite is not None else expression
+    rewritten: Expression = [operator, field, *values] if rewrite is None else rewrite(operator, field, values)
     _check_number(rewritten)
     return rewritten
 
 
+def _age(now: float, operator: str, values: Sequence[str | int]) -> Expression:
+    """`age > 2h`: submitted more than two hours ago."""
+    seconds = seconds_of(str(values[0])) if values else None
+    if operator not in _TURNED or seconds is None:
+        raise InvalidRequest("'age' is compared by <, <=, > and >= with a duration, as in 'age > 30m'")
+    return [_TURNED[operator], "received_ts", round(now - seconds)]
+
+
+def _instant(value: str | int, now: float, zone: tzinfo | None) -> str | int:
+    return value if isinstance(value, int) else round(parse_instant(value, now, zone, Toward.PAST))
+
+
 def _check_field(name: str) -> None:
     if name in USED:
-        raise InvalidRequest(f"filter: '{name}' can be shown only; show it with -o +{name}, and compare there")
+        raise InvalidRequest(f"'{name}' can be shown only; show it with -o +{name}, and compare there")
     if name in OWN:
-        raise InvalidRequest(
-            f"filter: '{name}' can be shown only; '{OWN[name]}' can be compared, in seconds since 1970"
-        )
-    if name not in _KNOWN:
+        raise InvalidRequest(f"'{name}' can be shown only; 'age' and '{_INSTANTS[OWN[name]]}' can be compared")
+    if name in _SHAPED:
+        part = "; one label can be compared, as in label.team=web" if name == "labels" else ""
+        raise InvalidRequest(f"'{name}' can be shown only{part}")
+    if name not in _KNOWN and not (name.startswith(LABEL) and name != LABEL):
         # imported late: only an error needs it
         import difflib
 
         nearest = difflib.get_close_matches(name, _KNOWN, n=1)
-        advice = f"did you mean '{nearest[0]}'?" if nearest else f"there are {', '.join(_KNOWN)}"
-        raise InvalidRequest(f"filter: no field '{name}'; {advice}")
+        advice = f"did you mean '{nearest[0]}'?" if nearest else f"there are {', '.join(COMPARED)}, label.KEY"
+        raise InvalidRequest(f"no field '{name}'; {advice}")
 
 
 def _check_number(expression: Expression) -> None:
     operator, name, *values = expression
     if name in _NUMBERS and operator in _COMPARISONS and not isinstance(values[0], int):
-        raise InvalidRequest(f"filter: '{name}' is a number, and cannot be compared with '{values[0]}'")
+        raise InvalidRequest(f"'{name}' is a number, and cannot be compared with '{values[0]}'")
 
 
 def _op(operator: str, field: str, values: Sequence[str | int]) -> Expression:
@@ -70,7 +114,7 @@ def _op(operator: str, field: str, values: Sequence[str | int]) -> Expression:
         case "!=":
             return ["!", ["=[]", "opid", op_id(values[0])]]
         case _:
-            raise InvalidRequest(f"filter: '{field}' can be compared by = and != only; 'summary' also by =~ and =*")
+            raise InvalidRequest(f"'{field}' can be compared by = and != only; 'summary' also by =~ and =*")
 
 
 def op_id(value: object) -> str:
@@ -98,7 +142,7 @@ def _reason(operator: str, field: str, values: Sequence[str | int]) -> Expressio
 def _status(operator: str, field: str, values: Sequence[str | int]) -> Expression:
     values = [_STATUSES.get(str(value), value) for value in values]
     if operator in _EQUALITIES and values[0] not in _STATES:
-        raise InvalidRequest(f"filter: no job is '{values[0]}'; states are {', '.join(_STATES)}")
+        raise InvalidRequest(f"no job is '{values[0]}'; states are {', '.join(_STATES)}")
     return [operator, field, *values]
 
 
@@ -108,7 +152,7 @@ def _priority(operator: str, field: str, values: Sequence[str | int]) -> Express
         return [operator, field, *values]
     if values[0] not in SUBMIT_PRIORITIES:
         known = ", ".join(f"{name} ({number})" for name, number in SUBMIT_PRIORITIES.items())
-        raise InvalidRequest(f"filter: no priority is '{values[0]}'; write a number, or {known}")
+        raise InvalidRequest(f"no priority is '{values[0]}'; write a number, or {known}")
     return [operator, field, SUBMIT_PRIORITIES[values[0]]]
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from common.errors import JobLost
+from common.queue.terms import terms_of_trail
 from common.words.fields import Row
 from common.words.times import duration, to_seconds
 
@@ -39,6 +40,21 @@ class Outcome:
     @property
     def is_success(self) -> bool:
         return self.status == "success"
+
+    @property
+    def name(self) -> str:
+        """The job's name; "": its submitter gave it none."""
+        return terms_of_trail(self.ops[0].get("reason")).name if self.ops else ""
+
+    @property
+    def mention(self) -> str:
+        """`job 12`, or `job 12 (backup-web1)`: the job, within a sentence."""
+        return f"job {self.job_id} ({self.name})" if self.name else f"job {self.job_id}"
+
+    @property
+    def title(self) -> str:
+        """What people call the job: its name, or the summaries of its opcodes."""
+        return self.name or ", ".join(self.summaries)
 
     def has_begun(self, place: int) -> bool:
         """Whether this opcode was executed."""
@@ -75,16 +91,19 @@ def outcome_of(row: Row) -> Outcome:
 
 
 def explain_failure(outcome: Outcome) -> str:
-    """Why a job did not succeed: `job 12 failed: TEST_DUMMY: no such node`."""
+    """Why a job did not succeed: `job 12 failed: TEST_DUMMY: no such node`, `job 12 (build) failed: no such node`."""
     if outcome.status == "canceled":
-        return f"job {outcome.job_id} was canceled"
+        return f"{outcome.mention} was canceled"
     if outcome.status != "error":
-        return f"job {outcome.job_id} is {outcome.status}"
+        return f"{outcome.mention} is {outcome.status}"
     place = next((at for at, status in enumerate(outcome.statuses) if status == "error"), None)
     if place is None:
-        return f"job {outcome.job_id} failed"
-    which = f" at opcode {place + 1} of {len(outcome.statuses)}" if len(outcome.statuses) > 1 else ""
-    return f"job {outcome.job_id} failed{which}: {outcome.summaries[place]}: {result_text(outcome.results[place])}"
+        return f"{outcome.mention} failed"
+    is_one = len(outcome.statuses) == 1
+    which = "" if is_one else f" at opcode {place + 1} of {len(outcome.statuses)}"
+    # a name says what the only opcode does
+    doing = "" if is_one and outcome.name else f"{outcome.summaries[place]}: "
+    return f"{outcome.mention} failed{which}: {doing}{result_text(outcome.results[place])}"
 
 
 def result_text(result: object) -> str:
@@ -101,6 +120,6 @@ def result_text(result: object) -> str:
 
 
 def describe(outcome: Outcome) -> str:
-    """`job 12: success in 3.2s`."""
+    """`job 12: success in 3.2s`, `job 12 (build): success in 3.2s`."""
     took = "" if outcome.runtime_s is None else f" in {duration(outcome.runtime_s)}"
-    return f"job {outcome.job_id}: {outcome.status}{took}"
+    return f"{outcome.mention}: {outcome.status}{took}"

@@ -9,6 +9,7 @@ from typing import Final, assert_never
 from common.locks import Lock
 from common.queue.explanation import (
     BatchFull,
+    BeginsLater,
     BeingWritten,
     Ending,
     Faded,
@@ -16,6 +17,7 @@ from common.queue.explanation import (
     HeldByRule,
     Holding,
     InLine,
+    LacksUnits,
     LetsPass,
     LevelWeight,
     LimitFull,
@@ -23,15 +25,19 @@ from common.queue.explanation import (
     NoFreeSlot,
     NotKnown,
     Obstacle,
+    OnHold,
     Reason,
     TakenUp,
+    TriesAgain,
     Unreadable,
     WaitsForJob,
     WaitsForLock,
+    YieldsUnits,
 )
 from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import FINAL, JobState
 from common.shapes import OtherKind
+from common.words.deferrals import terms_in_words
 from common.words.text import json_text
 from common.words.times import duration
 
@@ -68,6 +74,8 @@ def in_words(reason: Reason, now: float) -> str:
             return f"no job is started: {reason.what}"
         case Unreadable():
             return f"the file of job/{reason.job_id} cannot be read just now, and is tried again: {reason.why}"
+        case OnHold() | BeginsLater() | TriesAgain() | LacksUnits() | YieldsUnits():
+            return terms_in_words(reason, now)
         case WaitsForLock() | LetsPass() | LockChain() | HeldByGhost() | Ending() | TakenUp() | NotKnown():
             return _process_in_words(reason, now)
         case OtherKind():

@@ -1,7 +1,4 @@
-"""Make foreign text safe to show: characters that a terminal would obey become visible.
-
-Source: STYLE section 8.
-"""
+"""Make foreign text safe to show: characters that a terminal would obey become visible."""
 
 import re
 from typing import Final

@@ -1,6 +1,8 @@
 """Instants and durations as text for people."""
 
+import datetime
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from common.queue import jobs
@@ -40,3 +42,24 @@ def duration(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
+
+
+def seconds_of(text: str) -> float | None:
+    """The seconds of `90`, `90s`, `1.5m`, `2h`, `7d`, `1w`; None: the text is no duration."""
+    number, factor = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
+    return float(number) * factor if number.replace(".", "", 1).isdecimal() and number.isascii() else None
+
+
+def iso(seconds: float) -> str:
+    """`2026-03-01T12:00:00.412+02:00`: local time, with its offset."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).astimezone().isoformat(timespec="milliseconds")
+
+
+def with_iso(row: Mapping[str, object]) -> dict[str, object]:
+    """The fields of a thing in their wire form, with each instant beside as a text, under its name without `_ts`."""
+    told = dict(row)
+    for name, value in row.items():
+        if name.endswith("_ts") and name.removesuffix("_ts") not in row:
+            seconds = to_seconds(value)
+            told[name.removesuffix("_ts")] = None if seconds is None else iso(seconds)
+    return told

@@ -47,14 +47,22 @@ def _still(span: Span, count: int) -> str:
 
 def _words(cause: Cause) -> str:
     match cause.kind:
+        case WaitKind.HOLD:
+            return f"held{''.join(f' by {name}' for name in cause.names)}{_because(cause)}"
+        case WaitKind.BEGIN:
+            return "for its time to begin"
+        case WaitKind.RETRY:
+            return f"before its next try{_because(cause)}"
         case WaitKind.DEPENDENCY:
             return f"for {_jobs(cause)} to end"
         case WaitKind.FILTER:
-            return f"under filter rule {_name(cause)}{f' ({cause.reason})' if cause.reason else ''}"
+            return f"under filter rule {_name(cause)}{_because(cause)}"
         case WaitKind.LIMIT:
             return _limit(cause)
         case WaitKind.BATCH:
             return f"for {'the place' if cause.limit == 1 else f'one of the {cause.limit} places'} of its batch"
+        case WaitKind.RESOURCE:
+            return f"for {cause.limit or 'units'} of '{_name(cause)}'"
         case WaitKind.TURN:
             return "for its turn"
         case WaitKind.OBSTACLE:
@@ -66,6 +74,10 @@ def _words(cause: Cause) -> str:
         case WaitKind.UNKNOWN:
             return "before luxid was restarted"
     assert_never(cause.kind)
+
+
+def _because(cause: Cause) -> str:
+    return f" ({cause.reason})" if cause.reason else ""
 
 
 def _limit(cause: Cause) -> str:

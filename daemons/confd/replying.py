@@ -4,7 +4,7 @@ Theory. One task takes one datagram after the other: an answer costs less than s
 kernel does not take at once are dropped, like any datagram. What gets no reply is counted, and the log says so at most
 once a minute: a flood fills neither memory nor disk.
 
-Source: CHOICES 5; confd.md 2.
+Source: confd.md 2.
 """
 
 import os

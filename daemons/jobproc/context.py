@@ -19,6 +19,8 @@ from common.objects.cluster import Cluster
 from common.objects.codec import decode_object
 from common.objects.index import find_named
 from common.objects.node import Node
+from common.queue.terms import Use, terms_of
+from common.queue.tries import tries_of
 from common.settings import Settings
 from common.system.livelock import Livelock
 from common.system.signals import ProcessSignals
@@ -99,6 +101,16 @@ class UnitContext:
     def begin_canceling(self) -> None:
         """Show the opcode as *canceling*, because the job is killed, until none of its processes lives."""
         self._record.begin_canceling(self.op_index)
+
+    @property
+    def try_number(self) -> int:
+        """Number of this try of the opcode, from 1."""
+        return len(tries_of(self._record.job.ops[self.op_index])) + 1
+
+    @property
+    def units_used(self) -> tuple[Use, ...]:
+        """The units of resources that the job has."""
+        return terms_of(self._record.job).uses
 
     @property
     def config(self) -> UnitConfig:

@@ -39,6 +39,7 @@ from common.queue.jobs import (
     set_priority,
     to_timestamp,
 )
+from common.queue.tries import Try, with_failed_try
 from common.system.log import get_log
 from common.system.threadstart import NoThread, start_thread
 
@@ -98,6 +99,12 @@ class JobRecord:
     def hold_back(self, index: int) -> None:
         """Record that the opcode has waited for its locks, but must not begin now."""
         self._apply(index, OpEvent.HELD_BACK)
+
+    def try_again(self, index: int, failed: Try, text: str) -> None:
+        """Record a failed try of the opcode, which is queued again, in one write; the text is a line of its log."""
+        with self._lock:
+            self.log(index, text)
+            self._write(replace_op(self._job, index, with_failed_try(self._job.ops[index], failed, _now())))
 
     def succeed(self, index: int, result: object) -> None:
         """Record the success of the opcode; with the last one the job ends.

@@ -4,7 +4,8 @@ Theory. After a crash only the file counts, so each step is on disk before the
 next one begins: *running* before anything is executed, the end of an opcode before the next one. A
 process may end between two opcodes; the job is then queued, and another process continues it. That
 happens before an opcode that depends on other jobs, or that a filter rule pauses. If the rule comes
-while the opcode waits for its locks, it drops its request and all that it holds, and goes back to queued.
+while the opcode waits for its locks, it drops its request and all that it holds, and goes back to queued. So does
+an opcode whose command has failed and is to be tried again (`retrying`).
 
 The end of an opcode is written while wconfd frees its locks: neither needs the other. The next owner of the locks
 may find the old state in the file for a moment, but never the old work under way.
@@ -49,10 +50,13 @@ from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.leftprocesses import LeftProcesses
 from daemons.jobproc.locking import JobLocks, Paused
 from daemons.jobproc.opcodelocks import OpcodeLocks
+from daemons.jobproc.retrying import Retrying
 from daemons.jobproc.units.registry import make_unit
 from daemons.jobproc.waitrecord import WaitRecord
 from protocol.forkserver import Secrets
 
+# reason of a pause
+_FILTER_RULE: Final = "filter rule"
 _NO_SECRETS: Final[Mapping[str, object]] = {}
 _log = get_log(__name__)
 
@@ -128,6 +132,7 @@ class _Life:
         self._output = OutputFile(settings.paths.output_file(job_id), most)
         self._error_output = OutputFile(settings.paths.error_output_file(job_id), most)
         self._left = LeftProcesses(signals)
+        self._retrying = Retrying(record, signals, self._left, self._output, self._error_output)
         index = record.job.next_index
         # opcode that an earlier process has begun
         self._begun = index if index is not None and record.job.ops[index].state is JobState.RUNNING else None
@@ -148,8 +153,8 @@ class _Life:
             elif not is_first and self._record.job.ops[index].input.get("depends"):
                 _log.info("job.paused", job=self._job_id, opcode=index, reason="dependencies")
                 return
-            elif (not is_first and self._is_paused()) or not self._carry_out(index):
-                _log.info("job.paused", job=self._job_id, opcode=index, reason="filter rule")
+            elif why := _FILTER_RULE if not is_first and self._is_paused() else self._carry_out(index):
+                _log.info("job.paused", job=self._job_id, opcode=index, reason=why)
                 return
             is_first = False
         _log.info("job.ended", job=self._job_id, state=self._record.job.state.value)
@@ -173,13 +178,14 @@ class _Life:
         self._locks.close()
         self._livelock.remove()
 
-    def _carry_out(self, index: int) -> bool:
-        """Carry out one opcode; return false if it is held back and queued; else it, or the whole job, has ended."""
+    def _carry_out(self, index: int) -> str:
+        """Carry out one opcode; return why it is queued again; "": it, or the whole job, has ended."""
+        why = ""
         try:
             result = self._execute(index)
         except Paused:
             self._free_while(lambda: self._record.hold_back(index))
-            return False
+            return _FILTER_RULE
         except Abandoned:
             raise
         except JobCanceled:
@@ -189,12 +195,26 @@ class _Life:
             self._abandon_if_deposed()
             # a unit that calls sys.exit() fails like any other
             self._log_failure(index, error)
-            failure = error
-            self._free_while(lambda: self._record.fail(failure))
+            why = self._end_failed(index, error)
         else:
             self._free_while(lambda: self._succeed(index, result))
         self._do_afterwards()
-        return True
+        return why
+
+    def _end_failed(self, index: int, error: BaseException) -> str:
+        """Record the failure of the job, or of a try of its command; return why it is queued again, "": it is not."""
+        try:
+            again = self._retrying.after(index, error)
+        except JobCanceled:
+            self._free_while(self._cancel)
+            return ""
+        except GantryError as silence:
+            error, again = silence, None
+        if again is None:
+            self._free_while(lambda: self._record.fail(error))
+            return ""
+        self._free_while(lambda: self._record.try_again(index, again.failed, again.text))
+        return again.text
 
     def _abandon_if_deposed(self) -> None:
         """A node that has heard of another master ends what its jobs have started; how they end is not theirs to say.
@@ -247,10 +267,10 @@ class _Life:
         self._afterwards = context.afterwards
         has_locks = context.is_resumed and self._opcode_locks.adopt(index, op)
         unit.expand_names(context)
-        if not has_locks:
+        if has_locks:
+            context.forget_config()
+        else:
             self._opcode_locks.take(index, unit, context)
-        # what was read without locks may have changed
-        context.forget_config()
         if not context.is_resumed:
             self._hold_back_if_paused(index)
             self._record.begin_running(index)

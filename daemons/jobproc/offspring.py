@@ -1,11 +1,14 @@
 """The properties that jobs inherit from the opcode that submits them: reason, priority, and debug level.
 
+Name, labels, begin, hold and resources of the submitting job, and its tries, are its own.
+
 Source: opcodes.md 2.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from common.queue import terms, tries
 from protocol.luxi.submission import JobInput, OpInput
 
 # keys inherited if the opcode itself does not set them
@@ -23,9 +26,15 @@ def inherit(parent: Mapping[str, object], jobs: Sequence[JobInput]) -> tuple[Job
 
 def _child(parent: Mapping[str, object], op: OpInput) -> OpInput:
     taken = {name: parent[name] for name in _IF_UNSET if op.get(name) is None and parent.get(name) is not None}
-    reason = [*_trail(op), *_trail(parent)]
+    # what is said of the parent as a job is not said of its offspring
+    inherited = (entry for entry in _trail(parent) if not _is_of_job(entry))
+    reason = [*_trail(op), *inherited]
     comment = op.get("comment") or f"Submitted by {parent['OP_ID']}"
     return {**op, **taken, "reason": reason, "comment": comment}
+
+
+def _is_of_job(entry: object) -> bool:
+    return isinstance(entry, list | tuple) and bool(entry) and entry[0] in (terms.SOURCE, tries.SOURCE)
 
 
 def _trail(op: OpInput) -> Sequence[object]:

@@ -1,25 +1,25 @@
 """The locks of one opcode after the other: taken level by level, or adopted from the process that began the opcode.
 
+Those of an optimistic unit are judged again once they are held (`redeclaring`).
+
 Source: DESIGN sections 5, 7 and 13.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 import attrs
 
 from common.errors import ExecutionError, RemoteError
 from common.ids import JobId
-from common.locks import BGL, LockLevel, LockRequest
+from common.locks import BGL, LockRequest
 from common.opcodes.base import OpCode
 from common.system.log import get_log
 from daemons.jobproc.context import Abandoned, UnitContext
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks
+from daemons.jobproc.redeclaring import MOST_ROUNDS, UNIT_LEVELS, covers, declared_again, too_many_rounds
 from daemons.jobproc.units.base import LogicalUnit
 
-# levels on which units request locks
-UNIT_LEVELS: Final = tuple(level for level in LockLevel if level not in (LockLevel.CLUSTER, LockLevel.CONFIG))
 _log = get_log(__name__)
 
 
@@ -36,10 +36,26 @@ class OpcodeLocks:
     _begun: int | None
 
     def take(self, index: int, unit: LogicalUnit[OpCode], context: UnitContext) -> None:
-        """Acquire locks level by level, with as few requests as possible: all that is known goes into one.
+        """Acquire the locks of a unit that has expanded its names; the configuration is then read under them.
 
-        Raises: as `JobLocks.acquire`.
+        Raises: as `JobLocks.acquire`, and of an optimistic unit:
+            PrerequisiteError: the configuration keeps changing. As `LogicalUnit.expand_names`.
         """
+        for number in range(1, MOST_ROUNDS + 1):
+            self._take_declared(index, unit, context)
+            # what was read without locks may have changed
+            context.forget_config()
+            if not unit.is_optimistic or covers(self._locks.held, declared_again(unit, context)):
+                return
+            _log.info("locks.not_enough", job=self._job_id, opcode=index, round=number, reason="configuration changed")
+            self._locks.start_free()
+            self._locks.finish_free()
+            self._begin_waiting(index)
+            self._record.log(index, "the configuration has changed meanwhile: the job needs other locks")
+        raise too_many_rounds()
+
+    def _take_declared(self, index: int, unit: LogicalUnit[OpCode], context: UnitContext) -> None:
+        """Acquire locks level by level, with as few requests as possible: all that is known goes into one."""
         bgl = unit.declaration.bgl
         requests = [LockRequest(BGL, bgl)] if bgl else []
         for level in UNIT_LEVELS:

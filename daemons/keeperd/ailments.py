@@ -14,7 +14,7 @@ from common.lease.times import watchdog_s
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.keeperd.core.words import Event, FitnessChanged
+from daemons.keeperd.core.events import Event, FitnessChanged
 from daemons.keeperd.renewing.dog import check_watchdog
 
 # bytes without which a master could not go on for long

@@ -88,14 +88,15 @@ class ClusterViews:
         other = seen.master.node if seen and seen.master and seen.master.node != own.node else ""
         # the record of a member goes with its lease; where etcd was not read, no silence is known
         silent = [name for name in found.candidates if name not in records] if seen else []
+        master = own.node if keeper.held else other
         members = [
-            *(self._member(record, found) for record in records.values()),
+            *(self._member(record, found, master) for record in records.values()),
             *(_silent(name, found) for name in silent),
         ]
         return ClusterView(
             asked=own.node,
             state=own.state,
-            master=own.node if keeper.held else other,
+            master=master,
             epoch=keeper.held.epoch if keeper.held else keeper.memory.epoch,
             ttl_s=self._settings.keeperd.ttl_s,
             valid_s=keeper.valid_s(now),
@@ -109,10 +110,12 @@ class ClusterViews:
             problems=tuple(problems),
         )
 
-    def _member(self, record: MemberRecord, found: _Found) -> MemberView:
+    def _member(self, record: MemberRecord, found: _Found, master: str) -> MemberView:
+        # the record of a master that has died outlives its mastership by some seconds
+        was_master = record.role is Role.MASTER and record.node != master
         return MemberView(
             name=record.node,
-            role=record.role,
+            role=Role.WAS_MASTER if was_master else record.role,
             state=record.state,
             epoch=record.epoch,
             release=record.release,

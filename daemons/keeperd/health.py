@@ -14,15 +14,11 @@ Source: lease.md 2.
 from collections.abc import Callable
 from typing import Final
 
-import attrs
-from anycorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
-
-from common.asciijson import ascii_json
 from common.lease.deadline import boottime
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.standings import ROLES
-from daemons.keeperd.core.words import State
-from protocol.http.body import Bodies, HungUp
+from daemons.keeperd.core.states import State
+from protocol.http.plainpages import Page, PlainPages
 
 _OK: Final = 200
 _NOT_NOW: Final = 503
@@ -31,30 +27,13 @@ _METHODS: Final = "GET, HEAD, OPTIONS"
 _ILL: Final = frozenset({State.OFF, State.WAIT, State.DOUBT, State.LOST})
 
 
-@attrs.frozen
-class Page:
-    status: int
-    body: bytes
-
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        length = b"%d" % len(self.body)
-        return [
-            (b"content-type", b"application/json"),
-            (b"content-length", length),
-            (b"cache-control", b"no-store"),
-        ]
-
-
 class Health:
-    """An ASGI application. Args: keeper: the present one; None: keeperd is just starting."""
+    """What is at which path. Args: keeper: the present one; None: keeperd is just starting."""
 
-    def __init__(
-        self, node: str, keeper: Callable[[], Keeper | None], is_well: Callable[[], bool], bodies: Bodies
-    ) -> None:
+    def __init__(self, node: str, keeper: Callable[[], Keeper | None], is_well: Callable[[], bool]) -> None:
         self._node = node
         self._keeper = keeper
         self._is_well = is_well
-        self._bodies = bodies
         self._judges: dict[str, Callable[[Keeper, float], bool]] = {
             "/": _is_healthy,
             "/health": _is_healthy,
@@ -63,32 +42,21 @@ class Health:
             "/liveness": lambda _, __: self._is_well(),
         }
 
-    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008, "reason": None})
-            return
-        try:
-            await self._bodies.skip(receive)
-        except HungUp:
-            return
-        method = str(scope["method"])
-        page = self.page(str(scope["path"]), method)
-        headers = [*page.headers(), (b"allow", _METHODS.encode())]
-        body = b"" if method == "HEAD" else page.body
-        await send({"type": "http.response.start", "status": page.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+    def pages(self) -> PlainPages:
+        """All of them, to be served."""
+        return PlainPages(self.page, ((b"cache-control", b"no-store"), (b"allow", _METHODS.encode())))
 
     def page(self, path: str, method: str = "GET") -> Page:
         """What is at a path now."""
         judge = self._judges.get(path)
         if judge is None:
-            return Page(404, ascii_json({"error": "not found", "paths": sorted(self._judges)}))
+            return Page.of(404, {"error": "not found", "paths": sorted(self._judges)})
         if method not in _METHODS.split(", "):
-            return Page(405, ascii_json({"error": f"{method[:20]} is not allowed", "allowed": _METHODS}))
+            return Page.of(405, {"error": f"{method[:20]} is not allowed", "allowed": _METHODS})
         keeper, now = self._keeper(), boottime()
         if keeper is None:
-            return Page(_NOT_NOW, ascii_json({"node": self._node, "state": State.OFF.value}))
-        return Page(_OK if judge(keeper, now) else _NOT_NOW, ascii_json(self._told(keeper, now)))
+            return Page.of(_NOT_NOW, {"node": self._node, "state": State.OFF.value})
+        return Page.of(_OK if judge(keeper, now) else _NOT_NOW, self._told(keeper, now))
 
     def _told(self, keeper: Keeper, now: float) -> dict[str, object]:
         view = keeper.view

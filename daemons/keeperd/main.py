@@ -4,11 +4,9 @@ Source: DESIGN section 14.
 """
 
 import os
-from typing import Final, cast
+from typing import Final
 
-import attrs
 import trio
-from anycorn.typing import ASGIFramework
 
 from common.daemons import Feature
 from common.lease.fullnessfile import FullnessWriter
@@ -21,8 +19,8 @@ from common.system.inthread import in_thread
 from daemons.keeperd.addressing import Address
 from daemons.keeperd.ailments import Ailments
 from daemons.keeperd.clusterview import ClusterViews
+from daemons.keeperd.core.events import StopAsked
 from daemons.keeperd.core.keeper import Me
-from daemons.keeperd.core.words import StopAsked
 from daemons.keeperd.draining import Draining
 from daemons.keeperd.fenceagents import Fencing, check_programs
 from daemons.keeperd.handlers.cluster import Cluster
@@ -34,16 +32,16 @@ from daemons.keeperd.keys.masterkeys import Campaigner, MasterKeys
 from daemons.keeperd.keys.memberrecord import Membership
 from daemons.keeperd.keys.viewing import Viewer
 from daemons.keeperd.memories import Memories
+from daemons.keeperd.reign import Parts
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.rpc import Handlers, routes
 from daemons.keeperd.servants import Servants
-from daemons.keeperd.shell import Parts, Shell
+from daemons.keeperd.shell import Shell
 from daemons.keeperd.standing import member_record
 from daemons.keeperd.storekeeping import StoreKeeping
 from daemons.keeperd.telling import NodeTeller
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
 from protocol.serving.admission import ConnectionLimits
 from protocol.serving.budget import BudgetLimits
@@ -53,19 +51,6 @@ NAME: Final = "keeperd"
 # seconds to give the mastership up when keeperd is ended
 _END_S: Final = 25.0
 _IDLE_S: Final = 60.0
-# bytes of a body, which no health check needs, and seconds for it
-_BODY_BYTES: Final = 2**16
-_BODY_S: Final = 10.0
-
-
-@attrs.frozen
-class _HttpRules:
-    """Bounds of the connections of health checks: some load balancers, one request at a time each."""
-
-    max_clients: int = 100
-    handshake_timeout_s: float = 5.0
-    idle_timeout_s: float = 10.0
-    stop_timeout_s: float = 1.0
 
 
 def main() -> None:
@@ -153,9 +138,9 @@ class _Keeperd:
                 nursery.start_soon(self._chronicle.run)
                 nursery.start_soon(self._store.run, lambda: shell.keeper)
                 nursery.start_soon(self._parts.ailments.run, lambda: not self._renewer.wants_watchdog)
-                nursery.start_soon(shell.look, self._me.ttl_s / 2, self._viewer)
+                nursery.start_soon(shell.looker.look, self._me.ttl_s / 2, self._viewer)
                 for prefix in (self._keys.master, self._keys.wanted):
-                    nursery.start_soon(shell.watch, self._client, prefix)
+                    nursery.start_soon(shell.looker.watch, self._client, prefix)
                 task_status.started()
                 await shell.run(self._parts)
                 nursery.cancel_scope.cancel()
@@ -163,9 +148,7 @@ class _Keeperd:
 
     def _health(self) -> Connections:
         shell = self.shell
-        app = Health(self._me.node, lambda: shell.keeper, lambda: shell.is_well, Bodies(_BODY_BYTES, _BODY_S))
-        # idle connections make room for new ones
-        return Connections(cast(ASGIFramework, app), None, _HttpRules(), spare=8)
+        return Health(self._me.node, lambda: shell.keeper, lambda: shell.is_well).pages().connections()
 
     def _service(self) -> Service:
         cluster = Cluster(self.shell, self._views, self._viewer, self._problems)

@@ -13,7 +13,7 @@ from common.durable.atomicfile import write_file
 from common.errors import DamagedFile, GantryError
 from common.shapes import Lenient
 from common.wire import structure, unstructure
-from daemons.keeperd.core.words import Memory
+from daemons.keeperd.core.states import Memory
 
 _MODE: Final = 0o640
 # starts within the life of a record

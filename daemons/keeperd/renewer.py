@@ -22,7 +22,7 @@ from common.system.interpreter import python_command, python_environment
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
-from daemons.keeperd.core.words import Event, LeaseLost, Renewed
+from daemons.keeperd.core.events import Event, LeaseLost, Renewed
 from daemons.keeperd.renewing import orders
 from daemons.keeperd.renewing.orders import MAX_MESSAGE, Duty, Place, Report, Setup, decode, encode
 from protocol.etcd.address import Endpoint

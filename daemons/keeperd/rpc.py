@@ -1,6 +1,6 @@
 """The table of keeperd's Unix socket.
 
-Source: STYLE 2.4; DESIGN section 14.
+Source: DESIGN section 14.
 """
 
 import attrs

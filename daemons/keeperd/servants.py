@@ -24,7 +24,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from common.system.watch import EventKind, FolderWatch
-from daemons.keeperd.core.words import DaemonsEnded, DaemonsFailed, DaemonsReady, Event, FenceRefused
+from daemons.keeperd.core.events import DaemonsEnded, DaemonsFailed, DaemonsReady, Event, FenceRefused
 from protocol.dial import dial, pauses
 
 _SOCKET_COMES: Final = EventKind.CREATE | EventKind.MOVED_TO

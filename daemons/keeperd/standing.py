@@ -9,7 +9,7 @@ from common.system.daemons.program import release
 from daemons.keeperd.core.fitness import bars
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.standings import ROLES
-from daemons.keeperd.core.words import State
+from daemons.keeperd.core.states import State
 from daemons.keeperd.identity import Identity
 
 

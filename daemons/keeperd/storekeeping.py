@@ -14,7 +14,7 @@ from common.lease.fullnessfile import FullnessWriter
 from common.lease.keys import Keys
 from common.system.log import get_log
 from daemons.keeperd.core.keeper import Keeper
-from daemons.keeperd.core.words import State
+from daemons.keeperd.core.states import State
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdError
 from protocol.etcd.keeping.upkeep import Upkeep

@@ -14,7 +14,7 @@ from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
-from daemons.keeperd.core.words import Event, NodesTold
+from daemons.keeperd.core.events import Event, NodesTold
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress

@@ -12,11 +12,13 @@ from common.objects.index import ConfigIndex
 from common.settings import Settings
 from daemons.luxid.config.configcache import ConfigCache
 from daemons.luxid.config.filterrules import UNKNOWN, FilterRules
+from daemons.luxid.config.resourcetotals import ResourceTotals
 from daemons.luxid.core.choice.aliases import aliases_of
 from daemons.luxid.core.copies.commitsnow import CommitsNow
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
 from daemons.luxid.files.store import Store
 from daemons.luxid.parts import Parts
+from daemons.luxid.processes.cancelling import CommitAsk
 from daemons.luxid.watching import QueueWatch
 from protocol.client import Client
 
@@ -41,12 +43,15 @@ class EarlyParts:
     wconfd: Client
     config: ConfigCache
     rules: FilterRules
+    totals: ResourceTotals
     nodes: "NodeCopies | None"
     live: "NodesData | None"
     # how commits are doing; None: there is no lease
     commits: Callable[[], CommitsNow] | None = None
     # what may be committed when etcd fills up
     room: EtcdRoom = BOUNDLESS
+    # lets next masters know what was asked of jobs; None: there is no lease
+    commit_ask: CommitAsk | None = None
 
 
 def early_parts(
@@ -57,6 +62,7 @@ def early_parts(
     live: "NodesData | None",
     commits: Callable[[], CommitsNow] | None = None,
     room: EtcdRoom = BOUNDLESS,
+    commit_ask: CommitAsk | None = None,
 ) -> EarlyParts:
     """Make them; the queue of jobs has obstacles until others are ready."""
     parts = Parts.make(store, settings.luxid, takes_up=takes_up(settings))
@@ -73,4 +79,6 @@ def early_parts(
             nodes.follow(index)
 
     config = ConfigCache(settings.paths.config_data, wconfd, on_read)
-    return EarlyParts(watch, parts, wconfd, config, FilterRules(parts.scheduler, config), nodes, live, commits, room)
+    rules = FilterRules(parts.scheduler, config)
+    totals = ResourceTotals(parts.scheduler, Client(settings.paths.wconfd_socket, daemon="wconfd"), parts.left.is_ready)
+    return EarlyParts(watch, parts, wconfd, config, rules, totals, nodes, live, commits, room, commit_ask)

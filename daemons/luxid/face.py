@@ -20,22 +20,33 @@ from daemons.luxid.handlers.copies import CopyChecks
 from daemons.luxid.handlers.drain import Queue
 from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
+from daemons.luxid.handlers.health import Health
 from daemons.luxid.handlers.jobchanges import Jobs
 from daemons.luxid.handlers.jobrows import JobRows
 from daemons.luxid.handlers.limits import Limits
+from daemons.luxid.handlers.manyjobs import ManyJobs
 from daemons.luxid.handlers.mastershipmove import MastershipMove
 from daemons.luxid.handlers.metrics import Metrics
 from daemons.luxid.handlers.objectkinds import Sources
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
+from daemons.luxid.handlers.pastjobs import PastJobs
+from daemons.luxid.handlers.prunes import Prunes
+from daemons.luxid.handlers.resources import Resources
+from daemons.luxid.handlers.scheduling.ownjobs import OwnJobs
+from daemons.luxid.handlers.scheduling.runningschedules import ScheduleParts
 from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.handlers.subscribing import Subscribing
 from daemons.luxid.handlers.waithistory import JobWaits
 from daemons.luxid.handlers.waiting import Waiting
+from daemons.luxid.history.pasthistory import PastHistory
+from daemons.luxid.notifying.telling import Telling
 from daemons.luxid.outputs import OutputWatch
 from daemons.luxid.processes.cancelling import Canceller
 from daemons.luxid.processes.makingway import MakingWay
+from daemons.luxid.retention.pruning import Pruning
 from daemons.luxid.rpc import Handlers, routes
+from daemons.luxid.schedules.book import ScheduleBook
 from daemons.luxid.submitters import Submitters
 from protocol.client import Client
 from protocol.mastercheck import reply_guard
@@ -57,6 +68,9 @@ def service_of(
     feed: Feed,
     keys: SubmissionKeys,
     making_way: MakingWay,
+    past: PastHistory,
+    book: ScheduleBook,
+    telling: Telling,
     nursery: trio.Nursery,
 ) -> Service:
     """What replies to clients, made of these parts."""
@@ -69,23 +83,33 @@ def service_of(
     rows = JobRows(jobs.table, store, views, jobs.queue.ended)
     outputs = OutputWatch(settings.paths, nursery)
     output = Output(jobs, store, outputs)
+    changes = Jobs(jobs, store, parts.rewriting, events, canceller, early.room)
+    is_told = jobs.untold.is_told
+    pruning = Pruning(settings.retention, store, jobs, past, keys, changes.archive_ended, early.room, is_told)
+    nursery.start_soon(pruning.run)
     lags, tally = early.nodes.lags if early.nodes else None, CallTally()
+    bounds = _job_bounds(settings.limits)
+    submission = Submission(
+        jobs,
+        store,
+        events,
+        settings.luxid,
+        keys,
+        privileged,
+        submitters,
+        bounds,
+        config.current,
+        early.room,
+    )
+    nursery.start_soon(telling.run, submission.submit_own)
+    schedules = ScheduleParts(book, OwnJobs(submission, keys, bounds), submitters, jobs, canceller, nursery)
     return Service(
         routes(
             Handlers(
-                submission=Submission(
-                    jobs,
-                    store,
-                    events,
-                    settings.luxid,
-                    keys,
-                    privileged,
-                    submitters,
-                    _job_bounds(settings.limits),
-                    config.current,
-                    early.room,
-                ),
-                jobs=Jobs(jobs, store, parts.rewriting, events, canceller, early.room),
+                submission=submission,
+                schedules=schedules.begin(),
+                jobs=changes,
+                many_jobs=ManyJobs(jobs, store, parts.rewriting, canceller, changes, submitters, early.room),
                 waiting=waiting,
                 queue=Queue(store, jobs.news),
                 output=output,
@@ -102,11 +126,15 @@ def service_of(
                 limits=Limits(rules, settings.paths.wconfd_socket),
                 filters=Filters(store, rows, rules, jobs.queue.loads, config, settings.paths.wconfd_socket),
                 history=JobWaits(jobs.table, jobs.queue, store, parts.waits),
-                metrics=Metrics(jobs, views, store, tally, lags, early.commits),
+                health=Health(settings.paths, jobs, past),
+                metrics=Metrics(jobs, views, store, tally, lags, early.commits, book.made),
                 explaining=Explaining(
                     jobs, store, views, Client(settings.paths.wconfd_socket, daemon="wconfd"), early.commits
                 ),
                 moving=MastershipMove(making_way),
+                past=PastJobs(past),
+                prunes=Prunes(pruning),
+                resources=Resources(jobs.queue, early.totals, settings.paths.wconfd_socket),
                 config=config,
             )
         ),

@@ -71,6 +71,11 @@ class JobTable:
         """Return the job without reading its file; an unfinished one is always in memory."""
         return self._jobs.get(job_id)
 
+    def is_unended(self, job_id: JobId) -> bool:
+        """Whether the job is there, and has not ended."""
+        job = self._jobs.get(job_id)
+        return job is not None and job.next_index is not None
+
     def unended(self, job_id: JobId) -> Job:
         """Return a live, unfinished job, which is always in memory."""
         job = self._jobs[job_id]

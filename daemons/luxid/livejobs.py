@@ -14,10 +14,12 @@ from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.jobcounts import JobCounts
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.nodework import NodeWork, node_work
+from daemons.luxid.endings import Endings
 from daemons.luxid.feednews import FeedNews
 from daemons.luxid.files.unread import UnreadFiles
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.processes.jobprocesses import JobProcesses
+from daemons.luxid.untold import Untold
 
 # obstacle to starts and submissions
 MAKING_WAY: Final = "the mastership is being moved to another node"
@@ -34,6 +36,10 @@ class LiveJobs:
     bells: Bells[JobId] = attrs.Factory(Bells)
     # all changes, for luxid's feed
     news: FeedNews = attrs.Factory(FeedNews)
+    # jobs that have ended, for the history
+    endings: Endings = attrs.Factory(Endings)
+    # events of jobs, for those who are to be told of them
+    untold: Untold = attrs.Factory(Untold)
     # job files that cannot be read at the moment
     unread: UnreadFiles = attrs.Factory(UnreadFiles)
     # reasons why no job is started at the moment

@@ -25,6 +25,7 @@ from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
 from daemons.luxid.handlers.waiting import Waiting
+from daemons.luxid.history.pasthistory import PastHistory
 from daemons.luxid.nodes.nodeparts import (
     bring_up_address,
     following,
@@ -33,6 +34,7 @@ from daemons.luxid.nodes.nodeparts import (
     live_data,
     node_copies,
 )
+from daemons.luxid.notifying.telling import Telling
 from daemons.luxid.parts import Parts
 from daemons.luxid.processes.attempts import Attempts
 from daemons.luxid.processes.cancelling import Canceller
@@ -44,7 +46,9 @@ from daemons.luxid.processes.makingway import MakingWay
 from daemons.luxid.processes.starting import Starter
 from daemons.luxid.processes.takingup import TakeUps
 from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.schedules.book import ScheduleBook
 from daemons.luxid.watching import FolderEvents, QueueWatch
+from protocol.client import Client
 from protocol.mastercheck import check_master
 from protocol.serving.server import serve_unix
 
@@ -91,16 +95,18 @@ async def serve(
                 if live is not None:
                     await nursery.start(live.run)
                 commits, room = (lease.now, lease.room) if lease is not None else (None, BOUNDLESS)
-                early = early_parts(settings, store, watch, nodes, live, commits, room)
+                commit_ask = lease.commit_ask if lease is not None else None
+                early = early_parts(settings, store, watch, nodes, live, commits, room, commit_ask)
                 # parallel to the reading of the queue: a job found after the rules are known is judged only once
                 nursery.start_soon(early.rules.load)
+                if lease is not None:
+                    await lease.settle(nursery)
                 # emptied by `pop` below, so that the found queue is not kept in memory while luxid serves
                 changes = ThreadChanges(store.files)
                 load = partial(load_queue, takes_up=takes_up(settings))
                 found = [await try_in_thread(load, settings.paths, _pause_in_thread, changes)]
                 if lease is not None:
-                    lease.found(each.job for each in found[0].jobs)
-                    nursery.start_soon(lease.forget_copied)
+                    lease.begin((each.job for each in found[0].jobs), nursery)
                 await _wire(settings, early, found.pop(), nursery)
                 task_status.started()
                 nursery.start_soon(bring_up_address, settings, early.config)
@@ -130,11 +136,15 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
 
     await nursery.start(store.files.run)
     dead = scheduler.recover(found.jobs)
+    telling = Telling(settings, jobs, early.config.current)
+    telling.recover(each.job for each in found.jobs)
     kills.recover()
     if ghosts is not None:
         ghosts.begin(dead, ghosts_raised, nursery)
+    # the process may have been another machine's, whose end only a lease proves
+    may_rerun = not settings.cluster.has_nodes or settings.cluster.has_lease
     for job in dead:
-        nursery.start_soon(deaths.settle, job)
+        nursery.start_soon(partial(deaths.settle, may_rerun=may_rerun), job)
     _log.info("queue.read", jobs=len(found.jobs), died=len(dead), serial=store.serial)
     nursery.start_soon(_write_history_at_end, parts)
     nursery.start_soon(deaths.run)
@@ -163,16 +173,32 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
     await nursery.start(launcher.run, events)
     end_on_nodes = ghosts.watch.end_left if ghosts else lambda _: False
     canceller = Canceller(
-        jobs, store, parts.views, parts.rewriting, kills, is_external=is_external, end_on_nodes=end_on_nodes
+        jobs,
+        store,
+        parts.views,
+        parts.rewriting,
+        kills,
+        is_external=is_external,
+        end_on_nodes=end_on_nodes,
+        commit=early.commit_ask,
     )
     catch_up = partial(_catch_up, watch, tell, files)
     waiting = Waiting(jobs, store, parts.views, catch_up)
     feed = Feed(jobs, parts.views, partial(queue_state, store, jobs), catch_up)
     nursery.start_soon(feed.run)
-    keys = SubmissionKeys(settings.paths, store.files, found.keys)
-    nursery.start_soon(following(settings, early, ghosts, nursery).run)
+    keys = SubmissionKeys(settings.paths, store.files, found.keys, jobs.table.is_unended)
+    book = ScheduleBook(Client(settings.paths.wconfd_socket, daemon="wconfd"))
+
+    def on_kept(what: str | None) -> None:
+        # luxid alone changes schedules; of a wconfd that was restarted nobody knows
+        if what is None:
+            book.forget()
+
+    nursery.start_soon(following(settings, early, ghosts, nursery, on_kept).run)
     making_way = MakingWay(jobs, scheduler, take_ups, parts.pauses, kills)
-    service = service_of(settings, early, canceller, waiting, feed, keys, making_way, nursery)
+    past = PastHistory(settings.paths, jobs)
+    nursery.start_soon(past.run)
+    service = service_of(settings, early, canceller, waiting, feed, keys, making_way, past, book, telling, nursery)
     await nursery.start(serve_unix, settings.paths.query_socket, service, rules_of(settings))
 
 

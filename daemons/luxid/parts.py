@@ -10,6 +10,7 @@ import trio
 
 from common.opcodes.registry import opcode_classes
 from common.settings import LuxidSettings
+from common.system.wallclock import Clock
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.queue.jobcounts import JobCounts
 from daemons.luxid.core.queue.jobqueue import JobQueue
@@ -20,6 +21,7 @@ from daemons.luxid.jobviews import JobViews
 from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.jobprocesses import JobProcesses
 from daemons.luxid.processes.killmessages import KillMessages
+from daemons.luxid.processes.leftunits import LeftUnits
 from daemons.luxid.processes.pausing import Pauses
 from daemons.luxid.rewriting import Ends, Rewriting
 from daemons.luxid.scheduler import JobTask, Scheduler
@@ -39,17 +41,30 @@ class Parts:
     rewriting: Rewriting
     scheduler: Scheduler
     pauses: Pauses
+    left: LeftUnits
 
     @classmethod
-    def make(cls, store: Store, settings: LuxidSettings, *, takes_up: bool = False) -> "Parts":
-        """Args: takes_up: whether commands run on nodes, where they outlive the processes of their jobs."""
-        queue = JobQueue(settings.max_running_jobs, STARTS_AT_ONCE, store.archived_state, _weights(settings))
+    def make(
+        cls, store: Store, settings: LuxidSettings, *, takes_up: bool = False, clock: Clock | None = None
+    ) -> "Parts":
+        """Args:
+        takes_up: whether commands run on nodes, where they outlive the processes of their jobs.
+        clock: as for `Scheduler`.
+        """
+        queue = JobQueue(
+            settings.max_running_jobs,
+            STARTS_AT_ONCE,
+            store.archived_state,
+            _weights(settings),
+            settings.max_unit_bypass,
+        )
         processes, counts = JobProcesses(KillMessages(store.paths)), JobCounts(opcode_classes())
         jobs = LiveJobs(queue, JobTable(store.find_live), processes, counts=counts, takes_up=takes_up)
         waits, ends = WaitFiles(store.paths), Ends()
         # with an external executor each process reports for itself whether it supports pauses
         pauses = Pauses(store.paths, jobs, all_heed=not settings.executor)
-        scheduler = Scheduler(jobs, store, waits, ends, pauses)
+        left = LeftUnits(jobs, store)
+        scheduler = Scheduler(jobs, store, waits, ends, pauses, left, clock)
         return cls(
             store=store,
             jobs=jobs,
@@ -58,11 +73,13 @@ class Parts:
             rewriting=Rewriting(store, jobs, ends, scheduler),
             scheduler=scheduler,
             pauses=pauses,
+            left=left,
         )
 
     def begin(self, nursery: trio.Nursery, start: JobTask, take_up: JobTask | None = None) -> None:
         """Begin to carry out the core's decisions; args as for `Scheduler.begin`."""
         nursery.start_soon(self.rewriting.run)
+        nursery.start_soon(self.left.run, self.store.paths.livelocks, self.scheduler.units_free)
         self.scheduler.begin(nursery, start, take_up)
 
 

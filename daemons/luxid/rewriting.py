@@ -11,12 +11,12 @@ Source: DESIGN section 3, invariant 2.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import trio
 
-from common.errors import Unavailable
+from common.errors import GantryError, Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job, Timestamp, to_timestamp
 from common.system.log import get_log
@@ -28,6 +28,8 @@ from daemons.luxid.livejobs import LiveJobs
 
 # number of jobs of a mass whose ends are written at a time
 ENDS_AT_ONCE: Final = 50
+# number of jobs that one caller changes at a time: as many as share a write
+CHANGES_AT_ONCE: Final = 250
 _WRITE_RETRY_S: Final = 1.0
 _log: Final = get_log(__name__)
 
@@ -79,14 +81,22 @@ class Rewriting:
 
     async def finish(self, job: Job) -> None:
         """Write the end of a held job, and report it; tries until the disk takes it."""
+        await self._write(job)
+        self._events.ended(job)
+
+    async def put_back(self, job: Job) -> None:
+        """Write a held job that waits for its turn again, and report it; tries until the disk takes it."""
+        await self._write(job)
+        self._events.requeue(job)
+
+    async def _write(self, job: Job) -> None:
         while True:
             try:
                 await self._store.save(job)
-                break
+                return
             except Unavailable as error:
                 _log.error("job.end_not_written", job=job.job_id, reason=error, retry_s=_WRITE_RETRY_S)
             await trio.sleep(_WRITE_RETRY_S)
-        self._events.ended(job)
 
     async def set_aside(self, job_id: JobId) -> None:
         """Move the damaged file of a held job away; tries until the disk takes it."""
@@ -99,17 +109,62 @@ class Rewriting:
             await trio.sleep(_WRITE_RETRY_S)
 
     async def change(self, job_id: JobId, change: Callable[[Job], Job]) -> Job:
-        """Change the file of a ready or blocked job, which cannot be started meanwhile.
+        """Change the file of a job at rest, which cannot be started meanwhile.
 
         Raises: Unavailable: the disk refused; the job is unchanged.
         Durability: on return the change is on disk; the job may be final now.
         """
         job = self._jobs.unended(job_id)
         self._jobs.queue.hold(job_id)
-        changed = change(job)
+        return await self._write_changed(job, change)
+
+    async def change_all(
+        self,
+        job_ids: Sequence[JobId],
+        change: Callable[[Job], Job],
+        *,
+        pause_s: Callable[[int], float] = lambda count: 0.0,
+    ) -> dict[JobId, Job | GantryError]:
+        """Change the files of jobs at rest, of which none can be started before its change; in few groups of writes.
+
+        Args: pause_s: seconds to wait before so many are written, so that those who copy them can keep up.
+        Returns: each job as it is now, or why it is unchanged: what `change` raises, or the disk refused.
+        Cancellation: what is begun is finished, and the others are left as they are.
+        Durability: as `change`.
+        """
+        left = deque(self._jobs.unended(job_id) for job_id in job_ids)
+        for job in left:
+            self._jobs.queue.hold(job.job_id)
+        found: dict[JobId, Job | GantryError] = {}
         try:
-            with trio.CancelScope(shield=True):
-                await self._store.save(changed)
+            while left:
+                count = min(len(left), CHANGES_AT_ONCE)
+                if seconds := pause_s(count):
+                    await trio.sleep(seconds)
+                group = [left.popleft() for _ in range(count)]
+                with trio.CancelScope(shield=True):
+                    async with trio.open_nursery() as nursery:
+                        for job in group:
+                            nursery.start_soon(self._change_one, job, change, found)
+                await trio.lowlevel.checkpoint()
+        finally:
+            for job in left:
+                self._events.requeue(job)
+        return found
+
+    async def _change_one(self, job: Job, change: Callable[[Job], Job], found: dict[JobId, Job | GantryError]) -> None:
+        try:
+            found[job.job_id] = await self._write_changed(job, change)
+        except GantryError as error:
+            found[job.job_id] = error
+
+    async def _write_changed(self, job: Job, change: Callable[[Job], Job]) -> Job:
+        """Write a held job as it is to be, and report it. Raises: as `change`, and what that raises."""
+        try:
+            changed = change(job)
+            if changed is not job:
+                with trio.CancelScope(shield=True):
+                    await self._store.save(changed)
         except BaseException:
             self._events.requeue(job)
             raise

@@ -1,6 +1,6 @@
 """luxid's methods: method name, request class and handler, one row each.
 
-Source: luxid.md 2.2; STYLE 2.4.
+Source: luxid.md 2.2.
 """
 
 import attrs
@@ -12,12 +12,18 @@ from daemons.luxid.handlers.copies import CopyChecks
 from daemons.luxid.handlers.drain import Queue
 from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
+from daemons.luxid.handlers.health import Health
 from daemons.luxid.handlers.jobchanges import Jobs
 from daemons.luxid.handlers.limits import Limits
+from daemons.luxid.handlers.manyjobs import ManyJobs
 from daemons.luxid.handlers.mastershipmove import MastershipMove
 from daemons.luxid.handlers.metrics import Metrics
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
+from daemons.luxid.handlers.pastjobs import PastJobs
+from daemons.luxid.handlers.prunes import Prunes
+from daemons.luxid.handlers.resources import Resources
+from daemons.luxid.handlers.scheduling.schedulecalls import Schedules
 from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.handlers.subscribing import Subscribing
 from daemons.luxid.handlers.waithistory import JobWaits
@@ -28,7 +34,17 @@ from protocol.luxi.copies import CheckQueueCopies
 from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.feed import Subscribe
 from protocol.luxi.filters import DeleteFilter, ReadRuleLoads, ReplaceFilter, TryFilterRule
-from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
+from protocol.luxi.health import ReadHealth
+from protocol.luxi.history import Prune, ReadHistory, SummarizeHistory
+from protocol.luxi.jobs import (
+    ArchiveJob,
+    AutoArchiveJobs,
+    CancelJob,
+    CancelJobs,
+    ChangeJobPriority,
+    ChangeJobs,
+    PickupJob,
+)
 from protocol.luxi.metrics import ReadMetrics
 from protocol.luxi.moving import PrepareMove
 from protocol.luxi.output import ReadJobOutput
@@ -46,7 +62,16 @@ from protocol.luxi.queries import (
     QueryTags,
 )
 from protocol.luxi.queue import SetDrainFlag, SetJobLimits, SetWatcherPause
-from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
+from protocol.luxi.resources import ReadResourceUse, RemoveResource, SetResource
+from protocol.luxi.schedules import (
+    AddSchedule,
+    ChangeSchedule,
+    ListSchedules,
+    PauseSchedule,
+    RemoveScheduleOf,
+    RunSchedule,
+)
+from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs, SubmitOnce
 from protocol.luxi.waits import ReadJobWaits
 from protocol.serving.route import AnyRoute, Route
 
@@ -57,6 +82,7 @@ class Handlers:
 
     submission: Submission
     jobs: Jobs
+    many_jobs: ManyJobs
     waiting: Waiting
     queue: Queue
     output: Output
@@ -69,7 +95,12 @@ class Handlers:
     explaining: Explaining
     history: JobWaits
     metrics: Metrics
+    health: Health
     moving: MastershipMove
+    past: PastJobs
+    prunes: Prunes
+    schedules: Schedules
+    resources: Resources
     config: ConfigCache
 
 
@@ -87,9 +118,18 @@ def _table(to: Handlers) -> list[AnyRoute]:
         Route(SubmitJob, to.submission.submit_job, role=Role.SUBMIT),
         Route(SubmitJobToDrainedQueue, to.submission.submit_job_to_drained_queue, role=Role.ADMIN),
         Route(SubmitManyJobs, to.submission.submit_many_jobs, role=Role.SUBMIT),
+        Route(SubmitOnce, to.submission.submit_once, role=Role.SUBMIT),
         Route(WaitForJobChange, to.waiting.wait_for_job_change, only_waits=True, role=Role.READ),
+        Route(ListSchedules, to.schedules.list_schedules, role=Role.READ),
+        Route(AddSchedule, to.schedules.add_schedule, role=Role.SUBMIT),
+        Route(ChangeSchedule, to.schedules.change_schedule, role=Role.SUBMIT),
+        Route(PauseSchedule, to.schedules.pause_schedule, role=Role.SUBMIT),
+        Route(RunSchedule, to.schedules.run_schedule, role=Role.SUBMIT),
+        Route(RemoveScheduleOf, to.schedules.remove_schedule, role=Role.SUBMIT),
         Route(CancelJob, to.jobs.cancel_job, role=Role.SUBMIT),
         Route(ChangeJobPriority, to.jobs.change_job_priority, role=Role.SUBMIT),
+        Route(CancelJobs, to.many_jobs.cancel_jobs, role=Role.SUBMIT),
+        Route(ChangeJobs, to.many_jobs.change_jobs, role=Role.SUBMIT),
         Route(PickupJob, to.jobs.pickup_job, role=Role.OPERATE),
         Route(ArchiveJob, to.jobs.archive_job, role=Role.SUBMIT),
         Route(AutoArchiveJobs, to.jobs.auto_archive_jobs, role=Role.OPERATE),
@@ -117,8 +157,16 @@ def _table(to: Handlers) -> list[AnyRoute]:
         Route(ExplainJobs, to.explaining.explain_jobs, role=Role.READ),
         Route(ReadLeftProcesses, to.explaining.read_left_processes, role=Role.READ),
         Route(ReadJobWaits, to.history.read_job_waits, role=Role.READ),
+        Route(ReadHistory, to.past.read_history, only_waits=True, role=Role.READ),
+        Route(SummarizeHistory, to.past.summarize_history, only_waits=True, role=Role.READ),
+        # to tell only; to remove is for administrators
+        Route(Prune, to.prunes.prune, role=Role.OPERATE),
         Route(ReadMetrics, to.metrics.read_metrics, role=Role.READ),
+        Route(ReadHealth, to.health.read_health, only_waits=True, role=Role.READ),
         Route(QueryExports, to.objects.query_exports, only_waits=True, role=Role.READ),
         Route(PrepareMove, to.moving.prepare_move, only_waits=True, role=Role.ADMIN),
+        Route(ReadResourceUse, to.resources.read_resource_use, role=Role.READ),
+        Route(SetResource, to.resources.set_resource, role=Role.OPERATE),
+        Route(RemoveResource, to.resources.remove_resource, role=Role.OPERATE),
         Route(QueryTags, to.objects.query_tags, role=Role.READ),
     ]

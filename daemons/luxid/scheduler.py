@@ -15,13 +15,16 @@ import trio
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobState
+from common.resources import Resource
 from common.system.log import get_log
+from common.system.wallclock import Clock, WallClock
 from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.waitfiles import WaitFiles
 from daemons.luxid.lasting import lasting
 from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.processes.leftunits import LeftUnits
 from daemons.luxid.processes.pausing import Pauses
 from daemons.luxid.rewriting import Ends
 
@@ -34,15 +37,27 @@ class Scheduler:
 
     Args:
         ends: takes the jobs that are to be ended.
+        clock: wakes the core when jobs are to begin; None: this machine's.
     """
 
-    def __init__(self, jobs: LiveJobs, store: Store, waits: WaitFiles, ends: Ends, pauses: Pauses) -> None:
+    def __init__(
+        self,
+        jobs: LiveJobs,
+        store: Store,
+        waits: WaitFiles,
+        ends: Ends,
+        pauses: Pauses,
+        left: LeftUnits,
+        clock: Clock | None = None,
+    ) -> None:
         self._jobs = jobs
+        self._clock = clock
         self._queue, self._table, self._bells, self._news = jobs.queue, jobs.table, jobs.bells, jobs.news
         self._store = store
         self._waits = waits
         self._ends = ends
         self._pauses = pauses
+        self._left = left
         # jobs whose states others wait for, and that cannot be read
         self._sought: set[JobId] = set()
         self._is_pumping = False
@@ -59,6 +74,9 @@ class Scheduler:
             take_up: gives an orphaned job another process; None: there are no such jobs.
         """
         self._nursery, self._start, self._take_up = nursery, start, take_up
+        if self._clock is None:
+            self._clock = WallClock()
+        nursery.start_soon(self._begin_deferred, self._clock)
         self.pump()
 
     def recover(self, found: Iterable[FoundJob]) -> list[Job]:
@@ -100,6 +118,7 @@ class Scheduler:
             assert self._nursery is not None
             assert self._take_up is not None
             self._nursery.start_soon(self._take_up, job.job_id)
+        self._jobs.untold.retried(job)
         self._tell(job.job_id)
         self.pump()
 
@@ -131,14 +150,18 @@ class Scheduler:
         state = job.state
         self._jobs.counts.note_end(job)
         self._table.put(job)
-        self._queue.end(job.job_id, state)
+        self._queue.end(job.job_id, state, lives_on=self._left.keeps(job))
         self._jobs.processes.ended(job.job_id)
         self._store.logs.forget(job.job_id)
         self._tell(job.job_id, job)
+        self._jobs.endings.ended(job)
+        self._jobs.untold.ended(job)
         _log.info("job.ended", job=job.job_id, state=state.value)
         self.pump()
 
     def archived(self, job_ids: Iterable[JobId]) -> None:
+        job_ids = tuple(job_ids)
+        self._jobs.endings.archived(job_ids)
         for job_id in job_ids:
             self._table.drop(job_id)
             self._queue.forget(job_id)
@@ -161,22 +184,33 @@ class Scheduler:
             self._queue.slots = count
             self.pump()
 
+    def resources_changed(self, resources: Iterable[Resource]) -> None:
+        """These are the present totals, which are durable."""
+        self._queue.units.replace(resources)
+        self.pump()
+
+    def units_free(self, job_id: JobId) -> None:
+        """Nothing runs any more of an ended job that had kept its units."""
+        self._queue.units.give(job_id)
+        self.pump()
+
     # what follows
 
     def pump(self) -> None:
         """Start what the core decides."""
         self._news.reasons_changed()
-        if self._nursery is None or self._start is None:
+        if self._nursery is None or self._start is None or self._clock is None:
             return
         began = time.perf_counter()
-        self._carry_out_decisions(self._nursery, self._start)
+        self._carry_out_decisions(self._nursery, self._start, self._clock)
         self._jobs.counts.scheduling.add(time.perf_counter() - began)
 
-    def _carry_out_decisions(self, nursery: trio.Nursery, start: JobTask) -> None:
-        decisions = self._queue.decide(time.time(), may_start=not self._jobs.obstacles)
+    def _carry_out_decisions(self, nursery: trio.Nursery, start: JobTask, clock: Clock) -> None:
+        decisions = self._queue.decide(clock.now(), may_start=not self._jobs.obstacles)
+        clock.wake_at(self._queue.begins_at())
         self._waits.write(decisions.waited)
         self._ends.put(decisions.doomed, decisions.rejected)
-        for job_id in decisions.unblocked:
+        for job_id in (*decisions.unblocked, *decisions.begun):
             self._tell(job_id)
         for job_id in decisions.untold:
             if job_id not in self._sought:
@@ -220,6 +254,15 @@ class Scheduler:
 
     def _state_if_awaited(self, job_id: JobId) -> JobState | None:
         return self._store.archived_state(job_id) if self._queue.is_awaited(job_id) else None
+
+    async def _begin_deferred(self, clock: Clock) -> None:
+        """Let the core look at the clock when deferred jobs may begin, until cancelled."""
+        try:
+            while True:
+                await clock.woken()
+                self.pump()
+        finally:
+            clock.close()
 
     async def _pump_on(self) -> None:
         """Continue an unfinished decision after other tasks had their turn."""

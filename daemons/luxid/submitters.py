@@ -11,8 +11,10 @@ from common.access import Access, Role, caller_text, check_role
 from common.errors import Denied, InvalidRequest
 from common.ids import JobId
 from common.queue.submitter import JobOwner, owner_of
+from common.schedules.schedule import Schedule
 from common.system.inthread import in_thread
 from daemons.luxid.core.queue.rights import Host, Submitter
+from daemons.luxid.core.schedules.wishes import ScheduleOwner
 from daemons.luxid.livejobs import LiveJobs
 from protocol.peer import Peer
 from protocol.speaker import Speaker
@@ -65,14 +67,38 @@ class Submitters:
         job = self._jobs.table.get(job_id)
         if job is None:
             raise InvalidRequest(f"job {job_id} is not in the queue, so it can submit nothing")
-        owner = owner_of(job)
+        return await self._of_owner(owner_of(job), f"job {job_id}")
+
+    async def of_schedule(self, schedule: Schedule) -> Submitter:
+        """The user of a schedule, with the role that he has now.
+
+        Raises: Denied: he may not submit any more. InvalidRequest: he does not exist any more.
+        """
+        return await self._of_owner(self._owner_of(schedule), f"schedule '{schedule.name}'")
+
+    async def owner_of_schedules(self, submitter: Submitter) -> ScheduleOwner:
+        """As whose they are kept. Raises: Denied: the user has no name on this machine."""
+        if submitter.http_user is not None:
+            return ScheduleOwner(submitter.uid, submitter.login, submitter.http_user, submitter.role.word)
+        login = submitter.login or await in_thread(_login_of, submitter.uid)
+        if not login:
+            raise Denied(f"user {submitter.uid} has no login on this machine, so no job can be submitted for him later")
+        return ScheduleOwner(submitter.uid, login)
+
+    def _owner_of(self, schedule: Schedule) -> JobOwner | None:
+        if schedule.http_user:
+            role = next((role for role in Role if role.word == schedule.http_role), Role.NONE)
+            return JobOwner(schedule.uid, schedule.user, role, schedule.http_user)
+        return None if schedule.uid == self.host.uid else JobOwner(schedule.uid, schedule.user)
+
+    async def _of_owner(self, owner: JobOwner | None, what: str) -> Submitter:
         if owner is None:
-            return Submitter(peer.uid, self.host.login, Role.FULL)
+            return Submitter(self.host.uid, self.host.login, Role.FULL)
         if owner.role is not None:
             return await self._of_http(owner)
         submitter = await self._known(owner.login)
         if submitter.uid != owner.uid:
-            raise Denied(f"job {job_id} is of user {owner.uid}, and {owner.login!r} is user {submitter.uid} by now")
+            raise Denied(f"{what} is of user {owner.uid}, and {owner.login!r} is user {submitter.uid} by now")
         return submitter
 
     async def _of_http(self, owner: JobOwner) -> Submitter:

@@ -4,7 +4,7 @@ Theory. A collector that hangs holds its thread and nothing else: after its limi
 is begun until the first one has returned. Its late result is dropped. Requests read the last reports and wait for
 nobody.
 
-Source: CHOICES 5; mond.md 4, 5 and 7.
+Source: mond.md 4, 5 and 7.
 """
 
 import time

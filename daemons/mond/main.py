@@ -3,11 +3,9 @@
 Source: DESIGN section 12; mond.md 1.
 """
 
-from typing import Final, cast
+from typing import Final
 
-import attrs
 import trio
-from anycorn.typing import ASGIFramework
 
 from common.daemons import Feature
 from common.settings import Settings
@@ -19,26 +17,13 @@ from daemons.mond.application import Application
 from daemons.mond.collecting import Reports
 from daemons.mond.registry import make_collectors
 from daemons.mond.rhythms import RhythmsByConfd
-from protocol.http.body import Bodies
-from protocol.http.connections import Connections, open_listener
+from protocol.http.connections import open_listener
+from protocol.http.plainpages import PlainPages
 
 NAME: Final = "mond"
 # seconds that the start waits for first reports
 _PATIENCE_S: Final = 1.0
-# bytes of a body, which no request needs, and seconds for it
-_BODY_BYTES: Final = 2**16
-_BODY_S: Final = 10.0
 _log: Final = get_log(__name__)
-
-
-@attrs.frozen
-class _Rules:
-    """Bounds of the connections: a few watchers, one request at a time each."""
-
-    max_clients: int = 100
-    handshake_timeout_s: float = 5.0
-    idle_timeout_s: float = 10.0
-    stop_timeout_s: float = 1.0
 
 
 def main() -> None:
@@ -53,9 +38,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     Raises: Unavailable: the port is taken.
     """
     reports = Reports(await in_thread(make_collectors, settings))
-    app = cast(ASGIFramework, Application(reports, Bodies(_BODY_BYTES, _BODY_S)))
-    # idle connections make room for new ones
-    connections = Connections(app, None, _Rules(), spare=8)
+    connections = PlainPages(Application(reports).page).connections()
     address, port = settings.mond_address, settings.mond.port
     with open_listener(address, port, where="'address' and 'port' in [mond]") as listener:
         async with trio.open_nursery() as nursery:

@@ -2,7 +2,7 @@
 
 All other procedures of Ganeti's node daemon are known and refused, see `protocol.noded.procedures`.
 
-Source: noded.md 5; STYLE 2.4.
+Source: noded.md 5.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -5,7 +5,7 @@ its end, within bounds, before the reply, else the connection could not be used 
 cancelled as soon as its client goes, or the daemon is told to stop, or its caller's password or token is good no more;
 a stream ends then, too. Whatever fails in a handler becomes a reply.
 
-Source: CHOICES 1; rapi.md 2 to 4.
+Source: rapi.md 2 to 4.
 """
 
 from collections.abc import Sequence

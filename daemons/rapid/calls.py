@@ -3,7 +3,7 @@
 Theory. One table of calls makes the routes, the checks before a handler (who calls, with which right, with what body)
 and the OpenAPI document. So no check can be forgotten, and the document cannot lie.
 
-Source: DESIGN section 15; CHOICES 1.
+Source: DESIGN section 15.
 """
 
 import enum

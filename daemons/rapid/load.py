@@ -1,7 +1,4 @@
-"""The requests under way: how many there are, and those that end when the daemon is told to stop.
-
-Source: CHOICES 1.
-"""
+"""The requests under way: how many there are, and those that end when the daemon is told to stop."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,6 +1,6 @@
 """rapid's table: the rows of all its parts.
 
-Source: DESIGN section 15; STYLE 2.4.
+Source: DESIGN section 15.
 """
 
 from collections.abc import Sequence

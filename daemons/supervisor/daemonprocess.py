@@ -104,9 +104,12 @@ class DaemonProcess:
         code = self._process.wait()
         return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
 
+    def ask_to_end(self) -> None:
+        self._process.terminate()
+
     def stop(self) -> bool:
         """Ask it to end, wait, and kill it if it does not; return whether it ended by itself. Closes it."""
-        self._process.terminate()
+        self.ask_to_end()
         try:
             self._process.wait(STOP_TIMEOUT_S)
             return True

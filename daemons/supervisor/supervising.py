@@ -3,9 +3,11 @@
 Each daemon is started when the one before is ready. A daemon that ends by itself is started again, as
 `core/restarts.py` decides. No wait here is for one daemon only, so the end of another is noticed meanwhile. SIGTERM,
 SIGINT and the hang-up of a terminal stop all daemons in the opposite order; job processes are not children of
-these processes and go on. SIGUSR1 says that this node's place in its cluster has changed: the daemons that belong to
-the new one are started, and the others are stopped. A daemon that finds that another node is the master ends with an
-exit code of its own: then it and the other daemons of a master are left alone until SIGUSR1.
+these processes and go on. Before all others keeperd ends, if it runs: it gives the mastership up, and has the daemons
+of the master stopped by SIGUSR1; had they ended before, it would take that for a failure, and start them again. At
+other times SIGUSR1 says that this node's place in its cluster has changed: the daemons that belong to the new one are
+started, and the others are stopped. A daemon that finds that another node is the master ends with an exit code of its
+own: then it and the other daemons of a master are left alone until SIGUSR1.
 """
 
 import contextlib
@@ -13,7 +15,7 @@ import selectors
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from common.daemons import MASTER_DAEMONS, WARNING, Daemon, daemon_named
 from common.errors import GantryError, Unavailable
@@ -25,6 +27,9 @@ from daemons.supervisor.core.restarts import READY_TIMEOUT_S, Event, Keeping, Ph
 from daemons.supervisor.daemonprocess import DaemonProcess
 from daemons.supervisor.signalpipe import ENDING, LOOK_AGAIN, SignalPipe
 
+_KEEPER: Final = "keeperd"
+# seconds in which keeperd gives the mastership up, or is killed
+_GIVING_UP_S: Final = 30.0
 _log = get_log(__name__)
 
 
@@ -93,9 +98,27 @@ class Supervisor:
                 self._attend()
 
     def stop(self) -> None:
-        """Stop all daemons, each before those that it needs."""
+        """Stop all daemons, each before those that it needs; keeperd first, with those of the master."""
+        self._end_mastership()
         for name in reversed(self._kept):
             self._stop(name)
+
+    def _end_mastership(self) -> None:
+        keeper = self._running.get(_KEEPER)
+        if keeper is None:
+            return
+        # what was asked for before is of no interest any more
+        self._signals.take()
+        keeper.ask_to_end()
+        until = time.monotonic() + _GIVING_UP_S
+        with selectors.DefaultSelector() as selector:
+            for readable in (self._signals.reader, keeper.pidfd):
+                selector.register(readable, selectors.EVENT_READ)
+            while not keeper.has_ended and (left_s := until - time.monotonic()) > 0:
+                selector.select(left_s)
+                if LOOK_AGAIN in self._signals.take():
+                    for name in MASTER_DAEMONS:
+                        self._stop(name)
 
     def _stop(self, name: str) -> None:
         process = self._running.pop(name, None)

@@ -13,19 +13,20 @@ import orjson
 from common.errors import DamagedFile, InvalidRequest
 from common.objects.codec import decode_config
 from daemons.wconfd.core.config.verify import find_problems
+from daemons.wconfd.core.keptforms import FORMS
 from daemons.wconfd.core.locks.guardrows import decode_guards
 from daemons.wconfd.core.locks.journal import replay
 from daemons.wconfd.core.locks.lockstate import LockRows, rebuild
 from daemons.wconfd.core.reservations import tempres
-from daemons.wconfd.lockfiles import JOURNAL, read_pair
+from daemons.wconfd.locks.lockfiles import JOURNAL, read_pair
 
 # (place, as `byte 17` or `$.cluster.uuid`, reason)
 Problem = tuple[str, str]
 
 _USAGE: Final = """usage: gantry-wconfd --check FILE...
 
-Checks config.data, locks.data, ghosts.data and tempres.data files, also copies of them under names that begin so. The
-journal of a locks.data is checked with it; it lies beside it, as locks.data.journal.
+Checks config.data, locks.data, ghosts.data, tempres.data, schedules.data and resources.data files, also copies of them
+under names that begin so. The journal of a locks.data is checked with it; it lies beside it, as locks.data.journal.
 Ends with 0 if all are sound, with 1 if any is not; for each problem a line says file, place and reason.
 """
 
@@ -102,6 +103,15 @@ def _check_guards(path: Path) -> Iterator[Problem]:
         yield _place_and_reason(error)
 
 
+def _check_rows(path: Path) -> Iterator[Problem]:
+    """Check a file of rows, whose form its name tells."""
+    form = next(form for name, form in FORMS.items() if path.name.startswith(name))
+    try:
+        form.contents(path.read_bytes())
+    except DamagedFile as error:
+        yield _place_and_reason(error)
+
+
 def _place_and_reason(error: DamagedFile) -> Problem:
     where = str(error.fields["where"])
     return where, error.message.partition(f" at {where}: ")[2] or error.message
@@ -112,4 +122,5 @@ _CHECKS: Final[Mapping[str, Callable[[Path], Iterator[Problem]]]] = {
     "locks.data": _check_locks,
     "ghosts.data": _check_guards,
     "tempres.data": _check_reservations,
+    **dict.fromkeys(FORMS, _check_rows),
 }

@@ -5,7 +5,7 @@ a write. Specific to the configuration: its bytes are kept beside it, and the no
 counts (`durableconfig`) and afterwards. If this node is no longer the master nothing counts any more, and `run` ends
 wconfd.
 
-Source: STYLE 2.2; wconfd.md 6.3, 7.4, 7.5; DESIGN section 8.
+Source: wconfd.md 6.3, 7.4, 7.5; DESIGN section 8.
 """
 
 import contextlib

@@ -4,7 +4,7 @@ Theory. A change is committed in the cluster, then written here, then passed to 
 distribution decides what each of it means (`distribution`). What was committed and cannot be written here is taken back
 in the cluster before the caller gets the error, so both always have the same.
 
-Source: STYLE 2.2; DESIGN section 14.
+Source: DESIGN section 14.
 """
 
 from typing import Final

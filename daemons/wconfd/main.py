@@ -20,6 +20,8 @@ from common.metrics.calls import CallTally
 from common.metrics.commitwork import CommitWork
 from common.nodes.nodesettings import BY_NODES
 from common.paths import Paths
+from common.resources import Resource
+from common.schedules.schedule import Schedule
 from common.settings import Settings
 from common.system.daemons.daemon import run_daemon
 from common.system.livelock import Livelock
@@ -27,11 +29,10 @@ from common.system.log import get_log
 from daemons.wconfd.check import check_files
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.config.replicas.copies import check_copies
+from daemons.wconfd.core.keptforms import FORMS
 from daemons.wconfd.core.reservations.identifiers import RandomBytes
 from daemons.wconfd.core.reservations.minors import without_written
-from daemons.wconfd.deaths import Deaths
 from daemons.wconfd.distribution import Distribution, LocalDistribution
-from daemons.wconfd.ghostends import end_ghosts
 from daemons.wconfd.handlers.changes import ChangeHandlers
 from daemons.wconfd.handlers.cluster import ClusterHandlers
 from daemons.wconfd.handlers.config import ConfigHandlers
@@ -45,9 +46,17 @@ from daemons.wconfd.handlers.networks import NetworkHandlers
 from daemons.wconfd.handlers.nodes import NodeHandlers
 from daemons.wconfd.handlers.reloading import ConfigFileHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
+from daemons.wconfd.handlers.resources import ResourceHandlers
+from daemons.wconfd.handlers.schedules import ScheduleHandlers
 from daemons.wconfd.handlers.tags import TagHandlers
-from daemons.wconfd.lockfiles import journal_of
-from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.handlers.violations import ViolationHandlers
+from daemons.wconfd.keptfiles import KeptFiles
+from daemons.wconfd.keptstore import KeptStore, RowKeeping
+from daemons.wconfd.lockchecks import LockChecks
+from daemons.wconfd.locks.deaths import Deaths
+from daemons.wconfd.locks.ghostends import end_ghosts
+from daemons.wconfd.locks.lockfiles import journal_of
+from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.rpc import Handlers, routes
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import Keeping, ReservationStore
@@ -87,6 +96,9 @@ async def serve(
         await _serve(settings, way, task_status)
 
 
+_Store = LockStore | ConfigStore | ReservationStore | KeptStore[Schedule] | KeptStore[Resource]
+
+
 @attrs.frozen
 class _Way:
     """The way in which changes of this installation get to the other nodes."""
@@ -96,6 +108,10 @@ class _Way:
     keeping: Keeping | None = None
     # None: nothing is committed elsewhere
     work: Callable[[], CommitWork] | None = None
+    # None: the rows of files of ours stay here
+    rows: RowKeeping | None = None
+    # called when such a file was changed
+    files_changed: Callable[[], None] = lambda: None
 
 
 @asynccontextmanager
@@ -108,13 +124,13 @@ async def _distributing(settings: Settings, given: Distribution | None) -> Async
         from daemons.wconfd.lease.leasedistribution import committing_to_etcd
 
         async with committing_to_etcd(settings) as way:
-            yield _Way(way, way, way.work)
+            yield _Way(way, way, way.work, way, way.files_changed)
     elif settings.cluster.replication == BY_NODES:
         # imported late, as above
         from daemons.wconfd.nodes.nodesdistribution import distributing_to_nodes
 
         async with distributing_to_nodes(settings) as nodes:
-            yield _Way(nodes)
+            yield _Way(nodes, files_changed=nodes.files_changed)
     else:
         yield _Way(LocalDistribution(settings.paths, settings.ganeti.release))
 
@@ -131,8 +147,9 @@ async def _serve(settings: Settings, way: _Way, task_status: trio.TaskStatus[Non
         paths.locks_data, max_bypass=max_bypass, has_journal=rules.lock_journal, ghost_s=rules.ghost_s
     )
     reservations = ReservationStore.load(paths.tempres_data, locks.known.meet, way.keeping)
+    kept = KeptFiles.load(paths, way.rows, way.files_changed)
     livelock = Livelock.create(paths.livelocks, "wconf-daemon")
-    short_lock = ShortLock(config, locks, livelock.path)
+    short_lock = ShortLock(config, locks, livelock.path, LockChecks(locks, rules.require_locks))
     deaths = Deaths(locks, paths.livelocks, grace_s=rules.livelock_grace_s, tables=[reservations])
     _log.info("state.read", owners=len(locks.state.owners()), config_serial=config.config.serial_no)
     try:
@@ -145,6 +162,7 @@ async def _serve(settings: Settings, way: _Way, task_status: trio.TaskStatus[Non
             if settings.cluster.has_nodes:
                 await _name_own_certificate(config, paths)
             await nursery.start(reservations.run)
+            await nursery.start(kept.run)
             await reservations.change(lambda state: (without_written(config.config, state), None))
             await nursery.start(deaths.follow)
             nursery.start_soon(deaths.sweep, rules.sweep_s)
@@ -152,13 +170,13 @@ async def _serve(settings: Settings, way: _Way, task_status: trio.TaskStatus[Non
                 nursery.start_soon(end_ghosts, locks, rules.ghost_s)
             item_bound = ItemBound(settings.limits.max_locks, "max_locks")
             tally = CallTally()
-            to = make_handlers(locks, config, deaths, reservations, short_lock, tally=tally, work=way.work)
+            to = make_handlers(locks, config, deaths, reservations, kept, short_lock, tally=tally, work=way.work)
             service = Service(routes(to), item_bound=item_bound, tally=tally)
             await nursery.start(serve_unix, paths.wconfd_socket, service, _rules(settings))
             task_status.started()
     finally:
         livelock.remove()
-        _tell_work({"locks.data": locks, "config.data": config, "tempres.data": reservations}, deaths)
+        _tell_work({"locks.data": locks, "config.data": config, "tempres.data": reservations, **kept.stores}, deaths)
 
 
 async def _name_master(config: ConfigStore, node: str) -> None:
@@ -192,6 +210,7 @@ def make_handlers(
     config: ConfigStore,
     deaths: Deaths,
     reservations: ReservationStore,
+    kept: KeptFiles,
     short_lock: ShortLock,
     random_bytes: RandomBytes = os.urandom,
     tally: CallTally | None = None,
@@ -208,7 +227,7 @@ def make_handlers(
         ghosts=GhostHandlers(locks, deaths),
         explaining=ExplainingHandlers(locks),
         events=EventHandlers(locks, config),
-        config=ConfigHandlers(config, locks),
+        config=ConfigHandlers(config, locks, short_lock.checks),
         file=ConfigFileHandlers(config, locks),
         changes=ChangeHandlers(short_lock, reservations),
         nodes=NodeHandlers(short_lock),
@@ -218,10 +237,13 @@ def make_handlers(
         reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
         cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock), short_lock),
         metrics=MetricHandlers(locks, config, reservations, deaths, tally or CallTally(), work),
+        resources=ResourceHandlers(kept.resources, locks.publisher),
+        schedules=ScheduleHandlers(kept.schedules, locks.publisher),
+        violations=ViolationHandlers(short_lock.checks),
     )
 
 
-def _tell_work(stores: Mapping[str, LockStore | ConfigStore | ReservationStore], deaths: Deaths) -> None:
+def _tell_work(stores: Mapping[str, _Store], deaths: Deaths) -> None:
     """Log the writes of this run, and the number of deaths without an event: each of these is a defect."""
     for name, store in stores.items():
         done = store.statistics()
@@ -232,7 +254,7 @@ def _tell_work(stores: Mapping[str, LockStore | ConfigStore | ReservationStore],
 def _remove_leftovers(paths: Paths) -> None:
     """Remove unfinished files of an earlier wconfd that was killed; no other one is running now."""
     files = (paths.config_data, paths.locks_data, journal_of(paths.locks_data), paths.ghosts_data, paths.tempres_data)
-    own = {path.name for path in files}
+    own = {path.name for path in files} | FORMS.keys()
     prefix = paths.ssconf_file("").name
     if left := remove_leftovers(paths.data, lambda name: name in own or name.startswith(prefix)):
         _log.info("writes.cut_off", files=",".join(sorted(set(left))), effect="each file is as it was before")

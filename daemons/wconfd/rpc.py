@@ -1,6 +1,6 @@
 """wconfd's methods: method name, request class and handler, one row each.
 
-Source: wconfd.md section 2; STYLE 2.4.
+Source: wconfd.md section 2.
 """
 
 import attrs
@@ -19,7 +19,10 @@ from daemons.wconfd.handlers.networks import NetworkHandlers
 from daemons.wconfd.handlers.nodes import NodeHandlers
 from daemons.wconfd.handlers.reloading import ConfigFileHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
+from daemons.wconfd.handlers.resources import ResourceHandlers
+from daemons.wconfd.handlers.schedules import ScheduleHandlers
 from daemons.wconfd.handlers.tags import TagHandlers
+from daemons.wconfd.handlers.violations import ViolationHandlers
 from protocol.peer import Peer
 from protocol.serving.route import AnyRoute, Route
 from protocol.wconfd.changes import (
@@ -101,8 +104,11 @@ from protocol.wconfd.reservations import (
     ReserveLv,
     ReserveMac,
 )
+from protocol.wconfd.resources import ReadResources, RemoveResource, SetResource
+from protocol.wconfd.schedules import PutSchedule, ReadSchedules, RemoveSchedule, SettleRuns
 from protocol.wconfd.subscribe import Subscribe
 from protocol.wconfd.tags import ChangeTags
+from protocol.wconfd.violations import ListLockViolations
 
 
 @attrs.frozen
@@ -123,6 +129,9 @@ class Handlers:
     reservations: ReservationHandlers
     cluster: ClusterHandlers
     metrics: MetricHandlers
+    resources: ResourceHandlers
+    schedules: ScheduleHandlers
+    violations: ViolationHandlers
 
 
 def routes(to: Handlers) -> list[AnyRoute]:
@@ -208,6 +217,15 @@ def routes(to: Handlers) -> list[AnyRoute]:
         Route(CommitReleaseTemporaryIp, to.reservations.commit_release_temporary_ip, role=Role.FULL),
         Route(ChangeCluster, to.cluster.change_cluster, role=Role.FULL),
         Route(PrepareClusterDestruction, to.cluster.prepare_cluster_destruction, role=Role.FULL),
+        Route(ReadResources, to.resources.read_resources, role=Role.READ),
+        Route(SetResource, to.resources.set_resource, role=Role.FULL),
+        Route(RemoveResource, to.resources.remove_resource, role=Role.FULL),
+        # jobs of schedules have arguments, which are not for all
+        Route(ReadSchedules, to.schedules.read_schedules, role=Role.OPERATE),
+        Route(PutSchedule, to.schedules.put_schedule, role=Role.FULL),
+        Route(RemoveSchedule, to.schedules.remove_schedule, role=Role.FULL),
+        Route(SettleRuns, to.schedules.settle_runs, role=Role.FULL),
+        Route(ListLockViolations, to.violations.list_lock_violations, role=Role.OPERATE),
         Route(ReadMetrics, to.metrics.read_metrics, role=Role.READ),
     ]
 

@@ -22,7 +22,8 @@ from common.locks import CONFIG_LOCK, LockLevel, LockMode, LockRequest, Owner
 from daemons.wconfd.configstore import ConfigStore, Step, UpdateStep
 from daemons.wconfd.core.config.deliveries import Delivery, Stamp
 from daemons.wconfd.core.locks.waiting import update_or_queue
-from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.lockchecks import Changer, LockChecks
+from daemons.wconfd.locks.lockstore import LockStore
 
 T = TypeVar("T")
 
@@ -36,23 +37,27 @@ class ShortLock:
     _locks: LockStore
     # path of the daemon's own livelock
     livelock: str
+    checks: LockChecks = attrs.field(default=attrs.Factory(lambda self: LockChecks(self._locks), takes_self=True))
     _numbers: "count[int]" = attrs.field(factory=lambda: count(1))
 
-    async def change(self, step: Step[T]) -> tuple[T] | None:
+    async def change(self, step: Step[T], changer: Changer) -> tuple[T] | None:
         """Change the configuration; return None, and change nothing, while an owner holds its lock.
 
-        Raises, Durability, Cancellation: as `ConfigStore.change`.
+        Raises, Durability, Cancellation: as `ConfigStore.change`, and:
+            Conflict: the caller lacks the locks of what it changes, and they are required.
         """
         if self._holders():
             return None
-        return (await self._config.change(step),)
+        return (await self._config.change(self.checks.judged(step, changer)),)
 
-    async def update(self, delivery: Delivery, step: UpdateStep) -> Stamp | None:
+    async def update(self, delivery: Delivery, step: UpdateStep, changer: Changer) -> Stamp | None:
         """As `change`, for a call whose second delivery is recognized.
 
-        Raises, Durability, Cancellation: as `ConfigStore.update`.
+        Raises, Durability, Cancellation: as `ConfigStore.update`, and as `change`.
         """
-        return None if self._holders() else await self._config.update(delivery, step)
+        if self._holders():
+            return None
+        return await self._config.update(delivery, self.checks.judged_once(step, changer))
 
     async def wait_and_change(self, caller: Owner | None, step: Step[T], patience_s: float = PATIENCE_S) -> T:
         """Change the configuration as soon as no owner but the caller holds its lock.

@@ -18,7 +18,7 @@ caller never waits.
 Rejected: applying at once and writing later. After a failed write the changes that were built
 upon it would have to be undone as well.
 
-Source: STYLE 2.2; wconfd.md 6.3; DESIGN section 8.
+Source: wconfd.md 6.3; DESIGN section 8.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The plan of the demo: the maintenance of a fleet, as the jobs that `gnt-job submit` takes.
+"""The plan of the demo: the maintenance of a fleet, as the plan that `gnt-job submit` takes.
 
 Every node goes through five jobs, each waiting for the one before it to succeed:
 
@@ -7,7 +7,8 @@ Every node goes through five jobs, each waiting for the one before it to succeed
 each under the exclusive lock of its node; the backups share the store. The change of one node
 does damage on purpose: its verify fails, so its undrain does not happen, and instead an alarm
 goes off, which waits for exactly that failure, and a job puts the node back from its backup. At
-the end an inventory of the store wants the store for itself.
+the end an inventory of the store wants the store for itself; its first try ends with exit code 75, "try later",
+and it is run again.
 """
 
 from pathlib import Path
@@ -16,34 +17,32 @@ from typing import Any
 from fleet import NODES, UNLUCKY
 
 STORE = "node-res/store"
-SUCCESS, ERROR = ["success"], ["error"]
+# a store that is busy for the first who asks
+FIRST_TRY = "[ -e ../asked ] || { touch ../asked; echo the store is busy; exit 75; }"
+SUCCESS, FAILURE = "success", "failure"
 
-Job = list[dict[str, Any]]
+Job = dict[str, Any]
 
 
 class Plan:
-    """Jobs that refer to each other by name here, and by relative ids in the submission."""
+    """Jobs that refer to each other by name."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.names: list[str] = []
         self.jobs: list[Job] = []
 
-    def add(self, name: str, script: str, cwd: Path, locks: dict[str, str], after: dict[str, list[str]]) -> None:
-        place = len(self.jobs)
-        depends = [[self.names.index(other) - place, states] for other, states in after.items()]
-        op = {
-            "OP_ID": "OP_RUN_COMMAND",
-            "argv": [script],
-            "shell": True,
-            "cwd": str(cwd),
-            "locks": locks,
-            "timeout": 60,
-            "depends": depends or None,
-            "comment": name,
-        }
-        self.names.append(name)
-        self.jobs.append([op])
+    @property
+    def names(self) -> list[str]:
+        return [job["name"] for job in self.jobs]
+
+    def add(
+        self, name: str, script: str, cwd: Path, locks: dict[str, str], after: dict[str, str], **more: object
+    ) -> None:
+        """Args: after: names of jobs with the end that is waited for. more: other keys of a job in a plan."""
+        step, *node = name.rsplit(" ", 1) if name.endswith(NODES) else [name]
+        labels = {"step": step.replace(" ", "-").lower(), **({"node": node[0]} if node else {})}
+        job = {"name": name, "labels": labels, "shell": script, "cwd": str(cwd), "locks": locks, "timeout": 60}
+        self.jobs.append({**job, **({"after": after} if after else {}), **more})
 
 
 def maintenance_plan(folder: Path) -> Plan:
@@ -54,7 +53,9 @@ def maintenance_plan(folder: Path) -> Plan:
     _recover(plan, UNLUCKY)
     backups = {f"back up {node}": SUCCESS for node in NODES}
     manifest = "sha256sum *.tar.gz | tee MANIFEST"
-    plan.add("inventory of the store", manifest, folder / "store", {STORE: "exclusive"}, backups)
+    again: dict[str, object] = {"retries": 3, "retry_delay": "0.5s", "retry_on": ["exit=75"]}
+    script = f"{FIRST_TRY}; {manifest}"
+    plan.add("inventory of the store", script, folder / "store", {STORE: "exclusive"}, backups, **again)
     return plan
 
 
@@ -82,7 +83,7 @@ def _recover(plan: Plan, node: str) -> None:
     home = plan.folder / "fleet" / node
     archive = plan.folder / "store" / f"{node}.tar.gz"
     alarm = f"echo 'verify of {node} failed, putting it back' | tee {plan.folder}/ALARM"
-    plan.add(f"ALARM for {node}", alarm, plan.folder, {}, {f"verify {node}": ERROR})
+    plan.add(f"ALARM for {node}", alarm, plan.folder, {}, {f"verify {node}": FAILURE})
     plan.add(
         f"restore {node}",
         f"tar -xzf {archive} && sha256sum -c SHA256SUMS && rm DRAINED",

@@ -6,7 +6,9 @@ from typing import Any
 
 import attrs
 
-WIDTH = 46
+# letters of a line; and of the bar in it
+LINE = 80
+WIDTH = 24
 
 
 @attrs.frozen
@@ -20,6 +22,7 @@ class Ran:
     depends: Sequence[tuple[int, Sequence[str]]]
     exec_at: float | None
     end_at: float | None
+    tries: int = 1
 
     def overlaps(self, other: "Ran") -> bool:
         if self.exec_at is None or other.exec_at is None or self.end_at is None or other.end_at is None:
@@ -28,16 +31,17 @@ class Ran:
 
 
 def read_job(fields: Mapping[str, Any]) -> Ran:
-    """A job from its fields id, status, ops, opexec, opend, as `gnt-job list --output json` prints them."""
+    """A job from its fields id, name, status, tries, ops, opexec, opend, as `gnt-job list` prints them in JSON."""
     op = fields["ops"][0]
     return Ran(
         job_id=fields["id"],
-        name=op["comment"],
+        name=fields["name"],
         status=fields["status"],
         locks=op["locks"],
         depends=op["depends"] or [],
         exec_at=_s(fields["opexec"][0]),
         end_at=_s(fields["opend"][0]),
+        tries=1 + len(fields["tries"][0]),
     )
 
 
@@ -50,20 +54,21 @@ def timeline(jobs: Sequence[Ran]) -> Iterator[str]:
     first = min(job.exec_at for job in jobs if job.exec_at is not None)
     last = max(job.end_at for job in jobs if job.end_at is not None)
     scale = WIDTH / (last - first)
-    yield f"{'JOB':>4} {'NAME':24} {'STATUS':8} {'0 s':{WIDTH - 6}}{last - first:4.1f} s  LOCKS HELD"
+    yield f"{'JOB':>4} {'NAME':22} {'STATUS':7} {'0 s':{WIDTH - 6}}{last - first:4.1f} s LOCKS: shared, eXclusive"
     for job in jobs:
         bar = " " * WIDTH
         if job.exec_at is not None and job.end_at is not None:
             start = min(int((job.exec_at - first) * scale), WIDTH - 1)
             length = max(1, round((job.end_at - job.exec_at) * scale))
             bar = f"{' ' * start}{'#' * length}".ljust(WIDTH)[:WIDTH]
-        yield f"{job.job_id:4} {job.name:24} {job.status:8} {bar}  {_locks(job)}"
+        yield f"{job.job_id:4} {job.name:22} {job.status:7} {bar} {_locks(job)}"[:LINE].rstrip()
 
 
 def _locks(job: Ran) -> str:
     if job.exec_at is None:
         return "(never ran)"
-    return ", ".join(f"{name} {mode}" for name, mode in sorted(job.locks.items())) or "-"
+    held = sorted((name.partition("/")[2], mode) for name, mode in job.locks.items())
+    return ", ".join(f"{name} {'X' if mode == 'exclusive' else 's'}" for name, mode in held) or "-"
 
 
 def check(jobs: Sequence[Ran]) -> Iterator[tuple[bool, str]]:
@@ -78,6 +83,8 @@ def check(jobs: Sequence[Ran]) -> Iterator[tuple[bool, str]]:
     yield skipped.exec_at is None, f"job {skipped.job_id} ({skipped.name}) never ran: it wanted that one to succeed"
     alarm = by_name["ALARM for db1"]
     yield alarm.status == "success", f"job {alarm.job_id} ({alarm.name}) ran because of the failure"
+    again = by_name["inventory of the store"]
+    yield again.tries == 2, f"job {again.job_id} ({again.name}) was tried twice: the first try ended with exit code 75"
     rest = [job for job in jobs if job not in (failed, skipped)]
     yield all(job.status == "success" for job in rest), f"all other {len(rest)} jobs succeeded"
 

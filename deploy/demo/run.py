@@ -46,14 +46,18 @@ def demo(folder: Path) -> int:
     say(f"The plan: {len(plan.jobs)} chained jobs, all real commands; the change of {UNLUCKY} does damage on purpose")
     print("Each node: drain -> back up -> change -> verify -> undrain, under its own lock, sharing the store's")
     file = folder / "plan.json"
-    file.write_text(json.dumps(plan.jobs))
+    file.write_text(json.dumps({"jobs": plan.jobs}, indent=1))
     ids = [str(number) for number in submit(file)]
 
     say("Live: what each job does, or waits for")
     show("gnt-job", "watch", *ids, check=False)
 
-    say("Why the unlucky one failed, in the words of its command")
+    say("Why the unlucky one failed, in the words of its command; and one that was tried twice")
     show("gnt-job", "output", ids[plan.names.index(f"verify {UNLUCKY}")])
+    show("gnt-job", "list", "-o", "id,name,status,tries,labels", "--filter", "tries > 1")
+
+    say(f"What {UNLUCKY} went through: its jobs by their label")
+    show("gnt-job", "list", "-o", "id,name,status", "--filter", f"label.node={UNLUCKY}")
 
     say("Proof, from the job files alone")
     proved = prove(folder, ids, url)
@@ -89,7 +93,9 @@ def submit(file: Path) -> list[int]:
 
 
 def prove(folder: Path, ids: list[str], url: str) -> bool:
-    listed = json.loads(quietly("gnt-job", "list", "--output", "json", "-o", "id,status,ops,opexec,opend", *ids))
+    listed = json.loads(
+        quietly("gnt-job", "list", "--output", "json", "-o", "id,name,status,tries,ops,opexec,opend", *ids)
+    )
     jobs = [read_job(fields) for fields in listed]
     print("\n".join(timeline(jobs)) + "\n")
     claims = list(check(jobs))

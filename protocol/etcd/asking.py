@@ -123,6 +123,15 @@ class Asker:
         count = len(self._order)
         return [(self._first + step) % count for step in range(count)]
 
+    @property
+    def first(self) -> Endpoint:
+        """The member that is asked first."""
+        return self._order[self._first].endpoint
+
+    def begin_with(self, endpoint: Endpoint) -> None:
+        """Ask this member of the address first from now on."""
+        self._first = next(index for index, member in enumerate(self._order) if member.endpoint == endpoint)
+
     def turn(self) -> None:
         """Ask the next member first from now on."""
         self._first = (self._first + 1) % len(self._order)

@@ -22,6 +22,7 @@ from protocol.etcd.address import Endpoint, EtcdAddress
 from protocol.etcd.asking import Asker
 from protocol.etcd.errors import Compacted
 from protocol.etcd.kv import Found, Get, LeaseId, Outcome, Transaction
+from protocol.etcd.leaderfirst import LeaderFirst
 from protocol.etcd.maintenance import Alarm, MemberEntry, MemberStatus
 from protocol.etcd.questions import Granted
 from protocol.etcd.watching import Watching, open_watch
@@ -48,6 +49,7 @@ class EtcdClient:
     def __init__(self, address: EtcdAddress) -> None:
         self._asker = Asker(address)
         self.endpoints = address.endpoints
+        self._leader = LeaderFirst(self.endpoints, self.status, self._asker.begin_with)
 
     async def __aenter__(self) -> Self:
         return self
@@ -66,13 +68,26 @@ class EtcdClient:
         """Ask another member first from now on, if there is one."""
         self._asker.turn()
 
+    @property
+    def first(self) -> Endpoint:
+        """The member that is asked first."""
+        return self._asker.first
+
+    async def ask_leader_first(self) -> None:
+        """Find out in each new term of etcd who leads, and ask that member first; until cancelled."""
+        await self._leader.run()
+
     async def get(self, asked: Get, limit_s: float | None = None) -> Found:
         """Read. Raises: Compacted."""
-        return await self._asker.ask(questions.get(asked), limit_s)
+        found = await self._asker.ask(questions.get(asked), limit_s)
+        self._leader.heard(found.header.raft_term)
+        return found
 
     async def transact(self, transaction: Transaction, limit_s: float | None = None) -> Outcome:
         """Raises: LeaseGone: a key was to be put with a lease that is over."""
-        return await self._asker.ask(questions.transact(transaction), limit_s)
+        outcome = await self._asker.ask(questions.transact(transaction), limit_s)
+        self._leader.heard(outcome.header.raft_term)
+        return outcome
 
     async def grant(self, ttl_s: int, limit_s: float | None = None) -> Granted:
         """Make a lease. A second one may be made, if the first reply was lost; it runs out."""

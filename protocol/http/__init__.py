@@ -1,4 +1,1 @@
-"""An HTTP server for daemons: connections and bodies, both bounded; only daemons import it.
-
-Source: CHOICES 1 and 3.
-"""
+"""An HTTP server for daemons: connections and bodies, both bounded; only daemons import it."""

@@ -5,7 +5,7 @@ lose the reply, and the connection cannot be used again. What is too much is rea
 after that the connection is closed. Bodies of more than `_SMALL` bytes wait for each other, so that not all
 connections hold large ones at once.
 
-Source: CHOICES 1, traps 1 and 4; noded.md 2.
+Source: noded.md 2.
 """
 
 from collections.abc import AsyncIterator

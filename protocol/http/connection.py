@@ -5,7 +5,7 @@ a request is one of HTTP/1.1. Its replies to what is no request are empty; here 
 clients can read. A connection that its peer has closed would keep its place and its descriptor until it had been idle
 for long: it ends at once.
 
-Source: CHOICES 1, trap 6; rapi.md 4.
+Source: rapi.md 4.
 """
 
 from collections.abc import Callable

@@ -5,8 +5,6 @@ the loop is ours, and anycorn gets each connection after its handshake. Beyond t
 queue. A peer that is silent in its handshake is cut off soon. TLS is ended without waiting for the peer's farewell,
 which may never come; the lengths in HTTP show a message that was cut. A host that vanished without a word is noticed by
 the kernel.
-
-Source: CHOICES 1 and 3.
 """
 
 import errno

@@ -5,7 +5,7 @@ system call, and the client wakes up for each. Here a head that announces a body
 nothing is not sent. For each pause between two requests anycorn makes a task and cancels it; here one task of the
 connection looks after all pauses.
 
-Source: CHOICES 1; DESIGN section 9.
+Source: DESIGN section 9.
 """
 
 from math import inf

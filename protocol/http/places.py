@@ -3,8 +3,6 @@
 Theory. A connection on which no request is under way, or whose handshake is not over, holds a place for nothing: where
 that is allowed, the one that has been so for the longest is closed when a new one needs its place. If all have requests
 under way, a few more are let in, to be told so.
-
-Source: CHOICES 1, trap 5.
 """
 
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Theory. The kernel nearly always takes a reply at once. So it is sent right away, and only a socket whose buffer is full
 is waited for; reading waits first, as the next request is not there yet. Over the streams of anyio on trio both cost
 several more turns of the event loop and a failed system call.
-
-Source: CHOICES 1.
 """
 
 import socket

@@ -70,6 +70,8 @@ class QueueState(Lenient):
     ready: int = 0
     # jobs that wait for others
     blocked: int = 0
+    # jobs that are to begin later
+    deferred: int = 0
     # jobs that are being changed or ended
     held: int = 0
     # why no job is started at the moment

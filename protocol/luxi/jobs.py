@@ -1,12 +1,14 @@
-"""Change single jobs, and archive them.
+"""Change jobs, and archive them.
 
-Source: luxid.md section 2.
+Source: luxid.md section 2; `ChangeJobs` and `CancelJobs` are ours (DESIGN section 16).
 """
+
+from collections.abc import Mapping
 
 import attrs
 
 from common.ids import JobId
-from common.shapes import Row
+from common.shapes import Lenient, Row
 from protocol.messages import Request
 
 
@@ -69,3 +71,40 @@ class AutoArchiveJobs(Request[Archived]):
     age: int
     # seconds after which to stop looking
     timeout: int
+
+
+@attrs.frozen
+class JobChange(Lenient):
+    """What to change of jobs that have no process; what is left out stays."""
+
+    # "": no name any more
+    name: str | None = None
+    # labels to set, by key, and keys to remove
+    labels: Mapping[str, str] = attrs.Factory(dict)
+    without_labels: tuple[str, ...] = ()
+    # seconds since the epoch; 0: at once
+    begin_at: float | None = None
+    # the user's words for a hold, which may be empty; null: no hold is put
+    hold: str | None = None
+    # whether a hold is lifted
+    release: bool = False
+    # -10, 0 or 10
+    priority: int | None = None
+
+
+@attrs.frozen
+class ChangeJobs(Request[tuple[Done, ...]]):
+    """Change several jobs; one result for each, in order. Those that could be changed are, durably, on return."""
+
+    METHOD = "ChangeJobs"
+    job_ids: tuple[JobId, ...]
+    change: JobChange
+
+
+@attrs.frozen
+class CancelJobs(Request[tuple[Done, ...]]):
+    """As `CancelJob`, for several jobs: those without a process end in few groups of writes."""
+
+    METHOD = "CancelJobs"
+    job_ids: tuple[JobId, ...]
+    kill: bool = False

@@ -1,6 +1,6 @@
 """A row of the lock monitor: luxid makes it, and clients read it.
 
-Source: luxid.md 7.4; STYLE section 8.
+Source: luxid.md 7.4.
 """
 
 from typing import Final

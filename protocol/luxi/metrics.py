@@ -29,6 +29,13 @@ class QueueNow(Lenient):
     limits: int = 0
     limits_full: int = 0
     is_drained: bool = False
+    # queued jobs that are on hold, or begin later, or wait for their next try
+    deferred: int = 0
+    # counted resources, and those of which no unit is free
+    resources: int = 0
+    resources_full: int = 0
+    # events that somebody is still to be told of
+    untold: int = 0
 
 
 @attrs.frozen
@@ -68,6 +75,10 @@ class JobsSoFar(Lenient):
     died: int = 0
     # deaths that no event reported: each is a defect
     backstop_wakeups: int = 0
+    # runs of schedules, by what became of them: submitted, skipped or refused
+    schedule_runs: Mapping[str, int] = attrs.field(factory=dict)
+    # deliveries of events that were given up
+    given_up: int = 0
 
 
 @attrs.frozen

@@ -43,3 +43,5 @@ class ReadJobOutput(Request[JobOutput]):
     stream: OutputStream | None = None
     # whether each byte is wanted as one character (Latin-1); null: no
     as_bytes: bool | None = None
+    # number of a try, from 1, of which alone the output is wanted; offsets are those of the whole stream. Null: all
+    of_try: int | None = None

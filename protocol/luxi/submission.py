@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import attrs
 
 from common.ids import JobId
-from common.shapes import TaggedRow
+from common.shapes import Lenient, TaggedRow
 from protocol.messages import Request
 
 # one opcode: {"OP_ID": "OP_...", parameters}
@@ -70,4 +70,28 @@ class SubmitManyJobs(Request[tuple[SubmitAnswer, ...]]):
     key: str | None = None
     user: str | None = None
     # id of the job whose process submits them: its owner owns them, too; ours
+    by_job: JobId | None = None
+
+
+@attrs.frozen
+class SubmittedOnce(Lenient):
+    """What became of a submission under a key."""
+
+    # one for each job, in order
+    answers: tuple[SubmitAnswer, ...]
+    # whether the same jobs were submitted before under this key: these are the answers of then
+    is_earlier: bool
+
+
+@attrs.frozen
+class SubmitOnce(Request[SubmittedOnce]):
+    """As `SubmitManyJobs`, under a key that a person or a script has chosen; ours.
+
+    The same key with other jobs is refused.
+    """
+
+    METHOD = "SubmitOnce"
+    jobs: tuple[JobInput, ...]
+    key: str
+    user: str | None = None
     by_job: JobId | None = None

@@ -52,6 +52,11 @@ def op_of_key(key: str) -> int:
     return int(key.split(".")[1])
 
 
+def attempt_of_key(key: str) -> int:
+    """The number of the try in a well-formed key, from 1."""
+    return int(key.split(".")[2])
+
+
 class CommandPhase(enum.Enum):
     """What the node knows of a key."""
 

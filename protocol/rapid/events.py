@@ -10,7 +10,7 @@ Each event has an id. A client that comes back with the last one as `Last-Event-
     filters  all filter rules
     queue    the state of the queue
 
-Source: DESIGN section 15; CHOICES 1.
+Source: DESIGN section 15.
 """
 
 import enum

@@ -19,10 +19,11 @@ from common.shapes import Lenient
 PAGE_MOST: Final = 1000
 PAGE_DEFAULT: Final = 50
 # fields of a list that names none
-LIST_FIELDS: Final = ("id", "status", "summary", "user", "priority", "received_ts", "start_ts", "end_ts")
+LIST_FIELDS: Final = ("id", "status", "name", "summary", "user", "priority", "received_ts", "start_ts", "end_ts")
 # fields of one job that names none
 JOB_FIELDS: Final = (
     *LIST_FIELDS,
+    *("labels", "begin_ts", "hold", "uses", "tries"),
     *("node", "batch", "archived", "ops", "opstatus", "opresult", "oplog", "opstart", "opexec", "opend", "oppriority"),
 )
 
@@ -38,6 +39,34 @@ class LogLine:
     # "message" for text; other kinds have JSON
     kind: str
     message: object
+
+
+@attrs.frozen
+class JobHold:
+    """The job does not begin before it is released."""
+
+    # who holds it; empty: unknown
+    by: str
+    # seconds since 1970
+    at: float
+    why: str
+
+
+@attrs.frozen
+class JobTry(Lenient):
+    """A try of a command that failed, and that another one followed; instants are seconds since 1970."""
+
+    n: int
+    start: float
+    end: float
+    why: str
+    # exit code; null: it was ended by a signal, or has not begun
+    exit: int | None
+    # instant before which the next one does not begin
+    next: float
+    # bytes of the job's output, and of its standard error if that is kept apart, at its end
+    output: int
+    errors: int = 0
 
 
 @attrs.frozen
@@ -59,6 +88,17 @@ class Job(Lenient):
     node: str | None = None
     # id shared by the jobs that were submitted together for many nodes; empty: none
     batch: str | None = None
+    # shown instead of the summary; empty: it has none
+    name: str | None = None
+    labels: Mapping[str, str] | None = None
+    # instant before which it does not begin
+    begin_ts: float | None = None
+    # null: it is not on hold
+    hold: JobHold | None = None
+    # resource -> units that it takes while it runs
+    uses: Mapping[str, int] | None = None
+    # for each opcode the tries before the last one
+    tries: tuple[tuple[JobTry, ...], ...] | None = None
     # each opcode in a word
     summary: tuple[str, ...] | None = None
     summary_text: str | None = None

@@ -63,7 +63,7 @@ def _object_to_entry(line: object) -> object:
             return line
 
 
-_TIMES: Final = ("received_ts", "start_ts", "end_ts")
+_TIMES: Final = ("received_ts", "begin_ts", "start_ts", "end_ts")
 _TIMES_OF_OPCODES: Final = ("opstart", "opexec", "opend")
 
 _FROM_LUXI: Final[Mapping[str, Callable[[object], object]]] = {

@@ -1,6 +1,6 @@
 """Errors under /3: problem details.
 
-Source: RFC 9457; STYLE section 8.
+Source: RFC 9457.
 """
 
 from collections.abc import Mapping

@@ -15,6 +15,8 @@ class Queue:
     # number of jobs that may run at once, and that luxid looks at closely
     max_running_jobs: int | None
     max_tracked_jobs: int | None
+    # number of queued jobs that are on hold, or begin later, or wait for their next try
+    deferred: int
 
 
 @attrs.frozen

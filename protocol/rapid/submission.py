@@ -22,9 +22,19 @@ OpInput = Annotated[Mapping[str, object], OPCODE]
 
 @attrs.frozen
 class NewJob:
-    """A job: opcodes that run one after the other."""
+    """A job: opcodes that run one after the other, and the terms of the job as a whole."""
 
     ops: tuple[OpInput, ...]
+    # shown instead of the summary; many jobs may have it
+    name: str = ""
+    # key -> value, as in {"team": "web"}
+    labels: Mapping[str, str] = attrs.Factory(dict)
+    # instant before which it does not begin, in seconds since 1970
+    begin_at: float | None = None
+    # words for a hold, which may be empty: it does not begin before it is released; null: it is not held
+    hold: str | None = None
+    # resources and their units, as in {"licences": 2, "web1:memory": 4294967296}
+    uses: Mapping[str, int] = attrs.Factory(dict)
 
 
 @attrs.frozen
@@ -52,3 +62,5 @@ class Submitted:
     """One result for each job, in order; at least one job was taken, and is durable."""
 
     jobs: tuple[SubmittedJob, ...]
+    # whether the same jobs were submitted before under this key: these are the results of then
+    earlier: bool = False

@@ -1,7 +1,4 @@
-"""A row of a daemon's table: a method, its request class, its handler, and the role that a caller needs.
-
-Source: STYLE section 2.4.
-"""
+"""A row of a daemon's table: a method, its request class, its handler, and the role that a caller needs."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar, Union, cast

@@ -3,7 +3,7 @@
 The service handles whole messages; it knows no sockets. It is the only place that catches handlers'
 failures: an exception of a handler becomes a reply, and the daemon lives on.
 
-Source: STYLE sections 2.4 and 2.8; DESIGN section 4.
+Source: DESIGN section 4.
 """
 
 import errno

@@ -4,6 +4,7 @@ After the reply come notifications. `locksChanged` has `[[owner, [[lock, mode], 
 whose holdings or pending request changed, with all its present holdings, in the order of the changes.
 `configChanged` has the serial number, and whether filter rules or limits of jobs changed.
 `ghostsChanged` has all ghosts, whenever one comes, changes or goes (`protocol.wconfd.ghosts`).
+`keptChanged` has the name of what was changed: `schedules` or `resources`; runs of schedules are not told.
 
 Source: DESIGN section 8.
 """
@@ -18,6 +19,9 @@ from protocol.wconfd.locks import Owned
 
 LOCKS_CHANGED: Final = "locksChanged"
 CONFIG_CHANGED: Final = "configChanged"
+KEPT_CHANGED: Final = "keptChanged"
+SCHEDULES: Final = "schedules"
+RESOURCES: Final = "resources"
 
 Holdings = tuple[Owner, tuple[Owned, ...]]
 

@@ -8,24 +8,26 @@ scheduling  the choice of the next job among up to 100,000; no disk, no processe
 feed        500 subscribers of changes beside 100,000 queued jobs
 waiting     2,000 clients that wait for changes of running jobs
 confd       answers a second to signed questions
+history     the index of 100,000 archived jobs: making it, questions, and the removal of half of the jobs
 http        requests a second of rapid, long lists, and a crowd of clients that wait and vanish
 nodecommands  commands on nodes beside the same on the master; 500 at once on one node
 lease       jobs and submissions on three nodes with an etcd of three members, beside one machine
 nodes       queries of live data of up to 100 nodes, of which some hang; the nodes are simulated in one process
-Counts may follow queue, scheduling, feed and waiting.
+Counts may follow history, queue, scheduling, feed and waiting.
 """
 
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.bare import bare_jobs, bare_writes
+from tests.bench.bare.loops import bare_jobs, bare_writes
 from tests.bench.commands import bare_start_ms, list_jobs_ms
 from tests.bench.confd import main as confd
 from tests.bench.config import main as config
 from tests.bench.copies import main as copies
 from tests.bench.feed import main as feed
 from tests.bench.figures import RUNS, median, show
+from tests.bench.history import main as history
 from tests.bench.http import main as http
 from tests.bench.jobs import chain, cpu_s, many_jobs, one_job, page_faults
 from tests.bench.lease import main as lease
@@ -111,6 +113,8 @@ if __name__ == "__main__":
             queue(tuple(map(int, counts)) or queue_counts)
         case ["scheduling", *counts]:
             scheduling(tuple(map(int, counts)) or scheduling_counts)
+        case ["history", *counts]:
+            history(*map(int, counts))
         case ["http", *parts]:
             http(parts)
         case ["lease"]:

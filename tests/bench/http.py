@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from tests.bench.bareweb import bare_server
+from tests.bench.bare.webserver import bare_server
 from tests.bench.figures import RUNS, median_ms, show
 from tests.bench.procs import cpu_s, memory_mib
 from tests.bench.queued import pause_all, put_jobs, startup

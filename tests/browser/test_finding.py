@@ -30,7 +30,7 @@ def test_jobs_are_filtered_by_reason_and_user(web: Web, browser: Browser) -> Non
 
 
 def test_a_wrong_filter_says_what_is_wrong(web: Web, browser: Browser) -> None:
-    browser.open(f"{web.url}/ui/jobs?where=stat%3Dx")
+    browser.open(f"{web.url}/ui/jobs?where=statuss%3Dx")
 
     browser.wait_for("[role=alert]", text="did you mean 'status'?")
 

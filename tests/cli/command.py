@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Self
@@ -57,7 +58,9 @@ def normalised(text: str, *, root: Path | None = None) -> str:
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Ours, without what would change the programs' behaviour."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(_MEDDLING)}
-    return {**kept, "PYTHONPATH": str(CHECKOUT), "LC_ALL": "C.UTF-8", **(extra or {})}
+    # not among the notes of whoever runs the tests
+    state = f"{tempfile.gettempdir()}/gantry-tests-{os.getuid()}"
+    return {**kept, "PYTHONPATH": str(CHECKOUT), "LC_ALL": "C.UTF-8", "XDG_STATE_HOME": state, **(extra or {})}
 
 
 def argv(program: str, *words: object, prelude: str = "pass") -> list[str]:

@@ -23,11 +23,11 @@ from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
 from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
-from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority
+from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, CancelJobs, ChangeJobPriority, ChangeJobs
 from protocol.luxi.output import JobOutput, ReadJobOutput
 from protocol.luxi.queries import Query, QueryFields, QueryFilters, QueryJobs
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from protocol.luxi.submission import SubmitJob, SubmitManyJobs, SubmitOnce
 from protocol.luxi.waits import ReadJobWaits
 from protocol.messages import Request
 from protocol.serving.route import AnyRoute
@@ -57,6 +57,10 @@ class FakeJob:
     archived: bool = False
     user: str = ""
     batch: str = ""
+    name: str = ""
+    labels: dict[str, str] = attrs.field(factory=dict)
+    begin_ts: list[int] | None = None
+    uses: dict[str, int] = attrs.field(factory=dict)
 
     def field(self, name: str) -> Any:
         count = len(self.ops)
@@ -70,6 +74,7 @@ class FakeJob:
             "opend": [self.end_ts] * count,
             "oppriority": [self.priority] * count,
             "received_ts": AT,
+            "tries": [[] for _ in range(count)],
             "opid": [op["OP_ID"] for op in self.ops],
             "summary_text": ",".join(self.summary),
         }
@@ -85,6 +90,8 @@ class FakeLuxid:
         self.path = path
         self.jobs = {job.job_id: job for job in jobs}
         self.calls: list[Any] = []
+        # key of a submission -> what became of it
+        self.keys: dict[str, Any] = {}
         self.is_drained = False
         self.watcher_pause: float | None = None
         # rows of cells, as a Query of locks is answered
@@ -140,9 +147,12 @@ class FakeLuxid:
         table: dict[type[Request[Any]], Callable[[Any], Awaitable[Any]]] = {
             SubmitJob: self._submit,
             SubmitManyJobs: self._submit_many,
+            SubmitOnce: self._submit_once,
             WaitForJobChange: self._wait,
             CancelJob: self._cancel,
+            CancelJobs: self._cancel_many,
             ChangeJobPriority: self._change_priority,
+            ChangeJobs: self._change_many,
             ArchiveJob: self._archive,
             AutoArchiveJobs: self._autoarchive,
             SetDrainFlag: self._set_drain_flag,
@@ -176,6 +186,12 @@ class FakeLuxid:
     async def _submit_many(self, call: SubmitManyJobs) -> list[Any]:
         return [[False, "the disk is full"] if len(job) > 8 else [True, self._take(job)] for job in call.jobs]
 
+    async def _submit_once(self, call: SubmitOnce) -> Any:
+        is_earlier = call.key in self.keys
+        if not is_earlier:
+            self.keys[call.key] = [[True, self._take(job)] for job in call.jobs]
+        return {"answers": self.keys[call.key], "is_earlier": is_earlier}
+
     def _take(self, ops: Any) -> int:
         job_id = max(self.jobs, default=0) + 1
         names = [op["OP_ID"].removeprefix("OP_") for op in ops]
@@ -203,6 +219,15 @@ class FakeLuxid:
             return [False, f"job {job.job_id} is already final ({job.status})"]
         job.status = "canceled"
         return [True, f"Job {job.job_id} has been canceled"]
+
+    async def _cancel_many(self, call: CancelJobs) -> Any:
+        return [await self._cancel(CancelJob(job_id, call.kill)) for job_id in call.job_ids]
+
+    async def _change_many(self, call: ChangeJobs) -> Any:
+        priority = call.change.priority
+        if priority is None:
+            return [[True, f"job {job_id} was changed"] for job_id in call.job_ids]
+        return [await self._change_priority(ChangeJobPriority(job_id, priority)) for job_id in call.job_ids]
 
     async def _change_priority(self, call: ChangeJobPriority) -> Any:
         self.jobs[call.job_id].priority = call.priority

@@ -13,12 +13,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import IO, Any, Final, Never, Self
 
 from tests.cli.command import CHECKOUT, Ended, environment
 
 _LOADED: Final = (
     *("cli.cluster.main", "cli.group.main", "cli.network.main", "cli.node.main", "cli.debug.main", "cli.job.main"),
+    *("cli.job.run", "cli.job.submit", "cli.fleet.batching"),
     *("cli.live.watching", "cli.choosing.objectlist", "cli.clusterjobs", "cli.tags.tagcommands", "cli.waitcodes"),
 )
 
@@ -40,14 +43,25 @@ class ProgramHost:
         with self._process:
             pass
 
-    def run(self, program: str, *words: object, stdin: str = "") -> Ended:
+    def run(
+        self,
+        program: str,
+        *words: object,
+        stdin: str = "",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Ended:
         """Run a program to its end."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        request = json.dumps({"program": program, "words": list(map(str, words)), "stdin": stdin})
+        request = json.dumps({"program": program, "words": list(map(str, words)), "stdin": stdin, **_place(env, cwd)})
         self._process.stdin.write(f"{request}\n")
         self._process.stdin.flush()
         return Ended(**json.loads(self._process.stdout.readline()))
+
+
+def _place(env: Mapping[str, str] | None, cwd: Path | None) -> dict[str, object]:
+    return {"env": dict(env or {}), "cwd": None if cwd is None else str(cwd)}
 
 
 def _serve() -> None:
@@ -77,6 +91,9 @@ def _become(request: dict[str, Any], streams: tuple[IO[bytes], ...]) -> Never:
             os.dup2(stream.fileno(), number)
         sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115  # they are closed with the process
         sys.stderr = open(2, "w", buffering=1)  # noqa: SIM115
+        os.environ.update(request["env"])
+        if request["cwd"] is not None:
+            os.chdir(request["cwd"])
         time.tzset()
         sys.argv = [request["program"], *request["words"]]
         name = request["program"].removeprefix("gnt-")

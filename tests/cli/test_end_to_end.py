@@ -97,9 +97,10 @@ def test_a_filter_by_a_field_without_a_value_matches_nothing_and_names_it(cluste
 def test_a_bad_opcode_is_refused_with_its_place(cluster: Cluster) -> None:
     ended = job(cluster, "submit", "-", stdin=json.dumps([{"OP_ID": "OP_TEST_DELAY", "duration": "long"}]))
 
-    assert (ended.code, ended.out) == (1, "")
+    # the file is wrong, as one that is no JSON: nothing was submitted
+    assert (ended.code, ended.out) == (2, "")
     assert "duration" in ended.err
-    assert ended.err.startswith("error: ")
+    assert ended.err.startswith("error: standard input:1:")
 
 
 def test_jobs_that_depend_on_one_another_run_in_order(cluster: Cluster, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What every program does alike: options, errors, exit codes, help. Source: STYLE section 8; cli.md 1."""
+"""What every program does alike: options, errors, exit codes, help. Source: cli.md 1."""
 
 import subprocess
 import sys
@@ -16,6 +16,7 @@ from cli.job.main import group as job
 from cli.node.main import group as node
 from cli.program import exit_code
 from common.paths import Paths
+from common.system.daemons.program import release
 from tests.cli.command import CHECKOUT, Ended, environment, run
 from tests.cli.fakeluxid import AT, FakeJob, fake_luxid
 
@@ -72,7 +73,7 @@ def test_bad_settings_are_2_with_file_and_key(tmp_path: Path) -> None:
         (["lst"], "no such command 'lst'; did you mean 'list'?"),
         (["list", "--finishd"], "no such option '--finishd'; did you mean '--finished'?"),
         (["why"], "missing argument 'ID...'; see 'gnt-job why --help'"),
-        (["watch"], "name jobs by their ids, or by --where FILTER; see 'gnt-job watch --help'"),
+        (["watch"], "name jobs by their ids, by --batch ID, or by --where FILTER; see 'gnt-job watch --help'"),
         (["watch", "x"], "'x' is not a job id; job ids are whole numbers, 'gnt-job list' shows them"),
         (["why", str(2**63)], f"'{2**63}' is not a job id; job ids are whole numbers, 'gnt-job list' shows them"),
         (
@@ -124,6 +125,12 @@ def test_help_lists_every_command_and_each_has_help_of_its_own(
         own = capsys.readouterr()
         assert own.err == ""
         assert own.out.startswith(f"Usage: {program} {name} ")
+
+
+@pytest.mark.parametrize("group", [gantry, job, filters, debug, node, cluster], ids=lambda group: group.name)
+def test_each_program_tells_its_version(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(group, str(group.name), ["--version"]) == 0
+    assert capsys.readouterr() == (f"{group.name} {release()}\n", "")
 
 
 def test_a_reader_that_leaves_is_no_traceback(tmp_path: Path) -> None:

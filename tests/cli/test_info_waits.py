@@ -128,6 +128,7 @@ def test_why_tells_what_a_job_waited_for_so_far(start_luxid: Start, job: Job) ->
         == """\
 job 12: success after TIME: TEST_DELAY(1.0)
   waited TIME for job 11 to end
+  submitted at CLOCK, begun at CLOCK, ran TIME
 job 13: queued for TIME: TEST_DELAY(1.0)
   is first in line
   waited TIME so far: TIME for job 11 to end, TIME for its turn (it still waits for its turn)

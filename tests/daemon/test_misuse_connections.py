@@ -31,8 +31,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         cluster.start("wconfd", "forkserver", "luxid")
         # what they keep open among themselves must be there before anything is counted
         wait_until(
-            lambda: connection_count(cluster.daemons["wconfd"].pid, cluster.paths.wconfd_socket) == 2,
-            what="luxid is a subscriber",
+            lambda: connection_count(cluster.daemons["wconfd"].pid, cluster.paths.wconfd_socket) == 4,
+            what="luxid is a subscriber, and has read resources and schedules",
         )
         cluster.wait(cluster.submit({"OP_ID": "OP_TEST_DUMMY"}))
         yield cluster

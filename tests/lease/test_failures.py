@@ -1,4 +1,4 @@
-"""What was seen of etcd and of masters (CHOICES section 2), as tests with real keepers.
+"""What was seen of etcd and of masters, as tests with real keepers.
 
 The table "What can be lost" is in `tests/daemon/lease/test_what_can_be_lost.py`, where the masters are played.
 """

@@ -1,24 +1,80 @@
 """`gantry cluster` moves a real mastership: what operators see, and what becomes of a command meanwhile (DESIGN 14)."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import httpx2
 import pytest
 
 from tests.cli.command import run
 from tests.support.etcds.etcd import Etcd
 from tests.support.machines.leasefleet import Candidate, LeaseFleet
-from tests.support.wait import wait_until
+from tests.support.machines.nodes import free_port
+from tests.support.wait import PATIENCE_S, wait_until
 
 
 @pytest.fixture(scope="module")
 def fleet(module_etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LeaseFleet]:
     root: Path = tmp_path_factory.mktemp("fleet")
     with LeaseFleet(root, module_etcd, 2) as fleet:
+        for each in fleet:
+            settings = each.cluster.root / "gantry.toml"
+            place = f'address = "127.0.0.1"\nport = {free_port()}'
+            settings.write_text(f"{settings.read_text()}[rapid]\nenabled = true\nssl = false\n{place}\n")
         fleet.up()
         yield fleet
+
+
+class Events:
+    """The events of a node's rapid; a context manager."""
+
+    def __init__(self, node: Candidate, last: str = "") -> None:
+        transport = httpx2.HTTPTransport(uds=str(node.paths.rapid_socket))
+        self._client = httpx2.Client(transport=transport, base_url="http://rapid", timeout=PATIENCE_S)
+        asked = self._client.build_request("GET", "/3/events", headers={"Last-Event-ID": last} if last else {})
+        self._reply = self._client.send(asked, stream=True)
+        self._lines = self._reply.iter_lines()
+        self.status = self._reply.status_code
+        self.last = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reply.close()
+        self._client.close()
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Names and data, until the stream ends."""
+        fields: dict[str, str] = {}
+        # it may be cut off
+        with contextlib.suppress(httpx2.RemoteProtocolError):
+            for line in self._lines:
+                name, _, value = line.partition(": ")
+                if name:
+                    fields[name] = value
+                elif fields.keys() >= {"event", "data"}:
+                    self.last = fields.get("id", self.last)
+                    yield fields["event"], json.loads(fields["data"])
+                    fields = {}
+
+
+def follow_to(node: Candidate, last: str) -> Events:
+    """Come back at the new master, as soon as its rapid knows that it is the master."""
+    found: list[Events] = []
+
+    def is_taken() -> bool:
+        events = Events(node, last)
+        found.append(events)
+        if events.status != 200:
+            events.__exit__()
+        return events.status == 200
+
+    wait_until(is_taken, what=f"rapid of {node.name} takes streams")
+    return found[-1]
 
 
 def shown(node: Candidate) -> dict[str, Any]:
@@ -47,12 +103,24 @@ def test_the_story_of_a_switchover_maintenance_and_a_takeover(fleet: LeaseFleet,
     assert job.code == 0, job
     wait_until(lambda: first.cluster.status(1) == "running", what="the command to run")
 
-    moved = second.gantry("cluster", "switchover", second.name, "--limit", "2m")
+    with Events(first) as events:
+        begin = next(iter(events))
+        moved = second.gantry("cluster", "switchover", second.name, "--limit", "2m")
+        # it ends, so that the client looks for the new master
+        for _ in events:
+            pass
 
+    assert begin == ("begin", begin[1] | {"resumed": False, "luxid": True})
     assert moved.code == 0, moved
     assert moved.out.endswith(f"'{second.name}' is the master now, epoch 2\n")
     assert second.serves()
-    gate.touch()
+    with follow_to(second, events.last) as again:
+        # nothing is told twice, or left out: what it shows is to be read anew
+        told = iter(again)
+        assert next(told) == ("begin", begin[1])
+        gate.touch()
+        ended = {"id": 1, "status": "success"}
+        assert any(ended.items() <= job.items() for name, data in told if name == "jobs" for job in data["jobs"])
     assert second.cluster.wait(1) == ["success"]
     assert run("gnt-job", "--root", second.cluster.root, "output", "1").out == "whole\n"
 

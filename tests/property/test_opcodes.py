@@ -91,6 +91,12 @@ _NARROWER: Final[Mapping[str, Wire]] = {
     "cpus": st.sampled_from([0.5, 1, 8]),
     "nice": st.integers(-20, 19),
     "node": st.sampled_from(["web1", "größe.example.com"]),
+    "retries": st.integers(0, 1000),
+    "retry_delay": st.integers(0, 30),
+    "retry_factor": st.sampled_from([1, 1.5, 100]),
+    "retry_max": st.integers(30, 10**9),
+    "retry_on": st.lists(st.sampled_from(["exit=75", "exit=64-78", "signal=KILL", "any"]), max_size=2),
+    "fail_on": st.lists(st.sampled_from(["memory", "timeout"]), max_size=2),
     "ulimits": st.dictionaries(st.sampled_from(["nofile", "core"]), st.sampled_from([[100], [100, 200], [-1]])),
 }
 
@@ -140,10 +146,17 @@ def _opcodes(op_id: str) -> Wire:
 
 
 def _possible(op: dict[str, Any]) -> dict[str, Any]:
-    """A command reads a text or a file, not both; only one on a node can be ended by a failover."""
+    """A command reads a text or a file, not both; only one on a node can be ended by a failover.
+
+    Only one with retries has terms for them, and one that may be run again leaves nothing behind.
+    """
     needless = {"stdin_path"} if "stdin_text" in op else set()
     if "argv" in op and "node" not in op:
         needless.add("on_failover")
+    if "argv" in op and "retries" not in op:
+        needless |= {"retry_delay", "retry_factor", "retry_max", "retry_on", "fail_on"}
+    if "argv" in op and ("retries" in op or "rerunnable" in op):
+        needless.add("detach")
     return {key: value for key, value in op.items() if key not in needless}
 
 

@@ -11,7 +11,7 @@ from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
 from daemons.luxid.files.loading import load_queue
 from daemons.wconfd.configfile import ConfigFile
-from daemons.wconfd.lockfiles import read_locks
+from daemons.wconfd.locks.lockfiles import read_locks
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.blocking import BlockingClient
 from protocol.luxi.cluster import QueryConfigValues

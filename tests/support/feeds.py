@@ -21,6 +21,7 @@ from daemons.luxid.jobtable import JobTable
 from daemons.luxid.jobviews import JobViews
 from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.jobprocesses import JobProcesses
+from daemons.luxid.processes.leftunits import LeftUnits
 from daemons.luxid.scheduler import Scheduler
 from protocol.envelope import Call, read_message
 from protocol.framing import Framer
@@ -66,7 +67,7 @@ class Luxid:
         self.ended_on_disk: dict[JobId, Job] = {}
         self.jobs = LiveJobs(queue, JobTable(self.ended_on_disk.get), JobProcesses(cast(Any, Disk())))
         disk = cast(Any, Disk())
-        self.scheduler = Scheduler(self.jobs, disk, disk, disk, disk)
+        self.scheduler = Scheduler(self.jobs, disk, disk, disk, disk, LeftUnits(self.jobs, disk))
         self.logs = Logs()
         self.views = JobViews(self.jobs, cast(Any, self.logs))
         self.feed = Feed(self.jobs, self.views, self.state, self.catch_up)

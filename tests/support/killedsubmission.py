@@ -20,7 +20,7 @@ from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp
 from daemons.luxid.files.store import open_store
-from daemons.luxid.files.submissionkeys import SubmissionKeys
+from daemons.luxid.files.submissionkeys import SubmissionKeys, WantedKey
 
 STEPS = ("fsync", "rename", "unlink")
 
@@ -35,7 +35,7 @@ def submit(root: Path, jobs: int, has_key: bool, kill_at: int | None) -> None:
             await nursery.start(store.files.run)
             op = JobOp({"OP_ID": "OP_TEST_DUMMY"})
             made = [Job(JobId(number), (op,), received_at=(2_000_000_000, 0)) for number in range(1, jobs + 1)]
-            async with SubmissionKeys(paths, store.files, ()).claim("0", "key", []) as claim:
+            async with SubmissionKeys(paths, store.files, ()).claim("0", WantedKey("key"), []) as claim:
                 await store.add_jobs(made, [claim.file(made, {})] if has_key else [])
             nursery.cancel_scope.cancel()
 

@@ -31,3 +31,7 @@ def test_only_daemons_that_speak_http_load_what_it_takes() -> None:
 
 def test_daemons_of_nodes_load_no_parts_of_rapid() -> None:
     assert loaded("daemons.noded.main", "daemons.mond.main") & (WEB - {"anycorn", "anyio", "h11"}) == set()
+
+
+def test_yaml_is_loaded_for_plans_only() -> None:
+    assert "yaml" not in loaded(*PROGRAMS, "cli.job.run", "cli.job.submit")

@@ -10,7 +10,7 @@ from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.screen import complain, say, say_json
-from cli.submission import SubmitOptions
+from cli.submitting.submitoptions import SubmitOptions
 from common.ids import JobId
 from protocol.luxi.queries import QueryJobs
 
@@ -20,7 +20,15 @@ def verify_by_jobs(parameters: Mapping[str, object]) -> int:
     submitted: list[object] = []
     op = {"OP_ID": "OP_CLUSTER_VERIFY", **parameters}
     options = SubmitOptions(
-        priority=None, reason=None, is_dry=False, is_waiting=True, is_ganeti_form=False, prints_ids=False
+        priority=None,
+        reason=None,
+        is_dry=False,
+        is_waiting=True,
+        is_ganeti_form=False,
+        prints_ids=False,
+        job_name=None,
+        job_labels=(),
+        key=None,
     )
     code = carry_out(op, options, "gnt-cluster", "verify", submitted.append)
     if code != DONE:

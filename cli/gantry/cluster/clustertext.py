@@ -22,6 +22,7 @@ _UNITS: Final = ("B", "K", "M", "G", "T")
 _COLORS: Final = {
     Role.MASTER: "green",
     Role.CHANGING: "yellow",
+    Role.WAS_MASTER: "yellow",
     Role.BARRED: "yellow",
     Role.DOUBT: "red",
     Role.SILENT: "red",
@@ -130,6 +131,9 @@ def _member_notes(members: Sequence[MemberView]) -> Iterator[str]:
         yield from (f"{member.name}: {reason}" for reason in member.reasons)
         if member.role is Role.SILENT:
             yield f"{member.name}: its keeperd does not run, or does not reach etcd; see 'gantry status' there"
+        if member.role is Role.WAS_MASTER:
+            age = "" if member.since_s is None else f", {duration(member.since_s)} ago"
+            yield f"{member.name}: its last word was '{member.state}'{age}; the mastership is not its own"
         if member.priority == 0:
             yield f"{member.name}: never becomes the master by itself, as its settings say"
     if len({member.release for member in members if member.release}) > 1:

@@ -10,8 +10,9 @@ import orjson
 
 from cli.context import command_line
 from cli.gantry.etcdnamed import check_etcd_named
-from common.errors import Conflict, DamagedFile, NotFound
+from common.errors import Conflict, DamagedFile, NotFound, Unavailable
 from common.lease.keys import Keys
+from common.lease.records import LastMaster, decode
 from common.nodes.epochs import read_seen
 from common.nodes.failover import CopiesHeld, NodeSays
 from common.nodes.ssconffiles import master_name
@@ -32,6 +33,39 @@ def check_down(settings: Settings) -> None:
     for name in _WRITERS:
         if find_daemon(settings.paths, name) is not None:
             raise Conflict(f"{name} runs on this node; stop its daemons first: {command_line('gantry', 'down')}")
+
+
+def check_etcd_free(settings: Settings) -> None:
+    """Raises: Conflict: etcd has a cluster under this prefix. Unavailable: etcd was not read. InvalidRequest."""
+    try:
+        last = on_etcd(settings, _found_there)
+    except Unavailable as error:
+        raise Unavailable(
+            f"nothing was made, as etcd may have a cluster already, and it was not read: {error.message}; see that it "
+            "runs, and run this again"
+        ) from error
+    if last is None:
+        return
+    raise Conflict(
+        f"etcd has a cluster under '{settings.etcd.prefix}' already{last}; no second one is made here, where its files "
+        "are missing; to make this machine a node of it: gnt-cluster join-token on its master, with --readd NODE if it "
+        "was one, then gantry join; if this was its master, and no other node has the files, bring them back from a "
+        "backup; if the cluster is another one, or given up, set another 'prefix' in [etcd] of gantry.toml"
+    )
+
+
+async def _found_there(client: "EtcdClient", keys: Keys) -> str | None:
+    """What etcd tells of the last master, perhaps nothing; None: it has no cluster."""
+    from protocol.etcd.kv import Get, Transaction
+
+    gets = [Get(keys.prefix, is_prefix=True, keys_only=True, limit=1), Get(keys.last_master)]
+    some, last = (await client.transact(Transaction((), gets))).found
+    if not some:
+        return None
+    for pair in last:
+        record = decode(pair.value, LastMaster, pair.key)
+        return f", whose last master was '{record.node}' with epoch {record.epoch}"
+    return ""
 
 
 def own_says(settings: Settings) -> NodeSays:

@@ -1,6 +1,6 @@
 """`gantry cluster recover`: begin anew with this node's files after all of etcd was lost.
 
-Source: DESIGN section 14; CHOICES 2.
+Source: DESIGN section 14.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """The life of a daemon with a trio loop: signals, readiness, and an end with a reason.
 
-Source: STYLE 2.8; luxid.md 5.10.
+Source: luxid.md 5.10.
 """
 
 import signal

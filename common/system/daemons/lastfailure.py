@@ -1,7 +1,4 @@
-"""Why a daemon last failed, from its log.
-
-Source: STYLE section 8.
-"""
+"""Why a daemon last failed, from its log."""
 
 import contextlib
 import os

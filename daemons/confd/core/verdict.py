@@ -3,7 +3,7 @@
 Theory. All that decides is a value: the time, the datagram, and a snapshot of key and configuration. Whoever lacks the
 key gets nothing, so that nobody can be made to answer a third party, and no work is done for him but the signature.
 
-Source: confd.md 2; CHOICES 5.
+Source: confd.md 2.
 """
 
 import enum

@@ -20,7 +20,7 @@ from daemons.jobproc.nodecommands.conversation import Conversation, End, Over
 from daemons.jobproc.nodecommands.nodelink import NodeLink
 from daemons.jobproc.nodecommands.nodetalk import NodeTalk
 from daemons.jobproc.nodecommands.streamcopy import StreamCopy
-from daemons.jobproc.units.commandresult import EACH_PROCESS, judge, not_begun
+from daemons.jobproc.units.commandresult import EACH_PROCESS, TryLost, judge, not_begun
 from daemons.jobproc.units.commandterms import command_spec
 from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.commands import ForgetCommands, command_key
@@ -28,6 +28,7 @@ from protocol.wconfd.ghosts import Guard
 
 # seconds for the last call, on which nothing depends
 _FORGET_S: Final = 5.0
+_LOST: Final = {"exit_code": None, "signal": None, "lost": True}
 
 
 class NodeCommand:
@@ -42,7 +43,7 @@ class NodeCommand:
         self._op = op
         self._context = context
         self._node = node
-        self._key = command_key(context.job_id, context.op_index)
+        self._key = command_key(context.job_id, context.op_index, context.try_number)
         settings = context.settings
         try:
             self._link = NodeLink(
@@ -141,9 +142,10 @@ class NodeCommand:
                 raise silence(program, node, over, self._conversation, self._context)
             # with an outcome the first and the last of these are no failures
             case End.ENDED | End.LOST | End.FORGOTTEN | End.KEPT:
-                raise _lost(
+                raise TryLost(
                     f"how '{program}' ended on node '{node}' is not known: the node was restarted, or has lost what it "
-                    "knew of it; nothing of it runs there any more"
+                    "knew of it; nothing of it runs there any more",
+                    _LOST,
                 )
             case _:
                 assert_never(over.end)
@@ -200,8 +202,4 @@ def silence(
     if conversation.is_killed:
         context.feedback(f"{kept}; 'gantry ghosts' lists them: {over.text}")
         return JobCanceled(f"'{program}' was to be killed, and node '{node}' does not answer")
-    return _lost(f"{kept}; 'gantry ghosts' lists them: {over.text}")
-
-
-def _lost(text: str) -> CommandFailed:
-    return CommandFailed(text, {"exit_code": None, "signal": None, "lost": True})
+    return CommandFailed(f"{kept}; 'gantry ghosts' lists them: {over.text}", _LOST)

@@ -65,4 +65,4 @@ class StreamCopy:
             self._sink.take(data)
 
     def written(self, byte_count: int) -> Written:
-        return Written(byte_count, self._sink.tail.lines())
+        return Written(byte_count, self._sink.tail.lines(), self._sink.is_broken)

@@ -9,6 +9,7 @@ from common.errors import GantryError, JobCanceled
 from common.ids import JobId
 from common.locks import BGL, Lock, LockLevel, LockMode, LockRequest, group_lock
 from common.opcodes.registry import parse_opcode
+from common.queue.jobs import Job, JobOp
 from common.system.livelock import Livelock
 from common.system.signals import ProcessSignals
 from daemons.jobproc.context import UnitContext
@@ -46,7 +47,7 @@ class FakeContext(UnitContext):
             signals=_FakeSignals(),
             output=OutputFile(paths.output_file(_JOB), most),
             error_output=OutputFile(paths.error_output_file(_JOB), most),
-            record=cast(JobRecord, _FakeRecord(self._note)),
+            record=cast(JobRecord, _FakeRecord(self._note, Job(_JOB, (JobOp(op_input),)))),
             locks=cast(JobLocks, self._fake_locks),
         )
 
@@ -82,6 +83,10 @@ class FakeContext(UnitContext):
             self._trial.submitted.append(job)
             answers.append([True, _JOB + len(self._trial.submitted)])
         return tuple(answers)
+
+    @property
+    def try_number(self) -> int:
+        return 1
 
     def guard(self, guard: Guard) -> None:
         """Raises: Mistake: always."""
@@ -141,8 +146,9 @@ class _FakeSignals(ProcessSignals):
 class _FakeRecord:
     """Records what a unit logs; a real record would also handle states and files."""
 
-    def __init__(self, note: Callable[[str, object], None]) -> None:
+    def __init__(self, note: Callable[[str, object], None], job: Job) -> None:
         self._note = note
+        self.job = job
 
     def log(self, index: int, message: object, kind: str = "message") -> None:
         self._note(kind, message)

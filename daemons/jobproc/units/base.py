@@ -5,6 +5,9 @@ A unit is made for one execution of one opcode. The job process calls, in this o
 *running* on disk, `check_prereq` and `run`. Any exception ends the opcode as failed; the user sees a `GantryError`
 unchanged, and any other exception by its text.
 
+A unit that chooses its locks by what it reads in `expand_names` says `is_optimistic = True`: then, with the locks held,
+both are called again, and the job starts over if the locks are not enough any more (`daemons.jobproc.redeclaring`).
+
 Source: DESIGN section 7; wconfd.md 8.2.
 """
 
@@ -24,6 +27,8 @@ class LogicalUnit(Generic[O_co]):
     """The work of an opcode; subclasses name the opcode's class and override the steps they need."""
 
     OPCODE: ClassVar[type[OpCode]]
+    # whether names and locks are declared again with the locks held; `expand_names` must then bear a second call
+    is_optimistic: ClassVar[bool] = False
 
     def __init__(self, op: O_co) -> None:
         self.op = op
@@ -34,7 +39,7 @@ class LogicalUnit(Generic[O_co]):
         return self.op.lock_declaration()
 
     def expand_names(self, context: UnitContext) -> None:
-        """Look up what the parameters only imply; no locks are held yet."""
+        """Look up what the parameters only imply; no locks are held yet, but at a second call (`is_optimistic`)."""
 
     def is_dynamic(self, level: LockLevel) -> bool:
         """Whether `declare_locks` of this level needs the locks of all earlier levels to be held."""

@@ -16,7 +16,7 @@ from typing import ClassVar
 from common.commands.holding import group_name
 from common.commands.localcommand import CommandPlace, LocalCommand
 from common.commands.spec import Leave
-from common.errors import ExecutionError, JobCanceled, PrerequisiteError
+from common.errors import CommandFailed, ExecutionError, JobCanceled, PrerequisiteError
 from common.locks import LockLevel
 from common.objects.node import Node
 from common.opcodes.base import OpCode
@@ -67,6 +67,15 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
             )
 
     def run(self, context: UnitContext) -> dict[str, object]:
+        """Raises: CommandFailed; of a command with retries it tells the number of tries, as the result does."""
+        tries = {"tries": context.try_number} if self.op.retries or context.try_number > 1 else {}
+        try:
+            return {**self._run(context), **tries}
+        except CommandFailed as failed:
+            failed.end = {**failed.end, **tries}
+            raise
+
+    def _run(self, context: UnitContext) -> dict[str, object]:
         if self._node is None or self._is_here(context):
             return self._run_here(context)
         # imported late: on one machine nothing of it is needed
@@ -107,7 +116,7 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
             context.error_output.close()
         if command.leash is not None:
             context.keep_locks_until(LeashedProcesses(command.leash, context.signals))
-        output, error = (Written(each.taken, each.tail.lines()) for each in (sink, errors))
+        output, error = (Written(each.taken, each.tail.lines(), each.is_broken) for each in (sink, errors))
         return judge(self.op, outcome, output, error, cancelled=context.cancelled)
 
     def _command(self, context: UnitContext) -> LocalCommand:

@@ -4,14 +4,15 @@ Source: DESIGN sections 7, 13 and 16.
 """
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from common.commands.output import OutputFile, Tail
+from common.commands.retryrules import Failure, Kind
 from common.commands.spec import CommandOutcome
-from common.errors import CommandFailed, ExecutionError, JobCanceled
+from common.errors import CommandFailed, JobCanceled
 from common.opcodes.command import OpRunCommand
 from common.system.log import get_log
 
@@ -21,25 +22,44 @@ EACH_PROCESS: Final = (
 _log = get_log(__name__)
 
 
+class TryFailed(CommandFailed):
+    """a command failed, and nothing of it runs any more
+
+    Args:
+        failure: what the rules of retries judge.
+        why: how it ended, without the program and what was expected: `ended with exit code 75`.
+    """
+
+    def __init__(self, message: str, end: Mapping[str, object], failure: Failure, why: str) -> None:
+        super().__init__(message, end)
+        self.failure = failure
+        self.why = why
+
+
+class TryLost(CommandFailed):
+    """nobody knows how far a command came, and nothing of it runs any more"""
+
+
 class OutputSink:
     """Takes a program's output: all of it to the output file, its end to the tail."""
 
     def __init__(self, output: OutputFile, tail_lines: int) -> None:
         self.tail = Tail(tail_lines)
         self.taken = 0
+        # whether the file lacks some of it
+        self.is_broken = False
         self._output = output
-        self._is_broken = False
 
     def take(self, data: bytes) -> None:
         self.taken += len(data)
         self.tail.feed(data)
-        if self._is_broken:
+        if self.is_broken:
             return
         try:
             self._output.append(data)
         except OSError as error:
             # a full disk must not stop the work: the output is not the program's result
-            self._is_broken = True
+            self.is_broken = True
             _log.warning("output.lost", error=error, next="go on without an output file")
 
 
@@ -49,6 +69,8 @@ class Written:
 
     byte_count: int
     tail: Sequence[str]
+    # whether the job's file lacks some of it, as the disk took none
+    is_lost: bool = False
 
 
 def judge(
@@ -58,30 +80,34 @@ def judge(
 
     Args:
         cancelled: whether the job was asked to cancel.
-    Raises: CommandFailed; JobCanceled; ExecutionError: its supervisor was killed.
+    Raises: TryFailed; TryLost: its supervisor was killed; JobCanceled.
     """
     program = op.argv[0]
+    told = {**_told(outcome), **({"output_lost": True} if output.is_lost or errors.is_lost else {})}
     if outcome.not_begun is not None:
         raise not_begun(outcome.not_begun)
     if outcome.was_killed:
         # no matter by which signal or code it ended
         raise JobCanceled(f"'{program}' was killed with its job")
     if outcome.supervisor_lost:
-        raise ExecutionError(f"the supervisor of '{program}' was killed, and all of it was ended")
+        text = f"the supervisor of '{program}' was killed, and all of it was ended"
+        raise TryLost(text, {"exit_code": None, "signal": None, "lost": True})
     if outcome.timed_out or outcome.exit_code not in op.exit_codes:
         # a kill: TERM to the whole group reached the job process as well
         if cancelled and _was_terminated(outcome) and not outcome.timed_out:
             raise JobCanceled(f"'{program}' was killed with its job")
-        text = f"'{program}' {_how(op, outcome)}{_last_line(errors.tail or output.tail)}"
-        raise CommandFailed(text, _told(outcome))
-    result = {**_told(outcome), "output_bytes": output.byte_count, "tail": list(output.tail)}
+        how = _how(op, outcome)
+        text = f"'{program}' {how}{_expected(op, outcome)}{_last_line(errors.tail or output.tail)}"
+        raise TryFailed(text, told, _failure(outcome), how)
+    result = {**told, "output_bytes": output.byte_count, "tail": list(output.tail)}
     apart = {"error_bytes": errors.byte_count, "error_tail": list(errors.tail)}
     return {**result, **apart} if op.stderr_apart else result
 
 
-def not_begun(text: str) -> CommandFailed:
+def not_begun(text: str) -> TryFailed:
     """The failure of a command whose program was not executed."""
-    return CommandFailed(text, {"exit_code": None, "signal": None, "has_begun": False})
+    end = {"exit_code": None, "signal": None, "has_begun": False}
+    return TryFailed(text, end, Failure(Kind.START), "could not be started")
 
 
 def _how(op: OpRunCommand, outcome: CommandOutcome) -> str:
@@ -91,10 +117,26 @@ def _how(op: OpRunCommand, outcome: CommandOutcome) -> str:
         return f"was killed for memory: {count} of it needed more than {most}"
     if outcome.timed_out:
         return f"did not end within {op.timeout:g} s and was stopped"
-    expected = " or ".join(map(str, op.exit_codes)) or "none"
     if outcome.signal:
-        return f"was ended by {outcome.signal} (expected exit code {expected})"
-    return f"ended with exit code {outcome.exit_code} (expected {expected})"
+        return f"was ended by {outcome.signal}"
+    return f"ended with exit code {outcome.exit_code}"
+
+
+def _expected(op: OpRunCommand, outcome: CommandOutcome) -> str:
+    if outcome.oom_kills or outcome.timed_out:
+        return ""
+    expected = " or ".join(map(str, op.exit_codes)) or "none"
+    return f" (expected exit code {expected})" if outcome.signal else f" (expected {expected})"
+
+
+def _failure(outcome: CommandOutcome) -> Failure:
+    if outcome.oom_kills:
+        kind = Kind.MEMORY
+    elif outcome.timed_out:
+        kind = Kind.TIMEOUT
+    else:
+        kind = Kind.SIGNAL if outcome.signal else Kind.EXIT
+    return Failure(kind, outcome.exit_code, outcome.signal)
 
 
 def _told(outcome: CommandOutcome) -> dict[str, object]:

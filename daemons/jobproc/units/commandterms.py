@@ -33,4 +33,7 @@ def command_spec(op: OpRunCommand, context: UnitContext) -> CommandSpec:
 
 def _job_env(op: OpRunCommand, context: UnitContext) -> Mapping[str, str]:
     node = {"GANTRY_NODE": op.node} if op.node is not None else {}
-    return {"GANTRY_JOB_ID": str(context.job_id), "GANTRY_OPCODE_INDEX": str(context.op_index), **node}
+    tried = {"GANTRY_TRY": str(context.try_number)} if op.retries or op.rerunnable else {}
+    uses = " ".join(f"{use.key}={use.count}" for use in context.units_used)
+    of_job = {**tried, "GANTRY_USES": uses} if uses else tried
+    return {"GANTRY_JOB_ID": str(context.job_id), "GANTRY_OPCODE_INDEX": str(context.op_index), **node, **of_job}

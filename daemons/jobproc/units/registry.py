@@ -21,6 +21,7 @@ _OWN: Final = (
     "daemons.jobproc.units.test",
     "daemons.jobproc.units.command",
     "daemons.jobproc.units.jqueue",
+    "daemons.jobproc.units.notifying.notify",
     "daemons.jobproc.units.cluster.clusterfacts",
     "daemons.jobproc.units.cluster.clusterparams",
     "daemons.jobproc.units.cluster.clusterrename",

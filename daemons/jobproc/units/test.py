@@ -5,7 +5,7 @@ Source: opcodes.md, TEST_DELAY and TEST_DUMMY.
 
 from typing import ClassVar
 
-from common.errors import ExecutionError, InvalidRequest, JobCanceled, PrerequisiteError
+from common.errors import ExecutionError, InvalidRequest, JobCanceled
 from common.opcodes.base import OpCode
 from common.opcodes.test import OpTestDelay, OpTestDummy, OpTestOsParams
 from daemons.jobproc.context import UnitContext
@@ -18,10 +18,6 @@ class TestDelayUnit(LogicalUnit[OpTestDelay]):
     OPCODE: ClassVar[type[OpCode]] = OpTestDelay
     # not a test case, despite its name
     __test__ = False
-
-    def check_prereq(self, context: UnitContext) -> None:
-        if self.op.duration <= 0:
-            raise PrerequisiteError(f"duration must be greater than 0, got {self.op.duration:g}", "wrong_input")
 
     def run(self, context: UnitContext) -> None:
         for turn in range(max(self.op.repeat, 1)):

@@ -15,7 +15,7 @@ import attrs
 
 from common.lease.records import Accepted, Maintenance
 from daemons.keeperd.core.keeper import Keeper
-from daemons.keeperd.core.words import Memory, View
+from daemons.keeperd.core.states import Memory, View
 
 # reads in a row that prove that etcd is older than remembered
 PROOFS: Final = 2

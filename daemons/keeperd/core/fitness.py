@@ -16,7 +16,7 @@ import attrs
 from common.lease.records import FORMAT, LastMaster, Role, WantedKind
 from common.lease.times import ghost_s
 from daemons.keeperd.core.keeper import Keeper
-from daemons.keeperd.core.words import View
+from daemons.keeperd.core.states import View
 
 
 @attrs.frozen

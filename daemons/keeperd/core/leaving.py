@@ -16,13 +16,9 @@ from typing import Final
 import attrs
 
 from common.lease.records import Wanted
-from daemons.keeperd.core.keeper import Cause, Held, Keeper, Step, moved
-from daemons.keeperd.core.settling import settled
-from daemons.keeperd.core.words import (
+from daemons.keeperd.core.acts import (
     Act,
-    DaemonsEnded,
     Drain,
-    Drained,
     DrainNoMore,
     DropLease,
     End,
@@ -30,10 +26,13 @@ from daemons.keeperd.core.words import (
     Look,
     Release,
     SetDeadline,
-    State,
     StopDaemons,
     Tell,
 )
+from daemons.keeperd.core.events import DaemonsEnded, Drained
+from daemons.keeperd.core.keeper import Cause, Held, Keeper, Step, moved
+from daemons.keeperd.core.settling import settled
+from daemons.keeperd.core.states import State
 
 # seconds that the daemons get when keeperd is ended or hands over
 STOP_LIMIT_S: Final = 20.0

@@ -5,14 +5,16 @@ Source: lease.md 4 and 7.
 
 import attrs
 
+from daemons.keeperd.core.acts import Look, Tell
 from daemons.keeperd.core.doubting import PROOFS, after_acceptance, after_look, is_accepted, is_older
+from daemons.keeperd.core.events import EtcdSilent, Looked
 from daemons.keeperd.core.keeper import Cause, Keeper, Step, remembering
 from daemons.keeperd.core.leaving import stop
 from daemons.keeperd.core.mastership import is_ours
 from daemons.keeperd.core.settling import settled
 from daemons.keeperd.core.standings import HOLDING, IDLE
+from daemons.keeperd.core.states import State, View
 from daemons.keeperd.core.wishes import consider_wish, reconsider
-from daemons.keeperd.core.words import EtcdSilent, Look, Looked, State, Tell, View
 
 
 def looked(keeper: Keeper, event: Looked, now: float) -> Step:

@@ -13,8 +13,28 @@ from typing import assert_never
 import attrs
 
 from common.lease.times import Times
+from daemons.keeperd.core.acts import AcceptRestore, Act, End, Look, SetDeadline, StopDaemons, Tell
 from daemons.keeperd.core.campaigning import campaign, campaign_at, lost_campaign, won_campaign
 from daemons.keeperd.core.doubting import acceptance
+from daemons.keeperd.core.events import (
+    CampaignLost,
+    CampaignWon,
+    DaemonsEnded,
+    DaemonsFailed,
+    DaemonsReady,
+    Drained,
+    Due,
+    EtcdSilent,
+    Event,
+    FenceRefused,
+    FitnessChanged,
+    LeaseLost,
+    Looked,
+    NodesTold,
+    Renewed,
+    RestoreAccepted,
+    StopAsked,
+)
 from daemons.keeperd.core.fitness import bars
 from daemons.keeperd.core.keeper import Cause, Held, Keeper, Me, Step, moved
 from daemons.keeperd.core.leaving import daemons_ended, drained, kill, leave, lose, stop
@@ -30,34 +50,7 @@ from daemons.keeperd.core.mastership import (
 )
 from daemons.keeperd.core.settling import settled
 from daemons.keeperd.core.standings import HOLDING, IDLE
-from daemons.keeperd.core.words import (
-    AcceptRestore,
-    Act,
-    CampaignLost,
-    CampaignWon,
-    DaemonsEnded,
-    DaemonsFailed,
-    DaemonsReady,
-    Drained,
-    Due,
-    End,
-    EtcdSilent,
-    Event,
-    FenceRefused,
-    FitnessChanged,
-    LeaseLost,
-    Look,
-    Looked,
-    Memory,
-    NodesTold,
-    Renewed,
-    RestoreAccepted,
-    SetDeadline,
-    State,
-    StopAsked,
-    StopDaemons,
-    Tell,
-)
+from daemons.keeperd.core.states import Memory, State
 
 
 def begin(me: Me, memory: Memory, now: float) -> tuple[Keeper, Sequence[Act]]:

@@ -10,23 +10,14 @@ from typing import Final
 
 import attrs
 
+from daemons.keeperd.core.acts import Look, SetDeadline, StartDaemons, Tell
+from daemons.keeperd.core.events import DaemonsFailed, DaemonsReady, NodesTold, Renewed
 from daemons.keeperd.core.fitness import fit_others
 from daemons.keeperd.core.keeper import Cause, Held, Keeper, Step, moved
 from daemons.keeperd.core.leaving import give_up, leave, stop
 from daemons.keeperd.core.standings import HOLDING
+from daemons.keeperd.core.states import State, View
 from daemons.keeperd.core.wishes import conclude_wish
-from daemons.keeperd.core.words import (
-    DaemonsFailed,
-    DaemonsReady,
-    Look,
-    NodesTold,
-    Renewed,
-    SetDeadline,
-    StartDaemons,
-    State,
-    Tell,
-    View,
-)
 
 # failures of the daemons within this time, in seconds, after which another node is tried
 FAILURES: Final = 3

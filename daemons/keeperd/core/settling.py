@@ -7,7 +7,7 @@ import attrs
 
 from daemons.keeperd.core.fitness import bars
 from daemons.keeperd.core.keeper import Keeper, moved
-from daemons.keeperd.core.words import State
+from daemons.keeperd.core.states import State
 
 
 def settled(keeper: Keeper, now: float) -> Keeper:

@@ -13,7 +13,7 @@ from typing import Final
 
 from common.errors import InternalError
 from common.lease.records import Role
-from daemons.keeperd.core.words import State
+from daemons.keeperd.core.states import State
 
 _S = State
 _IDLE_STEPS: Final = {

@@ -8,10 +8,11 @@ from typing import assert_never
 import attrs
 
 from common.lease.records import Wanted, WantedKind
+from daemons.keeperd.core.acts import RemoveWanted
 from daemons.keeperd.core.fitness import NO_FAILOVER, fit_others
 from daemons.keeperd.core.keeper import Keeper, Step
 from daemons.keeperd.core.leaving import TAKER_LIMIT_S, make_way, stay
-from daemons.keeperd.core.words import RemoveWanted, State, View
+from daemons.keeperd.core.states import State, View
 
 
 def consider_wish(keeper: Keeper) -> Step:

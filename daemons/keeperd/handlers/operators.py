@@ -16,15 +16,19 @@ from common.errors import Conflict, Unavailable
 from common.lease.keys import Keys
 from common.lease.records import Maintenance, MasterRecord, Verdict, Wanted, WantedKind, decode, encode
 from common.system.log import get_log
+from daemons.keeperd.core.events import RestoreAccepted
 from daemons.keeperd.core.keeper import Keeper
-from daemons.keeperd.core.words import RestoreAccepted, State
+from daemons.keeperd.core.states import State
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.shell import Shell
 from protocol.etcd.client import EtcdClient
+from protocol.etcd.errors import EtcdError
 from protocol.etcd.kv import Delete, Equals, Field, Get, Put, Transaction
 from protocol.keeperd.calls import AcceptRestoredEtcd, SetMaintenance, Switchover, Takeover, TestWatchdog
 from protocol.peer import Peer
 
+# seconds in which etcd replies, or a wish is refused
+_HEARD_S: Final = 2.0
 _log: Final = get_log(__name__)
 
 
@@ -69,7 +73,7 @@ class Wishes:
         if not outcome.succeeded:
             raise Conflict("maintenance has just been changed by somebody else; look, and ask again")
         _log.warning("maintenance.changed", on=call.on, by=wanted.by)
-        self._shell.look_now()
+        self._shell.looker.look_now()
 
     async def accept_restore(self, _: AcceptRestoredEtcd, __: Peer) -> None:
         """Raises: Conflict: there is no doubt here."""
@@ -97,7 +101,15 @@ class Wishes:
         return keeper
 
     async def _wish(self, wanted: Wanted) -> None:
+        """Note it for whoever is, or will be, the master. Raises: Conflict: nothing was noted; the message says why."""
         key = self._keys.wanted
+        try:
+            # what fails to be read leaves nothing behind; of a write nobody would know
+            await self._client.get(Get(key), _HEARD_S)
+        except EtcdError as error:
+            raise Conflict(
+                f"etcd cannot be read, and without it nobody can become the master: {error.message}; see gantry cluster"
+            ) from error
         put = Put(key, encode(wanted))
         outcome = await self._client.transact(Transaction([Equals(key, Field.CREATED, 0)], [put], otherwise=[Get(key)]))
         if not outcome.succeeded:
@@ -108,7 +120,7 @@ class Wishes:
                     f"another wish is being fulfilled: {words or 'unknown'}; "
                     "wait for its end, or take it back: gantry cluster maintenance on, and then off"
                 )
-        self._shell.look_now()
+        self._shell.looker.look_now()
 
     async def _fulfilled(self, wanted: Wanted) -> str:
         """Wait for the verdict; return the name of the master. Raises: Conflict: it was refused, with the reason."""
@@ -134,7 +146,7 @@ class Wishes:
             if decode(pair.value, Wanted, pair.key) == wanted:
                 when = [Equals(pair.key, Field.MODIFIED, pair.mod_revision)]
                 await self._client.transact(Transaction(when, [Delete(pair.key)]))
-        self._shell.look_now()
+        self._shell.looker.look_now()
 
 
 def _master_of(value: bytes) -> str:

@@ -18,7 +18,7 @@ from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from common.wire import structure, unstructure
 from daemons.keeperd.core.keeper import Keeper
-from daemons.keeperd.core.words import State, View
+from daemons.keeperd.core.states import State, View
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdError
 from protocol.etcd.kv import Equals, Field, Get, KeyValue, Put, Transaction

@@ -19,7 +19,7 @@ from common.lease.keys import Keys
 from common.lease.records import Accepted, LastMaster, MasterRecord, Verdict, Wanted, decode, encode
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
-from daemons.keeperd.core.words import CampaignLost, CampaignWon
+from daemons.keeperd.core.events import CampaignLost, CampaignWon
 from daemons.keeperd.identity import Identity
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdError, EtcdUnknown, LeaseGone

@@ -12,7 +12,7 @@ from common.lease.keys import Keys
 from common.lease.records import FORMAT, Accepted, LastMaster, Maintenance, MasterRecord, MemberRecord, Wanted, decode
 from common.shapes import Lenient
 from common.system.log import get_log
-from daemons.keeperd.core.words import View
+from daemons.keeperd.core.states import View
 from daemons.keeperd.identity import Identity
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdDenied

@@ -15,7 +15,7 @@ from common.system.log import get_log
 from daemons.luxid.config.configcache import ConfigurationMissing
 from daemons.luxid.config.filterrules import FilterRules
 from daemons.luxid.livejobs import LiveJobs
-from protocol.subscription import ConfigChanged, Event, GhostsChanged, LocksChanged, Snapshot, WconfdEvents
+from protocol.subscription import ConfigChanged, Event, GhostsChanged, KeptChanged, LocksChanged, Snapshot, WconfdEvents
 from protocol.wconfd.ghosts import Ghost
 from protocol.wconfd.subscribe import Holdings
 
@@ -28,6 +28,8 @@ class Following:
     Args:
         on_config: called whenever the configuration may have changed.
         on_ghosts: called with the ghosts, whenever they may have changed; with None if they are to be listed.
+        on_kept: called when schedules or resources, by `protocol.wconfd.subscribe`, have changed; with None at each
+            connection to wconfd, when both are to be read.
     """
 
     def __init__(
@@ -37,12 +39,14 @@ class Following:
         events: WconfdEvents,
         on_config: Callable[[], None] = lambda: None,
         on_ghosts: Callable[[tuple[Ghost, ...] | None], None] = lambda _: None,
+        on_kept: Callable[[str | None], None] = lambda _: None,
     ) -> None:
         self._jobs = jobs
         self._rules = rules
         self._events = events
         self._on_config = on_config
         self._on_ghosts = on_ghosts
+        self._on_kept = on_kept
 
     async def run(self) -> None:
         """Follow, through restarts of wconfd, until cancelled or refused."""
@@ -64,6 +68,7 @@ class Following:
                 self._tell(holdings)
                 self._on_config()
                 self._on_ghosts(None)
+                self._on_kept(None)
                 await self._refresh_rules()
             case LocksChanged(holdings=holdings):
                 self._tell(holdings)
@@ -74,6 +79,8 @@ class Following:
             case GhostsChanged(ghosts=ghosts):
                 # changes of their locks are told apart
                 self._on_ghosts(ghosts)
+            case KeptChanged(what):
+                self._on_kept(what)
             case _:
                 assert_never(event)
 

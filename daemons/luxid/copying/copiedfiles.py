@@ -5,7 +5,7 @@ from pathlib import Path
 from common.ids import JobId
 from common.paths import Paths
 from daemons.luxid.core.copies.backlog import Fact, Key, StateName
-from protocol.noded.statefiles import SUBMISSIONS
+from protocol.noded.statefiles import SUBMISSIONS, WAITS
 
 _JOB = "job-"
 
@@ -29,6 +29,16 @@ class CopiedFiles:
     def state(self, path: Path) -> StateName | None:
         """The name of a file of ours; None: another file."""
         return StateName(f"{SUBMISSIONS}/{path.name}") if path.parent == self._paths.submissions else None
+
+    def removed_state(self, path: Path) -> StateName | None:
+        """As `state`; a history of waits, too, which is sent only after changes of its jobs."""
+        return StateName(f"{WAITS}/{path.name}") if path.parent == self._paths.waits else self.state(path)
+
+    def archived_job(self, path: Path) -> JobId | None:
+        """The id of an archived job's file; None: another file."""
+        number = path.name.removeprefix(_JOB)
+        is_job = path.name.startswith(_JOB) and number.isdigit() and path.parent.parent == self._paths.archive
+        return JobId(int(number)) if is_job else None
 
     def job(self, path: Path) -> JobId | None:
         """The id of a live job's file; None: another file."""

@@ -4,6 +4,7 @@ from typing import Final, TypeVar
 
 import trio
 
+from common.errors import GantryError, explain_os_error
 from protocol.noded.call import NodeCall
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
@@ -47,6 +48,14 @@ class NodeLine:
         """For how long it is left alone after a failure."""
         silence = self._client.silence(self.node.name)
         return max(at_least_s, silence.until - trio.current_time() if silence is not None else 0.0)
+
+
+def failed_of(error: NotSent | OSError | GantryError) -> Failed:
+    """Why a node was not sent something."""
+    if isinstance(error, NotSent):
+        return error.failed
+    text = explain_os_error(error) if isinstance(error, OSError) else error.message
+    return Failed(FailureKind.UNSENT, text)
 
 
 def garbled(line: NodeLine, text: str) -> NotSent:

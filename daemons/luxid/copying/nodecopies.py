@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-import attrs
 import trio
 
 from common.durable.atomicfile import FileWrite
@@ -31,6 +30,7 @@ from daemons.luxid.copying.calls import QueueCalls
 from daemons.luxid.copying.candidates import candidates
 from daemons.luxid.copying.checking import check
 from daemons.luxid.copying.copiedfiles import CopiedFiles
+from daemons.luxid.copying.copyrules import CopyRules
 from daemons.luxid.copying.line import NotSent
 from daemons.luxid.copying.purgeturn import PurgeTurn
 from daemons.luxid.copying.senderevents import NOBODY, SenderEvents
@@ -56,18 +56,6 @@ CHECK_S: Final = 120.0
 ASK_S: Final = 5.0
 K = TypeVar("K", bound=Key)
 _log: Final = get_log(__name__)
-
-
-@attrs.frozen
-class CopyRules:
-    # port of all node daemons
-    port: int
-    # name of this node
-    own_name: str
-    # whether changes wait for the attempt to copy them
-    waits: bool = True
-    # whether the mastership is held under a lease: the configuration may name the master before
-    has_lease: bool = False
 
 
 class NodeCopies:
@@ -205,9 +193,12 @@ class NodeCopies:
     async def removed(self, paths: Sequence[Path]) -> None:
         jobs = [job_id for path in paths if (job_id := self._files.job(path)) is not None]
         await self._note(jobs, lambda backlog, job_id, number: backlog.removed(job_id, number))
+        old = [job_id for path in paths if (job_id := self._files.archived_job(path)) is not None]
+        # one that is left in the archive of a node does no harm, and the next master removes it again
+        await self._note(old, lambda backlog, job_id, number: backlog.pruned(job_id, number), is_awaited=False)
         await self._changed([path for path in paths if path in self._files.facts])
         # one that is left too long on a node does no harm
-        states = [name for path in paths if (name := self._files.state(path)) is not None]
+        states = [name for path in paths if (name := self._files.removed_state(path)) is not None]
         await self._note(states, lambda backlog, name, number: backlog.discarded(name, number), is_awaited=False)
 
     async def _changed(self, paths: Sequence[Path], *, is_awaited: bool = True) -> None:
@@ -287,6 +278,7 @@ class NodeCopies:
             is_new=is_new,
             # what an old master has beyond is no more than what its job processes wrote
             keeps_strangers=self._rules.has_lease,
+            gather_s=self._rules.gather_s,
         )
         self._senders[node.name] = sender
         _log.info("copies.begin", node=node.name, address=node.place, is_new=is_new)

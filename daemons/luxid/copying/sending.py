@@ -4,9 +4,8 @@ Theory. One task a node, so that the parts of its backlog arrive in order; conte
 Fresh changes go before the comparison of old files. After a failure the task pauses, for as long as the client leaves
 the node alone; then it asks whether the node knows calls of ours, and begins with what the backlog says at that time.
 
-Histories of waits change with nearly every job, and nobody waits for their copies: those of changed jobs are compared
-together, `LATER_S` after the first of them changed. A node that was not called for `IDLE_S` is asked for its version:
-so an idle luxid learns that another node has become the master.
+What may be late is sent in turns of its own (`copyturns`). A node that was not called for `IDLE_S` is asked for its
+version: so an idle luxid learns that another node has become the master.
 
 Source: noded.md 6, 8; DESIGN section 12.
 """
@@ -17,14 +16,15 @@ from typing import Final
 
 import trio
 
-from common.errors import GantryError, explain_os_error
+from common.errors import GantryError
 from common.paths import Paths
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.luxid.copying.calls import QueueCalls
 from daemons.luxid.copying.comparison import Comparison, Found, States, all_parts
+from daemons.luxid.copying.copyturns import FILES_AT_ONCE, Gathering, LateFiles
 from daemons.luxid.copying.delivery import Delivery
-from daemons.luxid.copying.line import CALL_S, LONG_CALL_S, NodeLine, NotSent
+from daemons.luxid.copying.line import CALL_S, LONG_CALL_S, NodeLine, NotSent, failed_of
 from daemons.luxid.copying.purgeturn import PurgeTurn
 from daemons.luxid.copying.senderevents import NOBODY, SenderEvents
 from daemons.luxid.core.copies.backlog import Backlog, Key, StateName
@@ -35,19 +35,20 @@ from protocol.noded.clients.outcomes import Failed, FailureKind
 from protocol.noded.membership import Version
 from protocol.noded.queue import JobqueuePurge
 
-# files of a batch
-FILES_AT_ONCE: Final = 64
 # entries beyond which the backlog of a node that is away is dropped; it is compared later
 MOST_KEPT: Final = 50_000
-# seconds from the change of a history to its copy
-LATER_S: Final = 5.0
 # seconds without a call after which a node is asked
 IDLE_S: Final = 30.0
 _log: Final = get_log(__name__)
 
 
 class NodeSender:
-    """Sends to one node; start `run`. Args: keeps_strangers: jobs that the master has not are set aside there."""
+    """Sends to one node; start `run`.
+
+    Args:
+        keeps_strangers: jobs that the master has not are set aside there.
+        gather_s: seconds in which fresh changes are gathered; 0: somebody waits for each of them.
+    """
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class NodeSender:
         *,
         is_new: bool,
         keeps_strangers: bool = False,
+        gather_s: float = 0.0,
     ) -> None:
         self.node = node
         # when it began to fail, by trio's clock; None: it replies
@@ -94,9 +96,9 @@ class NodeSender:
         self._comparison: Comparison | None = None
         # what this comparison has found so far
         self._found = Verdict(0.0)
-        # histories that may have changed, and when they are compared
-        self._later: set[StateName] = set()
-        self._later_at = float("inf")
+        self._gathering = Gathering(gather_s)
+        # histories of waits
+        self._late = LateFiles()
 
     @property
     def is_away(self) -> bool:
@@ -124,15 +126,14 @@ class NodeSender:
         """The backlog has more."""
         if self.behind_since is None:
             self.behind_since = trio.current_time()
+            self._gathering.begin()
         self._work.set()
 
     def compare_later(self, names: Iterable[StateName]) -> None:
         """These files may have changed; their copies may be late."""
-        if not self._later:
-            self._later_at = trio.current_time() + LATER_S
+        if self._late.add(names):
             # it waits for something else
             self._work.set()
-        self._later.update(names)
 
     async def until_attempted(self, keys: Sequence[Key], number: int) -> None:
         """Return when the node has these changes, or an attempt to send them failed."""
@@ -160,15 +161,17 @@ class NodeSender:
                 if not self._is_probed:
                     # before all else: another daemon may be there since the last failure
                     await self._probe()
-                elif self._later_at <= trio.current_time():
+                elif self._late.is_due:
                     await self._compare_late()
                 elif self.backlog.is_empty:
                     self._complete()
                     await self._wait()
+                elif self._gathering.holds(self.backlog):
+                    await trio.sleep_until(self._gathering.until)
                 else:
                     await self._step()
             except (NotSent, OSError, GantryError) as error:
-                self._fail(_failed(error))
+                self._fail(failed_of(error))
                 await trio.sleep(self.line.pause_s(next(pauses)))
             else:
                 self.failure, self.failed_since, pauses = None, None, retry_pauses()
@@ -185,7 +188,7 @@ class NodeSender:
     async def _wait(self) -> None:
         """Wait for work; when there was none for long, see whether this node is still the master."""
         idle_at = self.line.heard_at + IDLE_S
-        with trio.CancelScope(deadline=min(self._later_at, idle_at)) as scope:
+        with trio.CancelScope(deadline=min(self._late.due_at, idle_at)) as scope:
             await self._work.wait()
         if scope.cancelled_caught and idle_at <= trio.current_time():
             await self.line.call(Version(), CALL_S)
@@ -194,7 +197,7 @@ class NodeSender:
                 await self._probe()
 
     async def _compare_late(self) -> None:
-        names, self._later, self._later_at = self._later, set(), float("inf")
+        names = self._late.take()
         if self.backlog.takes_ours:
             try:
                 comparison = self.comparison()
@@ -236,6 +239,7 @@ class NodeSender:
             try:
                 await self._delivery.send(batch)
             finally:
+                self._gathering.begin()
                 self._told.sent((*batch.facts, *batch.jobs, *batch.states))
         elif self.backlog.needs_comparison:
             await self._compare_some()
@@ -291,10 +295,3 @@ class NodeSender:
             self.backlog.differs(key, needs_content=needs_content)
         self.backlog.seen(found.jobs)
         self._found = self._found.with_more([*found.differ, *map(StateName, found.strangers)])
-
-
-def _failed(error: NotSent | OSError | GantryError) -> Failed:
-    if isinstance(error, NotSent):
-        return error.failed
-    text = explain_os_error(error) if isinstance(error, OSError) else error.message
-    return Failed(FailureKind.UNSENT, text)

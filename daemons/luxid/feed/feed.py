@@ -23,7 +23,7 @@ from common.system.log import get_log
 from common.wire import unstructure
 from daemons.luxid.core.feed.interests import Interests
 from daemons.luxid.core.feed.recentchanges import RecentChanges
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.decisions import AT_REST, Phase
 from daemons.luxid.feed.changedjobs import ChangedJob
 from daemons.luxid.feed.messages import changes_message, rows
 from daemons.luxid.feed.stream import FeedStream
@@ -41,7 +41,6 @@ KEPT_S: Final = 60.0
 # seconds
 _LONGEST_PAUSE_S: Final = 0.1
 _log: Final = get_log(__name__)
-_WAITING: Final = (Phase.READY, Phase.BLOCKED)
 Fresh = Mapping[tuple[JobId, int], list[LogEntry]]
 
 
@@ -251,7 +250,7 @@ class Feed:
 
     def _waits(self, job_id: JobId) -> bool:
         phase = self.jobs.phase(job_id)
-        return phase in _WAITING or (phase is Phase.RUNNING and self.jobs.unended(job_id).state is JobState.WAITING)
+        return phase in AT_REST or (phase is Phase.RUNNING and self.jobs.unended(job_id).state is JobState.WAITING)
 
     def state_part(self) -> bytes:
         return ascii_json(unstructure(self._state()))

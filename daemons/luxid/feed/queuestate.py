@@ -17,6 +17,7 @@ def queue_state(store: Store, jobs: LiveJobs) -> QueueState:
         max_running_jobs=jobs.queue.slots,
         ready=counts.ready,
         blocked=counts.blocked,
+        deferred=counts.deferred,
         held=counts.held,
         obstacles=tuple(sorted(jobs.obstacles)),
     )

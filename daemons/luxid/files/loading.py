@@ -29,8 +29,8 @@ from common.system.retrypauses import retry_pauses
 from daemons.luxid.core.queue.recovery import Fate, judge_fate
 from daemons.luxid.files.batches import settle_batches
 from daemons.luxid.files.joblogs import JobLogs
+from daemons.luxid.files.keyfiles import KeyedSubmission, forget_unused, load_keys
 from daemons.luxid.files.queuefiles import Changes, LocalChanges
-from daemons.luxid.files.submissionkeys import KeyedSubmission, forget_unused, load_keys
 from daemons.luxid.lasting import lasting
 
 _JOB: Final = re.compile(r"job-(\d+)", re.ASCII)
@@ -89,7 +89,8 @@ def load_queue(
     jobs = _with_logs(paths, jobs)
     if gone := settle_batches(paths, (found.job for found in jobs), changes):
         jobs = tuple(found for found in jobs if found.job.job_id not in gone)
-    keys = load_keys(paths, time.time(), changes)
+    unended = {found.job.job_id for found in jobs if found.fate is not Fate.ENDED}
+    keys = load_keys(paths, time.time(), changes, unended)
     if keys:
         keys = forget_unused(paths, keys, {found.job.job_id for found in jobs}, changes)
     return FoundQueue(jobs, JobId(highest), tuple(keys))

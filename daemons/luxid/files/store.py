@@ -91,7 +91,7 @@ class Store:
         except OSError as error:
             await self._take_back([write.path for write in files], [write.path for write in before])
             raise Unavailable(
-                f"the queue cannot be written: {_reason(error)}; nothing was submitted, make room and try again"
+                f"the queue cannot be written: {_reason(error)}; nothing was submitted, {self._remedy(error)}"
             ) from error
         except NoLongerMaster:
             raise
@@ -119,6 +119,11 @@ class Store:
             raise
         except (OSError, GantryError) as error:
             _log.error("submission.not_taken_back", first=files[0], count=len(files), reason=error)
+
+    def _remedy(self, error: OSError) -> str:
+        if isinstance(error, FileNotFoundError):
+            return f"'{self.paths.data}' was moved or removed while luxid runs: put it back, or start luxid where it is"
+        return "make room and try again"
 
     async def _remove_note(self, note: Path) -> None:
         """Remove the note of a whole batch. If a note stays, or returns after a loss of power, all its jobs exist."""

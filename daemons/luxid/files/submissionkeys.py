@@ -3,17 +3,17 @@
 Theory. A key is a small file beside the queue, durable before the first of its jobs exists: a repeated submission
 that looks like a new one would run twice. A crash between the two leaves only the key, and the next luxid
 forgets it. Several jobs are a batch (`batches`), whole or not at all, and their key goes with them.
-A key belongs to its user, and is kept for a day. The same key with other jobs is refused. Clocks may jump, by years if
-they were wrong at the start of the machine: so the newest keys, by their jobs' ids, are kept at any age.
+A key belongs to its user, and is kept for a day, and until its jobs have ended: its jobs may begin next week. The
+same key with other jobs is refused: a client that sends again sends the same bytes; a command that is run again under a
+key that a person named runs at another time, so what the time makes is not compared (`timeless`). Clocks may jump, by
+years if they were wrong at the start of the machine: so the newest keys, by their jobs' ids, are kept at any age.
 
 Source: DESIGN sections 4 ("may be delivered twice") and 11.
 """
 
 import contextlib
 import hashlib
-import os
-from collections.abc import AsyncIterator, Collection, Generator, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -25,78 +25,85 @@ from common.errors import Conflict, GantryError, InvalidRequest
 from common.ids import JobId
 from common.opcodes.base import write_opcode
 from common.paths import Paths
-from common.queue.jobs import Job, Timestamp
+from common.queue.jobs import Job
 from common.system.log import get_log
 from daemons.luxid.core.queue.newjobs import Wanted
-from daemons.luxid.files.batches import is_there
-from daemons.luxid.files.queuefiles import Changes, QueueFiles
+from daemons.luxid.core.queue.timelessops import timeless
+from daemons.luxid.files.keyfiles import KEPT_AT_LEAST, KeyedSubmission, ids_text, is_outdated
+from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.turns import in_turns
 
-KEPT_S: Final = 24 * 3600.0
-# number of newest keys that are kept at any age
-KEPT_AT_LEAST: Final = 100
 LONGEST_KEY: Final = 200
+# seconds between two looks at old keys of jobs that had not ended
+LOOKED_S: Final = 600
 # hexadecimal digits of a hash
 _DIGITS: Final = 40
 _log: Final = get_log(__name__)
 
 
 @attrs.frozen
-class KeyedSubmission:
-    """A submission under a key."""
+class WantedKey:
+    """The key of a submission that arrives."""
 
-    # hash of user and key, and the name of the file
-    name: str
-    # hash of the jobs, without their secrets
-    digest: str
-    first_id: JobId
-    # number of jobs that were taken
-    count: int
-    received_at: Timestamp
-    # place in the submission, from 0 -> reason why that job was refused
-    refused: Mapping[int, str] = attrs.Factory(dict)
+    text: str
+    # whether a person or a script named it, and may send the jobs again at another time
+    is_named: bool = False
 
-    @property
-    def answers(self) -> list[JobId | str]:
-        """For each job its id, or the reason why it was refused."""
-        ids = iter(self.job_ids)
-        places = range(self.count + len(self.refused))
-        return [self.refused[place] if place in self.refused else JobId(next(ids)) for place in places]
 
-    @property
-    def job_ids(self) -> range:
-        return range(self.first_id, self.first_id + self.count)
+def claim_by(text: str | None, *, is_named: bool = False) -> WantedKey | None:
+    """The key of a call; None: it has none."""
+    return None if text is None else WantedKey(text, is_named)
 
 
 class SubmissionKeys:
-    """The keys of the last day."""
+    """The keys of the last day, and of jobs that have not ended.
 
-    def __init__(self, paths: Paths, files: QueueFiles, known: Iterable[KeyedSubmission]) -> None:
+    Args: is_unended: whether a job has not ended.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        files: QueueFiles,
+        known: Iterable[KeyedSubmission],
+        is_unended: Callable[[JobId], bool] = lambda _: False,
+    ) -> None:
         self._folder = paths.submissions
         self._files = files
         # oldest first
         self._known = {each.name: each for each in sorted(known, key=lambda each: each.first_id)}
+        # older ones, with jobs that had not ended when they were looked at
+        self._standing: dict[str, KeyedSubmission] = {}
+        self._is_unended = is_unended
+        # when those were last looked at
+        self._looked_at = 0
         # keys of submissions that are being written
         self._arriving: dict[str, trio.Event] = {}
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._known) + len(self._standing)
+
+    def find(self, owner: str, key: str) -> KeyedSubmission | None:
+        """The submission under this key, whatever its jobs; None: there is none, or it is just being written."""
+        return self._known.get(_name(owner, key))
 
     @contextlib.asynccontextmanager
-    async def claim(self, owner: str, key: str, jobs: Sequence[Wanted]) -> AsyncIterator["KeyClaim"]:
+    async def claim(self, owner: str, key: WantedKey, jobs: Sequence[Wanted]) -> AsyncIterator["KeyClaim"]:
         """Claim the right to submit under this key; waits while another caller does.
 
         Args: owner: user to whom the key belongs.
         Raises: InvalidRequest: the key is empty or too long. Conflict: it was used for other jobs.
         """
-        if not 0 < len(key) <= LONGEST_KEY:
-            raise InvalidRequest(f"a submission key has 1 to {LONGEST_KEY} characters, got {len(key)}")
-        name, digest = _name(owner, key), await in_turns(_digest(jobs))
+        if not 0 < len(key.text) <= LONGEST_KEY:
+            raise InvalidRequest(f"a submission key has 1 to {LONGEST_KEY} characters, got {len(key.text)}")
+        name, digest = _name(owner, key.text), await in_turns(_digest(jobs, is_named=key.is_named))
         while (arriving := self._arriving.get(name)) is not None:
             await arriving.wait()
-        if (earlier := self._known.get(name)) is not None and earlier.digest != digest:
+        earlier = self._known.get(name) or self._standing.get(name)
+        if earlier is not None and earlier.digest != digest:
             raise Conflict(
-                f"submission key {key!r} was used for other jobs ({_ids(earlier)}); take a new one for each submission"
+                f"submission key {key.text!r} was used for other jobs ({ids_text(earlier)}); "
+                "take a new one for each submission"
             )
         self._arriving[name] = trio.Event()
         try:
@@ -108,19 +115,51 @@ class SubmissionKeys:
         content = orjson.dumps(attrs.asdict(submission), option=orjson.OPT_NON_STR_KEYS)
         return FileWrite(self._folder / submission.name, content)
 
+    def repeatable(self, now_s: float) -> list[range]:
+        """The jobs of each submission that a client may repeat."""
+        return [each.job_ids for each in self._known.values() if not is_outdated(each, now_s)]
+
+    def outdated(self, now_s: float) -> list[KeyedSubmission]:
+        """The submissions of earlier days."""
+        return [each for each in self._known.values() if is_outdated(each, now_s)]
+
+    async def forget(self, submissions: Iterable[KeyedSubmission]) -> None:
+        """Forget these, whose jobs are all gone. Raises: OSError, NoLongerMaster: they may come back."""
+        gone = [each for each in submissions if self._known.get(each.name) is each]
+        for each in gone:
+            del self._known[each.name]
+        await self._files.discard([self._folder / each.name for each in gone])
+
     async def remember(self, submission: KeyedSubmission) -> None:
-        """Remember a durable submission, and forget those older than a day."""
+        """Remember a durable submission, and forget those older than a day whose jobs have ended."""
         self._known[submission.name] = submission
-        outdated = []
+        outdated = self._ended_since(submission.received_at[0])
         while len(self._known) > KEPT_AT_LEAST:
             each = next(iter(self._known.values()))
-            if not _is_outdated(each, submission.received_at[0]):
+            if not is_outdated(each, submission.received_at[0]):
                 break
-            outdated.append(self._folder / each.name)
             del self._known[each.name]
+            if self._has_unended(each):
+                self._standing[each.name] = each
+            else:
+                outdated.append(each)
         if outdated:
             with contextlib.suppress(OSError):
-                await self._files.discard(outdated)
+                await self._files.discard([self._folder / each.name for each in outdated])
+
+    def _ended_since(self, now_s: int) -> list[KeyedSubmission]:
+        """Take those out whose jobs have ended; now and then, as it looks at many jobs."""
+        if not self._standing or abs(now_s - self._looked_at) < LOOKED_S:
+            return []
+        self._looked_at = now_s
+        ended = [each for each in self._standing.values() if not self._has_unended(each)]
+        for each in ended:
+            del self._standing[each.name]
+        return ended
+
+    def _has_unended(self, submission: KeyedSubmission) -> bool:
+        # jobs begin in this order, so the last ones end last
+        return any(self._is_unended(JobId(job_id)) for job_id in reversed(submission.job_ids))
 
 
 @attrs.frozen
@@ -147,77 +186,13 @@ class KeyClaim:
         return KeyedSubmission(self._name, self._digest, jobs[0].job_id, len(jobs), received_at, refused)
 
 
-def load_keys(paths: Paths, now_s: float, changes: Changes) -> list[KeyedSubmission]:
-    """Read the keys; remove those older than a day, except the newest, and damaged ones.
-
-    Raises: OSError: a key cannot be read. It is not forgotten then: if its jobs are sent again, they would run twice.
-    """
-    found, unreadable = [], []
-    for name in os.listdir(paths.submissions):
-        submission = _read(paths.submissions / name)
-        if submission is not None:
-            found.append(submission)
-        else:
-            unreadable.append(name)
-    found.sort(key=lambda each: each.first_id)
-    outdated = {each.name for each in found[:-KEPT_AT_LEAST] if _is_outdated(each, now_s)}
-    _discard(paths, [*unreadable, *outdated], changes)
-    return [each for each in found if each.name not in outdated]
-
-
-def _is_outdated(submission: KeyedSubmission, now_s: float) -> bool:
-    # a key from the future was made before the clock was set back
-    return abs(now_s - submission.received_at[0]) > KEPT_S
-
-
-def forget_unused(
-    paths: Paths, known: Iterable[KeyedSubmission], live: Collection[JobId], changes: Changes
-) -> list[KeyedSubmission]:
-    """Forget keys without any job left (a crash came before the first existed); return the others.
-
-    Args:
-        live: all live jobs.
-    Raises: OSError.
-    """
-    kept, unused = [], []
-    for submission in known:
-        if any(is_there(paths, JobId(job_id), live) for job_id in submission.job_ids):
-            kept.append(submission)
-            continue
-        _log.warning("submission.cut_off", jobs=_ids(submission), effect="forgotten; its client was not answered")
-        unused.append(submission.name)
-    _discard(paths, unused, changes)
-    return kept
-
-
-def _discard(paths: Paths, names: Sequence[str], changes: Changes) -> None:
-    if names:
-        changes.discard([paths.submissions / name for name in names])
-
-
-def _read(path: Path) -> KeyedSubmission | None:
-    try:
-        value = orjson.loads(path.read_bytes())
-        return KeyedSubmission(
-            path.name,
-            value["digest"],
-            JobId(value["first_id"]),
-            value["count"],
-            tuple(value["received_at"]),
-            {int(place): str(why) for place, why in value.get("refused", {}).items()},
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        _log.warning("submission.unreadable", file=path, reason=error, effect="its key is not known any more")
-        return None
-
-
-def _digest(jobs: Sequence[Wanted]) -> Generator[int, None, str]:
+def _digest(jobs: Sequence[Wanted], *, is_named: bool) -> Generator[int, None, str]:
     """Hash the jobs as JSON, in steps; each yields its number of opcodes."""
     digest = hashlib.sha256(b"[")
     for place, ops in enumerate(jobs):
         written: list[object] = [ops.message] if isinstance(ops, GantryError) else []
         for op in () if isinstance(ops, GantryError) else ops:
-            written.append(write_opcode(op))
+            written.append(timeless(write_opcode(op)) if is_named else write_opcode(op))
             yield 1
         digest.update((b"," if place else b"") + orjson.dumps(written, option=orjson.OPT_SORT_KEYS))
         yield 1
@@ -227,8 +202,3 @@ def _digest(jobs: Sequence[Wanted]) -> Generator[int, None, str]:
 
 def _name(owner: str, key: str) -> str:
     return hashlib.sha256(f"{owner}:{key}".encode()).hexdigest()[:_DIGITS]
-
-
-def _ids(submission: KeyedSubmission) -> str:
-    last = submission.first_id + submission.count - 1
-    return f"{submission.first_id}-{last}" if submission.count > 1 else str(last)

@@ -28,6 +28,9 @@ class UnreadFiles:
         # job -> reason, while its file is waited for
         self._reasons: dict[JobId, str] = {}
 
+    def __len__(self) -> int:
+        return len(self._reasons)
+
     def reason(self, job_id: JobId) -> str | None:
         """The reason why the job's file cannot be read; None: it is not waited for."""
         return self._reasons.get(job_id)

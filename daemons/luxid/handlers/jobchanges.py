@@ -16,7 +16,7 @@ from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES, Job, set_priority, to_seconds
 from common.system.log import get_log
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.decisions import AT_REST
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobevents import JobEvents
@@ -76,7 +76,7 @@ class Jobs:
             raise InvalidRequest(f"priority must be -10 (high), 0 (normal) or 10 (low), got {call.priority}")
         self._check_owned(call, peer)
         phase = self._jobs.phase(call.job_id)
-        if phase in (Phase.READY, Phase.BLOCKED):
+        if phase in AT_REST:
             return await self._rewrite_priority(call, peer)
         if phase is None:
             return Done(False, f"job {call.job_id} is not in the queue, or has ended")
@@ -110,6 +110,8 @@ class Jobs:
             job = self._jobs.table.get(call.job_id)
             if job is None or job.next_index is not None:
                 return False
+            if not self._jobs.untold.is_told(call.job_id):
+                raise Conflict(f"those who are to be told of the end of job {call.job_id} are not told yet; try again")
             if await self._archive([call.job_id]):
                 path = self._store.paths.job_file(call.job_id)
                 raise NotFound(
@@ -129,7 +131,7 @@ class Jobs:
                 self._room.check()
                 batch = job_ids[looked_at : looked_at + _BATCH]
                 jobs = await self._jobs.table.get_many(batch, is_lenient=True)
-                old = [job.job_id for job in jobs if job is not None and _is_old(job, ended_before)]
+                old = [job.job_id for job in jobs if job is not None and self._is_old(job, ended_before)]
                 if pause_s := self._room.pause_s(len(old)):
                     await trio.sleep(pause_s)
                 missing = await self._archive(old)
@@ -137,6 +139,18 @@ class Jobs:
                 archived += len(old) - len(missing)
         _log.info("jobs.archived", count=archived, age_s=call.age, **peer.named)
         return Archived(archived, len(job_ids) - looked_at)
+
+    async def archive_ended(self, job_ids: list[JobId]) -> int:
+        """Archive those of these jobs that are live and have ended; return how many. Raises: Unavailable."""
+        async with self._archiving:
+            self._room.check()
+            jobs = await self._jobs.table.get_many(job_ids, is_lenient=True)
+            ended = [job.job_id for job in jobs if job is not None and self._is_old(job, None)]
+            return len(ended) - len(await self._archive(ended))
+
+    def _is_old(self, job: Job, ended_before: float | None) -> bool:
+        """Whether the job may be archived: it ended before, and nobody is still to be told of it."""
+        return _is_old(job, ended_before) and self._jobs.untold.is_told(job.job_id)
 
     async def _archive(self, job_ids: list[JobId]) -> list[JobId]:
         """Archive these jobs; forget and return those whose files were removed by others.

@@ -9,8 +9,10 @@ Source: DESIGN section 15.
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from common.metrics.calls import CallTally
 from common.metrics.process import ProcessUse, own_use
@@ -26,6 +28,8 @@ from protocol.luxi.cluster import QueueLag
 from protocol.luxi.metrics import Durations, JobsSoFar, LuxidMetrics, QueueNow, ReadMetrics, StoreNow
 from protocol.peer import Peer
 
+NO_RUNS: Final[Mapping[str, int]] = MappingProxyType({})
+
 
 class Metrics:
     """The method that reads the numbers.
@@ -33,6 +37,7 @@ class Metrics:
     Args:
         lags: what the candidates lack of the queue; None: it is not copied.
         commits: how commits are doing; None: there is no lease.
+        runs: number of runs of schedules, by what became of them.
     """
 
     def __init__(
@@ -43,6 +48,7 @@ class Metrics:
         tally: CallTally,
         lags: Callable[[], Sequence[QueueLag]] | None = None,
         commits: Callable[[], CommitsNow] | None = None,
+        runs: Mapping[str, int] = NO_RUNS,
     ) -> None:
         self._jobs = jobs
         self._views = views
@@ -50,6 +56,7 @@ class Metrics:
         self._tally = tally
         self._lags = lags or (lambda: ())
         self._commits = commits or CommitsNow
+        self._runs = runs
 
     async def read_metrics(self, _: ReadMetrics, __: Peer) -> LuxidMetrics:
         """Raises: OSError: the disk does not tell its room. DamagedFile: the epoch cannot be read."""
@@ -69,6 +76,8 @@ class Metrics:
         queue = self._jobs.queue
         limits, full = queue.limit_usage.counts()
         oldest = queue.oldest_waiting()
+        stock = queue.units.stock
+        resources = stock.resources()
         received_at = oldest.received_at if oldest is not None else None
         return QueueNow(
             jobs={state.value: count for state, count in self._by_status().items()},
@@ -78,6 +87,10 @@ class Metrics:
             limits=limits,
             limits_full=full,
             is_drained=self._store.is_drained,
+            deferred=queue.counts().deferred,
+            resources=len(resources),
+            resources_full=sum(stock.used(each.key) >= each.total for each in resources),
+            untold=len(self._jobs.untold),
         )
 
     def _by_status(self) -> Counter[JobState]:
@@ -87,7 +100,7 @@ class Metrics:
         found = Counter(dict.fromkeys(JobState, 0))
         found.update(queue.ended.counts())
         found[JobState.WAITING] += counts.blocked
-        found[JobState.QUEUED] += counts.ready + counts.held + counts.starting
+        found[JobState.QUEUED] += counts.ready + counts.deferred + counts.held + counts.starting
         found[JobState.RUNNING] += counts.orphaned
         found.update(self._views.of(self._jobs.unended(job_id)).state for job_id in queue.running())
         return found
@@ -116,6 +129,8 @@ class Metrics:
             ended={state.value: count for state, count in counts.ended.items()},
             died=counts.died,
             backstop_wakeups=counts.swept,
+            schedule_runs=dict(self._runs),
+            given_up=self._jobs.untold.given_up,
         )
 
     def _durations(self) -> Durations:

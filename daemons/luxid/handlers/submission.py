@@ -4,10 +4,12 @@ Source: luxid.md 2.2, 2.3, 2.7.
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import Final
 
+import attrs
 import trio
 
 from common.access import Access, Role
@@ -21,10 +23,13 @@ from common.system.log import get_log
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
 from daemons.luxid.core.queue.jobbounds import JobBounds
 from daemons.luxid.core.queue.knownnodes import names_nodes, unknown_node
-from daemons.luxid.core.queue.newjobs import ParsedJob, Wanted, build_jobs, parse_jobs
+from daemons.luxid.core.queue.newjobs import ParsedJob, Wanted, build_jobs
+from daemons.luxid.core.queue.newterms import with_checked_terms
 from daemons.luxid.core.queue.rights import Submitter, authorize
+from daemons.luxid.core.resources.wants import uses_of
 from daemons.luxid.files.store import Store
-from daemons.luxid.files.submissionkeys import KeyClaim, SubmissionKeys
+from daemons.luxid.files.submissionkeys import KeyClaim, SubmissionKeys, WantedKey, claim_by
+from daemons.luxid.handlers.jobreading import read_jobs
 from daemons.luxid.jobevents import JobEvents
 from daemons.luxid.lasting import lasting
 from daemons.luxid.livejobs import MAKING_WAY, LiveJobs
@@ -32,15 +37,17 @@ from daemons.luxid.submitters import Submitters
 from daemons.luxid.turns import in_turns
 from protocol.luxi.submission import (
     JobInput,
+    OpInput,
     Refused,
     SubmitAnswer,
     SubmitJob,
     SubmitJobToDrainedQueue,
     SubmitManyJobs,
+    SubmitOnce,
     Submitted,
+    SubmittedOnce,
 )
 from protocol.peer import Peer
-from protocol.serving.service import MalformedArguments
 
 # result for one job: its id, or the reason for its refusal
 Answer = JobId | GantryError
@@ -49,6 +56,20 @@ _ADDED_AT_ONCE: Final = 100
 # number of opcodes from which a submission makes masses of objects
 _LARGE: Final = 1000
 _log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class Answered:
+    """What became of the jobs of a submission."""
+
+    answers: Sequence[Answer]
+    # whether they were submitted before, under the same key
+    is_earlier: bool = False
+
+    def to_wire(self) -> tuple[SubmitAnswer, ...]:
+        return tuple(
+            Refused(each.message) if isinstance(each, GantryError) else Submitted(each) for each in self.answers
+        )
 
 
 class Submission:
@@ -76,7 +97,7 @@ class Submission:
         self._jobs = jobs
         self._store = store
         self._events = events
-        self._limit = settings.max_queued_jobs
+        self._limit, self._has_strict_uses = settings.max_queued_jobs, settings.strict_uses
         self._keys = keys
         self._privileged = privileged
         self._submitters = submitters
@@ -87,7 +108,8 @@ class Submission:
         self._arriving = 0
 
     async def submit_job(self, call: SubmitJob, peer: Peer) -> JobId:
-        (answer,) = await self._submit([call.job], call.key, peer, await self._submitters.of(peer, call.user))
+        submitter = await self._submitters.of(peer, call.user)
+        (answer,) = (await self._submit([call.job], claim_by(call.key), peer, submitter)).answers
         return _taken(answer)
 
     async def submit_job_to_drained_queue(self, call: SubmitJobToDrainedQueue, peer: Peer) -> JobId:
@@ -98,7 +120,7 @@ class Submission:
                 "'uids' or 'admin' of '[access]' may"
             )
         submitter = await self._submitters.of(peer)
-        jobs = await self._acceptable(await _read([call.job], self._bounds), submitter)
+        jobs = await self.acceptable(await read_jobs([call.job], self._bounds), submitter)
         (answer,) = await self._take(jobs, peer, submitter)
         return _taken(answer)
 
@@ -108,40 +130,70 @@ class Submission:
         A malformed opcode refuses the whole call, like any malformed message; Ganeti does the same.
         """
         submitter = await self._submitters.of(peer, call.user, call.by_job)
-        is_large = sum(map(len, call.jobs)) > _LARGE
+        return (await self._submit_many(call.jobs, claim_by(call.key), peer, submitter)).to_wire()
+
+    async def submit_once(self, call: SubmitOnce, peer: Peer) -> SubmittedOnce:
+        """As `submit_many_jobs`; the caller is told whether the jobs were submitted before."""
+        submitter = await self._submitters.of(peer, call.user, call.by_job)
+        answered = await self._submit_many(call.jobs, claim_by(call.key, is_named=True), peer, submitter)
+        return SubmittedOnce(answered.to_wire(), answered.is_earlier)
+
+    async def submit_own(self, op: OpInput, key: str) -> JobId:
+        """Submit a job of luxid's own, also to a drained queue; return its id, or that of the earlier one of the key.
+
+        Raises: Conflict: the key was used for another job. GantryError: why it is refused. OSError.
+        """
+        host = self._submitters.host
+        own = Submitter(host.uid, host.login, Role.FULL)
+        parsed = await read_jobs([(op,)], self._bounds)
+        jobs = await self.acceptable(parsed, own)
+        async with self._keys.claim(own.key_owner, WantedKey(key, is_named=True), parsed) as claim:
+            if claim.earlier is not None:
+                return claim.earlier.first_id
+            (answer,) = await self._take(jobs, Peer(os.getpid(), host.uid, os.getgid()), own, claim)
+            return _taken(answer)
+
+    async def _submit_many(
+        self, inputs: Sequence[JobInput], key: WantedKey | None, peer: Peer, submitter: Submitter
+    ) -> Answered:
+        is_large = sum(map(len, inputs)) > _LARGE
         with lasting() if is_large else contextlib.nullcontext():
-            answers = await self._submit(call.jobs, call.key, peer, submitter)
-        return tuple(Refused(each.message) if isinstance(each, GantryError) else Submitted(each) for each in answers)
+            return await self._submit(inputs, key, peer, submitter)
+
+    async def submit_as(self, job: JobInput, key: str, submitter: Submitter, peer: Peer) -> JobId:
+        """Take a job that luxid itself has made, for a user. Raises: as `submit_job`."""
+        return _taken((await self._submit([job], claim_by(key), peer, submitter)).answers[0])
 
     async def _submit(
-        self, inputs: Sequence[JobInput], key: str | None, peer: Peer, submitter: Submitter
-    ) -> list[Answer]:
+        self, inputs: Sequence[JobInput], key: WantedKey | None, peer: Peer, submitter: Submitter
+    ) -> Answered:
         """Take the jobs, or return the earlier results if they were sent before; count them."""
         began, counts = time.perf_counter(), self._jobs.counts
         try:
-            answers = await self._answers(inputs, key, peer, submitter)
+            answered = await self._answers(inputs, key, peer, submitter)
         except GantryError:
             counts.refused += len(inputs)
             raise
         counts.submission.add(time.perf_counter() - began)
-        return answers
+        return answered
 
     async def _answers(
-        self, inputs: Sequence[JobInput], key: str | None, peer: Peer, submitter: Submitter
-    ) -> list[Answer]:
-        parsed = await _read(inputs, self._bounds)
-        jobs = await self._acceptable(parsed, submitter)
+        self, inputs: Sequence[JobInput], key: WantedKey | None, peer: Peer, submitter: Submitter
+    ) -> Answered:
+        parsed = await read_jobs(inputs, self._bounds)
+        jobs = await self.acceptable(parsed, submitter)
         if key is None or not parsed:
             self._check_drained()
-            return await self._take(jobs, peer, submitter) if parsed else []
+            return Answered(await self._take(jobs, peer, submitter) if parsed else [])
         async with self._keys.claim(submitter.key_owner, key, parsed) as claim:
             if claim.earlier is not None:
                 _log.info("submission.repeated", jobs=claim.earlier.count, first=claim.earlier.first_id, **peer.named)
-                return [InvalidRequest(each) if isinstance(each, str) else each for each in claim.earlier.answers]
+                earlier = claim.earlier.answers
+                return Answered([InvalidRequest(each) if isinstance(each, str) else each for each in earlier], True)
             self._check_drained()
-            return await self._take(jobs, peer, submitter, claim)
+            return Answered(await self._take(jobs, peer, submitter, claim))
 
-    async def _acceptable(self, jobs: Sequence[Wanted], submitter: Submitter) -> Sequence[Wanted]:
+    async def acceptable(self, jobs: Sequence[Wanted], submitter: Submitter) -> Sequence[Wanted]:
         """For each job the job as it is taken, or the reason for its refusal.
 
         Raises: ConfigurationMissing: a job names a node, and the configuration cannot be read.
@@ -161,9 +213,10 @@ class Submission:
         return authorized
 
     def _authorized_one(self, ops: ParsedJob, submitter: Submitter) -> Wanted:
+        host = self._submitters.host
         try:
-            return authorize([ops], submitter, self._submitters.host)[0]
-        except Denied as error:
+            return with_checked_terms(authorize([ops], submitter, host)[0], submitter.name(host), time.time_ns())
+        except (Denied, InvalidRequest) as error:
             return error
 
     async def _take(
@@ -237,6 +290,8 @@ class Submission:
         """Return why this job, as built, is refused; None: it is taken."""
         if (rule := self._jobs.queue.rejecting_rule(job)) is not None:
             return JobRejected(rejection(rule), uuid=rule.uuid)
+        if self._has_strict_uses and (why := self._jobs.queue.units.stock.refusal(uses_of(job))):
+            return InvalidRequest(why)
         return None
 
     def _tally(self, built: Iterable[Job | GantryError]) -> None:
@@ -264,16 +319,3 @@ def _taken(answer: Answer) -> JobId:
 def _who(peer: Peer, submitter: Submitter) -> dict[str, object]:
     who = {**peer.named, "uid": submitter.uid}
     return who if submitter.uid == peer.uid else {**who, "by_uid": peer.uid}
-
-
-async def _read(inputs: Sequence[JobInput], bounds: JobBounds) -> Sequence[Wanted]:
-    """Raises: MalformedArguments: an opcode is malformed, which for a client is like malformed JSON (luxid.md 1.4)."""
-    try:
-        parsed = await in_turns(parse_jobs(inputs, bounds))
-    except GantryError as error:
-        raise _malformed(error) from error
-    return [_malformed(each) if isinstance(each, GantryError) else each for each in parsed]
-
-
-def _malformed(error: GantryError) -> MalformedArguments:
-    return MalformedArguments(error.message, **error.fields)

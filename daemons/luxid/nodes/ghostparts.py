@@ -39,7 +39,9 @@ class GhostParts:
         wconfd = Client(paths.wconfd_socket, daemon="wconfd")
         self._raising = Raising(parts.jobs, early.config, wconfd)
         self._last_epoch = LastEpoch(paths.epoch_file, paths.last_epoch)
-        self.watch = GhostWatch(parts.jobs, early.config, self._client, wconfd, settings.noded.port)
+        self.watch = GhostWatch(
+            parts.jobs, early.config, self._client, wconfd, settings.noded.port, parts.left.ghosts_told
+        )
 
     def begin(self, found: Iterable[Job], raised: trio.Event, nursery: trio.Nursery) -> None:
         """Start no job before the ghosts of these are raised.

@@ -11,7 +11,7 @@ have ended, which are stopped and forgotten: a job process may have had no time 
 Source: DESIGN sections 13 and 14.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -20,6 +20,7 @@ import trio
 from common.errors import GantryError
 from common.ids import JobId
 from common.queue.jobs import FINAL
+from common.queue.tries import tries_of
 from common.system.log import get_log
 from daemons.luxid.config.configcache import ConfigCache
 from daemons.luxid.core.ghosts.rounds import Concern
@@ -28,7 +29,7 @@ from daemons.luxid.nodes.noderounds import NodeRounds, NodeSilent
 from protocol.client import Client
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.commands import job_of_key, op_of_key
+from protocol.noded.commands import attempt_of_key, job_of_key, op_of_key
 from protocol.wconfd.ghosts import Ghost, ListGhosts
 
 # seconds between two attempts at a node that does not reply; they double
@@ -65,9 +66,19 @@ class GhostWatch:
     Args:
         wconfd: a client of its own.
         port: of node daemons.
+        on_ghosts: called with the jobs that have ghosts, whenever that may have changed.
     """
 
-    def __init__(self, jobs: LiveJobs, config: ConfigCache, client: NodeClient, wconfd: Client, port: int) -> None:
+    def __init__(
+        self,
+        jobs: LiveJobs,
+        config: ConfigCache,
+        client: NodeClient,
+        wconfd: Client,
+        port: int,
+        on_ghosts: Callable[[frozenset[JobId]], None] = lambda _: None,
+    ) -> None:
+        self._on_ghosts = on_ghosts
         self._jobs = jobs
         self._config = config
         self._client = client
@@ -134,6 +145,8 @@ class GhostWatch:
                 self._has_news = trio.Event()
                 if self._ghosts is None:
                     self._ghosts = await self._listed()
+                owners = (ghost.owner.ident for ghost in self._ghosts)
+                self._on_ghosts(frozenset(JobId(ident) for ident in owners if isinstance(ident, int)))
                 self._follow(self._ghosts, nursery)
 
     async def _listed(self) -> tuple[Ghost, ...]:
@@ -234,12 +247,12 @@ class GhostWatch:
     # what is known here
 
     def is_over(self, key: str) -> bool:
-        """Whether the opcode of a key has ended, or there is no such job."""
+        """Whether the opcode of a key has ended, or there is no such job, or a later try of the opcode has its turn."""
         job_id, index = JobId(job_of_key(key)), op_of_key(key)
         if self._jobs.phase(job_id) is None:
             return True
         ops = self._jobs.unended(job_id).ops
-        return index >= len(ops) or ops[index].state in FINAL
+        return index >= len(ops) or ops[index].state in FINAL or attempt_of_key(key) <= len(tries_of(ops[index]))
 
     def _ends_kept(self, key: str) -> bool:
         return job_of_key(key) in self._to_end

@@ -6,6 +6,7 @@ Source: DESIGN section 12.
 """
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
@@ -39,7 +40,8 @@ def node_copies(settings: Settings) -> "NodeCopies | None":
     """The copies on other nodes; None: the settings want none. Raises: InvalidRequest: as `WireNames`."""
     if not settings.cluster.has_nodes:
         return None
-    from daemons.luxid.copying.nodecopies import CopyRules, NodeCopies
+    from daemons.luxid.copying.copyrules import CopyRules
+    from daemons.luxid.copying.nodecopies import NodeCopies
     from protocol.noded.virtualpaths import WireNames
 
     names = WireNames.of_installation(settings.root, os.environ)
@@ -65,20 +67,32 @@ def ghost_parts(settings: Settings, early: EarlyParts) -> "GhostParts | None":
     return GhostParts(settings, early)
 
 
-def following(settings: Settings, early: EarlyParts, ghosts: "GhostParts | None", nursery: trio.Nursery) -> Following:
-    """What passes wconfd's events to all parts that need them; start its `run`."""
+def following(
+    settings: Settings,
+    early: EarlyParts,
+    ghosts: "GhostParts | None",
+    nursery: trio.Nursery,
+    on_kept: Callable[[str | None], None],
+) -> Following:
+    """What passes wconfd's events to all parts that need them; start its `run`. Args: on_kept: as of `Following`."""
     events, news = WconfdEvents(settings.paths.wconfd_socket), NewConfigs(early.config)
+    nursery.start_soon(early.totals.run)
+
+    def on_any_kept(what: str | None) -> None:
+        on_kept(what)
+        early.totals.changed(what)
+
     if early.nodes is not None:
         nursery.start_soon(news.run)
     if ghosts is None:
-        return Following(early.parts.jobs, early.rules, events, news.tell)
+        return Following(early.parts.jobs, early.rules, events, news.tell, on_kept=on_any_kept)
     watch = ghosts.watch
 
     def on_config() -> None:
         news.tell()
         watch.config_changed()
 
-    return Following(early.parts.jobs, early.rules, events, on_config, watch.told)
+    return Following(early.parts.jobs, early.rules, events, on_config, watch.told, on_any_kept)
 
 
 async def bring_up_address(settings: Settings, config: ConfigCache) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 import trio
 
 from common.queue.jobs import Job
+from common.queue.tries import tries_so_far
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.luxid.core.queue.recovery import START_SOURCE, fail_job
@@ -43,9 +44,9 @@ class Attempts:
         self._retries = retry_pauses()
 
     def made_progress(self, job: Job) -> bool:
-        """Whether the process that is now gone has ended at least one opcode."""
+        """Whether the process that is now gone has ended at least one opcode, or a try of one."""
         record = self._jobs.processes.record(job.job_id)
-        has_progress = record.begun_at != job.next_index
+        has_progress = record.begun_at != job.next_index or tries_so_far(job) > record.begun_tries
         record.begun_at = None
         if has_progress:
             record.failures = 0

@@ -6,17 +6,17 @@ Source: luxid.md 2.4, 9.3, 9.4; DESIGN section 7.
 import signal
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 import trio
 
-from common.access import Caller
+from common.access import Caller, caller_text
 from common.errors import Unavailable
 from common.ids import JobId
 from common.queue.jobs import FINAL, JobState
 from daemons.luxid.bells import Bell
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.decisions import AT_REST, Phase
 from daemons.luxid.core.queue.recovery import Ask, cancel_for
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobviews import JobViews
@@ -35,11 +35,18 @@ RUNNING_WAIT_S: Final = 1.0
 Done = tuple[bool, str]
 
 
+class CommitAsk(Protocol):
+    """Lets each next master know what was asked for. Raises: NoLongerMaster."""
+
+    async def __call__(self, job_id: JobId, ask: str, by: str, *, is_orphan: bool) -> None: ...
+
+
 class Canceller:
     """Carries out requests to cancel or kill.
 
     Args:
         end_on_nodes: ends what an ended job has left running on nodes; returns false if there is nothing.
+        commit: None: nobody else becomes the master by itself.
     """
 
     def __init__(
@@ -52,6 +59,7 @@ class Canceller:
         *,
         is_external: bool,
         end_on_nodes: Callable[[JobId], bool] = lambda _: False,
+        commit: CommitAsk | None = None,
     ) -> None:
         self._jobs = jobs
         self._store = store
@@ -60,6 +68,7 @@ class Canceller:
         self._kills = kills
         self._is_external = is_external
         self._end_on_nodes = end_on_nodes
+        self._commit = commit
 
     async def cancel(self, job_id: JobId, *, kill: bool, caller: Caller) -> Done:
         """Cancel a job; return whether that is done, and a sentence.
@@ -71,16 +80,20 @@ class Canceller:
         """
         with self._jobs.bells.listen(job_id) as bell, trio.move_on_after(CANCEL_WAIT_S):
             while (phase := self._jobs.phase(job_id)) is not None:
-                if phase in (Phase.READY, Phase.BLOCKED):
+                if phase in AT_REST:
                     return await self._cancel_queued(job_id, caller)
                 if phase in (Phase.RUNNING, Phase.ORPHANED):
                     self._jobs.processes.note_asker(job_id, caller, kill=kill)
                 if phase is Phase.ORPHANED:
-                    return self._ask_orphan(job_id, kill=kill)
+                    done = self._ask_orphan(job_id, kill=kill)
+                    await self._commit_ask(job_id, caller, kill=kill, is_orphan=True)
+                    return done
                 if phase is Phase.RUNNING and kill:
-                    return await self._kill(job_id)
+                    done = await self._kill(job_id)
+                    await self._commit_ask(job_id, caller, kill=True)
+                    return done
                 if phase is Phase.RUNNING:
-                    return await self._cancel_running(job_id, bell)
+                    return await self._cancel_running(job_id, bell, caller)
                 # the job is just being started or rewritten
                 await bell.wait()
             if kill and await self._end_left(job_id):
@@ -96,7 +109,13 @@ class Canceller:
             return False, error.message
         return True, f"job {job_id} was canceled"
 
-    async def _cancel_running(self, job_id: JobId, bell: Bell) -> Done:
+    async def _commit_ask(self, job_id: JobId, caller: Caller, *, kill: bool, is_orphan: bool = False) -> None:
+        """What was done about it here does no harm if this fails; the caller is told only afterwards."""
+        if self._commit is not None:
+            ask = Ask.KILL if kill else Ask.CANCEL
+            await self._commit(job_id, ask.value, caller_text(caller), is_orphan=is_orphan)
+
+    async def _cancel_running(self, job_id: JobId, bell: Bell, caller: Caller) -> Done:
         record = self._jobs.processes.record(job_id)
         record.ask = record.ask or Ask.CANCEL
         with trio.move_on_after(PID_WAIT_S) as scope:
@@ -108,6 +127,7 @@ class Canceller:
         job = self._jobs.unended(job_id)
         if not signal_process(job, signal.SIGTERM, may_be_wrapper=self._is_external):
             self._jobs.processes.suspect(job_id)
+        await self._commit_ask(job_id, caller, kill=False)
         while self._jobs.phase(job_id) is not None:
             if self._views.state(job_id) is not JobState.RUNNING:
                 await bell.wait()

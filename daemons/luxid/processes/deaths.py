@@ -12,14 +12,17 @@ from typing import Final
 
 import trio
 
+from common.commands.output import stream_end
 from common.errors import DamagedFile, GantryError, NotFound
 from common.ids import JobId
 from common.queue.askers import asked_by
 from common.queue.jobs import Job
 from common.system.deathprobe import is_found_dead
+from common.system.inthread import in_thread
 from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.losttries import after_lost_try, is_rerunnable
 from daemons.luxid.core.queue.nodework import LONG_LIFE_S
 from daemons.luxid.core.queue.recovery import DEATH_SOURCE, Circumstances, after_death, fail_job
 from daemons.luxid.files.store import Store
@@ -93,8 +96,12 @@ class Deaths:
                     _log.warning("sweep.found_dead", job=job.job_id, effect="handled now; no event told of it")
                     self._nursery.start_soon(self.settle, job)
 
-    async def settle(self, job: Job) -> None:
-        """Settle a job whose process, as last seen, is dead: end the job, or let it go on with a new process."""
+    async def settle(self, job: Job, *, may_rerun: bool = True) -> None:
+        """Settle a job whose process, as last seen, is dead: end the job, or let it go on with a new process.
+
+        Args: may_rerun: whether nothing of it can live, wherever its process was; then a command that may be run again
+            is.
+        """
         if self._ghosts_raised is not None and self._jobs.work_left(job) is not None:
             await self._ghosts_raised.wait()
         if not self._is_current(job):
@@ -115,7 +122,11 @@ class Deaths:
         ask = self._jobs.processes.ask(job_id)
         by = asked_by(self._store.paths.asker_note(job_id))
         ended = after_death(job, ask, timestamp(), time.time_ns(), by, self._circumstances(job_id))
-        if ended is not None:
+        if ended is not None and ask is None and may_rerun and is_rerunnable(job, takes_up=self._jobs.takes_up):
+            again = after_lost_try(job, time.time(), await in_thread(self._output_ends, job_id))
+            _log.warning("job.try_lost", job=job_id, pid=job.process_id, next="its command is run again")
+            await self._rewriting.put_back(again)
+        elif ended is not None:
             self._jobs.counts.died += 1
             _log.warning("job.died", job=job_id, pid=job.process_id, asked=ask.value if ask is not None else None)
             await self._rewriting.finish(ended)
@@ -128,6 +139,14 @@ class Deaths:
             self._events.requeue(job)
         else:
             await self._attempts.failed(job, "the job's process ended before it did anything")
+
+    def _output_ends(self, job_id: JobId) -> tuple[int, int]:
+        paths = self._store.paths
+        try:
+            return stream_end(paths.output_file(job_id)), stream_end(paths.error_output_file(job_id))
+        except OSError as error:
+            _log.warning("output.unmeasured", job=job_id, error=error, effect="its tries' outputs are shown together")
+            return 0, 0
 
     def _claim(self, job: Job) -> None:
         """From here on no other task settles it, and its file is ours. It keeps its slot if its command goes on."""

@@ -45,6 +45,8 @@ class JobProcess:
     child_pid: int | None = None
     # index of the opcode with which the present process was to begin
     begun_at: int | None = None
+    # number of that opcode's failed tries then
+    begun_tries: int = 0
     # whether the present process has reported that it supports requests to pause
     heeds_pauses: bool = False
     # event of a reaped process of the job; only while the job is being started

@@ -74,7 +74,7 @@ class Kills:
                     self._found.append(job_id)
                 case None:
                     self._processes.kill_is_over(job_id)
-                case Phase.READY | Phase.BLOCKED | Phase.HELD | Phase.STARTING | Phase.ORPHANED:
+                case Phase.READY | Phase.BLOCKED | Phase.DEFERRED | Phase.HELD | Phase.STARTING | Phase.ORPHANED:
                     # its process had ended between two opcodes
                     self._processes.record(job_id).ask = Ask.KILL
                     self._nursery.start_soon(self._cancel, job_id)

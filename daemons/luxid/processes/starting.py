@@ -11,6 +11,7 @@ import trio
 from common.errors import GantryError, RemoteError, Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job
+from common.queue.tries import tries_so_far
 from common.system.log import get_log
 from common.system.retrypauses import LONGEST_PAUSE_S
 from daemons.luxid.core.queue.decisions import Phase
@@ -117,6 +118,7 @@ class Starter:
         await self._write(job)
         record = self._jobs.processes.has(job.job_id, livelock)
         record.begun_at, record.child_pid = job.next_index, started.pid
+        record.begun_tries = tries_so_far(job)
         self._events.started(job)
         _log.info("job.started", job=job.job_id, pid=started.pid, livelock=livelock)
 

@@ -2,7 +2,8 @@
 
 Theory. An entry in etcd says of one file what it is to be; `core.copies.dirtyentries` knows which of them some
 candidate may lack, and `shrinking` forgets the others. A job that comes into the hands of a process is noted in the
-transaction that says so, and one that leaves them, too: a new master must not start it again.
+transaction that says so, and one that leaves them, too: a new master must not start it again. The same note tells it
+that the end of the job was asked for.
 
 What is too large for etcd is refused, so no new file is. A job's file that has grown beyond it is not committed any
 more: it counts here alone, and the log says so. What etcd has of it stays: no other master starts
@@ -65,6 +66,8 @@ class EtcdCopies:
         self._tell_made = made
         # commits that are under way
         self.waiting = 0
+        # jobs that leave their processes by one of these
+        self._leaving: set[JobId] = set()
 
     # before a change is made here
 
@@ -107,7 +110,7 @@ class EtcdCopies:
             self.hands.forget(frozenset(part))
 
     async def removing(self, paths: Sequence[Path]) -> None:
-        keys = [key for path in paths if (key := self._changes.files.key(path)) is not None]
+        keys = [key for path in paths if (key := self._removed_key(path)) is not None]
         for start in range(0, len(keys), MOST_FILES):
             part = keys[start : start + MOST_FILES]
             gone = job_ids_of(part)
@@ -115,7 +118,7 @@ class EtcdCopies:
             self.hands.forget(gone)
 
     async def put_back(self, paths: Sequence[Path]) -> None:
-        keys = list(dict.fromkeys(key for path in paths if (key := self._changes.files.key(path)) is not None))
+        keys = list(dict.fromkeys(key for path in paths if (key := self._removed_key(path)) is not None))
         for start in range(0, len(keys), MOST_FILES):
             fates = await in_thread(self._fates, keys[start : start + MOST_FILES])
             jobs = jobs_of({key: fate.content for key, fate in fates.items() if isinstance(fate, Written)})
@@ -125,6 +128,18 @@ class EtcdCopies:
             self.hands.done(passing, jobs)
             self.hands.forget(gone)
             self._made(list(fates))
+
+    async def asking(self, job_id: JobId, ask: str, by: str, *, is_orphan: bool) -> None:
+        """The end of a job was asked for that a process has, or will have; nothing, if its end is being committed.
+
+        Args: ask, by: as in `RunningJob`. is_orphan: whether it waits for its next process.
+        Raises: as `CommitsFirst`.
+        """
+        if is_orphan:
+            self.hands.begun(job_id)
+        elif job_id not in self.hands.running or job_id in self._leaving:
+            return
+        await self._commits.commit([self._changes.asked(job_id, ask, by)])
 
     # after it was made
 
@@ -147,7 +162,7 @@ class EtcdCopies:
 
     async def removed(self, paths: Sequence[Path]) -> None:
         await self._nodes.removed(paths)
-        keys = [key for path in paths if (key := self._changes.files.key(path)) is not None]
+        keys = [key for path in paths if (key := self._removed_key(path)) is not None]
         self._note_made(keys, self._nodes.number)
 
     def _made(self, keys: Sequence[Key]) -> None:
@@ -162,10 +177,12 @@ class EtcdCopies:
         changes = [*self._changes.fates(fates), *self._changes.passing(passing)]
         if changes:
             self.waiting += 1
+            self._leaving |= passing.over
             try:
                 revision = await self._commits.commit(changes)
             finally:
                 self.waiting -= 1
+                self._leaving -= passing.over
             self.entries.committed(fates, revision)
 
     async def _small_enough(self, contents: Mapping[Key, bytes]) -> Mapping[Key, bytes]:
@@ -176,6 +193,11 @@ class EtcdCopies:
             effect = "its changes count here alone, and reach the candidates as copies"
             _log.error("commit.too_large", file=self._changes.name(key), bytes=len(contents[key]), effect=effect)
         return {key: content for key, content in contents.items() if key not in grown}
+
+    def _removed_key(self, path: Path) -> Key | None:
+        """The entry that a removal changes: of an archived job only one that is there still, as it tells otherwise."""
+        job_id = self._changes.files.archived_job(path)
+        return self._changes.files.key(path) if job_id is None else job_id if job_id in self.entries else None
 
     def _existing(self, keys: Iterable[Key]) -> frozenset[Key]:
         return frozenset(key for key in keys if self._changes.files.path(key).exists())

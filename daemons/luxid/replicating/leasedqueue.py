@@ -3,39 +3,42 @@
 Source: DESIGN section 14.
 """
 
+import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 import trio
 
-from common.errors import Unavailable
+from common.errors import GantryError, Unavailable
 from common.ids import JobId
 from common.lease.deadline import Deadline, boottime
-from common.lease.dirty import Fate
 from common.lease.fullnessfile import FullnessReader
 from common.lease.grant import Grant, read_grant
 from common.lease.keys import Keys
 from common.lease.records import RunningJob
+from common.queue.askers import note_words
 from common.queue.jobs import Job, to_timestamp
 from common.replication import NoLongerMaster
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
-from daemons.luxid.copying.nodecopies import CopyRules, NodeCopies
-from daemons.luxid.core.copies.backlog import Key
+from daemons.luxid.copying.copyrules import CopyRules
+from daemons.luxid.copying.nodecopies import NodeCopies
 from daemons.luxid.core.copies.commitsnow import CommitsNow
 from daemons.luxid.core.copies.etcdroom import EtcdRoom
-from daemons.luxid.core.copies.jobhands import Passing
 from daemons.luxid.core.copies.replaydecisions import has_process
-from daemons.luxid.replicating.etcdcopies import MOST_FILES, EtcdCopies, is_too_large
+from daemons.luxid.core.queue.recovery import Ask
+from daemons.luxid.replicating.etcdcopies import EtcdCopies
 from daemons.luxid.replicating.queuechanges import QueueChanges
 from daemons.luxid.replicating.replaying import Found, Laid, Laying, read_found
 from daemons.luxid.replicating.shrinking import Shrinking
+from daemons.luxid.replicating.uncommitted import Uncommitted
 from protocol.client import Client
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
+from protocol.etcd.errors import EtcdFull
 from protocol.etcd.fenced.commits import Commits
 from protocol.noded.virtualpaths import WireNames
 from protocol.wconfd.config import ListNodesBehind
@@ -48,7 +51,7 @@ _log: Final = get_log(__name__)
 
 
 class LeasedQueue:
-    """Start `run`, then call `replay` before the queue is read, and `found` after that.
+    """Start `run`, then call `replay` and `settle` before the queue is read, and `begin` after that.
 
     Raises: NoLongerMaster: this node holds no mastership. InvalidRequest: no etcd is set. DamagedFile, OSError.
     """
@@ -79,6 +82,8 @@ class LeasedQueue:
         self.nodes = NodeCopies(self._paths, names, rules, self.shrinking.told)
         self.copies = EtcdCopies(self._paths, self._changes, self.commits, self.nodes, self.shrinking.made)
         self._has_ended = trio.Event()
+        self._laid = Uncommitted()
+        self._is_kept_small = False
 
     def now(self) -> CommitsNow:
         """What users are told of etcd."""
@@ -98,7 +103,9 @@ class LeasedQueue:
         Raises: NoLongerMaster: before it has begun.
         """
         async with self._client, trio.open_nursery() as nursery:
-            nursery.start_soon(self._commit, task_status)
+            nursery.start_soon(self._client.ask_leader_first)
+            await self._commit(task_status)
+            nursery.cancel_scope.cancel()
 
     async def _commit(self, task_status: trio.TaskStatus[None]) -> None:
         try:
@@ -122,22 +129,77 @@ class LeasedQueue:
         laying = Laying(self._paths, self._changes, self._grant.node, to_timestamp(time.time()))
         laid = await in_thread(laying.lay, found)
         self._take_over(found, laid)
-        await self._commit_laid(laid)
+        self._laid = Uncommitted(laid)
+        with contextlib.suppress(EtcdFull):
+            # else `settle` does it, when others make room
+            await self._commit_laid()
+        await in_thread(self._restore_asks, found.running)
         await self.shrinking.begin()
         took_s = round(time.perf_counter() - began, 3)
         facts = {"entries": len(found.fates), "committed": len(laid.fates), "of_old_masters": len(laid.over)}
         _log.info("queue.replayed", epoch=self._grant.fence.epoch, took_s=took_s, **facts)
         return laid.highest_id
 
-    def found(self, jobs: Iterable[Job]) -> None:
-        """Take in the jobs of the queue as it was read."""
+    async def commit_ask(self, job_id: JobId, ask: str, by: str, *, is_orphan: bool) -> None:
+        """Let each next master know that the end of a job was asked for; as `EtcdCopies.asking`.
+
+        While etcd is full it is not committed: the request holds here all the same.
+
+        Raises: NoLongerMaster.
+        """
+        try:
+            await self.copies.asking(job_id, ask, by, is_orphan=is_orphan)
+        except NoLongerMaster:
+            raise
+        except GantryError as error:
+            _log.warning("job.ask_not_committed", job=job_id, reason=error, effect="only this node knows of it")
+
+    def _restore_asks(self, running: Mapping[JobId, RunningJob]) -> None:
+        """Write the messages that the processes here, and the rest of luxid, go by."""
+        for job_id, held in running.items():
+            if not held.ask:
+                continue
+            # its next process is noted with it, too
+            self._changes.asked(job_id, held.ask, held.by)
+            try:
+                note_words(self._paths.asker_note(job_id), held.by)
+                if held.ask == Ask.KILL.value:
+                    self._paths.kill_message(job_id).touch()
+            except OSError as error:
+                _log.error("job.ask_not_restored", job=job_id, reason=error, effect="ask for its end again")
+
+    async def settle(self, nursery: trio.Nursery) -> None:
+        """Commit what `replay` could not, for want of room in etcd; call it when the candidates are about to be known.
+
+        What they have is forgotten from then on, and makes room.
+
+        Raises: NoLongerMaster, InvalidRequest.
+        """
+        if self.commits.state.is_full:
+            self._keep_small(nursery)
+        for pause_s in retry_pauses():
+            try:
+                await self._commit_laid()
+            except NoLongerMaster:
+                raise
+            except Unavailable as error:
+                _log.error("queue.not_replayed", reason=error, effect="no job is served until it is", retry_s=pause_s)
+            else:
+                self.shrinking.look_at_all()
+                return
+            await trio.sleep(pause_s)
+
+    def begin(self, jobs: Iterable[Job], nursery: trio.Nursery) -> None:
+        """Take in the jobs of the queue as it was read, and keep etcd small from now on."""
         for job in jobs:
             if has_process(job):
                 self.copies.hands.found(job)
+        self._keep_small(nursery)
 
-    async def forget_copied(self) -> None:
-        """Keep etcd small, until cancelled."""
-        await self.shrinking.run(self.copies.entries, self.copies.hands)
+    def _keep_small(self, nursery: trio.Nursery) -> None:
+        if not self._is_kept_small:
+            self._is_kept_small = True
+            nursery.start_soon(self.shrinking.run, self.copies.entries, self.copies.hands)
 
     async def _without_config(self) -> frozenset[str]:
         """The candidates that lack the configuration. Raises: GantryError: wconfd does not tell."""
@@ -151,36 +213,22 @@ class LeasedQueue:
         entries = self.copies.entries
         for key, revision in found.revisions.items():
             entries.committed((key,), revision)
-        # before all changes that candidates hear of
-        entries.made(found.revisions, 0)
+        # before all changes that candidates hear of; what is to be committed instead counts from then on
+        entries.made(found.revisions.keys() - laid.fates.keys(), 0)
         for job_id in laid.running | laid.over:
             self.copies.hands.begun(job_id)
 
-    async def _commit_laid(self, laid: Laid) -> None:
-        large = {key for key, fate in laid.fates.items() if is_too_large(fate)}
-        for key in large:
+    async def _commit_laid(self) -> None:
+        """Raises: NoLongerMaster, InvalidRequest; Unavailable: some of it is not committed."""
+        for key in self._laid.take_too_large():
             _log.error("commit.too_large", file=self._changes.name(key), effect="etcd keeps what it has of it")
-        fates = {key: fate for key, fate in laid.fates.items() if key not in large}
-        over = {job_id for job_id in laid.over if job_id not in large}
-        while fates or over:
-            part = {key: fates.pop(key) for key in list(fates)[:MOST_FILES]}
-            ended = {key for key in part if isinstance(key, int) and key in over} or set(list(over)[:MOST_FILES])
-            over -= ended
-            passing = Passing(over=frozenset(ended))
-            await self._commit_patiently(part, passing)
+            self.copies.entries.made((key,), 0)
+        while (part := self._laid.part()) is not None:
+            fates, passing = part
+            await self.copies.commit(fates, passing)
             self.copies.hands.done(passing, [])
-            self.copies.entries.made(part, 0)
-
-    async def _commit_patiently(self, fates: Mapping[Key, Fate], passing: Passing) -> None:
-        """Raises: NoLongerMaster, InvalidRequest."""
-        for pause_s in retry_pauses():
-            try:
-                return await self.copies.commit(fates, passing)
-            except NoLongerMaster:
-                raise
-            except Unavailable as error:
-                _log.error("queue.not_replayed", reason=error, effect="no job is served until it is", retry_s=pause_s)
-            await trio.sleep(pause_s)
+            self.copies.entries.made(fates, 0)
+            self._laid.committed(fates, passing)
 
 
 def _grant(settings: Settings) -> Grant:

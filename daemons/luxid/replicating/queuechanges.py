@@ -6,6 +6,8 @@ Source: DESIGN section 14; common/lease/dirty.py.
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import attrs
+
 from common.errors import DamagedFile
 from common.ids import JobId
 from common.lease.dirty import Change, Fate, encode_fate
@@ -26,7 +28,10 @@ class QueueChanges:
         self.files = CopiedFiles(paths)
         self._paths = paths
         self._keys = keys
-        self._own = encode(own)
+        self._own = own
+        self._note = encode(own)
+        # jobs that this luxid knows to be in the hands of processes, and whose end was asked for
+        self._asked: dict[JobId, RunningJob] = {}
 
     def name(self, key: Key) -> str:
         """The key in etcd of a file."""
@@ -41,9 +46,20 @@ class QueueChanges:
         return [Change(self.name(key), encode_fate(fate)) for key, fate in fates.items()]
 
     def passing(self, passing: Passing) -> list[Change]:
-        """What becomes of jobs."""
-        begun = [Change(self._keys.running_job(job_id), self._own) for job_id in sorted(passing.begun)]
+        """What becomes of jobs; one whose end was asked for is noted with that."""
+        begun = [Change(self._keys.running_job(job_id), self._noted(job_id)) for job_id in sorted(passing.begun)]
+        for job_id in passing.over:
+            self._asked.pop(job_id, None)
         return [*begun, *(Change(self._keys.running_job(job_id), None) for job_id in sorted(passing.over))]
+
+    def asked(self, job_id: JobId, ask: str, by: str) -> Change:
+        """That the end of a job was asked for, as in `RunningJob`."""
+        self._asked[job_id] = attrs.evolve(self._own, ask=ask, by=by)
+        return Change(self._keys.running_job(job_id), self._noted(job_id))
+
+    def _noted(self, job_id: JobId) -> bytes:
+        asked = self._asked.get(job_id)
+        return self._note if asked is None else encode(asked)
 
 
 def jobs_of(contents: Mapping[Key, bytes]) -> list[Job]:

@@ -25,6 +25,7 @@ from daemons.luxid.core.copies.backlog import Key
 from daemons.luxid.core.copies.dirtyentries import DirtyEntries
 from daemons.luxid.core.copies.freshness import MarkChanges, Marks, Standing, changed, changes_of
 from daemons.luxid.core.copies.jobhands import JobHands
+from protocol.etcd.errors import EtcdFull
 
 # seconds in which copies that arrive are gathered
 GATHER_S: Final = 0.2
@@ -123,8 +124,7 @@ class Shrinking:
             await trio.sleep(GATHER_S)
             self._news = trio.Event()
             try:
-                await self._mark(entries)
-                await self._forget(entries, hands)
+                await self._mark_and_forget(entries, hands)
             except NoLongerMaster:
                 return
             except GantryError as error:
@@ -141,6 +141,10 @@ class Shrinking:
         if not self._marks.fresh:
             self._sent(keys)
 
+    def look_at_all(self) -> None:
+        """Entries were made here whose candidates may have told already what they have."""
+        self._changed()
+
     def _sent(self, keys: Iterable[Key]) -> None:
         self._arrived.update(keys)
         self._news.set()
@@ -148,6 +152,16 @@ class Shrinking:
     def _changed(self) -> None:
         self._is_all_new = True
         self._news.set()
+
+    async def _mark_and_forget(self, entries: DirtyEntries, hands: JobHands) -> None:
+        """Raises: GantryError."""
+        try:
+            await self._mark(entries)
+        except EtcdFull:
+            # removals are taken, and make room; the marks that etcd has still say who is fresh
+            await self._forget(entries, hands)
+            raise
+        await self._forget(entries, hands)
 
     async def _mark(self, entries: DirtyEntries) -> None:
         """Raises: GantryError: nothing has changed."""

@@ -1,7 +1,8 @@
 """A trace from the job files of an installation, in the queue and in the archive; nothing is changed.
 
 A job of several opcodes becomes one that takes the locks of all of them for the sum of their execution
-times. A job that waited for other jobs arrives when the last of those ended. Locks that an opcode found
+times. A job that waited for other jobs arrives when the last of those ended, one that was to begin later at that
+instant, and one whose command was tried again when its last try began. Locks that an opcode found
 only while it ran are in no job file: such jobs are counted, and have only the known locks.
 """
 
@@ -23,6 +24,8 @@ from common.paths import Paths
 from common.queue.dependencies import Dependency
 from common.queue.jobfile import decode_job
 from common.queue.jobs import Job, JobOp, Timestamp, to_seconds
+from common.queue.terms import terms_of
+from common.queue.tries import tries_of
 from daemons.luxid.simulate.trace import TraceJob, in_order
 
 _JOB: Final = re.compile(r"job-\d+", re.ASCII)
@@ -96,11 +99,14 @@ def _trace_job(job: Job, declared: Iterable[LockDeclaration | None], ends: Mappi
     assert job.received_at is not None
     duration_s = sum(_seconds(op.end_at) - _seconds(op.exec_at) for op in ops)
     return TraceJob(
-        arrival_s=max(_seconds(job.received_at), *(ends.get(each, 0.0) for each in _awaited(job)), 0.0),
+        arrival_s=max(
+            _seconds(job.received_at), *(ends.get(each, 0.0) for each in _awaited(job)), *_deferred(job), 0.0
+        ),
         # clocks may have been set back
         duration_s=round(max(duration_s, 0.0), 6),
         locks=_locks(declared),
         priority=min(op.priority for op in ops),
+        uses=terms_of(job).uses,
     )
 
 
@@ -111,6 +117,12 @@ def _awaited(job: Job) -> Iterator[JobId]:
                 yield JobId(Dependency.from_wire(item).job_id)
             except GantryError:
                 continue
+
+
+def _deferred(job: Job) -> Iterator[float]:
+    """The instants before which the job, as far as its file tells, was not to begin."""
+    yield terms_of(job).begin_at or 0.0
+    yield from (each.next_at for op in job.ops for each in tries_of(op))
 
 
 def _declaration(op: JobOp) -> LockDeclaration | None:

@@ -9,7 +9,10 @@ from typing import Final, NoReturn
 import orjson
 
 from common.errors import GantryError, InvalidRequest, NotFound
+from common.queue.terms import read_use
+from common.resources import Resource
 from common.settings import Settings, find_installation, load_settings
+from common.system.daemons.program import release
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.simulate.export import export
 from daemons.luxid.simulate.generators import KINDS, generate
@@ -43,12 +46,16 @@ def main() -> NoReturn:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(NAME, description="Run a trace of jobs in virtual time, under several policies.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {release()}")
     parser.add_argument("trace", nargs="?", type=Path, metavar="TRACE", help="a file with a JSON object a line")
     parser.add_argument("--generate", choices=tuple(KINDS), help="draw a load instead of reading one")
     parser.add_argument("--export", type=Path, metavar="FILE", help="write the trace of an installation's jobs")
     parser.add_argument("--jobs", type=_count, default=2000, help="how many to generate")
     parser.add_argument("--seed", type=int, default=1, help="seed of the generator")
     parser.add_argument("--slots", type=_count, help="jobs that run at once")
+    parser.add_argument(
+        "--resource", type=_resource, action="append", default=[], metavar="NAME=TOTAL", help="units that there are"
+    )
     parser.add_argument("--ticks", type=_count, action="append", metavar="K", help="a K to compare; several times")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the waits as PNG; needs matplotlib")
     parser.add_argument("--output", choices=("text", "json"), default="text")
@@ -61,6 +68,29 @@ def _count(word: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
     return number
+
+
+def _resource(word: str) -> Resource:
+    key, _, total = word.partition("=")
+    try:
+        use = read_use(key, 1)
+    except InvalidRequest as error:
+        raise argparse.ArgumentTypeError(error.message) from None
+    if not (total.isascii() and total.isdigit()):
+        raise argparse.ArgumentTypeError(f"write NAME=TOTAL with a whole number, got '{word}'")
+    return Resource(use.node, use.resource, int(total))
+
+
+def _check_uses(trace: Sequence[TraceJob], limits: Limits) -> None:
+    """Raises: InvalidRequest: a job uses more than there is, and would wait for ever."""
+    totals = {each.key: each.total for each in limits.resources}
+    for number, job in enumerate(trace, 1):
+        for use in job.uses:
+            if use.count > totals.get(use.key, 0):
+                raise InvalidRequest(
+                    f"job {number} of the trace uses {use.count} of '{use.key}', and there are "
+                    f"{totals.get(use.key, 0)}; give --resource {use.key}={use.count} or more"
+                )
 
 
 def _check(given: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
@@ -86,6 +116,7 @@ def _compare(given: argparse.Namespace) -> None:
     settings = load_settings(given.root)
     source, trace = _trace(given)
     limits = _limits(given, settings)
+    _check_uses(trace, limits)
     runs = {
         policy.name: replay(trace, policy, limits) for policy in policies(given.ticks or _TICKS, _weights(settings))
     }
@@ -114,6 +145,8 @@ def _limits(given: argparse.Namespace, settings: Settings) -> Limits:
     return Limits(
         slots=given.slots or settings.luxid.max_running_jobs,
         max_bypass=settings.wconfd.max_bypass if settings.wconfd.fair else None,
+        max_unit_bypass=settings.luxid.max_unit_bypass,
+        resources=tuple(given.resource),
     )
 
 

@@ -2,7 +2,8 @@
 
 Theory. A heap holds two kinds of events: a job comes, a job ends. At one moment all ends come first, then the
 arrivals in the order of the trace; then the core decides, as in luxid after each event. A job that
-starts takes its slot and requests its locks at once; it keeps the slot while it waits for them. Starting costs
+starts takes its slot and all units that it uses, and requests its locks at once; it keeps slot and units while it waits
+for them. Starting costs
 no time, and opcodes know all of their locks: only the order is left, and that is what is compared.
 No random number is drawn and no clock is read: the same trace and policy give the same runs.
 """
@@ -15,7 +16,10 @@ import attrs
 from common.ids import JobId
 from common.locks import BGL, Lock, LockMode
 from common.queue.jobs import Job, JobOp, JobState, to_timestamp
+from common.queue.terms import JobTerms, terms_entry
+from common.resources import Resource
 from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.core.resources.units import MAX_BYPASS
 from daemons.luxid.simulate.policies import Policy
 from daemons.luxid.simulate.trace import TraceJob
 from daemons.luxid.simulate.virtuallocks import VirtualLocks
@@ -31,6 +35,9 @@ class Limits:
     slots: int = 50
     # None: no bound
     max_bypass: int | None = 16
+    max_unit_bypass: int = MAX_BYPASS
+    # no job of the trace uses more
+    resources: tuple[Resource, ...] = ()
 
 
 @attrs.frozen
@@ -64,7 +71,8 @@ class _Replay:
     def __init__(self, trace: Sequence[TraceJob], policy: Policy, limits: Limits) -> None:
         self._trace = trace
         self._policy = policy
-        self._queue = JobQueue(limits.slots, limits.slots, _nothing_archived, policy.weights)
+        self._queue = JobQueue(limits.slots, limits.slots, _nothing_archived, policy.weights, limits.max_unit_bypass)
+        self._queue.units.replace(limits.resources)
         self._locks = VirtualLocks(limits.max_bypass)
         self._events = [(job.arrival_s, _ARRIVAL, JobId(number)) for number, job in enumerate(trace, 1)]
         self._started: dict[JobId, float] = {}
@@ -86,8 +94,10 @@ class _Replay:
         )
 
     def _arrive(self, job_id: JobId, now_s: float) -> None:
-        locks = {str(lock): mode.value for lock, mode in self._trace[job_id - 1].locks.items()}
-        op = JobOp({"OP_ID": "OP_TEST_DUMMY", "locks": locks}, priority=self._priority(job_id))
+        job = self._trace[job_id - 1]
+        locks = {str(lock): mode.value for lock, mode in job.locks.items()}
+        reason = [terms_entry(JobTerms(uses=job.uses), 0).to_wire()] if job.uses else []
+        op = JobOp({"OP_ID": "OP_TEST_DUMMY", "locks": locks, "reason": reason}, priority=self._priority(job_id))
         self._queue.add(Job(job_id, (op,), received_at=to_timestamp(now_s)))
 
     def _start(self, job_id: JobId, now_s: float) -> None:

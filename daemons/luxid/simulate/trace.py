@@ -1,8 +1,8 @@
-"""A trace: the arrivals, durations and locks of jobs. Its file has one JSON object per line.
+"""A trace: the arrivals, durations, locks and uses of jobs. Its file has one JSON object per line.
 
-    {"arrival": 12.5, "duration": 40.0, "priority": 0, "locks": {"node/web1": "exclusive"}}
+    {"arrival": 12.5, "duration": 40.0, "priority": 0, "locks": {"node/web1": "exclusive"}, "uses": {"licences": 2}}
 
-Arrival and duration are seconds; arrivals count from any common moment. Priority and locks may be left out.
+Arrival and duration are seconds; arrivals count from any common moment. Priority, locks and uses may be left out.
 """
 
 import math
@@ -16,8 +16,9 @@ from common.errors import InvalidRequest
 from common.lockdecl import is_declarable
 from common.locks import Lock, LockMode, parse_lock, parse_mode
 from common.queue.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST
+from common.queue.terms import Use, read_use
 
-_KEYS: Final = frozenset({"arrival", "duration", "priority", "locks"})
+_KEYS: Final = frozenset({"arrival", "duration", "priority", "locks", "uses"})
 
 
 @attrs.frozen
@@ -29,6 +30,8 @@ class TraceJob:
     locks: Mapping[Lock, LockMode] = attrs.field(factory=dict)
     # smaller is more urgent
     priority: int = 0
+    # units of resources that it takes with its slot
+    uses: tuple[Use, ...] = ()
 
 
 def read_trace(content: bytes, name: str) -> tuple[TraceJob, ...]:
@@ -40,7 +43,9 @@ def read_trace(content: bytes, name: str) -> tuple[TraceJob, ...]:
     """
     jobs = list(_read_lines(content, name))
     if not jobs:
-        raise InvalidRequest(f"{name} has no jobs; each line is an object with arrival, duration, priority and locks")
+        raise InvalidRequest(
+            f"{name} has no jobs; each line is an object with arrival, duration, priority, locks, uses"
+        )
     return in_order(jobs)
 
 
@@ -71,7 +76,8 @@ def _from_json(value: object) -> TraceJob:
     if unknown := sorted(value.keys() - _KEYS):
         raise InvalidRequest(f"unknown key {unknown[0]!r}; keys are {', '.join(sorted(_KEYS))}")
     arrival_s, duration_s = (_seconds(value, key) for key in ("arrival", "duration"))
-    return TraceJob(arrival_s, duration_s, _locks(value.get("locks", {})), _priority(value.get("priority", 0)))
+    locks, priority = _locks(value.get("locks", {})), _priority(value.get("priority", 0))
+    return TraceJob(arrival_s, duration_s, locks, priority, _uses(value.get("uses", {})))
 
 
 def _seconds(value: Mapping[str, object], key: str) -> float:
@@ -96,10 +102,21 @@ def _locks(value: object) -> dict[Lock, LockMode]:
     return locks
 
 
+def _uses(value: object) -> tuple[Use, ...]:
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"uses must be an object of resources and counts, got {value!r:.60}")
+    for key, count in value.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise InvalidRequest(f"a job uses at least 1 of '{key:.80}', got {count!r:.60}")
+    return tuple(read_use(key, count) for key, count in value.items())
+
+
 def _to_json(job: TraceJob) -> dict[str, object]:
+    uses = {"uses": {use.key: use.count for use in job.uses}} if job.uses else {}
     return {
         "arrival": job.arrival_s,
         "duration": job.duration_s,
         "priority": job.priority,
         "locks": {str(lock): mode.value for lock, mode in sorted(job.locks.items())},
+        **uses,
     }

@@ -29,6 +29,8 @@ _DATA_FILES: Final = (
     "rapi/users",
     # ours
     "rapi/tokens",
+    "schedules.data",
+    "resources.data",
     "hmac.key",
     "cluster-domain-secret",
 )

@@ -2,7 +2,7 @@
 
 Wrong tokens are counted, and one after the other delayed: guessing is hopeless, and shall not be cheap either.
 
-Source: DESIGN section 13, "Joining"; CHOICES 1 and 3.
+Source: DESIGN section 13, "Joining".
 """
 
 from http import HTTPStatus

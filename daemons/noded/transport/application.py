@@ -1,6 +1,6 @@
 """The ASGI application: `POST /<procedure>`, its caller checked, its body read, its result as JSON.
 
-Source: noded.md 2 to 4; CHOICES 1 and 3.
+Source: noded.md 2 to 4.
 """
 
 from typing import Final, Protocol

@@ -9,7 +9,7 @@ The context for connections is made again when a file has changed, so certificat
 Certificates of Ganeti have version 1 and no extensions; therefore the strict checks of X.509 are off, and names are
 not checked.
 
-Source: noded.md 3; CHOICES 3; DESIGN section 13.
+Source: noded.md 3; DESIGN section 13.
 """
 
 import os

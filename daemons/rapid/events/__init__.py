@@ -1,4 +1,4 @@
 """The stream of events: one subscription of luxid and wconfd, and any number of readers.
 
-Source: DESIGN section 15; CHOICES 1.
+Source: DESIGN section 15.
 """

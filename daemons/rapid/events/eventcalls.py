@@ -1,6 +1,6 @@
 """The row of the stream of events.
 
-Source: DESIGN section 15; CHOICES 1, trap 8.
+Source: DESIGN section 15.
 """
 
 from collections.abc import Sequence

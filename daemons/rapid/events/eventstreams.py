@@ -1,6 +1,6 @@
 """The stream of one reader: its beginning, then what it wants of the log, as server-sent events.
 
-Source: HTML standard, "Server-sent events"; CHOICES 1, trap 8.
+Source: HTML standard, "Server-sent events".
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence

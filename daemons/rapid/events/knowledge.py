@@ -20,7 +20,7 @@ from protocol.luxi.feed import FeedBegin, FeedChanges, JobNews, QueueState, job_
 from protocol.rapid.events import DaemonsState, Topic
 from protocol.rapid.jobs import LIST_FIELDS
 from protocol.rapid.jobvalues import job_object
-from protocol.subscription import ConfigChanged, Event, GhostsChanged, LocksChanged, Snapshot
+from protocol.subscription import ConfigChanged, Event, GhostsChanged, KeptChanged, LocksChanged, Snapshot
 from protocol.wconfd.locks import Owned
 
 # fields of jobs in events
@@ -69,7 +69,7 @@ class Knowledge:
             case LocksChanged(holdings=holdings):
                 told = self._take_holdings(holdings)
                 self._log.add(Topic.LOCKS, Topic.LOCKS.value, {"all": False, "locks": told})
-            case ConfigChanged() | GhostsChanged():
+            case ConfigChanged() | GhostsChanged() | KeptChanged():
                 # luxid's feed, and the locks, tell what follows from it
                 pass
             case _:

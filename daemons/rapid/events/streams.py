@@ -1,7 +1,4 @@
-"""Replies without an end that is known: sent as they come, and ended within a moment after the client goes.
-
-Source: CHOICES 1, "The one shape of every long poll".
-"""
+"""Replies without an end that is known: sent as they come, and ended within a moment after the client goes."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing

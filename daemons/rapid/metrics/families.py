@@ -3,7 +3,7 @@
 Names begin with `gantry_` and end with their unit; a counter's with `_total`. The values of a label are always of a
 bounded set, and never names that users choose.
 
-Source: CHOICES 5; Prometheus, "Metric and label naming".
+Source: Prometheus, "Metric and label naming".
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 Theory. A request is counted when its reply begins, with the class of its status. The time until then is added to a
 histogram, but not of requests that only wait for an event. A stream is open from its first byte until it ends.
 
-Source: DESIGN section 15; CHOICES 1, trap 7 (bare ASGI, no middleware of a framework).
+Source: DESIGN section 15.
 """
 
 import time

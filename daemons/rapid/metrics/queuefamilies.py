@@ -29,6 +29,10 @@ def _now(queue: QueueNow) -> Iterator[Metric]:
     )
     yield gauge("limits_in_use", "Rate limits, of reasons and filter rules, with running jobs.", queue.limits)
     yield gauge("limits_full", "Rate limits that let no further job start.", queue.limits_full)
+    yield gauge("jobs_deferred", "Queued jobs on hold, or that begin or are tried again later.", queue.deferred)
+    yield gauge("resources", "Counted resources.", queue.resources)
+    yield gauge("resources_full", "Counted resources of which no unit is free.", queue.resources_full)
+    yield gauge("notices_untold", "Events that somebody is still to be told of.", queue.untold)
     yield gauge("queue_drained", "1 if the queue takes no new jobs.", queue.is_drained)
 
 
@@ -50,6 +54,8 @@ def _so_far(jobs: JobsSoFar) -> Iterator[Metric]:
     yield counter("jobs_refused", "Jobs that were submitted in vain.", jobs.refused)
     yield counter("job_starts", "Processes started for jobs.", jobs.started)
     yield counter("jobs_ended", "Jobs that have ended, by status.", by(jobs.ended), "status")
+    yield counter("schedule_runs", "Runs of schedules, by what became of them.", by(jobs.schedule_runs), "state")
+    yield counter("notices_given_up", "Deliveries of events that were given up.", jobs.given_up)
     yield counter("job_deaths", "Jobs that ended because their process had died.", jobs.died)
 
 

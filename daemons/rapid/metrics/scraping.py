@@ -5,7 +5,7 @@ connections that serve nothing else, so that no crowd of calls keeps it from ask
 for `PATIENCE_S`, is reported as such; the other numbers are there nevertheless. The text is made in a thread, so that
 no other request waits for it.
 
-Source: CHOICES 5; DESIGN section 15.
+Source: DESIGN section 15.
 """
 
 from collections.abc import Callable, Sequence

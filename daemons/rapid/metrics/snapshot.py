@@ -1,7 +1,4 @@
-"""All numbers at one instant, and their text.
-
-Source: CHOICES 5.
-"""
+"""All numbers at one instant, and their text."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,6 +1,6 @@
 """The OpenAPI 3.1 document of a table of calls.
 
-Source: OpenAPI 3.1; RFC 9457; CHOICES 1.
+Source: OpenAPI 3.1; RFC 9457.
 """
 
 import re

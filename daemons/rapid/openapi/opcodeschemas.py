@@ -1,6 +1,6 @@
 """The schema of opcodes: one of them all, told apart by OP_ID.
 
-Source: opcodes.md; CHOICES 1.
+Source: opcodes.md.
 """
 
 from functools import partial

@@ -4,7 +4,7 @@ Theory. A class becomes a component, and is named elsewhere by a reference; so a
 converter does with a shape is told here in the words of JSON Schema: a test holds both together by real messages.
 A class of a request takes no unknown keys. Those of replies may get more in a later release, and say nothing of it.
 
-Source: CHOICES 1; JSON Schema 2020-12.
+Source: JSON Schema 2020-12.
 """
 
 import enum

@@ -1,6 +1,6 @@
 """The calls of the page, for rapid's table.
 
-Source: DESIGN section 15; STYLE 2.4.
+Source: DESIGN section 15.
 """
 
 import time
@@ -18,7 +18,8 @@ from daemons.rapid.events.hub import Hub
 from daemons.rapid.page import replies
 from daemons.rapid.page.acts.jobacts import JobActs
 from daemons.rapid.page.acts.queueacts import QueueActs
-from daemons.rapid.page.boards import filterpage, historypage, joblist, jobpage, lockpage
+from daemons.rapid.page.acts.scheduleacts import ScheduleActs
+from daemons.rapid.page.boards import filterpage, historypage, joblist, jobpage, lockpage, resourcepage, schedulepage
 from daemons.rapid.page.boards.board import Board, Following
 from daemons.rapid.page.boards.dashboard import DashboardBoard
 from daemons.rapid.page.boards.ratepage import RateBoard
@@ -48,7 +49,7 @@ class Page:
 
     def rows(self) -> list[Call]:
         """The rows for rapid's table."""
-        return [*self._visits(), *self._boards(), *self._acts()]
+        return [*self._visits(), *self._boards(), *self._acts(), *self._schedule_acts()]
 
     def _visits(self) -> Iterator[Call]:
         files, login = StaticFiles(), self.login
@@ -68,6 +69,8 @@ class Page:
         yield from self._board(lockpage.BOARD)
         yield from self._board(filterpage.BOARD)
         yield from self._board(historypage.BOARD)
+        yield from self._board(schedulepage.BOARD)
+        yield from self._board(resourcepage.BOARD)
 
     def _board(self, board: Board[F]) -> Iterator[Call]:
         async def show(asked: Asked) -> Response:
@@ -102,9 +105,18 @@ class Page:
         yield _row(
             "POST", "/ui/jobs/priority", jobs.prioritize, "Change priorities.", Right.JOBS_PRIORITY, own, is_form=True
         )
+        for verb, act in (("hold", jobs.hold), ("release", jobs.release)):
+            summary = f"{verb.capitalize()} jobs."
+            yield _row("POST", f"/ui/jobs/{verb}", act, summary, Right.JOBS_PRIORITY, own, is_form=True)
         yield _row("POST", "/ui/filters/pause", queue.pause, "Pause jobs.", Right.FILTERS_WRITE, is_form=True)
         yield _row("POST", "/ui/filters/delete", queue.delete, "Delete a rule.", Right.FILTERS_WRITE, is_form=True)
         yield _row("POST", "/ui/queue", queue.drain, "Drain or open the queue.", Right.QUEUE_WRITE, is_form=True)
+
+    def _schedule_acts(self) -> Iterator[Call]:
+        to, own = ScheduleActs(self.pages), Right.JOBS_SUBMIT
+        yield _row("POST", "/ui/schedules/pause", to.pause, "Pause a schedule.", own, is_form=True)
+        yield _row("POST", "/ui/schedules/resume", to.resume, "Let a schedule go on.", own, is_form=True)
+        yield _row("POST", "/ui/schedules/run", to.run, "Run a schedule's job now.", own, is_form=True)
 
 
 def make_page(

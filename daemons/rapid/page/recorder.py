@@ -1,7 +1,4 @@
-"""Numbers of luxid over the last hour, for curves: read at fixed intervals, and kept in memory.
-
-Source: CHOICES section 4, "Rates".
-"""
+"""Numbers of luxid over the last hour, for curves: read at fixed intervals, and kept in memory."""
 
 import time
 from collections import deque

@@ -1,7 +1,4 @@
-"""Replies with a page, and what browsers are told about it.
-
-Source: CHOICES 4, traps.
-"""
+"""Replies with a page, and what browsers are told about it."""
 
 from collections.abc import Mapping
 from typing import Final

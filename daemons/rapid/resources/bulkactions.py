@@ -36,12 +36,14 @@ from protocol.rapid.jobactions import (
 # number of calls to luxid at once: it makes their files durable together
 _AT_ONCE: Final = 8
 
-Change = Callable[[Daemons, JobId], Awaitable[luxi.Done]]
+# changes jobs; one result for each, in order
+Change = Callable[[Daemons, Sequence[JobId]], Awaitable[Sequence[luxi.Done]]]
+One = Callable[[Daemons, JobId], Awaitable[luxi.Done]]
 
 
 @attrs.frozen
 class Verb:
-    """What is done to each job."""
+    """What is done to the jobs."""
 
     name: str
     # condition that a job must meet for the verb to apply to it
@@ -54,21 +56,24 @@ class BulkActions:
 
     async def cancel_many(self, asked: Asked) -> ManyChanged:
         wish = asked.body_as(CancelMany)
-        verb = Verb("cancel", UNENDED, lambda daemons, job_id: daemons.luxid(luxi.CancelJob(job_id, wish.kill)))
+        verb = Verb("cancel", UNENDED, lambda daemons, ids: daemons.luxid(luxi.CancelJobs(tuple(ids), wish.kill)))
         return await change_many(asked.daemons, wish, verb)
 
     async def prioritize_many(self, asked: Asked) -> ManyChanged:
         wish = asked.body_as(PrioritizeMany)
-        verb = Verb(
-            "priority", UNENDED, lambda daemons, job_id: daemons.luxid(luxi.ChangeJobPriority(job_id, wish.priority))
-        )
+        verb = Verb("priority", UNENDED, changing(luxi.JobChange(priority=wish.priority)))
         return await change_many(asked.daemons, wish, verb)
 
     async def archive_many(self, asked: Asked) -> ManyChanged:
         async def archive(daemons: Daemons, job_id: JobId) -> luxi.Done:
             return archive_done(await daemons.luxid(luxi.ArchiveJob(job_id)), job_id)
 
-        return await change_many(asked.daemons, asked.body_as(ArchiveMany), Verb("archive", ENDED, archive))
+        return await change_many(asked.daemons, asked.body_as(ArchiveMany), Verb("archive", ENDED, one_by_one(archive)))
+
+
+def changing(change: luxi.JobChange) -> Change:
+    """Change jobs by one call of luxid."""
+    return lambda daemons, ids: daemons.luxid(luxi.ChangeJobs(tuple(ids), change))
 
 
 async def change_many(daemons: Daemons, wish: ManyJobs, verb: Verb) -> ManyChanged:
@@ -78,13 +83,14 @@ async def change_many(daemons: Daemons, wish: ManyJobs, verb: Verb) -> ManyChang
         InvalidRequest: they are neither named nor found by a filter, or too many.
         Conflict: other jobs would be hit than the caller expects; nothing was changed.
     """
-    job_ids = await _chosen(daemons, wish, verb)
+    job_ids = await chosen_jobs(daemons, wish, verb.possible)
     ticket = ticket_for(verb.name, job_ids)
     if wish.dry_run:
         return ManyChanged(True, len(job_ids), tuple(job_ids), ticket)
-    _check_expected(wish, job_ids, ticket)
-    results = await _change_each(daemons, job_ids, verb.change)
-    return ManyChanged(False, len(job_ids), tuple(job_ids), ticket, tuple(results))
+    check_expected(wish, job_ids, ticket)
+    told = await verb.change(daemons, job_ids) if job_ids else ()
+    results = tuple(ChangedJob(job_id, done.is_done, done.message) for job_id, done in zip(job_ids, told, strict=True))
+    return ManyChanged(False, len(job_ids), tuple(job_ids), ticket, results)
 
 
 def ticket_for(verb: str, job_ids: Sequence[int]) -> str:
@@ -93,13 +99,18 @@ def ticket_for(verb: str, job_ids: Sequence[int]) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
-async def _chosen(daemons: Daemons, wish: ManyJobs, verb: Verb) -> list[JobId]:
+async def chosen_jobs(daemons: Daemons, wish: ManyJobs, possible: Wire) -> list[JobId]:
+    """The jobs that are wished for.
+
+    Args: possible: condition that a filter must meet, too.
+    Raises: InvalidRequest: they are neither named nor found by a filter, or too many.
+    """
     if (wish.ids is None) == (wish.filter is None):
         raise InvalidRequest("name the jobs either by 'ids' or by a 'filter'")
     if wish.ids is not None:
         found = list(dict.fromkeys(wish.ids))
     else:
-        filter = both(read_job_filter(wish.filter), verb.possible)
+        filter = both(read_job_filter(wish.filter), possible)
         rows = await daemons.luxid(Query(QueryKind.JOB, ("id",), filter, Page(BULK_MOST + 1, descending=False)))
         found = [read_job_id(values[0]) for values in rows.values()]
     if len(found) > BULK_MOST:
@@ -107,7 +118,8 @@ async def _chosen(daemons: Daemons, wish: ManyJobs, verb: Verb) -> list[JobId]:
     return found
 
 
-def _check_expected(wish: ManyJobs, job_ids: Sequence[JobId], ticket: str) -> None:
+def check_expected(wish: ManyJobs, job_ids: Sequence[JobId], ticket: str) -> None:
+    """Raises: Conflict: other jobs would be hit than the caller expects."""
     if wish.expected is not None and wish.expected != len(job_ids):
         raise Conflict(
             f"{len(job_ids)} jobs would be hit, not {wish.expected}; nothing was changed; look again with dry_run",
@@ -121,24 +133,27 @@ def _check_expected(wish: ManyJobs, job_ids: Sequence[JobId], ticket: str) -> No
         )
 
 
-async def _change_each(daemons: Daemons, job_ids: Sequence[JobId], change: Change) -> list[ChangedJob]:
-    """Change the jobs, a few at a time; a refusal of one stops no other."""
-    results: dict[JobId, ChangedJob] = {}
-    rest = iter(job_ids)
+def one_by_one(change: One) -> Change:
+    """Change jobs by a call of luxid each, a few at a time; a refusal of one stops no other."""
 
-    async def work() -> None:
-        for job_id in rest:
-            results[job_id] = await _changed(daemons, job_id, change)
+    async def change_all(daemons: Daemons, job_ids: Sequence[JobId]) -> Sequence[luxi.Done]:
+        results: dict[JobId, luxi.Done] = {}
+        rest = iter(job_ids)
 
-    async with trio.open_nursery() as nursery:
-        for _ in range(min(_AT_ONCE, len(job_ids))):
-            nursery.start_soon(work)
-    return [results[job_id] for job_id in job_ids]
+        async def work() -> None:
+            for job_id in rest:
+                results[job_id] = await _changed(daemons, job_id, change)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(_AT_ONCE, len(job_ids))):
+                nursery.start_soon(work)
+        return [results[job_id] for job_id in job_ids]
+
+    return change_all
 
 
-async def _changed(daemons: Daemons, job_id: JobId, change: Change) -> ChangedJob:
+async def _changed(daemons: Daemons, job_id: JobId, change: One) -> luxi.Done:
     try:
-        told = await change(daemons, job_id)
+        return await change(daemons, job_id)
     except GantryError as error:
-        return ChangedJob(job_id, False, error.message)
-    return ChangedJob(job_id, told.is_done, told.message)
+        return luxi.Done(False, error.message)

@@ -2,8 +2,6 @@
 
 A cursor names the last job of the page before, so that jobs that come or go meanwhile are neither shown twice nor
 passed over. It is opaque for clients.
-
-Source: CHOICES 4 (keyset paging).
 """
 
 import base64

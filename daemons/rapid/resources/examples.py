@@ -1,7 +1,4 @@
-"""Examples of bodies for the document; a test sends each of them.
-
-Source: CHOICES 1.
-"""
+"""Examples of bodies for the document; a test sends each of them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -22,6 +19,16 @@ def _batch(place: int) -> list[list[object]]:
 EXAMPLES: Final[Mapping[tuple[str, str], Mapping[str, object]]] = {
     ("POST", "/3/jobs"): {
         "a command": {"jobs": [{"ops": [_HELLO]}]},
+        "a named command that begins later and is tried again": {
+            "jobs": [
+                {
+                    "ops": [{**_HELLO, "retries": 3, "retry_delay": 30.0}],
+                    "name": "backup-web1",
+                    "labels": {"team": "web"},
+                    "begin_at": 4000000000.0,
+                }
+            ]
+        },
         "two jobs, the second after the first": {
             "jobs": [{"ops": [_HELLO]}, {"ops": [{**_HELLO, "depends": [[-1, ["success"]]]}]}]
         },
@@ -44,6 +51,21 @@ EXAMPLES: Final[Mapping[tuple[str, str], Mapping[str, object]]] = {
     },
     ("POST", "/3/jobs/priority"): {"list first": {"filter": "status=queued", "priority": -10, "dry_run": True}},
     ("POST", "/3/jobs/archive"): {"list first": {"filter": "status=success", "dry_run": True}},
+    ("POST", "/3/jobs/hold"): {"list first": {"filter": "status=queued", "why": "the mirror is down", "dry_run": True}},
+    ("POST", "/3/jobs/release"): {"list first": {"filter": "status=queued", "dry_run": True}},
+    ("POST", "/3/jobs/modify"): {
+        "list first": {"filter": "status=queued", "change": {"labels": {"team": "web"}}, "dry_run": True}
+    },
+    ("POST", "/3/jobs/rerun"): {"failed ones, listed first": {"filter": "status=error", "dry_run": True}},
+    ("POST", "/3/prune"): {"tell only": {"dry_run": True}},
+    ("PUT", "/3/schedules/{name}"): {
+        "every night": {"cron": "0 2 * * *", "zone": "Europe/Athens", "job": [_HELLO], "overlap": "skip"},
+        "every ten minutes": {"every_s": 600, "job": [_HELLO]},
+    },
+    ("PUT", "/3/resources/{key}"): {
+        "five licences": {"total": 5},
+        "memory, in bytes": {"total": 4294967296, "unit": "bytes"},
+    },
     ("POST", "/3/filters"): {
         "hold back upgrades": {
             "action": "PAUSE",

@@ -3,6 +3,7 @@
 Source: `common.words.filtertext`; luxid.md 6.3.
 """
 
+import time
 from typing import Final
 
 import orjson
@@ -22,7 +23,7 @@ def read_job_filter(value: object) -> Expression | None:
     """A filter of jobs; None: all. Raises: InvalidRequest: it cannot be read."""
     expression = _expression(value)
     if isinstance(expression, str):
-        return Expression.from_wire(job_filter(expression)) if expression.strip() else None
+        return Expression.from_wire(job_filter(expression, time.time(), None)) if expression.strip() else None
     return None if expression is None else Expression.from_wire(expression)
 
 

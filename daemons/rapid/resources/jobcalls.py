@@ -48,8 +48,8 @@ def reads() -> Sequence[Call]:
     lists, why, waits, outputs = JobLists(), WhyJobs(), JobWaits(), JobOutputs()
     own = (joblists.FILTER, joblists.FIELDS, joblists.LIMIT, joblists.CURSOR, joblists.ORDER, joblists.ARCHIVED)
     wait = (joblists.FIELDS, jobwaits.UNTIL, jobwaits.PREVIOUS, jobwaits.SERIAL, jobwaits.TIMEOUT)
-    output = (joboutput.STREAM, joboutput.OFFSET, joboutput.FOLLOW, joboutput.RANGE)
-    piece = (joboutput.STREAM, joboutput.OFFSET, joboutput.TIMEOUT)
+    output = (joboutput.STREAM, joboutput.OFFSET, joboutput.FOLLOW, joboutput.TRY, joboutput.RANGE)
+    piece = (joboutput.STREAM, joboutput.OFFSET, joboutput.TRY, joboutput.TIMEOUT)
     one = "/3/jobs/{id:int}"
     return [
         Call(

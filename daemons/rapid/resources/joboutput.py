@@ -40,6 +40,7 @@ STREAM: Final = choice(
 FOLLOW: Final = flag("follow", "whether to go on with what comes, until the job ends")
 OFFSET: Final = whole("offset", "byte at which to begin", default=0)
 TIMEOUT: Final = seconds("timeout", "seconds to wait for output, if there is none", default=0, high=80)
+TRY: Final = whole("try", "number of a try, from 1, of which alone the output is wanted", low=1)
 RANGE: Final = Parameter(
     "Range", f"`bytes=0-99`, `bytes=100-` or `bytes=-100`; at most {RANGE_MOST} bytes come", place="header"
 )
@@ -54,9 +55,12 @@ class _Reader:
     daemons: Daemons
     job_id: JobId
     stream: OutputStream
+    # None: all tries
+    of_try: int | None
 
     async def piece(self, offset: int, timeout_s: float) -> JobOutput:
-        return await self.daemons.luxid(ReadJobOutput(self.job_id, offset, timeout_s, self.stream, as_bytes=True))
+        call = ReadJobOutput(self.job_id, offset, timeout_s, self.stream, as_bytes=True, of_try=self.of_try)
+        return await self.daemons.luxid(call)
 
     async def bytes_from(self, offset: int, *, follows: bool) -> AsyncGenerator[tuple[int, bytes], None]:
         """Pairs of offset and bytes, as far as there are any now, or until the job ends."""
@@ -77,14 +81,16 @@ class JobOutputs:
         """As LUXI has it: a text, and where the next one begins."""
         job_id, stream = job_id_of(asked), OutputStream(choice_of(asked, STREAM))
         offset, timeout_s = whole_of(asked, OFFSET) or 0, seconds_of(asked, TIMEOUT)
-        return await asked.daemons.luxid(ReadJobOutput(job_id, offset, timeout_s, stream))
+        return await asked.daemons.luxid(ReadJobOutput(job_id, offset, timeout_s, stream, of_try=whole_of(asked, TRY)))
 
     async def read_output(self, asked: Asked) -> Response:
         """Raises: JobLost, Denied; Refused: the range lies beyond the end, or cannot be read."""
-        reader = _Reader(asked.daemons, job_id_of(asked), OutputStream(choice_of(asked, STREAM)))
+        stream, of_try = OutputStream(choice_of(asked, STREAM)), whole_of(asked, TRY)
+        reader = _Reader(asked.daemons, job_id_of(asked), stream, of_try)
         offset, wanted = whole_of(asked, OFFSET) or 0, _wanted(text_of(asked, RANGE))
         follows = flag_of(asked, FOLLOW)
-        if wanted is not None and not follows and not offset:
+        # ranges are of the whole output
+        if wanted is not None and not follows and not offset and of_try is None:
             return await _part(reader, wanted)
         # the first piece is read here: what is wrong with the job is an error with its own status
         first = await reader.piece(offset, 0.0)

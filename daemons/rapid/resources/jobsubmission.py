@@ -3,15 +3,18 @@
 Source: luxid.md 2.2; draft-ietf-httpapi-idempotency-key-header.
 """
 
+import time
+from collections.abc import Sequence
 from typing import Final
 
 from common.errors import Conflict
 from common.ids import JobId
+from common.queue.terms import NO_TERMS, Hold, JobTerms, read_use, terms_entry
 from daemons.rapid.calls import Asked, Given, Parameter
 from daemons.rapid.refusals import Refused
 from daemons.rapid.resources.parameters import text_of
 from protocol.luxi import submission as luxi
-from protocol.rapid.submission import Submission, Submitted, SubmittedJob
+from protocol.rapid.submission import NewJob, Submission, Submitted, SubmittedJob
 
 # as of luxid's keys
 _LONGEST_KEY: Final = 200
@@ -35,16 +38,43 @@ class JobSubmission:
         submission, key = asked.body_as(Submission), _key(asked)
         if not submission.jobs:
             raise Refused(400, "jobs must have at least one job")
-        if len(submission.jobs) == 1:
-            # the reason of a refusal is the error, with its own code
-            job_id = await asked.daemons.luxid(luxi.SubmitJob(submission.jobs[0].ops, key))
-            return _created(Submitted((SubmittedJob(job_id),)), job_id)
-        answers = await asked.daemons.luxid(luxi.SubmitManyJobs(tuple(job.ops for job in submission.jobs), key))
+        wanted = tuple(ops_with_terms(job, asked.caller.name) for job in submission.jobs)
+        answers, is_earlier = await _send(asked, wanted, key)
         jobs = tuple(_result(answer) for answer in answers)
         first = next((job.id for job in jobs if job.id is not None), None)
         if first is None:
             raise Conflict(f"none of the {len(jobs)} jobs was taken; the first: {jobs[0].refused}", jobs=_told(jobs))
-        return _created(Submitted(jobs), first)
+        return _created(Submitted(jobs, is_earlier), first)
+
+
+def ops_with_terms(job: NewJob, user: str) -> luxi.JobInput:
+    """The opcodes of a job, the first one with the job's terms, if it has any.
+
+    Raises: InvalidRequest: a use names no resource; luxid checks the rest.
+    """
+    hold = None if job.hold is None else Hold(user, time.time(), job.hold)
+    uses = tuple(read_use(key, count) for key, count in job.uses.items())
+    terms = JobTerms(job.name, job.labels, job.begin_at, hold, uses)
+    if terms == NO_TERMS or not job.ops:
+        return job.ops
+    first, trail = job.ops[0], job.ops[0].get("reason")
+    entry = terms_entry(terms, time.time_ns()).to_wire()
+    return ({**first, "reason": [*(trail if isinstance(trail, list | tuple) else ()), entry]}, *job.ops[1:])
+
+
+async def _send(
+    asked: Asked, wanted: tuple[luxi.JobInput, ...], key: str | None
+) -> tuple[Sequence[luxi.SubmitAnswer], bool]:
+    """What became of each job, and whether they were submitted before; the refusal of a single job is the error."""
+    if key is None:
+        if len(wanted) == 1:
+            return [luxi.Submitted(await asked.daemons.luxid(luxi.SubmitJob(wanted[0])))], False
+        return await asked.daemons.luxid(luxi.SubmitManyJobs(wanted)), False
+    told = await asked.daemons.luxid(luxi.SubmitOnce(wanted, key))
+    if len(wanted) == 1 and isinstance(told.answers[0], luxi.Refused):
+        # nothing was kept of it; asked alone, luxid tells the reason with its own code
+        return [luxi.Submitted(await asked.daemons.luxid(luxi.SubmitJob(wanted[0], key)))], False
+    return told.answers, told.is_earlier
 
 
 def _key(asked: Asked) -> str | None:

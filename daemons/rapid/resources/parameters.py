@@ -1,7 +1,4 @@
-"""Parameters of queries and headers: described once, for the document and for the reader.
-
-Source: CHOICES 1.
-"""
+"""Parameters of queries and headers: described once, for the document and for the reader."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from daemons.rapid.calls import Asked, Daemons
 from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
+from protocol.luxi.metrics import ReadMetrics
 from protocol.luxi.queue import SetDrainFlag, SetJobLimits
 from protocol.rapid.queue import LimitsWish, Queue
 
@@ -43,6 +44,7 @@ async def fetch_queue(daemons: Daemons) -> Queue:
         float(until) if isinstance(until, int | float) else None,
         _count(facts.get("max_running_jobs")),
         _count(facts.get("max_tracked_jobs")),
+        (await daemons.luxid(ReadMetrics())).queue.deferred,
     )
 
 

@@ -1,6 +1,6 @@
 """The certificate that rapid shows: read again when its file has changed.
 
-Source: rapi.md 1; CHOICES 1.
+Source: rapi.md 1.
 """
 
 import os

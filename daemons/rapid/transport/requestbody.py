@@ -1,6 +1,6 @@
 """The body of a request as the value that its row names.
 
-Source: rapi.md 3; CHOICES 1, traps 1 and 4.
+Source: rapi.md 3.
 """
 
 from typing import Final, cast

@@ -2,7 +2,7 @@
 
 Ganeti's paths are compared as they were sent, other paths after their escapes are decoded.
 
-Source: rapi.md 3; CHOICES 1.
+Source: rapi.md 3.
 """
 
 from collections.abc import Mapping, Sequence

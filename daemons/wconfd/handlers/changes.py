@@ -27,6 +27,7 @@ from common.system.log import get_log
 from daemons.wconfd.configstore import Step, UpdateStep
 from daemons.wconfd.core.config import filterrules, instancedisks, instances, limits, objectupdates, ports
 from daemons.wconfd.core.config.deliveries import Delivery, Stamp
+from daemons.wconfd.lockchecks import Changer
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.messages import AnyRequest
@@ -189,7 +190,7 @@ class ChangeHandlers:
 
     async def _ask_once(self, call: UpdateCall, peer: Peer, step: UpdateStep) -> Stamp | None:
         """Make an update once, even if it is delivered several times; None: the client must try again."""
-        stamp = await self._short_lock.update(Delivery.of(call.object), step)
+        stamp = await self._short_lock.update(Delivery.of(call.object), step, Changer(call.METHOD, peer))
         _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
         return stamp
 
@@ -199,7 +200,7 @@ class ChangeHandlers:
 
     async def _ask(self, call: AnyRequest, peer: Peer, step: Step[T]) -> T | None:
         """Make a change; None: the client must try again."""
-        done = await self._short_lock.change(step)
+        done = await self._short_lock.change(step, Changer(call.METHOD, peer))
         _log.info("config.changed", method=call.METHOD, by=peer, refused=done is None)
         return None if done is None else done[0]
 

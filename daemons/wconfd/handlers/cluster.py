@@ -18,7 +18,8 @@ from daemons.wconfd.core.config.configstate import advanced
 from daemons.wconfd.core.config.deliveries import Stamp
 from daemons.wconfd.core.locks.waiting import try_update, update_or_queue
 from daemons.wconfd.handlers.deliveredcalls import delivery_of
-from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.lockchecks import Changer
+from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.shortlock import ShortLock
 from protocol.peer import Peer
 from protocol.wconfd.changes import PrepareClusterDestruction
@@ -45,7 +46,7 @@ class ClusterHandlers:
         def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
             return change_cluster(config, call.values, call.serial_no, now, told)
 
-        stamp = await self._short_lock.update(delivery_of(call), step)
+        stamp = await self._short_lock.update(delivery_of(call), step, Changer(call.METHOD, peer))
         _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
         return stamp
 

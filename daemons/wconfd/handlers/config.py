@@ -20,6 +20,7 @@ from daemons.wconfd.configstore import ConfigStore, Step
 from daemons.wconfd.core.config.configstate import lacks_members, written
 from daemons.wconfd.core.config.objects import find_key
 from daemons.wconfd.core.config.verify import find_problems
+from daemons.wconfd.lockchecks import Changer, LockChecks
 from protocol.peer import Peer
 from protocol.wconfd.config import (
     FlushConfig,
@@ -60,6 +61,7 @@ class ConfigLocks(Protocol):
 class ConfigHandlers:
     _store: ConfigStore
     _locks: ConfigLocks
+    _checks: LockChecks
 
     async def read_config(self, _: ReadConfig, __: Peer) -> orjson.Fragment:
         return self._reply()
@@ -131,7 +133,8 @@ class ConfigHandlers:
         # reads the configuration after this write
         if self._locks.held_by(owner).get(CONFIG_LOCK) is not LockMode.EXCLUSIVE:
             return False
-        await self._store.change(_writing(given, is_change=lacks_members(value)))
+        step = _writing(given, is_change=lacks_members(value))
+        await self._store.change(self._checks.judged(step, Changer(WriteConfig.METHOD, peer, owner)))
         _log.info("config.written", owner=owner, by=peer, serial=self._store.config.serial_no)
         return True
 

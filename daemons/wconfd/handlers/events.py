@@ -8,7 +8,7 @@ import attrs
 from common.objects.config import Config
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.config.limits import job_limits
-from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.locks.lockstore import LockStore
 from protocol.peer import Peer
 from protocol.stream import Publisher, Stream
 from protocol.wconfd.subscribe import CONFIG_CHANGED, Holdings, Subscribe

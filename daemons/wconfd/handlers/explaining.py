@@ -6,7 +6,7 @@ Source: DESIGN section 6, "Explain"; the methods are ours.
 import attrs
 
 from daemons.wconfd.core.locks.explain import explain_holdings, explain_wait
-from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.locks.lockstore import LockStore
 from protocol.peer import Peer
 from protocol.wconfd.explain import ExplainHoldings, ExplainWait, HoldingsExplanation, WaitExplanation
 

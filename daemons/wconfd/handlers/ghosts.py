@@ -13,8 +13,8 @@ from common.locks import Owner
 from common.system.livelock import Life, probe
 from common.system.log import get_log
 from daemons.wconfd.core.locks import ghostrules
-from daemons.wconfd.deaths import Deaths
-from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.locks.deaths import Deaths
+from daemons.wconfd.locks.lockstore import LockStore
 from protocol.peer import Peer
 from protocol.wconfd.ghosts import AdoptLocks, Ghost, GuardLocks, LayGuards, ListGhosts, RaiseGhosts
 from protocol.wconfd.locks import Owned, Unit

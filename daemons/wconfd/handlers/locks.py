@@ -10,8 +10,8 @@ import attrs
 from common.locks import Lock, LockMode, Owner
 from common.system.log import get_log
 from daemons.wconfd.core.locks import waiting
-from daemons.wconfd.deaths import Deaths
-from daemons.wconfd.lockstore import LockStep, LockStore
+from daemons.wconfd.locks.deaths import Deaths
+from daemons.wconfd.locks.lockstore import LockStep, LockStore
 from protocol.peer import Peer
 from protocol.wconfd.locks import (
     CleanupLocks,

@@ -13,8 +13,8 @@ from common.metrics.commitwork import CommitWork
 from common.metrics.process import own_use
 from common.system.daemons.program import release
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.deaths import Deaths
-from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.locks.deaths import Deaths
+from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.steps import StepStatistics
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer

@@ -14,6 +14,7 @@ from common.system.log import get_log
 from daemons.wconfd.core.config.deliveries import Stamp
 from daemons.wconfd.core.config.networkchanges import NetworkChange, change_networks
 from daemons.wconfd.handlers.deliveredcalls import delivery_of
+from daemons.wconfd.lockchecks import Changer
 from daemons.wconfd.shortlock import ShortLock
 from protocol.peer import Peer
 from protocol.wconfd.networks import ChangeNetworks
@@ -32,6 +33,6 @@ class NetworkHandlers:
         def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
             return change_networks(config, change, now, told)
 
-        stamp = await self._short_lock.update(delivery_of(call), step)
+        stamp = await self._short_lock.update(delivery_of(call), step, Changer(call.METHOD, peer))
         _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
         return stamp

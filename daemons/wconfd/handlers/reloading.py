@@ -11,7 +11,7 @@ from common.errors import Conflict
 from common.locks import CONFIG_LOCK
 from common.system.log import get_log
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.locks.lockstore import LockStore
 from protocol.peer import Peer
 from protocol.wconfd.config import ConfigStatus, GetConfigStatus, ReloadConfig
 

@@ -19,6 +19,7 @@ from common.system.mastership import Mastership
 from common.system.retrypauses import retry_pauses
 from daemons.wconfd.core.config.replicas.uncopied import Uncopied
 from daemons.wconfd.lease.configkeys import ConfigKeys
+from daemons.wconfd.lease.keptreplaying import lay_rows
 from daemons.wconfd.lease.replaying import lay_over
 from protocol.etcd.fenced.commits import Commits
 
@@ -54,6 +55,8 @@ class ClusterFiles:
                 self.uncopied.add([key], entry.revision, laid.serial_no)
         if laid.older:
             await self.insist(laid.older, laid.serial_no)
+        for changes in await in_thread(lay_rows, paths, self.keys, values):
+            await self.insist(changes)
 
     async def commit(self, changes: Sequence[Change], serial_no: int | None = None) -> None:
         """Commit changes. Args: serial_no: of the configuration with them; None: they are none of it.

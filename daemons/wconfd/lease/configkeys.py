@@ -10,6 +10,7 @@ from common.errors import DamagedFile
 from common.lease.dirty import Change, Written, decode_fate, encode_fate
 from common.lease.keys import Keys
 from daemons.wconfd.core.config.replicas.differences import Difference, difference
+from daemons.wconfd.core.keptforms import FORMS
 from daemons.wconfd.distribution import ConfigChange
 
 # beside the names of objects: what is kept beside the file of the configuration
@@ -22,13 +23,14 @@ class ConfigKeys:
     def __init__(self, keys: Keys) -> None:
         self.prefix = keys.config
         self.reservations = f"{keys.kept}tempres.data"
+        self._kept = keys.kept
         # the serial number that every candidate has reached for which changes were forgotten, as text
         self.base = keys.config_base
 
     @property
     def prefixes(self) -> Sequence[str]:
         """The beginnings of all keys of wconfd."""
-        return (self.prefix, self.reservations, self.base)
+        return (self.prefix, self.reservations, self.base, *(f"{self._kept}{file}" for file in FORMS))
 
     def of_change(self, change: ConfigChange) -> Sequence[Change]:
         return self._changes(difference(change.before, change.after), change.note_before, change.note)
@@ -45,6 +47,29 @@ class ConfigKeys:
 
     def of_reservations(self, content: bytes) -> Change:
         return Change(self.reservations, encode_fate(Written(content)))
+
+    def of_rows(self, file: str, rows: Mapping[str, bytes | None]) -> Sequence[Change]:
+        """Changes of rows of a file of ours. Args: rows: by key; None: it is gone."""
+        start = self._rows(file)
+        return [
+            Change(f"{start}{key}", None if content is None else encode_fate(Written(content)))
+            for key, content in rows.items()
+        ]
+
+    def of_file(self, file: str) -> Change:
+        """Says that all rows of the file are kept."""
+        return Change(f"{self._kept}{file}", encode_fate(Written(b"")))
+
+    def rows_in(self, found: Mapping[str, bytes], file: str) -> Mapping[str, bytes] | None:
+        """All rows of a file of ours, by key; None: they are not kept yet. Raises: DamagedFile."""
+        if f"{self._kept}{file}" not in found:
+            return None
+        start = self._rows(file)
+        keys = sorted(key for key in found if key.startswith(start))
+        return {key[len(start) :]: content for key in keys if (content := self._written(found, key)) is not None}
+
+    def _rows(self, file: str) -> str:
+        return f"{self._kept}{file}/"
 
     def objects_in(self, found: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """The changed objects, by name."""

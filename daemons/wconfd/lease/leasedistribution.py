@@ -7,7 +7,7 @@ and wait for nobody. What all candidates have is forgotten in etcd (`forgetting`
 Source: DESIGN section 14.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -55,6 +55,7 @@ async def committing_to_etcd(settings: Settings) -> AsyncIterator["LeaseDistribu
     keys = Keys(settings.etcd.prefix)
     mastership = Mastership("wconfd")
     async with EtcdClient(EtcdAddress.of(settings)) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(client.ask_leader_first)
         commits = Commits(client, keys, held.grant.fence, held.deadline, writer="wconfd")
         await nursery.start(commits.run)
         cluster = ClusterFiles(commits, ConfigKeys(keys), mastership)
@@ -94,6 +95,21 @@ class LeaseDistribution:
     def take_back_reservations(self, content: bytes) -> None:
         """Undo `commit_reservations`. Args: content: that of the file. Raises: NoLongerMaster."""
         self._run(self._cluster.insist, [self._cluster.keys.of_reservations(content)], None)
+
+    def commit_rows(self, file: str, rows: Mapping[str, bytes | None]) -> None:
+        """Commit changed rows of a file of ours before it is written; in its writer's thread.
+
+        Raises: as `commit_first`.
+        """
+        self._run(self._cluster.commit, self._cluster.keys.of_rows(file, rows), None)
+
+    def take_back_rows(self, file: str, rows: Mapping[str, bytes | None]) -> None:
+        """Undo `commit_rows`. Args: rows: as the file has them. Raises: NoLongerMaster."""
+        self._run(self._cluster.insist, self._cluster.keys.of_rows(file, rows), None)
+
+    def files_changed(self) -> None:
+        """Send the files that lie beside the configuration, too; in the event loop."""
+        self._nodes.files_changed()
 
     def commit(self, before: ConfigState, after: ConfigState) -> None:
         self._nodes.commit(before, after)

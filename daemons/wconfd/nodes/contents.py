@@ -31,6 +31,10 @@ class Numbered:
 
 # beginning of the names of ssconf's files
 SSCONF_PREFIX: Final = "ssconf_"
+# parts that are files of their own, which wconfd replaces as a whole
+BESIDE: Final = (Part.SCHEDULES, Part.RESOURCES)
+# parts that only candidates get
+FOR_CANDIDATES: Final = frozenset((Part.CONFIG, *BESIDE))
 Contents = Mapping[Part, Numbered]
 NOTHING: Final[Contents] = {}
 
@@ -66,8 +70,28 @@ class ContentMaker:
             lambda: {self._name: content},
         )
         values = self._ssconf(state.config)
+        for part in BESIDE:
+            self._note_beside(part)
         self._note(Part.SSCONF, tuple(values.items()), WriteSsconfFiles(values), lambda: self._ssconf_files(values))
         return dict(self._made)
+
+    def _note_beside(self, part: Part) -> None:
+        """Note a file that lies beside that of the configuration, once it is there.
+
+        Raises: OSError: it cannot be read.
+        """
+        try:
+            with self._path.with_name(part.value).open("rb") as file:
+                status, content = os.fstat(file.fileno()), file.read()
+        except FileNotFoundError:
+            return
+        name = f"{self._name.removesuffix(self._path.name)}{part.value}"
+        self._note(
+            part,
+            (content, status.st_mode, status.st_uid, status.st_gid),
+            UploadFileSingle.of(upload_of(name, content, status)),
+            lambda: {name: content},
+        )
 
     def _ssconf_files(self, values: Mapping[str, SsconfValue]) -> Mapping[str, bytes]:
         # beside the file of the configuration

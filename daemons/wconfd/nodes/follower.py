@@ -24,7 +24,12 @@ from protocol.wconfd.config import NodeBehind
 from protocol.wconfd.copies import ConfigVerdict
 
 # limits of one call: the node daemon's own work is a few writes
-_LIMITS_S: Final[Mapping[Part, float]] = {Part.SSCONF: 15.0, Part.CONFIG: 60.0}
+_LIMITS_S: Final[Mapping[Part, float]] = {
+    Part.SSCONF: 15.0,
+    Part.CONFIG: 60.0,
+    Part.SCHEDULES: 60.0,
+    Part.RESOURCES: 60.0,
+}
 # time after which a node daemon has ended all requests that were left without a reply
 _SETTLING_S: Final = 10.0
 # seconds for the first comparison, after which the node gets everything

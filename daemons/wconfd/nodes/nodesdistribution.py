@@ -30,7 +30,7 @@ from common.system.retrypauses import retry_pauses
 from daemons.wconfd.core.config.configstate import ConfigState
 from daemons.wconfd.core.config.replicas.nodecopies import Part
 from daemons.wconfd.distribution import ConfigChange, LocalDistribution
-from daemons.wconfd.nodes.contents import ContentMaker, Contents
+from daemons.wconfd.nodes.contents import FOR_CANDIDATES, ContentMaker, Contents
 from daemons.wconfd.nodes.follower import Follower, NodeClients
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
@@ -130,6 +130,11 @@ class NodesDistribution:
     def commit(self, before: ConfigState, after: ConfigState) -> None:
         # the writer's thread need not wait for the event loop
         self._token.run_sync_soon(self._order, after)
+
+    def files_changed(self) -> None:
+        """Send the files that lie beside the configuration, too; in the event loop."""
+        if self._newest is not None:
+            self._order(self._newest)
 
     async def spread(
         self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False
@@ -252,7 +257,7 @@ class NodesDistribution:
 
 
 def _without_file(contents: Contents) -> Contents:
-    return {part: content for part, content in contents.items() if part is not Part.CONFIG}
+    return {part: content for part, content in contents.items() if part not in FOR_CANDIDATES}
 
 
 async def _attempt(followers: Sequence[Follower], *, anew: bool) -> None:

@@ -3,7 +3,7 @@
     async with NodeClient(CertificateFiles(server_pem, client_pem)) as client:
         outcomes = await client.call_nodes(candidates, JobqueueUpdate(name, Content(data)))
 
-Source: noded.md sections 2 and 4; CHOICES section 3.
+Source: noded.md sections 2 and 4.
 """
 
 import socket

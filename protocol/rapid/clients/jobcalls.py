@@ -103,8 +103,13 @@ def wait_for_change(
     )
 
 
-def read_output(job_id: int, offset: int, timeout_s: float, stream: OutputStream) -> HttpCall[JobOutput]:
-    """A piece of output from an offset on; waits for one if there is none."""
+def read_output(
+    job_id: int, offset: int, timeout_s: float, stream: OutputStream, of_try: int | None = None
+) -> HttpCall[JobOutput]:
+    """A piece of output from an offset on; waits for one if there is none.
+
+    Args: of_try: number of the only try of which it is wanted; None: all.
+    """
     return get(
         _of(job_id, "output/piece"),
         JobOutput,
@@ -112,6 +117,7 @@ def read_output(job_id: int, offset: int, timeout_s: float, stream: OutputStream
         offset=offset or None,
         timeout=f"{timeout_s:g}",
         stream=stream.value,
+        **{"try": of_try},
     )
 
 

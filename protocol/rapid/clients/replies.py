@@ -4,7 +4,7 @@ Theory. Three things can come: what the call gives; a problem, by a daemon that 
 which is not Gantry's: the page of a proxy, or of another server at this address. Only a problem is an error of the
 call (`RemoteError`, with its code). One with `Retry-After` is as good as no reply: the server asks to be called again.
 
-Source: RFC 9457; STYLE section 8.
+Source: RFC 9457.
 """
 
 import re

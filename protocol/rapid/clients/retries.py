@@ -4,7 +4,7 @@ Theory. A call that was not delivered may always be sent again. One that may hav
 second delivery does no harm: reading, and submissions with a key. Pauses double from a tenth of a second to two
 seconds, with a random part, so that many clients of a server that was restarted do not come at once.
 
-Source: DESIGN section 4; CHOICES section 2.
+Source: DESIGN section 4.
 """
 
 from typing import Final

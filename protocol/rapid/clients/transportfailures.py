@@ -1,7 +1,4 @@
-"""What httpx2 raises when no reply came, as our errors, with the next step.
-
-Source: STYLE section 8.
-"""
+"""What httpx2 raises when no reply came, as our errors, with the next step."""
 
 import socket
 import ssl

@@ -113,8 +113,8 @@ def test_who_leaves_is_told_how_to_come_back(start_luxid: Start, tmp_path: Path)
     again = f"gnt-job --root {tmp_path}"
     assert left.code == 130
     assert left.err == (
-        f"\nthe jobs go on; watch again with: {again} watch --where batch=5f2c8a10b4de; "
-        f"cancel with: {again} cancel --where batch=5f2c8a10b4de\n"
+        f"\nthe jobs go on; watch again with: {again} watch --batch 5f2c8a10b4de; "
+        f"cancel with: {again} cancel --batch 5f2c8a10b4de\n"
     )
 
 
@@ -137,4 +137,7 @@ def test_a_filter_that_holds_for_no_job_is_an_error(start_luxid: Start, job: Job
 
     error = "error: no job is like 'batch=x'; archived ones are found by their ids\n"
     assert job("watch", "--where", "batch=x") == Ended(1, "", error)
-    assert job("watch").err == "error: name jobs by their ids, or by --where FILTER; see 'gnt-job watch --help'\n"
+    assert (
+        job("watch").err
+        == "error: name jobs by their ids, by --batch ID, or by --where FILTER; see 'gnt-job watch --help'\n"
+    )

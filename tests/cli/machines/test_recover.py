@@ -1,4 +1,4 @@
-"""`gantry cluster recover`: the candidates that reply are compared first (CHOICES 2)."""
+"""`gantry cluster recover`: the candidates that reply are compared first."""
 
 import json
 from pathlib import Path

@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from protocol.luxi.jobs import AutoArchiveJobs, CancelJob
+from common.ids import JobId
+from protocol.luxi.jobs import AutoArchiveJobs, CancelJobs, ChangeJobs, JobChange
 from protocol.luxi.queue import SetDrainFlag
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid
@@ -30,7 +31,7 @@ def test_kill_is_passed_on(start_luxid: Start, job: Job) -> None:
 
     job("cancel", "--kill", "5")
 
-    assert luxid.calls == [CancelJob(5, True)]  # type: ignore[arg-type]
+    assert luxid.calls == [CancelJobs((JobId(5),), True)]
 
 
 def test_cancel_by_state_asks_and_without_a_terminal_the_answer_is_no(start_luxid: Start, job: Job) -> None:
@@ -81,7 +82,7 @@ def test_jobs_that_cannot_be_changed_are_not_counted(start_luxid: Start, job: Jo
     assert job("cancel", "--finished", "--dry-run", "--output", "json") == Ended(0, "[]\n", "")
     assert job("cancel", "--dry-run", "--output", "json", "5", "6") == Ended(0, "[5]\n", "")
     assert job("archive", "--pending", "--force").code == 1
-    assert not any(isinstance(call, CancelJob) for call in luxid.calls)
+    assert not any(isinstance(call, CancelJobs) for call in luxid.calls)
 
 
 def test_cancel_wants_ids_or_a_condition(start_luxid: Start, job: Job) -> None:
@@ -128,6 +129,58 @@ def test_change_priority_sends_the_number_of_the_word(start_luxid: Start, job: J
     answers = json.loads(ended.out)
     assert (ended.code, [is_done for is_done, _ in answers]) == (0, [True, True])
     assert [luxid.jobs[job_id].priority for job_id in (5, 6)] == [10, 10]
+
+
+def test_very_many_jobs_are_canceled_in_one_call(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(*(FakeJob(number) for number in range(1, 501)))
+
+    ended = job("cancel", "--queued", "--force", "--output", "json")
+
+    assert ended.code == 0
+    assert [len(call.job_ids) for call in luxid.calls if isinstance(call, CancelJobs)] == [500]
+
+
+def test_hold_and_release_are_passed_on_with_the_words(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(FakeJob(5), FakeJob(6))
+
+    held = job("hold", "--why", "the disk is full", "5", "6")
+    released = job("release", "5")
+
+    assert held == Ended(0, "job 5 was changed\njob 6 was changed\n", "")
+    assert released.code == 0
+    assert luxid.calls == [
+        ChangeJobs((JobId(5), JobId(6)), JobChange(hold="the disk is full")),
+        ChangeJobs((JobId(5),), JobChange(release=True)),
+    ]
+
+
+def test_modify_changes_what_is_named_and_asks_for_nothing_else(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(FakeJob(5))
+
+    named = job("modify", "--name", "copy", "--label", "team=db", "--no-label", "x", "--begin", "@1900000000", "5")
+    at_once = job("modify", "--begin", "now", "--name", "", "--priority", "high", "5")
+
+    assert (named.code, at_once.code) == (0, 0)
+    assert luxid.calls == [
+        ChangeJobs((JobId(5),), JobChange("copy", {"team": "db"}, ("x",), 1_900_000_000.0)),
+        ChangeJobs((JobId(5),), JobChange("", begin_at=0.0, priority=-10)),
+    ]
+
+
+def test_modify_wants_something_to_change_that_a_job_can_have(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(FakeJob(5))
+
+    nothing, bad_label, bad_time = (
+        job("modify", "5"),
+        job("modify", "--label", "Team=web", "5"),
+        job("modify", "--begin", "soonish", "5"),
+    )
+
+    assert (nothing.code, bad_label.code, bad_time.code) == (2, 2, 2)
+    assert "say what to change: --name, --label, --no-label, --begin or --priority" in nothing.err
+    assert "a label is named by 1 to 63" in bad_label.err
+    assert "'soonish' is no time" in bad_time.err
+    assert luxid.calls == []
 
 
 def test_archive_says_why_a_job_cannot_be_archived(start_luxid: Start, job: Job) -> None:
@@ -188,3 +241,26 @@ def test_the_queues_info_shows_the_chain_of_filter_rules_in_force(start_luxid: S
     assert [line.split()[2] for line in rules] == ["2", "7"]
     assert told["drained"] is False
     assert [rule["action"] for rule in told["filters"]] == [["RATE_LIMIT", 3], "PAUSE"]
+
+
+def test_of_very_many_jobs_all_alike_are_told_by_a_line(start_luxid: Start, job: Job) -> None:
+    start_luxid(*(FakeJob(number) for number in range(1, 102)), FakeJob(200, "success"), FakeJob(201, "success"))
+    ids = [str(number) for number in (*range(1, 102), 200, 201, 300)]
+
+    ended = job("cancel", *ids)
+
+    assert ended == Ended(
+        1,
+        "each of 101 jobs, 1 to 101, has been canceled\n",
+        "error: each of 2 jobs, 200 to 201, is already final (success)\nerror: job 300: there is no such job\n",
+    )
+
+
+def test_as_json_each_of_very_many_jobs_is_told(start_luxid: Start, job: Job) -> None:
+    start_luxid(*(FakeJob(number) for number in range(1, 102)))
+
+    ended = job("cancel", "--pending", "--force", "--output", "json")
+
+    assert (ended.code, ended.err) == (0, "")
+    assert json.loads(ended.out)[-1] == [True, "Job 101 has been canceled"]
+    assert len(json.loads(ended.out)) == 101

@@ -33,7 +33,7 @@ def test_info_tells_the_parameters_in_the_form_of_ganetis_command(
 ) -> None:
     start_luxid()
 
-    ended = cluster("info")
+    ended = cluster("info", "--full")
 
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()
@@ -46,6 +46,28 @@ def test_info_tells_the_parameters_in_the_form_of_ganetis_command(
     ]
     assert "  maximal number of jobs running simultaneously: 20" in lines
     assert "  maximal number of jobs that wait or run: 100000" in lines
+
+
+def test_info_is_short_unless_the_installation_takes_the_place_of_ganetis(
+    start_luxid: Start, cluster: Callable[..., Ended], tmp_path: Path
+) -> None:
+    start_luxid()
+
+    short, full = cluster("info").out, cluster("info", "--full").out
+    (tmp_path / "gantry.toml").write_text("[ganeti]\nprocess_names = true\n")
+
+    assert [line.partition(":")[0] for line in short.splitlines()] == [
+        "Cluster name",
+        "Cluster UUID",
+        "Creation time",
+        "Modification time",
+        "Master node",
+        "Tags",
+        "maximal number of jobs running simultaneously",
+        "maximal number of jobs that wait or run",
+    ]
+    assert {line.strip() for line in short.splitlines()} < {line.strip() for line in full.splitlines()}
+    assert cluster("info").out == full
 
 
 def test_info_as_json_is_the_answer_of_the_wire(start_luxid: Start, cluster: Callable[..., Ended]) -> None:

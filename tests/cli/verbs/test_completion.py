@@ -21,7 +21,7 @@ def complete(program: str, *words: object) -> list[str]:
     """What bash is offered for the last of these words."""
     variable = f"_{program.replace('-', '_')}_COMPLETE".upper()
     line = " ".join(map(str, [program, *words]))
-    env = {variable: "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words))}
+    env = {variable: "bash_complete", "COMP_LINE": line, "COMP_WORD": str(words[-1])}
     ended = run(program, env=env, prelude=PATIENT)
     assert (ended.code, ended.err) == (0, "")
     return [item.partition(",")[2] for item in ended.out.splitlines() if item]
@@ -37,6 +37,17 @@ def test_job_ids_complete_the_newest_first(start_luxid: Start, tmp_path: Path) -
 
     assert complete("gnt-job", "--root", tmp_path, "watch", "1") == ["12", "11", "1"]
     assert complete("gnt-job", "--root", tmp_path, "cancel", "--kill", "1") == ["12", "11", "1"]
+
+
+def test_labels_and_users_complete_by_those_of_the_newest_jobs(start_luxid: Start, tmp_path: Path) -> None:
+    start_luxid(FakeJob(1, labels={"team": "web", "tier": "1"}, user="ada"), FakeJob(2, user="bob"))
+
+    assert complete("gnt-job", "--root", tmp_path, "run", "--label", "te") == ["team="]
+    assert complete("gnt-job", "--root", tmp_path, "list", "--where", "'label.t") == ["label.team=", "label.tier="]
+    assert complete("gnt-job", "--root", tmp_path, "cancel", "--where", "'hold | user=") == [
+        "hold | user=ada",
+        "hold | user=bob",
+    ]
 
 
 def test_without_daemons_nothing_completes_and_nothing_is_said(tmp_path: Path) -> None:

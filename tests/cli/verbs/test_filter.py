@@ -182,7 +182,8 @@ def test_the_list_is_in_the_order_in_which_rules_are_asked(start_luxid: Start, g
     assert some == Ended(
         14,
         "PAUSE|(unknown)\n",
-        "warning: unknown field 'nonsense'; fields are uuid, watermark, priority, predicates, action, reason_trail\n",
+        "warning: unknown field 'nonsense'; "
+        "fields are number, uuid, watermark, priority, predicates, action, reason_trail\n",
     )
 
 
@@ -224,6 +225,27 @@ def test_as_json_the_rules_that_were_deleted_are_told(start_luxid: Start, gnt_fi
     deleted = gnt_filter("delete", SECOND, FIRST, "--output", "json")
 
     assert (deleted.code, json.loads(deleted.out)) == (1, [FIRST])
+
+
+def test_a_rule_is_deleted_by_its_number_or_a_beginning(start_luxid: Start, gnt_filter: Filter) -> None:
+    luxid = start_luxid()
+    gnt_filter("pause", "--priority", "5")
+    gnt_filter("limit", "2")
+
+    table = gnt_filter("list").out.splitlines()
+    unclear, none = gnt_filter("delete", "0000"), gnt_filter("delete", "3")
+    short, told = gnt_filter("delete", "000"), gnt_filter("info", "2")
+    left = dict(luxid.rules)
+    gone = gnt_filter("delete", "1", SECOND[:36])
+
+    assert [line.split()[:2] for line in table] == [["NUMBER", "UUID"], ["1", SECOND], ["2", FIRST]]
+    assert unclear == Ended(1, "", f"error: '0000' begins 2 rules: {SECOND}, {FIRST}; write more of it\n")
+    assert none == Ended(1, "", "error: there is no filter rule '3'; list them with 'gnt-filter list'\n")
+    assert short.code == 1
+    assert told.out.startswith(f"UUID: {FIRST}\n")
+    assert set(left) == {FIRST, SECOND}
+    assert gone == Ended(0, f'deleted rule {SECOND}: ["RATE_LIMIT",2]\n', "")
+    assert set(luxid.rules) == {FIRST}
 
 
 @pytest.mark.parametrize(

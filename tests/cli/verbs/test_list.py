@@ -1,4 +1,4 @@
-"""`gnt-job list` and `info`. Source: cli.md 1.3 and 2; STYLE section 8."""
+"""`gnt-job list` and `info`. Source: cli.md 1.3 and 2."""
 
 import json
 from collections.abc import Callable
@@ -150,19 +150,29 @@ def test_a_filter_that_cannot_be_read_is_2_with_the_place(start_luxid: Start, jo
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("status=bogus", "no job is 'bogus'; states are queued, waiting, canceling, running, canceled, success, error"),
-        ("priority=urgent", "no priority is 'urgent'; write a number, or low (10), normal (0), high (-10)"),
-        ("priority<high", "'priority' is a number, and cannot be compared with 'high'"),
-        ("id>abc", "'id' is a number, and cannot be compared with 'abc'"),
-        ("id=" + "9" * 5000, "the number 99999999999999999999... is too large"),
-        ("!(id=1 | sumary=~x)", "no field 'sumary'; did you mean 'summary'?"),
-        ("age>5", "'age' can be shown only; 'received_ts' can be compared, in seconds since 1970"),
+        (
+            "status=bogus",
+            "1: no job is 'bogus'; states are queued, waiting, canceling, running, canceled, success, error",
+        ),
+        ("priority=urgent", "1: no priority is 'urgent'; write a number, or low (10), normal (0), high (-10)"),
+        ("priority<high", "1: 'priority' is a number, and cannot be compared with 'high'"),
+        ("id>abc", "1: 'id' is a number, and cannot be compared with 'abc'"),
+        ("id=" + "9" * 5000, "4: the number 99999999999999999999... is too large"),
+        ("!(id=1 | sumary=~x)", "10: no field 'sumary'; did you mean 'summary'?"),
+        ("id=1 & runtime>5", "8: 'runtime' can be shown only; 'age' and 'start' can be compared"),
+        ("age=~5", "1: 'age' is compared by <, <=, > and >= with a duration, as in 'age > 30m'"),
+        ("labels=web", "1: 'labels' can be shown only; one label can be compared, as in label.team=web"),
+        (
+            "end > yesterdy",
+            "1: 'yesterdy' is no time; write such as 'tomorrow 02:00', 'in 3h', '2h ago', 'monday 9:30' "
+            "or '2026-11-21 02:00'",
+        ),
     ],
 )
 def test_a_filter_that_can_hold_for_no_job_is_2(start_luxid: Start, job: Job, text: str, error: str) -> None:
     luxid = start_luxid()
 
-    assert job("list", "--where", text) == Ended(2, "", f"error: filter: {error}\n")
+    assert job("list", "--where", text) == Ended(2, "", f"error: filter, character {error}\n")
     assert luxid.calls == []
 
 
@@ -225,11 +235,13 @@ def test_a_job_that_does_not_exist_is_a_row_of_nothing_and_an_error(start_luxid:
 def test_json_has_the_values_of_the_wire(start_luxid: Start, job: Job) -> None:
     start_luxid(*JOBS)
 
-    ended = job("list", "--output", "json", "-o", "id,time", "9")
+    ended = job("list", "--output", "json", "-o", "id,time", "9", env={"TZ": "UTC"})
 
-    assert json.loads(ended.out) == [
-        {"id": 9, "status": "success", "received_ts": AT, "start_ts": AT, "end_ts": later(75)}
-    ]
+    [told] = json.loads(ended.out)
+    assert {name: told.pop(name)[:13] for name in ("received", "start", "end")} == dict.fromkeys(
+        ("received", "start", "end"), "2023-11-14T22"
+    )
+    assert told == {"id": 9, "status": "success", "received_ts": AT, "start_ts": AT, "end_ts": later(75)}
 
 
 def test_info_tells_everything_in_the_shape_of_ganeti(start_luxid: Start, job: Job) -> None:
@@ -280,3 +292,62 @@ def test_info_of_a_job_that_does_not_exist_is_an_error(start_luxid: Start, job: 
     ended = job("info", "5")
 
     assert ended == Ended(1, "", "error: there is no job 5; 'gnt-job list' shows those that are not archived\n")
+
+
+def test_a_limit_shows_the_newest_and_tells_how_many_are_left_out(start_luxid: Start, job: Job) -> None:
+    start_luxid(*JOBS)
+
+    ended = job("list", "--no-headers", "-o", "id", "--limit", "2")
+
+    assert ended == Ended(0, "11\n12\n", "… 2 more; --limit 4 shows all, --since or --where fewer\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "ids"),
+    [
+        (["runtime"], [10, 9, 12, 11]),
+        (["end_ts"], [9, 12, 10, 11]),
+        (["end_ts", "--reverse"], [12, 9, 10, 11]),
+        (["status"], [12, 11, 10, 9]),
+        (["priority", "--limit", "3"], [9, 11, 12]),
+    ],
+)
+def test_a_list_is_sorted_by_a_field(start_luxid: Start, job: Job, words: list[str], ids: list[int]) -> None:
+    start_luxid(*JOBS)
+
+    ended = job("list", "--no-headers", "--separator", ",", "-o", "id", "--sort", *words)
+
+    assert [int(line) for line in ended.out.splitlines()] == ids
+
+
+def test_it_is_not_sorted_by_what_is_no_field(start_luxid: Start, job: Job) -> None:
+    start_luxid()
+
+    error = "error: --sort 'runtme' is no field; 'gnt-job list-fields' tells which there are\n"
+    assert job("list", "--sort", "runtme") == Ended(2, "", error)
+
+
+def test_people_see_names_and_programs_the_summary_too(start_luxid: Start, job: Job) -> None:
+    start_luxid(FakeJob(7, name="backup", labels={"team": "web"}), FakeJob(8))
+
+    assert job("list", "-o", "id,summary,labels").out == (
+        "ID  SUMMARY          LABELS\n 7  backup           team=web\n 8  TEST_DELAY(1.0)  -\n"
+    )
+    assert job("list", "--no-headers", "-o", "id,summary").out == "7  TEST_DELAY(1.0)\n8  TEST_DELAY(1.0)\n"
+    [told, _] = json.loads(job("list", "--output", "json").out)
+    assert (told["name"], told["summary"]) == ("backup", ["TEST_DELAY(1.0)"])
+    # the wire's instant, and beside it a text with its zone
+    assert told["received_ts"] == AT
+    assert told["received"].startswith("2023-11-1")
+    assert told["received"][-6] in "+-"
+    assert told["end"] is None
+
+
+def test_the_times_of_a_list_are_conditions(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(*JOBS)
+
+    job("list", "--since", "@1700000000", "--until", "2023-11-16 00:00Z")
+
+    [query] = [call for call in luxid.calls if isinstance(call, Query)]
+    assert query.filter is not None
+    assert query.filter.to_wire() == ["&", [">=", "received_ts", AT[0]], ["<", "received_ts", 1_700_092_800]]

@@ -1,4 +1,4 @@
-"""`gnt-debug locks`. Source: cli.md 4; STYLE section 8."""
+"""`gnt-debug locks`. Source: cli.md 4."""
 
 import json
 from collections.abc import Callable

@@ -120,9 +120,12 @@ def test_wrong_nodes_are_told_before_anything_is_submitted(
     [
         (["--each-node", "--node", "web1"], "--each-node takes all nodes already; leave it out, or --node"),
         (["--each-node", "--node-group", "web"], "--each-node takes all nodes already; leave it out, or --node-group"),
-        (["--at-most", "2"], "--at-most is for several nodes; name them by --node, --node-group or --each-node"),
-        (["--stop-on-failure"], "--stop-on-failure is for several nodes; name them by --node, --node-group or --ea"),
-        (["--node", "web1", "--max-failures", "1"], "--max-failures is for several nodes; name them by --node, --no"),
+        (
+            ["--at-most", "2"],
+            "--at-most is for several jobs; name nodes by --node, --node-group or --each-node, or values by --each",
+        ),
+        (["--stop-on-failure"], "--stop-on-failure is for several jobs; name nodes by --node, --node-group or"),
+        (["--node", "web1", "--max-failures", "1"], "--max-failures is for several jobs; name nodes by --node, --no"),
         (
             ["--each-node", "--stop-on-failure", "--max-failures", "1"],
             "--stop-on-failure allows no failure, --max-failures 1; give one of them",

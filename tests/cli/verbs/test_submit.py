@@ -9,6 +9,7 @@ import pytest
 
 from cli.user import user_name
 from common.paths import Paths
+from common.queue.terms import JobTerms, terms_of_trail
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from tests.cli.command import Background, Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid
@@ -136,15 +137,21 @@ def test_a_job_that_is_not_taken_is_told_and_the_others_stay(start_luxid: Start,
     ("text", "error"),
     [
         ('[\n{"OP_ID": }]', "standard input:2:11: not JSON: unexpected character, expected a JSON value"),
-        ("[]", "standard input: expected a list of opcodes, or of jobs, got [] @ $"),
-        ("7", "standard input: expected a list of opcodes, or of jobs, got 7 @ $"),
-        ('[[{"OP_ID": "OP_A"}], []]', "standard input: expected a job: a list of at least one opcode, got [] @ $[1]"),
-        ('[[{"OP_ID": "OP_A"}, 3]]', "standard input: expected an opcode: an object with an OP_ID, got 3 @ $[0][1]"),
+        ("[]", "standard input:1:1: expected a list of opcodes, or of jobs, or a plan with 'jobs', got [] @ $"),
+        ("7", "standard input:1:1: expected a list of opcodes, or of jobs, or a plan with 'jobs', got 7 @ $"),
+        (
+            '[[{"OP_ID": "OP_A"}], []]',
+            "standard input:1:23: expected a job: a list of at least one opcode, got [] @ $[1]",
+        ),
+        (
+            '[[{"OP_ID": "OP_A"}, 3]]',
+            "standard input:1:22: expected an opcode: an object with an OP_ID, got 3 @ $[0][1]",
+        ),
         (
             '[{"OP_ID": "OP_RUN_COMMAND", "locks": {"node/a": "shared", "node/a": "exclusive"}}]',
-            "standard input: an object has the key 'node/a' twice; write it once",
+            "standard input:1:60: an object has the key 'node/a' twice; write it once",
         ),
-        ("[{}]", 'standard input: the opcode lacks a string OP_ID, e.g. "OP_RUN_COMMAND" @ $[0]'),
+        ("[{}]", 'standard input:1:2: the opcode lacks a string OP_ID, e.g. "OP_RUN_COMMAND" @ $[0]'),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_place_in_it(start_luxid: Start, job: Job, text: str, error: str) -> None:
@@ -184,3 +191,34 @@ def test_delay_submits_the_opcode_that_sleeps(start_luxid: Start, tmp_path: Path
     assert ended == Ended(0, "1\n", "")
     (op,) = luxid.calls[0].job
     assert (op["OP_ID"], op["duration"], op["on_nodes"], op["no_locks"]) == ("OP_TEST_DELAY", 0.5, ["node1"], False)
+
+
+def test_a_plan_in_yaml_is_one_submission(start_luxid: Start, tmp_path: Path, job: Job) -> None:
+    luxid = start_luxid()
+    file = tmp_path / "plan.yaml"
+    file.write_text("jobs:\n- {name: a, run: [make]}\n- {name: b, run: [x], after: a}  # then\n")
+
+    ended = job("submit", "--label", "team=web", file)
+
+    assert ended == Ended(0, "1\n2\n", "")
+    (call,) = luxid.calls
+    assert isinstance(call, SubmitManyJobs)
+    assert call.jobs[1][0]["depends"] == [[-1, ["success"]]]
+    terms = [terms_of_trail(ops[0]["reason"]) for ops in call.jobs]
+    assert terms == [JobTerms("a", {"team": "web"}), JobTerms("b", {"team": "web"})]
+
+
+def test_a_wrong_plan_is_refused_with_line_and_column(start_luxid: Start, tmp_path: Path, job: Job) -> None:
+    luxid = start_luxid()
+    file = tmp_path / "plan.yaml"
+    file.write_text("jobs:\n- run: [make]\n  timeout: 1:30\n")
+
+    ended = job("submit", file)
+
+    assert (ended.code, ended.out, luxid.calls) == (2, "", [])
+    assert ended.err.startswith(f"error: {file}:3:12: timeout: '1:30' is not a duration")
+
+
+def test_the_schema_needs_no_file(job: Job) -> None:
+    assert json.loads(job("submit", "--schema").out)["required"] == ["jobs"]
+    assert "missing argument 'FILE'" in job("submit").err

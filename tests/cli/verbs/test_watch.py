@@ -300,3 +300,12 @@ def test_output_is_followed_where_luxid_has_no_feed(start_luxid: Start, tmp_path
         ended = output.end()
 
     assert (first, ended) == ("one\n", Ended(0, "two", ""))
+
+
+def test_watch_calls_jobs_by_their_names(start_luxid: Start, job: Job) -> None:
+    start_luxid(FakeJob(5, "success", name="backup-web1"), FakeJob(6, "success"))
+
+    ended = job("watch", "5", "6")
+
+    assert ended.code == 0
+    assert sorted(ended.out.splitlines()) == ["5  success    backup-web1", "6  success    TEST_DELAY(1.0)"]

@@ -139,9 +139,14 @@ def test_failed_opcode_fails_those_after_it(host: JobHost) -> None:
 
 
 def test_prerequisite_error_keeps_its_class_and_reason(host: JobHost) -> None:
-    job = host.run(1, {"OP_ID": "OP_TEST_DELAY", "duration": 0.0})
+    job = host.run(1, {"OP_ID": "OP_GROUP_SET_PARAMS", "group_name": "default"})
 
-    assert job.ops[0].result == ["OpPrereqError", ["duration must be greater than 0, got 0", "wrong_input"]]
+    error, (text, reason) = job.ops[0].result
+    assert (error, text.partition(";")[0], reason) == ("OpPrereqError", "there is nothing to change", "wrong_input")
+
+
+def test_a_delay_of_no_time_is_over_at_once(host: JobHost) -> None:
+    assert host.run(1, {"OP_ID": "OP_TEST_DELAY", "duration": 0}).state is JobState.SUCCESS
 
 
 def test_unknown_opcode_fails_the_job_and_names_it(host: JobHost) -> None:

@@ -401,6 +401,7 @@ def test_full_disk_for_the_output_does_not_fail_the_program(host: JobHost) -> No
     job = host.run(1, shell("echo one"))
 
     assert job.ops[0].result["tail"] == ["one"]
+    assert job.ops[0].result["output_lost"] is True
     assert "output.lost" in host.log()
 
 

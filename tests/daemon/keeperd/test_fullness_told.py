@@ -13,7 +13,7 @@ from common.lease.fullnessfile import FullnessReader, FullnessWriter
 from common.lease.keys import Keys
 from daemons.keeperd import storekeeping
 from daemons.keeperd.core.keeper import Keeper
-from daemons.keeperd.core.words import State
+from daemons.keeperd.core.states import State
 from daemons.keeperd.storekeeping import StoreKeeping
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.keeping.upkeep import Upkeep

@@ -9,7 +9,7 @@ import trio
 
 from common.lease.keys import Keys
 from common.lease.records import Accepted, MemberRecord, Role, Verdict, Wanted, WantedKind, decode, encode
-from daemons.keeperd.core.words import CampaignLost
+from daemons.keeperd.core.events import CampaignLost
 from daemons.keeperd.identity import Identity
 from daemons.keeperd.keys.masterkeys import Campaigner, MasterKeys, Won
 from daemons.keeperd.keys.memberrecord import Membership

@@ -1,4 +1,4 @@
-"""Each row of the table "What can be lost" (CHOICES section 2): the master dies there, and another one follows."""
+"""Each row of the table "What can be lost": the master dies there, and another one follows."""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Peers of a node daemon that are slow, silent, or many (CHOICES 1, traps 1, 2, 4 and 5)."""
+"""Peers of a node daemon that are slow, silent, or many."""
 
 import socket
 from collections.abc import Iterator

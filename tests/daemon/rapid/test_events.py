@@ -1,4 +1,4 @@
-"""The stream of events (CHOICES 1, trap 8): what happens is told, what was missed, too, and who goes is forgotten."""
+"""The stream of events: what happens is told, what was missed, too, and who goes is forgotten."""
 
 import signal
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`GET /metrics`: the numbers of real daemons for Prometheus (DESIGN section 15; CHOICES 5)."""
+"""`GET /metrics`: the numbers of real daemons for Prometheus (DESIGN section 15)."""
 
 import signal
 from collections.abc import Iterator

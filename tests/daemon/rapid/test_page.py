@@ -5,16 +5,27 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from protocol.luxi.cluster import QueryConfigValues
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web
+from tests.support.web.visitor import Visitor
 
 USERS = "op op-secret operate\nreader reader-secret read\ncanceler canceler-secret jobs.read,jobs.cancel\n"
-PATHS = ("/ui", "/ui/jobs", "/ui/jobs/1", "/ui/locks", "/ui/filters", "/ui/rates", "/ui/history", "/ui/keys")
+PATHS = (
+    "/ui",
+    "/ui/jobs",
+    "/ui/jobs/1",
+    "/ui/locks",
+    "/ui/filters",
+    "/ui/rates",
+    "/ui/history",
+    "/ui/schedules",
+    "/ui/resources",
+    "/ui/keys",
+)
 HOSTILE = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\u202egnp"
 
 
@@ -29,31 +40,6 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
         job = web.cluster.submit({"OP_ID": "OP_RUN_COMMAND", "argv": command, "comment": HOSTILE, "reason": reason})
         assert (job, web.cluster.wait(job)) == (1, ["error"])
         yield web
-
-
-class Visitor:
-    """A browser without a script."""
-
-    def __init__(self, web: Web) -> None:
-        self.web = web
-        self.client: httpx2.Client = web.remote()
-        # what browsers send with a form of our page
-        self.client.headers["Origin"] = web.url
-
-    def get(self, path: str) -> httpx2.Response:
-        return self.client.get(path)
-
-    def token(self, path: str = "/ui/login") -> str:
-        found = re.search(r'name="token" value="([0-9a-f]{64})"', self.get(path).text)
-        assert found, path
-        return found[1]
-
-    def post(self, path: str, token: str | None = None, **fields: str) -> httpx2.Response:
-        form = {"token": self.token("/ui/keys") if token is None else token, **fields}
-        return self.client.post(path, data=form)
-
-    def log_in(self, name: str, password: str) -> httpx2.Response:
-        return self.post("/ui/login", self.token(), name=name, password=password)
 
 
 @pytest.fixture

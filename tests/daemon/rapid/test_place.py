@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from common.lease.records import Role
 from common.paths import Paths
 from common.system.daemons.program import NOT_MASTER
 from common.system.daemons.running import find_daemon
-from protocol.keeperd.calls import ClusterView, MemberView
+from protocol.keeperd.calls import ClusterView
 from tests.cli.command import run
 from tests.cli.fakekeeperd import fake_keeperd
 from tests.support.etcds.playedkeeper import PlayedKeeper
+from tests.support.fakes.clusterviews import barred
 from tests.support.machines.nodes import HOST, free_port
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web
@@ -28,11 +28,7 @@ VIEW = ClusterView(
     master="node2.test",
     epoch=7,
     ttl_s=10.0,
-    members=(
-        MemberView(
-            name="node3.test", role=Role.BARRED, state="barred", epoch=7, release="1", priority=1, copies="stale"
-        ),
-    ),
+    members=(barred("node3.test", 7),),
 )
 # seconds of a mastership that ends within a test
 SHORT_S = 5.0

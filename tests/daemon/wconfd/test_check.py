@@ -10,7 +10,7 @@ import pytest
 
 from common.errors import DamagedFile
 from daemons.wconfd.core.locks.waiting import try_update
-from daemons.wconfd.lockfiles import LockFiles, journal_of
+from daemons.wconfd.locks.lockfiles import LockFiles, journal_of
 from daemons.wconfd.tempresstore import ReservationStore
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.configs import RECORDED, recorded_json
@@ -70,7 +70,7 @@ def test_every_problem_has_its_line_with_file_place_and_reason(tmp_path: Path) -
     assert shown[7:] == [
         "tempres.data: $.mACs[0]: expected text, got 7",
         "notes.txt: $: it is none of the files of wconfd by its name; "
-        "they begin with config.data, locks.data, ghosts.data, tempres.data",
+        "they begin with config.data, locks.data, ghosts.data, tempres.data, schedules.data, resources.data",
         "locks.data.none: -: it cannot be read: No such file or directory",
     ]
 

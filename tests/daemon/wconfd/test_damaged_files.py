@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import DamagedFile
-from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.locks.lockstore import LockStore
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.wait import PATIENCE_S

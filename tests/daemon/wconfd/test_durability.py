@@ -5,7 +5,7 @@ import signal
 import threading
 from collections.abc import Callable
 
-from daemons.wconfd.lockfiles import journal_of
+from daemons.wconfd.locks.lockfiles import journal_of
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.daemon.wconfd.workers import Worker, holders
 from tests.support.cluster import Cluster

@@ -7,7 +7,7 @@ import attrs
 
 from common.lease.fence import Fence
 from common.lease.records import Accepted, LastMaster, Maintenance, MasterRecord, MemberRecord, Wanted
-from daemons.keeperd.core.words import View
+from daemons.keeperd.core.states import View
 
 # seconds by which a lease may end late
 LATE_S = 1.0

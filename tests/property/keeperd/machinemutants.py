@@ -6,9 +6,11 @@ import attrs
 
 from common.lease.records import MasterRecord
 from daemons.keeperd.core import campaigning, fitness, looking, machine, mastership
+from daemons.keeperd.core.acts import Act, Release, StopDaemons
+from daemons.keeperd.core.events import CampaignWon, Event, Renewed
 from daemons.keeperd.core.fitness import Bar
 from daemons.keeperd.core.keeper import Held, Keeper, Step
-from daemons.keeperd.core.words import Act, CampaignWon, Event, Memory, Release, Renewed, StopDaemons, View
+from daemons.keeperd.core.states import Memory, View
 
 Patch = Callable[[object, str, object], None]
 

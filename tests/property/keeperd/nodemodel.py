@@ -4,21 +4,11 @@ import attrs
 
 from common.lease.fence import Fence
 from common.lease.records import MemberRecord
+from daemons.keeperd.core.acts import Act, Campaign, Release, StartDaemons, TellNodes
+from daemons.keeperd.core.events import DaemonsFailed, DaemonsReady, FenceRefused
 from daemons.keeperd.core.keeper import Me
 from daemons.keeperd.core.standings import ROLES
-from daemons.keeperd.core.words import (
-    Act,
-    Campaign,
-    DaemonsFailed,
-    DaemonsReady,
-    FenceRefused,
-    Memory,
-    Release,
-    StartDaemons,
-    State,
-    TellNodes,
-    View,
-)
+from daemons.keeperd.core.states import Memory, State, View
 from tests.property.keeperd.servantsmodel import Servants
 from tests.property.keeperd.shellmodel import ShellModel
 from tests.property.keeperd.world import Clock, Process, Ways, World

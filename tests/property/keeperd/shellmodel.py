@@ -6,39 +6,40 @@ from typing import TYPE_CHECKING
 from common.lease.fence import Fence
 from common.lease.records import LastMaster, MasterRecord
 from daemons.keeperd.core import campaigning, machine
-from daemons.keeperd.core.fitness import bars
-from daemons.keeperd.core.words import (
+from daemons.keeperd.core.acts import (
     AcceptRestore,
     Act,
     Campaign,
-    CampaignLost,
-    CampaignWon,
-    DaemonsEnded,
     Drain,
-    Drained,
     DropLease,
-    Due,
     End,
-    EtcdSilent,
-    Event,
     KillDaemons,
-    LeaseLost,
     Look,
-    Looked,
-    NodesTold,
     Release,
     Remember,
     RemoveWanted,
     Renew,
-    Renewed,
     SetDeadline,
     StartDaemons,
-    State,
     StopDaemons,
     Tell,
     TellNodes,
-    View,
 )
+from daemons.keeperd.core.events import (
+    CampaignLost,
+    CampaignWon,
+    DaemonsEnded,
+    Drained,
+    Due,
+    EtcdSilent,
+    Event,
+    LeaseLost,
+    Looked,
+    NodesTold,
+    Renewed,
+)
+from daemons.keeperd.core.fitness import bars
+from daemons.keeperd.core.states import State, View
 from tests.property.keeperd.etcdmodel import EtcdModel
 from tests.property.keeperd.servantsmodel import DeadlineCell
 from tests.property.keeperd.world import Process

@@ -1,6 +1,6 @@
 """The daemons of the simulated cluster end and come back as the real ones do."""
 
-from daemons.keeperd.core.words import State
+from daemons.keeperd.core.states import State
 from tests.property.keeperd.nodemodel import Node
 from tests.property.keeperd.servantsmodel import DeadlineCell
 from tests.property.keeperd.torment import Plan, Torment

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from common.lease.records import Maintenance, Wanted, WantedKind
+from daemons.keeperd.core.events import FitnessChanged, RestoreAccepted, StopAsked
 from daemons.keeperd.core.keeper import Me
-from daemons.keeperd.core.words import FitnessChanged, RestoreAccepted, State, StopAsked
+from daemons.keeperd.core.states import State
 from tests.property.keeperd.etcdmodel import Store
 from tests.property.keeperd.nodemodel import Cluster, Node
 from tests.property.keeperd.world import Ways, World, pick

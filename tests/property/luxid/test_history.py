@@ -1,6 +1,6 @@
 """The history of waits against a twin that asks for every job at every instant.
 
-Source: DESIGN section 6, "Explain"; STYLE 2.9.
+Source: DESIGN section 6, "Explain".
 """
 
 import attrs
@@ -12,8 +12,9 @@ from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import ReasonEntry
+from common.queue.terms import JobTerms, with_terms
 from common.queue.waithistory import Span
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.decisions import AT_REST, Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from tests.support.naive.history import NaiveHistory
 
@@ -75,9 +76,15 @@ class HistoryMachine(RuleBasedStateMachine):
         self.now += seconds
         self.settle()
 
-    @rule(back=st.lists(st.integers(1, 6), max_size=3, unique=True), bucket=st.sampled_from(BUCKETS))
-    def submit(self, back: list[int], bucket: str) -> None:
+    @rule(
+        back=st.lists(st.integers(1, 6), max_size=3, unique=True),
+        bucket=st.sampled_from(BUCKETS),
+        begin=st.none() | st.integers(0, 9),
+    )
+    def submit(self, back: list[int], bucket: str, begin: int | None) -> None:
         job = make_job(self.next_id, [self.next_id - each for each in back if each < self.next_id], bucket)
+        if begin is not None:
+            job = with_terms(job, JobTerms(begin_at=self.now + begin), 1)
         self.jobs[job.job_id] = job
         self.next_id += 1
         self.queue.add(job)
@@ -110,10 +117,10 @@ class HistoryMachine(RuleBasedStateMachine):
         self.queue.add(job)
         self.settle()
 
-    @precondition(lambda self: self.ids(Phase.READY, Phase.BLOCKED))
+    @precondition(lambda self: self.ids(*AT_REST))
     @rule(data=st.data())
     def begin_rewrite(self, data: st.DataObject) -> None:
-        self.queue.hold(data.draw(st.sampled_from(self.ids(Phase.READY, Phase.BLOCKED))))
+        self.queue.hold(data.draw(st.sampled_from(self.ids(*AT_REST))))
         self.settle()
 
     @precondition(lambda self: self.ids(Phase.HELD))

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.ids import JobId
+from common.queue.deferral import Cause, Deferral
 from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.entries import STEPS
@@ -24,6 +25,8 @@ class Walk:
         for number in range(JOBS):
             self.queue.add(Job(JobId(number), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),)))
             self.queue.hold(JobId(number))
+            # what a deferred job must have; nobody knows until when
+            self.entries[JobId(number)].deferral = Deferral(Cause.BEGIN, None)
 
     def phases(self) -> dict[int, Phase]:
         return {entry.job.job_id: entry.phase for entry in self.entries}

@@ -1,6 +1,6 @@
 """The queue's core against a twin that knows no index and scans everything.
 
-Source: DESIGN section 3 (invariant 5) and 6; STYLE 2.9.
+Source: DESIGN section 3 (invariant 5) and 6.
 """
 
 import attrs

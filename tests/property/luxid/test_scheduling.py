@@ -1,6 +1,6 @@
 """The choice of the next job against a twin that weighs every job for every choice.
 
-Source: DESIGN section 6; STYLE 2.9; predictive-queue and filters designs.
+Source: DESIGN section 6; predictive-queue and filters designs.
 """
 
 from collections import Counter

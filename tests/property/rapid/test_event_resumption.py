@@ -1,4 +1,4 @@
-"""Whoever comes back with the id of any event ends up with the same state as one who never went (CHOICES 1, trap 8)."""
+"""Whoever comes back with the id of any event ends up with the same state as one who never went."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

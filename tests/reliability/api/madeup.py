@@ -4,8 +4,6 @@ make test-api
 
 No reply may be a fault of the server, have a status, a type or a form that the document does not name. A rule before
 all others refuses every job, and the user has no login: nothing that is made up here is ever run.
-
-Source: CHOICES 1.
 """
 
 import argparse

@@ -64,6 +64,13 @@ class Step:
     pause_s: float
     failed: int
 
+    def words(self) -> str:
+        lost = f"; {self.failed} job{'' if self.failed == 1 else 's'} failed" if self.failed else ""
+        return (
+            f"{_HARMS[self.kind]}: the next master started a job after {self.without_s:.1f} s, a client waited "
+            f"{self.pause_s:.1f} s at most{lost}"
+        )
+
 
 class Submitter:
     """A client that submits all the time; a context manager that ends it."""
@@ -222,6 +229,14 @@ def _switch_over(master: Candidate) -> Callable[[], None]:
 
 
 _KINDS: Final = {"node": _kill_node, "keeperd": _kill_keeperd, "stop": _stop, "cut": _cut, "switchover": _switch_over}
+# what was done, for people
+_HARMS: Final = {
+    "node": "all processes of the master's node killed",
+    "keeperd": "the master's keeperd killed",
+    "stop": "the master's node stopped",
+    "cut": "the master cut off from etcd",
+    "switchover": "the mastership moved by an operator",
+}
 
 
 def run(folder: Path, kinds: Sequence[str], count: int, seed: str, ttl_s: float) -> int:
@@ -243,7 +258,7 @@ def run(folder: Path, kinds: Sequence[str], count: int, seed: str, ttl_s: float)
                 # all kinds in turn, in an order by the seed
                 kind = kinds[number % len(kinds)] if number < len(kinds) else chance.choice(kinds)
                 step = one.hurt(kind)
-                print(f"{number + 1:4} {step}", flush=True)
+                print(f"takeovers: {number + 1} of {count}, {step.words()}", flush=True)
         one._until_ended()
         complaints = one.complaints()
         tell(one.steps, submitters, complaints, ttl_s)

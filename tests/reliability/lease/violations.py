@@ -1,6 +1,6 @@
 """Which promises a history breaks: what was acknowledged is there once, nothing ran twice, and no answer is taken back.
 
-Source: DESIGN sections 3 and 14; CHOICES section 2.
+Source: DESIGN sections 3 and 14.
 """
 
 from collections import Counter

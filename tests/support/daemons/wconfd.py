@@ -11,8 +11,9 @@ import trio
 from common.access import Role
 from common.paths import Paths
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.deaths import Deaths
-from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.keptfiles import KeptFiles
+from daemons.wconfd.locks.deaths import Deaths
+from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.main import make_handlers
 from daemons.wconfd.rpc import Handlers, routes
 from daemons.wconfd.shortlock import ShortLock
@@ -41,9 +42,10 @@ class Calls:
         config = ConfigStore.load(paths)
         locks = LockStore.load(paths.locks_data)
         reservations = ReservationStore.load(paths.tempres_data, locks.known.meet)
-        for run in (config.run, locks.run, reservations.run):
+        kept = KeptFiles.load(paths)
+        for run in (config.run, locks.run, reservations.run, kept.run):
             await nursery.start(run)
-        to = handlers_over(paths, config, locks, reservations, random_bytes)
+        to = handlers_over(paths, config, locks, reservations, kept, random_bytes)
         return cls(config, locks, reservations, Service(routes(to)))
 
     async def reply(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -70,9 +72,10 @@ def handlers_over(
     config: ConfigStore,
     locks: LockStore,
     reservations: ReservationStore,
+    kept: KeptFiles,
     random_bytes: Callable[[int], bytes] = os.urandom,
 ) -> Handlers:
     """The handlers of the daemon over these stores."""
     short_lock = ShortLock(config, locks, str(paths.livelocks / "wconf-daemon_1"))
     deaths = Deaths(locks, paths.livelocks, grace_s=1.0, tables=[reservations])
-    return make_handlers(locks, config, deaths, reservations, short_lock, random_bytes)
+    return make_handlers(locks, config, deaths, reservations, kept, short_lock, random_bytes)

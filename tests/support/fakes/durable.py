@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from daemons.wconfd.core.locks.lockstate import encode
-from daemons.wconfd.lockfiles import read_locks
+from daemons.wconfd.locks.lockfiles import read_locks
 
 
 def durable_locks(locks_data: Path) -> bytes:

@@ -19,6 +19,8 @@ def reason_of(queue: JobQueue, job_id: JobId, *, may_start: bool) -> Cause | Non
         return None
     if entry.phase is Phase.STARTING:
         return Cause(WaitKind.START)
+    if entry.phase is Phase.DEFERRED:
+        return Cause(WaitKind.BEGIN)
     if entry.phase is Phase.BLOCKED:
         return Cause(WaitKind.DEPENDENCY, queue.waits_for(job_id))
     rule = entry.ruling.rule

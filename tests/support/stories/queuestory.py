@@ -3,8 +3,8 @@
 A story does what luxid's shell does: it keeps the jobs as their files say, reports each event to the core, and asks at
 once what follows. What the core decides to end is ended when the story says that it is written.
 
-    submit ID [priority=N] [age=S] [after=ID[:STATE,...]] [reason=TEXT] [LOCK=MODE ...] [OP_ID] [instance=NAME]
-           [/ the next opcode]
+    submit ID [priority=N] [age=S] [begin=S] [after=ID[:STATE,...]] [reason=TEXT] [LOCK=MODE ...] [OP_ID]
+           [instance=NAME] [/ the next opcode]
     started ID              its process is there, and its first opcode begins
     next ID                 the opcode under way succeeds, and the next one begins
     pauses ID               the opcode under way succeeds, and the process ends as it was asked to
@@ -12,6 +12,8 @@ once what follows. What the core decides to end is ended when the story says tha
     dies ID [cancel|kill]   its process is gone, perhaps after that was asked of it
     cancel ID               a user cancels a job that has no process
     priority ID N           a user changes the priority of a job that has no process
+    hold ID   release ID    a user holds a job that has no process, and lets it go
+    again ID S              the command under way fails, and is to run again in S seconds
     locks ID [LOCK=MODE ...]    what a running job holds now
     rules [NAME PRIORITY ACTION [opcode=OP_ID] [reason=TEXT] [newer=ID]; ...]
     written                 what was decided to end has ended in the files
@@ -28,8 +30,10 @@ from common.errors import Unavailable
 from common.ids import JobId
 from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
+from common.queue.deferral import deferral_of
 from common.queue.explanation import HeldByRule, InLine, LimitFull
 from common.queue.jobs import Job, JobOp, JobState, OpEvent, end_job, set_priority
+from common.queue.terms import Hold, JobTerms, terms_of, with_terms
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.queue.decisions import Decisions, Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
@@ -44,7 +48,7 @@ from daemons.luxid.core.queue.recovery import (
     judge_fate,
 )
 from daemons.luxid.core.why.explain import explain
-from tests.support.stories.queuewords import begun, listed, opcode, pairs, reason_text, rule, succeeded
+from tests.support.stories.queuewords import begun, listed, opcode, pairs, reason_text, rule, succeeded, tried
 
 _WEIGHTS: Final = WeightRules(base=1.0, tick_s=10.0, ticks=10)
 _ENDS: Final = {"success": OpEvent.SUCCEEDED, "error": OpEvent.FAILED, "canceled": OpEvent.CANCELED}
@@ -85,6 +89,8 @@ class QueueStory:
         ops = [opcode(text.split()) for text in " ".join(["", *words]).split(" / ")]
         priority, age_s = int(settings.get("priority", "0")), int(settings.get("age", "0"))
         job = Job(job_id, tuple(JobOp(op, priority=priority) for op in ops), received_at=(self.now_s - age_s, 0))
+        if "begin" in settings:
+            job = with_terms(job, JobTerms(begin_at=self.now_s + int(settings["begin"])), 1)
         if (refusing := self.queue.rejecting_rule(job)) is not None:
             return f"refused by rule {refusing.uuid}"
         self._add(job)
@@ -118,6 +124,18 @@ class QueueStory:
 
     def priority(self, job_id: JobId, words: list[str]) -> None:
         self._add(set_priority(self.jobs[job_id], int(words[0])))
+
+    def hold(self, job_id: JobId, _: list[str]) -> None:
+        job = self.jobs[job_id]
+        self._add(with_terms(job, attrs.evolve(terms_of(job), hold=Hold("alice", self.now_s, "")), 1))
+
+    def release(self, job_id: JobId, _: list[str]) -> None:
+        job = self.jobs[job_id]
+        self._add(with_terms(job, attrs.evolve(terms_of(job), hold=None), 1))
+
+    def again(self, job_id: JobId, words: list[str]) -> None:
+        self.alive.discard(job_id)
+        self._add(tried(self.jobs[job_id], self.now_s, self.now_s + int(words[0])))
 
     def locks(self, job_id: JobId, words: list[str]) -> None:
         self.queue.locks_changed(job_id, {parse_lock(lock): LockMode(mode) for lock, mode in pairs(words)})
@@ -176,6 +194,7 @@ class QueueStory:
             self.unwritten.append(cancel_rejected(self.jobs[rejected.job_id], rejected.rule.uuid, self._now, 1))
         for name, job_ids in (
             ("unblocks", decisions.unblocked),
+            ("begins", decisions.begun),
             ("asks for the state of", decisions.untold),
             ("pauses", decisions.pause),
             ("resumes", decisions.resume),
@@ -195,11 +214,20 @@ class QueueStory:
         if of_phase[Phase.READY]:
             standings = sorted(map(self._standing, of_phase[Phase.READY]))
             yield "ready " + " ".join(f"({job_id})" if is_barred else str(job_id) for is_barred, _, job_id in standings)
+        for job_id in of_phase[Phase.DEFERRED]:
+            yield f"deferred {job_id} {self._deferral(job_id)}"
         for job_id in of_phase[Phase.BLOCKED]:
             yield f"blocked {job_id} by {listed(self.queue.waits_for(job_id))}"
         for state in (JobState.SUCCESS, JobState.ERROR, JobState.CANCELED):
             if ended := [job_id for job_id, job in sorted(self.jobs.items()) if job.state is state]:
                 yield f"{state.value} {listed(ended)}"
+
+    def _deferral(self, job_id: JobId) -> str:
+        deferral = deferral_of(self.jobs[job_id])
+        assert deferral is not None
+        until = "" if deferral.until is None else f" for {deferral.until - self.now_s:.0f} s"
+        blockers = self.queue.waits_for(job_id)
+        return f"{deferral.cause.value}{until}{f', behind {listed(blockers)}' if blockers else ''}"
 
     def _standing(self, job_id: JobId) -> tuple[bool, int, JobId]:
         reasons = explain(self.queue, job_id, self.now_s, lambda _: None)
@@ -241,6 +269,9 @@ _OF_A_JOB: Final[dict[str, Callable[[QueueStory, JobId, list[str]], str | None]]
     "dies": QueueStory.dies,
     "cancel": QueueStory.cancel,
     "priority": QueueStory.priority,
+    "hold": QueueStory.hold,
+    "release": QueueStory.release,
+    "again": QueueStory.again,
     "locks": QueueStory.locks,
     "found": QueueStory.found,
 }

@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
+
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.explanation import (
     BatchFull,
+    BeginsLater,
     BeingWritten,
     Faded,
     HeldByRule,
@@ -14,10 +17,13 @@ from common.queue.explanation import (
     LevelWeight,
     LimitFull,
     NoFreeSlot,
+    OnHold,
     Reason,
+    TriesAgain,
     WaitsForJob,
 )
-from common.queue.jobs import Job, OpEvent, apply_event, replace_op
+from common.queue.jobs import Job, JobState, OpEvent, apply_event, replace_op
+from common.queue.tries import Try, tries_of, try_entry
 
 
 def reason_text(reason: Reason) -> str:
@@ -40,6 +46,12 @@ def reason_text(reason: Reason) -> str:
             return f"weight: {reason.static:g}, aged {reason.aged:g}"
         case LevelWeight():
             return f"    {reason.level}: {reason.weight:g} beside {listed(reason.job_ids) or 'nobody'}"
+        case OnHold():
+            return f"held by {reason.by}"
+        case BeginsLater():
+            return f"begins at {reason.at:.0f}"
+        case TriesAgain():
+            return f"try {reason.number} at {reason.at:.0f}: {reason.why}"
         case BeingWritten():
             return f"for a moment: {reason.phase}"
         case _:
@@ -102,3 +114,14 @@ def succeeded(job: Job) -> Job:
     index = job.next_index
     assert index is not None
     return replace_op(job, index, apply_event(job.ops[index], OpEvent.SUCCEEDED, (0, 0)))
+
+
+def tried(job: Job, now_s: int, next_s: int) -> Job:
+    """The job with the opcode under way queued again after a failure."""
+    index = job.next_index
+    assert index is not None
+    op = job.ops[index]
+    entry = try_entry(Try(len(tries_of(op)) + 1, now_s, now_s, "ended with exit code 75", 75, next_s, 0))
+    trail = [*(op.input.get("reason") or ()), entry.to_wire()]
+    again = attrs.evolve(op, input={**op.input, "reason": trail}, state=JobState.QUEUED, start_at=None, exec_at=None)
+    return replace_op(job, index, again)

@@ -5,30 +5,17 @@ import attrs
 from cli.gantry.cluster.clustertext import cluster_lines, size_text
 from common.lease.records import Change, Role
 from common.words.times import clock
-from protocol.keeperd.calls import ClusterView, EtcdMemberView, MemberView
+from protocol.keeperd.calls import ClusterView, EtcdMemberView
+from tests.support.fakes.clusterviews import barred, master, replica, silent
 
-ONE = MemberView(name="node1", role=Role.MASTER, state="master", epoch=12, release="1.4", priority=2, since_s=0.4)
-TWO = MemberView(
-    name="node2",
-    role=Role.REPLICA,
-    state="follow",
-    epoch=12,
-    release="1.4",
-    priority=1,
-    copies="catching up",
-    lag_files=12345,
-    config_behind=True,
-    since_s=1.2,
-)
-THREE = MemberView(
-    name="node3",
-    role=Role.BARRED,
-    state="barred",
-    epoch=11,
+ONE = master("node1", 12, release="1.4", priority=2)
+TWO = replica("node2", 12, release="1.4", copies="catching up", lag_files=12345, config_behind=True, since_s=1.2)
+THREE = barred(
+    "node3",
+    11,
     release="1.3",
     priority=0,
     reasons=("it was away for 20 minutes, and has not been compared with the master since", "its disk is full"),
-    copies="stale",
     since_s=1200.0,
 )
 ETCD = (
@@ -114,8 +101,15 @@ def test_a_cluster_without_a_master_or_without_etcd_says_so() -> None:
 
 
 def test_a_silent_candidate_is_told_with_what_to_look_at() -> None:
-    silent = MemberView(name="node4", role=Role.SILENT, state="", epoch=0, release="", priority=1)
-
-    text = " ".join(lines(attrs.evolve(VIEW, members=(ONE, silent)))).replace("   ", " ")
+    text = " ".join(lines(attrs.evolve(VIEW, members=(ONE, silent("node4"))))).replace("   ", " ")
 
     assert "node4: its keeperd does not run, or does not reach etcd; see 'gantry status' there" in text
+
+
+def test_a_master_that_has_lost_its_key_is_told_by_its_last_word() -> None:
+    dead = attrs.evolve(master("node5", 12, since_s=21.0), role=Role.WAS_MASTER)
+
+    shown = lines(attrs.evolve(VIEW, members=(ONE, dead)))
+
+    assert [line.split()[:4] for line in shown if line.startswith("node5  ")] == [["node5", "was", "master", "master"]]
+    assert "node5: its last word was 'master', 21s ago; the mastership is not its own" in shown

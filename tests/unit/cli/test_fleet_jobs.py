@@ -49,7 +49,7 @@ def test_nodes_of_one_domain_are_shown_without_it() -> None:
     def shown(*names: str) -> list[str]:
         fleet = fleet_of(rows(*names))
         assert fleet is not None
-        return [job.node for job in fleet.jobs.values()]
+        return [job.element for job in fleet.jobs.values()]
 
     assert shown("web1.a.lab", "web2.a.lab") == ["web1", "web2"]
     assert shown("web1.a", "web1.b") == ["web1.a", "web1.b"]
@@ -59,6 +59,24 @@ def test_nodes_of_one_domain_are_shown_without_it() -> None:
 def test_jobs_are_a_fleet_only_if_each_has_a_node() -> None:
     assert fleet_of(rows("web1")) is None
     assert fleet_of(rows("web1", None)) is None
+
+
+def each_row(job_id: int, host: str, node: str | None = None) -> Any:
+    batch = ["gantry:batch", f"id=b1;place={job_id};jobs=2;each=host", 1]
+    terms = ["gantry:terms", f'{{"labels":{{"host":"{host}","team":"web"}}}}', 1]
+    return {"id": job_id, "ops": [{"OP_ID": "OP_RUN_COMMAND", "node": node, "reason": [batch, terms]}]}
+
+
+def test_jobs_for_values_are_told_by_them() -> None:
+    fleet = fleet_of([each_row(1, "web1"), each_row(2, "web 2")])
+    both = fleet_of([each_row(1, "a", "n1.lab"), each_row(2, "b", "n2.lab")])
+
+    assert fleet is not None
+    assert both is not None
+    assert [job.element for job in fleet.jobs.values()] == ["web1", "web 2"]
+    assert (fleet.batch_id, fleet.names, fleet.noun) == ("b1", ("host",), "jobs")
+    assert [job.element for job in both.jobs.values()] == ["a n1", "b n2"]
+    assert both.names == ("host", "node")
 
 
 def test_the_counts_tell_all_jobs() -> None:

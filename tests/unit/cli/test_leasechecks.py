@@ -8,12 +8,8 @@ import pytest
 from cli.clusterstate.leasechecks import guard_notes, guard_problems, lease_notes, lease_problems
 from common.lease.leasesettings import KeeperdSettings
 from common.lease.records import Role
-from protocol.keeperd.calls import ClusterView, EtcdMemberView, MemberView
-
-
-def member(name: str, **changes: object) -> MemberView:
-    values = {"role": Role.REPLICA, "state": "follow", "epoch": 7, "release": "1.0", "priority": 1}
-    return MemberView(name=name, **{**values, "copies": "fresh", **changes})  # type: ignore[arg-type]
+from protocol.keeperd.calls import ClusterView, EtcdMemberView
+from tests.support.fakes.clusterviews import master, replica
 
 
 def etcd(number: int, **changes: object) -> EtcdMemberView:
@@ -27,7 +23,7 @@ SOUND = ClusterView(
     master="node1",
     epoch=7,
     ttl_s=10.0,
-    members=(member("node1", role=Role.MASTER), member("node2")),
+    members=(master("node1", 7), replica("node2", 7)),
     etcd=(etcd(1), etcd(2), etcd(3)),
 )
 
@@ -41,7 +37,7 @@ def with_etcd(**changes: object) -> ClusterView:
 
 
 def with_member(**changes: object) -> ClusterView:
-    return attrs.evolve(SOUND, members=(SOUND.members[0], member("node2", **changes)))
+    return attrs.evolve(SOUND, members=(SOUND.members[0], replica("node2", 7, **changes)))
 
 
 def test_a_sound_cluster_has_no_faults() -> None:

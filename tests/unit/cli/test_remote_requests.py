@@ -1,15 +1,17 @@
 """The table from LUXI requests to calls of /3, where a real server is hard to bring to it."""
 
-from collections.abc import Sequence
+from typing import TypeVar
 
 import pytest
 
 from cli.remote.requests import carry_out
 from common.errors import InvalidRequest, RemoteError
 from protocol.luxi.queue import SetDrainFlag
-from protocol.luxi.submission import OpInput, Refused, SubmitManyJobs
+from protocol.luxi.submission import Refused, SubmitManyJobs
 from protocol.rapid.clients.blocking import RapidClient
-from protocol.rapid.submission import SubmittedJob
+from protocol.rapid.clients.httpcall import HttpCall
+
+T = TypeVar("T")
 
 
 class Refusing(RapidClient):
@@ -18,7 +20,7 @@ class Refusing(RapidClient):
     def __init__(self, jobs: object = None) -> None:
         self._error = RemoteError("none was taken", code="conflict", wire_name="GenericError", jobs=jobs)
 
-    def submit_many(self, jobs: Sequence[Sequence[OpInput]], *, key: str | None = None) -> tuple[SubmittedJob, ...]:
+    def run(self, call: HttpCall[T]) -> T:
         raise self._error
 
 

@@ -1,4 +1,4 @@
-"""What a terminal would obey is made visible. Issue 9, escapes; STYLE section 8."""
+"""What a terminal would obey is made visible. Issue 9, escapes."""
 
 import io
 import json

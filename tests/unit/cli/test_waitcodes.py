@@ -65,3 +65,12 @@ def test_several_jobs_are_0_only_if_all_are_good() -> None:
     assert wait_code([good, job("success", ended(exit_code=3))]) == 0
     assert wait_code([good, bad]) == 1
     assert wait_code([good, job("canceled", "x")]) == 1
+
+
+def test_the_highest_of_several_is_taken_where_it_is_asked_for() -> None:
+    good, bad = job("success", ended(exit_code=0)), job("error", failed(exit_code=7))
+
+    assert wait_code([bad, job("error", failed(exit_code=3)), good], is_highest=True) == 7
+    assert wait_code([good, job("canceled", "job was canceled on request")], is_highest=True) == 126
+    assert wait_code([good, good], is_highest=True) == 0
+    assert wait_code([], is_highest=True) == 0

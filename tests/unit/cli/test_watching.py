@@ -9,14 +9,14 @@ from cli.exitcodes import INTERRUPTED
 from cli.live import watching
 from cli.live.outputscreen import OutputScreen
 from common.ids import JobId
-from protocol.luxi.jobs import CancelJob
+from protocol.luxi.jobs import CancelJob, CancelJobs, Done
 
 
 class Luxid:
     """Takes calls."""
 
     def __init__(self) -> None:
-        self.calls: list[CancelJob] = []
+        self.calls: list[CancelJob | CancelJobs] = []
 
     def __enter__(self) -> Self:
         return self
@@ -26,16 +26,23 @@ class Luxid:
     ) -> None:
         pass
 
-    def call(self, request: CancelJob) -> object:
+    def call(self, request: CancelJob | CancelJobs) -> object:
         self.calls.append(request)
-        return type("Reply", (), {"message": "job 7 is being killed"})
+        done = Done(True, "job 7 is being killed")
+        return done if isinstance(request, CancelJob) else [done for _ in request.job_ids]
 
 
 def interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_second_ctrl_c_counts_from_the_moment_the_user_can_read_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("job_ids", "call"),
+    [([7], CancelJob(JobId(7), kill=True)), ([7, 8], CancelJobs((JobId(7), JobId(8)), kill=True))],
+)
+def test_a_second_ctrl_c_counts_from_the_moment_the_user_can_read_of_it(
+    monkeypatch: pytest.MonkeyPatch, job_ids: list[int], call: CancelJob | CancelJobs
+) -> None:
     luxid = Luxid()
 
     def remark(text: str) -> None:
@@ -49,7 +56,7 @@ def test_a_second_ctrl_c_counts_from_the_moment_the_user_can_read_of_it(monkeypa
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
 
     with pytest.raises(watching.GoesOn) as caught:
-        watching.follow_own([7], (), OutputScreen(is_raw=False), None)
+        watching.follow_own(job_ids, (), OutputScreen(is_raw=False), None)
 
     assert caught.value.code == INTERRUPTED
-    assert luxid.calls == [CancelJob(JobId(7), kill=True)]
+    assert luxid.calls == [call]

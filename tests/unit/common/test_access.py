@@ -17,7 +17,7 @@ from protocol.peer import Peer
 from protocol.serving.route import Route
 from protocol.serving.service import Service
 
-LOOKS = ("Query", "Read", "Explain", "Subscribe", "WaitForJobChange")
+LOOKS = ("Query", "Read", "List", "Explain", "Subscribe", "Summarize", "WaitForJobChange")
 WCONFD_LOOKS = ("list", "explain", "echo", "verify", "subscribe", "has", "read", "get", "config", "compute")
 
 

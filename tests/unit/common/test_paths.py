@@ -29,6 +29,8 @@ def test_a_root_holds_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (PATHS.last_epoch, "/d/epoch.luxid"),
         (PATHS.ghosts_data, "/d/ghosts.data"),
         (PATHS.tempres_data, "/d/tempres.data"),
+        (PATHS.schedules_data, "/d/schedules.data"),
+        (PATHS.resources_data, "/d/resources.data"),
         (PATHS.watcher_pause, "/d/watcher.pause"),
         (PATHS.ssconf_file("node_list"), "/d/ssconf_node_list"),
         (PATHS.job_file(12), "/d/queue/job-12"),

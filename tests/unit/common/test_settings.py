@@ -25,6 +25,9 @@ from common.settings import (
     find_installation,
     load_settings,
 )
+from common.settingwords.healthsettings import HealthSettings
+from common.settingwords.notifysettings import NotifySettings
+from common.settingwords.retentionsettings import RetentionSettings
 from common.settingwords.settingvalues import Uid
 from common.webaccess.rapidsettings import RapidSettings
 
@@ -213,6 +216,9 @@ def test_the_sample_has_every_key_with_its_default() -> None:
         "mond": attrs.asdict(MondSettings()),
         "etcd": attrs.asdict(EtcdSettings()),
         "keeperd": attrs.asdict(KeeperdSettings()),
+        "retention": attrs.asdict(RetentionSettings()),
+        "notify": attrs.asdict(NotifySettings()),
+        "health": attrs.asdict(HealthSettings()),
     }
     assert tables == {
         name: {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}

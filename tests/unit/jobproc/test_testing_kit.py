@@ -1,6 +1,6 @@
 """The kit for authors of opcodes finds what would go wrong in a cluster, and lets pass what would not.
 
-Source: ROOMS 5; `daemons/jobproc/testing.py`.
+Source: `daemons/jobproc/testing.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,6 +46,10 @@ class TryUnit(LogicalUnit[OpTry]):
         if self.asks is None or level is not LockLevel.NODE:
             return super().declare_locks(level, context)
         return self.asks
+
+    def check_prereq(self, context: UnitContext) -> None:
+        if self.op.do == "refuse":
+            raise PrerequisiteError("it is not to be")
 
     def run(self, context: UnitContext) -> Any:
         return getattr(self, f"_{self.op.do}")(context)
@@ -225,7 +229,7 @@ def test_wrong_parameters_are_refused_as_by_luxid(tmp_path: Path) -> None:
 
 def test_prerequisites_are_checked_and_a_dry_run_ends_there(tmp_path: Path) -> None:
     with pytest.raises(PrerequisiteError):
-        UnitTrial(tmp_path).carry_out(TestDelayUnit, {"duration": 0})
+        UnitTrial(tmp_path).carry_out(TryUnit, {"do": "refuse"})
 
     trial = UnitTrial(tmp_path)
     assert trial.carry_out(TryUnit, {"do": "tell", "dry_run": True}) is None

@@ -8,21 +8,10 @@ import attrs
 from common.lease.fence import Fence
 from common.lease.records import LastMaster, Maintenance, MasterRecord, MemberRecord, Role, Wanted, WantedKind
 from daemons.keeperd.core import machine
+from daemons.keeperd.core.acts import Act, Campaign
+from daemons.keeperd.core.events import CampaignWon, DaemonsEnded, DaemonsReady, Due, Event, Looked, NodesTold
 from daemons.keeperd.core.keeper import Me
-from daemons.keeperd.core.words import (
-    Act,
-    Campaign,
-    CampaignWon,
-    DaemonsEnded,
-    DaemonsReady,
-    Due,
-    Event,
-    Looked,
-    Memory,
-    NodesTold,
-    State,
-    View,
-)
+from daemons.keeperd.core.states import Memory, State, View
 
 NODE = "n1"
 NONCE = "won-by-n1"

@@ -4,26 +4,20 @@ import attrs
 import pytest
 
 from common.lease.records import FORMAT, MemberRecord, WantedKind
-from daemons.keeperd.core.campaigning import HEAD_START_S, JITTER_S, RANK_S, is_won
-from daemons.keeperd.core.words import (
+from daemons.keeperd.core.acts import (
     Campaign,
-    CampaignLost,
-    DaemonsEnded,
     End,
-    EtcdSilent,
-    FitnessChanged,
     KillDaemons,
     Look,
-    Memory,
     Release,
     Remember,
     SetDeadline,
-    State,
-    StopAsked,
     StopDaemons,
     Tell,
-    View,
 )
+from daemons.keeperd.core.campaigning import HEAD_START_S, JITTER_S, RANK_S, is_won
+from daemons.keeperd.core.events import CampaignLost, DaemonsEnded, EtcdSilent, FitnessChanged, StopAsked
+from daemons.keeperd.core.states import Memory, State, View
 from tests.unit.keeperd.playing import (
     ME,
     NEW,

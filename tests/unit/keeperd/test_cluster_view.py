@@ -2,23 +2,30 @@
 
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 
 from common.lease.keys import Keys
 from common.lease.leasesettings import EtcdSettings
+from common.lease.records import Role
 from common.nodes.nodesettings import ClusterSettings
 from common.paths import Paths
 from common.settings import Settings
 from daemons.keeperd.clusterview import ClusterViews
 from daemons.keeperd.core.keeper import Keeper
-from daemons.keeperd.core.words import Memory, View
+from daemons.keeperd.core.states import Memory, View
 from daemons.keeperd.identity import Identity
 from daemons.keeperd.keys.chronicle import Chronicle
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.keeperd.calls import ClusterView
-from tests.unit.keeperd.playing import ME, NEW, mastered
+from tests.unit.keeperd.playing import ME, NEW, mastered, member, vacated
+
+
+@pytest.fixture(autouse=True)
+def is_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daemons.keeperd.clusterview._ASK_S", 0.1)
 
 
 def shown(root: Path, view: View | None) -> ClusterView:
@@ -50,3 +57,15 @@ def test_a_candidate_is_silent_only_where_etcd_was_read(tmp_path: Path, view: Vi
 def test_a_node_that_has_lost_its_mastership_is_not_the_master_although_its_key_is_there(tmp_path: Path) -> None:
     assert shown(tmp_path / "own", mastered(NEW, "n1", 4)).master == ""
     assert shown(tmp_path / "other", mastered(NEW, "n2", 4)).master == "n2"
+
+
+def test_one_node_at_most_is_shown_as_the_master_the_one_whose_key_it_is(tmp_path: Path) -> None:
+    """The record of a master that was killed says for two leases that it is the master."""
+    records = {each: attrs.evolve(member(each), role=Role.MASTER, state="master") for each in ("n2", "n3")}
+    taken = attrs.evolve(mastered(NEW, "n2", 4), others=records)
+
+    def roles(root: Path, view: View) -> dict[str, Role]:
+        return {each.name: each.role for each in shown(root, view).members if each.name != "n1"}
+
+    assert roles(tmp_path / "taken", taken) == {"n2": Role.MASTER, "n3": Role.WAS_MASTER}
+    assert roles(tmp_path / "vacant", vacated(taken)) == {"n2": Role.WAS_MASTER, "n3": Role.WAS_MASTER}

@@ -9,9 +9,8 @@ from common.lease.fence import Fence
 from common.lease.records import MasterRecord
 from common.lease.times import Times
 from daemons.keeperd.core.keeper import Held, Keeper, Me
-from daemons.keeperd.core.words import Memory, State
+from daemons.keeperd.core.states import Memory, State
 from daemons.keeperd.health import Health
-from protocol.http.body import Bodies
 
 ME = Me(node="node1.test", boot_id="b", ttl_s=10.0)
 NOW = 1000.0
@@ -21,7 +20,7 @@ HELD = Held(Fence(4, 7, 7), MasterRecord(node="node1.test", nonce="n", epoch=4, 
 
 def health(keeper: Keeper | None, monkeypatch: pytest.MonkeyPatch, now: float = NOW, *, is_well: bool = True) -> Health:
     monkeypatch.setattr("daemons.keeperd.health.boottime", lambda: now)
-    return Health("node1.test", lambda: keeper, lambda: is_well, Bodies(1, 1.0))
+    return Health("node1.test", lambda: keeper, lambda: is_well)
 
 
 def in_state(state: State) -> Keeper:

@@ -4,35 +4,35 @@ import attrs
 import pytest
 
 from common.lease.records import MemberRecord
-from daemons.keeperd.core.keeper import Cause
-from daemons.keeperd.core.words import (
+from daemons.keeperd.core.acts import (
     Campaign,
+    DropLease,
+    FenceOld,
+    KillDaemons,
+    Release,
+    Remember,
+    Renew,
+    SetDeadline,
+    StartDaemons,
+    StopDaemons,
+    Tell,
+    TellNodes,
+)
+from daemons.keeperd.core.events import (
     CampaignWon,
     DaemonsEnded,
     DaemonsFailed,
     DaemonsReady,
-    DropLease,
     Due,
     EtcdSilent,
-    FenceOld,
     FenceRefused,
     FitnessChanged,
-    KillDaemons,
     LeaseLost,
-    Memory,
     NodesTold,
-    Release,
-    Remember,
-    Renew,
     Renewed,
-    SetDeadline,
-    StartDaemons,
-    State,
-    StopDaemons,
-    Tell,
-    TellNodes,
-    View,
 )
+from daemons.keeperd.core.keeper import Cause
+from daemons.keeperd.core.states import Memory, State, View
 from tests.unit.keeperd.playing import NEW, Play, last, mastered, member, vacated
 
 

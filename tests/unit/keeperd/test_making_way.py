@@ -4,27 +4,28 @@ import attrs
 import pytest
 
 from common.lease.records import MemberRecord, Wanted, WantedKind
-from daemons.keeperd.core.leaving import STOP_LIMIT_S, TAKER_LIMIT_S
-from daemons.keeperd.core.words import (
-    DaemonsEnded,
-    DaemonsFailed,
-    DaemonsReady,
+from daemons.keeperd.core.acts import (
     Drain,
-    Drained,
     DrainNoMore,
     End,
     KillDaemons,
-    LeaseLost,
-    NodesTold,
     Release,
     RemoveWanted,
-    Renewed,
     SetDeadline,
-    State,
-    StopAsked,
     StopDaemons,
-    View,
 )
+from daemons.keeperd.core.events import (
+    DaemonsEnded,
+    DaemonsFailed,
+    DaemonsReady,
+    Drained,
+    LeaseLost,
+    NodesTold,
+    Renewed,
+    StopAsked,
+)
+from daemons.keeperd.core.leaving import STOP_LIMIT_S, TAKER_LIMIT_S
+from daemons.keeperd.core.states import State, View
 from daemons.keeperd.identity import Identity
 from daemons.keeperd.standing import member_record
 from tests.unit.keeperd.playing import NEW, Play, maintenance, mastered, member, vacated, wish

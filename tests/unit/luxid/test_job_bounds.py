@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from cli.fleet.eachvalues import MOST_ELEMENTS
 from common.errors import InvalidRequest
 from common.settings import LimitsSettings
 from daemons.luxid.core.queue.jobbounds import JobBounds
@@ -63,9 +64,11 @@ def test_the_usual_bounds_are_generous() -> None:
     limits = LimitsSettings()
     usual = JobBounds(limits.max_job_opcodes, limits.max_job_bytes, limits.max_locks, limits.max_opcode_depends)
 
-    parsed = result_of(parse_jobs([[run(locks=locks(4000))], [run()] * 1000], usual))
+    # a job that waits for all of the largest batch
+    batch = [[number, ["success", "error", "canceled"]] for number in range(1_000_000, 1_000_000 + MOST_ELEMENTS)]
+    parsed = result_of(parse_jobs([[run(locks=locks(4000))], [run()] * 1000, [run(depends=batch)]], usual))
 
-    assert [len(ops) for ops in parsed if isinstance(ops, tuple)] == [1, 1000]
+    assert [len(ops) for ops in parsed if isinstance(ops, tuple)] == [1, 1000, 1]
 
 
 @pytest.mark.parametrize("params", [["x", list(range(11))], {"a": 1, "b": list(range(11))}])

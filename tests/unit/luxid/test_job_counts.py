@@ -96,3 +96,15 @@ def test_limits_are_counted_while_jobs_run_under_them() -> None:
 
     usage.leave(JobId(1), [wide, narrow])
     assert usage.counts() == (0, 0)
+
+
+def test_jobs_that_have_lost_output_are_counted_once_each() -> None:
+    counts = JobCounts()
+    done = attrs.evolve(op(JobState.SUCCESS, 1, 1, 2), result={"exit_code": 0, "output_lost": True})
+    failed = attrs.evolve(done, state=JobState.ERROR, result=["CommandFailed", ["it failed", {"output_lost": True}]])
+    other = attrs.evolve(done, result={"exit_code": 0})
+
+    for each in (job(done, done), job(other), job(failed), job(attrs.evolve(done, result=None))):
+        counts.note_end(each)
+
+    assert counts.lost_outputs == 2

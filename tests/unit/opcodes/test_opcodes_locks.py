@@ -220,7 +220,7 @@ ROWS: Final[list[tuple[str, dict[str, Any], str, str]]] = [
     ("NETWORK_DISCONNECT", {**GROUP, **NETWORK}, "I:S? G:X?", "I:S? G:X{uuid-g1}"),
 ]
 # state their locks as a parameter
-OURS: Final = {"OP_RUN_COMMAND", "OP_TEST_DUMMY"}
+OURS: Final = {"OP_NOTIFY", "OP_RUN_COMMAND", "OP_TEST_DUMMY"}
 
 
 def _resolve(level: LockLevel, name: str) -> str | None:

@@ -21,8 +21,8 @@ RECREATE = {"OP_ID": "OP_INSTANCE_RECREATE_DISKS", "instance_name": "i"}
 SECRET = {"OP_ID": "OP_TEST_OS_PARAMS", "osparams_secret": {"pw": "hunter2"}}
 
 
-def test_all_opcodes_of_ganeti_are_there_and_one_of_ours() -> None:
-    assert len(opcode_classes()) == 76 + 1
+def test_all_opcodes_of_ganeti_are_there_and_two_of_ours() -> None:
+    assert len(opcode_classes()) == 76 + 2
 
 
 def test_a_disk_keeps_keys_that_only_its_provider_knows() -> None:

@@ -1,4 +1,4 @@
-"""Streams end with their reader: one that goes, and one that takes nothing (CHOICES 1)."""
+"""Streams end with their reader: one that goes, and one that takes nothing."""
 
 from collections.abc import AsyncGenerator, MutableMapping
 from typing import Any

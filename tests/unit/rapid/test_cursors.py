@@ -1,4 +1,4 @@
-"""Cursors of pages (CHOICES 4, keyset paging)."""
+"""Cursors of pages."""
 
 import pytest
 

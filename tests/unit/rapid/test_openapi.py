@@ -1,4 +1,4 @@
-"""The OpenAPI document is made of the table and the types, and tells what the code does (CHOICES 1)."""
+"""The OpenAPI document is made of the table and the types, and tells what the code does."""
 
 import enum
 import re

@@ -1,4 +1,4 @@
-"""One writer for a piece of state: what waits shares a write, and memory never knows more than the disk (STYLE 2.2)."""
+"""One writer for a piece of state: what waits shares a write, and memory never knows more than the disk."""
 
 import threading
 from collections.abc import Sequence

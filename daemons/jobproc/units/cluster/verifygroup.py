@@ -32,6 +32,7 @@ _LATER_STEPS: Final = (
 
 class ClusterVerifyGroupUnit(LogicalUnit[OpClusterVerifyGroup]):
     OPCODE: ClassVar[type[OpCode]] = OpClusterVerifyGroup
+    is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
         config = context.config

@@ -28,6 +28,7 @@ class GroupAssignNodesUnit(LogicalUnit[OpGroupAssignNodes]):
     """Locked are the nodes, the group, and the groups that lose them."""
 
     OPCODE: ClassVar[type[OpCode]] = OpGroupAssignNodes
+    is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
         config = context.config

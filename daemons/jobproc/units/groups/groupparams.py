@@ -26,6 +26,7 @@ class GroupSetParamsUnit(LogicalUnit[OpGroupSetParams]):
     """The group's instances are locked, since its policy says how large they may be."""
 
     OPCODE: ClassVar[type[OpCode]] = OpGroupSetParams
+    is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
         if all(getattr(self.op, name) is None for name in _VALUES):

@@ -20,6 +20,7 @@ class GroupRemoveUnit(LogicalUnit[OpGroupRemove]):
     """The last group stays: every node is in one."""
 
     OPCODE: ClassVar[type[OpCode]] = OpGroupRemove
+    is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
         self._uuid = GroupUuid(group_of(context.config, self.op.group_name).uuid)

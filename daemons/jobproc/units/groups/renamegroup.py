@@ -19,6 +19,7 @@ from daemons.jobproc.units.groups.groupnames import check_new_name, current_grou
 
 class GroupRenameUnit(LogicalUnit[OpGroupRename]):
     OPCODE: ClassVar[type[OpCode]] = OpGroupRename
+    is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
         self._uuid = GroupUuid(group_of(context.config, self.op.group_name).uuid)

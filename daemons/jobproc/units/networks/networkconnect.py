@@ -66,6 +66,7 @@ def group_instances(config: ConfigIndex, group: str) -> tuple[str, ...]:
 
 class NetworkConnectUnit(LogicalUnit[OpNetworkConnect]):
     OPCODE: ClassVar[type[OpCode]] = OpNetworkConnect
+    is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
         self._place = Place.named(context.config, self.op)
@@ -108,6 +109,7 @@ class NetworkConnectUnit(LogicalUnit[OpNetworkConnect]):
 
 class NetworkDisconnectUnit(LogicalUnit[OpNetworkDisconnect]):
     OPCODE: ClassVar[type[OpCode]] = OpNetworkDisconnect
+    is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
         self._place = Place.named(context.config, self.op)

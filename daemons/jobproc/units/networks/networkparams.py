@@ -36,6 +36,7 @@ _CHANGES: Final = ("gateway", "network6", "gateway6", "mac_prefix", "add_reserve
 
 class NetworkSetParamsUnit(LogicalUnit[OpNetworkSetParams]):
     OPCODE: ClassVar[type[OpCode]] = OpNetworkSetParams
+    is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
         op = self.op

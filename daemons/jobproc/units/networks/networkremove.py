@@ -22,6 +22,7 @@ class NetworkRemoveUnit(LogicalUnit[OpNetworkRemove]):
     """A network that is connected to a group, or that instances use, is not removed."""
 
     OPCODE: ClassVar[type[OpCode]] = OpNetworkRemove
+    is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
         self._uuid = NetworkUuid(network_called(context.config, self.op.network_name).uuid)
@@ -53,6 +54,7 @@ class NetworkRemoveUnit(LogicalUnit[OpNetworkRemove]):
 
 class NetworkRenameUnit(LogicalUnit[OpNetworkRename]):
     OPCODE: ClassVar[type[OpCode]] = OpNetworkRename
+    is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
         self._uuid = NetworkUuid(network_called(context.config, self.op.network_name).uuid)

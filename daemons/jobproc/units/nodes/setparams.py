@@ -37,6 +37,7 @@ class NodeSetParamsUnit(LogicalUnit[OpNodeSetParams]):
     """Everything is checked before the one change of the configuration."""
 
     OPCODE: ClassVar[type[OpCode]] = OpNodeSetParams
+    is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
         if all(getattr(self.op, name) is None for name in _CHANGES):

@@ -40,6 +40,7 @@ class ChangeTagsUnit(LogicalUnit[O_co]):
 
 class TagsSetUnit(ChangeTagsUnit[OpTagsSet]):
     OPCODE: ClassVar[type[OpCode]] = OpTagsSet
+    is_optimistic: ClassVar[bool] = True
 
     def check_prereq(self, context: UnitContext) -> None:
         check_tags(self.op.tags)
@@ -52,6 +53,7 @@ class TagsSetUnit(ChangeTagsUnit[OpTagsSet]):
 
 class TagsDelUnit(ChangeTagsUnit[OpTagsDel]):
     OPCODE: ClassVar[type[OpCode]] = OpTagsDel
+    is_optimistic: ClassVar[bool] = True
 
     def check_prereq(self, context: UnitContext) -> None:
         check_tags(self.op.tags)

@@ -16,6 +16,7 @@ from daemons.jobproc.units.tags.tagged import tagged_object
 
 class TagsGetUnit(LogicalUnit[OpTagsGet]):
     OPCODE: ClassVar[type[OpCode]] = OpTagsGet
+    is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
         self._object = tagged_object(context.config, self.op.kind, self.op.name)

@@ -15,6 +15,7 @@ from common.ids import JobId
 from daemons.luxid.core.choice.admission import Admission
 from daemons.luxid.core.choice.needs import Name, Needs, Shape
 from daemons.luxid.core.choice.runninglocks import NameChange, RunningLocks
+from daemons.luxid.core.resources.wants import Group
 
 # received tick, job id
 Key = tuple[int, int]
@@ -25,8 +26,12 @@ _SLACK: Final = 16
 @attrs.define(eq=False)
 class AdmissionClass:
     key: Admission
-    # limits that are full, plus one if paused; open at zero
+    # limits that are full, wants that are short, plus one if paused; open at zero
     closed_by: int
+    # wants that are short
+    short_by: int = 0
+    # the jobs as waiters for units; None: they want none
+    group: Group | None = None
     # number of jobs
     size: int = 0
     partitions: "dict[WeightClass, Partition]" = attrs.field(factory=dict)

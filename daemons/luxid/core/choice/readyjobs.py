@@ -22,22 +22,25 @@ from daemons.luxid.core.choice.ratelimit import Limit, LimitUsage
 from daemons.luxid.core.choice.runninglocks import NameChange, RunningLocks
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.queue.entry import Entry
+from daemons.luxid.core.resources.units import Units
+from daemons.luxid.core.resources.wants import Group, Want
 
 # priority, aged weight, age and id: the smallest is started first
 Rank = tuple[int, float, Key]
 
 
 class ReadyJobs:
-    """The jobs that may start once they have a slot, no rule pauses them, and their limits have room."""
+    """The jobs that may start once no rule pauses them, their limits have room, and they get units and a slot."""
 
-    def __init__(self, rules: WeightRules, running_locks: RunningLocks, limit_usage: LimitUsage) -> None:
+    def __init__(self, rules: WeightRules, running_locks: RunningLocks, limit_usage: LimitUsage, units: Units) -> None:
         self._rules = rules
         self._running_locks = running_locks
         self._limit_usage = limit_usage
+        self._units = units
         self._class_of: dict[JobId, JobClass] = {}
         self._lock_classes = LockClasses(running_locks)
         self._admission_classes: dict[Admission, AdmissionClass] = {}
-        # limit -> admission classes that it closes when full
+        # limit, or want -> admission classes that it closes when full, or short
         self._limited: dict[Limit, dict[AdmissionClass, None]] = {}
         # priority -> shape and clashes -> weight class
         self._weight_classes: dict[int, dict[tuple[Shape, int], WeightClass]] = {}
@@ -56,13 +59,18 @@ class ReadyJobs:
 
     def remove(self, job_id: JobId) -> None:
         """Let go of a job that is ready no longer."""
-        self._leave_class(self._class_of.pop(job_id))
+        job_class = self._class_of.pop(job_id)
+        if job_class.admission.group is not None:
+            self._units.forget(job_id)
+        self._leave_class(job_class)
 
     def refile(self, entry: Entry) -> None:
         """Re-file a job whose limits or pause state changed; as `remove` and `add`, at half the price."""
         job_id = entry.job.job_id
         before = self._class_of[job_id]
         after = self._job_class(self._admission_class(entry.admission), before.priority, before.lock_class)
+        if before.admission.group is not None:
+            self._units.forget(job_id)
         self._enter_class(after, (entry.received_tick, job_id))
         self._leave_class(before)
 
@@ -83,6 +91,12 @@ class ReadyJobs:
         """Take note that these limits have room now. Cost: as `close`."""
         self._count_closed(limits, -1)
 
+    def settle_units(self) -> None:
+        """Close and open what units that came or went have made short, or not short any more. Cost: as `close`."""
+        while changed := self._units.settle():
+            self.close(want for want, is_short in changed if is_short)
+            self.open(want for want, is_short in changed if not is_short)
+
     # what follows
 
     def best(self, now_s: float) -> JobId | None:
@@ -91,6 +105,7 @@ class ReadyJobs:
         Cost: linear in the weight classes, and in the job classes of those lock classes that clash otherwise than when
             this was last asked; not in the jobs.
         """
+        self.settle_units()
         self._refile_all()
         now_tick = self._rules.tick(now_s)
         for priority in sorted(self._weight_classes):
@@ -116,6 +131,7 @@ class ReadyJobs:
             named: number of jobs to name.
         Cost: linear in the classes, and in the jobs of those classes that reach before it; for explanations.
         """
+        self.settle_units()
         self._refile_all()
         rank, now_tick = self.rank(entry, now_s), self._rules.tick(now_s)
         count = 0
@@ -171,13 +187,19 @@ class ReadyJobs:
         if found is None:
             closed_by = key.is_paused + sum(self._limit_usage.is_full(limit) for limit in key.limits)
             found = self._admission_classes[key] = AdmissionClass(key, closed_by)
-            for limit in key.limits:
+            if key.wants:
+                found.group = Group(key.wants)
+                found.short_by = self._units.join(found.group)
+                found.closed_by += found.short_by
+            for limit in key.closers:
                 self._limited.setdefault(limit, {})[found] = None
         return found
 
     def _drop_admission_class(self, admission: AdmissionClass) -> None:
         del self._admission_classes[admission.key]
-        for limit in admission.key.limits:
+        if admission.group is not None:
+            self._units.part(admission.group)
+        for limit in admission.key.closers:
             del self._limited[limit][admission]
             if not self._limited[limit]:
                 del self._limited[limit]
@@ -186,6 +208,8 @@ class ReadyJobs:
         for limit in limits:
             for admission in self._limited.get(limit, ()):
                 before, admission.closed_by = admission.closed_by, admission.closed_by + step
+                admission.short_by += step * isinstance(limit, Want)
+                self._note_group(admission)
                 # between closed by one and by several nothing shows
                 for partition in admission.partitions.values() if not (before and admission.closed_by) else ():
                     self.touched += 1
@@ -207,6 +231,7 @@ class ReadyJobs:
         self.touched += 1
         job_class.push(key)
         job_class.refresh()
+        self._note_group(job_class.admission)
 
     def _leave_class(self, job_class: JobClass) -> None:
         """Take note that a job has left the class."""
@@ -216,6 +241,18 @@ class ReadyJobs:
         job_class.refresh()
         if not job_class.size:
             self._drop_class(job_class)
+        if job_class.admission.partitions:
+            self._note_group(job_class.admission)
+
+    def _note_group(self, admission: AdmissionClass) -> None:
+        """Tell which of its jobs has waited longest for units."""
+        if admission.group is None:
+            return
+        is_held = admission.closed_by > admission.short_by
+        keys = ((each.weight_class.priority, each.first()) for each in admission.partitions.values())
+        places = ((priority, *key) for priority, key in keys if key is not None)
+        place = min(places, default=None) if admission.short_by and not is_held else None
+        self._units.note(admission.group, admission.size, place, is_held=is_held)
 
     def _drop_class(self, job_class: JobClass) -> None:
         self._leave_partition(job_class.partition)

@@ -150,6 +150,14 @@ class Backlog:
         if not self._is_known or job_id <= self._highest:
             self.needs_purge = True
 
+    def pruned(self, job_id: JobId, number: int) -> None:
+        """An archived job is gone from the master. A node of Ganeti keeps it: all else it has is worth more."""
+        if self._takes_ours:
+            self._note_removal(job_id, number)
+        else:
+            self._number = max(self._number, number)
+            self._lacks.pop(job_id, None)
+
     def discarded(self, name: StateName, number: int) -> None:
         """A file of ours is gone from the master."""
         self._note_removal(name, number)

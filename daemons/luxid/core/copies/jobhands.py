@@ -35,7 +35,7 @@ class JobHands:
         return frozenset(self._running)
 
     def begun(self, job_id: JobId) -> None:
-        """A process had this job when this luxid began."""
+        """A process has this job, or may have, as etcd says."""
         self._running.add(job_id)
 
     def found(self, job: Job) -> None:

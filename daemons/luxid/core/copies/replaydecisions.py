@@ -15,8 +15,9 @@ Source: DESIGN section 14; `daemons.luxid.core.queue.recovery`.
 import attrs
 
 from common.queue.jobs import FINAL, Job, JobState, OpEvent, Timestamp, apply_event, replace_op
+from common.queue.tries import tries_so_far
 
-# how far an opcode is that has not ended; a process takes an opcode back from waiting to queued, which is no step back
+# how far a try of an opcode is; a process takes an opcode back from waiting to queued, which is no step back
 _RANKS = {JobState.QUEUED: 0, JobState.WAITING: 1, JobState.RUNNING: 2, JobState.CANCELING: 3}
 _STARTABLE = (JobState.QUEUED, JobState.WAITING)
 
@@ -24,6 +25,8 @@ _STARTABLE = (JobState.QUEUED, JobState.WAITING)
 @attrs.frozen(order=True)
 class _Progress:
     ended: int
+    # failed tries of the next opcode
+    tries: int
     rank: int
     lines: int
 
@@ -60,4 +63,4 @@ def _progress(job: Job) -> _Progress:
     index = job.next_index
     rank = 0 if index is None else _RANKS[job.ops[index].state]
     ended = sum(op.state in FINAL for op in job.ops)
-    return _Progress(ended, rank, job.next_log_serial)
+    return _Progress(ended, tries_so_far(job), rank, job.next_log_serial)

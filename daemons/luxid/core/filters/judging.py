@@ -27,9 +27,10 @@ from daemons.luxid.core.choice.runningjobs import RunningJobs
 from daemons.luxid.core.filters.filterclasses import FilterClasses
 from daemons.luxid.core.filters.filtering import Filtering, Shortlist, bucket_limits
 from daemons.luxid.core.filters.loads import Loads
-from daemons.luxid.core.queue.decisions import Phase, Rejected
+from daemons.luxid.core.queue.decisions import AT_REST, Phase, Rejected
 from daemons.luxid.core.queue.entries import Entries
 from daemons.luxid.core.queue.entry import Entry
+from daemons.luxid.core.resources.wants import uses_of
 
 # number of jobs judged by a new chain in one go
 SLICE: Final = 50
@@ -72,7 +73,14 @@ class Judging:
         filter_class = self._filter_classes.enter(job, self._filtering.judge(job))
         reading = next_reading(job)
         return Entry(
-            job, Phase.HELD, filter_class, bucket_limits(job), reading.needs, received_tick, _only_summary(job, reading)
+            job,
+            Phase.HELD,
+            filter_class,
+            bucket_limits(job),
+            reading.needs,
+            received_tick,
+            _only_summary(job, reading),
+            uses_of(job),
         )
 
     def renew(self, entry: Entry, job: Job) -> None:
@@ -85,9 +93,12 @@ class Judging:
         entry.needs, entry.summary = reading.needs, _only_summary(job, reading)
         if is_unjudged or _inputs(job) != _inputs(before):
             self._take(job.job_id)
-            entry.buckets = bucket_limits(job)
+            entry.buckets, entry.uses = bucket_limits(job), uses_of(job)
             self._filter_classes.leave(job.job_id, entry.filter_class)
             entry.rule(self._filter_classes.enter(job, self._filtering.judge(job)))
+        elif entry.uses:
+            # its wants have its priority
+            entry.rule(entry.filter_class)
 
     def follow(self, entry: Entry, job: Job) -> bool:
         """Take a job as its process has written it; return whether it needs other locks now."""
@@ -167,7 +178,7 @@ class Judging:
         entry.filter_class.ready -= is_ready
         entry.rule(self._filter_classes.move(entry.job.job_id, entry.filter_class, ruling))
         entry.filter_class.ready += is_ready
-        if entry.phase not in (Phase.READY, Phase.BLOCKED):
+        if entry.phase not in AT_REST:
             return False
         self._entries.history.note(entry)
         if self.is_rejected(entry):

@@ -25,4 +25,4 @@ def claim_order(works: Mapping[JobId, NodeWork], running: Mapping[str, AbstractS
 
 
 def _key(job_id: JobId, work: NodeWork) -> str:
-    return command_key(job_id, work.op_index)
+    return command_key(job_id, work.op_index, work.attempt)

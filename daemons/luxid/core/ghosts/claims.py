@@ -34,7 +34,8 @@ def claim_of(job: Job, work: NodeWork, index: ConfigIndex) -> Claim:
         found = index.node_named(name)
         return None if found is None else found.uuid
 
-    guard = Guard(node.name if node is not None else work.node, command_key(job.job_id, work.op_index))
+    key = command_key(job.job_id, work.op_index, work.attempt)
+    guard = Guard(node.name if node is not None else work.node, key)
     owner = Owner(job.job_id, job.livelock or _NO_LIVELOCK)
     return Claim(owner, _locks(op.lock_declaration(resolve)), (guard,))
 

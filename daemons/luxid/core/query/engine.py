@@ -29,10 +29,19 @@ class Things(Generic[T_contra]):
     fields: Mapping[str, QueryField[T_contra]]
     # the field that names a thing; a filter that only lists names is a look-up
     name_field: str
+    # makes the fields whose names are not known beforehand; None: it is no such name
+    dynamic: Callable[[str], QueryField[T_contra] | None] = lambda _: None
 
     @classmethod
-    def of(cls, what: str, fields: Iterable[QueryField[T_contra]], *, name_field: str) -> "Things[T_contra]":
-        return cls(what, {field.name: field for field in fields}, name_field)
+    def of(
+        cls,
+        what: str,
+        fields: Iterable[QueryField[T_contra]],
+        *,
+        name_field: str,
+        dynamic: Callable[[str], QueryField[T_contra] | None] = lambda _: None,
+    ) -> "Things[T_contra]":
+        return cls(what, {field.name: field for field in fields}, name_field, dynamic)
 
     def definitions(self, names: Sequence[str] | None) -> list[FieldDefinition]:
         """The fields of these names, also unknown ones; none named: all, by name."""
@@ -60,7 +69,7 @@ class Things(Generic[T_contra]):
 
         Raises: PrerequisiteError: names all unknown fields, in order.
         """
-        if unknown := [name for name in names if name not in self.fields]:
+        if unknown := [name for name in names if self._known(name) is None]:
             raise PrerequisiteError(
                 f"unknown {self.what} fields: {', '.join(unknown)}; known are {', '.join(self.fields)}", "wrong_input"
             )
@@ -82,10 +91,13 @@ class Things(Generic[T_contra]):
         return compile_expression(is_false, self._filtered)
 
     def _field(self, name: str) -> QueryField[T_contra]:
-        return self.fields.get(name) or unknown_field(name)
+        return self._known(name) or unknown_field(name)
+
+    def _known(self, name: str) -> QueryField[T_contra] | None:
+        return self.fields.get(name) or self.dynamic(name)
 
     def _filtered(self, name: str) -> Field[T_contra] | None:
-        field = self.fields.get(name)
+        field = self._known(name)
         return field.as_filtered() if field is not None else None
 
 

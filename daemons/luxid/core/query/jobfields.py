@@ -1,6 +1,6 @@
 """The fields of a job as clients ask for them by name.
 
-Source: luxid.md 7.3; `opid`, `summary_text`, `reason`, `reason_text`, `user`, `node` and `batch` are ours.
+Source: luxid.md 7.3; those from `opid` to `batch`, and those of the job's terms and tries, are ours.
 """
 
 import bisect
@@ -11,9 +11,12 @@ import attrs
 
 from common.errors import PrerequisiteError
 from common.opcodes.base import without_unset
+from common.queue import terms, tries
 from common.queue.batch import batch_of
-from common.queue.jobs import Job, JobOp, JobState, LogEntry, Timestamp, job_state
+from common.queue.jobs import Job, JobOp, JobState, LogEntry, Timestamp, job_state, to_timestamp
 from common.queue.submitter import submitter
+from common.queue.terms import is_label_key, terms_of
+from common.queue.tries import tries_of
 from daemons.luxid.core.choice.readings import reading_of
 
 
@@ -58,6 +61,10 @@ class JobView:
 
 Field = Callable[[JobView], object]
 
+# sources of entries that are no reasons
+_OF_JOB: Final = (terms.SOURCE, tries.SOURCE)
+# beginning of the names of fields for single labels
+_LABEL: Final = "label."
 # `value` of a member takes longer than all else of the field
 _STATE_NAMES: Final = {state: state.value for state in JobState}
 
@@ -70,6 +77,10 @@ def _stamp(at: Timestamp | None) -> list[int] | None:
     return list(at) if at is not None else None
 
 
+def _instant(at: float | None) -> list[int] | None:
+    return None if at is None else _stamp(to_timestamp(at))
+
+
 def newer_entries(op: JobOp, after: float) -> Sequence[LogEntry]:
     """The lines of the opcode's log after a serial."""
     return op.log[bisect.bisect_right(op.log, after, key=lambda entry: entry.serial) :]
@@ -80,15 +91,51 @@ def _entries_of(log: Iterable[LogEntry]) -> list[list[object]]:
 
 
 def _reasons(job: Job) -> list[str]:
-    """The texts in the reason trails of all opcodes, each once; empty ones are left out."""
+    """The texts in the reason trails of all opcodes, each once; empty ones, and terms and tries, are left out."""
     trails = (trail for op in job.ops if isinstance(trail := op.input.get("reason"), list | tuple))
     entries = (entry for trail in trails for entry in trail if isinstance(entry, list | tuple) and len(entry) > 1)
-    return list(dict.fromkeys(entry[1] for entry in entries if isinstance(entry[1], str) and entry[1]))
+    return list(
+        dict.fromkeys(
+            entry[1] for entry in entries if isinstance(entry[1], str) and entry[1] and entry[0] not in _OF_JOB
+        )
+    )
 
 
 def _node(job: Job) -> str:
     """The first node on which a command of the job is to run; "": none."""
     return next((node for op in job.ops if isinstance(node := op.input.get("node"), str)), "")
+
+
+def _hold(job: Job) -> dict[str, object] | None:
+    hold = terms_of(job).hold
+    return None if hold is None else {"by": hold.by, "at": hold.at, "why": hold.why}
+
+
+def _tries(op: JobOp) -> list[dict[str, object]]:
+    """The tries before the last one."""
+    return [
+        {
+            "n": each.number,
+            "start": each.start_at,
+            "end": each.end_at,
+            "why": each.why,
+            "exit": each.exit_code,
+            "next": each.next_at,
+            "output": each.output_end,
+            "errors": each.error_end,
+        }
+        for each in tries_of(op)
+    ]
+
+
+def label_key(name: str) -> str | None:
+    """The key of the label that a field `label.KEY` is about; None: it is no such field, or no label is named so."""
+    key = name.removeprefix(_LABEL)
+    return key if key != name and is_label_key(key) else None
+
+
+def _label(key: str) -> Field:
+    return lambda view: terms_of(view.job).labels.get(key, "")
 
 
 FIELDS: Final[Mapping[str, Field]] = {
@@ -113,20 +160,34 @@ FIELDS: Final[Mapping[str, Field]] = {
     "user": lambda view: submitter(view.job),
     "node": lambda view: _node(view.job),
     "batch": lambda view: batch.batch_id if (batch := batch_of(view.job)) is not None else "",
+    "name": lambda view: terms_of(view.job).name,
+    "labels": lambda view: dict(terms_of(view.job).labels),
+    "hold": lambda view: _hold(view.job),
+    "uses": lambda view: {use.key: use.count for use in terms_of(view.job).uses},
+    "tries": _per_op(_tries),
+    "begin_ts": lambda view: _instant(terms_of(view.job).begin_at),
     "received_ts": lambda view: _stamp(view.job.received_at),
     "start_ts": lambda view: _stamp(view.job.start_at),
     "end_ts": lambda view: _stamp(view.job.end_at),
 }
 
 
+def field_named(name: str) -> Field | None:
+    """The field; None: there is none of this name."""
+    if (field := FIELDS.get(name)) is not None:
+        return field
+    key = label_key(name)
+    return None if key is None else _label(key)
+
+
 def select_fields(names: Iterable[str]) -> list[Field]:
     """Raises: PrerequisiteError: names all that are unknown, in order."""
-    wanted = list(names)
-    if unknown := [name for name in wanted if name not in FIELDS]:
+    found = [(name, field_named(name)) for name in names]
+    if unknown := [name for name, field in found if field is None]:
         raise PrerequisiteError(
-            f"unknown job fields: {', '.join(unknown)}; known are {', '.join(FIELDS)}", "wrong_input"
+            f"unknown job fields: {', '.join(unknown)}; known are {', '.join(FIELDS)}, label.KEY", "wrong_input"
         )
-    return [FIELDS[name] for name in wanted]
+    return [field for _, field in found if field is not None]
 
 
 def row_of(view: JobView, fields: Sequence[Field]) -> list[object]:

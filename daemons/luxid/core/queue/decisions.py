@@ -4,6 +4,7 @@ Source: DESIGN section 6.
 """
 
 import enum
+from typing import Final
 
 import attrs
 
@@ -17,6 +18,7 @@ class Phase(enum.Enum):
 
     READY = "ready"
     BLOCKED = "blocked"
+    DEFERRED = "deferred"
     HELD = "held"
     STARTING = "starting"
     RUNNING = "running"
@@ -24,6 +26,10 @@ class Phase(enum.Enum):
 
     # members are single, so identity will do: the hash of Enum is slow, and phases are counted at each change
     __hash__ = object.__hash__
+
+
+# the job has no process and is not about to get one, and no task rewrites its file
+AT_REST: Final = (Phase.READY, Phase.BLOCKED, Phase.DEFERRED)
 
 
 @attrs.frozen
@@ -63,6 +69,8 @@ class Decisions:
     rejected: tuple[Rejected, ...] = ()
     # jobs that waited for others until now, and read queued again
     unblocked: tuple[JobId, ...] = ()
+    # jobs that were deferred until now, whether they wait for others or not
+    begun: tuple[JobId, ...] = ()
     # jobs that others wait for, and whose states the shell is to find out
     untold: tuple[JobId, ...] = ()
     # running jobs to stop before their next opcode, and those that need not any more
@@ -78,6 +86,7 @@ class Decisions:
 class QueueCounts:
     ready: int
     blocked: int
+    deferred: int
     held: int
     starting: int
     running: int
@@ -85,4 +94,4 @@ class QueueCounts:
 
     @property
     def waiting_to_start(self) -> int:
-        return self.ready + self.blocked + self.held
+        return self.ready + self.blocked + self.deferred + self.held

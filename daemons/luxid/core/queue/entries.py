@@ -4,6 +4,7 @@ Theory. Every job that has not ended has an entry, and the entry a phase:
 
     ready     its next opcode waits for nothing but the filters, room in its limits, and a slot
     blocked   its next opcode waits for other jobs to end; it has no process and no slot
+    deferred  it is to begin later, at an instant or at a word; whether it waits for other jobs is followed meanwhile
     held      luxid is rewriting its file; it may not start meanwhile
     starting  a process is being made for it; takes a slot
     running   it has a process; takes a slot
@@ -12,8 +13,9 @@ Theory. Every job that has not ended has an entry, and the entry a phase:
 
 `STEPS` says which phase may follow on which; a job comes and goes as held. A ready job is one of `ReadyJobs`. A job
 counts against its limits, and its locks against others, from when it begins to start until its process is gone;
-against the limit of its batch until it ends, or becomes ready or blocked. All this is entered and left where the phase
-changes, and nowhere else.
+against the limit of its batch, and with its units, until it ends, or becomes ready, blocked or deferred. All this is
+entered and left where the phase changes, and nowhere else; only of units that an ended job keeps, as processes of it
+live, the shell tells the end (`Units.give`).
 
 Source: DESIGN section 6.
 """
@@ -25,7 +27,8 @@ from common.ids import JobId
 from common.queue.jobs import Job
 from daemons.luxid.core.choice.readyjobs import ReadyJobs
 from daemons.luxid.core.choice.runningjobs import RunningJobs
-from daemons.luxid.core.queue.decisions import Phase, QueueCounts
+from daemons.luxid.core.queue.decisions import AT_REST, Phase, QueueCounts
+from daemons.luxid.core.queue.deferrals import Deferrals
 from daemons.luxid.core.queue.entry import Entry
 from daemons.luxid.core.queue.pauses import Pausing
 from daemons.luxid.core.why.history import History
@@ -40,9 +43,15 @@ STEPS: Final[Mapping[Phase, Mapping[Phase, str]]] = {
         Phase.READY: "the last job it waited for has ended",
         Phase.HELD: "its file is rewritten, it is doomed, or a rule rejects it",
     },
+    Phase.DEFERRED: {
+        Phase.READY: "its instant has come, it waits for no job",
+        Phase.BLOCKED: "its instant has come, it waits for other jobs",
+        Phase.HELD: "its file is rewritten, it is doomed, or a rule rejects it",
+    },
     Phase.HELD: {
         Phase.READY: "its file is written, it waits for no job",
         Phase.BLOCKED: "its file is written, it waits for other jobs",
+        Phase.DEFERRED: "its file is written, it is to begin later",
         Phase.RUNNING: "a process of an earlier luxid lives",
         Phase.ORPHANED: "its file tells of a command on a node",
     },
@@ -62,7 +71,7 @@ STEPS: Final[Mapping[Phase, Mapping[Phase, str]]] = {
 }
 _WITH_PROCESS: Final = (Phase.STARTING, Phase.RUNNING, Phase.ORPHANED)
 # a held job keeps its place in its batch, if it had one
-_WITHOUT_PLACE: Final = (Phase.READY, Phase.BLOCKED)
+_WITHOUT_PLACE: Final = AT_REST
 
 
 class Entries:
@@ -73,6 +82,7 @@ class Entries:
         self._running_jobs = running_jobs
         self.history = history
         self.pausing = Pausing()
+        self.deferrals = Deferrals()
         self._entries: dict[JobId, Entry] = {}
         self._count = dict.fromkeys(Phase, 0)
         self._running: set[JobId] = set()
@@ -96,9 +106,10 @@ class Entries:
         self._entries[entry.job.job_id] = entry
         self._count[Phase.HELD] += 1
 
-    def drop(self, job_id: JobId) -> None:
+    def drop(self, job_id: JobId, *, lives_on: bool = False) -> None:
         """The job, which is held, has ended.
 
+        Args: lives_on: processes that it started may live under its locks: it keeps its units.
         Raises: ValueError: it is not held; nothing has changed.
         """
         entry = self._entries[job_id]
@@ -106,7 +117,7 @@ class Entries:
             raise ValueError(f"job {job_id} is {entry.phase.value} and cannot end before it is held")
         self.history.leave(self._entries.pop(job_id))
         if job_id in self._running_jobs.kept:
-            self._running_jobs.release(job_id)
+            self._running_jobs.release(job_id, lives_on=lives_on)
         self._count[Phase.HELD] -= 1
 
     def move(self, entry: Entry, phase: Phase) -> None:
@@ -121,6 +132,8 @@ class Entries:
         if before is Phase.READY:
             self._ready.remove(job_id)
             entry.filter_class.ready -= 1
+        if before is Phase.DEFERRED:
+            self.deferrals.leave(job_id)
         if before in _WITH_PROCESS and phase not in _WITH_PROCESS:
             self._running_jobs.remove(entry)
             self._with_process.discard(job_id)
@@ -132,8 +145,10 @@ class Entries:
         if phase is Phase.READY:
             self._ready.add(entry)
             entry.filter_class.ready += 1
+        if phase is Phase.DEFERRED:
+            self.deferrals.enter(job_id, entry.deferral.until if entry.deferral is not None else None)
         if phase in _WITH_PROCESS and before not in _WITH_PROCESS:
-            self._running_jobs.add(entry)
+            self._running_jobs.add(entry, is_chosen=before is Phase.READY)
             self._with_process.add(job_id)
         if Phase.RUNNING in (before, phase):
             (self._running.add if phase is Phase.RUNNING else self._running.discard)(job_id)
@@ -156,8 +171,12 @@ class Entries:
         return frozenset(job_id for job_id in self._with_process if self._entries[job_id].phase in phases)
 
     def oldest_waiting(self) -> Job | None:
-        """The first job that has no process, in the order in which they came. Cost: linear in jobs with a process."""
-        return next((entry.job for entry in self if entry.job.job_id not in self._with_process), None)
+        """The first job that has no process and is not to begin later, in the order in which they came.
+
+        Cost: linear in jobs with a process, and in deferred ones.
+        """
+        passed = (*_WITH_PROCESS, Phase.DEFERRED)
+        return next((entry.job for entry in self if entry.phase not in passed), None)
 
     def taken_slots(self) -> int:
         return len(self._with_process)

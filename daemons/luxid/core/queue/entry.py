@@ -6,17 +6,20 @@ Source: DESIGN section 6.
 import attrs
 
 from common.objects.filter import FilterRule
+from common.queue.deferral import Deferral
 from common.queue.jobs import Job
-from common.queue.waithistory import Span
+from common.queue.terms import Use
+from common.queue.waithistory import Cause, Span
 from daemons.luxid.core.choice.admission import Admission, admission_of
 from daemons.luxid.core.choice.needs import Needs
 from daemons.luxid.core.choice.ratelimit import Limit
 from daemons.luxid.core.filters.filterclasses import FilterClass
 from daemons.luxid.core.filters.filtering import Ruling
 from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.resources.wants import Place, wants_of
 
-# limits of a ready job, which may be none; None: the job waits for nothing
-WaitingOn = Phase | FilterRule | tuple[Limit, ...] | None
+# limits and wants of a ready job, which may be none; what a deferred one waits for; None: the job waits for nothing
+WaitingOn = Phase | FilterRule | tuple[Limit, ...] | Cause | None
 
 
 @attrs.define(eq=False)
@@ -24,7 +27,7 @@ class Entry:
     """A job that has not ended.
 
     Each field has one module that writes it: `entries` the phase, `history` what it waits for, `pauses` whether it is
-    stopped, `judging` all else.
+    stopped, `jobqueue` what defers it, `judging` all else.
     """
 
     job: Job
@@ -38,9 +41,14 @@ class Entry:
     received_tick: int
     # summary of the opcode, if the job has only one: a list of all jobs need not read them
     summary: str | None = None
+    # units that it takes with its slot
+    uses: tuple[Use, ...] = ()
     # whether its batch stopped before its first opcode had ended
     is_stopped: bool = False
-    # pause and limits; follows from the filter class and the buckets, and is asked for at each change of phase
+    # what defers the job, whatever the time is now; None: nothing
+    deferral: Deferral | None = None
+    # pause, limits and wants; follows from the filter class, the buckets, the uses and the priority, and is asked for
+    # at each change of phase
     admission: Admission = attrs.field(init=False)
     # what `history` noted last: what the job waits for, since when, and for what before
     waiting_on: WaitingOn = None
@@ -58,9 +66,15 @@ class Entry:
     def limits(self) -> tuple[Limit, ...]:
         return self.admission.limits
 
+    @property
+    def place(self) -> Place:
+        """Its place among the jobs that wait for units."""
+        return self.job.priority, self.received_tick, self.job.job_id
+
     def rule(self, filter_class: FilterClass) -> None:
         """Put the ruling of this filter class in force."""
         self.filter_class = filter_class
         ruling = filter_class.ruling
         limits = (*ruling.limits, *self.buckets) if ruling.limits else self.buckets
-        self.admission = admission_of(limits, is_paused=ruling.is_pause)
+        wants = wants_of(self.uses, self.job.priority) if self.uses else ()
+        self.admission = admission_of(limits, wants, is_paused=ruling.is_pause)

@@ -36,6 +36,8 @@ class JobCounts:
         self.died = 0
         # deaths that only the sweep found: each is a missed event, and a defect
         self.swept = 0
+        # jobs of which a command's output was lost, as the disk took none
+        self.lost_outputs = 0
         self.submission = Histogram(WORK_S)
         self.scheduling = Histogram(WORK_S)
         self.queue_delay = Histogram(WAIT_S)
@@ -53,6 +55,7 @@ class JobCounts:
     def note_end(self, job: Job) -> None:
         """A job is final. Cost: linear in its opcodes."""
         self.ended[job.state] += 1
+        self.lost_outputs += any(map(_has_lost_output, job.ops))
         for op in job.ops:
             if op.exec_at is not None:
                 self._note_opcode(op, to_seconds(op.exec_at))
@@ -69,3 +72,13 @@ class JobCounts:
         if name not in self.run:
             self.run[name] = Histogram(RUN_S)
         return self.run[name]
+
+
+def _has_lost_output(op: JobOp) -> bool:
+    result: object = op.result
+    match result:
+        # of a failure: its class, then its arguments
+        case {"output_lost": True} | [str(), [str(), {"output_lost": True}]]:
+            return True
+        case _:
+            return False

@@ -3,7 +3,8 @@
 Theory. The shell reports events, each by one method, and then asks `decide` what follows. An event touches
 the jobs it is about, those that depend on them, and the scheduling classes that name their locks or limits,
 never all: `choice` tells how, with a drawing of the whole way. `touched` counts. Each part has a module: the phases
-`entries`, the dependencies `dependents`, the rulings of the filters `judging`, the order of starts `readyjobs`.
+`entries`, the dependencies `dependents`, what is to begin later `deferrals`, the rulings of the filters `judging`, the
+order of starts `readyjobs`.
 
 A dependency that can no longer be met dooms its job, a rule may reject it: `decide` hands it out, held, and the
 shell ends it on disk and reports that end, which may doom others. So verdicts spread by events, and
@@ -18,8 +19,10 @@ from typing import Final
 from common.ids import JobId
 from common.locks import Lock, LockMode
 from common.objects.filter import FilterRule
+from common.queue.deferral import Deferral, deferral_of
 from common.queue.dependencies import Dependency
 from common.queue.jobs import Job, JobState
+from common.queue.tries import next_try
 from common.queue.waithistory import Span
 from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.ratelimit import LimitUsage
@@ -29,11 +32,12 @@ from daemons.luxid.core.choice.runninglocks import RunningLocks
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.filters.judging import Judging
 from daemons.luxid.core.queue.batchstops import BatchStops
-from daemons.luxid.core.queue.decisions import Decisions, Doomed, Phase, Waited
+from daemons.luxid.core.queue.decisions import AT_REST, Decisions, Doomed, Phase, Waited
 from daemons.luxid.core.queue.dependents import Waits, next_dependencies
 from daemons.luxid.core.queue.endedjobs import EndedJobs
 from daemons.luxid.core.queue.entries import Entries
 from daemons.luxid.core.queue.entry import Entry
+from daemons.luxid.core.resources.units import MAX_BYPASS, Units
 from daemons.luxid.core.why.history import History
 
 # number of jobs, best first, that `decide` judges by a new chain to find one that may start
@@ -56,6 +60,7 @@ class JobQueue:
         start_limit: int,
         archived_state: Callable[[JobId], JobState | None],
         weights: WeightRules | None = None,
+        max_unit_bypass: int = MAX_BYPASS,
     ) -> None:
         self.slots = slots
         self._start_limit = start_limit
@@ -63,10 +68,11 @@ class JobQueue:
         self.weights = weights or WeightRules()
         self.limit_usage = LimitUsage()
         self.running_locks = RunningLocks(self.weights)
-        self.ready = ReadyJobs(self.weights, self.running_locks, self.limit_usage)
-        self._running_jobs = RunningJobs(self.ready, self.running_locks, self.limit_usage)
+        self.units = Units(max_unit_bypass)
+        self.ready = ReadyJobs(self.weights, self.running_locks, self.limit_usage, self.units)
+        self._running_jobs = RunningJobs(self.ready, self.running_locks, self.limit_usage, self.units)
         self._waits = Waits(self._state_of)
-        self._history = History(self.limit_usage, self._waits)
+        self._history = History(self.limit_usage, self._waits, self.units)
         self._entries = Entries(self.ready, self._running_jobs, self._history)
         self.running, self.counts = self._entries.running, self._entries.counts
         self.busy = self._entries.busy
@@ -87,15 +93,15 @@ class JobQueue:
 
     def add(self, job: Job) -> None:
         """A job without a process: new, or found at start, or left by its process between two opcodes."""
-        self._enqueue(job, self._entry(job), next_dependencies(job))
+        self._enqueue(job, self._entry(job), next_dependencies(job), deferral_of(job))
 
     def add_all(self, jobs: Iterable[Job]) -> None:
         """`add` for jobs that may depend on each other, in any order.
 
         Of many jobs first all are read, then all are filed: that is faster by a fifth than one after the other.
         """
-        for entry, depends in [(self._entry(job), next_dependencies(job)) for job in jobs]:
-            self._enqueue(entry.job, entry, depends)
+        for entry, depends, deferral in [(self._entry(job), next_dependencies(job), deferral_of(job)) for job in jobs]:
+            self._enqueue(entry.job, entry, depends, deferral)
 
     def failed_before(self, jobs: Iterable[Job]) -> None:
         """Take note of jobs, found at start, that have failed; all that have not ended are here already."""
@@ -151,12 +157,15 @@ class JobQueue:
             self._entries.move(entry, Phase.HELD)
         self._waits.forget(job_id)
 
-    def end(self, job_id: JobId, state: JobState) -> None:
-        """Take note that the job is final, durably, and judge the jobs that depend on it."""
+    def end(self, job_id: JobId, state: JobState, *, lives_on: bool = False) -> None:
+        """Take note that the job is final, durably, and judge the jobs that depend on it.
+
+        Args: lives_on: processes that it started may live under its locks: it keeps its units until `units.give`.
+        """
         if job_id in self._entries:
             self.hold(job_id)
             self._judging.forget(self._entries[job_id])
-            self._entries.drop(job_id)
+            self._entries.drop(job_id, lives_on=lives_on)
         self.ended.put(job_id, state)
         self._judge_dependents(job_id, state)
         for other in self._stops.end(job_id, state):
@@ -183,21 +192,28 @@ class JobQueue:
         """
         for job_id in self._judging.judge_slice():
             self.hold(job_id)
+        begun = self._begin_due(now_s)
         doomed, self._doomed = tuple(self._doomed), []
         unblocked, self._unblocked = tuple(self._unblocked), []
         changes = self._entries.pausing.take_changes()
         start = tuple(self._picked(now_s)) if may_start and self._judging.is_best_known else ()
+        self.ready.settle_units()
         return Decisions(
             start=start,
             waited=self._history.tell(now_s, may_start=may_start),
             doomed=doomed,
             rejected=self._judging.take_rejected(),
             unblocked=unblocked,
+            begun=begun,
             untold=self._waits.take_untold(),
             pause=changes.pause,
             resume=changes.resume,
             is_unfinished=self._judging.is_unfinished,
         )
+
+    def begins_at(self) -> float | None:
+        """The instant at which the first of the deferred jobs begins, in seconds since the epoch; None: none does."""
+        return self._entries.deferrals.first_at()
 
     def close(self, now_s: float) -> Iterator[Waited]:
         """Yield what held each job so far; nothing may be reported or asked afterwards."""
@@ -233,7 +249,7 @@ class JobQueue:
         return job_id in self._entries.pausing
 
     def waits_for(self, job_id: JobId) -> tuple[JobId, ...]:
-        """The jobs that a blocked one waits for."""
+        """The jobs that a blocked or deferred one waits for."""
         return tuple(sorted(self._waits.of(job_id)))
 
     def is_awaited(self, job_id: JobId) -> bool:
@@ -241,7 +257,7 @@ class JobQueue:
         return bool(self._waits.dependents(job_id))
 
     def dependencies(self, job_id: JobId) -> list[Dependency]:
-        """What a blocked job waits for, and in which state."""
+        """What a blocked or deferred job waits for, and in which state."""
         return [dependency for _, unmet in sorted(self._waits.of(job_id).items()) for dependency in unmet]
 
     def awaited(self) -> dict[JobId, list[tuple[JobId, Dependency]]]:
@@ -264,17 +280,29 @@ class JobQueue:
             self._stops.enter(job)
         return entry
 
-    def _enqueue(self, job: Job, entry: Entry, dependencies: Iterable[Dependency]) -> None:
+    def _enqueue(self, job: Job, entry: Entry, dependencies: Iterable[Dependency], deferral: Deferral | None) -> None:
         self._touched += 1
         self.hold(job.job_id)
         self._judging.renew(entry, job)
         self._entries.pausing.let_go(entry)
-        if job.next_index == 0 and (why := self._stops.stop_of(job.job_id)) is not None:
+        entry.deferral = deferral
+        if (why := self._stops.stop_of(job.job_id)) is not None and not _has_begun(job):
             self._doomed.append(Doomed(job.job_id, True, why, by_batch=True))
         elif (doomed := self._waits.begin(job.job_id, dependencies)) is not None:
             self._doomed.append(doomed)
         elif not self._judging.is_rejected(entry):
-            self._entries.move(entry, Phase.BLOCKED if job.job_id in self._waits else Phase.READY)
+            self._entries.move(entry, self._undeferred(job.job_id) if deferral is None else Phase.DEFERRED)
+
+    def _undeferred(self, job_id: JobId) -> Phase:
+        return Phase.BLOCKED if job_id in self._waits else Phase.READY
+
+    def _begin_due(self, now_s: float) -> tuple[JobId, ...]:
+        """Let the deferred jobs whose instants have come wait for nothing else; a clock set back defers none again."""
+        due = self._entries.deferrals.due(now_s)
+        for job_id in due:
+            self._touched += 1
+            self._entries.move(self._entries[job_id], self._undeferred(job_id))
+        return due
 
     def _stop(self, job_id: JobId) -> None:
         """End a job of a batch that has stopped, unless it has begun; one whose file is rewritten ends after that.
@@ -282,10 +310,10 @@ class JobQueue:
         One with a process that still waits for locks is paused, and ends when it comes back to the queue.
         """
         entry, why = self._entries[job_id], self._stops.stop_of(job_id)
-        if why is None or entry.job.next_index != 0:
+        if why is None or _has_begun(entry.job):
             return
         self._touched += 1
-        if entry.phase in (Phase.READY, Phase.BLOCKED):
+        if entry.phase in AT_REST:
             self.hold(job_id)
             self._doomed.append(Doomed(job_id, True, why, by_batch=True))
         else:
@@ -300,8 +328,10 @@ class JobQueue:
                 self._doomed.append(doomed)
                 self.hold(dependent)
             elif dependent not in self._waits:
-                self._unblocked.append(dependent)
-                self._entries.move(self._entries[dependent], Phase.READY)
+                entry = self._entries[dependent]
+                if entry.phase is Phase.BLOCKED:
+                    self._unblocked.append(dependent)
+                    self._entries.move(entry, Phase.READY)
 
     # choices
 
@@ -325,3 +355,8 @@ class JobQueue:
         if job_id in self._entries:
             return JobState.QUEUED
         return self.ended.get(job_id) or self._archived_state(job_id)
+
+
+def _has_begun(job: Job) -> bool:
+    """Whether the job has ended an opcode, or tried one."""
+    return job.next_index != 0 or next_try(job) is not None

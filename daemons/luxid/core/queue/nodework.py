@@ -16,6 +16,7 @@ from common.opcodes.base import OpCode
 from common.opcodes.command import OnFailover, OpRunCommand
 from common.opcodes.registry import parse_opcode
 from common.queue.jobs import Job, JobOp, JobState
+from common.queue.tries import tries_of
 
 # seconds before the second process in a row, and at most, however many have died
 FIRST_PAUSE_S: Final = 1.0
@@ -36,6 +37,8 @@ class NodeWork:
     node: str
     # whether the command is to end when the master moves
     ends_on_failover: bool
+    # number of the try, from 1
+    attempt: int = 1
 
 
 def node_work(job: Job) -> NodeWork | None:
@@ -46,7 +49,8 @@ def node_work(job: Job) -> NodeWork | None:
     op = _opcode(job.ops[index])
     if not isinstance(op, OpRunCommand) or op.node is None or not op.is_resumable or job.state is not JobState.RUNNING:
         return None
-    return NodeWork(index, op.node, op.on_failover is OnFailover.KILL)
+    attempt = len(tries_of(job.ops[index])) + 1
+    return NodeWork(index, op.node, op.on_failover is OnFailover.KILL, attempt)
 
 
 def _opcode(op: JobOp) -> OpCode | None:

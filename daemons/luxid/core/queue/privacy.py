@@ -53,9 +53,13 @@ class Viewer:
             whose = repr(owner.shown) if (owner := owner_of(job)) is not None else "the daemons' user"
             check_role(self.role, Role.OPERATE, caller, f"{what} of job {job.job_id}, which {whose} submitted,")
 
+    def owns_uid(self, uid: int) -> bool:
+        """Whether what is of this user is his own."""
+        return uid == self.uid != NO_UID
+
     def _owns(self, job: Job) -> bool:
         owner = owner_of(job)
-        return owner is not None and owner.uid == self.uid != NO_UID
+        return owner is not None and self.owns_uid(owner.uid)
 
 
 def public_job(job: Job) -> Job:
@@ -64,10 +68,11 @@ def public_job(job: Job) -> Job:
 
 
 def _public_op(op: JobOp) -> JobOp:
-    return attrs.evolve(op, input=_public_input(op.input), result=None, log=(), extra={})
+    return attrs.evolve(op, input=public_input(op.input), result=None, log=(), extra={})
 
 
-def _public_input(op_input: Mapping[str, object]) -> dict[str, object]:
+def public_input(op_input: Mapping[str, object]) -> dict[str, object]:
+    """What everybody may see of an opcode's input."""
     shown = {key: op_input[key] for key in _PUBLIC if key in op_input}
     argv = op_input.get("argv")
     if isinstance(argv, list | tuple) and argv:

@@ -50,6 +50,12 @@ class Submitter:
     def caller(self) -> Caller:
         return self.uid if self.http_user is None else self.http_user
 
+    def name(self, host: Host) -> str:
+        """The submitter as jobs name him; "": it is not known."""
+        if self.owner is not None:
+            return self.owner.shown
+        return self.login or (host.login if self.uid == host.uid else str(self.uid))
+
     @property
     def key_owner(self) -> str:
         """The user to whom submission keys belong."""

@@ -3,7 +3,7 @@
 Source: DESIGN section 6, "Explain".
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, assert_never
 
@@ -12,19 +12,27 @@ import attrs
 from common.ids import JobId
 from common.queue.explanation import (
     BatchFull,
+    BeginsLater,
     BeingWritten,
     Faded,
     HeldByRule,
     Holding,
     InLine,
+    LacksUnits,
     LevelWeight,
     LimitFull,
     NoFreeSlot,
+    NotKnown,
+    OnHold,
     Reason,
+    TriesAgain,
     WaitsForJob,
+    YieldsUnits,
 )
 from common.queue.filteractions import Action, ActionKind
-from common.queue.jobs import JobState
+from common.queue.jobs import Job, JobState
+from common.queue.terms import terms_of
+from common.queue.tries import next_try
 from daemons.luxid.core.choice.clashes import clashing_locks
 from daemons.luxid.core.choice.ratelimit import BatchLimit, BucketLimit, RuleLimit
 from daemons.luxid.core.choice.weights import LEVELS
@@ -64,14 +72,40 @@ def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId
             return tuple(_rule(entry)) if queue.should_pause(job_id) else ()
         case Phase.HELD | Phase.STARTING:
             return (BeingWritten(entry.phase.value),)
+        case Phase.DEFERRED:
+            later = (*_later(entry.job), *_dependencies(queue, job_id, shown))
+            return (*later, *_rule(entry), *_limits(queue, entry), *_units(queue, entry))
         case Phase.BLOCKED:
             return (*_dependencies(queue, job_id, shown), *_rule(entry), *_limits(queue, entry))
         case Phase.READY:
-            held = (*_rule(entry), *_limits(queue, entry), *_slots(queue))
+            held = (*_rule(entry), *_limits(queue, entry), *_units(queue, entry), *_slots(queue))
             # a paused job stands in no line, even if others wait
             return held if entry.ruling.is_pause else (*held, *_order(queue, entry, now_s))
         case _:
             assert_never(entry.phase)
+
+
+def _later(job: Job) -> Iterator[Reason]:
+    """All that defers the job; what ends first, too."""
+    terms = terms_of(job)
+    if terms.hold is not None:
+        yield OnHold(terms.hold.by, terms.hold.at, terms.hold.why)
+    if terms.begin_at is not None and job.start_at is None:
+        yield BeginsLater(terms.begin_at)
+    if (failed := next_try(job)) is not None and (index := job.next_index) is not None:
+        most = _most_tries(job.ops[index].input, failed.number + 1)
+        yield TriesAgain(failed.next_at, failed.number + 1, most, failed.why)
+
+
+def _most_tries(op: Mapping[str, object], at_least: int) -> int:
+    """How many tries an opcode may have: commands say how often, deliveries after which pauses."""
+    match op:
+        case {"retries": int(retries)}:
+            return 1 + retries
+        case {"pauses": list() | tuple() as pauses}:
+            return 1 + len(pauses)
+        case _:
+            return at_least
 
 
 def _dependencies(queue: JobQueue, job_id: JobId, shown: Callable[[JobId], Shown | None]) -> Iterator[Reason]:
@@ -100,6 +134,23 @@ def _limits(queue: JobQueue, entry: Entry) -> Iterator[Reason]:
         if rule is not None and isinstance(limit, RuleLimit):
             yield HeldByRule(rule.uuid, Action(entry.ruling.kind, limit.count), rule.reason_trail)
         yield LimitFull(limit.name, isinstance(limit, BucketLimit), len(members), limit.count, tuple(members))
+
+
+def _units(queue: JobQueue, entry: Entry) -> Iterator[Reason]:
+    queue.ready.settle_units()
+    stock, job_id = queue.units.stock, entry.job.job_id
+    is_next = queue.units.passes.is_overdue(job_id)
+    if entry.admission.wants and not stock.is_known:
+        yield NotKnown("how many units of resources there are", "the lock daemon (wconfd) has not told it yet")
+        return
+    for want in entry.admission.wants:
+        free = stock.free(want.name)
+        if want.count > free:
+            members = tuple(sorted(stock.users(want.name)))
+            total, unit = stock.total(want.name), stock.unit(want.name)
+            yield LacksUnits(want.name, want.count, free, total, members, is_next, unit)
+        elif queue.units.is_short(want) and (other := queue.units.kept_for(want)) not in (None, job_id):
+            yield YieldsUnits(want.name, other)
 
 
 def _slots(queue: JobQueue) -> Iterator[Reason]:

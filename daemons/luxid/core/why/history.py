@@ -5,16 +5,17 @@ ruling, or the end of a job waited for is noted for the jobs that the event touc
 time: it compares what is noted with what was so before, and makes a span if the job now waits for something else. So
 an event costs nothing for the other jobs, and a change that was undone before the next `decide` did not happen.
 
-What concerns all jobs of a limit, or all ready ones, is not told to each: it has a timeline of its own while one of
-them waits. A ready job's time is divided only when the job is let go: while a limit of it was full, that held it;
-while no job was started at all, that did; otherwise it waited for its turn.
+What concerns all jobs of a limit, or of a want of units, or all ready ones, is not told to each: it has a timeline of
+its own while one of them waits. A ready job's time is divided only when the job is let go: while a limit of it was
+full, that held it; while a want of it was short, that did; while no job was started at all, that did; otherwise it
+waited for its turn.
 
-The first of these is blamed: other jobs, a filter rule, a limit, its turn. A job whose file is rewritten keeps waiting
-for what it waited for. Spans are handed out, and kept no longer, when the job is let go: it starts, or ends without a
-process.
+The first of these is blamed: that the job is to begin later, other jobs, a filter rule, a limit, units, its turn. A job
+whose file is rewritten keeps waiting for what it waited for. Spans are handed out, and kept no longer, when the job is
+let go: it starts, or ends without a process.
 
 A job that is here at the first `decide`, when time begins, was here before this luxid: what held it until then is
-unknown.
+unknown, unless its file tells that it was to begin later.
 
 Considered and rejected: keeping the jobs that a blocked one waits for with its span (more memory than all the rest; the
 dependencies know them until they change), and a span for each job of a limit (a start would touch them all).
@@ -29,12 +30,17 @@ from typing import Final, assert_never
 import attrs
 
 from common.objects.filter import FilterRule
+from common.queue.deferral import Cause as Deferred
 from common.queue.jobs import Job, to_seconds
+from common.queue.terms import terms_of
+from common.queue.tries import next_try
 from common.queue.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind
 from daemons.luxid.core.choice.ratelimit import BatchLimit, BucketLimit, Limit, LimitUsage
 from daemons.luxid.core.queue.decisions import Phase, Waited
 from daemons.luxid.core.queue.dependents import Waits
 from daemons.luxid.core.queue.entry import Entry, WaitingOn
+from daemons.luxid.core.resources.units import Units
+from daemons.luxid.core.resources.wants import Want
 from daemons.luxid.core.why.timeline import Timeline
 
 # spans that one job keeps; with more they are handed out early
@@ -43,6 +49,7 @@ _TURN: Final = Cause(WaitKind.TURN)
 _OBSTACLE: Final = Cause(WaitKind.OBSTACLE)
 _START: Final = Cause(WaitKind.START)
 _UNKNOWN: Final = Cause(WaitKind.UNKNOWN)
+_BEGIN: Final = Cause(WaitKind.BEGIN)
 
 
 @attrs.define
@@ -56,8 +63,9 @@ class _Line:
 class History:
     """The spans of the jobs in the queue."""
 
-    def __init__(self, limit_usage: LimitUsage, waits: Waits) -> None:
+    def __init__(self, limit_usage: LimitUsage, waits: Waits, units: Units) -> None:
         self._limit_usage = limit_usage
+        self._units = units
         self._waits = waits
         # jobs noted since the last `decide`; a blocked one with what it waited for until then
         self._noted: dict[Entry, Cause | None] = {}
@@ -94,9 +102,9 @@ class History:
         if self._began_at is None:
             self._began_at = now_s
         self._nobody_starts.set(not may_start, now_s)
-        for limit in self._limit_usage.take_changed():
+        for limit in (*self._limit_usage.take_changed(), *self._units.take_changed()):
             if (line := self._lines.get(limit)) is not None:
-                line.full.set(self._limit_usage.is_full(limit), now_s)
+                line.full.set(self._is_full(limit), now_s)
         noted, self._noted = self._noted, {}
         let_go = [entry for entry, before in noted.items() if self._settle(entry, before, now_s) and entry.waited]
         self._gone.clear()
@@ -163,7 +171,9 @@ class History:
         if waiting_on is None:
             return
         if since == self._began_at and (known_until := _known_until(entry.job)) is not None:
-            yield Span(_UNKNOWN, known_until, since)
+            deferred_at = min(_deferred_at(entry), since) if isinstance(waiting_on, Cause) else since
+            yield Span(_UNKNOWN, known_until, max(known_until, deferred_at))
+            since = max(known_until, deferred_at)
         if isinstance(waiting_on, tuple):
             yield from self._divided(waiting_on, since, now_s)
         else:
@@ -192,8 +202,11 @@ class History:
             line = self._lines.get(limit)
             if line is None:
                 line = self._lines[limit] = _Line()
-                line.full.set(self._limit_usage.is_full(limit), now_s)
+                line.full.set(self._is_full(limit), now_s)
             line.jobs += 1
+
+    def _is_full(self, limit: Limit) -> bool:
+        return self._units.is_short(limit) if isinstance(limit, Want) else self._limit_usage.is_full(limit)
 
     def _leave_lines(self, limits: tuple[Limit, ...]) -> None:
         for limit in limits:
@@ -207,15 +220,36 @@ def _waiting_on(entry: Entry) -> WaitingOn:
     match entry.phase:
         case Phase.BLOCKED | Phase.STARTING:
             return entry.phase
+        case Phase.DEFERRED:
+            return _deferral_cause(entry)
         case Phase.READY:
-            return entry.ruling.rule if entry.ruling.is_pause else entry.limits
+            return entry.ruling.rule if entry.ruling.is_pause else entry.admission.closers
         case Phase.HELD | Phase.RUNNING | Phase.ORPHANED:
             return None
         case _:
             assert_never(entry.phase)
 
 
-def _cause(waiting_on: Phase | FilterRule, blocking: Cause | None) -> Cause:
+def _deferral_cause(entry: Entry) -> Cause:
+    deferral = entry.deferral
+    assert deferral is not None
+    match deferral.cause:
+        case Deferred.HOLD:
+            hold = terms_of(entry.job).hold
+            assert hold is not None
+            return Cause(WaitKind.HOLD, names=(hold.by,) if hold.by else (), reason=hold.why)
+        case Deferred.BEGIN:
+            return _BEGIN
+        case Deferred.RETRY:
+            failed = next_try(entry.job)
+            return Cause(WaitKind.RETRY, reason=failed.why if failed is not None else "")
+        case _:
+            assert_never(deferral.cause)
+
+
+def _cause(waiting_on: Phase | FilterRule | Cause, blocking: Cause | None) -> Cause:
+    if isinstance(waiting_on, Cause):
+        return waiting_on
     if isinstance(waiting_on, FilterRule):
         reasons = (entry.reason for entry in waiting_on.reason_trail if entry.reason)
         return Cause(WaitKind.FILTER, names=(waiting_on.uuid,), reason=next(reasons, ""))
@@ -225,14 +259,24 @@ def _cause(waiting_on: Phase | FilterRule, blocking: Cause | None) -> Cause:
 def _limit_cause(limit: Limit) -> Cause:
     if isinstance(limit, BatchLimit):
         return Cause(WaitKind.BATCH, names=(limit.name,), limit=limit.count)
+    if isinstance(limit, Want):
+        return Cause(WaitKind.RESOURCE, names=(limit.name,), limit=limit.count)
     # the text of a bucket tells its limit and is the user's; a rule has a UUID
     return Cause(WaitKind.LIMIT, names=(limit.name,), limit=limit.count, is_bucket=isinstance(limit, BucketLimit))
 
 
+def _deferred_at(entry: Entry) -> float:
+    """Since when what defers the job has done so, as far as its file tells."""
+    hold = terms_of(entry.job).hold
+    return hold.at if hold is not None else 0.0
+
+
 def _known_until(job: Job) -> float | None:
-    """When the job came, or went on to its next opcode."""
+    """When the job came, or went on to its next opcode, or its last try failed."""
     stamps = [stamp for stamp in (job.received_at, *(op.end_at for op in job.ops)) if stamp is not None]
-    return max(map(to_seconds, stamps), default=None)
+    failed = next_try(job)
+    ends = [*map(to_seconds, stamps), *([failed.end_at] if failed is not None else [])]
+    return max(ends, default=None)
 
 
 def _joined(before: tuple[Span, ...], after: Iterable[Span]) -> tuple[Span, ...]:

@@ -1,9 +1,7 @@
-"""Cancel and kill jobs, and change their priority.
+"""Cancel, kill, hold and release jobs, and change their priority.
 
 Theory. The first form names jobs, or a filter; the reply lists what would be hit. The second form names exactly these
 jobs: what comes between is not touched.
-
-Source: CHOICES section 4, "Actions".
 """
 
 import time
@@ -11,10 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import attrs
-import trio
 from starlette.responses import Response
 
-from common.errors import GantryError, InvalidRequest
+from common.errors import InvalidRequest
 from common.ids import JobId
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
@@ -24,7 +21,7 @@ from daemons.rapid.calls import Asked
 from daemons.rapid.page.logins import login_of
 from daemons.rapid.page.pages import Pages
 from daemons.rapid.page.reading.jobfacts import UNENDED, jobs_by_id, page_of_jobs
-from daemons.rapid.page.views.boards import Confirmation, Done, DoneLine, Options
+from daemons.rapid.page.views.boards import Confirmation, Done, DoneLine, Options, Words
 from daemons.rapid.page.views.jobline import ROW_FIELDS, job_lines
 from daemons.rapid.page.views.links import linked
 from daemons.rapid.page.visits.login import form_of
@@ -34,10 +31,11 @@ from protocol.luxi import jobs as luxi
 # jobs that one form may hit, and those of them that are listed
 MOST: Final = 1000
 LISTED: Final = 200
-# calls to luxid at once
-_AT_ONCE: Final = 8
-
-Change = Callable[[JobId], Awaitable[luxi.Done]]
+# changes jobs by one call of luxid; one result for each, in order
+Change = Callable[[Sequence[JobId]], Awaitable[Sequence[luxi.Done]]]
+_VERBS: Final = {"priority": "change the priority of"}
+# changes that cannot be taken back
+_GRAVE: Final = ("cancel", "kill")
 
 
 @attrs.frozen
@@ -46,25 +44,28 @@ class JobActs:
 
     async def cancel(self, asked: Asked) -> Response:
         return await self._ask_or_do(
-            asked, "cancel", "canceled", lambda job_id: asked.daemons.luxid(luxi.CancelJob(job_id))
+            asked, "cancel", "canceled", lambda ids: asked.daemons.luxid(luxi.CancelJobs(tuple(ids)))
         )
 
     async def kill(self, asked: Asked) -> Response:
         return await self._ask_or_do(
-            asked, "kill", "killed", lambda job_id: asked.daemons.luxid(luxi.CancelJob(job_id, kill=True))
+            asked, "kill", "killed", lambda ids: asked.daemons.luxid(luxi.CancelJobs(tuple(ids), kill=True))
         )
 
     async def prioritize(self, asked: Asked) -> Response:
         priority = SUBMIT_PRIORITIES.get(first(form_of(asked), "priority"), 0)
-        return await self._ask_or_do(
-            asked,
-            "priority",
-            "changed",
-            lambda job_id: asked.daemons.luxid(luxi.ChangeJobPriority(job_id, priority)),
-            Options("priority", "to", tuple((name, name) for name in SUBMIT_PRIORITIES)),
-        )
+        options = Options("priority", "to", tuple((name, name) for name in SUBMIT_PRIORITIES))
+        change = _changing(asked, luxi.JobChange(priority=priority))
+        return await self._ask_or_do(asked, "priority", "changed", change, options)
 
-    async def _ask_or_do(self, asked: Asked, act: str, did: str, change: Change, *fields: Options) -> Response:
+    async def hold(self, asked: Asked) -> Response:
+        change = _changing(asked, luxi.JobChange(hold=first(form_of(asked), "why").strip()))
+        return await self._ask_or_do(asked, "hold", "held", change, Words("why", "because", "the mirror is down"))
+
+    async def release(self, asked: Asked) -> Response:
+        return await self._ask_or_do(asked, "release", "released", _changing(asked, luxi.JobChange(release=True)))
+
+    async def _ask_or_do(self, asked: Asked, act: str, did: str, change: Change, *fields: Options | Words) -> Response:
         """Raises: Refused: a forged form. InvalidRequest: no job is named, or too many."""
         form = form_of(asked)
         self._pages.visitors.check_form(asked.http, form)
@@ -72,10 +73,10 @@ class JobActs:
             return await self._do(asked, form, did, change)
         return await self._ask(asked, form, act, fields)
 
-    async def _ask(self, asked: Asked, form: Form, act: str, fields: Sequence[Options]) -> Response:
+    async def _ask(self, asked: Asked, form: Form, act: str, fields: Sequence[Options | Words]) -> Response:
         rows = await _chosen(asked, form)
         hit = [row for row in rows if row["status"] not in FINAL_NAMES]
-        verb = "change the priority of" if act == "priority" else act
+        verb = _VERBS.get(act, act)
         what = f"{len(hit)} job{'' if len(hit) == 1 else 's'}"
         view = Confirmation(
             f"{verb.capitalize()} {what}?" if hit else f"No job to {verb}",
@@ -87,15 +88,16 @@ class JobActs:
             own_path(first(form, "back"), "/ui/jobs"),
             told=_left_out(len(rows) - len(hit)),
             none="None of these jobs is unfinished." if rows else "Choose jobs first, by their boxes.",
-            fields=tuple(fields),
-            is_grave=act != "priority",
+            fields=tuple(field for field in fields if isinstance(field, Options)),
+            words=tuple(field for field in fields if isinstance(field, Words)),
+            is_grave=act in _GRAVE,
             can_do=bool(hit),
         )
         return await self._pages.page(asked, "confirm", view.question, view)
 
     async def _do(self, asked: Asked, form: Form, did: str, change: Change) -> Response:
         job_ids = _ids(form)
-        told = await _change_each(job_ids, change)
+        told = dict(zip(job_ids, await change(job_ids) if job_ids else (), strict=True))
         count = sum(each.is_done for each in told.values())
         lines = tuple(
             DoneLine(linked(text if str(job_id) in text else f"job {job_id}: {text}"), is_wrong=not each.is_done)
@@ -104,6 +106,10 @@ class JobActs:
         )
         done = Done(f"{did.capitalize()}: {count} of {len(told)}", lines, own_path(first(form, "back"), "/ui/jobs"))
         return await self._pages.page(asked, "done", done.title, done)
+
+
+def _changing(asked: Asked, change: luxi.JobChange) -> Change:
+    return lambda ids: asked.daemons.luxid(luxi.ChangeJobs(tuple(ids), change))
 
 
 def _left_out(count: int) -> str:
@@ -115,7 +121,7 @@ async def _chosen(asked: Asked, form: Form) -> Sequence[Row]:
     if first(form, "every") != "yes":
         return await jobs_by_id(asked.daemons, _ids(form), ROW_FIELDS)
     where = first(form, "where").strip()
-    parts = [UNENDED, job_filter(where)] if where else [UNENDED]
+    parts = [UNENDED, job_filter(where, time.time(), None)] if where else [UNENDED]
     rows = await page_of_jobs(asked.daemons, ROW_FIELDS, Expression.from_wire(all_of(parts)), limit=MOST + 1)
     if len(rows) > MOST:
         raise InvalidRequest(f"more than {MOST} jobs would be hit, and one form takes no more; narrow the filter")
@@ -130,21 +136,3 @@ def _ids(form: Form) -> list[JobId]:
     if wrong := [text for text in texts if not (text.isascii() and text.isdigit() and len(text) < 19)]:
         raise InvalidRequest(f"{wrong[0]!r:.40} is not the id of a job")
     return [JobId(int(text)) for text in texts]
-
-
-async def _change_each(job_ids: Sequence[JobId], change: Change) -> dict[JobId, luxi.Done]:
-    """Change the jobs, a few at a time; a refusal of one stops no other."""
-    told: dict[JobId, luxi.Done] = {}
-    rest = iter(job_ids)
-
-    async def work() -> None:
-        for job_id in rest:
-            try:
-                told[job_id] = await change(job_id)
-            except GantryError as error:
-                told[job_id] = luxi.Done(False, error.message)
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(min(_AT_ONCE, len(job_ids))):
-            nursery.start_soon(work)
-    return {job_id: told[job_id] for job_id in job_ids}

@@ -1,7 +1,4 @@
-"""A page that shows something: once as a whole, then its parts as they change.
-
-Source: CHOICES section 4.
-"""
+"""A page that shows something: once as a whole, then its parts as they change."""
 
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar

@@ -1,8 +1,10 @@
-"""The page of failures: by opcode, by node, and the last ones."""
+"""The page of the history: what ran, summed up, and the failures by opcode, by node, and the last ones."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
+from urllib.parse import quote_plus
 
 import attrs
 
@@ -17,14 +19,18 @@ from daemons.rapid.page.live.news import Interest
 from daemons.rapid.page.logins import login_of
 from daemons.rapid.page.reading.clusternow import ClusterNow
 from daemons.rapid.page.reading.jobfacts import ToldJobs, page_of_jobs, told
+from daemons.rapid.page.reading.pastfacts import ROWS, PastChoice, PastFound, read_past
 from daemons.rapid.page.views.boards import FailureRow, FailureTable, HistoryPage
+from daemons.rapid.page.views.frame import Choice
 from daemons.rapid.page.views.jobline import ROW_FIELDS, job_lines
 from daemons.rapid.page.views.links import with_query
+from daemons.rapid.page.views.pastview import PastView, past_lines, sum_lines
 from protocol.rapid.events import Topic
 
 # ended jobs that are counted, and failed ones that are listed
 COUNTED: Final = 500
 LISTED: Final = 25
+_SUMMED_BY: Final = ("name", "user", "status", "day")
 _FIELDS: Final = ("id", "status", "opid", "opstatus", "ops")
 
 
@@ -32,18 +38,21 @@ _FIELDS: Final = ("id", "status", "opid", "opstatus", "ops")
 class Facts:
     ended: tuple[Row, ...]
     failed: ToldJobs
+    # None: only the whole page shows it
+    past: PastFound | None = None
 
 
 BOARD: Final[Board[Facts]] = Board(
     "history",
     "/ui/history",
     (Right.JOBS_READ,),
-    "The page of jobs that failed.",
+    "The page of jobs that ended.",
     ("health", "failures"),
     lambda asked, now: read(asked, now),
     lambda facts, now: view(facts, now),
     lambda _: "History",
     lambda _: Interest.of(Topic.JOBS),
+    lambda asked, facts: with_past(asked, facts),
 )
 
 
@@ -57,12 +66,44 @@ async def read(asked: Asked, now: ClusterNow) -> Facts:
     return Facts(ended, await told(asked.daemons, failed))
 
 
+async def with_past(asked: Asked, facts: Facts) -> Facts:
+    """The facts with what the visitor chose of the history; it does not change on an open page."""
+    return attrs.evolve(facts, past=await read_past(asked, PastChoice.asked_for(asked), time.time()))
+
+
 def view(facts: Facts, now: float) -> HistoryPage:
     which = f"of the last {len(facts.ended)} jobs that ended"
     opcodes = FailureTable("Failures by opcode", which, "opcode", _rows(_opcodes(facts.ended), has_page=True))
     nodes = FailureTable("Failures by node", f"{which} and name a node", "node", _rows(_nodes(facts.ended)))
     jobs = facts.failed
-    return HistoryPage((opcodes, nodes), job_lines(jobs.rows, jobs.reasons, jobs.outcomes, now, login_of))
+    past = None if facts.past is None else _past(facts.past)
+    return HistoryPage((opcodes, nodes), job_lines(jobs.rows, jobs.reasons, jobs.outcomes, now, login_of), past)
+
+
+def _past(found: PastFound) -> PastView:
+    choice, count = found.choice, len(found.jobs)
+    end = choice.offset + count
+    told = f"{choice.offset + 1} to {end} of {found.total:,}" if count else f"{found.total:,} jobs"
+    unread = f"; {found.unread} more are being read" if found.unread else ""
+    return PastView(
+        choice.since,
+        choice.where,
+        found.wrong,
+        choice.by,
+        tuple(Choice(by, _address(choice, by), by == choice.by) for by in _SUMMED_BY),
+        sum_lines(found.sums),
+        told + unread,
+        past_lines(found.jobs),
+        _address(choice, choice.by) if choice.offset else None,
+        _address(choice, choice.by, choice.offset + ROWS) if end < found.total else None,
+    )
+
+
+def _address(choice: PastChoice, by: str, offset: int = 0) -> str:
+    # an empty "since" means all of the past
+    since = f"since={quote_plus(choice.since)}"
+    rest = with_query("", [("where", choice.where), ("by", by), ("offset", offset)])
+    return f"/ui/history?{since}&{rest.removeprefix('?')}"
 
 
 def _opcodes(rows: Sequence[Row]) -> Iterator[tuple[str, bool]]:

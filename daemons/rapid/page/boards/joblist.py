@@ -1,5 +1,6 @@
 """The list of jobs: a filter, fifty rows, and the pages after them."""
 
+import time
 from typing import Final
 
 import attrs
@@ -7,8 +8,7 @@ import attrs
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
 from common.webaccess.rights import Right
-from common.words.fields import FIELDS, OWN, USED
-from common.words.jobfilter import job_filter
+from common.words.jobfilter import COMPARED, job_filter
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, may
 from daemons.rapid.page.live.news import Interest
@@ -30,7 +30,7 @@ _CHOICES: Final = (
     ("running", "status=running"),
     ("failed", "status=error"),
 )
-_COMPARED: Final = ", ".join(["op", *(name for name in FIELDS if name not in (*OWN, *USED))])
+_COMPARED: Final = ", ".join([*COMPARED, "label.KEY"])
 
 
 @attrs.frozen
@@ -79,7 +79,7 @@ def interest(facts: Facts) -> Interest:
 
 def filter_of(where: str) -> Expression | None:
     """The filter of jobs that people typed; None: all. Raises: InvalidRequest: it cannot be read."""
-    return Expression.from_wire(job_filter(where)) if where else None
+    return Expression.from_wire(job_filter(where, time.time(), None)) if where else None
 
 
 def _after(asked: Asked) -> int | None:
@@ -93,7 +93,7 @@ def acts_of(asked: Asked) -> tuple[Act, ...]:
     if may(asked, Right.JOBS_CANCEL, Right.JOBS_SUBMIT):
         acts += [Act("/ui/jobs/cancel", "cancel"), Act("/ui/jobs/kill", "kill", is_grave=True)]
     if may(asked, Right.JOBS_PRIORITY, Right.JOBS_SUBMIT):
-        acts.append(Act("/ui/jobs/priority", "priority"))
+        acts += [Act(f"/ui/jobs/{verb}", verb) for verb in ("priority", "hold", "release")]
     return tuple(acts)
 
 

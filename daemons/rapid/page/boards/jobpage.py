@@ -47,6 +47,8 @@ class Shown:
     is_followed: bool
     # whether a place was asked for
     is_part: bool
+    # number of the only try whose output it is; None: all
+    of_try: int | None = None
 
 
 @attrs.frozen
@@ -88,23 +90,37 @@ async def read(asked: Asked, now: ClusterNow) -> Facts:
         spans or (),
         await lock_rows(asked.daemons) if may(asked, Right.LOCKS_READ) else (),
         {} if rows[0]["status"] in FINAL_NAMES else await chains(asked.daemons, [job_id]),
-        acts_of(asked) if rows[0]["status"] not in FINAL_NAMES else (),
+        _acts(asked, rows[0]),
     )
+
+
+def _acts(asked: Asked, row: Row) -> tuple[Act, ...]:
+    """The changes that this job can take as it is."""
+    if row["status"] in FINAL_NAMES:
+        return ()
+    vain = {"hold"} if row["hold"] is not None else {"release"} if row["status"] == "queued" else {"hold", "release"}
+    return tuple(act for act in acts_of(asked) if act.text not in vain)
 
 
 async def with_output(asked: Asked, facts: Facts) -> Facts:
     """The facts with a part of the output: from a byte on, or its end, which is followed until the job ends."""
-    job_id, wanted = facts.row["id"], asked.http.query_params.get("from", "")
-    is_part = wanted.isascii() and wanted.isdigit() and len(wanted) < 19
-    is_followed = not is_part and "stop" not in asked.http.query_params and facts.row["status"] not in FINAL_NAMES
+    job_id, query = facts.row["id"], asked.http.query_params
+    start, of_try = _number(query.get("from", "")), _number(query.get("try", ""))
+    is_part = start is not None or of_try is not None
+    is_followed = not is_part and "stop" not in query and facts.row["status"] not in FINAL_NAMES
     try:
-        output = await (
-            output_from(asked.daemons, job_id, int(wanted)) if is_part else output_end(asked.daemons, job_id)
-        )
+        if is_part:
+            output = await output_from(asked.daemons, job_id, start or 0, of_try)
+        else:
+            output = await output_end(asked.daemons, job_id)
     except Denied:
         # it is told to the submitter and to operators
         return facts
-    return attrs.evolve(facts, shown=Shown(output, is_followed, is_part))
+    return attrs.evolve(facts, shown=Shown(output, is_followed, is_part, of_try))
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def following(facts: Facts) -> Following | None:
@@ -132,6 +148,9 @@ def _output_view(job_id: int, shown: Shown | None, *, is_final: bool) -> OutputV
         return None
     path, output = f"/ui/jobs/{job_id}", shown.output
     told = "goes on" if shown.is_followed else "whole" if output.is_end and not output.start else "a part"
+    if shown.of_try is not None:
+        told = f"of try {shown.of_try}"
+    is_start = shown.is_part and shown.of_try is None and output.start == 0
     return OutputView(
         output.text,
         output.start,
@@ -140,8 +159,8 @@ def _output_view(job_id: int, shown: Shown | None, *, is_final: bool) -> OutputV
         shown.is_followed,
         (
             *_ends(path, shown, is_final=is_final),
-            Choice("from the start", with_query(path, [("from", "0")]), shown.is_part and output.start == 0),
-            Choice("next part", with_query(path, [("from", output.end)])),
+            Choice("from the start", with_query(path, [("from", "0")]), is_start),
+            Choice("next part", with_query(path, [("from", output.end), ("try", shown.of_try)])),
         ),
     )
 

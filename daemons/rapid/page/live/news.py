@@ -1,7 +1,4 @@
-"""Whether something on an open page may have changed, by the events of the hub.
-
-Source: CHOICES section 4, traps: only of what is on screen.
-"""
+"""Whether something on an open page may have changed, by the events of the hub."""
 
 from collections.abc import Collection, Iterable
 from typing import Final

@@ -4,8 +4,6 @@ Theory. The stream draws the page's view when something on it may have changed, 
 durations grow and curves move; then it asks nobody, and draws what it knows. After each reading it pauses for at least
 `LEAST_S`, and for `SHARE` times as long as the reading took: so a page costs a bounded part of luxid, however large the
 queue is. A browser that comes back gets all parts anew.
-
-Source: CHOICES section 4, traps.
 """
 
 import codecs

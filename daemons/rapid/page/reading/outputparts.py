@@ -29,19 +29,26 @@ class Output:
         return self.content.decode(errors="replace")
 
 
-async def read_piece(daemons: Daemons, job_id: int, offset: int, timeout_s: float = 0.0) -> Output:
-    """What follows this byte, as far as it is there, or comes within the time. Raises: Denied: it is not for him."""
-    piece: JobOutput = await daemons.luxid(ReadJobOutput(JobId(job_id), offset, timeout_s, as_bytes=True))
+async def read_piece(
+    daemons: Daemons, job_id: int, offset: int, timeout_s: float = 0.0, of_try: int | None = None
+) -> Output:
+    """What follows this byte, as far as it is there, or comes within the time.
+
+    Args: of_try: number of the only try of which it is wanted; None: all.
+    Raises: Denied: it is not for him. NotFound: there was no such try.
+    """
+    call = ReadJobOutput(JobId(job_id), offset, timeout_s, as_bytes=True, of_try=of_try)
+    piece: JobOutput = await daemons.luxid(call)
     content = piece.text.encode("latin-1")
     # older output may be gone
     return Output(content, piece.next_offset - len(content), piece.is_end)
 
 
-async def output_from(daemons: Daemons, job_id: int, offset: int) -> Output:
-    """The output from a byte on, as much as a page shows."""
-    found = await read_piece(daemons, job_id, offset)
+async def output_from(daemons: Daemons, job_id: int, offset: int, of_try: int | None = None) -> Output:
+    """The output from a byte on, as much as a page shows. Args, Raises: as `read_piece`."""
+    found = await read_piece(daemons, job_id, offset, of_try=of_try)
     while found.content and not found.is_end and len(found.content) < SHOWN_BYTES:
-        found = _joined(found, await read_piece(daemons, job_id, found.end))
+        found = _joined(found, await read_piece(daemons, job_id, found.end, of_try=of_try))
         if found.is_end:
             break
     if len(found.content) > SHOWN_BYTES:

@@ -1,7 +1,7 @@
 // Keys, an output that stays at its end, and a page that does not outlive its session. Nothing here decides anything; pages are whole without it.
 (() => {
   "use strict";
-  const places = {d: "/ui", j: "/ui/jobs", l: "/ui/locks", f: "/ui/filters", r: "/ui/rates", h: "/ui/history"};
+  const places = {d: "/ui", j: "/ui/jobs", l: "/ui/locks", f: "/ui/filters", r: "/ui/rates", h: "/ui/history", s: "/ui/schedules", u: "/ui/resources"};
   let went = false;
   let at = -1;
 

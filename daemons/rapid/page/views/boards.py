@@ -11,7 +11,10 @@ from daemons.rapid.page.views.jobline import JobLine
 from daemons.rapid.page.views.jobview import JobView
 from daemons.rapid.page.views.links import Piece
 from daemons.rapid.page.views.lockview import LockLine
+from daemons.rapid.page.views.pastview import PastView
+from daemons.rapid.page.views.resourceview import ResourceLine
 from daemons.rapid.page.views.ruleview import BucketLine, RuleLine
+from daemons.rapid.page.views.scheduleview import ScheduleLine
 
 
 @attrs.frozen
@@ -168,6 +171,25 @@ class FailureTable:
 class HistoryPage:
     tables: tuple[FailureTable, ...]
     lines: tuple[JobLine, ...]
+    # None: only the whole page shows it
+    past: PastView | None
+
+
+@attrs.frozen
+class ResourcePage:
+    # part of a name
+    text: str
+    lines: tuple[ResourceLine, ...]
+    count: int
+
+
+@attrs.frozen
+class SchedulePage:
+    # part of a name
+    text: str
+    lines: tuple[ScheduleLine, ...]
+    count: int
+    may_change: bool
 
 
 @attrs.frozen
@@ -188,6 +210,15 @@ class Options:
 
 
 @attrs.frozen
+class Words:
+    """A text that goes with a change."""
+
+    name: str
+    text: str
+    placeholder: str = ""
+
+
+@attrs.frozen
 class Confirmation:
     """What a change would do, before it is done."""
 
@@ -204,6 +235,7 @@ class Confirmation:
     told: str = ""
     none: str = "No job is like that."
     fields: tuple[Options, ...] = ()
+    words: tuple[Words, ...] = ()
     is_grave: bool = False
     can_do: bool = True
 
@@ -237,6 +269,8 @@ class Keys:
         (("g", "f"), "filters"),
         (("g", "r"), "rates"),
         (("g", "h"), "history"),
+        (("g", "s"), "schedules"),
+        (("g", "u"), "resources, by units"),
         (("/",), "to the filter"),
         (("Esc",), "out of the filter"),
         (("j", "k"), "next and previous job of the list"),

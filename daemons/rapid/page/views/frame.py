@@ -7,6 +7,8 @@ import attrs
 PLACES: Final = (
     ("Dashboard", "/ui"),
     ("Jobs", "/ui/jobs"),
+    ("Schedules", "/ui/schedules"),
+    ("Resources", "/ui/resources"),
     ("Locks", "/ui/locks"),
     ("Filters", "/ui/filters"),
     ("Rates", "/ui/rates"),

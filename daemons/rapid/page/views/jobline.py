@@ -12,10 +12,11 @@ from common.words.fields import Row, field_of, shown_status, wire_fields
 from common.words.outcome import Outcome
 from common.words.times import clock, to_seconds
 from daemons.rapid.page.views.links import Piece, linked
+from daemons.rapid.page.views.termview import label_pieces
 from daemons.rapid.page.views.whytext import why_short
 
 # luxid's fields for a row
-ROW_FIELDS: Final = wire_fields(("id", "status", "priority", "time", "user", "summary"))
+ROW_FIELDS: Final = (*wire_fields(("id", "status", "priority", "time", "user", "summary")), "name", "labels")
 
 
 @attrs.frozen
@@ -23,7 +24,10 @@ class JobLine:
     job_id: int
     # as users read it
     status: str
+    # its name, else what it runs
     what: str
+    summary: str
+    labels: tuple[Piece, ...]
     user: str
     priority: str
     received: str
@@ -46,7 +50,9 @@ def job_line(
     return JobLine(
         row["id"],
         shown_status(row["status"]),
+        row["name"] or ", ".join(row["summary"]),
         ", ".join(row["summary"]),
+        label_pieces(row["labels"] or {}),
         row["user"] or "",
         field_of("priority").show(row, now),
         "" if received is None else clock(received),

@@ -21,6 +21,7 @@ from daemons.rapid.page.drawing.timeline import Life
 from daemons.rapid.page.views.links import Piece, job_href, linked
 from daemons.rapid.page.views.lives import LaneBy, lives
 from daemons.rapid.page.views.lockview import LockLine, Waiter
+from daemons.rapid.page.views.termview import TryView, label_pieces, term_facts, try_views
 from daemons.rapid.page.views.whytext import why_lines
 
 # luxid's fields for the page of a job
@@ -40,6 +41,7 @@ JOB_FIELDS: Final = (
         "oplog",
     ),
     *("opstart", "opexec", "opend", "oppriority", "received_ts", "start_ts", "end_ts"),
+    *("name", "labels", "begin_ts", "hold", "uses", "tries", "batch"),
 )
 # parameters that have places of their own on the page
 _APART: Final = ("OP_ID", "reason", "depends", "depend")
@@ -60,6 +62,8 @@ class OpcodeView:
     result: str
     # (instant, text)
     log: tuple[tuple[str, str], ...]
+    # those before the last one
+    tries: tuple[TryView, ...]
 
 
 @attrs.frozen
@@ -73,7 +77,12 @@ class DependencyView:
 class JobView:
     job_id: int
     status: str
+    # its name, else what it runs
     what: str
+    # "": it has no name
+    summary: str
+    labels: tuple[Piece, ...]
+    is_held: bool
     user: str
     priority: str
     is_archived: bool
@@ -115,13 +124,16 @@ def job_view(told: Told, now: float, user_name: UserName) -> JobView:
     return JobView(
         row["id"],
         shown_status(row["status"]),
-        ", ".join(row["summary"]),
+        row["name"] or ", ".join(row["summary"]),
+        ", ".join(row["summary"]) if row["name"] else "",
+        label_pieces(row["labels"] or {}),
+        row["hold"] is not None,
         row["user"] or "",
         field_of("priority").show(row, now),
         bool(row["archived"]),
         row["status"] in FINAL_NAMES,
         field_of("time").show(row, now),
-        tuple(_facts(row)),
+        (*term_facts(row, now), *_facts(row)),
         _why(told, now, user_name),
         linked(waited_words(told.spans, now) or ""),
         drawn[0] if drawn else None,
@@ -170,6 +182,7 @@ def _opcode(row: Row, place: int) -> OpcodeView:
         tuple((key, _value(op[key])) for key in sorted(op) if key not in _APART),
         _result(row, place),
         tuple((_instant(at), _value(message)) for _, at, _, message in row["oplog"][place]),
+        try_views(row, place),
     )
 
 

@@ -10,7 +10,12 @@ from common.words.times import to_seconds
 from daemons.rapid.page.drawing.timeline import Life, Phase, Stretch
 
 # luxid's fields for a bar
-LIFE_FIELDS: Final = (*wire_fields(("id", "status", "time", "user", "summary", "opid")), "opstart", "opexec", "opend")
+LIFE_FIELDS: Final = (
+    *wire_fields(("id", "status", "time", "user", "summary", "opid", "name")),
+    "opstart",
+    "opexec",
+    "opend",
+)
 # seconds that a window shows at least, and at most
 SHORTEST_S: Final = 60.0
 LONGEST_S: Final = 6 * 3600.0
@@ -39,7 +44,7 @@ def window(drawn: Sequence[Life], now: float, shortest_s: float = SHORTEST_S) ->
 
 
 def _life(row: Row, by: LaneBy, now: float) -> Life:
-    what = ", ".join(row["summary"])
+    what = row.get("name") or ", ".join(row["summary"])
     status = shown_status(row["status"])
     told = f"job {row['id']}, {status} ({field_of('time').show(row, now)}): {what}"
     return Life(row["id"], _lane(row, by, what), told, status, tuple(_stretches(row, now)))

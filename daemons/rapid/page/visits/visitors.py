@@ -5,7 +5,7 @@ So three things must fit: the cookie is not sent from other sites at all (SameSi
 form comes from this host (Origin); and the form has a token which only our pages show, made from the cookie's value.
 A change is made by the owner of a session only: whoever calls with a password or over the Unix socket has /3.
 
-Source: issue 12, item 6; CHOICES 4, traps.
+Source: issue 12, item 6.
 """
 
 import hashlib

@@ -76,6 +76,14 @@ class LockTable:
         holdings = self._holdings.get(owner)
         return holdings.greatest() if holdings else None
 
+    def held_by_process(self, pid: int) -> dict[Lock, LockMode]:
+        """What the owners hold that have named this process; exclusive wins. Cost: linear in owners."""
+        held: dict[Lock, LockMode] = {}
+        for holdings in self._holdings.values():
+            if holdings.owner.pid == pid:
+                held.update((lock, mode) for lock, mode in holdings.modes.items() if mode.covers(held.get(lock)))
+        return held
+
     def owners(self) -> tuple[Owner, ...]:
         """All owners that hold a lock, in owner order."""
         return tuple(holdings.owner for holdings in self.all_holdings())

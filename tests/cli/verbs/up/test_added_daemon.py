@@ -1,7 +1,4 @@
-"""A row in `common/daemons.py` is all that a daemon needs to be started, watched, checked and stopped.
-
-Source: ROOMS 4, "a daemon is declared in nine places".
-"""
+"""A row in `common/daemons.py` is all that a daemon needs to be started, watched, checked and stopped."""
 
 import os
 import signal

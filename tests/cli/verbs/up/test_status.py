@@ -1,4 +1,4 @@
-"""`gantry status` for somebody who may not see everything. Source: STYLE section 8."""
+"""`gantry status` for somebody who may not see everything."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`gantry up`, `status` and `down` with real daemons. Source: STYLE 2.8; DESIGN section 6, "Restart"."""
+"""`gantry up`, `status` and `down` with real daemons. Source: DESIGN section 6, "Restart"."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 """A file that a job process has put in place counts when it is durable, and is not reported before.
 
-Source: DESIGN section 3, invariant 3; STYLE 2.2 (durable, visible, wake, answer).
+Source: DESIGN section 3, invariant 3.
 """
 
 import os

@@ -13,6 +13,7 @@ from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
 from common.settings import LuxidSettings, Settings
+from common.system.wallclock import Clock
 from daemons.luxid import earlyparts, main
 from daemons.luxid.config.filterrules import FilterRules
 from daemons.luxid.files.loading import FoundQueue, load_queue
@@ -46,8 +47,10 @@ async def test_a_job_that_is_found_after_the_rules_is_judged_once(
 
     class KeptParts(Parts):
         @classmethod
-        def make(cls, store: Store, settings: LuxidSettings, *, takes_up: bool = False) -> Parts:
-            made.append(Parts.make(store, settings, takes_up=takes_up))
+        def make(
+            cls, store: Store, settings: LuxidSettings, *, takes_up: bool = False, clock: Clock | None = None
+        ) -> Parts:
+            made.append(Parts.make(store, settings, takes_up=takes_up, clock=clock))
             return made[0]
 
     def load_afterwards(

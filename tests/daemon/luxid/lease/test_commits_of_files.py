@@ -22,7 +22,8 @@ from common.paths import Paths
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.replication import NoLongerMaster
-from daemons.luxid.copying.nodecopies import CopyRules, NodeCopies
+from daemons.luxid.copying.copyrules import CopyRules
+from daemons.luxid.copying.nodecopies import NodeCopies
 from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.replicating.etcdcopies import EtcdCopies
@@ -179,6 +180,60 @@ async def test_each_change_is_in_etcd(tmp_path: Path, etcd: TestEtcd, deadline: 
         master.copies.entries.forgotten(master.copies.entries.forgettable([JobId(3)], frozenset(), lambda *_: True))
         await master.store.archive([JobId(3)])
         assert (await master.found())["dirty/queue/job-3"] == Archived()
+
+
+async def test_what_was_asked_of_a_job_is_in_etcd_until_its_end(
+    tmp_path: Path, etcd: TestEtcd, deadline: Deadline
+) -> None:
+    paths = Paths.under_root(tmp_path / "n1")
+    noted = RunningJob(node=NODE, epoch=1, ask="cancel", by="user 7")
+    async with master_of(paths, etcd, deadline) as master:
+        await master.add(1)
+        await master.store.save(job(1, livelock="/run/1"))
+        await master.copies.asking(JobId(1), "cancel", "user 7", is_orphan=False)
+        assert (await master.found())["running/1"] == noted
+        # it has another process
+        await master.store.save(job(1, livelock="/run/2"))
+        assert (await master.found())["running/1"] == noted
+
+        paths.job_file(1).write_bytes(encode_job(job(1, JobState.SUCCESS, "/run/2")))
+        await master.store.files.take_up([JobId(1)])
+        await master.copies.asking(JobId(1), "kill", "user 7", is_orphan=False)
+        assert "running/1" not in await master.found()
+
+        # one that was begun under an earlier master, and waits for its next process
+        await master.copies.asking(JobId(2), "kill", "user 7", is_orphan=True)
+        assert (await master.found())["running/2"] == attrs.evolve(noted, ask="kill")
+        await master.store.save(job(2, JobState.CANCELED, "/run/0"))
+        assert "running/2" not in await master.found()
+
+
+async def test_the_removal_of_an_archived_job_is_committed_if_etcd_tells_of_the_job(
+    tmp_path: Path, etcd: TestEtcd, deadline: Deadline
+) -> None:
+    one, other = Paths.under_root(tmp_path / "n1"), Paths.under_root(tmp_path / "n2")
+    other.make_folders()
+    async with master_of(one, etcd, deadline) as master:
+        await master.add(1, 2)
+        ended = [job(number, JobState.SUCCESS) for number in (1, 2)]
+        for each in ended:
+            await master.store.save(each)
+        await master.store.archive([JobId(1), JobId(2)])
+        shutil.copytree(one.data, other.data, dirs_exist_ok=True)
+        # all candidates have the first one
+        entries = master.copies.entries
+        entries.forgotten(entries.forgettable([JobId(1)], frozenset(), lambda *_: True))
+        before = await master.found()
+
+        await master.store.files.remove([one.archived_job_file(1), one.archived_job_file(2)])
+
+        found = await master.found()
+        assert found == {**before, "dirty/queue/job-2": Removed()}
+        assert not list(one.archive.rglob("job-*"))
+
+    # otherwise a new master would bring it back as archived
+    await lay(other, etcd, "node2.test")
+    assert not other.archived_job_file(2).exists()
 
 
 async def test_after_a_full_disk_etcd_holds_what_the_files_hold(

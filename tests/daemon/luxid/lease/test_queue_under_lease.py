@@ -11,9 +11,10 @@ from common.lease.dirty import Written, encode_fate
 from common.lease.records import RunningJob, encode
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp
+from common.queue.tries import tries_so_far
 from protocol.blocking import BlockingClient
 from protocol.etcd.kv import Put
-from protocol.luxi.jobs import ArchiveJob
+from protocol.luxi.jobs import ArchiveJob, CancelJob
 from protocol.luxi.moving import PrepareMove
 from protocol.luxi.submission import SubmitJob
 from tests.daemon.luxid.ops import after, command, dummy, gated
@@ -164,3 +165,46 @@ def test_a_command_on_a_node_outlives_the_move_of_its_master(nodes: PlayedMaster
     gate.touch()
     new.wait(job, status="success")
     assert (tmp_path / "runs").read_text() == "run\n"
+
+
+def test_a_cancel_that_was_asked_for_holds_under_the_next_master(nodes: PlayedMasters, tmp_path: Path) -> None:
+    old = nodes.begin(FIRST).cluster
+    nodes.until_synced(SECOND)
+    gate, second = tmp_path / "gate", tmp_path / "second"
+    runs = f"touch {tmp_path}/runs; until [ -e {gate} ]; do sleep 0.02; done"
+    job = old.submit(command("sh", "-c", runs, node=SECOND), command("touch", str(second)))
+    wait_until((tmp_path / "runs").exists, what="the command runs on the node")
+
+    asked = old.luxi(CancelJob(job))
+    old.crash()
+
+    assert "its opcode ends by itself, what follows is canceled" in asked.message
+    nodes[SECOND].cluster.kill("noded")
+    new = nodes.begin(SECOND).cluster
+    wait_until(lambda: "job.taken_up" in new.log("luxid"), what="the new master takes the job up")
+    gate.touch()
+    assert new.wait(job) == ["canceled"]
+    assert not second.exists()
+    assert not any(name.startswith("running/") for name in nodes.entries())
+
+
+def test_tries_and_their_pauses_survive_the_move_of_the_master(nodes: PlayedMasters, tmp_path: Path) -> None:
+    old = nodes.begin(FIRST).cluster
+    nodes.until_synced(SECOND)
+    ran = tmp_path / "ran"
+    script = f"echo $GANTRY_TRY >> {ran}; [ $GANTRY_TRY != 1 ] || sleep 600"
+    pauses = old.submit(command("sh", "-c", "exit 75", retries=1, retry_delay=600))
+    lost = old.submit(command("sh", "-c", script, rerunnable=True))
+    path = nodes[FIRST].paths.job_file(pauses)
+    wait_until(lambda: tries_so_far(decode_job(path.read_bytes(), "")) == 1, what="the first try has failed")
+    wait_until(lambda: f"running/{pauses}" not in nodes.entries(), what="its process has ended")
+    wait_until(ran.exists, what="the other one runs")
+    old.crash()
+
+    new = nodes.begin(SECOND).cluster
+    assert new.wait(lost) == ["success"]
+    assert ran.read_text().split() == ["1", "2"]
+    assert new.status(pauses) == "queued"
+    assert [len(tries) for tries in new.job(pauses, "tries")[0]] == [1]
+    new.luxi(CancelJob(pauses))
+    assert new.wait(pauses) == ["canceled"]

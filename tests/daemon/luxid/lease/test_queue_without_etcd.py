@@ -15,7 +15,7 @@ from common.lease.fullnessfile import FullnessWriter
 from common.queue.explanation import Obstacle
 from protocol.blocking import BlockingClient
 from protocol.luxi.explain import ExplainJobs
-from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob
+from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobs, JobChange
 from protocol.luxi.metrics import ReadMetrics, StoreNow
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from protocol.messages import Request
@@ -90,6 +90,7 @@ def test_only_starts_and_ends_are_committed_while_etcd_is_nearly_full(master: Cl
         SubmitManyJobs(((dummy(),), (dummy(),))),
         ArchiveJob(job),
         AutoArchiveJobs(0, 10),
+        ChangeJobs((waits,), JobChange(name="later")),
     ]
     for call in bulk:
         with pytest.raises(GantryError, match=r"etcd is nearly full.*see 'gantry cluster'"):

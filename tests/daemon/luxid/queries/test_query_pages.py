@@ -48,7 +48,7 @@ def test_a_page_without_room_or_of_other_things_is_refused(cluster: Cluster) -> 
 
 def test_a_filter_by_status_finds_the_same_jobs_as_ever(cluster: Cluster) -> None:
     done = cluster.submit_many(*[(dummy(),)] * 3)
-    failed = cluster.submit({"OP_ID": "OP_TEST_DELAY", "duration": 0.0})
+    failed = cluster.submit({"OP_ID": "OP_TEST_DUMMY", "result": None, "messages": [], "fail": "x"})
     cluster.wait(*done, failed)
     assert cluster.luxi(ArchiveJob(JobId(done[0])))
 

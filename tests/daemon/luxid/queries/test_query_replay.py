@@ -42,7 +42,10 @@ LIVE = {
     *("status", "oper_state", "oper_ram", "oper_vcpus", "console", "export"),
 }
 # fields that Ganeti has not
-OURS = {"opid", "summary_text", "reason", "reason_text", "user", "node", "batch"}
+OURS = {
+    *("opid", "summary_text", "reason", "reason_text", "user", "node", "batch"),
+    *("name", "labels", "hold", "uses", "tries", "begin_ts"),
+}
 # of the program, and the two keys that follow the cluster's own
 FACTS_THAT_DIFFER = {"software_version", "vcs_version", "architecture", "uuid", "ctime", "mtime"}
 

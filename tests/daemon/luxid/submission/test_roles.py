@@ -12,15 +12,25 @@ import pytest
 from common.ids import JobId
 from common.query.kinds import QueryKind
 from common.query.qlang import Expression
+from common.queue.terms import Hold, JobTerms
 from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.filters import ReplaceFilter
-from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority
+from protocol.luxi.jobs import (
+    ArchiveJob,
+    AutoArchiveJobs,
+    CancelJob,
+    CancelJobs,
+    ChangeJobPriority,
+    ChangeJobs,
+    JobChange,
+)
 from protocol.luxi.output import ReadJobOutput
 from protocol.luxi.queries import Query, QueryJobs
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from tests.daemon.luxid.ops import command, dummy, gated, read_job
 from tests.support.cluster import Cluster
+from tests.support.deferred import stated
 from tests.support.users import ADMIN, ALICE, BOB, GATEWAY, OPERATOR, READER, Refused, call_as, needs_root, uid_of
 
 pytestmark = needs_root
@@ -193,6 +203,48 @@ def test_the_job_of_another_is_changed_by_operators_only(cluster: Cluster, tmp_p
     assert call_as(ALICE, cluster, CancelJob(mine)).is_done is True
     assert call_as(ALICE, cluster, ArchiveJob(mine)) is True
     assert call_as(OPERATOR, cluster, CancelJob(job_id, kill=True)).is_done is True
+
+
+def test_of_many_jobs_those_of_others_are_refused_and_ones_own_are_changed(cluster: Cluster) -> None:
+    held = dummy(reason=stated(JobTerms(hold=Hold())))
+    mine, theirs = submit_as(ALICE, cluster, held), submit_as(BOB, cluster, held)
+
+    renamed = call_as(ALICE, cluster, ChangeJobs((theirs, mine), JobChange(name="x")))
+    held_by = [row_as(ALICE, cluster, job_id, "name", "hold")[1]["by"] for job_id in (mine, theirs)]
+    canceled = call_as(ALICE, cluster, CancelJobs((theirs, mine)))
+
+    for method, (refused, done) in (("ChangeJobs", renamed), ("CancelJobs", canceled)):
+        assert not refused.is_done
+        assert f"{method} of job {theirs}, which '{BOB}' submitted, needs the role 'operate'" in refused.message
+        assert done.is_done
+    assert held_by == [ALICE, BOB]
+    assert cluster.job(theirs, "status", "name") == ("queued", "")
+    assert cluster.status(mine) == "canceled"
+
+
+def test_an_ended_job_of_another_is_refused_also_when_it_is_archived(cluster: Cluster) -> None:
+    ended, archived = submit_as(BOB, cluster, dummy()), submit_as(BOB, cluster, dummy())
+    cluster.wait(ended, archived)
+    call_as(BOB, cluster, ArchiveJob(archived))
+
+    answers = call_as(ALICE, cluster, CancelJobs((ended, archived, JobId(99999)), kill=True))
+
+    whose = f"which '{BOB}' submitted, needs the role 'operate'"
+    assert [whose in each.message for each in answers] == [True, True, False]
+    assert not any(each.is_done for each in answers)
+
+
+def test_only_operators_lift_the_hold_of_an_operator(cluster: Cluster) -> None:
+    mine = submit_as(ALICE, cluster, dummy(reason=stated(JobTerms(begin_at=9e9))))
+    free = ChangeJobs((mine,), JobChange(release=True, begin_at=0.0))
+
+    (held,) = call_as(OPERATOR, cluster, ChangeJobs((mine,), JobChange(hold="")))
+    (refused,) = call_as(ALICE, cluster, free)
+
+    assert held.is_done
+    assert refused.message == f"job {mine} is held by '{OPERATOR}'; only an operator releases it"
+    assert call_as(OPERATOR, cluster, free)[0].is_done
+    assert cluster.wait(mine) == ["success"]
 
 
 def test_only_who_is_trusted_submits_in_the_name_of_another(cluster: Cluster) -> None:

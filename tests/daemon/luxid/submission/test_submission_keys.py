@@ -2,6 +2,7 @@
 
 import os
 import threading
+from pathlib import Path
 
 import orjson
 import pytest
@@ -10,12 +11,12 @@ from common.durable.atomicfile import write_files
 from common.errors import RemoteError
 from common.ids import JobId
 from daemons.luxid.files.batches import note_of
-from daemons.luxid.files.submissionkeys import KEPT_AT_LEAST
+from daemons.luxid.files.keyfiles import KEPT_AT_LEAST
 from protocol.blocking import BlockingClient
 from protocol.luxi.queue import SetDrainFlag
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from protocol.luxi.submission import SubmitJob, SubmitManyJobs, SubmitOnce
 from protocol.messages import positional
-from tests.daemon.luxid.ops import dummy
+from tests.daemon.luxid.ops import dummy, gated
 from tests.support.cluster import Cluster
 
 
@@ -123,6 +124,28 @@ def test_keys_are_forgotten_after_a_day_but_for_the_newest(cluster: Cluster) -> 
     assert len(list(cluster.paths.submissions.iterdir())) == KEPT_AT_LEAST
 
 
+def test_a_key_is_kept_until_its_jobs_have_ended(cluster: Cluster, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    jobs = ((gated(gate),), (dummy(),))
+    first = [answer[1] for answer in cluster.luxi_wire(SubmitManyJobs(jobs, "slow"))]
+    cluster.wait(first[1])
+    for number in range(KEPT_AT_LEAST):
+        submit_many(cluster, f"newer {number}", 1)
+    cluster.kill("luxid")
+    age_keys(cluster, 25 * 3600)
+    cluster.start("luxid")
+    # this one makes the older ones looked at; the ninety-nine newest of them stay
+    submit_many(cluster, "today", 1)
+
+    assert cluster.luxi_wire(SubmitManyJobs(jobs, "slow")) == [[True, job_id] for job_id in first]
+    assert len(list(cluster.paths.submissions.iterdir())) == KEPT_AT_LEAST + 1
+
+    gate.touch()
+    cluster.wait(*first)
+    cluster.restart("luxid")
+    assert cluster.luxi_wire(SubmitManyJobs(jobs, "slow")) != [[True, job_id] for job_id in first]
+
+
 @pytest.mark.parametrize("years", [-1, 1])
 def test_a_jump_of_the_clock_takes_no_job_twice(cluster: Cluster, years: int) -> None:
     submit_many(cluster, "k1", 1)
@@ -196,3 +219,22 @@ def test_a_key_belongs_to_its_user(tmp_path_factory: pytest.TempPathFactory, idl
 def test_a_client_without_a_key_sends_what_a_daemon_of_ganeti_takes() -> None:
     assert positional(SubmitJob((dummy(),))) == [[dummy()]]
     assert positional(SubmitJob((dummy(),), "k")) == [[dummy()], "k"]
+
+
+def once(cluster: Cluster, key: str, *words: str, at_ns: int = 1) -> tuple[list[object], bool]:
+    jobs = tuple(({**dummy(), "reason": [["gnt:user", word, at_ns]]},) for word in words)
+    told = cluster.luxi_wire(SubmitOnce(jobs, key))
+    return told["answers"], told["is_earlier"]
+
+
+def test_a_named_key_tells_what_was_submitted_before_and_refuses_other_jobs(cluster: Cluster) -> None:
+    first = once(cluster, "nightly", "a", "b")
+
+    assert first == ([[True, 1], [True, 2]], False)
+    # the same command at another time
+    assert once(cluster, "nightly", "a", "b", at_ns=2) == (first[0], True)
+    with pytest.raises(RemoteError, match=r"submission key 'nightly' was used for other jobs \(1-2\)"):
+        once(cluster, "nightly", "a", "c")
+    cluster.restart("luxid")
+    assert once(cluster, "nightly", "a", "b", at_ns=3) == (first[0], True)
+    assert cluster.paths.serial_file.read_text() == "2\n"

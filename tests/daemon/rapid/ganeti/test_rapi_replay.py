@@ -88,6 +88,9 @@ def with_our_fields(theirs: Any) -> Any:
     ours += [{"name": "reason_text", "title": "ReasonText", "kind": "text"}]
     ours += [{"name": "user", "title": "User", "kind": "text"}]
     ours += [{"name": "node", "title": "Node", "kind": "text"}, {"name": "batch", "title": "Batch", "kind": "text"}]
+    ours += [{"name": "name", "title": "Name", "kind": "text"}]
+    ours += [{"name": word, "title": word.title(), "kind": "other"} for word in ("labels", "hold", "uses", "tries")]
+    ours += [{"name": "begin_ts", "title": "Begin", "kind": "other"}]
     return status, {"fields": sorted([*found["fields"], *ours], key=lambda field: field["name"])}
 
 

@@ -16,7 +16,9 @@ from common.locks import CONFIG_LOCK, Lock, LockLevel, LockMode, LockRequest, Ow
 from common.paths import Paths
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.handlers.config import ConfigHandlers
-from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.keptfiles import KeptFiles
+from daemons.wconfd.lockchecks import LockChecks
+from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.rpc import routes
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
@@ -83,8 +85,10 @@ async def wire(tmp_path: Path, nursery: trio.Nursery) -> Wire:
     store = ConfigStore.load(paths)
     await nursery.start(store.run)
     locks = LockStore.load(paths.locks_data)
-    handlers = handlers_over(paths, store, locks, ReservationStore.load(paths.tempres_data, locks.known.meet))
-    handlers = attrs.evolve(handlers, config=ConfigHandlers(store, ConfigLock()))
+    handlers = handlers_over(
+        paths, store, locks, ReservationStore.load(paths.tempres_data, locks.known.meet), KeptFiles.load(paths)
+    )
+    handlers = attrs.evolve(handlers, config=ConfigHandlers(store, ConfigLock(), LockChecks(locks)))
     return Wire(Service(routes(handlers)), store, paths)
 
 

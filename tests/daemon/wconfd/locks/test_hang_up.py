@@ -9,7 +9,7 @@ import trio
 
 from common.locks import LockRequest, Owner
 from daemons.wconfd.core.locks.waiting import free_all, update_or_queue
-from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.locks.lockstore import LockStore
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster

@@ -25,7 +25,7 @@ def test_a_livelock_is_an_empty_private_file_named_after_prefix_and_second(tmp_p
 
 
 def test_a_name_that_exists_is_not_used_again_even_if_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "time", lambda: 1700000000.9)
+    monkeypatch.setattr(time, "time_ns", lambda: 1700000000)
     (tmp_path / "pid7_1700000001").touch()
 
     livelocks = [Livelock.create(tmp_path, "pid7") for _ in range(3)]
@@ -37,6 +37,17 @@ def test_a_name_that_exists_is_not_used_again_even_if_dead(tmp_path: Path, monke
     ]
     for livelock in livelocks:
         livelock.remove()
+
+
+def test_a_removed_name_does_not_come_back(tmp_path: Path) -> None:
+    # a death that is told late must not count for the next process of the job
+    names = []
+    for _ in range(3):
+        livelock = Livelock.create(tmp_path, "job_000001")
+        names.append(livelock.path)
+        livelock.remove()
+
+    assert len(set(names)) == 3
 
 
 def test_both_locks_are_taken_before_the_file_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,18 @@
 """Filters as people type them. Source: cli.md 1.4."""
 
+from datetime import UTC
+from typing import Final
+
 import pytest
 
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
 from common.words.filtertext import parse_filter
 from common.words.jobfilter import is_filter, job_filter
+
+# 2026-11-21 12:00 UTC
+NOW: Final = 1_795_262_400.0
+DAY: Final = 86_400
 
 
 @pytest.mark.parametrize(
@@ -79,16 +86,29 @@ def test_a_wrong_text_is_refused_with_the_place(text: str, error: str) -> None:
         ("reason=upgrade", ["=[]", "reason", "upgrade"]),
         ("reason =~ ^rate-limit", ["=~", "reason_text", "^rate-limit"]),
         ("node = web1 & batch = 5f2c", ["&", ["==", "node", "web1"], ["==", "batch", "5f2c"]]),
+        ("label.team=web & name=~^backup", ["&", ["==", "label.team", "web"], ["=~", "name", "^backup"]]),
+        ("label.rerun-of=17", ["==", "label.rerun-of", "17"]),
+        ("name=007", ["==", "name", "007"]),
+        ("label.team | !name", ["|", ["=~", "label.team", "."], ["!", ["=~", "name", "."]]]),
+        ("hold & tries > 1", ["&", ["?", "hold"], [">", "tries", 1]]),
+        ("end > yesterday", [">", "end_ts", int(NOW) - DAY - DAY // 2]),
+        (
+            "received<2h ago or begin >= 2026-11-21 14:00 and id=1",
+            ["|", ["<", "received_ts", int(NOW) - 7200], ["&", [">=", "begin_ts", int(NOW) + 7200], ["==", "id", 1]]],
+        ),
+        ("(start > monday 9:30)", [">", "start_ts", int(NOW) - 5 * DAY - 9000]),
+        ("end_ts > 1790000000", [">", "end_ts", 1_790_000_000]),
+        ("age > 30m", ["<", "received_ts", int(NOW) - 1800]),
         ("status=failed | status=queued", ["|", ["==", "status", "error"], ["==", "status", "queued"]]),
     ],
 )
 def test_filters_of_jobs_have_names_of_their_own(text: str, expected: object) -> None:
-    assert job_filter(text) == expected
+    assert job_filter(text, NOW, UTC) == expected
 
 
 def test_opcodes_have_no_order() -> None:
     with pytest.raises(InvalidRequest, match="'op' can be compared by = and != only"):
-        job_filter("op < OP_X")
+        job_filter("op < OP_X", NOW, UTC)
 
 
 def test_an_id_is_no_filter() -> None:

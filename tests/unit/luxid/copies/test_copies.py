@@ -71,6 +71,18 @@ def _of_ganeti() -> Backlog:
     return backlog
 
 
+def test_an_old_job_that_is_removed_purges_no_node() -> None:
+    ours, theirs = _settled(), _of_ganeti()
+    for backlog in (ours, theirs):
+        backlog.archived(ONE, 1)
+        backlog.pruned(ONE, 2)
+
+    assert dict(ours.take(9).jobs) == {ONE: True}
+    # it stays in the archive of a node of Ganeti, which could only lose all of its jobs
+    assert theirs.is_empty
+    assert not theirs.needs_purge
+
+
 def test_a_removed_job_is_an_entry_and_no_reason_to_purge() -> None:
     backlog = _settled()
     backlog.removed(ONE, 1)

@@ -11,7 +11,8 @@ from common.objects.index import ConfigIndex
 from common.objects.kinds import NodeUuid
 from common.paths import Paths
 from common.replication import NoLongerMaster, NotCopied
-from daemons.luxid.copying.nodecopies import ATTEMPT_S, CopyRules, NodeCopies
+from daemons.luxid.copying.copyrules import CopyRules
+from daemons.luxid.copying.nodecopies import ATTEMPT_S, NodeCopies
 from daemons.luxid.copying.sending import NodeSender
 from daemons.luxid.copying.stops import STOPPED_S, Stops
 from daemons.luxid.core.copies.backlog import Backlog

@@ -7,6 +7,7 @@ import pytest
 
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState, LogEntry
+from common.queue.tries import Try, try_entry
 from daemons.luxid.core.copies.jobhands import JobHands, Passing
 from daemons.luxid.core.copies.replaydecisions import as_begun, is_later, is_lost
 from daemons.luxid.core.queue.recovery import Fate, judge_fate
@@ -14,6 +15,8 @@ from daemons.luxid.core.queue.recovery import Fate, judge_fate
 S = JobState
 NOW = (5, 0)
 DUMMY = {"OP_ID": "OP_TEST_DUMMY"}
+FAILED = Try(1, 1.0, 2.0, "ended with exit code 75", 75, 3.0, 0)
+TRIED = {**DUMMY, "reason": [try_entry(FAILED).to_wire()]}
 NODE = {"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], "node": "web1"}
 
 
@@ -30,6 +33,10 @@ def job(*states: JobState, livelock: str | None = "/run/1", lines: int = 0, op: 
         (job(S.SUCCESS, S.QUEUED), job(S.RUNNING, S.QUEUED), True),
         (job(S.SUCCESS), job(S.RUNNING), True),
         (job(S.RUNNING, lines=2), job(S.RUNNING, lines=1), True),
+        # queued again after a failed try
+        (job(S.QUEUED, op=TRIED), job(S.RUNNING), True),
+        (job(S.RUNNING, lines=5), job(S.QUEUED, op=TRIED), False),
+        (job(S.SUCCESS, S.QUEUED), job(S.QUEUED, S.QUEUED, op=TRIED), True),
         # a copy from before
         (job(S.RUNNING, S.QUEUED), job(S.SUCCESS, S.RUNNING), False),
         (job(S.QUEUED), job(S.SUCCESS), False),

@@ -16,6 +16,8 @@ def owner_of(field: str) -> str:
         return "queue/entries.py"
     if field == "is_stopped":
         return "queue/pauses.py"
+    if field == "deferral":
+        return "queue/jobqueue.py"
     return "why/history.py" if field in HISTORY else "filters/judging.py"
 
 

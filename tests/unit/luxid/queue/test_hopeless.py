@@ -32,7 +32,7 @@ SUCCESS, ERROR, CANCELED = JobState.SUCCESS, JobState.ERROR, JobState.CANCELED
     ],
 )
 def test_states_in_which_no_job_passes(text: str, expected: set[JobState]) -> None:
-    assert hopeless_states(Expression.from_wire(job_filter(text))) == expected
+    assert hopeless_states(Expression.from_wire(job_filter(text, 0.0, None))) == expected
 
 
 def test_without_a_filter_all_pass() -> None:

@@ -22,5 +22,16 @@ def test_the_queue_behaves_as_the_transcript_says(path: Path) -> None:
 
 
 def test_there_is_a_transcript_of_each_subject() -> None:
-    subjects = {"submission", "dependencies", "filters", "limits", "weights", "pause", "cancel", "death", "restart"}
+    subjects = {
+        "submission",
+        "deferred",
+        "dependencies",
+        "filters",
+        "limits",
+        "weights",
+        "pause",
+        "cancel",
+        "death",
+        "restart",
+    }
     assert {path.stem.removeprefix("queue_") for path in TRANSCRIPTS.glob("queue*.txt")} >= subjects

@@ -1,4 +1,4 @@
-"""HTTP on one connection: how often it sends, and when it ends (CHOICES 1)."""
+"""HTTP on one connection: how often it sends, and when it ends."""
 
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable

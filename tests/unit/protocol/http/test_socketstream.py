@@ -1,4 +1,4 @@
-"""A socket as anyio's streams are (CHOICES 1)."""
+"""A socket as anyio's streams are."""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A row of a daemon's table whose handler is of the wrong type does not pass mypy (ROOMS 1.1)."""
+"""A row of a daemon's table whose handler is of the wrong type does not pass mypy."""
 
 import re
 import subprocess

@@ -1,15 +1,15 @@
 """Numbers of every kind, as the daemons could tell them."""
 
-from common.lease.records import Role
 from common.metrics.calls import CallCounts
 from common.metrics.commitwork import CommitWork
 from common.metrics.histogram import Distribution
 from common.metrics.process import ProcessUse
 from daemons.rapid.metrics.httpfamilies import HttpNow
 from daemons.rapid.metrics.snapshot import Snapshot
-from protocol.keeperd.calls import ClusterView, EtcdMemberView, MemberView
+from protocol.keeperd.calls import ClusterView, EtcdMemberView
 from protocol.luxi.metrics import Durations, JobsSoFar, LuxidMetrics, QueueNow
 from protocol.wconfd.metrics import FileWork, LocksNow, WconfdMetrics
+from tests.support.fakes.clusterviews import replica
 
 SECONDS = Distribution((0.1, 1.0), (2, 3, 4), 12.5)
 USE = ProcessUse("1.0", 1000.0, 2.5, 2**20, 7, 1024)
@@ -31,9 +31,7 @@ MASTERSHIP = ClusterView(
     epoch=7,
     ttl_s=10.0,
     valid_s=8.5,
-    members=(
-        MemberView(name="node2", role=Role.REPLICA, state="follow", epoch=7, release="1", priority=1, copies="stale"),
-    ),
+    members=(replica("node2", 7, copies="stale"),),
     etcd=(
         EtcdMemberView(name="etcd1", endpoint="http://10.0.0.1:2379", version="3.5.16", db_bytes=4096),
         EtcdMemberView(name="etcd2", endpoint="http://10.0.0.2:2379", failure="silent"),

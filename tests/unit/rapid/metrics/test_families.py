@@ -1,4 +1,4 @@
-"""The text for Prometheus, read back by its own parser (CHOICES 5)."""
+"""The text for Prometheus, read back by its own parser."""
 
 import re
 

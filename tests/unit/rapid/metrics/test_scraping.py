@@ -1,4 +1,4 @@
-"""The numbers are read seldom, and a daemon that is away hides only its own (CHOICES 5)."""
+"""The numbers are read seldom, and a daemon that is away hides only its own."""
 
 from typing import Any, cast
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daemons.rapid.page.boards import filterpage, historypage, joblist, jobpage, lockpage
+from daemons.rapid.page.boards import filterpage, historypage, joblist, jobpage, lockpage, resourcepage, schedulepage
 from daemons.rapid.page.boards.board import Board
 from daemons.rapid.page.boards.dashboard import DashboardBoard
 from daemons.rapid.page.boards.ratepage import RateBoard
@@ -24,7 +24,7 @@ RECORDER = Recorder(_nothing)
 BOARDS: list[Board[Any]] = [
     DashboardBoard(RECORDER).board(),
     RateBoard(RECORDER).board(),
-    *(module.BOARD for module in (filterpage, historypage, joblist, jobpage, lockpage)),
+    *(module.BOARD for module in (filterpage, historypage, joblist, jobpage, lockpage, resourcepage, schedulepage)),
 ]
 
 

@@ -23,6 +23,9 @@ class Part(enum.Enum):
     SSCONF = "ssconf"
     # for master candidates
     CONFIG = "config.data"
+    # files of ours, beside the configuration
+    SCHEDULES = "schedules.data"
+    RESOURCES = "resources.data"
 
 
 class Failure(enum.Enum):

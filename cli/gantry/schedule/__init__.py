@@ -1,0 +1,1 @@
+"""`gantry schedule`: jobs that are submitted again and again; each verb is a module."""

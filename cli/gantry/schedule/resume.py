@@ -1,0 +1,25 @@
+"""`gantry schedule resume`."""
+
+import click
+
+from cli.commands import Command
+from cli.context import wants_json
+from cli.exitcodes import DONE
+from cli.gantry.schedule.asking import ask
+from cli.gantry.schedule.names import SCHEDULE
+from cli.gantry.schedule.shown import view_json
+from cli.screen import remark, say_json
+from protocol.luxi.schedules import PauseSchedule
+
+
+@click.command("resume", cls=Command, examples=("gantry schedule resume nightly",))
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, type=SCHEDULE)
+def resume(names: tuple[str, ...]) -> int:
+    """Let paused schedules go on; runs missed meanwhile are not made up for."""
+    found = [ask(PauseSchedule(name, is_paused=False)) for name in names]
+    if wants_json():
+        say_json([view_json(view) for view in found])
+    else:
+        for name in names:
+            remark(f"schedule '{name}' is on again")
+    return DONE

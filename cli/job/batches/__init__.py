@@ -1,0 +1,1 @@
+"""Batches: jobs that were submitted together, for several nodes or values."""

@@ -1,0 +1,116 @@
+"""`gnt-job rerun`: submit jobs again that have ended."""
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from cli.choosing.namedjobs import named_jobs, naming_options
+from cli.commands import WaitingCommand
+from cli.connection import open_luxid
+from cli.context import wants_json
+from cli.exitcodes import DONE
+from cli.luxid import Luxid
+from cli.query import JOB_ID, query_jobs
+from cli.screen import remark, say, say_json
+from cli.submission import submit_jobs
+from cli.submitting.submitoptions import PRIORITIES, wait_options
+from cli.submitting.wishes import Wishes, job_with_wishes
+from common.errors import PrerequisiteError
+from common.opcodes.base import summary
+from common.opcodes.registry import parse_opcode
+from common.printable import printable
+from common.queue.reruns import OldJob, Successor, batches_of, chosen, outside, successors
+from common.words.fields import Row
+from common.words.outcome import no_such_job
+
+_FIELDS: Final = ("id", "status", "ops", "opexec")
+
+
+@click.command(
+    "rerun",
+    cls=WaitingCommand,
+    examples=(
+        "gnt-job rerun 27491",
+        "gnt-job rerun --failed-only 27490 27491 27492",
+        "gnt-job rerun --batch b5f2c8a10b4d --failed-only --dry-run",
+    ),
+)
+@click.option("--failed-only", is_flag=True, help="Leave out those that succeeded, or have not ended.")
+@naming_options
+@click.option("--priority", type=click.Choice(PRIORITIES), help="How urgent; as before if left out.")
+@click.option("--reason", metavar="TEXT", help="Why; stands in the reason trail.")
+@click.option("--dry-run", "is_dry", is_flag=True, help="Tell which jobs would run again, and submit nothing.")
+@click.option("--wait", "is_waiting", is_flag=True, help="Follow to the end: output, log, exit code.")
+@wait_options
+@click.argument("job_ids", metavar="[ID]...", nargs=-1, type=JOB_ID)
+def rerun(
+    job_ids: Sequence[int],
+    failed_only: bool,
+    where: str | None,
+    batches: Sequence[str],
+    priority: str | None,
+    reason: str | None,
+    is_dry: bool,
+    is_waiting: bool,
+    wait_s: float | None,
+    is_raw: bool,
+) -> int:
+    """Run jobs again that have ended, each as a new job with the same opcodes; print the new ids.
+
+    A new job has the name, labels, resources and limits of its old one, and the label 'rerun-of' with its id. If it
+    depended on another of these jobs it depends on that one's successor; dependencies that are met are left out.
+    """
+    named = named_jobs(job_ids, where, batches)
+    wishes = Wishes(
+        priority,
+        reason,
+        is_waiting=is_waiting,
+        is_ganeti_form=False,
+        prints_ids=False,
+        wait_s=wait_s,
+        is_raw=is_raw,
+        ends_as_command=True,
+    )
+    with open_luxid() as client:
+        made = _made(client, chosen(_read(client, named), failed_only=failed_only))
+    if not made:
+        remark("none of these jobs has failed; nothing to do")
+    if is_dry or not made:
+        return _tell_dry(made)
+    return submit_jobs(
+        [job_with_wishes(each.ops, wishes, "rerun") for each in made],
+        wishes,
+        elements=[{"rerun-of": str(each.of)} for each in made],
+    )
+
+
+def _made(client: Luxid, jobs: Sequence[OldJob]) -> list[Successor]:
+    rows = query_jobs(client, ids, ("id", "status")) if (ids := outside(jobs)) else []
+    states = {row["id"]: row["status"] for row in rows if row["status"] is not None}
+    new_ids = {old: "b" + os.urandom(6).hex()[1:] for old in batches_of(jobs)}
+    return successors(jobs, states, new_ids, time.time_ns())
+
+
+def _read(client: Luxid, job_ids: Sequence[int]) -> list[OldJob]:
+    """Raises: PrerequisiteError: one of them does not exist."""
+    rows = query_jobs(client, job_ids, _FIELDS)
+    for row in rows:
+        if row["status"] is None:
+            raise PrerequisiteError(no_such_job(row["id"]), "unknown_entity")
+    return [_old_job(row) for row in rows]
+
+
+def _old_job(row: Row) -> OldJob:
+    return OldJob(row["id"], str(row["status"]), row["ops"] or (), [stamp is not None for stamp in row["opexec"] or ()])
+
+
+def _tell_dry(made: Sequence[Successor]) -> int:
+    if wants_json():
+        say_json([{"id": each.of, "ops": each.ops} for each in made])
+    else:
+        for each in made:
+            say(printable(f"job {each.of} would run again: {', '.join(summary(parse_opcode(op)) for op in each.ops)}"))
+    return DONE

@@ -1,0 +1,1 @@
+"""The history of ended jobs, for the verbs that show it or end it."""

@@ -1,0 +1,1 @@
+"""What a user says of the jobs that he submits: options, and the opcodes with them."""

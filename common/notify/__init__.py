@@ -1,0 +1,1 @@
+"""What is told of jobs, to whom, and in which form."""

@@ -1,0 +1,1 @@
+"""What has run: ended jobs as the history keeps them, and the questions that it is asked."""

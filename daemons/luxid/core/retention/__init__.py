@@ -1,0 +1,1 @@
+"""Which ended jobs, outputs and histories are kept, and which are removed."""

@@ -1,0 +1,1 @@
+"""Which runs of schedules are due, and what becomes of them."""

@@ -1,0 +1,1 @@
+"""Which events of jobs are to be told."""

@@ -1,0 +1,122 @@
+"""What is to be told of jobs, as they end and as their tries fail.
+
+Theory. The events are a function of the jobs in the order of their ends, so they are found again after a crash, each
+with the same key. The jobs of a batch are told of together, when the last of them has ended. Of deliveries themselves
+nothing is told. A rule whose receiver wants no more is off until luxid is restarted.
+
+Source: DESIGN section 16; everyday.md section h.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from common.notify.matching import RECOVERED, TRY, Subject, matching_rules, wants_any
+from common.notify.payload import BatchEnd, Event
+from common.opcodes.notify import OpNotify
+from common.queue.batch import Batch, batch_of
+from common.queue.jobs import Job, JobState
+from common.queue.tries import next_try
+from common.settingwords.notifysettings import Rules
+
+_OP_ID: Final = OpNotify.OP_ID
+# the end of a job's batch; None: other jobs of it have not ended
+FindBatchEnd = Callable[[Job, Batch], BatchEnd | None]
+
+
+@attrs.define
+class Occasions:
+    """The events of jobs. Args: batch_end: looks whether a batch has ended with this job."""
+
+    rules: Rules
+    _batch_end: FindBatchEnd
+    # names whose last job failed
+    _failing: set[str] = attrs.Factory(set)
+    # rules whose receivers want no more
+    _off: set[str] = attrs.Factory(set)
+
+    def ended(self, job: Job) -> list[Event]:
+        """The events of a job that has just ended."""
+        if is_delivery(job):
+            return []
+        subject, batch = Subject.of(job), batch_of(job)
+        if batch is not None:
+            end = self._batch_end(job, batch)
+            return [] if end is None else list(self._events(subject, end.state, end))
+        has_recovered = self._note_name(subject.terms.name, job.state)
+        events = list(self._events(subject, job.state.value))
+        return [*events, *self._events(subject, RECOVERED)] if has_recovered else events
+
+    def retried(self, job: Job) -> list[Event]:
+        """The events of a job that is in the queue again; none, if no try of it has failed."""
+        failed = None if is_delivery(job) or not wants_any(self.rules.values(), TRY) else next_try(job)
+        return [] if failed is None else list(self._events(Subject.of(job), TRY, number=failed.number))
+
+    def refused(self, job: Job) -> str | None:
+        """The rule that a delivery which has ended switches off, as its receiver wants no more; None: it does not."""
+        rule = gone_rule(job)
+        if rule is None or rule in self._off:
+            return None
+        self._off.add(rule)
+        return rule
+
+    @property
+    def rules_off(self) -> tuple[str, ...]:
+        """The rules that are off, by name."""
+        return tuple(sorted(self._off))
+
+    def _note_name(self, name: str, state: JobState) -> bool:
+        """Return whether a job succeeds after the last one of its name had failed."""
+        if not name or state is JobState.CANCELED:
+            return False
+        if state is JobState.ERROR:
+            self._failing.add(name)
+            return False
+        was_failing = name in self._failing
+        self._failing.discard(name)
+        return was_failing
+
+    def _events(self, subject: Subject, kind: str, batch: BatchEnd | None = None, number: int = 0) -> Iterator[Event]:
+        for rule in matching_rules(self.rules, subject, kind):
+            if rule not in self._off:
+                yield Event(rule, kind, batch, number)
+
+
+def is_delivery(job: Job) -> bool:
+    """Whether the job tells of another one."""
+    return bool(job.ops) and job.ops[0].input.get("OP_ID") == _OP_ID
+
+
+def gone_rule(job: Job) -> str | None:
+    """The rule of a delivery whose receiver has replied that it wants no more; None: it has not."""
+    result: object = job.ops[0].result if is_delivery(job) else None
+    match result:
+        case [str(), [str(), {"gone": str(rule)}]]:
+            return rule
+        case _:
+            return None
+
+
+def delivery(
+    event: Event, subject: Subject, text: str, message_id: str, rules: Rules, at_once: int
+) -> Mapping[str, object]:
+    """The opcode that delivers an event."""
+    job = subject.job
+    at = job.end_at or job.received_at or (0, 0)
+    at_ns = at[0] * 10**9 + at[1] * 1000
+    trail: Sequence[object] = [
+        ["gantry:notify", event.key(job.job_id), at_ns],
+        # its own class: a storm of deliveries waits, and holds up no other job
+        ["gantry:notify", f"rate-limit:{at_once}:notify", at_ns],
+    ]
+    return {
+        "OP_ID": _OP_ID,
+        "rule": event.rule,
+        "message_id": message_id,
+        "payload": text,
+        "pauses": list(rules[event.rule].retry_s),
+        "job": job.job_id,
+        "priority": -10,
+        "reason": trail,
+    }

@@ -1,0 +1,210 @@
+"""Change or cancel many jobs in one call.
+
+Theory. Those that have no process are taken out of the line together, before the first of them is written, so that
+none of them starts meanwhile in the place of another; their files share groups of writes. Each other one is treated as
+if it were alone.
+
+Source: DESIGN section 16; everyday.md j, "10,000-element cancel = one call".
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
+
+import attrs
+import trio
+
+from common.errors import Denied, GantryError, Unavailable
+from common.ids import JobId
+from common.queue.jobs import Job
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
+from daemons.luxid.core.queue.decisions import AT_REST, Phase
+from daemons.luxid.core.queue.privacy import Viewer
+from daemons.luxid.core.queue.recovery import cancel_for
+from daemons.luxid.core.queue.termchanges import Changer, change_words, changed_job, check_change, is_for_running
+from daemons.luxid.files.store import Store
+from daemons.luxid.handlers.jobchanges import Jobs
+from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.processes.cancelling import Canceller
+from daemons.luxid.rewriting import Rewriting, timestamp
+from daemons.luxid.submitters import Submitters
+from protocol.luxi.jobs import CancelJobs, ChangeJobPriority, ChangeJobs, Done, JobChange
+from protocol.peer import Peer
+
+# number of jobs with a process that are told at a time
+_TOLD_AT_ONCE: Final = 50
+# seconds until a start or a rewriting of a job is over
+_SETTLED_S: Final = 10.0
+_log: Final = get_log(__name__)
+
+Answers = dict[JobId, Done]
+
+
+@attrs.frozen
+class ManyJobs:
+    """The methods for many jobs.
+
+    Args: room: tells whether changes that can wait can be committed.
+    """
+
+    _jobs: LiveJobs
+    _store: Store
+    _rewriting: Rewriting
+    _canceller: Canceller
+    _single: Jobs
+    _submitters: Submitters
+    _room: EtcdRoom = BOUNDLESS
+
+    async def cancel_jobs(self, call: CancelJobs, peer: Peer) -> tuple[Done, ...]:
+        answers = await self._denied(call.job_ids, peer, call.METHOD)
+        job_ids = [job_id for job_id in dict.fromkeys(call.job_ids) if job_id not in answers]
+        _log.info("jobs.cancel_asked", count=len(job_ids), first=_first(job_ids), kill=call.kill, **peer.named)
+        now, now_ns = timestamp(), time.time_ns()
+        at_rest = self._at_rest(job_ids)
+        others = [job_id for job_id in job_ids if self._jobs.phase(job_id) not in AT_REST]
+
+        async def cancel(job_id: JobId) -> Done:
+            return Done(*await self._canceller.cancel(job_id, kill=call.kill, caller=peer.caller))
+
+        async with trio.open_nursery() as nursery:
+            # it begins when those at rest have been taken out of the line
+            nursery.start_soon(self._each, others, cancel, answers)
+            changed = await self._rewriting.change_all(
+                at_rest, lambda job: cancel_for(job, peer.caller, now, now_ns), pause_s=self._room.pause_s
+            )
+        for job_id, job in changed.items():
+            answers[job_id] = _failed(job) or Done(True, f"job {job_id} was canceled")
+        return tuple(answers[job_id] for job_id in call.job_ids)
+
+    async def change_jobs(self, call: ChangeJobs, peer: Peer) -> tuple[Done, ...]:
+        """Raises: InvalidRequest: no job can be changed so. Unavailable: etcd is full."""
+        check_change(call.change)
+        self._room.check()
+        submitter = await self._submitters.of(peer)
+        by = Changer(submitter.name(self._submitters.host), _viewer(peer).sees_all)
+        answers = await self._denied(call.job_ids, peer, call.METHOD)
+        job_ids = [job_id for job_id in dict.fromkeys(call.job_ids) if job_id not in answers]
+        _log.info("jobs.change_asked", count=len(job_ids), first=_first(job_ids), **_told(call.change), **peer.named)
+        answers |= await self._change_at_rest(self._at_rest(job_ids), call.change, by)
+
+        async def change(job_id: JobId) -> Done:
+            return await self._change_other(job_id, call.change, by, peer)
+
+        await self._each([job_id for job_id in job_ids if job_id not in answers], change, answers)
+        return tuple(answers[job_id] for job_id in call.job_ids)
+
+    async def _change_at_rest(self, job_ids: Sequence[JobId], change: JobChange, by: Changer) -> Answers:
+        now_ns = time.time_ns()
+        before = {job_id: self._jobs.unended(job_id) for job_id in job_ids}
+        changed = await self._rewriting.change_all(
+            job_ids, lambda job: changed_job(job, change, by, now_ns), pause_s=self._room.pause_s
+        )
+        return {
+            job_id: _failed(job) or _changed(job, change, is_changed=job is not before[job_id])
+            for job_id, job in changed.items()
+        }
+
+    async def _change_other(self, job_id: JobId, change: JobChange, by: Changer, peer: Peer) -> Done:
+        with trio.move_on_after(_SETTLED_S):
+            await self._settled(job_id)
+        phase = self._jobs.phase(job_id)
+        if phase in AT_REST:
+            return (await self._change_at_rest([job_id], change, by))[job_id]
+        if change.priority is not None and is_for_running(change):
+            return await self._single.change_job_priority(ChangeJobPriority(job_id, change.priority), peer)
+        if phase is None:
+            return Done(False, self._ended(job_id))
+        if phase not in (Phase.RUNNING, Phase.ORPHANED):
+            return Done(False, f"job {job_id} is just being started or written; try again")
+        return Done(
+            False,
+            f"job {job_id} has begun: only its priority can be changed now, or it can be canceled; its name, labels, "
+            "begin and hold can be changed while it waits in the queue",
+        )
+
+    async def _settled(self, job_id: JobId) -> None:
+        """Wait until the job is neither just being started nor being rewritten."""
+        with self._jobs.bells.listen(job_id) as bell:
+            while self._jobs.phase(job_id) in (Phase.HELD, Phase.STARTING):
+                await bell.wait()
+
+    def _ended(self, job_id: JobId) -> str:
+        job = self._jobs.table.get(job_id)
+        return f"job {job_id} is not in the queue" if job is None else f"job {job_id} has ended ({job.state.value})"
+
+    def _at_rest(self, job_ids: Iterable[JobId]) -> list[JobId]:
+        return [job_id for job_id in job_ids if self._jobs.phase(job_id) in AT_REST]
+
+    async def _denied(self, job_ids: Sequence[JobId], peer: Peer, what: str) -> Answers:
+        """The jobs that are not the caller's to change; files are read in a thread, so that no other task waits."""
+        viewer = _viewer(peer)
+        if viewer.sees_all:
+            return {}
+        named = tuple(dict.fromkeys(job_ids))
+        found = dict(zip(named, map(self._jobs.table.in_memory, named), strict=True))
+        unread = [job_id for job_id, job in found.items() if job is None]
+        refused = {job_id: _refusal(job, viewer, what) for job_id, job in found.items() if job is not None}
+        refused |= await in_thread(self._refusals, unread, viewer, what)
+        return {job_id: done for job_id, done in refused.items() if done is not None}
+
+    def _refusals(self, job_ids: Iterable[JobId], viewer: Viewer, what: str) -> dict[JobId, Done | None]:
+        """Of jobs that are not in memory; also of archived ones: processes that they left running can be killed."""
+        refused: dict[JobId, Done | None] = {}
+        for job_id in job_ids:
+            try:
+                job = self._store.find_live(job_id) or self._store.find_archived(job_id)
+            except Unavailable as error:
+                # nobody knows whose it is
+                refused[job_id] = Done(False, error.message)
+            else:
+                refused[job_id] = None if job is None else _refusal(job, viewer, what)
+        return refused
+
+    async def _each(self, job_ids: Sequence[JobId], act: Callable[[JobId], Awaitable[Done]], answers: Answers) -> None:
+        """Act on these jobs, some at a time; what befalls one is told of that one only."""
+        places = trio.Semaphore(_TOLD_AT_ONCE)
+
+        async def run(job_id: JobId) -> None:
+            async with places:
+                try:
+                    answers[job_id] = await act(job_id)
+                except GantryError as error:
+                    answers[job_id] = Done(False, error.message)
+
+        async with trio.open_nursery() as nursery:
+            for job_id in job_ids:
+                nursery.start_soon(run, job_id)
+
+
+def _refusal(job: Job, viewer: Viewer, what: str) -> Done | None:
+    try:
+        viewer.check_owned(job, what)
+    except Denied as error:
+        return Done(False, error.message)
+    return None
+
+
+def _viewer(peer: Peer) -> Viewer:
+    return Viewer(peer.uid, peer.role, peer.caller)
+
+
+def _first(job_ids: Sequence[JobId]) -> JobId | None:
+    return next(iter(job_ids), None)
+
+
+def _told(change: JobChange) -> dict[str, object]:
+    """What is to change, as a field of a log line: no values, as those are the user's words."""
+    unchanged = JobChange()
+    names = (field.name for field in attrs.fields(JobChange))
+    return {"change": ",".join(name for name in names if getattr(change, name) != getattr(unchanged, name))}
+
+
+def _failed(job: Job | GantryError) -> Done | None:
+    return Done(False, job.message) if isinstance(job, GantryError) else None
+
+
+def _changed(job: Job | GantryError, change: JobChange, *, is_changed: bool) -> Done:
+    assert isinstance(job, Job)
+    return Done(True, change_words(job, change, is_changed=is_changed))

@@ -1,0 +1,1 @@
+"""Schedules: the methods about them, and what runs them."""

@@ -1,0 +1,177 @@
+"""Schedules: seen by all, changed by those whose they are and by operators.
+
+Source: DESIGN section 16.
+"""
+
+import time
+import uuid as uuids
+from collections.abc import Callable, Generator, Sequence
+from typing import Final
+
+import attrs
+
+from common.access import Role, check_role
+from common.errors import Conflict, InvalidRequest
+from common.ids import JobId
+from common.schedules.schedule import RunState, Schedule, ScheduleRun
+from common.schedules.times import Times, times_of
+from common.system.log import get_log
+from daemons.luxid.core.queue.privacy import Viewer, public_input
+from daemons.luxid.core.queue.rights import Submitter
+from daemons.luxid.core.schedules.runjobs import hand_key, run_job
+from daemons.luxid.core.schedules.runs import upcoming
+from daemons.luxid.core.schedules.wishes import changed_schedule, new_schedule, paused
+from daemons.luxid.handlers.scheduling.ownjobs import OwnJobs
+from daemons.luxid.schedules.book import ScheduleBook
+from daemons.luxid.submitters import Submitters
+from daemons.luxid.turns import in_turns
+from protocol.luxi.schedules import (
+    AddSchedule,
+    ChangeSchedule,
+    ListSchedules,
+    PauseSchedule,
+    RemoveScheduleOf,
+    RunSchedule,
+    ScheduleView,
+)
+from protocol.peer import Peer
+
+MOST_SCHEDULES: Final = 10_000
+MOST_NEXT: Final = 100
+# schedules whose times are computed before other tasks run
+_COSTS: Final = 20
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class Schedules:
+    """The methods about schedules."""
+
+    _book: ScheduleBook
+    _own_jobs: OwnJobs
+    _submitters: Submitters
+    # the jobs of a schedule's runs that have not ended, the oldest first
+    _unended: Callable[[Schedule], Sequence[JobId]]
+
+    async def list_schedules(self, call: ListSchedules, peer: Peer) -> tuple[ScheduleView, ...]:
+        """Raises: Unavailable: wconfd is away, and they are not known."""
+        if not 0 <= call.next_count <= MOST_NEXT:
+            raise InvalidRequest(f"next_count must be 0 to {MOST_NEXT}, got {call.next_count}")
+        await self._book.require()
+        return tuple(await in_turns(self._views(call.next_count, peer)))
+
+    async def add_schedule(self, call: AddSchedule, peer: Peer) -> ScheduleView:
+        """Durability: on return the schedule survives a loss of power."""
+        if len(self._book) >= MOST_SCHEDULES:
+            raise Conflict(f"there are {MOST_SCHEDULES} schedules already; remove some")
+        submitter = await self._submitters.of(peer)
+        owner = await self._submitters.owner_of_schedules(submitter)
+        schedule = new_schedule(call.wish, str(uuids.uuid4()), owner, time.time())
+        if await self._book.find(schedule.name) is not None:
+            raise Conflict(f"there is a schedule '{schedule.name}' already; choose another name, or change it")
+        await self._own_jobs.check(run_job(schedule, schedule.created_at), submitter)
+        await self._book.put(schedule)
+        _log.info("schedule.added", schedule=schedule.name, uuid=schedule.uuid, **peer.named)
+        return self._view(schedule, 3, peer)
+
+    async def change_schedule(self, call: ChangeSchedule, peer: Peer) -> ScheduleView:
+        """Durability: as `add_schedule`."""
+        schedule = await self._owned(call.wish.name, call.METHOD, peer)
+        after = changed_schedule(schedule, call.wish, time.time())
+        if call.wish.job is not None:
+            submitter = await self._submitters.of_schedule(after)
+            _check_job_change(schedule, submitter, peer)
+            await self._own_jobs.check(run_job(after, after.created_at), submitter)
+        after = await self._book.put(after)
+        _log.info("schedule.changed", schedule=after.name, **peer.named)
+        return self._view(after, 3, peer)
+
+    async def pause_schedule(self, call: PauseSchedule, peer: Peer) -> ScheduleView:
+        """Durability: as `add_schedule`."""
+        schedule = await self._owned(call.name, call.METHOD, peer)
+        after = paused(schedule, time.time(), is_paused=call.is_paused)
+        if after is not schedule:
+            after = await self._book.put(after)
+            _log.info("schedule.paused" if call.is_paused else "schedule.resumed", schedule=after.name, **peer.named)
+        return self._view(after, 3, peer)
+
+    async def run_schedule(self, call: RunSchedule, peer: Peer) -> JobId:
+        """Raises: what a submission by the schedule's user raises. Durability: the job is durable."""
+        schedule = await self._owned(call.name, call.METHOD, peer)
+        now = time.time()
+        submitter = await self._submitters.of_schedule(schedule)
+        key = hand_key(schedule, call.key or str(uuids.uuid4()))
+        job_id = await self._own_jobs.submit(run_job(schedule, now), key, submitter)
+        run = ScheduleRun(now, RunState.SUBMITTED, job_id, is_by_hand=True)
+        _log.info("schedule.run", schedule=schedule.name, job=job_id, **peer.named)
+        if job_id not in (each.job_id for each in schedule.runs):
+            await self._book.settle([(schedule.uuid, run)])
+        return job_id
+
+    async def remove_schedule(self, call: RemoveScheduleOf, peer: Peer) -> bool:
+        """Durability: as `add_schedule`."""
+        if await self._book.find(call.name) is None:
+            return False
+        schedule = await self._owned(call.name, call.METHOD, peer)
+        is_gone = await self._book.remove(schedule)
+        _log.info("schedule.removed", schedule=schedule.name, uuid=schedule.uuid, **peer.named)
+        return is_gone
+
+    async def _owned(self, name: str, method: str, peer: Peer) -> Schedule:
+        """The schedule. Raises: NotFound. Denied: it is another's, and the caller is no operator."""
+        schedule = await self._book.named(name)
+        if not _owns(schedule, peer):
+            owner = schedule.user or schedule.http_user
+            check_role(peer.role, Role.OPERATE, peer.caller, f"{method} of schedule '{name}', which is of {owner!r},")
+        return schedule
+
+    def _views(self, count: int, peer: Peer) -> Generator[int, None, list[ScheduleView]]:
+        views = []
+        for schedule in self._book.all():
+            views.append(self._view(schedule, count, peer))
+            yield _COSTS
+        return views
+
+    def _view(self, schedule: Schedule, count: int, peer: Peer) -> ScheduleView:
+        times, stopped = _times_or_why(schedule)
+        unended = self._unended(schedule)
+        return ScheduleView(
+            schedule if _owns(schedule, peer) or _sees_all(peer) else _public(schedule),
+            next_at=upcoming(schedule, times, time.time(), count) if times is not None else (),
+            active_job=unended[-1] if unended else None,
+            stopped=stopped,
+        )
+
+
+def _times_or_why(schedule: Schedule) -> tuple[Times | None, str]:
+    try:
+        return times_of(schedule), ""
+    except InvalidRequest as error:
+        return None, error.message
+
+
+def _check_job_change(schedule: Schedule, submitter: Submitter, peer: Peer) -> None:
+    """Make sure that nobody has commands run as another user by way of that user's schedule.
+
+    Raises: Denied: it is another's, and the caller is no administrator, or has not all rights that the other has.
+    """
+    if not _owns(schedule, peer):
+        needed = Role.FULL if submitter.role is Role.FULL else Role.ADMIN
+        owner = schedule.user or schedule.http_user
+        check_role(
+            peer.role, needed, peer.caller, f"another job for schedule '{schedule.name}', which is of {owner!r},"
+        )
+
+
+def _owns(schedule: Schedule, peer: Peer) -> bool:
+    if schedule.http_user and peer.speaker is not None and peer.speaker.name == schedule.http_user:
+        return True
+    return Viewer(peer.uid, peer.role).owns_uid(schedule.uid)
+
+
+def _sees_all(peer: Peer) -> bool:
+    return Viewer(peer.uid, peer.role).sees_all
+
+
+def _public(schedule: Schedule) -> Schedule:
+    return attrs.evolve(schedule, job=tuple(map(public_input, schedule.job)))

@@ -1,0 +1,1 @@
+"""The index of ended jobs on this node, derived from job files."""

@@ -1,0 +1,1 @@
+"""Submits the jobs that tell of others."""

@@ -1,0 +1,1 @@
+"""Archives and removes what is kept no longer."""

@@ -1,0 +1,1 @@
+"""The schedules as luxid knows them, and the task that submits their jobs."""

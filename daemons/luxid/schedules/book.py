@@ -1,0 +1,155 @@
+"""The schedules that wconfd keeps, in luxid's memory.
+
+Theory. Only luxid changes schedules. It has wconfd make a change durable, and then makes the same one here; so what is
+here is what wconfd has, except after a call whose fate is unknown. Then, and whenever a connection to wconfd begins,
+all are read anew.
+
+Source: DESIGN section 16.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, TypeVar
+
+import attrs
+import trio
+
+from common.errors import GantryError, NotFound, Unavailable
+from common.schedules.schedule import Schedule, ScheduleRun
+from common.schedules.settling import settled
+from protocol.client import Client
+from protocol.messages import Request
+from protocol.wconfd.schedules import PutSchedule, ReadSchedules, RemoveSchedule, Settlement, SettleRuns
+
+# seconds in which wconfd must reply; it may be being restarted
+PATIENCE_S: Final = 15.0
+R = TypeVar("R")
+
+
+class ScheduleBook:
+    """All schedules.
+
+    Args:
+        wconfd: client of its own.
+        changed: called with the uuids of schedules that are new, changed or gone; None: any may be.
+    """
+
+    def __init__(self, wconfd: Client, changed: Callable[[Collection[str] | None], None] = lambda _: None) -> None:
+        self._wconfd = wconfd
+        self.changed = changed
+        self._schedules: dict[str, Schedule] = {}
+        # number of runs since the start of luxid, by what became of them
+        self.made: Counter[str] = Counter()
+        # one change at a time
+        self._turn = trio.Lock()
+        # whether what is here may differ from what wconfd has
+        self.is_stale = True
+
+    def __len__(self) -> int:
+        return len(self._schedules)
+
+    def all(self) -> list[Schedule]:
+        """By name."""
+        return sorted(self._schedules.values(), key=lambda each: each.name)
+
+    def get(self, uuid: str) -> Schedule | None:
+        return self._schedules.get(uuid)
+
+    def uuids(self) -> list[str]:
+        return list(self._schedules)
+
+    async def named(self, name: str) -> Schedule:
+        """Raises: NotFound: there is no such schedule. Unavailable: wconfd is away, and they are not known."""
+        found = await self.find(name)
+        if found is None:
+            raise NotFound(f"there is no schedule {name!r:.80}; 'gantry schedule list' shows them")
+        return found
+
+    async def find(self, name: str) -> Schedule | None:
+        """Raises: Unavailable: as `named`."""
+        await self.require()
+        return next((each for each in self._schedules.values() if each.name == name), None)
+
+    def forget(self) -> None:
+        """What is here may differ from what wconfd has."""
+        self.is_stale = True
+        self.changed(None)
+
+    async def require(self) -> None:
+        """Read the schedules, if what is here may differ. Raises: Unavailable."""
+        if not self.is_stale:
+            return
+        async with self._turn:
+            if self.is_stale:
+                # told again while they are read: they are read once more
+                self.is_stale = False
+                try:
+                    found = await self._wconfd.call_retrying(ReadSchedules(), PATIENCE_S)
+                except BaseException:
+                    self.is_stale = True
+                    raise
+                self._schedules = {each.uuid: each for each in found}
+        self.changed(None)
+
+    async def put(self, schedule: Schedule) -> Schedule:
+        """Add or replace a schedule; its runs stay as they are. Durability: on return it survives a loss of power.
+
+        Raises: GantryError: wconfd has refused it. Unavailable: whether it is there is unknown.
+        """
+        async with self._turn:
+            await self._call(PutSchedule(schedule))
+            had = self._schedules.get(schedule.uuid)
+            after = schedule if had is None else _with_runs(schedule, had)
+            self._schedules[schedule.uuid] = after
+        self.changed([schedule.uuid])
+        return after
+
+    async def restart(self, uuid: str, now: float) -> Schedule | None:
+        """Settle a schedule up to now, although it is settled for later. Durability, Raises: as `put`."""
+        schedule = self._schedules.get(uuid)
+        return None if schedule is None else await self.put(attrs.evolve(schedule, settled_at=now))
+
+    async def remove(self, schedule: Schedule) -> bool:
+        """False: it was gone already. Durability, Raises: as `put`."""
+        async with self._turn:
+            is_gone = await self._call(RemoveSchedule(schedule.uuid))
+            self._schedules.pop(schedule.uuid, None)
+        self.changed([schedule.uuid])
+        return is_gone
+
+    async def settle(self, runs: Sequence[tuple[str, ScheduleRun]]) -> None:
+        """Note what became of runs, by the uuids of their schedules, in one write. Durability, Raises: as `put`."""
+        async with self._turn:
+            settlements = list(self._settlements(runs))
+            if settlements:
+                await self._call(SettleRuns(tuple(settlements)))
+            self.made.update(each.run.state.value for each in settlements)
+            for each in settlements:
+                self._schedules[each.uuid] = settled(self._schedules[each.uuid], each.run, each.settled_at)
+
+    def _settlements(self, runs: Iterable[tuple[str, ScheduleRun]]) -> Iterable[Settlement]:
+        """Several runs of a schedule come in order; one by hand settles only itself."""
+        settled_at: dict[str, float] = {}
+        for uuid, run in runs:
+            schedule = self._schedules.get(uuid)
+            if schedule is None:
+                # it was removed meanwhile
+                continue
+            before = settled_at.get(uuid, schedule.settled_at)
+            settled_at[uuid] = before if run.is_by_hand else max(before, run.nominal_at)
+            yield Settlement(uuid, run, settled_at[uuid])
+
+    async def _call(self, request: Request[R]) -> R:
+        try:
+            return await self._wconfd.call_retrying(request, PATIENCE_S)
+        except GantryError as error:
+            if error.code == Unavailable.code:
+                self.forget()
+            raise
+        except BaseException:
+            self.forget()
+            raise
+
+
+def _with_runs(schedule: Schedule, had: Schedule) -> Schedule:
+    return attrs.evolve(schedule, runs=had.runs)

@@ -1,0 +1,53 @@
+"""The page of schedules."""
+
+from typing import Final
+
+import attrs
+
+from common.webaccess.rights import Right
+from daemons.rapid.calls import Asked
+from daemons.rapid.page.boards.board import Board, may
+from daemons.rapid.page.live.news import Interest
+from daemons.rapid.page.reading.clusternow import ClusterNow
+from daemons.rapid.page.views.boards import SchedulePage
+from daemons.rapid.page.views.scheduleview import schedule_line
+from protocol.luxi.schedules import ListSchedules, ScheduleView
+from protocol.rapid.events import Topic
+
+# schedules that are shown
+ROWS: Final = 200
+
+
+@attrs.frozen
+class Facts:
+    text: str
+    views: tuple[ScheduleView, ...]
+    count: int
+    may_change: bool
+
+
+BOARD: Final[Board[Facts]] = Board(
+    "schedules",
+    "/ui/schedules",
+    (Right.JOBS_READ,),
+    "The page of schedules.",
+    ("health", "schedules"),
+    lambda asked, now: read(asked, now),
+    lambda facts, now: view(facts, now),
+    lambda _: "Schedules",
+    # a run shows as a job
+    lambda _: Interest.of(Topic.JOBS),
+)
+
+
+async def read(asked: Asked, now: ClusterNow) -> Facts:
+    text = asked.http.query_params.get("name", "").strip()
+    views = await asked.daemons.luxid(ListSchedules())
+    chosen = [each for each in views if text in each.schedule.name]
+    return Facts(text, tuple(chosen[:ROWS]), len(views), may(asked, Right.JOBS_SUBMIT))
+
+
+def view(facts: Facts, now: float) -> SchedulePage:
+    return SchedulePage(
+        facts.text, tuple(schedule_line(each, now) for each in facts.views), facts.count, facts.may_change
+    )

@@ -1,0 +1,1 @@
+"""What operators do every day over HTTP: change waiting jobs, look back, schedule, count resources."""

@@ -1,0 +1,169 @@
+"""The rows of /3 for what operators do every day.
+
+Source: DESIGN sections 15 and 16.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from common.webaccess.rights import Right
+from daemons.rapid.calls import Call
+from daemons.rapid.resources.operating import history
+from daemons.rapid.resources.operating.batches import Batches
+from daemons.rapid.resources.operating.history import PastOfJobs
+from daemons.rapid.resources.operating.jobchanges import TermChanges
+from daemons.rapid.resources.operating.prunes import Prunes
+from daemons.rapid.resources.operating.reruns import Reruns
+from daemons.rapid.resources.operating.resourcecounts import ResourceCounts
+from daemons.rapid.resources.operating.schedules import ScheduleCalls
+from protocol.luxi.resources import ResourceUse
+from protocol.luxi.schedules import ScheduleView
+from protocol.rapid.batches import BatchList
+from protocol.rapid.jobactions import Done, ManyChanged
+from protocol.rapid.jobchanges import HoldMany, HoldWish, ModifyMany, ReleaseMany, TermsWish
+from protocol.rapid.past import History, HistorySummary
+from protocol.rapid.prunes import PruneWish, Removed
+from protocol.rapid.reruns import ManyRerun, Rerun, RerunMany
+from protocol.rapid.resources import ResourceList, TotalWish
+from protocol.rapid.schedules import ScheduleForm, ScheduleList, StartedRun
+
+_READ: Final = (Right.JOBS_READ,)
+_SUBMIT: Final = (Right.JOBS_SUBMIT,)
+_CHANGE: Final = (Right.JOBS_SUBMIT, Right.JOBS_PRIORITY)
+_JOB: Final = "/3/jobs/{id:int}"
+
+
+def job_changes() -> Sequence[Call]:
+    """Calls that change the terms of jobs without a process."""
+    terms = TermChanges()
+    one = partial(Call, tag="jobs", rights=_CHANGE, gives=Done, errors=(404, 409), changes=True)
+    many = partial(Call, tag="jobs", rights=_CHANGE, gives=ManyChanged, errors=(409,), changes=True)
+    return [
+        one(
+            "POST",
+            f"{_JOB}/hold",
+            terms.hold_job,
+            "Keep a waiting job from beginning.",
+            takes=HoldWish,
+            is_body_required=False,
+        ),
+        one("POST", f"{_JOB}/release", terms.release_job, "Let a job that is on hold go on."),
+        one(
+            "PATCH", _JOB, terms.modify_job, "Change a waiting job's name, labels, begin or priority.", takes=TermsWish
+        ),
+        many("POST", "/3/jobs/hold", terms.hold_many, "Hold many jobs, or say which.", takes=HoldMany),
+        many("POST", "/3/jobs/release", terms.release_many, "Release many jobs, or say which.", takes=ReleaseMany),
+        many("POST", "/3/jobs/modify", terms.modify_many, "Change many waiting jobs, or say which.", takes=ModifyMany),
+    ]
+
+
+def reruns() -> Sequence[Call]:
+    """Calls that submit jobs again, and the one about jobs that were submitted together."""
+    to = Reruns()
+    row = partial(Call, tag="jobs", rights=_SUBMIT, changes=True)
+    return [
+        row("POST", f"{_JOB}/rerun", to.rerun_job, "Run an ended job again.", gives=Rerun, errors=(404, 409)),
+        row(
+            "POST",
+            "/3/jobs/rerun",
+            to.rerun_many,
+            "Run ended jobs again, or say which.",
+            takes=RerunMany,
+            gives=ManyRerun,
+            errors=(404, 409),
+        ),
+        Call(
+            "GET",
+            "/3/batches",
+            Batches().list_batches,
+            "List the batches of the queue.",
+            tag="jobs",
+            rights=_READ,
+            gives=BatchList,
+        ),
+    ]
+
+
+def past() -> Sequence[Call]:
+    """Calls about ended jobs."""
+    past = PastOfJobs()
+    row = partial(Call, tag="history", rights=_READ, only_waits=True)
+    return [
+        row(
+            "GET",
+            "/3/history",
+            past.read_history,
+            "List ended jobs, archived ones included.",
+            gives=History,
+            parameters=(*history.CHOICE, history.SORT, history.ASCENDING, history.LIMIT, history.OFFSET),
+        ),
+        row(
+            "GET",
+            "/3/history/summary",
+            past.summarize,
+            "Sum up ended jobs.",
+            gives=HistorySummary,
+            parameters=(*history.CHOICE, history.BY, history.LABEL, history.ZONE),
+        ),
+        Call(
+            "POST",
+            "/3/prune",
+            Prunes().prune,
+            "Remove what is kept no longer, or tell what.",
+            tag="history",
+            rights=(Right.QUEUE_WRITE,),
+            takes=PruneWish,
+            gives=Removed,
+            changes=True,
+        ),
+    ]
+
+
+def schedules() -> Sequence[Call]:
+    """Calls about schedules."""
+    to = ScheduleCalls()
+    one = "/3/schedules/{name}"
+    row = partial(Call, tag="schedules", rights=_SUBMIT, errors=(404,), changes=True)
+    return [
+        Call(
+            "GET",
+            "/3/schedules",
+            to.list_schedules,
+            "List the schedules with their next runs.",
+            tag="schedules",
+            rights=_READ,
+            gives=ScheduleList,
+        ),
+        Call(
+            "GET",
+            one,
+            to.get_schedule,
+            "Show a schedule.",
+            tag="schedules",
+            rights=_READ,
+            gives=ScheduleView,
+            errors=(404,),
+        ),
+        row("PUT", one, to.set_schedule, "Add or change a schedule.", takes=ScheduleForm, gives=ScheduleView),
+        row("DELETE", one, to.remove_schedule, "Remove a schedule; its jobs stay.", status=204),
+        row("POST", f"{one}/pause", to.pause, "Make no runs from now on.", gives=ScheduleView),
+        row(
+            "POST", f"{one}/resume", to.resume, "Make runs again; missed ones are not made up for.", gives=ScheduleView
+        ),
+        row("POST", f"{one}/run", to.run_now, "Submit the schedule's job now.", gives=StartedRun),
+    ]
+
+
+def resources() -> Sequence[Call]:
+    """Calls about counted resources."""
+    to = ResourceCounts()
+    one = "/3/resources/{key}"
+    read = partial(Call, tag="resources", rights=_READ)
+    write = partial(Call, tag="resources", rights=(Right.QUEUE_WRITE,), changes=True)
+    return [
+        read("GET", "/3/resources", to.list_resources, "List the resources and their users.", gives=ResourceList),
+        read("GET", one, to.get_resource, "Show a resource.", gives=ResourceUse, errors=(404,)),
+        write("PUT", one, to.set_resource, "Set the total of a resource.", takes=TotalWish, gives=ResourceUse),
+        write("DELETE", one, to.remove_resource, "Remove a resource.", status=204, errors=(404,)),
+    ]

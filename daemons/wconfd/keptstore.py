@@ -1,0 +1,133 @@
+"""Rows of a file of ours in memory and on disk: schedules and resources.
+
+Theory. All rows are one state, which its writer replaces as a whole (`steps`). Without a file there are no rows; a
+damaged one stops the daemon. Under a lease only the rows that change are committed, each under a key of its own.
+
+Source: DESIGN section 16.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Generic, Protocol, Self, TypeVar
+
+from immutables import Map
+
+from common.durable.atomicfile import write_file
+from common.durable.durably import durably
+from common.errors import DamagedFile, Unavailable
+from common.system.log import get_log
+from daemons.wconfd.core.keptrows import Form, Rows, changes, decode, encode, with_value
+from daemons.wconfd.steps import Step, StepWriter
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class RowKeeping(Protocol):
+    """Commits changed rows in the cluster, in the writer's thread; `wconfd.lease` has one."""
+
+    def commit_rows(self, file: str, rows: Mapping[str, bytes | None]) -> None:
+        """Before they are written here. Args: rows: by key; None: it is gone.
+
+        Raises: Unavailable, InvalidRequest: nothing has changed. NoLongerMaster.
+        """
+        ...
+
+    def take_back_rows(self, file: str, rows: Mapping[str, bytes | None]) -> None:
+        """Commit what the file has, after rows could not be written. Raises: NoLongerMaster."""
+        ...
+
+
+_log: Final = get_log(__name__)
+
+
+def _nobody() -> None:
+    pass
+
+
+class KeptStore(Generic[T]):
+    """The only holder of these rows. Make one with `load`; start `run` before the first change.
+
+    Args:
+        keeping: None: nobody else is to know of the rows before they are written.
+        written: called in the event loop when a change has become visible.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        form: Form[T],
+        rows: Rows[T],
+        keeping: RowKeeping | None = None,
+        written: Callable[[], None] = _nobody,
+    ) -> None:
+        self._path = path
+        self._form = form
+        self._keeping = keeping
+        self._writer = StepWriter(rows, self._write, lambda _: written())
+        self.run = self._writer.run
+        self.statistics = self._writer.statistics
+
+    @classmethod
+    def load(
+        cls,
+        path: Path,
+        form: Form[T],
+        keeping: RowKeeping | None = None,
+        written: Callable[[], None] = _nobody,
+    ) -> Self:
+        """Read the rows, before trio runs. Without a file there are none.
+
+        Raises:
+            DamagedFile: with the path, the place, and what to do; it is never replaced by an empty file.
+            OSError: the file cannot be read.
+        """
+        try:
+            return cls(path, form, decode(form, path.read_bytes()), keeping, written)
+        except FileNotFoundError:
+            return cls(path, form, Map(), keeping, written)
+        except DamagedFile as error:
+            text = (
+                f"'{path}': {error.message}; restore it from a backup or a master candidate: 'cp BACKUP {path}', "
+                f"or start without {form.noun}: 'mv {path} {path}.damaged'"
+            )
+            raise DamagedFile(text, path=str(path), **error.fields) from error
+
+    @property
+    def rows(self) -> Rows[T]:
+        """The durable rows, by key."""
+        return self._writer.state
+
+    async def change(self, step: Step[Rows[T], R]) -> R:
+        """Change the rows by a step; see `StepWriter.change`.
+
+        Raises: Unavailable: the file could not be written; nothing has changed.
+        Durability: on return the change survives a loss of power.
+        """
+        return await self._writer.change(step)
+
+    def with_value(self, rows: Rows[T], value: T) -> Rows[T]:
+        """For steps: the rows with this one, in place of the one with its key."""
+        return with_value(self._form, rows, value)
+
+    def _write(self, rows: Rows[T], _: object) -> None:
+        """Write in the writer's thread."""
+        if self._keeping is None:
+            self._write_file(rows)
+            return
+        before = self.rows
+        self._keeping.commit_rows(self._path.name, changes(before, rows))
+        try:
+            self._write_file(rows)
+        except BaseException:
+            self._keeping.take_back_rows(self._path.name, changes(rows, before))
+            raise
+
+    def _write_file(self, rows: Rows[T]) -> None:
+        try:
+            durably(lambda: write_file(self._path, encode(self._form, rows)))
+        except OSError as error:
+            noun = self._form.noun
+            _log.error("rows.unwritten", path=self._path, reason=error, effect=f"the {noun} cannot be changed")
+            reason = error.strerror or error
+            raise Unavailable(f"'{self._path}' could not be written: {reason}; nothing was changed") from error

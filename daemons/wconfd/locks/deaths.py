@@ -1,0 +1,224 @@
+"""Dead owners: found by events, freed at once.
+
+The kernel closes the files of a process that dies, and inotify reports that. A report is never
+believed, only probed. A sweep at the start, and later at intervals as a backstop, checks every owner
+in any table. Each dead owner that it finds after the start is a missed event, and is counted.
+A death that could not be recorded (a full disk) is retried each second.
+The livelock of a process that never requested anything is also deleted, after the event of its death or at the start,
+once it is old enough: the maker of a younger one may not have locked it yet. The livelocks of living processes stay,
+luxid's and this daemon's included. So does the livelock of a ghost: no later process may get its name, or it would
+be taken for the owner of what the ghost holds.
+
+Source: daemons design, "Liveness"; wconfd.md 6.4; DESIGN sections 5 and 14.
+"""
+
+import contextlib
+import itertools
+import os
+import time
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Final, Protocol, assert_never
+
+import trio
+
+from common.errors import GantryError, Unavailable
+from common.locks import Owner
+from common.system.deathprobe import is_found_dead
+from common.system.livelock import PROBE_AGAIN_AFTER_S, Life, is_alive, probe
+from common.system.log import get_log
+from common.system.watch import EventKind, FolderWatch
+from daemons.wconfd.locks.lockstore import LockStore
+
+# seconds between two attempts to free a dead owner's locks
+RETRY_S: Final = 1.0
+
+_DEATH: Final = EventKind.CLOSE_WRITE | EventKind.DELETE | EventKind.MOVED_FROM
+_log: Final = get_log(__name__)
+
+
+class OwnerTable(Protocol):
+    """Another table, beside the locks, in which owners have entries; the locks' index knows these owners."""
+
+    def owners(self) -> frozenset[Owner]:
+        """All owners that have entries, or are about to."""
+        ...
+
+    async def drop_owner(self, owner: Owner) -> bool:
+        """Remove an owner's entries; return false if there were none. Raises: Unavailable."""
+        ...
+
+    async def settled(self) -> None:
+        """Wait for all changes begun before this call. Raises: Unavailable."""
+        ...
+
+
+class Deaths:
+    """Frees the locks and requests of dead owners.
+
+    Args:
+        tables: further tables of owners; a dead owner loses its entries there after its locks.
+        grace_s: minimum age of a deleted livelock file: the maker of a younger one may not have locked it yet.
+    """
+
+    def __init__(self, locks: LockStore, folder: Path, *, grace_s: float, tables: Sequence[OwnerTable] = ()) -> None:
+        self._locks = locks
+        self._tables = tables
+        self._folder = folder
+        self._grace_s = grace_s
+        # number of deaths that only the sweep found
+        self.swept = 0
+        # livelocks of dead processes whose owners could not be freed
+        self._unburied: set[str] = set()
+        self._has_unburied = trio.Event()
+
+    async def follow(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Free owners as they die; started when the folder is watched, and those already dead are freed."""
+        async with FolderWatch(self._folder, kinds=_DEATH) as watch, trio.open_nursery() as nursery:
+            await self.clean_up()
+            self._remove_stale_files()
+            task_status.started()
+            nursery.start_soon(self._look_at_newcomers, nursery)
+            nursery.start_soon(self._try_again, nursery)
+            while True:
+                events = await watch.events()
+                if any(event.needs_rescan for event in events):
+                    await self.clean_up()
+                for name in {event.name for event in events if event.name}:
+                    paths = self._locks.known.paths_named([name])
+                    for path in paths:
+                        nursery.start_soon(self._probe, path)
+                    if not paths and name not in self._haunted() and (left_s := self._spared_for_s(name)) is not None:
+                        nursery.start_soon(self._remove_later, str(self._folder / name), left_s)
+
+    async def sweep(self, every_s: float) -> None:
+        """Run the backstop until cancelled."""
+        while True:
+            await trio.sleep(every_s)
+            suspects = set(self._dead())
+            if suspects:
+                # a recent report is being handled already
+                await trio.sleep(sum(PROBE_AGAIN_AFTER_S))
+            found = await self._bury_all(suspects.intersection(self._dead()))
+            if found:
+                self.swept += found
+                _log.warning("sweep.found_dead", owners=found, effect="freed now; no event told of it")
+            self._locks.forget_idle(frozenset().union(*(table.owners() for table in self._tables)))
+            self._remove_stale_files()
+
+    async def clean_up(self) -> int:
+        """Check every owner now; return the number of dead livelocks. On return dead owners hold nothing.
+
+        Raises: nothing; failed writes are retried soon.
+        """
+        return await self._bury_all(self._dead())
+
+    async def make_sure(self, owners: Iterable[Owner]) -> None:
+        """Bury those of these owners that have died, although no event may have told of it yet.
+
+        Raises: Unavailable: it could not be recorded. An owner that lives stays.
+        """
+        dead = [path for path in {owner.livelock for owner in owners} if await is_found_dead(path)]
+        if dead:
+            await self._bury_all(dead)
+        if unburied := self._unburied.intersection(dead):
+            raise Unavailable(f"the death of the owner of '{min(unburied)}' could not be recorded; repeat the call")
+
+    def _dead(self) -> list[str]:
+        return [path for path in self._locks.known.paths() if not is_alive(path)]
+
+    async def _bury_all(self, dead: Collection[str]) -> int:
+        for path in dead:
+            await self._bury(path)
+        # wait for owners that another task has just found dead
+        with contextlib.suppress(GantryError):
+            await self._locks.settled()
+            for table in self._tables:
+                await table.settled()
+        return len(dead)
+
+    async def _look_at_newcomers(self, nursery: trio.Nursery) -> None:
+        while True:
+            for path in await self._locks.known.newcomers():
+                match life := probe(path):
+                    case Life.DEAD:
+                        await self._bury(path)
+                    case Life.UNKNOWN:
+                        nursery.start_soon(self._probe, path)
+                    case Life.ALIVE:
+                        pass
+                    case _:
+                        assert_never(life)
+
+    async def _try_again(self, nursery: trio.Nursery) -> None:
+        while True:
+            await self._has_unburied.wait()
+            await trio.sleep(RETRY_S)
+            paths, self._unburied, self._has_unburied = self._unburied, set(), trio.Event()
+            for path in paths:
+                nursery.start_soon(self._probe, path)
+
+    def _spared_for_s(self, name: str) -> float | None:
+        """The time for which a file must not be deleted, in seconds; None: it is gone."""
+        try:
+            age_s = time.time() - os.stat(self._folder / name).st_mtime
+        except OSError:
+            return None
+        return max(self._grace_s - age_s, max(PROBE_AGAIN_AFTER_S))
+
+    async def _remove_later(self, path: str, pause_s: float) -> None:
+        """Delete the livelock of a process that has just closed it, if it is dead."""
+        await trio.sleep(pause_s)
+        if os.path.basename(path) not in self._haunted():
+            _remove_if_dead(path)
+
+    async def _probe(self, path: str) -> None:
+        if await is_found_dead(path):
+            await self._bury(path)
+
+    async def _bury(self, path: str) -> None:
+        """Free all owners of a dead process's livelock, and delete the file."""
+        owners = sorted(self._locks.known.forget(path), key=Owner.sort_key)
+        try:
+            for owner in await self._locks.bury(owners):
+                _log.info("owner.died", owner=owner, livelock=path)
+                self._tell_ghost(owner)
+            for table, owner in itertools.product(self._tables, owners):
+                if await table.drop_owner(owner):
+                    _log.info("owner.dropped", owner=owner, livelock=path)
+        except Exception as error:
+            # any error: the owners of other livelocks must not suffer
+            self._locks.known.restore(owners)
+            self._unburied.add(path)
+            self._has_unburied.set()
+            _log.error("owner.not_freed", livelock=path, reason=error, retry_s=RETRY_S)
+        # an owner may name any path; only livelocks in our folder may be deleted
+        if Path(path).parent == self._folder and os.path.basename(path) not in self._haunted():
+            _remove_if_dead(path)
+
+    def _tell_ghost(self, owner: Owner) -> None:
+        if guarded := self._locks.state.guards.of(owner):
+            nodes = ",".join(sorted({guard.node for guard in guarded.guards}))
+            effect = "its locks are kept until nothing of it runs there"
+            _log.warning("ghost.raised", owner=owner, nodes=nodes, keys=len(guarded.guards), effect=effect)
+
+    def _haunted(self) -> frozenset[str]:
+        """Names of the livelocks of ghosts."""
+        return frozenset(os.path.basename(owner.livelock) for owner in self._locks.state.guards.ghosts)
+
+    def _remove_stale_files(self) -> None:
+        """Delete livelocks without a holder: of owners that had no locks, and of crashes during creation."""
+        young = time.time() - self._grace_s
+        haunted = self._haunted()
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(self._folder):
+                with contextlib.suppress(OSError):
+                    if entry.stat().st_mtime < young and entry.name not in haunted:
+                        _remove_if_dead(entry.path)
+
+
+def _remove_if_dead(path: str) -> None:
+    """Delete a livelock that still exists and is dead: a new one of the same name may have been made meanwhile."""
+    with contextlib.suppress(OSError):
+        if os.path.exists(path) and not is_alive(path):
+            os.unlink(path)

@@ -1,0 +1,276 @@
+"""The locks on disk: `locks.data`, and beside it the journal of the changes since.
+
+Theory. A change is a line of the journal (`core.lockjournal`), however many locks are held. From time to time
+`locks.data` is made *whole*: written anew, with an empty journal. The steps, each durable
+before the next, so that after a crash in between this holds:
+
+1. the new `locks.data` and the new journal, beside their places: nothing has changed
+2. in the old journal a line that names the new `locks.data`: the old `locks.data` and all other lines count
+3. the new `locks.data` in its place: it alone counts, since the old journal is outdated, and says so
+4. the new journal in its place: it continues the new `locks.data`
+
+From step 3 on the change is made, and is not undone: a failed fsync of the folder is repeated. If the new
+journal cannot be put in place, or the old one cannot be removed, the next change makes `locks.data` whole again.
+
+No line is appended to a journal that is, or may be, outdated, or in which a write has failed: from then on
+each change makes `locks.data` whole, until that succeeds.
+
+Without a journal, as in Ganeti, `locks.data` is made whole at each change.
+
+Source: wconfd.md 6.1 to 6.3; DESIGN section 3, invariant 3.
+"""
+
+import contextlib
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+
+from common.durable.atomicfile import FileWrite, StagedFiles, remove_file, stage_files
+from common.durable.durably import durably
+from common.errors import DamagedFile
+from common.locks import Owner
+from common.system.log import get_log
+from daemons.wconfd.core.locks.guards import NO_GUARDS, Guards
+from daemons.wconfd.core.locks.journal import Replayed, digest, encode_changes, encode_header, encode_next, replay
+from daemons.wconfd.core.locks.lockstate import LockRows, encode, rebuild
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import Change
+from daemons.wconfd.locks.lockjournal import LockJournal
+
+JOURNAL: Final = ".journal"
+# a journal larger than this, and than this multiple of its locks.data, is begun anew
+LIMIT: Final = 2**20
+LIMIT_FACTOR: Final = 2
+
+_log: Final = get_log(__name__)
+
+
+def journal_of(path: Path) -> Path:
+    """The path of the journal of this `locks.data`."""
+    return path.with_name(path.name + JOURNAL)
+
+
+@attrs.frozen
+class FoundLocks:
+    """The combined content of the two files."""
+
+    state: LockState
+    # False: reading them granted or dropped requests
+    is_exact: bool
+    snapshot_size: int
+    # None: there is no journal
+    journal: Replayed | None
+
+
+def read_locks(path: Path, max_bypass: int | None = None, guards: Guards = NO_GUARDS) -> FoundLocks:
+    """Read `locks.data` and its journal, even while a daemon writes them; changes nothing.
+
+    Raises:
+        DamagedFile: with the path, the place, and what to do.
+        OSError: `locks.data` is missing, or a file cannot be read.
+    """
+    content, journal = read_pair(path)
+    try:
+        rows = LockRows.read(content)
+        replayed = None if journal is None else _replay(path, journal, content, rows)
+        state = rebuild(rows, max_bypass, guards)
+    except DamagedFile as error:
+        if "path" in error.fields:
+            raise
+        text = (
+            f"'{path}': {error.message}; restore it from a backup, or, once no job process is left alive, "
+            f"start without locks by: rm -f {journal_of(path)}; echo '[[],[]]' > {path}"
+        )
+        raise DamagedFile(text, path=str(path), **error.fields) from error
+    return FoundLocks(state, rows.is_exactly(state), len(content), replayed)
+
+
+def _replay(path: Path, journal: bytes, content: bytes, rows: LockRows) -> Replayed:
+    try:
+        return replay(journal, content, rows)
+    except DamagedFile as error:
+        text = (
+            f"'{journal_of(path)}': {error.message}; restore both files from one backup, or, if '{path}' alone "
+            f"is right, go on without what the journal adds by: rm {journal_of(path)}"
+        )
+        raise DamagedFile(text, path=str(journal_of(path)), **error.fields) from error
+
+
+def read_pair(path: Path) -> tuple[bytes, bytes | None]:
+    """Read both files as of one moment; None: there is no journal.
+
+    They are read until the journal continues the other file, or neither has changed meanwhile.
+
+    Raises: OSError: `locks.data` is missing, or a file cannot be read.
+    """
+    pair = (path.read_bytes(), _read_journal(path))
+    while pair[1] and encode_header(digest(pair[0]))[0] != pair[1].partition(b"\n")[0] + b"\n":
+        again = (path.read_bytes(), _read_journal(path))
+        if again == pair:
+            break
+        pair = again
+    return pair
+
+
+def _read_journal(path: Path) -> bytes | None:
+    try:
+        return journal_of(path).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+class LockFiles:
+    """Keeps the state of the locks on disk; all methods but `load` are called by one thread at a time.
+
+    Args:
+        found: content of the files now; None: there is no `locks.data`.
+        has_journal: False: `locks.data` is made whole at each change.
+    """
+
+    def __init__(self, path: Path, found: FoundLocks | None, *, has_journal: bool) -> None:
+        self._path = path
+        self._has_journal = has_journal
+        self._journal: LockJournal | None = None
+        # whether a journal file may exist that does not count
+        self._has_outdated = journal_of(path).exists() if found is None else found.journal is not None
+        self._limit = LIMIT
+        # bytes of `locks.data`, as last read or written
+        self.snapshot_size = found.snapshot_size if found else 0
+        if found and found.journal and found.journal.is_current:
+            self._journal = LockJournal(journal_of(path), found.journal.size, found.journal.crc, found.journal.lines)
+            self._has_outdated = False
+            self._set_limit()
+
+    @classmethod
+    def load(
+        cls, path: Path, *, max_bypass: int | None, has_journal: bool, guards: Guards = NO_GUARDS
+    ) -> tuple[Self, LockState]:
+        """Read the locks; without a file no locks are held.
+
+        Args:
+            guards: those of `ghosts.data`.
+        Raises:
+            DamagedFile: with the path, the place, and what to do; it is never replaced by an empty file.
+            OSError: a file cannot be read, or not be written when reading it granted a request.
+        """
+        try:
+            found = read_locks(path, max_bypass, guards)
+        except FileNotFoundError:
+            _log.warning("locks.missing", path=path, effect="nobody holds anything")
+            return cls(path, None, has_journal=has_journal), LockState.fair(max_bypass)
+        files = cls(path, found, has_journal=has_journal)
+        if not found.is_exact:
+            # reading granted or dropped requests: clients may only learn what is on disk
+            files.make_whole(found.state)
+        return files, found.state
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `locks.data` alone has the whole state, and has an empty journal if it should have one."""
+        journal = self._journal
+        if journal is None:
+            return not self._has_journal and not self._has_outdated
+        return self._has_journal and journal.is_sound and not journal.lines
+
+    def write(self, before: LockState, after: LockState, made: Collection[tuple[Owner, Change]]) -> None:
+        """Make a change durable.
+
+        Args:
+            made: as for `encode_changes`.
+        Raises: OSError: this failed; the files have their old meaning, as far as can be known.
+        Durability: on return the change survives a loss of power.
+        Cost: the changed part; the whole state each time the journal has grown by a multiple of it.
+        """
+        journal = self._journal if self._has_journal else None
+        if journal and journal.is_sound and journal.size > self._limit:
+            journal = self._begun_anew(after, journal)
+            if journal is None:
+                return
+        if journal and journal.is_sound:
+            try:
+                journal.append(encode_changes(before, after, made))
+                return
+            except OSError as error:
+                journal.give_up()
+                _log.warning("locks.journal_failed", path=journal_of(self._path), reason=error, next="locks.data whole")
+        self.make_whole(after)
+
+    def make_whole(self, state: LockState) -> None:
+        """Write `locks.data` with an empty journal, or without one if it should have none.
+
+        Raises, Durability: as `write`.
+        """
+        self._replace(state, has_journal=self._has_journal)
+
+    def finish(self, state: LockState) -> None:
+        """Leave only a whole `locks.data`. Raises, Durability: as `write`."""
+        if not self.is_whole:
+            self._replace(state, has_journal=False)
+        elif self._journal:
+            self._journal.close()
+            self._journal = None
+            durably(lambda: remove_file(journal_of(self._path)))
+
+    def _begun_anew(self, state: LockState, journal: LockJournal) -> LockJournal | None:
+        """Replace a journal that has grown enough; return it if that fails, to go on with it."""
+        try:
+            self.make_whole(state)
+        except OSError as error:
+            _log.warning("locks.not_whole", path=self._path, reason=error, effect="the journal grows")
+            self._limit = 2 * journal.size
+            return journal
+        return None
+
+    def _replace(self, state: LockState, *, has_journal: bool) -> None:
+        content = encode(state)
+        name = digest(content)
+        header, crc = encode_header(name)
+        writes = [FileWrite(self._path, content), FileWrite(journal_of(self._path), header)]
+        staged = stage_files(writes if has_journal else writes[:1])
+        whole, *journals = staged.singly()
+        try:
+            self._make_outdated(name)
+            durably(whole.put_in_place)
+        except BaseException:
+            staged.discard()
+            raise
+        self.snapshot_size = len(content)
+        self._set_limit()
+        old, self._journal = self._journal, None
+        if old:
+            old.close()
+            self._has_outdated = True
+        if self._is_replaced(journals):
+            self._has_outdated = False
+            self._journal = LockJournal(journal_of(self._path), len(header), crc) if has_journal else None
+
+    def _is_replaced(self, journals: Sequence[StagedFiles]) -> bool:
+        """Put the new journal, if there is one, in place of the old one; false: the old one stays, outdated."""
+        try:
+            for journal in journals:
+                durably(journal.put_in_place)
+            if not journals and self._has_outdated:
+                durably(lambda: remove_file(journal_of(self._path)))
+        except OSError as error:
+            next_step = "locks.data whole with the next change"
+            _log.warning("locks.journal_failed", path=journal_of(self._path), reason=error, next=next_step)
+            return False
+        return True
+
+    def _make_outdated(self, name: str) -> None:
+        """Write into the old journal that it ends with the next `locks.data`."""
+        if self._has_outdated:
+            # it must not count as the journal of a later locks.data that equals an earlier one
+            durably(lambda: remove_file(journal_of(self._path)))
+            self._has_outdated = False
+        if self._journal and self._journal.lines:
+            # if the append fails and a crash follows, the operator must decide which file counts
+            with contextlib.suppress(OSError):
+                self._journal.append(encode_next(name))
+        if self._journal:
+            self._journal.is_sound = False
+
+    def _set_limit(self) -> None:
+        self._limit = max(LIMIT, LIMIT_FACTOR * self.snapshot_size)

@@ -1,0 +1,239 @@
+"""The locks in memory and on disk, with the guards that keep some of them beyond their owners' deaths.
+
+A change is told only when it is durable: first as news (`locknews`), then to the caller that made it.
+
+Source: daemons design, "Locking"; wconfd.md 5.4, 6.1, 6.3; DESIGN sections 8 and 14.
+"""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+import orjson
+import trio
+
+from common.errors import Unavailable
+from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
+from common.system.log import get_log
+from daemons.wconfd.core.locks import ghostrules
+from daemons.wconfd.core.locks.ghostrules import Made, Outcome
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import Change, free_level, try_update
+from daemons.wconfd.locks.guardfile import GuardFile
+from daemons.wconfd.locks.lockfiles import LockFiles
+from daemons.wconfd.locks.locknews import LockNews
+from daemons.wconfd.locks.owners import KnownOwners
+from daemons.wconfd.steps import StepStatistics, StepWriter
+
+# small file (up to SMALL_BYTES): rewrite it SOON_S after a change, spending at most 1/PART of the time; larger: after
+# QUIET_S without changes, plus a second for each QUIET_BYTES of it
+SMALL_BYTES: Final = 2**18
+SOON_S: Final = 0.02
+PART: Final = 20
+QUIET_S: Final = 0.2
+QUIET_BYTES: Final = 10 * 2**20
+# seconds after a failed rewrite
+PAUSE_S: Final = 5.0
+
+GHOSTS_DATA: Final = "ghosts.data"
+_log: Final = get_log(__name__)
+
+# a change of the locks by a function of the core: of one owner, or of several
+LockStep = Callable[[LockState], Change]
+LockSteps = Callable[[LockState], Outcome]
+
+
+class LockStore:
+    """The only holder of the lock state. Make one with `load`; start `run` before the first change."""
+
+    def __init__(
+        self, path: Path, state: LockState, files: LockFiles, guard_file: GuardFile, *, ghost_s: float = 0.0
+    ) -> None:
+        self._path = path
+        self._files = files
+        self._guard_file = guard_file
+        self._writer = StepWriter(state, self._write, self._tell)
+        self.known = KnownOwners(state.owners())
+        self.news = LockNews(lambda: self.state, ghost_s)
+        self.since = self.news.since
+        self.publisher = self.news.publisher
+        self.wait_granted = self.news.wait_granted
+        self._is_degraded = False
+        # instants on trio's clock of the last change, and of the first since `locks.data` was made whole
+        self._changed_at = self._first_changed_at = 0.0
+        # set if `_keep_whole` has not seen the last change
+        self._has_changed = trio.Event()
+
+    @classmethod
+    def load(cls, path: Path, *, max_bypass: int | None = None, has_journal: bool = True, ghost_s: float = 0.0) -> Self:
+        """Read the locks, and the guards from `ghosts.data` beside them, before trio runs.
+
+        Args:
+            max_bypass: see `core.fairness`; None: exactly as in Ganeti.
+            has_journal: False: `locks.data` is made whole at each change.
+            ghost_s: seconds that a ghost is given; 0: no end.
+
+        Raises: as `LockFiles.load` and `GuardFile.load`.
+        """
+        guard_file = GuardFile.load(path.with_name(GHOSTS_DATA))
+        guards = guard_file.guards
+        files, state = LockFiles.load(path, max_bypass=max_bypass, has_journal=has_journal, guards=guards)
+        return cls(path, state, files, guard_file, ghost_s=ghost_s)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run the writer; for `nursery.start`.
+
+        Cancellation: changes begun before it are still made, shielded; later ones are refused. At the end
+        `locks.data` is whole, and has no journal.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._writer.run)
+                if not await self._try_make_whole():
+                    self._has_changed.set()
+                nursery.start_soon(self._keep_whole)
+                task_status.started()
+        finally:
+            self._finish()
+
+    @property
+    def state(self) -> LockState:
+        """The durable state."""
+        return self._writer.state
+
+    def statistics(self) -> StepStatistics:
+        return self._writer.statistics()
+
+    async def change(self, owner: Owner, step: LockStep) -> Change:
+        """Change the locks of an owner by a function of the core.
+
+        Raises: Unavailable: the change could not be made durable; nothing has changed.
+            LockRuleViolation: as the core's function.
+        Durability: on return the change survives a loss of power.
+        """
+
+        def alone(state: LockState) -> Outcome:
+            change = step(state)
+            return Outcome(change.state, (Made(owner, change),))
+
+        self.known.meet(owner)
+        return (await self.carry_out(alone)).made[0].change
+
+    async def carry_out(self, step: LockSteps) -> Outcome:
+        """Change the locks of several owners by a function of the core. Raises, Durability: as `change`."""
+
+        def stepped(state: LockState) -> tuple[LockState, Outcome]:
+            outcome = step(state)
+            return outcome.state, outcome if outcome.state is not state else attrs.evolve(outcome, has_effect=False)
+
+        return await self._writer.change(stepped)
+
+    async def bury(self, owners: Collection[Owner]) -> tuple[Owner, ...]:
+        """Free the locks and requests of dead owners, in one change; return the owners that had any.
+
+        Those that have guards become ghosts. Its place among the changes is fixed before the first checkpoint.
+
+        Raises, Durability: as `change`.
+        """
+        if self._writer.is_idle and not any(map(self.state.knows, owners)):
+            return ()
+        now = time.time()
+        return tuple(
+            made.owner for made in (await self.carry_out(lambda state: ghostrules.bury(state, owners, now))).made
+        )
+
+    async def settled(self) -> None:
+        """Wait until all changes begun before this call are durable. Raises: as `change`, if there are any."""
+        await self._writer.settled()
+
+    def forget_idle(self, others: frozenset[Owner] = frozenset()) -> None:
+        """Keep only these owners and those that hold or wait, unless a change is under way."""
+        if self._writer.is_idle:
+            self.known.keep(self.state.owners() | others)
+
+    def rows(self) -> list[orjson.Fragment]:
+        """`[owner, [[lock, mode], ...]]` of all owners with locks, in owner order."""
+        return [orjson.Fragment(holdings.row) for holdings in self.state.table.all_holdings()]
+
+    # methods for the configuration's handlers
+
+    def held_by(self, owner: Owner) -> Mapping[Lock, LockMode]:
+        return self.state.table.held_by(owner)
+
+    async def try_update(self, owner: Owner, requests: Sequence[LockRequest]) -> Sequence[Owner]:
+        return (await self.change(owner, lambda state: try_update(state, owner, requests))).blocked_on
+
+    async def free_level(self, owner: Owner, level: LockLevel) -> None:
+        await self.change(owner, lambda state: free_level(state, owner, level))
+
+    def _write(self, state: LockState, answers: Sequence[object]) -> None:
+        """Write in the writer's thread."""
+        made = [(each.owner, each.change) for each in _made(answers)]
+        try:
+            self._guard_file.prepare(self.state, state)
+            if not made:
+                self._files.make_whole(state)
+                self._guard_file.tidy(state.guards)
+            elif not state.has_locks_of(self.state):
+                self._files.write(self.state, state, made)
+        except OSError as error:
+            if made:
+                self._is_degraded = True
+                _log.error("locks.unwritten", path=self._path, reason=error, effect="no lock can be taken or released")
+            reason = error.strerror or error
+            raise Unavailable(f"'{self._path}' could not be written: {reason}; nothing was changed") from error
+        if self._is_degraded:
+            self._is_degraded = False
+            _log.info("locks.recovered", path=self._path)
+
+    async def _keep_whole(self) -> None:
+        """Make `locks.data` whole soon after a change; a large one after a while without changes."""
+        not_before = 0.0
+        while True:
+            await self._has_changed.wait()
+            due_at = max(self._whole_at(), not_before)
+            if due_at > trio.current_time():
+                await trio.sleep_until(due_at)
+                continue
+            self._has_changed = trio.Event()
+            if await self._try_make_whole():
+                not_before = trio.current_time() + (trio.current_time() - due_at) * PART
+            else:
+                self._has_changed.set()
+                not_before = trio.current_time() + PAUSE_S
+
+    def _whole_at(self) -> float:
+        """The instant at which `locks.data` should be made whole after the changes so far."""
+        if self._files.snapshot_size <= SMALL_BYTES:
+            return self._first_changed_at + SOON_S
+        return self._changed_at + QUIET_S + self._files.snapshot_size / QUIET_BYTES
+
+    async def _try_make_whole(self) -> bool:
+        if not self._files.is_whole or not self._guard_file.is_exactly(self.state.guards):
+            try:
+                await self._writer.flush()
+            except Unavailable as error:
+                _log.warning("locks.not_whole", path=self._path, reason=error, retry_s=PAUSE_S)
+                return False
+        return True
+
+    def _finish(self) -> None:
+        try:
+            self._files.finish(self.state)
+            self._guard_file.tidy(self.state.guards)
+        except OSError as error:
+            _log.warning("locks.not_whole", path=self._path, reason=error, effect="the journal beside it counts")
+
+    def _tell(self, answers: Sequence[object]) -> None:
+        self._changed_at = trio.current_time()
+        if not self._has_changed.is_set():
+            self._first_changed_at = self._changed_at
+            self._has_changed.set()
+        self.news.tell(_made(answers))
+
+
+def _made(answers: Sequence[object]) -> list[Made]:
+    """All that was done to owners by the steps that changed anything."""
+    return [made for answer in answers if isinstance(answer, Outcome) and answer.has_effect for made in answer.made]

@@ -1,0 +1,1 @@
+"""What the figures are compared with: the same without an engine."""

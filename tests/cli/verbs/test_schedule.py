@@ -1,0 +1,103 @@
+"""`gantry schedule`: each verb, as table, words and JSON; and refusals that say what to write."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import Ended, run
+from tests.support.cluster import Cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("schedule") / "root") as cluster:
+        cluster.start("wconfd", "luxid", "forkserver")
+        yield cluster
+
+
+def schedule(cluster: Cluster, *words: object) -> Ended:
+    return run("gantry", "--root", cluster.root, "schedule", *words)
+
+
+def as_json(cluster: Cluster, *words: object) -> Any:
+    return json.loads(schedule(cluster, *words, "--output", "json").out)
+
+
+def test_the_story_of_a_schedule(cluster: Cluster) -> None:
+    added = schedule(
+        cluster,
+        *("add", "nightly", "--cron", "30 2 * * MON-FRI", "--zone", "Europe/Athens", "--spread", "10m"),
+        *("--", "backup", "--all"),
+    )
+    assert (added.code, added.out) == (0, "nightly\n")
+    assert "At 02:30 on Monday through Friday, Europe/Athens\n" in added.err
+    assert len(re.findall(r"next run: \S+ 02:30:00 \+0[23]00 Europe/Athens \(in ", added.err)) == 3
+
+    table = schedule(cluster, "list").out.splitlines()
+    assert table[0].split() == ["NAME", "STATE", "WHEN", "NEXT", "LAST", "USER"]
+    assert table[1].split()[:8] == ["nightly", "on", "30", "2", "*", "*", "MON-FRI", "Europe/Athens"]
+    (row,) = as_json(cluster, "list")
+    assert (row["name"], row["state"], row["overlap"], row["missed"]) == ("nightly", "on", "skip", "once")
+    assert row["job"][0]["argv"] == ["backup", "--all"]
+    assert len(row["next_at"]) == len(row["next"]) == 3
+
+    changed = schedule(cluster, "modify", "--overlap", "queue", "--every", "90m", "nightly").out
+    assert "  When: every 1h30m\n" in changed
+    assert "  Overlap: queue\n" in changed
+    assert "  Job: backup --all\n" in changed
+    assert "  Spread: 10m00s, its own is " in changed
+
+    assert schedule(cluster, "pause", "nightly") == Ended(0, "", "schedule 'nightly' is paused\n")
+    assert as_json(cluster, "info", "nightly")[0]["state"] == "paused"
+    job_id = schedule(cluster, "run", "nightly").out.strip()
+    assert f"job {job_id}, by hand" in schedule(cluster, "info", "nightly").out
+    assert schedule(cluster, "resume", "nightly") == Ended(0, "", "schedule 'nightly' is on again\n")
+    status = run("gantry", "--root", cluster.root, "status").out
+    assert "schedules: 1, nightly next in 1h" in status
+    completed = run(
+        "gantry",
+        prelude="import cli.gantry.completion; cli.gantry.completion._PATIENCE_S = 60.0",
+        env={
+            "_GANTRY_COMPLETE": "bash_complete",
+            "COMP_LINE": f"gantry --root {cluster.root} schedule pause ni",
+            "COMP_WORD": "ni",
+        },
+    )
+    assert completed.out == "plain,nightly\n"
+    assert schedule(cluster, "remove", "nightly") == Ended(0, "", "schedule 'nightly' is removed\n")
+    assert schedule(cluster, "remove", "nightly").code == 1
+
+
+def test_a_plan_file_is_the_job_and_rare_times_are_told_in_years(cluster: Cluster, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("- {OP_ID: OP_TEST_DELAY, duration: 0}\n- {OP_ID: OP_TEST_DELAY, duration: 0}\n")
+
+    added = schedule(cluster, "add", "--cron", "0 0 29 2 *", "--plan", plan, "leap")
+
+    assert added.code == 0
+    assert re.search(r"next run: 20\d\d-02-29 00:00:00 \+0000 UTC \(in \d+ years\)", added.err)
+    assert "  Job: OP_TEST_DELAY; OP_TEST_DELAY\n" in schedule(cluster, "info", "leap").out
+    assert len(as_json(cluster, "info", "--next", "2", "leap")[0]["next_at"]) == 2
+    schedule(cluster, "remove", "leap")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("add", "x", "--", "true"), "a schedule needs --cron 'WORDS' or --every TIME"),
+        (("add", "--every", "5m", "--cron", "@daily", "x", "--", "true"), "--cron and --every exclude each other"),
+        (("add", "--cron", "0 22-2 * * *", "x", "--", "true"), "write 22-23,0-2"),
+        (("add", "--cron", "@daily", "--zone", "Mars/Olympus", "x", "--", "true"), "unknown time zone 'Mars/Olympus'"),
+        (("modify", "--cron", "@daily", "nobody"), "there is no schedule 'nobody'; 'gantry schedule list' shows them"),
+    ],
+)
+def test_a_refusal_says_what_to_write(cluster: Cluster, words: tuple[str, ...], says: str) -> None:
+    ended = schedule(cluster, *words)
+
+    assert ended.code != 0
+    assert says in ended.err
+    assert schedule(cluster, "list", "--no-headers").out == ""

@@ -1,0 +1,107 @@
+"""The member of etcd that leads is asked first, whoever that is; real members, and what each says of itself."""
+
+from collections.abc import Iterator
+
+import attrs
+import pytest
+import trio
+
+from protocol.etcd.address import Endpoint, EtcdAddress
+from protocol.etcd.client import EtcdClient
+from protocol.etcd.errors import EtcdUnknown
+from protocol.etcd.kv import Get, Header
+from protocol.etcd.leaderfirst import LeaderFirst
+from protocol.etcd.maintenance import MemberStatus
+from tests.support.etcds.etcd import Etcd
+from tests.support.wait import wait_until_async
+
+pytestmark = pytest.mark.trio
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    with Etcd(tmp_path_factory.mktemp("etcd"), members=3) as etcd:
+        yield etcd
+
+
+async def _statuses(client: EtcdClient) -> dict[Endpoint, MemberStatus]:
+    return {endpoint: await client.status(endpoint) for endpoint in client.endpoints}
+
+
+async def _leader(client: EtcdClient) -> Endpoint:
+    return next(endpoint for endpoint, status in (await _statuses(client)).items() if status.is_leader)
+
+
+def _beginning_at_a_follower(address: EtcdAddress, leader: Endpoint) -> EtcdAddress:
+    return attrs.evolve(address, endpoints=tuple(sorted(address.endpoints, key=lambda each: each == leader)))
+
+
+async def test_the_leader_is_asked_first_and_after_it_has_changed_the_new_one(three: Etcd) -> None:
+    async with EtcdClient(three.address()) as operator:
+        old = await _leader(operator)
+        async with EtcdClient(_beginning_at_a_follower(three.address(), old)) as client, trio.open_nursery() as nursery:
+            assert client.first != old
+            nursery.start_soon(client.ask_leader_first)
+            await client.get(Get("/a"))
+            await wait_until_async(lambda: client.first == old, what="the leader is asked first")
+
+            other = next(each for each in client.endpoints if each != old)
+            await operator.move_leader(old, (await operator.status(other)).member_id)
+            # of the new term the client hears by a reply
+            await client.get(Get("/a"))
+            await wait_until_async(lambda: client.first == other, what="the new leader is asked first")
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_leader_that_does_not_reply_is_left_as_any_other_member(three: Etcd) -> None:
+    async with EtcdClient(three.address()) as operator:
+        leader = await _leader(operator)
+        paused = next(each for each in three.members if each.url == str(leader))
+        async with EtcdClient(three.address(request_limit_s=1.0)) as client, trio.open_nursery() as nursery:
+            nursery.start_soon(client.ask_leader_first)
+            await client.get(Get("/a"))
+            await wait_until_async(lambda: client.first == leader, what="the leader is asked first")
+            paused.pause()
+            try:
+                await client.get(Get("/a"), limit_s=60.0)
+                await wait_until_async(lambda: client.first != leader, what="another member is asked first")
+            finally:
+                paused.resume()
+            nursery.cancel_scope.cancel()
+
+
+@attrs.define
+class Members:
+    """What three members say."""
+
+    endpoints: tuple[Endpoint, ...] = tuple(Endpoint("192.0.2.1", port) for port in (1, 2, 3))
+    # endpoint -> the term in which it believes to lead
+    leads: dict[Endpoint, int] = attrs.field(factory=dict)
+    asked: list[Endpoint] = attrs.field(factory=list)
+    found: list[Endpoint] = attrs.field(factory=list)
+
+    async def ask(self, endpoint: Endpoint) -> MemberStatus:
+        await trio.lowlevel.checkpoint()
+        self.asked.append(endpoint)
+        if endpoint == self.endpoints[2]:
+            raise EtcdUnknown("no reply")
+        term, own = self.leads.get(endpoint, 7), str(endpoint.port)
+        leader = own if endpoint in self.leads else "9"
+        return MemberStatus(Header("1", own, 1, term), "3.4.23", 0, 0, leader)
+
+
+async def test_members_are_asked_once_a_term_and_one_that_led_in_an_earlier_term_is_not_believed() -> None:
+    members = Members()
+    first, second, silent = members.endpoints
+    members.leads = {first: 6, second: 7}
+    leader = LeaderFirst(members.endpoints, members.ask, members.found.append)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leader.run)
+        for term in (7, 7, 6, 7):
+            leader.heard(term)
+            await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+    assert sorted(members.asked, key=str) == [first, second, silent]
+    assert members.found == [second]

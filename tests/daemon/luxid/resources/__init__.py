@@ -1,0 +1,1 @@
+"""Counted resources. Source: DESIGN section 16."""

@@ -1,0 +1,113 @@
+"""Whose schedules are whose, and whose rights count when a run is due (DESIGN section 4)."""
+
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+from common.access import Role
+from common.schedules.schedule import Missed, RunState
+from protocol.luxi.schedules import (
+    AddSchedule,
+    ChangeSchedule,
+    ListSchedules,
+    PauseSchedule,
+    RemoveScheduleOf,
+    RunSchedule,
+    ScheduleWish,
+)
+from protocol.speaker import Speaker
+from protocol.wconfd.schedules import PutSchedule, ReadSchedules
+from tests.support.cluster import Cluster
+from tests.support.users import ADMIN, ALICE, BOB, OPERATOR, READER, Refused, call_as, needs_root
+from tests.support.wait import wait_until
+
+pytestmark = needs_root
+ROLES = f"""
+[luxid]
+sweep_s = 3600.0
+[access]
+read = ["{READER}"]
+submit = ["{BOB}"]
+operate = ["{OPERATOR}"]
+admin = ["{ADMIN}"]
+"""
+WITH_ALICE = ROLES.replace(f'["{BOB}"]', f'["{BOB}", "{ALICE}"]')
+JOB = ({"OP_ID": "OP_RUN_COMMAND", "argv": ["id", "-un"]},)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("rights"), settings=WITH_ALICE) as cluster:
+        cluster.start("wconfd", "forkserver", "luxid")
+        yield cluster
+
+
+def wish(name: str) -> ScheduleWish:
+    return ScheduleWish(name=name, every_s=3600.0, job=JOB, missed=Missed.ONCE)
+
+
+def test_each_user_changes_his_own_and_operators_change_all(cluster: Cluster) -> None:
+    view = call_as(ALICE, cluster, AddSchedule(wish("own")))
+    assert view.schedule.user == ALICE
+    for call in (PauseSchedule("own", True), RunSchedule("own"), RemoveScheduleOf("own"), ChangeSchedule(wish("own"))):
+        with pytest.raises(Refused, match=rf"{call.METHOD} of schedule 'own', which is of '{ALICE}'"):
+            call_as(BOB, cluster, call)
+    with pytest.raises(Refused, match="AddSchedule"):
+        call_as(READER, cluster, AddSchedule(wish("other")))
+
+    (seen,) = call_as(READER, cluster, ListSchedules())
+    assert seen.schedule.job[0]["argv"] == ["id"]
+    assert call_as(ALICE, cluster, ListSchedules())[0].schedule.job[0]["argv"] == ["id", "-un"]
+
+    assert call_as(OPERATOR, cluster, PauseSchedule("own", True)).schedule.is_paused
+    # by whomever it is run, the job is its user's
+    job_id = call_as(OPERATOR, cluster, RunSchedule("own"))
+    assert cluster.job(job_id, "user") == (ALICE,)
+    assert call_as(ALICE, cluster, RemoveScheduleOf("own")) is True
+
+
+def test_nobody_runs_commands_as_another_by_way_of_his_schedule(cluster: Cluster) -> None:
+    call_as(ALICE, cluster, AddSchedule(wish("hers")))
+    cluster.luxi(AddSchedule(wish("roots")))
+
+    with pytest.raises(Refused, match=r"another job for schedule 'hers'"):
+        call_as(OPERATOR, cluster, ChangeSchedule(wish("hers")))
+    assert call_as(OPERATOR, cluster, ChangeSchedule(ScheduleWish(name="hers", every_s=60.0))).schedule.every_s == 60
+    assert call_as(ADMIN, cluster, ChangeSchedule(wish("hers"))).schedule.user == ALICE
+    with pytest.raises(Refused, match=r"another job for schedule 'roots'"):
+        call_as(ADMIN, cluster, ChangeSchedule(wish("roots")))
+    with pytest.raises(Refused, match=r"of schedule 'roots'"):
+        call_as(ALICE, cluster, ChangeSchedule(ScheduleWish(name="roots", every_s=60.0)))
+    for name in ("hers", "roots"):
+        cluster.luxi(RemoveScheduleOf(name))
+
+
+def test_a_user_of_http_has_schedules_as_the_user_of_this_machine(cluster: Cluster) -> None:
+    ci = Speaker("ci", role=Role.SUBMIT, login=BOB)
+
+    view = call_as("root", cluster, AddSchedule(wish("web")), speaker=ci)
+
+    assert (view.schedule.user, view.schedule.http_user) == (BOB, "ci")
+    job_id = call_as("root", cluster, RunSchedule("web"), speaker=ci)
+    assert cluster.job(job_id, "user") == (BOB,)
+    with pytest.raises(Refused, match="which is of"):
+        call_as(ALICE, cluster, RemoveScheduleOf("web"))
+    assert call_as("root", cluster, RemoveScheduleOf("web"), speaker=ci) is True
+
+
+def test_a_user_who_lost_his_role_has_no_runs_and_is_told(cluster: Cluster) -> None:
+    call_as(ALICE, cluster, AddSchedule(wish("lost")))
+    cluster.kill("luxid")
+    (schedule,) = cluster.wconf(ReadSchedules())
+    begin = schedule.created_at - 3600.0
+    cluster.wconf(PutSchedule(attrs.evolve(schedule, created_at=begin, settled_at=begin)))
+    cluster.configure(ROLES)
+
+    cluster.start("luxid")
+
+    wait_until(lambda: cluster.wconf(ReadSchedules())[0].runs, what="the run is settled")
+    (run,) = cluster.wconf(ReadSchedules())[0].runs
+    assert (run.state, run.job_id) == (RunState.REFUSED, None)
+    assert f"a submission of '{ALICE}'" in run.why
+    assert "run.refused schedule=lost" in cluster.log("luxid")

@@ -1,0 +1,129 @@
+"""Jobs that run again, their tries, batches and pruning under /3 (DESIGN section 16), as the document says."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from common.queue.batch import Batch
+from tests.support.wait import wait_until
+from tests.support.web.jsonschemas import Document
+from tests.support.web.rapid import Web
+
+Json = Any
+FIRST_FAILS = "test -e {0} && echo second || { touch {0}; echo first; exit 75; }"
+USERS = "op op-secret operate\nreader reader-secret read\n"
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    with Web(tmp_path_factory.mktemp("reruns")) as web:
+        web.paths.rapi_users.parent.mkdir(parents=True, exist_ok=True)
+        web.paths.rapi_users.write_text(USERS)
+        web.start()
+        document = Document(web.local.get("/3/openapi.json").json())
+
+        def check(reply: httpx2.Response) -> None:
+            reply.read()
+            document.check(reply)
+
+        web.local.event_hooks["response"].append(check)
+        yield web
+
+
+def command(script: str, **parameters: Json) -> Json:
+    return {"OP_ID": "OP_RUN_COMMAND", "argv": ["sh", "-c", script], **parameters}
+
+
+def submit(web: Web, *jobs: Json) -> list[int]:
+    reply = web.local.post("/3/jobs", json={"jobs": list(jobs)})
+    assert reply.status_code == 201, reply.text
+    return [each["id"] for each in reply.json()["jobs"]]
+
+
+def test_a_job_runs_again_under_its_name(web: Web, tmp_path: Path) -> None:
+    (old,) = submit(web, {"ops": [command(FIRST_FAILS.replace("{0}", str(tmp_path / "x")))], "name": "again"})
+    assert web.cluster.wait(old) == ["error"]
+
+    told = web.local.post(f"/3/jobs/{old}/rerun")
+    assert told.status_code == 200, told.text
+    new = told.json()["id"]
+
+    assert web.cluster.wait(new) == ["success"]
+    shown = web.local.get(f"/3/jobs/{new}").json()
+    assert (shown["name"], shown["labels"]) == ("again", {"rerun-of": str(old)})
+    assert web.local.post("/3/jobs/99999/rerun").status_code == 404
+
+
+def test_the_failed_ones_of_many_run_again_after_a_look(web: Web, tmp_path: Path) -> None:
+    fails = command(FIRST_FAILS.replace("{0}", str(tmp_path / "x")))
+    ids = submit(web, {"ops": [command("true")]}, {"ops": [fails]})
+    web.cluster.wait(*ids)
+    wish = {"ids": ids, "failed_only": True}
+
+    looked = web.local.post("/3/jobs/rerun", json={**wish, "dry_run": True}).json()
+    assert (looked["ids"], looked["results"]) == ([ids[1]], [])
+    assert web.local.post("/3/jobs/rerun", json={**wish, "expected": 2}).status_code == 409
+    done = web.local.post("/3/jobs/rerun", json={**wish, "ticket": looked["ticket"]}).json()
+
+    assert [each["of"] for each in done["results"]] == [ids[1]]
+    assert web.cluster.wait(done["results"][0]["id"]) == ["success"]
+
+
+def test_what_has_not_ended_and_who_may_only_read_run_nothing_again(web: Web) -> None:
+    (held,) = submit(web, {"ops": [command("true")], "hold": ""})
+
+    assert web.local.post(f"/3/jobs/{held}/rerun").status_code == 409
+    with web.remote() as reader:
+        reader.auth = ("reader", "reader-secret")
+        assert reader.post(f"/3/jobs/{held}/rerun").status_code == 403
+        assert reader.post("/3/prune", json={"dry_run": True}).status_code == 403
+        reader.auth = ("op", "op-secret")
+        assert reader.post("/3/prune", json={"dry_run": True}).status_code == 200
+        assert reader.post("/3/prune", json={"dry_run": False}).status_code == 403
+    web.local.post("/3/jobs/cancel", json={"ids": [held]})
+
+
+def test_each_try_has_its_output(web: Web, tmp_path: Path) -> None:
+    op = command(FIRST_FAILS.replace("{0}", str(tmp_path / "x")), retries=1, retry_delay=0.1)
+    (job_id,) = submit(web, {"ops": [op]})
+    assert web.cluster.wait(job_id) == ["success"]
+    path = f"/3/jobs/{job_id}/output"
+
+    assert [each["exit"] for each in web.local.get(f"/3/jobs/{job_id}").json()["tries"][0]] == [75]
+    assert web.local.get(path).text == "first\nsecond\n"
+    assert [web.local.get(path, params={"try": number}).text for number in (1, 2)] == ["first\n", "second\n"]
+    assert web.local.get(f"{path}/piece", params={"try": 2}).json()["text"] == "second\n"
+    assert web.local.get(path, params={"try": 3}).status_code == 404
+
+
+def test_batches_are_listed_with_their_state(web: Web) -> None:
+    def member(place: int, script: str) -> Json:
+        trail = [["gantry:batch", Batch("nightly-7", place, 2).text, 0]]
+        return {"ops": [command(script, reason=trail)], "name": "nightly"}
+
+    ids = submit(web, member(1, "true"), member(2, "false"))
+    web.cluster.wait(*ids)
+
+    (batch,) = web.local.get("/3/batches").json()["batches"]
+    assert (batch["batch"], batch["state"], batch["counts"]) == ("nightly-7", "error", {"success": 1, "error": 1})
+    assert (batch["first_id"], batch["last_id"], batch["name"]) == (*ids, "nightly")
+
+
+def test_the_queue_tells_how_many_jobs_are_deferred(web: Web) -> None:
+    before = web.local.get("/3/queue").json()["deferred"]
+    ids = submit(web, {"ops": [command("true")], "hold": ""}, {"ops": [command("true")], "begin_at": 4e9})
+
+    assert web.local.get("/3/queue").json()["deferred"] == before + 2
+    wait_until(lambda: f"gantry_jobs_deferred {before + 2}" in web.local.get("/metrics").text, what="metrics, too")
+    web.local.post("/3/jobs/cancel", json={"ids": ids})
+    assert web.local.get("/3/queue").json()["deferred"] == before
+
+
+def test_pruning_tells_first_what_it_would_remove(web: Web) -> None:
+    told = web.local.post("/3/prune", json={"dry_run": True})
+
+    assert (told.status_code, told.json()["jobs"]) == (200, 0)
+    assert web.local.post("/3/prune", json={}).status_code == 400

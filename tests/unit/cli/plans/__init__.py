@@ -1,0 +1,1 @@
+"""Plans: files with jobs to submit."""

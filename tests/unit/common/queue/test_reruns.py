@@ -1,0 +1,167 @@
+"""Jobs that run again: what is kept, what is new, what becomes of dependencies (everyday.md j)."""
+
+import re
+from typing import Any
+
+import pytest
+
+from common.errors import Conflict, Denied, InvalidRequest
+from common.opcodes.base import write_opcode
+from common.opcodes.registry import parse_opcode
+from common.queue.batch import Batch, batch_entry, batch_of_trail
+from common.queue.reruns import OldJob, Successor, batches_of, chosen, outside, successors
+from common.queue.submitter import submitter_entry
+from common.queue.terms import Hold, JobTerms, Use, terms_entry, terms_of_trail
+from common.queue.tries import Try, try_entry
+
+AT_NS = 5
+
+
+def op(**fields: Any) -> dict[str, Any]:
+    """An opcode as its job's file has it."""
+    return write_opcode(parse_opcode({"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], **fields}))
+
+
+def old(job_id: int, *ops: dict[str, Any], status: str = "error", executed: bool = True) -> OldJob:
+    return OldJob(job_id, status, ops or (op(),), [executed] * max(len(ops), 1))
+
+
+def rerun(*jobs: OldJob, states: dict[int, str] | None = None) -> list[Successor]:
+    batches = {batch_id: f"new-{batch_id}" for batch_id in batches_of(jobs)}
+    return successors(jobs, states or {}, batches, AT_NS)
+
+
+def after(*targets: tuple[int, list[str]]) -> dict[str, Any]:
+    return op(depends=[list(target) for target in targets])
+
+
+def test_the_new_job_has_the_old_one_s_opcodes_and_terms_but_not_its_reasons_and_tries() -> None:
+    terms = JobTerms("nightly", {"team": "web", "rerun-of": "3"}, 9e8, Hold("ada", 1.0), (Use("", "licences", 2),))
+    trail = [
+        terms_entry(terms, 1),
+        submitter_entry("ada", 1),
+        try_entry(Try(1, 1.0, 2.0, "ended with exit code 75", 75, 3.0, 7)),
+        *(parse_opcode(op(reason=[["gnt:user", text, 1]])).reason[0] for text in ("monthly", "rate-limit:2:backup")),
+    ]
+    before = op(argv=["backup", "a b"], retries=3, reason=[entry.to_wire() for entry in trail])
+
+    (made,) = rerun(old(17, before, op(comment="second")))
+
+    first, second = (dict[str, Any](each) for each in made.ops)
+    assert {key: first[key] for key in ("argv", "retries", "exit_codes")} == {
+        "argv": ["backup", "a b"],
+        "retries": 3,
+        "exit_codes": [0],
+    }
+    assert second["comment"] == "second"
+    assert terms_of_trail(first["reason"]) == JobTerms(
+        "nightly", {"team": "web", "rerun-of": "17"}, uses=(Use("", "licences", 2),)
+    )
+    assert [entry[:2] for entry in first["reason"] if entry[0] != "gantry:terms"] == [
+        ["gnt:user", "rate-limit:2:backup"]
+    ]
+    assert second["reason"] == []
+
+
+def test_of_a_chain_the_failed_part_runs_again_with_its_dependencies() -> None:
+    jobs = [
+        old(4, after((3, ["success"]), (2, ["success"])), executed=False),
+        old(2, status="success"),
+        old(3, after((2, []))),
+        old(5, after((4, ["error"])), status="canceled", executed=False),
+    ]
+
+    part = chosen(jobs, failed_only=True)
+    assert [job.job_id for job in part] == [3, 4, 5]
+    assert outside(part) == [2]
+
+    made = rerun(*part, states={2: "success"})
+
+    assert [each.of for each in made] == [3, 4, 5]
+    assert [each.ops[0].get("depends") for each in made] == [None, [[-1, ["success"]]], [[-1, ["error"]]]]
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted", "kept"),
+    [
+        ("success", ["success"], None),
+        ("error", [], None),
+        ("running", ["success"], [[2, ["success"]]]),
+        ("queued", [], [[2, []]]),
+    ],
+)
+def test_a_dependency_on_another_job_is_left_out_if_it_is_met_and_kept_if_it_can_be(
+    state: str, wanted: list[str], kept: Any
+) -> None:
+    (made,) = rerun(old(3, after((2, wanted)), executed=False), states={2: state})
+
+    assert made.ops[0].get("depends") == kept
+
+
+@pytest.mark.parametrize(
+    ("states", "wanted", "text"),
+    [
+        ({2: "error"}, ["success"], "job 3 depends on job 2, which ended as error; run both again"),
+        ({2: "canceled"}, [], "which ended as canceled"),
+        ({}, [], "which no longer exists"),
+    ],
+)
+def test_a_dependency_that_never_will_be_met_is_refused(states: dict[int, str], wanted: list[str], text: str) -> None:
+    with pytest.raises(Conflict, match=re.escape(text)):
+        rerun(old(3, after((2, wanted)), executed=False), states=states)
+
+
+def test_a_dependency_of_an_opcode_that_has_begun_was_met() -> None:
+    (made,) = rerun(old(3, after((2, ["success"]))), states={})
+
+    assert "depends" not in made.ops[0]
+
+
+def test_a_job_that_has_not_ended_runs_again_only_after_that() -> None:
+    with pytest.raises(Conflict, match="job 3 is running, and only jobs that have ended run again"):
+        chosen([old(3, status="running")], failed_only=False)
+
+    assert chosen([old(3, status="running"), old(4, status="success")], failed_only=True) == []
+
+
+def test_secrets_are_in_no_file_so_a_job_with_some_is_refused() -> None:
+    create = {"OP_ID": "OP_INSTANCE_REINSTALL", "instance_name": "web1", "osparams_secret": {"password": "<redacted>"}}
+
+    with pytest.raises(InvalidRequest, match=re.escape("job 3 had secret parameters (password), which no file keeps")):
+        rerun(old(3, {**write_opcode(parse_opcode(create))}))
+
+
+def test_what_is_told_of_another_user_s_job_is_not_run() -> None:
+    seen = {"OP_ID": "OP_RUN_COMMAND", "argv": ["rm"], "depends": None, "comment": None, "reason": [], "priority": 0}
+
+    with pytest.raises(Denied, match="job 3 is another user's"):
+        rerun(old(3, seen))
+
+
+def test_jobs_of_a_batch_are_a_batch_again_with_its_limits() -> None:
+    def member(job_id: int, place: int) -> OldJob:
+        entry = batch_entry(Batch("abc", place, 20, at_most=2, failures=0), 1)
+        return old(job_id, op(reason=[entry.to_wire()]))
+
+    made = rerun(member(3, 7), old(4), member(5, 9))
+
+    batches = [batch_of_trail(each.ops[0]["reason"]) for each in made]
+    assert batches == [
+        Batch("new-abc", 1, 2, at_most=2, failures=0),
+        None,
+        Batch("new-abc", 2, 2, at_most=2, failures=0),
+    ]
+
+
+def test_one_job_of_a_batch_is_none() -> None:
+    entry = batch_entry(Batch("abc", 7, 20), 1)
+
+    (made,) = rerun(old(3, op(reason=[entry.to_wire()])))
+
+    assert batch_of_trail(made.ops[0]["reason"]) is None
+
+
+def test_what_is_made_can_be_submitted() -> None:
+    (made,) = rerun(old(3, op(env={"A": "b"}, locks={"node/web1": "exclusive"}, retries=2, fail_on=["exit=2"])))
+
+    assert parse_opcode(made.ops[0])

@@ -1,0 +1,1 @@
+"""The words and instants of schedules."""

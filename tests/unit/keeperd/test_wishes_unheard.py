@@ -1,0 +1,46 @@
+"""What operators ask of the mastership while etcd is away (DESIGN section 14)."""
+
+from typing import cast
+
+import attrs
+import pytest
+import trio
+
+from common.errors import Conflict
+from common.lease.keys import Keys
+from daemons.keeperd.handlers.operators import Wishes
+from daemons.keeperd.renewer import Renewer
+from daemons.keeperd.shell import Shell
+from protocol.etcd.client import EtcdClient
+from protocol.etcd.errors import EtcdUnknown
+from protocol.etcd.kv import Found, Get, Outcome, Transaction
+from protocol.keeperd.calls import Switchover, Takeover
+from protocol.peer import Peer
+from tests.unit.keeperd.playing import ME
+
+
+@attrs.define
+class SilentEtcd:
+    # changes that it was asked for
+    asked: list[Transaction] = attrs.Factory(list)
+
+    async def get(self, asked: Get, limit_s: float | None = None) -> Found:
+        raise EtcdUnknown("no member has replied")
+
+    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> Outcome:
+        self.asked.append(transaction)
+        raise EtcdUnknown("no member has replied")
+
+
+@pytest.mark.parametrize("call", [Switchover("n2"), Takeover("n2")])
+def test_a_move_is_refused_and_not_begun_while_etcd_does_not_reply(call: Switchover | Takeover) -> None:
+    etcd = SilentEtcd()
+    wishes = Wishes(Shell(ME), cast(EtcdClient, etcd), Keys("/gantry/"), cast(Renewer, None))
+
+    async def ask() -> str:
+        peer = Peer(pid=1, uid=0, gid=0)
+        return await (wishes.switchover(call, peer) if isinstance(call, Switchover) else wishes.takeover(call, peer))
+
+    with pytest.raises(Conflict, match="without it nobody can become the master: no member has replied"):
+        trio.run(ask)
+    assert etcd.asked == []

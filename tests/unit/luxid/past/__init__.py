@@ -1,0 +1,1 @@
+"""Tests: the history of ended jobs."""

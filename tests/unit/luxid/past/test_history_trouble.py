@@ -1,0 +1,181 @@
+"""The history while the disk refuses rows, and when more jobs end than it keeps (DESIGN section 16)."""
+
+import contextlib
+import itertools
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from common.errors import Unavailable
+from common.ids import JobId
+from common.paths import Paths
+from common.queue.jobfile import encode_job
+from common.queue.jobs import Job, JobOp, JobState
+from daemons.luxid import endings
+from daemons.luxid.core.past.pastfields import Eyes
+from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.files.store import Store, open_store
+from daemons.luxid.history import pasthistory
+from daemons.luxid.history.pasthistory import PastHistory
+from daemons.luxid.history.pastindex import PastIndex
+from daemons.luxid.jobtable import JobTable
+from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.processes.jobprocesses import JobProcesses
+from daemons.luxid.processes.killmessages import KillMessages
+from protocol.luxi.history import EndedJobs, ReadHistory
+from tests.support.wait import wait_until_async
+
+pytestmark = pytest.mark.trio
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    store = open_store(paths)
+    yield store
+    store.close()
+
+
+def _jobs(store: Store) -> LiveJobs:
+    queue = JobQueue(1, 1, store.archived_state)
+    return LiveJobs(queue, JobTable(store.find_live), JobProcesses(KillMessages(store.paths)))
+
+
+def _end(jobs: LiveJobs, store: Store, number: int) -> None:
+    job = Job(JobId(number), (JobOp({"OP_ID": "OP_TEST_DUMMY"}, JobState.SUCCESS),), (1, 0), (1, 0), (2, 0))
+    store.paths.job_file(number).write_bytes(encode_job(job))
+    jobs.table.put(job)
+    jobs.queue.end(job.job_id, job.state)
+    jobs.endings.ended(job)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads work in real time, so pauses are short instead of jumped over."""
+    monkeypatch.setattr(pasthistory, "GATHER_S", 0.01)
+    monkeypatch.setattr(pasthistory, "retry_pauses", lambda: itertools.repeat(0.01))
+
+
+async def _until_read(history: PastHistory, ids: list[int]) -> None:
+    async def has_all() -> bool:
+        with contextlib.suppress(Unavailable):
+            reply = await _read(history)
+            return ([job.id for job in reply.jobs], reply.unread) == (ids, 0)
+        return False
+
+    await wait_until_async(has_all, what=f"the history has {ids}")
+
+
+async def _read(history: PastHistory) -> EndedJobs:
+    return await history.read(ReadHistory(), Eyes(None))
+
+
+async def test_a_disk_that_refuses_rows_loses_none_and_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = _jobs(store)
+    history, add, is_full = PastHistory(store.paths, jobs), PastIndex.add, False
+
+    def refusing(index: PastIndex, rows: object) -> None:
+        if is_full:
+            raise sqlite3.OperationalError("database or disk is full")
+        add(index, rows)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(PastIndex, "add", refusing)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(history.run)
+        await history.until_complete()
+        is_full = True
+        _end(jobs, store, 1)
+        _end(jobs, store, 2)
+
+        reply = await _read(history)
+        assert (reply.jobs, reply.unread) == ((), 2)
+
+        is_full = False
+        await _until_read(history, [2, 1])
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_ends_beyond_what_it_keeps_is_read_from_the_files(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endings, "MOST", 3)
+    jobs = _jobs(store)
+    history = PastHistory(store.paths, jobs)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(history.run)
+        await history.until_complete()
+        for number in range(1, 9):
+            _end(jobs, store, number)
+
+        await _until_read(history, [8, 7, 6, 5, 4, 3, 2, 1])
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_index_that_cannot_be_opened_is_tried_again(store: Store) -> None:
+    store.paths.history.mkdir()
+    jobs = _jobs(store)
+    history = PastHistory(store.paths, jobs)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(history.run)
+        _end(jobs, store, 1)
+        with pytest.raises(Unavailable, match="the history is not open yet"):
+            await _read(history)
+        assert not history.is_complete
+
+        store.paths.history.rmdir()
+
+        await _until_read(history, [1])
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("why", ["luxid ends", "the index is damaged"])
+async def test_it_is_closed_when_no_thread_uses_it(store: Store, why: str) -> None:
+    """SQLite frees what another thread is reading: this process would crash."""
+    history = PastHistory(store.paths, _jobs(store))
+    is_working, goes_on, has_read = trio.Event(), threading.Event(), trio.Event()
+    ends = trio.CancelScope()
+
+    async def run() -> None:
+        with ends:
+            await history.run()
+
+    def look(index: PastIndex) -> list[int]:
+        trio.from_thread.run_sync(is_working.set)
+        goes_on.wait()
+        return index.folders(1000)
+
+    async def use() -> None:
+        assert await history.change(look) == []
+        has_read.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await history.until_complete()
+        nursery.start_soon(use)
+        await is_working.wait()
+        if why == "luxid ends":
+            ends.cancel()
+        else:
+            await _damage_found(history, store)
+        await trio.testing.wait_all_tasks_blocked()
+        goes_on.set()
+        await has_read.wait()
+        ends.cancel()
+
+
+async def _damage_found(history: PastHistory, store: Store) -> None:
+    """Let a reader find that somebody has taken the index away."""
+    store.paths.history.unlink()
+    with pytest.raises(Unavailable):
+        await _read(history)
+
+    async def is_known() -> bool:
+        return not history.is_complete
+
+    await wait_until_async(is_known, what="the history knows it")

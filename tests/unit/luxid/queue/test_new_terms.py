@@ -1,0 +1,58 @@
+"""The terms of new jobs (DESIGN section 16)."""
+
+import pytest
+
+from common.errors import InvalidRequest
+from common.opcodes.registry import parse_opcode
+from common.queue.reasons import ReasonEntry
+from common.queue.terms import SOURCE, Hold, JobTerms, terms_entry, terms_of_trail
+from daemons.luxid.core.queue.newjobs import ParsedJob
+from daemons.luxid.core.queue.newterms import with_checked_terms
+
+NOW_NS = 5_000_000_000
+USER = ReasonEntry("gnt:user", "the disk is full", 1)
+
+
+def job(*trails: list[ReasonEntry]) -> ParsedJob:
+    return tuple(
+        parse_opcode({"OP_ID": "OP_TEST_DUMMY", "reason": [each.to_wire() for each in trail]}) for trail in trails
+    )
+
+
+def states(text: str) -> ReasonEntry:
+    return ReasonEntry(SOURCE, text, 1)
+
+
+def test_a_job_without_terms_is_taken_as_it_is() -> None:
+    plain = job([USER], [])
+
+    assert with_checked_terms(plain, "alice", NOW_NS) is plain
+
+
+def test_a_hold_is_put_by_the_submitter_now_whatever_the_client_says() -> None:
+    wanted = JobTerms("backup", {"team": "web"}, 9.0, Hold("bob", 1.0, "wait for me"))
+
+    (op,) = with_checked_terms(job([USER, terms_entry(wanted, 7)]), "alice", NOW_NS)
+
+    taken = terms_of_trail([entry.to_wire() for entry in op.reason])
+    assert taken == JobTerms("backup", {"team": "web"}, 9.0, Hold("alice", 5.0, "wait for me"))
+    assert [(entry.source, entry.at_ns) for entry in op.reason] == [("gnt:user", 1), (SOURCE, 7)]
+
+
+@pytest.mark.parametrize(
+    ("trails", "message"),
+    [
+        ([[states("{")]], "the terms of the job are not JSON"),
+        ([[states('{"start":5}')]], "the job has unknown terms: start"),
+        ([[states('{"labels":{"Team":"web"}}')]], "label 'Team': a label is named by 1 to 63 of"),
+        ([[states('{"name":" x"}')]], "a job's name has at most 120 printable characters"),
+        ([[states('{"begin":-1}')]], "begin must be seconds since 1970"),
+        ([[states('{"uses":{"licences":0}}')]], "a job uses at least 1 of 'licences'"),
+        ([[states('{"hold":{"by":"","at":0,"why":"a\\nb"}}')]], "the words of a hold are at most 256 printable"),
+        ([[states("{}"), states("{}")]], "the job states its terms 2 times"),
+        ([[], [states("{}")]], "opcode 2 states terms; those of a job stand in the reason trail of its first"),
+    ],
+)
+def test_a_term_that_breaks_a_rule_refuses_the_job(trails: list[list[ReasonEntry]], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        with_checked_terms(job(*trails), "alice", NOW_NS)

@@ -1,0 +1,107 @@
+"""Changes of queued jobs (DESIGN section 16)."""
+
+import pytest
+
+from common.errors import Denied, InvalidRequest
+from common.queue.jobs import Job
+from common.queue.submitter import JobOwner, owner_entries
+from common.queue.terms import MOST_LABELS, Hold, JobTerms, terms_of
+from daemons.luxid.core.queue.termchanges import Changer, change_words, changed_job, check_change
+from protocol.luxi.jobs import JobChange
+from tests.support.deferred import deferred_job, stated
+
+NOW_NS = 5_000_000_000
+ALICE, ROOT = Changer("alice", is_operator=False), Changer("root", is_operator=True)
+BEFORE = JobTerms("backup", {"team": "web", "site": "ath"}, 900.0)
+
+
+def job(terms: JobTerms = BEFORE) -> Job:
+    owner = [entry.to_wire() for entry in owner_entries(JobOwner(1003, "alice"), 1)]
+    return deferred_job(1, [["gnt:user", "x", 1], *stated(terms), *owner])
+
+
+@pytest.mark.parametrize(
+    ("change", "after"),
+    [
+        (JobChange(name="copy"), JobTerms("copy", BEFORE.labels, 900.0)),
+        (JobChange(name=""), JobTerms("", BEFORE.labels, 900.0)),
+        (
+            JobChange(labels={"team": "db", "x": ""}, without_labels=("site",)),
+            JobTerms("backup", {"team": "db", "x": ""}, 900.0),
+        ),
+        (JobChange(begin_at=950.0), JobTerms("backup", BEFORE.labels, 950.0)),
+        (JobChange(begin_at=0.0), JobTerms("backup", BEFORE.labels, None)),
+        (JobChange(hold="why not"), JobTerms("backup", BEFORE.labels, 900.0, Hold("alice", 5.0, "why not"))),
+    ],
+)
+def test_what_is_left_out_stays(change: JobChange, after: JobTerms) -> None:
+    check_change(change)
+
+    changed = changed_job(job(), change, ALICE, NOW_NS)
+
+    assert terms_of(changed) == after
+    # the entry keeps its place, and everything else is as it was
+    trail = changed.ops[0].input["reason"]
+    assert [entry[0] for entry in trail] == ["gnt:user", "gantry:terms", "gantry:owner"]
+    assert changed_job(changed, change, ALICE, NOW_NS * 2) is changed
+
+
+def test_a_second_hold_leaves_the_first_and_a_second_release_changes_nothing() -> None:
+    held = changed_job(job(), JobChange(hold=""), ALICE, NOW_NS)
+
+    again = changed_job(held, JobChange(hold="me too"), ROOT, NOW_NS * 2)
+    assert again is held
+    assert change_words(again, JobChange(hold="me too"), is_changed=False) == "job 1 is held already by alice"
+    free = changed_job(held, JobChange(release=True), ALICE, NOW_NS)
+    assert terms_of(free) == BEFORE
+    assert changed_job(free, JobChange(release=True), ALICE, NOW_NS) is free
+    assert change_words(free, JobChange(release=True), is_changed=False) == "job 1 was not held"
+
+
+def test_the_hold_of_an_operator_is_lifted_by_operators_only() -> None:
+    by_root = job(JobTerms(hold=Hold("root", 1.0, "")))
+
+    with pytest.raises(Denied, match="job 1 is held by 'root'; only an operator releases it"):
+        changed_job(by_root, JobChange(release=True), ALICE, NOW_NS)
+
+    assert terms_of(changed_job(by_root, JobChange(release=True), ROOT, NOW_NS)) == JobTerms()
+
+
+def test_an_operator_may_lift_the_hold_of_a_user_and_the_owner_that_of_another_name_of_his() -> None:
+    held = job(JobTerms(hold=Hold("alice", 1.0, "")))
+
+    for by in (ROOT, Changer("http:alice", is_operator=False)):
+        assert terms_of(changed_job(held, JobChange(release=True), by, NOW_NS)) == JobTerms()
+
+
+def test_a_priority_is_changed_alone_or_with_terms() -> None:
+    changed = changed_job(job(), JobChange(priority=-10, name="copy"), ALICE, NOW_NS)
+
+    assert (changed.priority, terms_of(changed).name) == (-10, "copy")
+    assert changed_job(changed, JobChange(priority=-10), ALICE, NOW_NS) is changed
+
+
+def test_a_job_has_a_bounded_number_of_labels_also_after_changes() -> None:
+    full = job(JobTerms(labels={f"l{number}": "" for number in range(MOST_LABELS)}))
+
+    with pytest.raises(InvalidRequest, match="at most 32 labels"):
+        changed_job(full, JobChange(labels={"one": "more"}), ALICE, NOW_NS)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (JobChange(), "nothing to change is given"),
+        (JobChange(hold="", release=True), "either held or released"),
+        (JobChange(name="x" * 121), "a job's name has at most"),
+        (JobChange(labels={"A": "x"}), "label 'A'"),
+        (JobChange(labels={"a": "x"}, without_labels=("a",)), "label 'a' is to be set and removed"),
+        (JobChange(begin_at=-1.0), "begin must be"),
+        (JobChange(begin_at=float("nan")), "begin must be"),
+        (JobChange(hold="a\nb"), "the words of a hold"),
+        (JobChange(priority=3), "priority must be -10"),
+    ],
+)
+def test_a_change_that_no_job_can_have_is_refused_as_a_whole(change: JobChange, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        check_change(change)

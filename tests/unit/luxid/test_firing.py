@@ -1,0 +1,245 @@
+"""The task that submits runs, under a clock that the test moves: jumps, hindrances, groups (everyday.md c and j)."""
+
+from typing import Any, cast
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from common.errors import Denied, GantryError, QueueDrained, Unavailable
+from common.ids import JobId
+from common.schedules.schedule import Missed, RunState, Schedule, ScheduleRun
+from common.schedules.settling import settled
+from common.schedules.times import instant_name
+from daemons.luxid.schedules.book import ScheduleBook
+from daemons.luxid.schedules.firing import GROUP, Firing
+from protocol.client import Client
+from protocol.luxi.submission import JobInput
+from protocol.messages import AnyRequest
+from protocol.wconfd.schedules import PutSchedule, ReadSchedules, SettleRuns
+from tests.support.keptvalues import NIGHTLY
+
+pytestmark = pytest.mark.trio
+BEGIN = 1_790_000_000.0
+DAY = 86400.0
+
+
+class VirtualClock:
+    """A clock that stands still unless the test moves it; each move wakes, as the kernel's timers do."""
+
+    def __init__(self) -> None:
+        self.at = BEGIN
+        self.alarm: float | None = None
+        self._woken = trio.Event()
+
+    def now(self) -> float:
+        return self.at
+
+    def wake_at(self, at: float | None) -> None:
+        self.alarm = at
+
+    async def woken(self) -> None:
+        await self._woken.wait()
+        self._woken = trio.Event()
+
+    def close(self) -> None:
+        pass
+
+    async def move(self, by_s: float, *, is_set: bool = False) -> None:
+        """Let time pass, or set the clock; return when all that follows is done."""
+        self.at += by_s
+        if is_set or (self.alarm is not None and self.at >= self.alarm):
+            self._woken.set()
+        await wait_all_tasks_blocked()
+
+
+class Wconfd:
+    """Keeps schedules, and counts the writes."""
+
+    def __init__(self, *schedules: Schedule) -> None:
+        self.schedules = {each.uuid: each for each in schedules}
+        self.failures: list[GantryError] = []
+        self.settled: list[int] = []
+        # whether it dies after the next change, before it replies
+        self.dies = False
+
+    async def call_retrying(self, request: AnyRequest, timeout_s: float) -> object:
+        if self.failures:
+            raise self.failures.pop(0)
+        match request:
+            case ReadSchedules():
+                return tuple(self.schedules.values())
+            case PutSchedule(schedule):
+                self.schedules[schedule.uuid] = schedule
+                if self.dies:
+                    self.dies = False
+                    raise Unavailable("it is gone")
+            case SettleRuns(settlements):
+                self.settled.append(len(settlements))
+                for each in settlements:
+                    self.schedules[each.uuid] = settled(self.schedules[each.uuid], each.run, each.settled_at)
+            case _:
+                raise AssertionError(request)
+        return None
+
+
+class World:
+    """Schedules in a wconfd, a clock, and a queue that takes their jobs."""
+
+    def __init__(self, *schedules: Schedule) -> None:
+        self.wconfd = Wconfd(*schedules)
+        self.clock = VirtualClock()
+        # keys of the submissions, in order
+        self.keys: list[str] = []
+        self.failures: list[GantryError] = []
+        self.book = ScheduleBook(cast(Client, self.wconfd))
+        self.firing = Firing(self.book, self.clock, self._submit, lambda *_: None, lambda _: False)
+
+    async def _submit(self, schedule: Schedule, job: JobInput, key: str) -> JobId:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.keys.append(key)
+        return JobId(len(self.keys))
+
+    def runs(self, uuid: str = "u") -> tuple[ScheduleRun, ...]:
+        return self.wconfd.schedules[uuid].runs
+
+
+def hourly(uuid: str = "u", **wanted: Any) -> Schedule:
+    base = attrs.evolve(NIGHTLY, uuid=uuid, name=uuid, cron="", every_s=3600.0, spread_s=0.0, runs=())
+    return attrs.evolve(base, **{"created_at": BEGIN, "settled_at": BEGIN, **wanted})
+
+
+def key_of(hour: int) -> str:
+    return f"schedule/u/{instant_name(BEGIN + hour * 3600)}"
+
+
+async def test_each_run_is_submitted_at_its_instant_under_its_key(nursery: trio.Nursery) -> None:
+    world = World(hourly())
+    nursery.start_soon(world.firing.run)
+    await world.clock.move(0)
+    assert world.clock.alarm == BEGIN + 3600
+
+    await world.clock.move(3599)
+    assert world.keys == []
+    await world.clock.move(1)
+    await world.clock.move(3600)
+
+    assert world.keys == [key_of(1), key_of(2)]
+    assert [(run.state, run.job_id) for run in world.runs()] == [(RunState.SUBMITTED, 1), (RunState.SUBMITTED, 2)]
+    assert world.clock.alarm == BEGIN + 3 * 3600
+
+
+async def test_a_clock_that_is_set_back_repeats_nothing_and_one_set_forward_runs_once(nursery: trio.Nursery) -> None:
+    world = World(hourly())
+    nursery.start_soon(world.firing.run)
+    await world.clock.move(2 * 3600)
+    assert len(world.keys) == 1
+
+    await world.clock.move(-1.5 * 3600, is_set=True)
+    assert world.clock.alarm == BEGIN + 3 * 3600
+    await world.clock.move(1.5 * 3600)
+    assert len(world.keys) == 1
+    await world.clock.move(365 * DAY, is_set=True)
+    assert len(world.keys) == 2
+
+    # a year too far, and put right: it goes on from there
+    await world.clock.move(-365 * DAY, is_set=True)
+    assert world.clock.alarm == BEGIN + 3 * 3600
+    await world.clock.move(3600)
+    assert world.keys[2:] == [key_of(3)]
+
+
+async def test_a_hindrance_delays_a_run_and_a_refusal_ends_it(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
+    world = World(hourly())
+    world.failures = [QueueDrained(), Unavailable("the disk is full"), Denied("user 7 may not submit")]
+    nursery.start_soon(world.firing.run)
+
+    await world.clock.move(3600)
+    assert world.runs() == ()
+    await trio.sleep(60)
+
+    (run,) = world.runs()
+    assert (run.state, run.why, run.nominal_at) == (RunState.REFUSED, "user 7 may not submit", BEGIN + 3600)
+    await world.clock.move(3600)
+    assert [run.state for run in world.runs()] == [RunState.REFUSED, RunState.SUBMITTED]
+
+
+async def test_a_run_that_is_hindered_too_long_was_missed(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
+    world = World(hourly(missed=Missed.SKIP))
+    world.failures = [QueueDrained()]
+    nursery.start_soon(world.firing.run)
+    await world.clock.move(3600)
+    world.clock.at += 600
+
+    await trio.sleep(60)
+
+    (run,) = world.runs()
+    assert (run.state, run.why) == (RunState.SKIPPED, "missed by 600 s")
+
+
+async def test_thousands_at_one_instant_are_settled_in_groups(nursery: trio.Nursery) -> None:
+    world = World(*(hourly(f"u{number}") for number in range(5000)))
+    nursery.start_soon(world.firing.run)
+
+    await world.clock.move(3600)
+
+    assert len(world.keys) == len(set(world.keys)) == 5000
+    assert world.wconfd.settled == [GROUP] * (5000 // GROUP)
+
+
+async def test_while_all_are_hindered_one_at_a_time_asks_whether_that_is_over(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    world = World(*(hourly(f"u{number}") for number in range(500)))
+    world.failures = [QueueDrained() for _ in range(GROUP + 20)]
+    nursery.start_soon(world.firing.run)
+    await world.clock.move(3600)
+    assert len(world.failures) == 20
+
+    await trio.sleep(10)
+    # pauses of 0.1, 0.2, ... at most 5 s
+    assert 10 < len(world.failures) < 16
+    await trio.sleep(100)
+
+    assert len(world.keys) == len(set(world.keys)) == 500
+
+
+async def test_a_fault_in_one_schedule_leaves_the_others_alone(nursery: trio.Nursery) -> None:
+    broken = hourly("broken", created_at=1e300, settled_at=0.0)
+    world = World(hourly(), broken, hourly("none", every_s=0.0))
+    nursery.start_soon(world.firing.run)
+
+    await world.clock.move(3600)
+
+    assert world.keys == [key_of(1)]
+
+
+async def test_a_wconfd_that_is_away_is_asked_again(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
+    world = World(hourly())
+    world.wconfd.failures = [Unavailable("away"), Unavailable("away")]
+    nursery.start_soon(world.firing.run)
+    await trio.sleep(60)
+    world.wconfd.failures = [Unavailable("away")]
+
+    await world.clock.move(3600)
+    await trio.sleep(60)
+
+    assert world.wconfd.settled == [1]
+    assert len(world.keys) == 1
+
+
+async def test_a_schedule_whose_reply_was_lost_is_found_and_runs(nursery: trio.Nursery) -> None:
+    world = World()
+    nursery.start_soon(world.firing.run)
+    await world.clock.move(0)
+    world.wconfd.dies = True
+
+    with pytest.raises(Unavailable):
+        await world.book.put(hourly())
+    await world.clock.move(0)
+
+    assert world.clock.alarm == BEGIN + 3600
+    await world.clock.move(3600)
+    assert world.keys == [key_of(1)]
