@@ -5,7 +5,7 @@ import click
 from cli.commands import Command
 from cli.context import effective_root, up_command, wants_json
 from cli.exitcodes import DONE
-from cli.gantry.etcdnamed import check_etcd_named
+from cli.gantry.cluster.etcdnamed import check_etcd_named
 from cli.screen import remark, say, say_json
 from common.nodes.ownaddress import own_address
 from common.settings import Settings, load_settings

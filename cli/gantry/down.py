@@ -11,7 +11,7 @@ from cli.context import installation, up_command, wants_json
 from cli.context import paths as installation_paths
 from cli.durations import DURATION
 from cli.exitcodes import DONE
-from cli.gantry.pids import end_process
+from cli.gantry.stopping.pids import end_process
 from cli.live.followers import until_ended
 from cli.query import jobs_now
 from cli.screen import remark, say, say_json
@@ -56,7 +56,7 @@ def down(kills_jobs: bool, timeout: float) -> int:
         _end(name, pid, timeout)
     _tell("down", was_up=True, left=left)
     if was_master:
-        from cli.gantry.lastwords import last_words
+        from cli.gantry.stopping.lastwords import last_words
 
         remark(last_words(view, left))
     elif left:

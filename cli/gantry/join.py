@@ -16,7 +16,7 @@ from cli.commands import Command
 from cli.context import command_line, effective_root, wants_json
 from cli.durations import DURATION
 from cli.exitcodes import DONE, FAILED
-from cli.gantry.pids import end_process
+from cli.gantry.stopping.pids import end_process
 from cli.gantry.up import start_supervisor, tell
 from cli.listening import listens
 from cli.screen import complain, remark, say_json

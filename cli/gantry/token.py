@@ -1,13 +1,13 @@
-"""`gantry token`: the tokens of programs that call over HTTP; each verb is a module of the folder `tokens`."""
+"""`gantry token`: tokens of programs that call over HTTP; each verb is a module of the folder `access/tokens`."""
 
 from typing import Final
 
 from cli.commands import Group, Verb
 
 VERBS: Final = {
-    "create": Verb("cli.gantry.tokens.create:create", "Make a token, and print it once."),
-    "list": Verb("cli.gantry.tokens.list:list_tokens", "List the tokens, without their secrets."),
-    "revoke": Verb("cli.gantry.tokens.revoke:revoke", "Let tokens be used no more."),
+    "create": Verb("cli.gantry.access.tokens.create:create", "Make a token, and print it once."),
+    "list": Verb("cli.gantry.access.tokens.list:list_tokens", "List the tokens, without their secrets."),
+    "revoke": Verb("cli.gantry.access.tokens.revoke:revoke", "Let tokens be used no more."),
 }
 
 token = Group(

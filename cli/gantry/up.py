@@ -11,7 +11,7 @@ import click
 from cli.commands import Command
 from cli.context import command_line, effective_root, installation, wants_json
 from cli.exitcodes import DONE, FAILED, NOT_REACHED
-from cli.gantry.etcdnamed import check_etcd_named
+from cli.gantry.cluster.etcdnamed import check_etcd_named
 from cli.screen import remark, say
 from common.daemons import MASTER_DAEMONS, SUPERVISOR_MODULE, WARNING, Feature, Place, start_order
 from common.errors import Conflict, Unavailable

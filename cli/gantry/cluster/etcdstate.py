@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import orjson
 
 from cli.context import command_line
-from cli.gantry.etcdnamed import check_etcd_named
+from cli.gantry.cluster.etcdnamed import check_etcd_named
 from common.errors import Conflict, DamagedFile, NotFound, Unavailable
 from common.lease.keys import Keys
 from common.lease.records import LastMaster, decode

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from cli.gantry.lastwords import last_words
+from cli.gantry.stopping.lastwords import last_words
 from protocol.keeperd.calls import ClusterView
 from tests.support.fakes.clusterviews import barred, master, replica, silent
 

@@ -5,7 +5,7 @@ import click
 from cli.commands import Command
 from cli.context import installation, uses_color, wants_json
 from cli.exitcodes import DONE
-from cli.gantry.users.shown import password_form, role_word, single_rights, user_json
+from cli.gantry.access.users.shown import password_form, role_word, single_rights, user_json
 from cli.options import table_options
 from cli.screen import say, say_json
 from cli.tables import Column, Layout, render

@@ -8,7 +8,7 @@ import click
 from cli.commands import Command
 from cli.context import installation, uses_color, wants_json
 from cli.exitcodes import DONE
-from cli.gantry.tokens.shown import token_json
+from cli.gantry.access.tokens.shown import token_json
 from cli.options import table_options
 from cli.screen import say, say_json
 from cli.tables import Column, Layout, render

@@ -9,9 +9,9 @@ from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.durations import POSITIVE_DURATION
 from cli.exitcodes import DONE
-from cli.gantry.spreading import spread
-from cli.gantry.tokens.shown import token_json
-from cli.gantry.users.typed import check_unix_user
+from cli.gantry.access.spreading import spread
+from cli.gantry.access.tokens.shown import token_json
+from cli.gantry.access.users.typed import check_unix_user
 from cli.screen import remark, say, say_json
 from common.webaccess.grants import check_words
 from common.webaccess.tokensfile import TokensFile, Wish

@@ -8,9 +8,9 @@ import click
 from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.gantry.spreading import spread
-from cli.gantry.users.shown import user_json
-from cli.gantry.users.typed import check_unix_user
+from cli.gantry.access.spreading import spread
+from cli.gantry.access.users.shown import user_json
+from cli.gantry.access.users.typed import check_unix_user
 from cli.screen import complain, say, say_json
 from common.errors import NotFound
 from common.webaccess.grants import ROLES, check_words, with_grants

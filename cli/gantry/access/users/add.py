@@ -8,9 +8,9 @@ import click
 from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE
-from cli.gantry.spreading import spread
-from cli.gantry.users.shown import user_json
-from cli.gantry.users.typed import check_unix_user, read_new_password
+from cli.gantry.access.spreading import spread
+from cli.gantry.access.users.shown import user_json
+from cli.gantry.access.users.typed import check_unix_user, read_new_password
 from cli.screen import say, say_json
 from common.webaccess.grants import ROLES, check_words, with_grants
 from common.webaccess.passwords import hashed

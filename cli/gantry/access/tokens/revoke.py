@@ -8,7 +8,7 @@ import click
 from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.gantry.spreading import spread
+from cli.gantry.access.spreading import spread
 from cli.screen import complain, say, say_json
 from common.errors import NotFound
 from common.webaccess.tokens import id_in

@@ -1,0 +1,1 @@
+"""Users and tokens of the HTTP interface, as verbs."""

@@ -1,0 +1,1 @@
+"""What `gantry down` does besides asking the supervisor: ends processes, and tells of the mastership."""
