@@ -11,7 +11,7 @@ from common.ids import JobId
 from common.query.kinds import QueryKind
 from common.query.qlang import Expression as QueryExpression
 from common.words.fields import Row
-from common.words.filtertext import Expression
+from common.words.filters.filtertext import Expression
 from protocol.luxi.queries import Query, QueryJobs
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Completion of filters and lists of fields: names of fields, and the values that the newest jobs have.
 
-Source: cli.md 1.4; `common.words.jobfilter`.
+Source: cli.md 1.4; `common.words.filters.jobfilter`.
 """
 
 import re
@@ -11,7 +11,7 @@ import click
 
 from common.queue.jobs import SUBMIT_PRIORITIES, JobState
 from common.words.fields import FIELDS, LABEL
-from common.words.jobfilter import COMPARED
+from common.words.filters.jobfilter import COMPARED
 
 if TYPE_CHECKING:
     # what completes a word imports it; the start of every other command does without

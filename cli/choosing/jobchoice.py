@@ -16,9 +16,9 @@ from cli.connection import submitter_name
 from cli.options import F, with_options
 from cli.query import JOB_ID, PENDING
 from common.queue.jobs import FINAL_NAMES
-from common.words.filtertext import Expression
+from common.words.filters.filtertext import Expression
+from common.words.filters.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
 from common.words.instants import Toward, parse_instant
-from common.words.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
 
 if TYPE_CHECKING:
     # what completes a word imports it; the start of every other command does without

@@ -11,7 +11,7 @@ from cli.connection import open_luxid
 from cli.options import F, with_options
 from cli.query import filter_jobs
 from common.errors import PrerequisiteError
-from common.words.jobfilter import job_filter
+from common.words.filters.jobfilter import job_filter
 
 
 def naming_options(function: F) -> F:

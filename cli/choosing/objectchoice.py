@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import click
 
 from common.query.qlang import Expression as QueryExpression
-from common.words.filtertext import Expression, glob_regex, parse_filter
-from common.words.jobfilter import is_filter
+from common.words.filters.filtertext import Expression, glob_regex, parse_filter
+from common.words.filters.jobfilter import is_filter
 
 
 def object_filter(words: Sequence[str], *, is_filtering: bool) -> QueryExpression | None:

@@ -21,8 +21,8 @@ from cli.tables import JOB_FIELDS, job_table
 from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES
 from common.words.fields import Row
-from common.words.filtertext import Expression
-from common.words.jobfilter import statuses_filter
+from common.words.filters.filtertext import Expression
+from common.words.filters.jobfilter import statuses_filter
 from protocol.luxi.jobs import Done
 from protocol.messages import Request
 

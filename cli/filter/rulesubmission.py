@@ -17,7 +17,7 @@ from cli.options import F, with_options
 from cli.query import query_jobs
 from cli.screen import remark, say, say_json
 from cli.tables import JOB_FIELDS, job_table
-from common.words.rulefilter import Predicate, rule_predicates
+from common.words.filters.rulefilter import Predicate, rule_predicates
 from protocol.luxi.filters import ReplaceFilter, TryFilterRule
 
 # predicate: the job was submitted after the rule was made

@@ -18,7 +18,7 @@ from common.queue.batch import Batch, batch_of_trail
 from common.queue.terms import JobTerms, terms_of_trail
 from common.words.batches import batch_counts, batch_state
 from common.words.fields import Row
-from common.words.filtertext import Expression
+from common.words.filters.filtertext import Expression
 from common.words.times import to_seconds
 
 _FIELDS: Final = ("id", "status", "batch", "user", "summary", "received_ts")

@@ -26,7 +26,7 @@ from common.words.fields import Row
 from common.words.outcome import WITHHELD, no_such_job
 from common.words.times import duration, precise_clock, to_seconds, with_iso
 from common.words.usage import usage_of, usage_words
-from common.words.waits import waited_words
+from common.words.why.waits import waited_words
 
 FIELDS: Final = (
     *("id", "status", "priority", "ops", "opresult", "opstatus", "oplog", "opstart", "opexec", "opend"),

@@ -23,9 +23,9 @@ from common.words.ends import end_words
 from common.words.fields import FIELDS, job_title, shown_status
 from common.words.lives import life_lines
 from common.words.outcome import no_such_job
-from common.words.reasons import in_words, worth_telling
 from common.words.times import clock, to_seconds, with_iso
-from common.words.waits import waited_words
+from common.words.why.reasons import in_words, worth_telling
+from common.words.why.waits import waited_words
 
 
 @click.command("why", cls=Command, examples=("gnt-job why 27491", "gnt-job why --output json 27491 | jq .[0].reasons"))

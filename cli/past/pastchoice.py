@@ -10,10 +10,10 @@ from cli.choosing.filtercompletion import complete_label, complete_name, complet
 from cli.options import F, with_options
 from common.errors import InvalidRequest
 from common.queue.jobs import JobState
-from common.words.filtertext import Expression, glob_regex
+from common.words.filters.filtertext import Expression, glob_regex
+from common.words.filters.jobfilter import all_of
+from common.words.filters.pastfilter import past_filter
 from common.words.instants import Toward, parse_instant
-from common.words.jobfilter import all_of
-from common.words.pastfilter import past_filter
 from protocol.luxi.history import Grouping, Past, Sorting
 
 # what `--status` takes -> state

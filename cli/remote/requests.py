@@ -17,7 +17,7 @@ from common.errors import Conflict, InvalidRequest, JobLost, RemoteError
 from common.ids import JobId
 from common.query.kinds import QueryKind
 from common.queue.explanation import Reason
-from common.queue.filteractions import Action
+from common.queue.filters.actions import Action
 from common.queue.jobs import FINAL_NAMES
 from common.queue.waithistory import Span
 from common.wire import structure, unstructure

@@ -17,9 +17,9 @@ from common.ids import JobId
 from common.queue.explanation import Reason
 from common.queue.jobs import FINAL_NAMES
 from common.queue.waithistory import Span
-from common.words.culprits import culprits
 from common.words.fields import Row
 from common.words.outcome import Outcome
+from common.words.why.culprits import culprits
 from protocol.luxi.explain import ExplainJobs
 
 FIELDS: Final = (

@@ -9,7 +9,7 @@ from cli.connection import ask_luxid
 from cli.context import command_line, job_program
 from common.errors import GantryError
 from common.ids import JobId
-from common.words.reasons import pids_in_words
+from common.words.why.reasons import pids_in_words
 from protocol.luxi.locks import JOB, LockRow
 from protocol.luxi.processes import ReadLeftProcesses
 

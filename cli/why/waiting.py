@@ -7,7 +7,7 @@ from cli.connection import ask_luxid
 from cli.why.locknames import lock_names
 from common.errors import GantryError
 from common.ids import JobId
-from common.words.reasons import in_short
+from common.words.why.reasons import in_short
 from protocol.luxi.explain import ExplainJobs
 
 

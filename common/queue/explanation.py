@@ -9,7 +9,7 @@ import attrs
 
 from common.ids import JobId
 from common.locks import Lock, LockMode
-from common.queue.filteractions import Action
+from common.queue.filters.actions import Action
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonTrail
 from common.resources import Unit

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from common.lease.deadline import Deadline
-from common.system.boottimer import BootTimer
+from common.system.clocks.boottimer import BootTimer
 from common.system.daemons.program import NOT_MASTER
 from common.system.leftjobs import kill_left_jobs
 from common.system.log import get_log

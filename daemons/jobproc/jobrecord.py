@@ -4,9 +4,9 @@ Theory. A change of state is durable before the next step is taken. An opcode th
 at once and logs nothing costs two writes: running, and ended. A disk error is not a verdict on the job: the
 process holds, and tries again.
 
-A log line alone never causes a rewrite of the file. It is appended to a file beside it (`common.queue.joblog`), at once
-or, if there are many, together with others every `_LOG_PAUSE_S`; a change of state writes them all into the job file.
-Until then a line survives the end of any process, but not a loss of power: single lines are not synced. A
+A log line alone never causes a rewrite of the file. It is appended to a file beside it (`common.queue.files.joblog`),
+at once or, if there are many, together with others every `_LOG_PAUSE_S`; a change of state writes them all into the
+job file. Until then a line survives the end of any process, but not a loss of power: single lines are not synced. A
 job keeps at most `LOG_LIMIT` lines: its file stays readable, and the memory of all readers bounded.
 
 Source: DESIGN sections 3 and 9; luxid.md 3.1, 4.
@@ -26,8 +26,8 @@ from common.durable.atomicfile import write_file
 from common.durable.durably import durably
 from common.errors import ExecutionError, GantryError
 from common.queue.endtexts import CANCELED_TEXT, PRECEDING_FAILED
-from common.queue.jobfile import decode_job, encode_job
-from common.queue.joblog import JobLogFile, OpLine, add_lines, encode_line, read_all_lines
+from common.queue.files.jobfile import decode_job, encode_job
+from common.queue.files.joblog import JobLogFile, OpLine, add_lines, encode_line, read_all_lines
 from common.queue.jobs import (
     Job,
     LogEntry,

@@ -15,7 +15,7 @@ import attrs
 
 from common.ids import JobId
 from common.locks import BGL, LockMode, LockRequest, Owner
-from common.queue.waitfile import append_spans
+from common.queue.files.waitfile import append_spans
 from common.queue.waithistory import NAMED, Cause, Span, WaitKind
 from common.system.log import get_log
 from protocol.wconfd.explain import InTheWay

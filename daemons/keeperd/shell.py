@@ -14,7 +14,7 @@ from typing import Final, assert_never
 import trio
 
 from common.lease.deadline import boottime
-from common.system.boottimer import BootTimer
+from common.system.clocks.boottimer import BootTimer
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.keeperd.core.acts import (

@@ -10,7 +10,7 @@ import trio
 
 from common.opcodes.registry import opcode_classes
 from common.settings import LuxidSettings
-from common.system.wallclock import Clock
+from common.system.clocks.wallclock import Clock
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.queue.jobcounts import JobCounts
 from daemons.luxid.core.queue.jobqueue import JobQueue

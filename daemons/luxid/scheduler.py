@@ -16,8 +16,8 @@ from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobState
 from common.resources import Resource
+from common.system.clocks.wallclock import Clock, WallClock
 from common.system.log import get_log
-from common.system.wallclock import Clock, WallClock
 from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob
 from daemons.luxid.files.store import Store

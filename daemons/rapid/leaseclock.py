@@ -10,7 +10,7 @@ from pathlib import Path
 import trio
 
 from common.lease.deadline import Deadline
-from common.system.boottimer import BootTimer
+from common.system.clocks.boottimer import BootTimer
 
 
 class LeaseClock:

@@ -6,7 +6,7 @@ Source: luxid.md section 2.
 import attrs
 
 from common.ids import JobId
-from common.queue.ruleloads import RuleLoads
+from common.queue.filters.ruleloads import RuleLoads
 from protocol.messages import Request
 
 

@@ -6,7 +6,7 @@ Source: filters design; luxid.md 6.
 import attrs
 
 from common.ids import JobId
-from common.queue.filteractions import Action
+from common.queue.filters.actions import Action
 from common.queue.reasons import ReasonTrail
 
 

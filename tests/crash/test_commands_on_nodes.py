@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from common.ids import JobId
-from common.queue.jobfile import decode_job
+from common.queue.files.jobfile import decode_job
 from common.queue.jobs import Job
 from protocol.luxi.jobs import CancelJob
 from protocol.wconfd.ghosts import ListGhosts

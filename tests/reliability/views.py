@@ -7,7 +7,7 @@ from typing import Any
 from common.ids import JobId
 from common.objects.config import Config
 from common.paths import Paths
-from common.queue.jobfile import decode_job
+from common.queue.files.jobfile import decode_job
 from common.queue.jobs import Job
 from daemons.luxid.files.loading import load_queue
 from daemons.wconfd.configfile import ConfigFile

@@ -170,7 +170,7 @@ class Cluster:
 
     def job_pids(self) -> Iterator[int]:
         """Pids of the job processes that live, by their livelocks' holders in the job files."""
-        from common.queue.jobfile import decode_job
+        from common.queue.files.jobfile import decode_job
         from common.system.livelock import is_alive
 
         for path in self.paths.queue.glob("job-*"):

@@ -15,11 +15,11 @@ from common.errors import GantryError
 from common.nodes.mastershipnotes import note_not_master
 from common.replication import NoLongerMaster
 from common.settings import Settings
+from common.system.daemons.descriptors import raise_limit
+from common.system.daemons.memory import return_large_blocks
 from common.system.daemons.program import AddOptions, Options, fail, prepare, read_options
 from common.system.daemons.sdnotify import notify
-from common.system.descriptors import raise_limit
 from common.system.log import get_log, reopen_log
-from common.system.memory import return_large_blocks
 
 _log = get_log(__name__)
 

@@ -22,7 +22,7 @@ import attrs
 
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.jobfile import decode_job, encode_job
+from common.queue.files.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp
 from common.settings import Settings
 from common.system.log import get_log

@@ -16,7 +16,7 @@ from common.objects.initial import NewUuids, initial_config
 from common.objects.kinds import GroupUuid, NodeUuid
 from common.opcodes.base import summary, write_opcode
 from common.opcodes.registry import opcode_classes, parse_opcode
-from common.queue.jobfile import decode_job, encode_job
+from common.queue.files.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp
 from daemons.jobproc.units.registry import make_unit, unit_classes
 from protocol.forkserver import StartJob

@@ -3,7 +3,7 @@
 No lines are kept in memory, only, for each job, the serials and offsets of earlier reads: so a reader that knows
 the log up to some line continues near there, however long the log is.
 
-Source: common/queue/joblog.py; luxid.md 8.
+Source: common/queue/files/joblog.py; luxid.md 8.
 """
 
 import bisect
@@ -14,7 +14,7 @@ from typing import Final
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.joblog import add_lines, read_all_lines, read_lines
+from common.queue.files.joblog import add_lines, read_all_lines, read_lines
 from common.queue.jobs import Job, LogEntry
 from common.system.log import get_log
 

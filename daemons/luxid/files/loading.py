@@ -21,7 +21,7 @@ from common.durable.atomicfile import remove_leftovers, sync_folders
 from common.errors import DamagedFile
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.jobfile import decode_job
+from common.queue.files.jobfile import decode_job
 from common.queue.jobs import Job
 from common.system.livelock import is_alive
 from common.system.log import get_log

@@ -18,7 +18,7 @@ from common.durable.atomicfile import FileWrite
 from common.errors import DamagedFile, GantryError, InvalidRequest, NotFound, Unavailable
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.jobfile import decode_job, encode_job
+from common.queue.files.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobState
 from common.replication import NoLongerMaster
 from common.system.log import get_log

@@ -2,7 +2,7 @@
 
 Never raises: a history that cannot be written or read is only missed.
 
-Source: common/queue/waitfile.py; DESIGN section 6, "Explain".
+Source: common/queue/files/waitfile.py; DESIGN section 6, "Explain".
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from typing import Final
 
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.waitfile import append_spans, read_spans
+from common.queue.files.waitfile import append_spans, read_spans
 from common.queue.waithistory import Span
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Waited

@@ -15,10 +15,10 @@ import attrs
 from common.errors import InvalidRequest, NotFound
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.queue.filters import check_parts, read_rule
+from common.queue.filters.ruleloads import RuleLoads
+from common.queue.filters.rules import check_parts, read_rule
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonEntry, ReasonTrail
-from common.queue.ruleloads import RuleLoads
 from common.queue.submitter import http_entry, without_owner
 from common.system.log import get_log
 from daemons.luxid.config.configcache import ConfigCache

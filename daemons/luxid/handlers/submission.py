@@ -16,7 +16,7 @@ from common.access import Access, Role
 from common.errors import Denied, GantryError, InvalidRequest, JobQueueFull, QueueDrained, TooBusy
 from common.ids import JobId
 from common.objects.index import ConfigIndex
-from common.queue.filters import JobRejected, rejection
+from common.queue.filters.rules import JobRejected, rejection
 from common.queue.jobs import Job, to_timestamp
 from common.settings import LuxidSettings
 from common.system.log import get_log

@@ -15,9 +15,9 @@ from common.errors import DamagedFile
 from common.ids import JobId
 from common.paths import Paths
 from common.places.queuepaths import ARCHIVE_FOLDER_JOBS
-from common.queue.jobfile import decode_job
+from common.queue.files.jobfile import decode_job
+from common.queue.files.waitfile import read_spans
 from common.queue.jobs import Job
-from common.queue.waitfile import read_spans
 from common.system.log import get_log
 from daemons.luxid.core.past.endedrow import PastRow, Texts, freed_at, past_row, was_kept
 from daemons.luxid.core.past.places import Place

@@ -24,7 +24,7 @@ import trio
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
-from common.system.descriptors import take_back_limit
+from common.system.daemons.descriptors import take_back_limit
 from common.system.livelock import Livelock
 from common.system.log import get_log
 from daemons.luxid.processes.handshake import StartFailed

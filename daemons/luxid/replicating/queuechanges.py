@@ -14,7 +14,7 @@ from common.lease.dirty import Change, Fate, encode_fate
 from common.lease.keys import Keys
 from common.lease.records import RunningJob, encode
 from common.paths import Paths
-from common.queue.jobfile import decode_job
+from common.queue.files.jobfile import decode_job
 from common.queue.jobs import Job
 from daemons.luxid.copying.copiedfiles import CopiedFiles
 from daemons.luxid.core.copies.backlog import Key

@@ -24,7 +24,7 @@ from common.lease.joining import Dirty
 from common.lease.keys import Keys
 from common.lease.records import RunningJob, decode
 from common.paths import Paths
-from common.queue.jobfile import decode_job, encode_job
+from common.queue.files.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, Timestamp
 from common.system.log import get_log
 from daemons.luxid.core.copies.backlog import Fact, Key

@@ -21,9 +21,9 @@ from common.errors import GantryError, InvalidRequest
 from common.ids import JobId
 from common.schedules.schedule import RunState, Schedule, ScheduleRun
 from common.schedules.times import Times, instant_name, times_of
+from common.system.clocks.wallclock import Clock
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
-from common.system.wallclock import Clock
 from daemons.luxid.core.schedules.agenda import Agenda
 from daemons.luxid.core.schedules.runjobs import run_job, run_key
 from daemons.luxid.core.schedules.runs import Decision, decide

@@ -22,7 +22,7 @@ from common.locks import BGL, Lock, LockMode
 from common.opcodes.registry import parse_opcode
 from common.paths import Paths
 from common.queue.dependencies import Dependency
-from common.queue.jobfile import decode_job
+from common.queue.files.jobfile import decode_job
 from common.queue.jobs import Job, JobOp, Timestamp, to_seconds
 from common.queue.terms import terms_of
 from common.queue.tries import tries_of

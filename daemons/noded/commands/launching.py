@@ -18,7 +18,7 @@ import trio
 
 from common.errors import Unavailable
 from common.settings import Settings
-from common.system.descriptors import take_back_limit
+from common.system.daemons.descriptors import take_back_limit
 from common.system.interpreter import python_command, python_environment
 from common.system.inthread import in_thread
 from common.system.log import get_log

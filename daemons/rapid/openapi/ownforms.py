@@ -11,7 +11,7 @@ from common.locks import Lock, LockLevel, Owner
 from common.opcodes.structures import Change, DiskParams, RecreatedDisk
 from common.query.qlang import Expression
 from common.queue.dependencies import Dependency
-from common.queue.filteractions import Action
+from common.queue.filters.actions import Action
 from common.queue.jobs import FINAL_NAMES
 from common.queue.reasons import ReasonEntry
 from common.queue.waithistory import Span, WaitKind

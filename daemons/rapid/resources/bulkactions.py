@@ -17,7 +17,7 @@ from common.errors import Conflict, GantryError, InvalidRequest
 from common.ids import JobId
 from common.query.kinds import QueryKind
 from common.wire import read_job_id
-from common.words.filtertext import Expression as Wire
+from common.words.filters.filtertext import Expression as Wire
 from daemons.rapid.calls import Asked, Daemons
 from daemons.rapid.resources.filterwords import ENDED, UNENDED, both, read_job_filter
 from daemons.rapid.resources.jobactions import archive_done

@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from common.errors import NotFound
 from common.query.kinds import QueryKind
+from common.queue.filters.ruleloads import RuleLoad
 from common.queue.reasons import ReasonEntry
-from common.queue.ruleloads import RuleLoad
 from common.wire import structure
-from common.words.rulefilter import rule_predicates
+from common.words.filters.rulefilter import rule_predicates
 from daemons.rapid.calls import Asked, Daemons, Given
 from protocol.luxi import filters as luxi
 from protocol.luxi.queries import Query

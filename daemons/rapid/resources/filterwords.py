@@ -1,6 +1,6 @@
 """Filters as callers write them: the text of people, or an expression of the query language.
 
-Source: `common.words.filtertext`; luxid.md 6.3.
+Source: `common.words.filters.filtertext`; luxid.md 6.3.
 """
 
 import time
@@ -11,9 +11,9 @@ import orjson
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL_NAMES
-from common.words.filtertext import Expression as Wire
-from common.words.filtertext import parse_filter
-from common.words.jobfilter import job_filter, statuses_filter
+from common.words.filters.filtertext import Expression as Wire
+from common.words.filters.filtertext import parse_filter
+from common.words.filters.jobfilter import job_filter, statuses_filter
 
 ENDED: Final[Wire] = statuses_filter(FINAL_NAMES)
 UNENDED: Final[Wire] = ["!", ENDED]

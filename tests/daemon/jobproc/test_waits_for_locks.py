@@ -9,8 +9,8 @@ import pytest
 
 from common.ids import JobId
 from common.locks import BGL, LockMode, LockRequest, Owner, parse_lock
+from common.queue.files.waitfile import read_spans
 from common.queue.jobs import JobState
-from common.queue.waitfile import read_spans
 from common.queue.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind, assemble
 from daemons.jobproc import waitrecord
 from daemons.jobproc.waitrecord import WaitRecord

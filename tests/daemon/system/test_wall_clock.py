@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from common.system import timerfd, wallclock
-from common.system.wallclock import WallClock
+from common.system.clocks import timerfd, wallclock
+from common.system.clocks.wallclock import WallClock
 from tests.support.wait import PATIENCE_S
 
 pytestmark = pytest.mark.trio

@@ -18,10 +18,10 @@ from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.queue.batch import batch_of
 from common.queue.explanation import BatchFull, Faded, HeldByRule, InLine, LimitFull
-from common.queue.filteractions import ActionKind
-from common.queue.filters import compile_chain
+from common.queue.filters.actions import ActionKind
+from common.queue.filters.ruleloads import BucketLoad, RuleLoad
+from common.queue.filters.rules import compile_chain
 from common.queue.jobs import Job, JobOp, JobState, set_priority
-from common.queue.ruleloads import BucketLoad, RuleLoad
 from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.weights import LEVELS, WeightRules
 from daemons.luxid.core.filters import judging

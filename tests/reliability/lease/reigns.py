@@ -14,7 +14,7 @@ import attrs
 from common.lease.dirty import Written, decode_fate
 from common.lease.keys import Keys
 from common.lease.records import MasterRecord, RunningJob, decode
-from common.queue.jobfile import decode_job
+from common.queue.files.jobfile import decode_job
 from common.queue.jobs import FINAL_NAMES
 
 

@@ -4,7 +4,7 @@ from common.ids import JobId
 from common.lease.dirty import Written, encode_fate
 from common.lease.keys import Keys
 from common.lease.records import MasterRecord, RunningJob, encode
-from common.queue.jobfile import encode_job
+from common.queue.files.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from tests.reliability.lease.reigns import KeyChange, Reign, entries_left, reign_violations, reigns_of
 

@@ -16,8 +16,8 @@ import orjson
 from common.durable.atomicfile import write_file
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.jobfile import decode_job, encode_job
-from common.queue.joblog import add_lines, read_all_lines
+from common.queue.files.jobfile import decode_job, encode_job
+from common.queue.files.joblog import add_lines, read_all_lines
 from common.queue.jobs import Job, JobOp, JobState
 from common.system.livelock import is_alive
 from protocol.calling import request_bytes

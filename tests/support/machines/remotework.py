@@ -5,7 +5,7 @@ from typing import TypeVar
 from common.commands.spec import CommandSpec
 from common.ids import JobId
 from common.locks import LockMode, Owner, parse_lock
-from common.queue.jobfile import encode_job
+from common.queue.files.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from protocol.luxi.jobs import CancelJob
 from protocol.noded.call import NodeCall

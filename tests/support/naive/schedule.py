@@ -13,8 +13,8 @@ from common.locks import BGL, Lock, LockLevel, LockMode
 from common.objects.filter import FilterRule
 from common.opcodes.registry import parse_opcode
 from common.queue.batch import batch_of
-from common.queue.filteractions import ActionKind
-from common.queue.filters import CompiledRule, compile_chain
+from common.queue.filters.actions import ActionKind
+from common.queue.filters.rules import CompiledRule, compile_chain
 from common.queue.jobs import Job
 from common.queue.reasons import rate_buckets
 from daemons.luxid.core.choice.weights import LEVELS, PAIR_WEIGHTS, WeightRules

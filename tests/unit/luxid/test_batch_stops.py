@@ -10,7 +10,7 @@ from common.queue.batch import Batch, batch_entry
 from common.queue.explanation import BatchFull
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.submitter import JobOwner, owner_entries
-from common.words.reasons import in_words
+from common.words.why.reasons import in_words
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why.explain import explain

@@ -15,7 +15,7 @@ from common.errors import InvalidRequest
 from common.ids import JobId
 from common.locks import BGL, Lock, LockMode, LockRequest, Owner, parse_lock, parse_mode
 from common.paths import Paths
-from common.queue.jobfile import encode_job
+from common.queue.files.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState, Timestamp
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.simulate.export import export

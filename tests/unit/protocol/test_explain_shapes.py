@@ -17,7 +17,7 @@ from common.queue.explanation import (
     TakenUp,
     WaitsForJob,
 )
-from common.queue.filteractions import Action, ActionKind
+from common.queue.filters.actions import Action, ActionKind
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonEntry
 from common.queue.waithistory import Cause, Span, WaitKind

@@ -15,8 +15,8 @@ import attrs
 
 from common.objects.filter import FilterRule
 from common.queue.batch import batch_of
-from common.queue.filteractions import Action, ActionKind
-from common.queue.filters import CompiledRule, compile_chain
+from common.queue.filters.actions import Action, ActionKind
+from common.queue.filters.rules import CompiledRule, compile_chain
 from common.queue.jobs import Job
 from common.queue.reasons import rate_buckets
 from daemons.luxid.core.choice.ratelimit import BatchLimit, BucketLimit, Limit, RuleLimit

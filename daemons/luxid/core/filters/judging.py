@@ -18,7 +18,7 @@ from typing import Final
 
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.queue.filteractions import ActionKind
+from common.queue.filters.actions import ActionKind
 from common.queue.jobs import Job
 from daemons.luxid.core.choice.ratelimit import LimitUsage
 from daemons.luxid.core.choice.readings import Reading, next_needs, next_reading

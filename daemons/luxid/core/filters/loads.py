@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from heapq import nsmallest
 from typing import Final
 
-from common.queue.ruleloads import BucketLoad, RuleLoad, RuleLoads
+from common.queue.filters.ruleloads import BucketLoad, RuleLoad, RuleLoads
 from daemons.luxid.core.choice.ratelimit import BucketLimit, Limit, LimitUsage, RuleLimit
 from daemons.luxid.core.choice.readyjobs import ReadyJobs
 from daemons.luxid.core.filters.filterclasses import FilterClasses

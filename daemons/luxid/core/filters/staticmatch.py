@@ -9,7 +9,7 @@ A rule is as bad as its worst predicate, a predicate as good as its best opcode.
 just tested. In any other, `&` is as bad as its worst part; `|` is NEVER if all of its parts are; the rest is MAYBE:
 so is a negation, since a condition on a parameter that is not there makes the whole false, and nothing else true.
 
-Source: luxid.md 6.2, 6.3; common/queue/filters.py.
+Source: luxid.md 6.2, 6.3; common/queue/filters/rules.py.
 """
 
 import enum

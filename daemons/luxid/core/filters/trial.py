@@ -9,8 +9,8 @@ from typing import Self
 import attrs
 
 from common.objects.filter import FilterRule
-from common.queue.filteractions import ActionKind
-from common.queue.filters import CompiledRule, compile_chain
+from common.queue.filters.actions import ActionKind
+from common.queue.filters.rules import CompiledRule, compile_chain
 from common.queue.jobs import Job
 
 

@@ -29,7 +29,7 @@ from common.queue.explanation import (
     WaitsForJob,
     YieldsUnits,
 )
-from common.queue.filteractions import Action, ActionKind
+from common.queue.filters.actions import Action, ActionKind
 from common.queue.jobs import Job, JobState
 from common.queue.terms import terms_of
 from common.queue.tries import next_try

@@ -12,8 +12,8 @@ from common.errors import GantryError
 from common.ids import JobId
 from common.opcodes.command import OpRunCommand
 from common.schedules.schedule import Schedule
+from common.system.clocks.wallclock import WallClock
 from common.system.log import get_log
-from common.system.wallclock import WallClock
 from daemons.luxid.handlers.scheduling.ownjobs import OwnJobs
 from daemons.luxid.handlers.scheduling.schedulecalls import Schedules
 from daemons.luxid.livejobs import LiveJobs

@@ -16,7 +16,7 @@ from common.ids import JobId
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
 from common.words.fields import Row
-from common.words.jobfilter import all_of, job_filter
+from common.words.filters.jobfilter import all_of, job_filter
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.logins import login_of
 from daemons.rapid.page.pages import Pages

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from common.errors import NotFound
 from common.ids import JobId
-from common.words.rulefilter import rule_predicates
+from common.words.filters.rulefilter import rule_predicates
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.acts.jobacts import LISTED
 from daemons.rapid.page.logins import login_of

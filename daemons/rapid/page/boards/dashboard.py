@@ -7,10 +7,10 @@ import attrs
 
 from common.objects.filter import FilterRule
 from common.query.qlang import Expression
-from common.queue.ruleloads import RuleLoads
+from common.queue.filters.ruleloads import RuleLoads
 from common.webaccess.rights import Right
 from common.words.fields import Row
-from common.words.jobfilter import statuses_filter
+from common.words.filters.jobfilter import statuses_filter
 from common.words.times import duration
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, may

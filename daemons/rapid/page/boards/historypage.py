@@ -12,7 +12,7 @@ from common.query.qlang import Expression
 from common.queue.jobs import FINAL_NAMES
 from common.webaccess.rights import Right
 from common.words.fields import Row
-from common.words.jobfilter import statuses_filter
+from common.words.filters.jobfilter import statuses_filter
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board
 from daemons.rapid.page.live.news import Interest

@@ -8,7 +8,7 @@ import attrs
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
 from common.webaccess.rights import Right
-from common.words.jobfilter import COMPARED, job_filter
+from common.words.filters.jobfilter import COMPARED, job_filter
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, may
 from daemons.rapid.page.live.news import Interest

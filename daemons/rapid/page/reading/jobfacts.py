@@ -11,8 +11,8 @@ from common.query.qlang import Expression
 from common.queue.explanation import Reason
 from common.queue.jobs import FINAL_NAMES
 from common.words.fields import Row
-from common.words.filtertext import Expression as Wire
-from common.words.jobfilter import statuses_filter
+from common.words.filters.filtertext import Expression as Wire
+from common.words.filters.jobfilter import statuses_filter
 from common.words.outcome import FIELDS as OUTCOME_FIELDS
 from common.words.outcome import Outcome, outcome_of
 from daemons.rapid.calls import Daemons

@@ -5,7 +5,7 @@ from typing import Final
 
 from common.query.kinds import QueryKind
 from common.queue.explanation import Reason
-from common.words.culprits import culprits
+from common.words.why.culprits import culprits
 from daemons.rapid.calls import Daemons
 from daemons.rapid.page.reading.jobfacts import reasons_of
 from protocol.luxi.locks import LOCK_FIELDS, LockRow, read_lock_view

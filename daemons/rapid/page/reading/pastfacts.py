@@ -7,8 +7,8 @@ import attrs
 
 from common.errors import InvalidRequest
 from common.queue.terms import is_label_key
+from common.words.filters.pastfilter import past_filter
 from common.words.instants import Toward, parse_instant
-from common.words.pastfilter import past_filter
 from daemons.rapid.calls import Asked
 from protocol.luxi.history import EndedJob, Grouping, Past, PastSum, ReadHistory, SummarizeHistory
 

@@ -1,7 +1,7 @@
 """Filter rules, and what they and the buckets do to the jobs."""
 
 from common.objects.filter import FilterRule
-from common.queue.ruleloads import RuleLoads
+from common.queue.filters.ruleloads import RuleLoads
 from common.wire import structure
 from daemons.rapid.calls import Daemons
 from daemons.rapid.page.views.ruleview import RULE_FIELDS

@@ -16,7 +16,7 @@ from common.words.outcome import WITHHELD, outcome_of
 from common.words.text import json_text
 from common.words.times import clock, duration, precise_clock, to_seconds
 from common.words.usage import usage_of, usage_words
-from common.words.waits import waited_words
+from common.words.why.waits import waited_words
 from daemons.rapid.page.drawing.timeline import Life
 from daemons.rapid.page.views.links import Piece, job_href, linked
 from daemons.rapid.page.views.lives import LaneBy, lives

@@ -6,8 +6,8 @@ from typing import Final, Self
 import attrs
 
 from common.objects.filter import FilterRule
-from common.queue.filteractions import Action, ActionKind
-from common.queue.ruleloads import BucketLoad, RuleLoad, RuleLoads
+from common.queue.filters.actions import Action, ActionKind
+from common.queue.filters.ruleloads import BucketLoad, RuleLoad, RuleLoads
 from common.words.text import json_text
 from common.words.times import clock
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from common.queue.explanation import HeldByRule, LevelWeight, LimitFull, LockChain, Reason, WaitsForLock
-from common.words.reasons import in_short, in_words, worth_telling
+from common.words.why.reasons import in_short, in_words, worth_telling
 from daemons.rapid.page.views.links import Piece, linked, lock_href, rule_href, shortened
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import orjson
 
 from common.queue.jobs import FINAL_NAMES, JobState
-from common.words.pastfilter import past_filter
+from common.words.filters.pastfilter import past_filter
 from daemons.rapid.calls import Asked, Parameter
 from daemons.rapid.refusals import Refused
 from daemons.rapid.resources.parameters import choice, choice_of, flag, flag_of, text_of, whole, whole_of, words_of

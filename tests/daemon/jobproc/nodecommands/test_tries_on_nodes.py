@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.queue.jobfile import decode_job
+from common.queue.files.jobfile import decode_job
 from common.queue.tries import Try, tries_of
 from common.system.processes import holders
 from protocol.luxi.output import ReadJobOutput

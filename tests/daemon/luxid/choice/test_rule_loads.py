@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from common.queue.ruleloads import BucketLoad, RuleLoad
+from common.queue.filters.ruleloads import BucketLoad, RuleLoad
 from protocol.luxi.filters import DeleteFilter, ReadRuleLoads, ReplaceFilter
 from protocol.luxi.submission import SubmitManyJobs
 from tests.daemon.luxid.ops import dummy, gated

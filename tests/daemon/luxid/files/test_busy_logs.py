@@ -7,7 +7,7 @@ from typing import Any
 import inotify_simple
 
 from common.ids import JobId
-from common.queue.joblog import read_all_lines
+from common.queue.files.joblog import read_all_lines
 from common.queue.jobs import LogEntry
 from daemons.luxid.files.joblogs import JobLogs
 from protocol.luxi.changes import WaitForJobChange

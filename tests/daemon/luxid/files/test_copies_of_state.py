@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from common.queue.waitfile import append_spans
+from common.queue.files.waitfile import append_spans
 from common.queue.waithistory import Cause, Span, WaitKind
 from protocol.luxi.copies import CheckQueueCopies
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs

@@ -18,7 +18,7 @@ from common.durable import foldersync
 from common.durable.atomicfile import FileWrite, stage_files
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.jobfile import encode_job
+from common.queue.files.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
 from daemons.luxid.changedfiles import ChangedFiles

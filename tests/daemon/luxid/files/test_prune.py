@@ -13,9 +13,9 @@ import pytest
 
 from common.errors import GantryError
 from common.ids import JobId
-from common.queue.jobfile import decode_job, encode_job
+from common.queue.files.jobfile import decode_job, encode_job
+from common.queue.files.waitfile import append_spans
 from common.queue.jobs import to_timestamp
-from common.queue.waitfile import append_spans
 from common.queue.waithistory import Cause, Span, WaitKind
 from protocol.blocking import BlockingClient
 from protocol.luxi.history import Past, Prune, Pruned, ReadHistory

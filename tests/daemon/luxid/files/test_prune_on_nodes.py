@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from common.queue.waitfile import append_spans
+from common.queue.files.waitfile import append_spans
 from common.queue.waithistory import Cause, Span, WaitKind
 from protocol.luxi.history import Prune, ReadHistory
 from protocol.luxi.jobs import AutoArchiveJobs

@@ -8,8 +8,8 @@ import pytest
 
 from common.ids import JobId
 from common.paths import Paths
-from common.queue import packedinput
-from common.queue.jobfile import encode_job
+from common.queue.files import packedinput
+from common.queue.files.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue

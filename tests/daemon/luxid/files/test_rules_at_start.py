@@ -10,10 +10,10 @@ from common.clusterinit import create_cluster
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.paths import Paths
-from common.queue.jobfile import encode_job
+from common.queue.files.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
 from common.settings import LuxidSettings, Settings
-from common.system.wallclock import Clock
+from common.system.clocks.wallclock import Clock
 from daemons.luxid import earlyparts, main
 from daemons.luxid.config.filterrules import FilterRules
 from daemons.luxid.files.loading import FoundQueue, load_queue

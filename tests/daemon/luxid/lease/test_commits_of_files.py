@@ -19,7 +19,7 @@ from common.lease.dirty import Archived, Fate, Removed, Written, decode_fate
 from common.lease.keys import Keys
 from common.lease.records import RunningJob, decode
 from common.paths import Paths
-from common.queue.jobfile import decode_job, encode_job
+from common.queue.files.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.replication import NoLongerMaster
 from daemons.luxid.copying.copyrules import CopyRules

@@ -9,7 +9,7 @@ from common.errors import GantryError
 from common.ids import JobId
 from common.lease.dirty import Written, encode_fate
 from common.lease.records import RunningJob, encode
-from common.queue.jobfile import decode_job, encode_job
+from common.queue.files.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp
 from common.queue.tries import tries_so_far
 from protocol.blocking import BlockingClient

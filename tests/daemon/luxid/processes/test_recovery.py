@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from common.ids import JobId
-from common.queue.jobfile import encode_job
+from common.queue.files.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState, to_timestamp
 from common.system.livelock import Livelock
 from protocol.luxi.queries import QueryJobs

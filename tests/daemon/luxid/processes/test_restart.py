@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from common.ids import JobId
-from common.queue.jobfile import encode_job
+from common.queue.files.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.system.livelock import is_alive
 from protocol.luxi.jobs import AutoArchiveJobs, CancelJob

@@ -14,7 +14,7 @@ import trio
 from common.access import Access, Role
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.jobfile import encode_job
+from common.queue.files.jobfile import encode_job
 from common.queue.jobs import Job
 from common.settings import LimitsSettings, LuxidSettings
 from common.wire import structure

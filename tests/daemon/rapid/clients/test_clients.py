@@ -10,7 +10,7 @@ import pytest
 from common.errors import JobLost, RemoteError, Unavailable
 from common.ids import JobId
 from common.nodes.certificates.nodecertificates import fingerprint_of
-from common.queue.filteractions import Action, ActionKind
+from common.queue.filters.actions import Action, ActionKind
 from common.queue.jobs import JobState
 from common.webaccess.tokensfile import TokensFile, Wish
 from protocol.luxi.feed import FeedChanges, OutputPlace, read_changes

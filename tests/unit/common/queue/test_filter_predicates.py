@@ -9,13 +9,13 @@ import pytest
 from common.errors import InvalidRequest
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.queue.filterpredicates import known_predicates
-from common.queue.filters import compile_chain, read_rule
+from common.queue.filters.predicates import known_predicates
+from common.queue.filters.rules import compile_chain, read_rule
 from common.queue.jobs import Job, JobOp
 from tests.support.naive.chain import applying
 
 PACKAGE = """
-from common.queue.filterpredicates import Predicate
+from common.queue.filters.predicates import Predicate
 from common.query.predicate import PREDICATE, Field, compile_expression
 
 FIELDS = {"opcodes": Field(lambda job: len(job.ops))}

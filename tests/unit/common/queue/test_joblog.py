@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from common.queue import joblog
-from common.queue.joblog import JobLogFile, add_lines, encode_line, read_all_lines, read_lines
+from common.queue.files import joblog
+from common.queue.files.joblog import JobLogFile, add_lines, encode_line, read_all_lines, read_lines
 from common.queue.jobs import Job, JobOp, LogEntry
 
 

@@ -7,9 +7,9 @@ import orjson
 import pytest
 
 from common.ids import JobId
-from common.queue.jobfile import decode_job, encode_job
+from common.queue.files.jobfile import decode_job, encode_job
+from common.queue.files.packedinput import PackedInput, pack
 from common.queue.jobs import Job, JobOp
-from common.queue.packedinput import PackedInput, pack
 
 RECORDED = Path(__file__).parents[3] / "data" / "ganeti-3.0.2"
 FILES = sorted(RECORDED.glob("queue-*/job-*"))

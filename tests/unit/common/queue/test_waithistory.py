@@ -8,7 +8,7 @@ import pytest
 
 from common.paths import Paths
 from common.places.queuepaths import WAITS_FILE_JOBS
-from common.queue.waitfile import append_spans, read_spans
+from common.queue.files.waitfile import append_spans, read_spans
 from common.queue.waithistory import Cause, Span, WaitKind, assemble
 
 TURN = Cause(WaitKind.TURN)

@@ -7,8 +7,8 @@ import pytest
 
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
-from common.words.filtertext import parse_filter
-from common.words.jobfilter import is_filter, job_filter
+from common.words.filters.filtertext import parse_filter
+from common.words.filters.jobfilter import is_filter, job_filter
 
 # 2026-11-21 12:00 UTC
 NOW: Final = 1_795_262_400.0

@@ -16,7 +16,7 @@ from common.queue.explanation import (
     WaitsForLock,
 )
 from common.queue.jobs import JobState
-from common.words.reasons import in_short
+from common.words.why.reasons import in_short
 
 NODE = parse_lock("node/a")
 MOMENT = BeingWritten("held")

@@ -14,7 +14,7 @@ import trio.testing
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.jobfile import encode_job
+from common.queue.files.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid import endings
 from daemons.luxid.core.past.pastfields import Eyes

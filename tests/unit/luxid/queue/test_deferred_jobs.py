@@ -9,8 +9,8 @@ from common.queue.explanation import BeginsLater, HeldByRule, OnHold, TriesAgain
 from common.queue.jobs import Job, JobState
 from common.queue.terms import JobTerms
 from common.queue.waithistory import Cause, Span, WaitKind, assemble
-from common.words.reasons import in_words
-from common.words.waits import waited_words
+from common.words.why.reasons import in_words
+from common.words.why.waits import waited_words
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.deferrals import Deferrals
 from daemons.luxid.core.queue.jobqueue import JobQueue

@@ -8,7 +8,7 @@ import pytest
 from common.ids import JobId
 from common.query.qlang import Expression
 from common.queue.jobs import JobState
-from common.words.jobfilter import job_filter
+from common.words.filters.jobfilter import job_filter
 from daemons.luxid.core.query.hopeless import hopeless_states
 from daemons.luxid.core.queue.endedjobs import EndedJobs
 from daemons.luxid.handlers.jobrows import JobRows

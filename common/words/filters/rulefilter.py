@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from common.errors import InvalidRequest
-from common.words.filtertext import Expression, condition, inner_expressions, parse_filter
-from common.words.jobfilter import all_of, op_id
+from common.words.filters.filtertext import Expression, condition, inner_expressions, parse_filter
+from common.words.filters.jobfilter import all_of, op_id
 
 # [what is tested, expression]
 Predicate = list[str | Expression | None]

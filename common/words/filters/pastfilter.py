@@ -10,7 +10,7 @@ from typing import Final
 
 from common.errors import InvalidRequest
 from common.queue.jobs import FINAL_NAMES
-from common.words.filtertext import Expression, Reading, parse_filter
+from common.words.filters.filtertext import Expression, Reading, parse_filter
 from common.words.instants import Toward, parse_instant
 from common.words.times import seconds_of
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 
 from common.errors import DamagedFile
+from common.queue.files.packedinput import PackedInput, pack
 from common.queue.jobs import Job, JobOp, JobState, LogEntry, Timestamp
-from common.queue.packedinput import PackedInput, pack
 from common.wire import read_job_id
 
 _OP_KEYS: Final = frozenset(

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import trio
 
-from common.system.timerfd import ABSOLUTE, CANCEL_ON_SET, NEVER_NS, SOONEST_NS, create_timer, set_timer
+from common.system.clocks.timerfd import ABSOLUTE, CANCEL_ON_SET, NEVER_NS, SOONEST_NS, create_timer, set_timer
 
 _NS: Final = 1_000_000_000
 _COUNT_BYTES: Final = 8

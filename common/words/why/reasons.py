@@ -34,12 +34,12 @@ from common.queue.explanation import (
     WaitsForLock,
     YieldsUnits,
 )
-from common.queue.filteractions import Action, ActionKind
+from common.queue.filters.actions import Action, ActionKind
 from common.queue.jobs import FINAL, JobState
 from common.shapes import OtherKind
-from common.words.deferrals import terms_in_words
 from common.words.text import json_text
 from common.words.times import duration
+from common.words.why.deferrals import terms_in_words
 
 # maximum of processes that a line names
 _PIDS_NAMED: Final = 10

@@ -18,7 +18,7 @@ from typing import Final
 from common.errors import InvalidRequest
 from common.queue.jobs import SUBMIT_PRIORITIES, JobState
 from common.words.fields import FIELDS, LABEL, OWN, USED
-from common.words.filtertext import Expression, Reading, parse_filter
+from common.words.filters.filtertext import Expression, Reading, parse_filter
 from common.words.instants import Toward, parse_instant
 from common.words.times import seconds_of
 

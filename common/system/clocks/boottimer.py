@@ -11,7 +11,7 @@ import os
 import time
 from typing import Final
 
-from common.system.timerfd import ABSOLUTE, NEVER_NS, SOONEST_NS, create_timer, set_timer
+from common.system.clocks.timerfd import ABSOLUTE, NEVER_NS, SOONEST_NS, create_timer, set_timer
 
 _NS: Final = 1_000_000_000
 _COUNT_BYTES: Final = 8

@@ -19,8 +19,8 @@ from common.errors import Denied, GantryError, InvalidRequest
 from common.objects.filter import FilterRule
 from common.query.predicate import Test
 from common.query.qlang import Expression
-from common.queue.filteractions import Action
-from common.queue.filterpredicates import known_predicates
+from common.queue.filters.actions import Action
+from common.queue.filters.predicates import known_predicates
 from common.queue.jobs import Job
 
 

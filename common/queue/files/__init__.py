@@ -1,0 +1,1 @@
+"""What jobs keep on disk: their files, logs and waits."""

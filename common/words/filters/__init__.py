@@ -1,0 +1,1 @@
+"""Filters as people type them."""
