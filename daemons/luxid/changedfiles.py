@@ -20,8 +20,8 @@ from common.queue.jobs import Job
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.files.store import Store
-from daemons.luxid.jobevents import JobEvents
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobevents import JobEvents
+from daemons.luxid.jobs.livejobs import LiveJobs
 
 _log: Final = get_log(__name__)
 

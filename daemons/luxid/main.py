@@ -24,7 +24,7 @@ from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.handlers.waiting import Waiting
+from daemons.luxid.handlers.jobs.waiting import Waiting
 from daemons.luxid.history.pasthistory import PastHistory
 from daemons.luxid.nodes.nodeparts import (
     bring_up_address,

@@ -16,14 +16,14 @@ from daemons.luxid.core.queue.jobcounts import JobCounts
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.waitfiles import WaitFiles
-from daemons.luxid.jobtable import JobTable
-from daemons.luxid.jobviews import JobViews
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobtable import JobTable
+from daemons.luxid.jobs.jobviews import JobViews
+from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.jobs.rewriting import Ends, Rewriting
 from daemons.luxid.processes.jobprocesses import JobProcesses
 from daemons.luxid.processes.killmessages import KillMessages
 from daemons.luxid.processes.leftunits import LeftUnits
 from daemons.luxid.processes.pausing import Pauses
-from daemons.luxid.rewriting import Ends, Rewriting
 from daemons.luxid.scheduler import JobTask, Scheduler
 
 # a start mostly waits for a fork and a write; more at once do not help

@@ -22,11 +22,11 @@ from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.waitfiles import WaitFiles
+from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.jobs.rewriting import Ends
 from daemons.luxid.lasting import lasting
-from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.leftunits import LeftUnits
 from daemons.luxid.processes.pausing import Pauses
-from daemons.luxid.rewriting import Ends
 
 _log: Final = get_log(__name__)
 JobTask = Callable[[JobId], Awaitable[None]]

@@ -13,9 +13,9 @@ from common.ids import JobId
 from common.queue.submitter import JobOwner, owner_of
 from common.schedules.schedule import Schedule
 from common.system.inthread import in_thread
-from daemons.luxid.core.queue.rights import Host, Submitter
 from daemons.luxid.core.schedules.wishes import ScheduleOwner
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.core.submission.rights import Host, Submitter
+from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.peer import Peer
 from protocol.speaker import Speaker
 

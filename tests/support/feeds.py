@@ -17,9 +17,9 @@ from daemons.luxid.feed.beginning import begin
 from daemons.luxid.feed.changedjobs import Wish
 from daemons.luxid.feed.feed import Feed
 from daemons.luxid.feed.stream import FeedStream
-from daemons.luxid.jobtable import JobTable
-from daemons.luxid.jobviews import JobViews
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobtable import JobTable
+from daemons.luxid.jobs.jobviews import JobViews
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.processes.jobprocesses import JobProcesses
 from daemons.luxid.processes.leftunits import LeftUnits
 from daemons.luxid.scheduler import Scheduler

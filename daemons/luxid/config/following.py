@@ -14,7 +14,7 @@ from common.ids import JobId
 from common.system.log import get_log
 from daemons.luxid.config.configcache import ConfigurationMissing
 from daemons.luxid.config.filterrules import FilterRules
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.subscription import ConfigChanged, Event, GhostsChanged, KeptChanged, LocksChanged, Snapshot, WconfdEvents
 from protocol.wconfd.ghosts import Ghost
 from protocol.wconfd.subscribe import Holdings

@@ -14,7 +14,7 @@ from common.queue.jobs import LogEntry
 from common.system.log import get_log
 from daemons.luxid.core.query.jobfields import Field, JobView, newer_entries, row_of, select_fields
 from daemons.luxid.core.queue.privacy import Viewer
-from daemons.luxid.jobviews import JobViews
+from daemons.luxid.jobs.jobviews import JobViews
 
 _NULL: Final = b"null"
 _log: Final = get_log(__name__)

@@ -27,8 +27,8 @@ from daemons.luxid.core.queue.decisions import AT_REST, Phase
 from daemons.luxid.feed.changedjobs import ChangedJob
 from daemons.luxid.feed.messages import changes_message, rows
 from daemons.luxid.feed.stream import FeedStream
-from daemons.luxid.jobviews import JobViews
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobviews import JobViews
+from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.luxi.feed import QueueState, Topic
 from protocol.stream import Stream
 

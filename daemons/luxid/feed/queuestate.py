@@ -4,7 +4,7 @@ Source: `protocol.luxi.feed`.
 """
 
 from daemons.luxid.files.store import Store
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.luxi.feed import QueueState
 
 

@@ -27,7 +27,7 @@ from daemons.luxid.core.filters.loads import Loads
 from daemons.luxid.core.filters.trial import Trial
 from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.files.store import Store
-from daemons.luxid.handlers.jobrows import JobRows
+from daemons.luxid.handlers.queries.jobrows import JobRows
 from protocol.client import Client
 from protocol.luxi.filters import DeleteFilter, ReadRuleLoads, ReplaceFilter, TryFilterRule
 from protocol.messages import AnyRequest

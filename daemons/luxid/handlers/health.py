@@ -14,7 +14,7 @@ from common.paths import Paths
 from common.system.daemons.program import release
 from common.system.inthread import in_thread
 from daemons.luxid.history.pasthistory import PastHistory
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.luxi.health import LuxidHealth, ReadHealth, Room
 from protocol.peer import Peer
 

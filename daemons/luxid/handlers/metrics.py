@@ -22,8 +22,8 @@ from common.system.daemons.program import release
 from common.system.inthread import in_thread
 from daemons.luxid.core.copies.commitsnow import CommitsNow
 from daemons.luxid.files.store import Store
-from daemons.luxid.jobviews import JobViews
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobviews import JobViews
+from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.luxi.cluster import QueueLag
 from protocol.luxi.metrics import Durations, JobsSoFar, LuxidMetrics, QueueNow, ReadMetrics, StoreNow
 from protocol.peer import Peer

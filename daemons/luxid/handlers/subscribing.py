@@ -12,7 +12,7 @@ from daemons.luxid.feed.changedjobs import Wish
 from daemons.luxid.feed.feed import Feed
 from daemons.luxid.feed.followedoutputs import FollowedOutputs
 from daemons.luxid.feed.stream import FeedStream
-from daemons.luxid.handlers.output import Output
+from daemons.luxid.handlers.jobs.output import Output
 from daemons.luxid.outputs import OutputWatch
 from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.peer import Peer

@@ -27,7 +27,7 @@ from daemons.luxid.core.past.places import Place
 from daemons.luxid.history.pastfiles import differences, read_rows, rows_of
 from daemons.luxid.history.pastindex import DamagedIndex, PastIndex, open_index, read_list, read_sums, set_aside
 from daemons.luxid.history.pasttexts import texts_of_archive
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.luxi.history import EndedJobs, PastSum, ReadHistory, SummarizeHistory
 
 # seconds in which ends are gathered, so that a step of many costs what one costs

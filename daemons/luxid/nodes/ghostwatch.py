@@ -24,7 +24,7 @@ from common.queue.tries import tries_of
 from common.system.log import get_log
 from daemons.luxid.config.configcache import ConfigCache
 from daemons.luxid.core.ghosts.rounds import Concern
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.nodes.noderounds import NodeRounds, NodeSilent
 from protocol.client import Client
 from protocol.noded.clients.client import NodeClient

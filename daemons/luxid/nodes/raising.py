@@ -27,7 +27,7 @@ from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.luxid.config.configcache import ConfigCache
 from daemons.luxid.core.ghosts.claims import claim_of
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.client import Client
 from protocol.wconfd.ghosts import Claim, RaiseGhosts
 

@@ -16,7 +16,7 @@ from common.notify.payload import BatchEnd
 from common.paths import Paths
 from common.queue.batch import Batch, batch_of
 from common.queue.jobs import Job
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 
 
 @attrs.define

@@ -32,7 +32,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.luxid.core.telling.occasions import Occasions, delivery, is_delivery
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.notifying.batchends import BatchEnds
 from daemons.luxid.untold import UntoldEvent
 

@@ -14,9 +14,9 @@ from common.queue.tries import tries_so_far
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.luxid.core.queue.recovery import START_SOURCE, fail_job
-from daemons.luxid.jobevents import JobEvents
-from daemons.luxid.livejobs import LiveJobs
-from daemons.luxid.rewriting import Rewriting, timestamp
+from daemons.luxid.jobs.jobevents import JobEvents
+from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.jobs.rewriting import Rewriting, timestamp
 
 # prefix of the obstacle, followed by the reason, for users who ask what holds their job
 BACK_OFF: Final = "a start failed and is tried again soon"

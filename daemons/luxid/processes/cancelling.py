@@ -19,11 +19,11 @@ from daemons.luxid.bells import Bell
 from daemons.luxid.core.queue.decisions import AT_REST, Phase
 from daemons.luxid.core.queue.recovery import Ask, cancel_for
 from daemons.luxid.files.store import Store
-from daemons.luxid.jobviews import JobViews
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobviews import JobViews
+from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.jobs.rewriting import Rewriting, timestamp
 from daemons.luxid.processes.killing import Kills
 from daemons.luxid.processes.signals import signal_process
-from daemons.luxid.rewriting import Rewriting, timestamp
 
 # seconds; clients wait twice as long for a reply (luxid.md 1.5)
 CANCEL_WAIT_S: Final = 44.0

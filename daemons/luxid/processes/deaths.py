@@ -26,11 +26,11 @@ from daemons.luxid.core.queue.losttries import after_lost_try, is_rerunnable
 from daemons.luxid.core.queue.nodework import LONG_LIFE_S
 from daemons.luxid.core.queue.recovery import DEATH_SOURCE, Circumstances, after_death, fail_job
 from daemons.luxid.files.store import Store
-from daemons.luxid.jobevents import JobEvents
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobevents import JobEvents
+from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.jobs.rewriting import Rewriting, timestamp
 from daemons.luxid.processes.attempts import Attempts
 from daemons.luxid.processes.jobprocesses import JobProcess
-from daemons.luxid.rewriting import Rewriting, timestamp
 
 _log: Final = get_log(__name__)
 

@@ -26,9 +26,9 @@ from common.system.log import get_log
 from daemons.luxid.bells import Bell
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Ask, cancel_queued
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.jobs.rewriting import Rewriting, timestamp
 from daemons.luxid.processes.signals import ask_to_end, kill_all, signal_group, supervisors
-from daemons.luxid.rewriting import Rewriting, timestamp
 
 # seconds for a unit without a command
 QUICK_S: Final = 0.6

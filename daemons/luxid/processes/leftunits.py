@@ -27,7 +27,7 @@ from common.system.livelock import is_alive
 from common.system.log import get_log
 from daemons.luxid.core.resources.wants import uses_of
 from daemons.luxid.files.store import Store
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 
 # interval of the backstop behind the events
 SWEEP_S: Final = 5.0

@@ -17,8 +17,8 @@ from common.ids import JobId
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Ask
-from daemons.luxid.jobevents import JobEvents
-from daemons.luxid.livejobs import MAKING_WAY, LiveJobs
+from daemons.luxid.jobs.jobevents import JobEvents
+from daemons.luxid.jobs.livejobs import MAKING_WAY, LiveJobs
 from daemons.luxid.processes.killing import Kills
 from daemons.luxid.processes.pausing import Pauses
 from daemons.luxid.processes.signals import signal_process

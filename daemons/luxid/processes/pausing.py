@@ -19,7 +19,7 @@ from common.ids import JobId
 from common.paths import Paths
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.processes.signals import signal_process
 
 _log = get_log(__name__)

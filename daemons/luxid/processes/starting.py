@@ -16,8 +16,8 @@ from common.system.log import get_log
 from common.system.retrypauses import LONGEST_PAUSE_S
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.files.store import Store
-from daemons.luxid.jobevents import JobEvents
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobevents import JobEvents
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.processes.attempts import Attempts
 from daemons.luxid.processes.handshake import Handshake, NoAnswer
 from daemons.luxid.processes.jobprocesses import JobProcess

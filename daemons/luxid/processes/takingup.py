@@ -22,10 +22,10 @@ from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.nodework import pause_before
 from daemons.luxid.core.queue.recovery import Ask, Circumstances, after_death
 from daemons.luxid.files.store import Store
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.jobs.rewriting import Rewriting, timestamp
 from daemons.luxid.processes.signals import signal_process
 from daemons.luxid.processes.starting import Starter
-from daemons.luxid.rewriting import Rewriting, timestamp
 
 # as many as luxid starts of other jobs
 _AT_ONCE: Final = 8

@@ -34,7 +34,7 @@ from daemons.luxid.files.keyfiles import KeyedSubmission
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
 from daemons.luxid.history.pasthistory import PastHistory
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.retention.clockjumps import ClockJumps
 from daemons.luxid.retention.leftfiles import Piece, is_on_disk, outputs, unused_waits, with_processes, without
 from daemons.luxid.retention.selections import count_rows, ended_before, kept_jobs, select_due

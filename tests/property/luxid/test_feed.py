@@ -9,7 +9,7 @@ import trio.testing
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from daemons.luxid import jobtable
+from daemons.luxid.jobs import jobtable
 from protocol.luxi.feed import Subscribe, Topic
 from tests.support.feeds import JOBS, Luxid, Subscriber
 

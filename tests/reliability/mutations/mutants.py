@@ -306,7 +306,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "run a command as its submitter",
-        "daemons/luxid/core/queue/rights.py",
+        "daemons/luxid/core/submission/rights.py",
         "attrs.evolve(op, user=_user_of(op, submitter, host, where)) if isinstance(op, OpRunCommand) else op\n",
         "op\n",
         "tests/unit/luxid/test_rights.py::test_a_command_says_as_whom_it_runs_unless_that_is_the_daemons_user",

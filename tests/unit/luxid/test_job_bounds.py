@@ -1,4 +1,4 @@
-"""How large a job may be (daemons.luxid.core.queue.jobbounds): each bound is refused with the numbers."""
+"""How large a job may be (daemons.luxid.core.submission.jobbounds): each bound is refused with the numbers."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import pytest
 from cli.fleet.eachvalues import MOST_ELEMENTS
 from common.errors import InvalidRequest
 from common.settings import LimitsSettings
-from daemons.luxid.core.queue.jobbounds import JobBounds
-from daemons.luxid.core.queue.newjobs import parse_jobs
+from daemons.luxid.core.submission.jobbounds import JobBounds
+from daemons.luxid.core.submission.newjobs import parse_jobs
 from protocol.envelope import Call
 from protocol.serving.itembound import ItemBound
 from tests.support.steps import result_of

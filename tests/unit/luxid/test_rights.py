@@ -12,9 +12,9 @@ from common.opcodes.registry import opcode_classes, parse_opcode
 from common.queue.jobs import Job, JobState, LogEntry
 from common.queue.submitter import NO_UID, OWNER_SOURCE, JobOwner, owner_of, submitter
 from daemons.luxid.core.query.jobfields import FIELDS, JobView
-from daemons.luxid.core.queue.newjobs import build_jobs
 from daemons.luxid.core.queue.privacy import Viewer, public_job
-from daemons.luxid.core.queue.rights import Host, Submitter, authorize
+from daemons.luxid.core.submission.newjobs import build_jobs
+from daemons.luxid.core.submission.rights import Host, Submitter, authorize
 from tests.support.steps import result_of
 
 ROOT, SERVICE = Host(0, "root"), Host(900, "gantry")

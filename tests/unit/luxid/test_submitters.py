@@ -12,7 +12,7 @@ from common.errors import Denied, InvalidRequest
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp
 from common.queue.submitter import NO_UID, JobOwner, owner_entries
-from daemons.luxid.core.queue.rights import Submitter
+from daemons.luxid.core.submission.rights import Submitter
 from daemons.luxid.submitters import Submitters
 from protocol.peer import Peer
 from protocol.speaker import Speaker

@@ -12,11 +12,11 @@ from common.access import Role
 from common.errors import GantryError, InvalidRequest
 from common.ids import JobId
 from common.system.log import get_log
-from daemons.luxid.core.queue.jobbounds import JobBounds
-from daemons.luxid.core.queue.rights import Submitter
+from daemons.luxid.core.submission.jobbounds import JobBounds
+from daemons.luxid.core.submission.rights import Submitter
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.handlers.jobreading import read_jobs
-from daemons.luxid.handlers.submission import Submission
+from daemons.luxid.handlers.jobs.jobreading import read_jobs
+from daemons.luxid.handlers.jobs.submission import Submission
 from protocol.luxi.submission import JobInput
 from protocol.peer import Peer
 

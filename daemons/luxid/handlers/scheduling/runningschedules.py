@@ -16,7 +16,7 @@ from common.system.clocks.wallclock import WallClock
 from common.system.log import get_log
 from daemons.luxid.handlers.scheduling.ownjobs import OwnJobs
 from daemons.luxid.handlers.scheduling.schedulecalls import Schedules
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.processes.cancelling import Canceller
 from daemons.luxid.schedules.book import ScheduleBook
 from daemons.luxid.schedules.firing import Firing

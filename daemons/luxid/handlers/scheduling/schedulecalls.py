@@ -17,10 +17,10 @@ from common.schedules.schedule import RunState, Schedule, ScheduleRun
 from common.schedules.times import Times, times_of
 from common.system.log import get_log
 from daemons.luxid.core.queue.privacy import Viewer, public_input
-from daemons.luxid.core.queue.rights import Submitter
 from daemons.luxid.core.schedules.runjobs import hand_key, run_job
 from daemons.luxid.core.schedules.runs import upcoming
 from daemons.luxid.core.schedules.wishes import changed_schedule, new_schedule, paused
+from daemons.luxid.core.submission.rights import Submitter
 from daemons.luxid.handlers.scheduling.ownjobs import OwnJobs
 from daemons.luxid.schedules.book import ScheduleBook
 from daemons.luxid.submitters import Submitters

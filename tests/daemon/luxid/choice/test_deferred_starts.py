@@ -21,8 +21,8 @@ from common.settings import LuxidSettings
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.store import Store, open_store
+from daemons.luxid.jobs.rewriting import CHANGES_AT_ONCE
 from daemons.luxid.parts import Parts
-from daemons.luxid.rewriting import CHANGES_AT_ONCE
 from tests.support.deferred import HELD, SetClock, deferred_job, stated
 
 pytestmark = pytest.mark.trio

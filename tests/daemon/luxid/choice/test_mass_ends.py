@@ -15,8 +15,8 @@ from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
 from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.store import open_store
+from daemons.luxid.jobs.rewriting import ENDS_AT_ONCE
 from daemons.luxid.parts import Parts
-from daemons.luxid.rewriting import ENDS_AT_ONCE
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio

@@ -27,13 +27,13 @@ from common.settings import LimitsSettings, LuxidSettings, Settings
 from daemons.luxid import main
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.core.queue.decisions import Phase
-from daemons.luxid.core.queue.jobbounds import JobBounds
 from daemons.luxid.core.queue.recovery import Fate
+from daemons.luxid.core.submission.jobbounds import JobBounds
 from daemons.luxid.files.loading import FoundJob, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.handlers.submission import Submission
+from daemons.luxid.handlers.jobs.submission import Submission
 from daemons.luxid.parts import Parts
 from daemons.luxid.submitters import Submitters
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs, Submitted

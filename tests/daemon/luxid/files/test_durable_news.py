@@ -26,7 +26,7 @@ from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob, load_queue
 from daemons.luxid.files.store import open_store
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.parts import Parts
 from tests.support.fakes.failing import FailingFsync
 from tests.support.starting import deaths_of

@@ -19,7 +19,7 @@ from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob
 from daemons.luxid.files.store import Store, open_store
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.parts import Parts
 from daemons.luxid.processes.deaths import Deaths
 from daemons.luxid.scheduler import Scheduler

@@ -15,7 +15,7 @@ from common.queue.jobs import Job, JobOp, OpEvent, apply_event
 from common.settings import LuxidSettings
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.files.store import Store, open_store
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.parts import Parts
 from daemons.luxid.processes.attempts import BACK_OFF
 from daemons.luxid.processes.launcher import ForkServerClient

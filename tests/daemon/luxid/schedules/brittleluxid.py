@@ -10,7 +10,7 @@ from pathlib import Path
 
 from common.ids import JobId
 from daemons.luxid import main
-from daemons.luxid.core.queue.rights import Submitter
+from daemons.luxid.core.submission.rights import Submitter
 from daemons.luxid.handlers.scheduling.ownjobs import OwnJobs
 from protocol.luxi.submission import JobInput
 

@@ -23,8 +23,8 @@ from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.history import pasthistory
 from daemons.luxid.history.pasthistory import PastHistory
 from daemons.luxid.history.pastindex import PastIndex
-from daemons.luxid.jobtable import JobTable
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobtable import JobTable
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.processes.jobprocesses import JobProcesses
 from daemons.luxid.processes.killmessages import KillMessages
 from protocol.luxi.history import EndedJobs, ReadHistory

@@ -21,9 +21,9 @@ from daemons.luxid.core.query.jobfields import FIELDS
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.files.joblogs import JobLogs
-from daemons.luxid.jobtable import JobTable
-from daemons.luxid.jobviews import JobViews
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobtable import JobTable
+from daemons.luxid.jobs.jobviews import JobViews
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.processes.jobprocesses import JobProcesses
 from daemons.luxid.processes.killmessages import KillMessages
 

@@ -11,7 +11,7 @@ from common.queue.jobs import JobState
 from common.words.filters.jobfilter import job_filter
 from daemons.luxid.core.query.hopeless import hopeless_states
 from daemons.luxid.core.queue.endedjobs import EndedJobs
-from daemons.luxid.handlers.jobrows import JobRows
+from daemons.luxid.handlers.queries.jobrows import JobRows
 
 SUCCESS, ERROR, CANCELED = JobState.SUCCESS, JobState.ERROR, JobState.CANCELED
 

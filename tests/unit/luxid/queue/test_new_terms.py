@@ -6,8 +6,8 @@ from common.errors import InvalidRequest
 from common.opcodes.registry import parse_opcode
 from common.queue.reasons import ReasonEntry
 from common.queue.terms import SOURCE, Hold, JobTerms, terms_entry, terms_of_trail
-from daemons.luxid.core.queue.newjobs import ParsedJob
-from daemons.luxid.core.queue.newterms import with_checked_terms
+from daemons.luxid.core.submission.newjobs import ParsedJob
+from daemons.luxid.core.submission.newterms import with_checked_terms
 
 NOW_NS = 5_000_000_000
 USER = ReasonEntry("gnt:user", "the disk is full", 1)

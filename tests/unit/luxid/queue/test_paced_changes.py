@@ -11,7 +11,7 @@ from common.ids import JobId
 from common.lease.fullness import Fullness
 from common.queue.jobs import Job, JobOp, set_priority
 from daemons.luxid.core.copies.etcdroom import FEW, EtcdRoom
-from daemons.luxid.rewriting import CHANGES_AT_ONCE, Ends, Rewriting
+from daemons.luxid.jobs.rewriting import CHANGES_AT_ONCE, Ends, Rewriting
 
 
 @attrs.define

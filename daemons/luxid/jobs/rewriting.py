@@ -23,8 +23,8 @@ from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Doomed, Rejected
 from daemons.luxid.core.queue.recovery import cancel_dependent, cancel_rejected, cancel_stopped, fail_dependent
 from daemons.luxid.files.store import Store
-from daemons.luxid.jobevents import JobEvents
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobevents import JobEvents
+from daemons.luxid.jobs.livejobs import LiveJobs
 
 # number of jobs of a mass whose ends are written at a time
 ENDS_AT_ONCE: Final = 50

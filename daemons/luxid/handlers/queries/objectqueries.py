@@ -22,10 +22,10 @@ from daemons.luxid.core.query.locks import LOCKS, lock_rows
 from daemons.luxid.core.query.rules import RULES
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.privacy import Viewer
-from daemons.luxid.handlers.jobrows import JobRows, in_order_of, job_ids_of
-from daemons.luxid.handlers.objectkinds import OBJECTS, TAGGED, Objects, Sources
-from daemons.luxid.handlers.rowreplies import classic_reply, one_piece, query_reply
-from daemons.luxid.jobviews import JobViews
+from daemons.luxid.handlers.queries.jobrows import JobRows, in_order_of, job_ids_of
+from daemons.luxid.handlers.queries.objectkinds import OBJECTS, TAGGED, Objects, Sources
+from daemons.luxid.handlers.queries.rowreplies import classic_reply, one_piece, query_reply
+from daemons.luxid.jobs.jobviews import JobViews
 from protocol.client import Client
 from protocol.luxi.locks import LockRow
 from protocol.luxi.queries import (

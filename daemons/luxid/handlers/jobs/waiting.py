@@ -16,8 +16,8 @@ from common.queue.jobs import Job
 from daemons.luxid.core.query.jobfields import JobView, newer_entries, row_of, select_fields
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.files.store import Store
-from daemons.luxid.jobviews import JobViews
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobviews import JobViews
+from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.luxi.changes import JobChange, WaitForJobChange
 from protocol.luxi.queries import FieldValue
 from protocol.peer import Peer

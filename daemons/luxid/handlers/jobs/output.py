@@ -12,7 +12,7 @@ from common.system.inthread import in_thread
 from daemons.luxid.bells import wait_for_any
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.files.store import Store
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.outputs import OutputWatch, decode_whole, read_output
 from protocol.luxi.output import JobOutput, OutputStream, ReadJobOutput
 from protocol.peer import Peer

@@ -17,7 +17,7 @@ from common.errors import Denied
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
 from common.queue.submitter import JobOwner, without_owner
-from daemons.luxid.core.queue.newjobs import ParsedJob
+from daemons.luxid.core.submission.newjobs import ParsedJob
 
 
 @attrs.frozen

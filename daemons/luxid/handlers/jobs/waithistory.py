@@ -15,7 +15,7 @@ from common.system.inthread import in_thread
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.waitfiles import WaitFiles
-from daemons.luxid.jobtable import JobTable
+from daemons.luxid.jobs.jobtable import JobTable
 from protocol.luxi.waits import ReadJobWaits
 from protocol.peer import Peer
 

@@ -24,8 +24,8 @@ from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.core.query.jobs import JobRow, UnreadJob
 from daemons.luxid.core.queue.endedjobs import EndedJobs
 from daemons.luxid.files.store import Store
-from daemons.luxid.jobtable import JobTable
-from daemons.luxid.jobviews import JobViews
+from daemons.luxid.jobs.jobtable import JobTable
+from daemons.luxid.jobs.jobviews import JobViews
 from protocol.luxi.queries import Page
 
 # number of rows made before other tasks run

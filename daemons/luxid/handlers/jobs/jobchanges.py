@@ -19,11 +19,11 @@ from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
 from daemons.luxid.core.queue.decisions import AT_REST
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.files.store import Store
-from daemons.luxid.jobevents import JobEvents
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobevents import JobEvents
+from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.jobs.rewriting import Rewriting
 from daemons.luxid.processes.cancelling import Canceller
 from daemons.luxid.processes.signals import signal_process
-from daemons.luxid.rewriting import Rewriting
 from protocol.luxi.jobs import Archived, ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, Done, PickupJob
 from protocol.peer import Peer
 

@@ -21,18 +21,18 @@ from common.queue.jobs import Job, to_timestamp
 from common.settings import LuxidSettings
 from common.system.log import get_log
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
-from daemons.luxid.core.queue.jobbounds import JobBounds
-from daemons.luxid.core.queue.knownnodes import names_nodes, unknown_node
-from daemons.luxid.core.queue.newjobs import ParsedJob, Wanted, build_jobs
-from daemons.luxid.core.queue.newterms import with_checked_terms
-from daemons.luxid.core.queue.rights import Submitter, authorize
 from daemons.luxid.core.resources.wants import uses_of
+from daemons.luxid.core.submission.jobbounds import JobBounds
+from daemons.luxid.core.submission.knownnodes import names_nodes, unknown_node
+from daemons.luxid.core.submission.newjobs import ParsedJob, Wanted, build_jobs
+from daemons.luxid.core.submission.newterms import with_checked_terms
+from daemons.luxid.core.submission.rights import Submitter, authorize
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.submissionkeys import KeyClaim, SubmissionKeys, WantedKey, claim_by
-from daemons.luxid.handlers.jobreading import read_jobs
-from daemons.luxid.jobevents import JobEvents
+from daemons.luxid.handlers.jobs.jobreading import read_jobs
+from daemons.luxid.jobs.jobevents import JobEvents
+from daemons.luxid.jobs.livejobs import MAKING_WAY, LiveJobs
 from daemons.luxid.lasting import lasting
-from daemons.luxid.livejobs import MAKING_WAY, LiveJobs
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.turns import in_turns
 from protocol.luxi.submission import (

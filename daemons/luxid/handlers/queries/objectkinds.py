@@ -23,7 +23,7 @@ from daemons.luxid.core.query.networks import NETWORKS
 from daemons.luxid.core.query.nodelive import NodeRow, node_rows
 from daemons.luxid.core.query.nodes import NODES
 from daemons.luxid.core.query.rows import rows_of
-from daemons.luxid.handlers.rowreplies import classic_reply, one_piece, query_reply
+from daemons.luxid.handlers.queries.rowreplies import classic_reply, one_piece, query_reply
 from protocol.luxi.queries import FieldDefinition, Query, QueryResult, Rows
 from protocol.serving.pieces import Pieces
 

@@ -34,8 +34,8 @@ from daemons.luxid.core.queue.recovery import Ask
 from daemons.luxid.core.why.explain import Shown, explain
 from daemons.luxid.core.why.lockwaits import lock_reasons
 from daemons.luxid.files.store import Store
-from daemons.luxid.jobviews import JobViews
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.jobviews import JobViews
+from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.processes.signals import pids_of
 from protocol.client import Client
 from protocol.luxi.explain import ExplainJobs

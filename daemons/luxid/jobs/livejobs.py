@@ -17,7 +17,7 @@ from daemons.luxid.core.queue.nodework import NodeWork, node_work
 from daemons.luxid.endings import Endings
 from daemons.luxid.feednews import FeedNews
 from daemons.luxid.files.unread import UnreadFiles
-from daemons.luxid.jobtable import JobTable
+from daemons.luxid.jobs.jobtable import JobTable
 from daemons.luxid.processes.jobprocesses import JobProcesses
 from daemons.luxid.untold import Untold
 

@@ -10,7 +10,7 @@ import attrs
 from common.errors import InvalidRequest
 from common.queue.reasons import ReasonEntry
 from common.queue.terms import SOURCE, Hold, check_terms, terms_entry
-from daemons.luxid.core.queue.newjobs import ParsedJob
+from daemons.luxid.core.submission.newjobs import ParsedJob
 
 
 def with_checked_terms(ops: ParsedJob, by: str, now_ns: int) -> ParsedJob:

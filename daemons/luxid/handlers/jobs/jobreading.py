@@ -6,8 +6,8 @@ Source: luxid.md 1.4, 2.2.
 from collections.abc import Sequence
 
 from common.errors import GantryError
-from daemons.luxid.core.queue.jobbounds import JobBounds
-from daemons.luxid.core.queue.newjobs import Wanted, parse_jobs
+from daemons.luxid.core.submission.jobbounds import JobBounds
+from daemons.luxid.core.submission.newjobs import Wanted, parse_jobs
 from daemons.luxid.turns import in_turns
 from protocol.luxi.submission import JobInput
 from protocol.serving.service import MalformedArguments

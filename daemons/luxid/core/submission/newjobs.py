@@ -16,7 +16,7 @@ from common.queue.dependencies import Dependency, resolve
 from common.queue.jobs import Job, JobOp, Timestamp
 from common.queue.reasons import ReasonEntry, ReasonTrail, opcode_source
 from common.queue.submitter import JobOwner, owner_entries
-from daemons.luxid.core.queue.jobbounds import JobBounds
+from daemons.luxid.core.submission.jobbounds import JobBounds
 
 E = TypeVar("E", bound=GantryError)
 ParsedJob = tuple[OpCode, ...]

@@ -25,10 +25,10 @@ from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.core.queue.recovery import cancel_for
 from daemons.luxid.core.queue.termchanges import Changer, change_words, changed_job, check_change, is_for_running
 from daemons.luxid.files.store import Store
-from daemons.luxid.handlers.jobchanges import Jobs
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.handlers.jobs.jobchanges import Jobs
+from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.jobs.rewriting import Rewriting, timestamp
 from daemons.luxid.processes.cancelling import Canceller
-from daemons.luxid.rewriting import Rewriting, timestamp
 from daemons.luxid.submitters import Submitters
 from protocol.luxi.jobs import CancelJobs, ChangeJobPriority, ChangeJobs, Done, JobChange
 from protocol.peer import Peer

@@ -17,7 +17,7 @@ from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.privacy import Viewer, public_job
 from daemons.luxid.core.queue.recovery import Ask
 from daemons.luxid.files.joblogs import JobLogs
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.jobs.livejobs import LiveJobs
 
 _RUNNING: Final = (Phase.RUNNING, Phase.ORPHANED)
 

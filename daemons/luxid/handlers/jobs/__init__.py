@@ -1,0 +1,1 @@
+"""Calls about jobs: submit, change, wait, read their output, explain."""

@@ -1,0 +1,1 @@
+"""Queries, and their replies in rows."""
