@@ -1,4 +1,4 @@
-"""The requests that a daemon accepts, from all modules of its package."""
+"""The requests that a daemon accepts, from all modules below its package."""
 
 import importlib
 import pkgutil
@@ -12,7 +12,7 @@ def requests_of(face: types.ModuleType) -> list[type[AnyRequest]]:
 
     Args: face: `protocol.luxi`, `protocol.wconfd` or `protocol.noded`.
     """
-    modules = (importlib.import_module(info.name) for info in pkgutil.iter_modules(face.__path__, f"{face.__name__}."))
+    modules = (importlib.import_module(info.name) for info in pkgutil.walk_packages(face.__path__, f"{face.__name__}."))
     values = [value for module in modules for value in vars(module).values()]
     # bases of requests have no method
     kinds = {value for value in values if isinstance(value, type) and issubclass(value, Request) and _has_method(value)}

@@ -9,7 +9,7 @@ from cli.connection import ask_luxid, ask_wconfd
 from common.errors import GantryError
 from common.wire import structure
 from protocol.luxi.cluster import QueryConfigValues
-from protocol.luxi.copies import QUEUE_VERDICTS, CheckQueueCopies, QueueVerdict
+from protocol.luxi.daemon.copies import QUEUE_VERDICTS, CheckQueueCopies, QueueVerdict
 from protocol.wconfd.copies import ConfigVerdict, VerifyConfigCopies
 
 _BEYOND: Final = "keys of submissions and histories of waits"

@@ -22,7 +22,7 @@ from common.health.findings import (
 from common.metrics.process import ProcessUse
 from common.settings import Settings
 from protocol.luxi.cluster import QueryConfigValues
-from protocol.luxi.health import LuxidHealth, ReadHealth
+from protocol.luxi.daemon.health import LuxidHealth, ReadHealth
 from protocol.luxi.schedules import ListSchedules
 from protocol.wconfd.metrics import ReadMetrics
 

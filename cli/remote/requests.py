@@ -22,7 +22,6 @@ from common.queue.jobs import FINAL_NAMES
 from common.queue.waithistory import Span
 from common.wire import structure, unstructure
 from protocol.luxi.changes import JobChange, WaitForJobChange
-from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
 from protocol.luxi.jobs import (
     Archived,
@@ -36,7 +35,8 @@ from protocol.luxi.output import JobOutput, OutputStream, ReadJobOutput
 from protocol.luxi.processes import ReadLeftProcesses
 from protocol.luxi.queries import FieldDefinitions, Query, QueryFields, QueryFilters, QueryJobs, QueryResult, Rows
 from protocol.luxi.submission import JobInput, Refused, SubmitAnswer, SubmitJob, SubmitManyJobs, Submitted
-from protocol.luxi.waits import ReadJobWaits
+from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.why.waits import ReadJobWaits
 from protocol.rapid import jobactions
 from protocol.rapid.clients import jobcalls, thingcalls
 from protocol.rapid.clients.blocking import RapidClient

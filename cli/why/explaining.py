@@ -20,7 +20,7 @@ from common.queue.waithistory import Span
 from common.words.fields import Row
 from common.words.outcome import Outcome
 from common.words.why.culprits import culprits
-from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.why.explain import ExplainJobs
 
 FIELDS: Final = (
     *("id", "status", "name", "summary", "uses", "tries"),

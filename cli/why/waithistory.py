@@ -6,7 +6,7 @@ from cli.luxid import Luxid
 from common.errors import RemoteError
 from common.ids import JobId
 from common.queue.waithistory import Span
-from protocol.luxi.waits import ReadJobWaits
+from protocol.luxi.why.waits import ReadJobWaits
 
 
 def job_waits(client: Luxid, job_ids: Sequence[int]) -> Mapping[int, Sequence[Span]]:

@@ -8,7 +8,7 @@ from cli.why.locknames import lock_names
 from common.errors import GantryError
 from common.ids import JobId
 from common.words.why.reasons import in_short
-from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.why.explain import ExplainJobs
 
 
 def why_waiting(job_ids: Sequence[int]) -> Mapping[int, str]:

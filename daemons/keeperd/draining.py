@@ -12,7 +12,7 @@ from common.settings import Settings
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from protocol.client import Client
-from protocol.luxi.moving import PrepareMove
+from protocol.luxi.daemon.moving import PrepareMove
 
 _log: Final = get_log(__name__)
 

@@ -30,11 +30,12 @@ from daemons.luxid.handlers.scheduling.schedulecalls import Schedules
 from daemons.luxid.handlers.subscribing import Subscribing
 from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
-from protocol.luxi.copies import CheckQueueCopies
-from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.daemon.copies import CheckQueueCopies
+from protocol.luxi.daemon.health import ReadHealth
+from protocol.luxi.daemon.metrics import ReadMetrics
+from protocol.luxi.daemon.moving import PrepareMove
 from protocol.luxi.feed import Subscribe
 from protocol.luxi.filters import DeleteFilter, ReadRuleLoads, ReplaceFilter, TryFilterRule
-from protocol.luxi.health import ReadHealth
 from protocol.luxi.history import Prune, ReadHistory, SummarizeHistory
 from protocol.luxi.jobs import (
     ArchiveJob,
@@ -45,8 +46,6 @@ from protocol.luxi.jobs import (
     ChangeJobs,
     PickupJob,
 )
-from protocol.luxi.metrics import ReadMetrics
-from protocol.luxi.moving import PrepareMove
 from protocol.luxi.output import ReadJobOutput
 from protocol.luxi.processes import ReadLeftProcesses
 from protocol.luxi.queries import (
@@ -72,7 +71,8 @@ from protocol.luxi.schedules import (
     RunSchedule,
 )
 from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs, SubmitOnce
-from protocol.luxi.waits import ReadJobWaits
+from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.why.waits import ReadJobWaits
 from protocol.serving.route import AnyRoute, Route
 
 

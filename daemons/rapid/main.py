@@ -53,7 +53,7 @@ from daemons.rapid.transport.faces import Faces, no_request
 from protocol.client import Client
 from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
-from protocol.luxi.metrics import ReadMetrics
+from protocol.luxi.daemon.metrics import ReadMetrics
 from protocol.serving.listening import identity_of, listen, remove
 
 NAME: Final = "rapid"

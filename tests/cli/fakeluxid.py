@@ -20,7 +20,6 @@ from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.filters.trial import Trial
 from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
-from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, CancelJobs, ChangeJobPriority, ChangeJobs
@@ -28,7 +27,8 @@ from protocol.luxi.output import JobOutput, ReadJobOutput
 from protocol.luxi.queries import Query, QueryFields, QueryFilters, QueryJobs
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs, SubmitOnce
-from protocol.luxi.waits import ReadJobWaits
+from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.why.waits import ReadJobWaits
 from protocol.messages import Request
 from protocol.serving.route import AnyRoute
 from protocol.serving.server import Peer, Route, ServerRules, Service, serve_unix

@@ -10,7 +10,7 @@ import pytest
 
 from common.ids import JobId
 from common.queue.explanation import Reason, WaitsForLock
-from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.why.explain import ExplainJobs
 from tests.cli.command import Background, Ended, normalised, run
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

@@ -1,6 +1,6 @@
 """The waits of a job so far, in words: one line.
 
-Source: DESIGN section 6, "Explain"; `protocol.luxi.waits.ReadJobWaits`.
+Source: DESIGN section 6, "Explain"; `protocol.luxi.why.waits.ReadJobWaits`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -26,7 +26,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from protocol.client import Client
 from protocol.luxi.changes import WaitForJobChange
-from protocol.luxi.metrics import ReadMetrics
+from protocol.luxi.daemon.metrics import ReadMetrics
 from protocol.messages import AnyRequest
 from protocol.serving.route import AnyRoute
 from protocol.wconfd.config import ReadConfig

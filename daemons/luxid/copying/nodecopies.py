@@ -39,7 +39,7 @@ from daemons.luxid.copying.standing import not_copied, verdict_of
 from daemons.luxid.copying.stops import Stops
 from daemons.luxid.core.copies.backlog import Backlog, Key, StateName
 from protocol.luxi.cluster import QueueLag
-from protocol.luxi.copies import QueueVerdict
+from protocol.luxi.daemon.copies import QueueVerdict
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress

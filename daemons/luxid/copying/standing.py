@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from common.replication import NotCopied
 from daemons.luxid.copying.sending import NodeSender
 from daemons.luxid.core.copies.verdict import Verdict
-from protocol.luxi.copies import QueueVerdict
+from protocol.luxi.daemon.copies import QueueVerdict
 
 
 def verdict_of(sender: NodeSender, verdict: Verdict | None) -> QueueVerdict:

@@ -16,7 +16,7 @@ from common.wire import unstructure
 from daemons.luxid.config.configcache import ConfigCache
 from daemons.luxid.core.query.clusterfacts import cluster_facts
 from protocol.luxi.cluster import QUEUE_LAGS, QueryClusterInfo, QueryConfigValues, QueueLag
-from protocol.luxi.copies import QUEUE_VERDICTS, QueueVerdict
+from protocol.luxi.daemon.copies import QUEUE_VERDICTS, QueueVerdict
 from protocol.luxi.queries import FieldValue
 from protocol.peer import Peer
 

@@ -5,7 +5,7 @@ Source: DESIGN section 12.
 
 from typing import Protocol
 
-from protocol.luxi.copies import CheckQueueCopies, QueueVerdict
+from protocol.luxi.daemon.copies import CheckQueueCopies, QueueVerdict
 from protocol.peer import Peer
 
 

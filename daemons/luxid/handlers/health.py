@@ -15,7 +15,7 @@ from common.system.daemons.program import release
 from common.system.inthread import in_thread
 from daemons.luxid.history.pasthistory import PastHistory
 from daemons.luxid.jobs.livejobs import LiveJobs
-from protocol.luxi.health import LuxidHealth, ReadHealth, Room
+from protocol.luxi.daemon.health import LuxidHealth, ReadHealth, Room
 from protocol.peer import Peer
 
 # seconds after which a disk that does not tell its room is taken to hang

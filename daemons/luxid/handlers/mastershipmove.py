@@ -4,7 +4,7 @@ from typing import Final
 
 from common.system.log import get_log
 from daemons.luxid.processes.makingway import MakingWay
-from protocol.luxi.moving import PrepareMove
+from protocol.luxi.daemon.moving import PrepareMove
 from protocol.peer import Peer
 from protocol.stream import BACKLOG_LIMIT, Stream
 

@@ -25,7 +25,7 @@ from daemons.luxid.files.store import Store
 from daemons.luxid.jobs.jobviews import JobViews
 from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.luxi.cluster import QueueLag
-from protocol.luxi.metrics import Durations, JobsSoFar, LuxidMetrics, QueueNow, ReadMetrics, StoreNow
+from protocol.luxi.daemon.metrics import Durations, JobsSoFar, LuxidMetrics, QueueNow, ReadMetrics, StoreNow
 from protocol.peer import Peer
 
 NO_RUNS: Final[Mapping[str, int]] = MappingProxyType({})

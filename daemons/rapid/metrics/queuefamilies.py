@@ -1,6 +1,6 @@
 """The numbers of luxid.
 
-Source: protocol/luxi/metrics.py.
+Source: protocol/luxi/daemon/metrics.py.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from prometheus_client.metrics_core import Metric
 
 from daemons.rapid.metrics.families import by, counter, gauge, histogram
-from protocol.luxi.metrics import Durations, JobsSoFar, LuxidMetrics, QueueNow, StoreNow
+from protocol.luxi.daemon.metrics import Durations, JobsSoFar, LuxidMetrics, QueueNow, StoreNow
 
 
 def queue_families(told: LuxidMetrics) -> Iterator[Metric]:

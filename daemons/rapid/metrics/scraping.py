@@ -26,7 +26,7 @@ from daemons.rapid.calls import Asked, Call
 from daemons.rapid.metrics.httpfamilies import HttpNow
 from daemons.rapid.metrics.snapshot import OPEN_METRICS, Snapshot, write
 from protocol.keeperd.calls import ClusterView, ShowCluster
-from protocol.luxi.metrics import LuxidMetrics, ReadMetrics
+from protocol.luxi.daemon.metrics import LuxidMetrics, ReadMetrics
 from protocol.messages import Request
 from protocol.wconfd.metrics import ReadMetrics as ReadLockMetrics
 from protocol.wconfd.metrics import WconfdMetrics

@@ -16,7 +16,7 @@ from daemons.rapid.metrics.leasefamilies import commit_families, mastership_fami
 from daemons.rapid.metrics.lockfamilies import lock_families
 from daemons.rapid.metrics.queuefamilies import queue_families
 from protocol.keeperd.calls import ClusterView
-from protocol.luxi.metrics import LuxidMetrics
+from protocol.luxi.daemon.metrics import LuxidMetrics
 from protocol.wconfd.metrics import WconfdMetrics
 
 # type that clients accept who know the newer format

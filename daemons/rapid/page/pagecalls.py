@@ -31,7 +31,7 @@ from daemons.rapid.page.views.frame import Frame, Health
 from daemons.rapid.page.visits.login import CheckPassword, Login
 from daemons.rapid.page.visits.sessions import Sessions
 from daemons.rapid.page.visits.visitors import Visitors
-from protocol.luxi.metrics import LuxidMetrics
+from protocol.luxi.daemon.metrics import LuxidMetrics
 
 F = TypeVar("F")
 _TAG: Final = "Web page"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from daemons.rapid.calls import Asked, Daemons
 from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
-from protocol.luxi.metrics import ReadMetrics
+from protocol.luxi.daemon.metrics import ReadMetrics
 from protocol.luxi.queue import SetDrainFlag, SetJobLimits
 from protocol.rapid.queue import LimitsWish, Queue
 

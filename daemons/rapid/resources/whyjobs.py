@@ -10,9 +10,9 @@ from common.ids import JobId
 from daemons.rapid.calls import Asked
 from daemons.rapid.resources.joblists import fetch_job
 from daemons.rapid.resources.parameters import job_id_of
-from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.processes import ReadLeftProcesses
-from protocol.luxi.waits import ReadJobWaits
+from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.why.waits import ReadJobWaits
 from protocol.rapid.explanations import (
     Explanation,
     Explanations,

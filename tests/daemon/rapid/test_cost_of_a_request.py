@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from protocol.luxi.metrics import ReadMetrics
+from protocol.luxi.daemon.metrics import ReadMetrics
 from tests.daemon.luxid.ops import dummy
 from tests.support.web.rapid import Web
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cli.clusterstate.copies import status_words
-from protocol.luxi.copies import QueueVerdict
+from protocol.luxi.daemon.copies import QueueVerdict
 
 SAME, DIFFERS, OPEN = QueueVerdict("n1", 1.0), QueueVerdict("n2", 1.0, 2, ("job-1", "job-2")), QueueVerdict("n3")
 

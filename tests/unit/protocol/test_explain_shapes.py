@@ -22,8 +22,8 @@ from common.queue.jobs import JobState
 from common.queue.reasons import ReasonEntry
 from common.queue.waithistory import Cause, Span, WaitKind
 from common.shapes import OtherKind
-from protocol.luxi.explain import ExplainJobs
-from protocol.luxi.waits import ReadJobWaits
+from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.why.waits import ReadJobWaits
 from protocol.messages import reply_to_wire, structure_reply
 
 HOLDING = Holding("job/4", JobId(4), parse_lock("node/a"), LockMode.SHARED, 5.5)

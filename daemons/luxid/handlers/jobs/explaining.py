@@ -38,8 +38,8 @@ from daemons.luxid.jobs.jobviews import JobViews
 from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.processes.signals import pids_of
 from protocol.client import Client
-from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.processes import ReadLeftProcesses
+from protocol.luxi.why.explain import ExplainJobs
 from protocol.messages import Request
 from protocol.peer import Peer
 from protocol.wconfd.explain import ExplainHoldings, ExplainWait, HoldingsExplanation

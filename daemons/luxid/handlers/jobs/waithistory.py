@@ -16,7 +16,7 @@ from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.waitfiles import WaitFiles
 from daemons.luxid.jobs.jobtable import JobTable
-from protocol.luxi.waits import ReadJobWaits
+from protocol.luxi.why.waits import ReadJobWaits
 from protocol.peer import Peer
 
 

@@ -31,8 +31,8 @@ from daemons.rapid.page.views.links import with_query
 from daemons.rapid.page.views.lives import LIFE_FIELDS, LaneBy, lives, window
 from daemons.rapid.page.views.lockview import lock_lines
 from daemons.rapid.page.views.ruleview import bucket_lines, rule_lines
+from protocol.luxi.daemon.metrics import LuxidMetrics
 from protocol.luxi.locks import LockRow
-from protocol.luxi.metrics import LuxidMetrics
 from protocol.rapid.events import Topic
 
 # rows of each list

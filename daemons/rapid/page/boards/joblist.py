@@ -19,7 +19,7 @@ from daemons.rapid.page.views.boards import JobList
 from daemons.rapid.page.views.frame import Act, Choice
 from daemons.rapid.page.views.jobline import ROW_FIELDS, job_lines
 from daemons.rapid.page.views.links import with_query
-from protocol.luxi.metrics import LuxidMetrics
+from protocol.luxi.daemon.metrics import LuxidMetrics
 from protocol.rapid.events import Topic
 
 ROWS: Final = 50

@@ -32,7 +32,7 @@ from daemons.rapid.page.views.links import with_query
 from daemons.rapid.page.views.lives import window
 from daemons.rapid.page.views.lockview import dependents, lock_lines, rows_of_owner, waits
 from protocol.luxi.locks import JOB, LockRow
-from protocol.luxi.waits import ReadJobWaits
+from protocol.luxi.why.waits import ReadJobWaits
 from protocol.rapid.events import Topic
 
 # seconds that the job's own timeline shows at least

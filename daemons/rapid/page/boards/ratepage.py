@@ -14,7 +14,7 @@ from daemons.rapid.page.recorder import EVERY_S, Recorder
 from daemons.rapid.page.templates import figure
 from daemons.rapid.page.views.boards import Figure, NamedChart, RatePage
 from daemons.rapid.page.views.figures import Sample, delay_chart, quantile, rate_chart
-from protocol.luxi.metrics import LuxidMetrics
+from protocol.luxi.daemon.metrics import LuxidMetrics
 
 
 @attrs.frozen

@@ -10,7 +10,7 @@ from common.words.times import duration
 from daemons.rapid.calls import Daemons
 from daemons.rapid.page.views.frame import Health
 from protocol.luxi.cluster import QUEUE_LAGS, QueryConfigValues
-from protocol.luxi.metrics import LuxidMetrics, ReadMetrics, StoreNow
+from protocol.luxi.daemon.metrics import LuxidMetrics, ReadMetrics, StoreNow
 from protocol.wconfd.ghosts import ListGhosts
 
 # a shorter silence of etcd is not told

@@ -16,8 +16,8 @@ from common.words.filters.jobfilter import statuses_filter
 from common.words.outcome import FIELDS as OUTCOME_FIELDS
 from common.words.outcome import Outcome, outcome_of
 from daemons.rapid.calls import Daemons
-from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.queries import Page, Query, QueryJobs
+from protocol.luxi.why.explain import ExplainJobs
 
 UNENDED: Final[Wire] = ["!", statuses_filter(FINAL_NAMES)]
 # ends that need an explanation

@@ -15,13 +15,13 @@ from common.queue.jobs import to_timestamp
 from common.queue.terms import Hold, JobTerms, terms_of
 from common.queue.waithistory import WaitKind
 from protocol.blocking import BlockingClient
-from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.feed import Subscribe, Topic, job_news
 from protocol.luxi.filters import ReplaceFilter
 from protocol.luxi.jobs import CancelJobs, ChangeJobs, Done, JobChange
 from protocol.luxi.queries import QueryFields
 from protocol.luxi.submission import SubmitJob
-from protocol.luxi.waits import ReadJobWaits
+from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.why.waits import ReadJobWaits
 from tests.daemon.luxid.ops import after, delay, dummy, gated, read_job
 from tests.support.cluster import Cluster
 from tests.support.deferred import stated

@@ -9,7 +9,7 @@ import pytest
 from common.ids import JobId
 from common.queue.files.waitfile import append_spans
 from common.queue.waithistory import Cause, Span, WaitKind
-from protocol.luxi.copies import CheckQueueCopies
+from protocol.luxi.daemon.copies import CheckQueueCopies
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from tests.cli.command import Ended, run
 from tests.daemon.luxid.ops import dummy, gated

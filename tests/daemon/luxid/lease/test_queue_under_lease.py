@@ -14,8 +14,8 @@ from common.queue.jobs import Job, JobOp
 from common.queue.tries import tries_so_far
 from protocol.blocking import BlockingClient
 from protocol.etcd.kv import Put
+from protocol.luxi.daemon.moving import PrepareMove
 from protocol.luxi.jobs import ArchiveJob, CancelJob
-from protocol.luxi.moving import PrepareMove
 from protocol.luxi.submission import SubmitJob
 from tests.daemon.luxid.ops import after, command, dummy, gated
 from tests.support.etcds.etcd import Etcd

@@ -14,10 +14,10 @@ from common.lease.fullness import Fullness
 from common.lease.fullnessfile import FullnessWriter
 from common.queue.explanation import Obstacle
 from protocol.blocking import BlockingClient
-from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.daemon.metrics import ReadMetrics, StoreNow
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobs, JobChange
-from protocol.luxi.metrics import ReadMetrics, StoreNow
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from protocol.luxi.why.explain import ExplainJobs
 from protocol.messages import Request
 from tests.daemon.luxid.ops import after, dummy, gated, read_job
 from tests.support.cluster import Cluster

@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import TooBusy
 from protocol.blocking import BlockingClient
-from protocol.luxi.moving import PrepareMove
+from protocol.luxi.daemon.moving import PrepareMove
 from protocol.luxi.submission import SubmitJob
 from tests.daemon.luxid.ops import dummy, gated, read_job
 from tests.support.cluster import Cluster

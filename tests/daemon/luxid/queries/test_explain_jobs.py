@@ -12,8 +12,8 @@ import pytest
 from common.ids import JobId
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
-from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.filters import ReplaceFilter
+from protocol.luxi.why.explain import ExplainJobs
 from protocol.wconfd.locks import FreeLocks, ListAllLocksOwners, TryUpdateLocks, UpdateLocksWaiting
 from tests.daemon.luxid.ops import after, command, delay, dummy
 from tests.support.cluster import Cluster

@@ -11,7 +11,7 @@ from common.ids import JobId
 from common.queue.waithistory import SHORTEST_S
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter
 from protocol.luxi.jobs import ArchiveJob, CancelJob
-from protocol.luxi.waits import ReadJobWaits
+from protocol.luxi.why.waits import ReadJobWaits
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import RemoteError
-from protocol.luxi.metrics import JobsSoFar, LuxidMetrics, ReadMetrics
+from protocol.luxi.daemon.metrics import JobsSoFar, LuxidMetrics, ReadMetrics
 from protocol.wconfd.metrics import ReadMetrics as ReadLockMetrics
 from tests.daemon.luxid.ops import after, dummy, gated, process_of
 from tests.support.cluster import Cluster

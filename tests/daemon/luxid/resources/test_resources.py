@@ -17,10 +17,10 @@ from common.ids import JobId
 from common.queue.explanation import LacksUnits, Reason
 from common.queue.waithistory import WaitKind
 from common.resources import Resource
-from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.jobs import CancelJob
 from protocol.luxi.resources import ReadResourceUse, RemoveResource, SetResource
-from protocol.luxi.waits import ReadJobWaits
+from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.why.waits import ReadJobWaits
 from protocol.wconfd import resources as wconfd_resources
 from tests.daemon.luxid.ops import command, delay, gated, process_of
 from tests.support.cluster import Cluster

@@ -11,7 +11,7 @@ from common.metrics.calls import CallTally
 from common.metrics.histogram import RUN_S, WAIT_S, WORK_S, Distribution, Histogram
 from common.metrics.process import own_use
 from common.wire import structure, unstructure
-from protocol.luxi.metrics import Durations, LuxidMetrics
+from protocol.luxi.daemon.metrics import Durations, LuxidMetrics
 
 BOUNDS = (1.0, 2.5)
 

@@ -7,7 +7,7 @@ from common.metrics.process import ProcessUse
 from daemons.rapid.metrics.httpfamilies import HttpNow
 from daemons.rapid.metrics.snapshot import Snapshot
 from protocol.keeperd.calls import ClusterView, EtcdMemberView
-from protocol.luxi.metrics import Durations, JobsSoFar, LuxidMetrics, QueueNow
+from protocol.luxi.daemon.metrics import Durations, JobsSoFar, LuxidMetrics, QueueNow
 from protocol.wconfd.metrics import FileWork, LocksNow, WconfdMetrics
 from tests.support.fakes.clusterviews import replica
 

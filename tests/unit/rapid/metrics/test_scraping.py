@@ -11,7 +11,7 @@ from common.webaccess.principal import NOBODY
 from daemons.rapid.calls import Asked, Daemons
 from daemons.rapid.metrics.httpfamilies import HttpNow
 from daemons.rapid.metrics.scraping import FRESH_S, MetricHandlers, rows
-from protocol.luxi.metrics import LuxidMetrics
+from protocol.luxi.daemon.metrics import LuxidMetrics
 from protocol.wconfd.metrics import WconfdMetrics
 
 pytestmark = pytest.mark.trio

@@ -6,7 +6,7 @@ import pytest
 from common.metrics.histogram import Distribution
 from common.metrics.process import ProcessUse
 from daemons.rapid.page.views.figures import Sample, delay_chart, quantile, rate_chart, rates
-from protocol.luxi.metrics import Durations, JobsSoFar, LuxidMetrics
+from protocol.luxi.daemon.metrics import Durations, JobsSoFar, LuxidMetrics
 
 
 def sample(at: float, ended: int, *, started_at: float = 5.0, delays: tuple[int, ...] = (0, 0, 0)) -> Sample:

@@ -1,0 +1,1 @@
+"""Why jobs do not run, and what they waited for."""
