@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Ended, run
-from tests.cli.verbs.test_completion import complete
+from tests.cli.verbs.gantry.test_completion import complete
 from tests.support.machines.fleet import Fleet
 from tests.support.wait import wait_until
 

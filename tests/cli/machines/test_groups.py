@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.command import Ended
 from tests.cli.programhost import ProgramHost
-from tests.cli.verbs.test_completion import complete
+from tests.cli.verbs.gantry.test_completion import complete
 from tests.support.cluster import Cluster
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.command import Ended, normalised, run
-from tests.cli.verbs.test_completion import complete
+from tests.cli.verbs.gantry.test_completion import complete
 from tests.support.cluster import Cluster
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from common.system.daemons.running import find_daemon, find_supervisor
 from tests.cli.command import Ended, run
-from tests.cli.verbs.test_completion import complete
+from tests.cli.verbs.gantry.test_completion import complete
 from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.wait import wait_until
 

@@ -1,0 +1,1 @@
+"""Tests: the programs against real daemons."""

@@ -1,0 +1,1 @@
+"""Tests: verbs of gnt-job."""
