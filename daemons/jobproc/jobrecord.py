@@ -72,6 +72,8 @@ class JobRecord:
         self._unsent: list[bytes] = []
         self._timer: threading.Timer | None = None
         self._last_sent_at = 0.0
+        # when the work of the opcode was over, whose end is about to be written
+        self._over_at: Timestamp | None = None
 
     @classmethod
     def load(cls, path: Path, log_path: Path, *, livelock: str, process_id: int) -> "JobRecord":
@@ -104,7 +106,13 @@ class JobRecord:
         """Record a failed try of the opcode, which is queued again, in one write; the text is a line of its log."""
         with self._lock:
             self.log(index, text)
-            self._write(replace_op(self._job, index, with_failed_try(self._job.ops[index], failed, _now())))
+            self._write(replace_op(self._job, index, with_failed_try(self._job.ops[index], failed, self._instant())))
+
+    def note_over(self) -> None:
+        """Take this instant as the end that is recorded next: its locks are freed while it is written, and the work of
+        their next owner must not seem to have begun before it."""
+        with self._lock:
+            self._over_at = _now()
 
     def succeed(self, index: int, result: object) -> None:
         """Record the success of the opcode; with the last one the job ends.
@@ -201,13 +209,18 @@ class JobRecord:
 
     def _apply(self, index: int, event: OpEvent, result: object = None) -> None:
         with self._lock:
-            now = _now()
+            now = self._instant()
             job = replace_op(self._job, index, apply_event(self._job.ops[index], event, now, result))
             self._write(attrs.evolve(job, end_at=now) if job.is_final else job)
 
     def _end(self, event: OpEvent, results: Sequence[object]) -> None:
         with self._lock:
-            self._write(end_job(self._job, event, _now(), results))
+            self._write(end_job(self._job, event, self._instant(), results))
+
+    def _instant(self) -> Timestamp:
+        """The instant of a change: now, or when the work was over."""
+        over_at, self._over_at = self._over_at, None
+        return over_at or _now()
 
     def _write(self, job: Job) -> None:
         # first the log: a reader that continues in the log must find all lines there that the file will have

@@ -8,7 +8,8 @@ while the opcode waits for its locks, it drops its request and all that it holds
 an opcode whose command has failed and is to be tried again (`retrying`).
 
 The end of an opcode is written while wconfd frees its locks: neither needs the other. The next owner of the locks
-may find the old state in the file for a moment, but never the old work under way.
+may find the old state in the file for a moment, but never the old work under way, and the end in the file is no later
+than its begin.
 
 Locks outlive the opcode if one of its processes does and may (see `leftprocesses`). The next opcode
 then waits for that. At the end of the job nothing is freed and the livelock stays: the supervisor of
@@ -307,6 +308,7 @@ class _Life:
         if self._left.look() or self._locks.is_guarded:
             write()
             return
+        self._record.note_over()
         self._locks.start_free()
         try:
             write()

@@ -96,6 +96,21 @@ def test_job_ends_with_its_last_opcode(path: Path, record: JobRecord) -> None:
     assert on_disk(path).end_at == on_disk(path).ops[1].end_at is not None
 
 
+def test_an_end_is_when_the_work_was_over_not_when_it_is_written(
+    path: Path, record: JobRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(((100, 0), (200, 0), (300, 0)))
+    monkeypatch.setattr(jobrecord, "_now", lambda: next(clock))
+    record.begin_waiting(0)
+    record.note_over()
+
+    record.fail(ExecutionError("no"))
+
+    assert [op.end_at for op in on_disk(path).ops] == [(200, 0), (200, 0)]
+    # only that end
+    assert record._instant() == (300, 0)
+
+
 def test_canceled_opcodes_have_a_plain_text(path: Path, record: JobRecord) -> None:
     record.begin_waiting(0)
 
