@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import Final
 
 import attrs
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -30,6 +31,8 @@ _TIME_WIDTH: Final = 6
 _REFRESH_PER_SECOND: Final = 4
 # lines of the frame: header, counts, and one for the cursor
 _FRAME_LINES: Final = 3
+# half of the spaces between the columns
+_GAPS: Final = 4
 
 
 def show_live(job_ids: Sequence[int]) -> None:
@@ -69,6 +72,8 @@ class _View:
     def __init__(self, console: Console, job_ids: Sequence[int]) -> None:
         self._console = console
         self._lines = {job_id: _JobLine(job_id) for job_id in job_ids}
+        # in columns; it only grows, so that the table stands still
+        self._longest_title = 0
         self.reasons = WaitReasons()
 
     def note(self, change: Change) -> None:
@@ -76,6 +81,7 @@ class _View:
         if line.status != change.status:
             self.reasons.status_changed()
         line.row = change.values
+        self._longest_title = max(self._longest_title, cell_len(printable(job_title(line.row))))
         if change.log:
             line.last_word = message_text(change.log[-1])
 
@@ -90,13 +96,18 @@ class _View:
         table.add_column("ID", justify="right", no_wrap=True, min_width=max(len(str(n)) for n in self._lines))
         table.add_column("STATUS", no_wrap=True, min_width=_STATUS_WIDTH)
         table.add_column("TIME", justify="right", no_wrap=True, min_width=_TIME_WIDTH)
-        table.add_column("SUMMARY", no_wrap=True, overflow="ellipsis", ratio=1)
+        table.add_column("SUMMARY", no_wrap=True, overflow="ellipsis", width=self._title_width())
         table.add_column("NOW", no_wrap=True, overflow="ellipsis", ratio=1)
         for line in self._visible():
             table.add_row(*self._cells(line))
         table.caption = self._counts()
         table.caption_justify = "left"
         return table
+
+    def _title_width(self) -> int:
+        """What the longest title takes, but at most half of what the narrow columns leave: reasons need room, too."""
+        room = self._console.width - _STATUS_WIDTH - _TIME_WIDTH - max(len(str(job_id)) for job_id in self._lines)
+        return max(min(self._longest_title, room // 2 - _GAPS), len("SUMMARY"))
 
     def _visible(self) -> Sequence[_JobLine]:
         """All lines if they fit; else the unfinished jobs first."""

@@ -54,7 +54,7 @@ def timeline(jobs: Sequence[Ran]) -> Iterator[str]:
     first = min(job.exec_at for job in jobs if job.exec_at is not None)
     last = max(job.end_at for job in jobs if job.end_at is not None)
     scale = WIDTH / (last - first)
-    yield f"{'JOB':>4} {'NAME':22} {'STATUS':7} {'0 s':{WIDTH - 6}}{last - first:4.1f} s LOCKS: shared, eXclusive"
+    yield f"{'JOB':>4} {'NAME':22} {'STATUS':7} {'0 s':{WIDTH - 6}}{last - first:4.1f} s LOCKS, X: exclusive"
     for job in jobs:
         bar = " " * WIDTH
         if job.exec_at is not None and job.end_at is not None:
@@ -84,7 +84,7 @@ def check(jobs: Sequence[Ran]) -> Iterator[tuple[bool, str]]:
     alarm = by_name["ALARM for db1"]
     yield alarm.status == "success", f"job {alarm.job_id} ({alarm.name}) ran because of the failure"
     again = by_name["inventory of the store"]
-    yield again.tries == 2, f"job {again.job_id} ({again.name}) was tried twice: the first try ended with exit code 75"
+    yield again.tries == 2, f"job {again.job_id} ({again.name}) was tried twice: the first exit code was 75"
     rest = [job for job in jobs if job not in (failed, skipped)]
     yield all(job.status == "success" for job in rest), f"all other {len(rest)} jobs succeeded"
 
@@ -114,4 +114,4 @@ def _order(jobs: Sequence[Ran]) -> tuple[bool, str]:
     by_id = {job.job_id: job for job in jobs}
     links = [(job, by_id[number]) for job in jobs if job.exec_at is not None for number, _ in job.depends]
     kept = all(before.end_at is not None and before.end_at <= (job.exec_at or 0) for job, before in links)
-    return kept, f"all {len(links)} dependencies were kept: each job executed after the ones it waited for"
+    return kept, f"all {len(links)} dependencies were kept: each job ran after those it waited for"

@@ -23,8 +23,8 @@ from stage import DIM, PLAIN, quietly, say, show, show_claims  # noqa: E402
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory(prefix="gantry-demo-") as scratch:
-        os.environ["GANTRY_ROOT"] = f"{scratch}/cluster"
+    with tempfile.TemporaryDirectory(prefix="gantry-") as scratch:
+        os.environ["GANTRY_ROOT"] = f"{scratch}/root"
         try:
             return demo(Path(scratch))
         finally:
@@ -33,18 +33,19 @@ def main() -> int:
 
 def demo(folder: Path) -> int:
     began = time.monotonic()
-    say(f"A fleet of {len(NODES)} nodes in {folder}: files, checksums, and an empty store for backups")
+    say(f"A fleet of {len(NODES)} nodes: files, checksums, and an empty store for backups")
     build_fleet(folder)
 
-    say("A cluster of its own: wconfd, the fork server, luxid, and rapid for HTTP: four processes")
+    say("A cluster of its own: wconfd, the fork server, luxid, and rapid for HTTP")
     url = enable_http(Path(os.environ["GANTRY_ROOT"]))
     show("gantry", "up", "--detach")
     password = name_user()
     print(f"its page: {url}/ui  user demo, password {password}")
 
     plan = maintenance_plan(folder)
-    say(f"The plan: {len(plan.jobs)} chained jobs, all real commands; the change of {UNLUCKY} does damage on purpose")
-    print("Each node: drain -> back up -> change -> verify -> undrain, under its own lock, sharing the store's")
+    say(f"The plan: {len(plan.jobs)} chained jobs; the change of {UNLUCKY} does damage on purpose")
+    print("Each node, under its lock: drain -> back up -> change -> verify -> undrain.")
+    print("Backups share the lock of the store; the inventory wants it for itself.")
     file = folder / "plan.json"
     file.write_text(json.dumps({"jobs": plan.jobs}, indent=1))
     ids = [str(number) for number in submit(file)]
@@ -52,8 +53,9 @@ def demo(folder: Path) -> int:
     say("Live: what each job does, or waits for")
     show("gnt-job", "watch", *ids, check=False)
 
-    say("Why the unlucky one failed, in the words of its command; and one that was tried twice")
+    say(f"Why 'verify {UNLUCKY}' failed, in the words of its command")
     show("gnt-job", "output", ids[plan.names.index(f"verify {UNLUCKY}")])
+    say("Which jobs were tried more than once")
     show("gnt-job", "list", "-o", "id,name,status,tries,labels", "--filter", "tries > 1")
 
     say(f"What {UNLUCKY} went through: its jobs by their label")
@@ -62,7 +64,9 @@ def demo(folder: Path) -> int:
     say("Proof, from the job files alone")
     proved = prove(folder, ids, url)
     if "--stay" in sys.argv:
-        input(f"\nThe page {url}/ui is there (user demo, password {password}) until you press Enter ")
+        print(f"\nThe page {url}/ui (user demo, password {password})")
+        print(f"and the cluster (export GANTRY_ROOT={os.environ['GANTRY_ROOT']})")
+        input("are there until you press Enter ")
     say("The cluster is stopped, nothing is left behind")
     show("gantry", "down")
     print(f"\n{time.monotonic() - began:.1f} s in all")

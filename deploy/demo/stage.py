@@ -1,6 +1,7 @@
 """What a demo shows: headings, commands with their output, and claims with whether they hold."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ _BOLD, DIM, _GREEN, _RED, PLAIN = "\033[1m", "\033[2m", "\033[32m", "\033[31m", 
 if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
     _BOLD = DIM = _GREEN = _RED = PLAIN = ""
 # letters of a word, and of a line, above which they are shown shortened
-_LETTERS = 24
+_LETTERS = 32
 _WIDTH = 80
 
 
@@ -33,7 +34,7 @@ def show_command(*command: str, where: str = "") -> None:
 
 def _shortened(word: str) -> str:
     word = word.rpartition("/")[2] if word.startswith("/") else word
-    return word if len(word) <= _LETTERS else f"{word[:_LETTERS]}..."
+    return shlex.quote(word) if len(word) <= _LETTERS else f"{word[:_LETTERS]}..."
 
 
 def quietly(*command: str, text: str | None = None) -> str:
