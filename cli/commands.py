@@ -10,12 +10,13 @@ import os
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import ClassVar
 
 import attrs
 import click
 
 from cli.context import NO_COLOR, OUTPUT, ROOT
-from cli.exitcodes import WAITING, FailedToWait
+from cli.exitcodes import EVERYWHERE, WAITING, ExitCode, FailedToWait
 from common.errors import Unavailable
 
 
@@ -36,6 +37,8 @@ class Verb:
 
 class Command(click.Command):
     """A verb: its own options, then the common ones; examples stand below its help."""
+
+    EXIT_CODES: ClassVar[Sequence[ExitCode]] = EVERYWHERE
 
     def __init__(
         self,
@@ -81,6 +84,8 @@ class Command(click.Command):
 
 class WaitingCommand(Command):
     """A verb that under `--wait` ends with the exit code of the job's command; the help has the table of exit codes."""
+
+    EXIT_CODES = WAITING
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # a copy: parsing removes what it has read

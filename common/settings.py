@@ -215,13 +215,13 @@ class Settings:
 
 
 # name of a table -> its class, by the fields of `Settings`
-_CLASSES: Final[Mapping[str, type[attrs.AttrsInstance]]] = {
+CLASSES: Final[Mapping[str, type[attrs.AttrsInstance]]] = {
     field.name: field.type
     for field in attrs.fields(Settings)
     if field.name not in ("paths", "source", "root") and field.type is not None
 }
-_TABLES: Final = ("paths", *_CLASSES)
-_READERS: Final = {**READERS, Rules: ("a table of rules, '[notify.rules.NAME]'", read_rules)}
+_TABLES: Final = ("paths", *CLASSES)
+ALL_READERS: Final = {**READERS, Rules: ("a table of rules, '[notify.rules.NAME]'", read_rules)}
 
 
 def load_settings(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -271,7 +271,7 @@ def _read_settings(file: Path, paths: Paths) -> Settings:
     except FileNotFoundError:
         return Settings(paths)
     tables = {name: _table(file, name, value) for name, value in _parse(file, text).items()}
-    read: dict[str, Any] = {name: _read_table(file, name, cls, tables.get(name, {})) for name, cls in _CLASSES.items()}
+    read: dict[str, Any] = {name: _read_table(file, name, cls, tables.get(name, {})) for name, cls in CLASSES.items()}
     return Settings(paths=_read_paths(file, tables.get("paths", {}), paths), source=file, **read)
 
 
@@ -300,7 +300,7 @@ def _read_table(file: Path, name: str, cls: type[_Table], table: Mapping[str, ob
         field = fields.get(key)
         if field is None:
             raise _refuse(file, f"unknown key '{key}' in '[{name}]'{_nearest(key, fields)}")
-        expected, read = _READERS[field.type]
+        expected, read = ALL_READERS[field.type]
         try:
             values[key] = read(value)
             if field.validator is not None:

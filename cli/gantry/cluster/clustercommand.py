@@ -7,6 +7,8 @@ from cli.exitcodes import MOVING
 
 
 class ClusterCommand(Command):
+    EXIT_CODES = MOVING
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Exit codes"):
             formatter.write_dl([(row.code, row.meaning) for row in MOVING])
