@@ -14,12 +14,13 @@ from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
+from daemons.keeperd.core.claims import Claimed, judge_claims
 from daemons.keeperd.core.events import Event, NodesTold
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied
-from protocol.noded.mastership import ClaimEpoch, GetStanding, Standing
+from protocol.noded.mastership import ClaimEpoch, GetStanding
 
 # limit of the first round, and of later ones: the take-over does not wait for silent nodes
 _FIRST_S: Final = 0.5
@@ -60,13 +61,13 @@ class NodeTeller:
             asked = silent
             limit_s = _FIRST_S if is_first else _ROUND_S
             outcomes = await self._client.call_nodes(asked, call, limit_s, even_paused=True)
-            higher = await self._higher(asked, outcomes, fence.epoch)
-            silent = [node for node in asked if not isinstance(outcomes[node.name], Replied)]
-            if is_first or higher or len(silent) < len(asked):
-                names = tuple(node.name for node in silent)
-                report(NodesTold(fence.epoch, higher=higher, silent=names))
-                _log.info("epoch.told", epoch=fence.epoch, nodes=len(asked) - len(silent) + 1, silent=",".join(names))
-            if higher:
+            claimed = await self._judge(asked, outcomes, fence.epoch)
+            silent = [node for node in asked if node.name in claimed.silent]
+            if is_first or claimed.higher or len(silent) < len(asked):
+                report(NodesTold(fence.epoch, higher=claimed.higher, silent=claimed.silent))
+                count, names = len(asked) - len(silent) + 1, ",".join(claimed.silent)
+                _log.info("epoch.told", epoch=fence.epoch, nodes=count, silent=names)
+            if claimed.higher:
                 return
             is_first = False
             if silent:
@@ -80,22 +81,20 @@ class NodeTeller:
             outcome = outcomes[own.name]
             if isinstance(outcome, Replied):
                 return True
-            if higher := await self._higher([own], outcomes, epoch):
+            if higher := (await self._judge([own], outcomes, epoch)).higher:
                 report(NodesTold(epoch, higher=higher))
                 return False
             _log.warning("epoch.not_told", node=own.name, reason=outcome, going_on="again until it replies")
             await trio.sleep(next(pauses))
 
-    async def _higher(self, nodes: Sequence[NodeAddress], outcomes: Mapping[str, Outcome[None]], epoch: int) -> int:
-        """The highest epoch that a node knows which has refused ours; 0: none has."""
-        refusing = [node for node in nodes if _has_refused(outcomes[node.name])]
-        if not refusing:
-            return 0
-        standings = await self._client.call_nodes(refusing, GetStanding(), _ROUND_S, even_paused=True)
-        own_name = self._settings.cluster.own_name
-        known = [one.value for one in standings.values() if isinstance(one, Replied)]
-        # one that has granted our number to another node counts, too
-        return max((max(one.epoch, epoch + 1) for one in known if not _is_ours(one, epoch, own_name)), default=0)
+    async def _judge(self, asked: Sequence[NodeAddress], outcomes: Mapping[str, Outcome[None]], epoch: int) -> Claimed:
+        """Asks those that have refused what they know."""
+        granted = [name for name, outcome in outcomes.items() if isinstance(outcome, Replied)]
+        refusing = [node for node in asked if _has_refused(outcomes[node.name])]
+        told = await self._client.call_nodes(refusing, GetStanding(), _ROUND_S, even_paused=True) if refusing else {}
+        standings = {name: one.value for name, one in told.items() if isinstance(one, Replied)}
+        names = [node.name for node in asked]
+        return judge_claims(names, granted, standings, epoch, self._settings.cluster.own_name)
 
     async def _nodes(self) -> Sequence[NodeAddress]:
         """All nodes, this one first."""
@@ -107,8 +106,3 @@ class NodeTeller:
 
 def _has_refused(outcome: Outcome[None]) -> bool:
     return isinstance(outcome, Failed) and outcome.kind in (FailureKind.REFUSED, FailureKind.OUTDATED)
-
-
-def _is_ours(standing: Standing, epoch: int, own_name: str) -> bool:
-    """Whether nothing that this node knows speaks against our mastership."""
-    return standing.epoch < epoch or (standing.epoch == epoch and standing.epoch_master in ("", own_name))

@@ -47,7 +47,7 @@ HOST: Final = "127.0.0.1"
 # seconds; the shortest one that real clusters may have
 TTL_S: Final = 5.0
 # a loaded machine needs several campaigns
-_PATIENCE_S: Final = 120.0
+_PATIENCE_S: Final = 300.0
 
 
 @attrs.frozen
