@@ -7,8 +7,8 @@ READY  := $(VENV)/.ready
 API    := .venv-api
 MADEUP := tests/reliability/api
 
-.PHONY: demo demo-cluster demo-failover test test-rapi test-confd test-monitoring test-browser test-api test-lease bench faults cuts soak chaos commands \
-	lease takeovers mutations lint format clean
+.PHONY: demo demo-cluster demo-failover test test-rapi test-confd test-monitoring test-browser test-api test-lease test-guide docs \
+	bench faults cuts soak chaos commands lease takeovers mutations lint format clean
 
 # STAY=1 keeps the cluster and its web page until a key is pressed
 demo: $(READY)
@@ -47,6 +47,14 @@ test-api: $(READY) $(API)/.ready
 # masters that die, hang and are cut off, under a lease in a real etcd of three members: at most five minutes
 test-lease: $(READY)
 	@$(BIN)/python -m tests.lease
+
+# every command of the guide's pages, as root: each page has rooms of its own, made of name spaces. PAGES="plans ten-minutes" runs some
+test-guide: $(READY)
+	@$(BIN)/python -m tests.guide $(PAGES)
+
+# the guide and the reference, into docs/_build/html
+docs: $(READY)
+	@$(BIN)/python docs/build.py
 
 bench: $(READY)
 	@$(BIN)/python -m tests.bench

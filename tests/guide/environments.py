@@ -1,0 +1,91 @@
+"""Where pages run. A page names its environment in its first lines: `environment: three-machines`.
+
+machine             one machine, node1, with nothing started; the page's user is jane. Others that may be named:
+                    root, alice and bob (group web), carol (group oncall), gantry
+three-machines      node1, node2 and node3 on a network of their own, 10.0.0.1 to 10.0.0.3; the page's user is root
+three-machines-etcd the same, with a member of etcd on each, at http://10.0.0.1:2379 and so on
+systemd             a Debian machine with the package and a systemd: run by `make test-systemd`, not here
+
+`poweroff` as root cuts the power of its machine; the next command on it starts it again, with what was on its disk.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+import attrs
+
+from tests.guide.room import ADDRESS, Machine, Room, wait_for_port
+from tests.support.etcds.etcd import binaries
+
+NODES: Final = {f"node{number}": ADDRESS % number for number in (1, 2, 3)}
+# run by a program of its own
+ELSEWHERE: Final = {"systemd": "make test-systemd"}
+
+
+@attrs.frozen
+class Environment:
+    """Machines by name, the first is the page's own; and its user there."""
+
+    machines: Mapping[str, Machine]
+    user: str
+
+    @property
+    def first(self) -> str:
+        return next(iter(self.machines))
+
+
+@contextmanager
+def _machine() -> Iterator[Environment]:
+    with Room("node1", {"node1": "127.0.1.1"}) as room:
+        yield Environment({"node1": room}, "jane")
+
+
+@contextmanager
+def _three_machines() -> Iterator[Environment]:
+    with ExitStack() as ending:
+        switch = ending.enter_context(Room("switch", {}))
+        switch.be_switch()
+        rooms = {}
+        for number, name in enumerate(NODES, start=1):
+            rooms[name] = ending.enter_context(Room(name, NODES))
+            rooms[name].join(switch, number)
+        yield Environment(rooms, "root")
+
+
+@contextmanager
+def _with_etcd() -> Iterator[Environment]:
+    if not binaries():
+        sys.exit("a page needs etcd: install Debian's etcd-server")
+    with _three_machines() as environment:
+        for name, machine in environment.machines.items():
+            _start_member(name, machine)
+        for machine in environment.machines.values():
+            wait_for_port(machine, 2379)
+        yield environment
+
+
+def _start_member(name: str, machine: Machine) -> None:
+    address = f"http://{NODES[name]}"
+    options = {
+        "name": name,
+        "data-dir": "/var/lib/etcd",
+        "listen-client-urls": f"{address}:2379",
+        "advertise-client-urls": f"{address}:2379",
+        "listen-peer-urls": f"{address}:2380",
+        "initial-advertise-peer-urls": f"{address}:2380",
+        "initial-cluster": ",".join(f"{node}=http://{ip}:2380" for node, ip in NODES.items()),
+    }
+    # it ends with its room
+    subprocess.Popen(
+        [*machine.way_in("root"), binaries()[0].path, *(f"--{option}={value}" for option, value in options.items())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+ENVIRONMENTS: Final = {"machine": _machine, "three-machines": _three_machines, "three-machines-etcd": _with_etcd}
