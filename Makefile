@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 API    := .venv-api
 MADEUP := tests/reliability/api
 
-.PHONY: demo demo-cluster demo-failover test test-rapi test-confd test-monitoring test-browser test-api test-lease test-guide docs \
+.PHONY: demo demo-cluster demo-failover test test-rapi test-confd test-monitoring test-browser test-api test-lease test-systemd test-guide docs \
 	bench faults cuts soak chaos commands lease takeovers mutations lint format clean
 
 # STAY=1 keeps the cluster and its web page until a key is pressed
@@ -55,6 +55,9 @@ test-guide: $(READY)
 # the guide and the reference, into docs/_build/html
 docs: $(READY)
 	@$(BIN)/python docs/build.py
+# a real systemd in a container, as root, with Debian's mmdebstrap and systemd-container; GANTRY_SYSTEMD_TREE=FOLDER keeps its Debian
+test-systemd: $(READY)
+	@$(BIN)/python -m tests.systemd
 
 bench: $(READY)
 	@$(BIN)/python -m tests.bench

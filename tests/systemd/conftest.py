@@ -1,0 +1,78 @@
+"""One tree for all scenarios, and one container for those that leave it as it was."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.systemd.container import Container
+from tests.systemd.engine import Engine
+from tests.systemd.scenarios import TREE
+from tests.systemd.tree import base_tree, installed
+
+# settings with which all daemons run on one machine, but keeperd
+_ALL: Final = """[cluster]
+replication = "nodes"
+[rapid]
+enabled = true
+address = "127.0.0.1"
+[confd]
+enabled = "yes"
+[mond]
+enabled = "yes"
+"""
+MakeContainer = Callable[[], Container]
+
+
+@pytest.fixture(scope="session")
+def place() -> Iterator[Path]:
+    """A folder for containers; not in memory, where overlays may be refused."""
+    folder = Path(tempfile.mkdtemp(prefix="gantry-systemd-", dir="/var/tmp"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def tree(place: Path) -> Path:
+    """Debian with Gantry installed, and nothing configured."""
+    return installed(base_tree(Path(os.environ.get(TREE) or place)), place)
+
+
+@pytest.fixture(scope="session")
+def make_container(place: Path, tree: Path) -> MakeContainer:
+    """Returns a container that is not booted yet; the caller enters it."""
+    made = iter(range(1000))
+    return lambda: Container(tree, place / f"c{next(made)}")
+
+
+@pytest.fixture
+def fresh(make_container: MakeContainer) -> Iterator[Container]:
+    """A booted container of the test's own, in which Gantry was never started."""
+    with make_container() as container:
+        yield container
+
+
+@pytest.fixture(scope="session")
+def running(make_container: MakeContainer) -> Iterator[Engine]:
+    """An installation with all daemons, shared; use `engine`."""
+    with make_container() as container:
+        container.write("/etc/gantry/gantry.toml", _ALL)
+        engine = Engine(container)
+        engine.start()
+        yield engine
+
+
+@pytest.fixture
+def engine(running: Engine) -> Iterator[Engine]:
+    """The shared installation; it must be sound before and after the test."""
+    running.until_active(*ALWAYS)
+    yield running
+    running.container.check("systemctl reset-failed")
+    running.until_active(*ALWAYS)
+
+
+ALWAYS: Final = ("wconfd", "forkserver", "luxid", "rapid", "noded", "confd", "mond")

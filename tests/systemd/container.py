@@ -1,0 +1,226 @@
+"""A container: a copy of a Debian tree in which systemd runs as the first process, without a network.
+
+Nothing of it outlives this program. The container is in a process namespace of its own, below a process that the
+kernel kills when this program ends, however it ends; with its first process all die at once. So the end of that
+process is also what a power cut is to the programs inside; what they had written to files is still there.
+"""
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+
+from tests.support.wait import wait_until
+from tests.systemd.groups import WRITABLE, ContainerGroups
+
+# seconds; a loaded machine needs many times what an idle one does
+BOOT_S: Final = 180.0
+COMMAND_S: Final = 120.0
+# exit code of systemd-nspawn with --keep-unit when the system inside wants to be started again
+_REBOOT: Final = 133
+_FIRST: Final = "systemd\n"
+_BOOT: Final = """set -e
+for group in {groups}; do echo $$ > $group/cgroup.procs; done
+mount --make-rprivate /
+if [ ! -e {folder}/root/usr ]; then
+  mount -t overlay overlay -o lowerdir={base},upperdir={folder}/upper,workdir={folder}/work {folder}/root \\
+    || cp -a --reflink=auto {base}/. {folder}/root
+fi
+exec systemd-nspawn --quiet --directory={folder}/root --boot --machine={name} --private-network --register=no \\
+  --keep-unit --link-journal=no --resolv-conf=off --timezone=off --console=pipe
+"""
+_ENVIRONMENT: Final = (
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/gantry/bin",
+    "LANG=C.UTF-8",
+    "HOME=/root",
+)
+
+
+@attrs.frozen
+class Ended:
+    """A command that has ended."""
+
+    code: int
+    # what it wrote, both streams in one
+    output: str
+
+
+class Container:
+    """A context manager.
+
+    Args:
+        base: the tree, which stays as it is.
+        folder: an empty one for what differs from it, on the same disk.
+    """
+
+    def __init__(self, base: Path, folder: Path) -> None:
+        self._base = base
+        self.folder = folder
+        self._name = f"gantry-{os.getpid()}-{folder.name}"
+        self._groups = ContainerGroups(self._name)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._first = 0
+
+    def __enter__(self) -> Self:
+        for name in ("upper", "work", "root"):
+            (self.folder / name).mkdir(parents=True)
+        try:
+            self.boot()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cut_power()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def boot(self) -> None:
+        """Start the system; return when systemd has started all, or has given some up."""
+        self._groups.make()
+        script = _BOOT.format(
+            groups=" ".join(self._groups.folders), base=self._base, folder=self.folder, name=self._name
+        )
+        namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        with self._console.open("ab") as console:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *namespaces, "sh", "-c", script],
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C is for this program, which then ends the container
+                start_new_session=True,
+            )
+        wait_until(self._has_begun, what="systemd to run", timeout_s=BOOT_S, state=self._said)
+        wait_until(self._has_booted, what="systemd to start all", timeout_s=BOOT_S, state=self._said)
+        self.check(WRITABLE)
+
+    def cut_power(self) -> None:
+        """Kill all processes at once; `boot` starts the system again from the same files."""
+        if self._process is None:
+            return
+        pids = [self._process.pid, *_below(self._process.pid)]
+        with contextlib.suppress(ProcessLookupError):
+            # the first process of the namespace is of this group; at its end the kernel kills all others
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        wait_until(lambda: not any(map(_lives, pids)), what="the end of all processes")
+        self._ended()
+
+    def power_off(self) -> None:
+        """Let systemd stop all. Raises: AssertionError: it does not."""
+        self._end_by("poweroff", 0)
+
+    def reboot(self) -> None:
+        """Let systemd stop all, and start again."""
+        self._end_by("reboot", _REBOOT)
+        self.boot()
+
+    def run(self, script: str, *, user: str | None = None, limit_s: float = COMMAND_S) -> Ended:
+        """Run a shell script inside, by default as root.
+
+        Raises: subprocess.TimeoutExpired: it has not ended in time.
+        """
+        done = subprocess.run(
+            [*self._enter(), "sh", "-c", script] if user is None else [*self._enter(), *_as_user(user), script],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="backslashreplace",
+            timeout=limit_s,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout)
+
+    def check(self, script: str, *, user: str | None = None, limit_s: float = COMMAND_S) -> str:
+        """`run`, return the output. Raises: AssertionError: the exit code is not 0."""
+        done = self.run(script, user=user, limit_s=limit_s)
+        assert done.code == 0, f"exit code {done.code} of {script!r}:\n{done.output}"
+        return done.output
+
+    def journal(self, choice: str) -> Sequence[Mapping[str, object]]:
+        """The records that journalctl finds. Args: choice: its options and matches."""
+        self.check("journalctl --sync")
+        return [json.loads(line) for line in self.check(f"journalctl -o json --all {choice}").splitlines()]
+
+    def shown(self, unit: str, name: str) -> str:
+        """The value of a property of a unit, as `systemctl show` tells it."""
+        return self.check(f"systemctl show --value --property={name} {unit}").strip()
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file inside, with its folder."""
+        place = shlex.quote(path)
+        self.check(f"mkdir -p $(dirname {place}) && printf %s {shlex.quote(text)} > {place}")
+
+    @property
+    def _console(self) -> Path:
+        return self.folder / "console.log"
+
+    def _said(self) -> str:
+        return self._console.read_text(errors="backslashreplace")[-2000:]
+
+    def _has_begun(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, f"the container has ended:\n{self._said()}"
+        for pid in _below(self._process.pid):
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/comm").read_text() == _FIRST:
+                    self._first = pid
+                    return True
+        return False
+
+    def _has_booted(self) -> bool:
+        return self.run("systemctl is-system-running").output.strip() in ("running", "degraded")
+
+    def _end_by(self, verb: str, code: int) -> None:
+        assert self._process is not None
+        process = self._process
+        self.run(f"systemctl --no-block {verb}")
+        wait_until(lambda: process.poll() is not None, what=f"the {verb}", timeout_s=BOOT_S, state=self._said)
+        assert process.returncode == code, f"exit code {process.returncode}:\n{self._said()}"
+        self._ended()
+
+    def _ended(self) -> None:
+        assert self._process is not None
+        self._process.wait()
+        self._process = None
+        self._groups.remove()
+
+    def _enter(self) -> Sequence[str]:
+        place = ["nsenter", "-t", str(self._first), "-m", "-p", "-n", "-u", "-i", "-C"]
+        return [*place, "env", "-i", "-C", "/root", *_ENVIRONMENT]
+
+
+def _as_user(user: str) -> Sequence[str]:
+    """The beginning of a command that ends with a shell script for the user."""
+    with_home = 'export HOME=$(getent passwd "$0" | cut -d: -f6) XDG_RUNTIME_DIR=/run/user/$(id -u "$0"); '
+    return [
+        "sh",
+        "-c",
+        f'{with_home} cd "$HOME"; exec setpriv --reuid "$0" --regid "$0" --init-groups sh -c "$1"',
+        user,
+    ]
+
+
+def _lives(pid: int) -> bool:
+    try:
+        # the state follows the name, which is in parentheses
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _below(pid: int) -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+            yield child
+            yield from _below(child)
