@@ -54,14 +54,19 @@ _NEWEST: Final = 500
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> int:
     """Print the script that completes all programs in this shell."""
+    for program in PROGRAMS:
+        say(completion_script(shell, program))
+    return DONE
+
+
+def completion_script(shell: str, program: str) -> str:
+    """The script that completes one program. Args: shell: of `SHELLS`."""
     use_our_scripts()
     kind = get_completion_class(shell)
     assert kind is not None
-    for program in PROGRAMS:
-        variable = f"_{program.replace('-', '_')}_COMPLETE".upper()
-        script = kind(click.Command(program), {}, program, variable)
-        say(script.source_template % script.source_vars())
-    return DONE
+    variable = f"_{program.replace('-', '_')}_COMPLETE".upper()
+    script = kind(click.Command(program), {}, program, variable)
+    return script.source_template % script.source_vars()
 
 
 def complete_job_ids(incomplete: str) -> list[CompletionItem]:
