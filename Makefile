@@ -6,6 +6,8 @@ READY  := $(VENV)/.ready
 # schemathesis wants other releases of what we use
 API    := .venv-api
 MADEUP := tests/reliability/api
+# tools that build the package
+PACK   := .venv-package
 
 .PHONY: demo demo-cluster demo-failover test test-rapi test-confd test-monitoring test-browser test-api test-lease test-systemd test-guide docs \
 	bench faults cuts soak chaos commands lease takeovers mutations lint format clean
@@ -97,6 +99,11 @@ takeovers: $(READY)
 mutations: $(READY)
 	@$(BIN)/python -m tests.reliability.mutations.mutations
 
+# dist/gantry_VERSION_ARCH.deb; VERSION=v OUTPUT=folder
+.PHONY: deb
+deb: $(PACK)/.ready
+	@$(PACK)/bin/python deploy/package/build.py $(if $(VERSION),--version $(VERSION)) $(if $(OUTPUT),--output $(OUTPUT))
+
 lint: $(READY)
 	@$(BIN)/python tests/check.py --no-tests
 
@@ -104,7 +111,7 @@ format: $(READY)
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(API) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(API) $(PACK) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Gantry needs Python 3.11 or newer, this is " + sys.version.split()[0])'
@@ -118,3 +125,9 @@ $(API)/.ready: $(MADEUP)/requirements.txt
 	@$(PYTHON) -m venv $(API)
 	@$(API)/bin/pip install --quiet --disable-pip-version-check --requirement $(MADEUP)/requirements.txt
 	@touch $(API)/.ready
+
+$(PACK)/.ready: deploy/package/tools.txt
+	@echo "setting up $(PACK) ..."
+	@$(PYTHON) -m venv $(PACK)
+	@$(PACK)/bin/pip install --quiet --disable-pip-version-check --requirement deploy/package/tools.txt
+	@touch $(PACK)/.ready
