@@ -7,10 +7,6 @@ happens before an opcode that depends on other jobs, or that a filter rule pause
 while the opcode waits for its locks, it drops its request and all that it holds, and goes back to queued. So does
 an opcode whose command has failed and is to be tried again (`retrying`).
 
-The end of an opcode is written while wconfd frees its locks: neither needs the other. The next owner of the locks
-may find the old state in the file for a moment, but never the old work under way, and the end in the file is no later
-than its begin.
-
 Locks outlive the opcode if one of its processes does and may (see `leftprocesses`). The next opcode
 then waits for that. At the end of the job nothing is freed and the livelock stays: the supervisor of
 those processes holds it, and wconfd frees the locks when the last of them ends.
@@ -31,14 +27,11 @@ from typing import Final
 
 from common.commands.cgroups import GroupTree
 from common.commands.output import OutputFile
-from common.errors import GantryError, JobCanceled, PrerequisiteError
+from common.errors import JobCanceled, PrerequisiteError
 from common.ids import JobId
 from common.locks import Owner
-from common.nodes.epochs import read_seen
 from common.opcodes.base import REDACTED, OpCode, with_secrets
 from common.opcodes.registry import parse_opcode
-from common.queue.askers import asked_by
-from common.queue.endtexts import CANCELED_TEXT, KILLED_TEXT
 from common.queue.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST, JobState
 from common.settings import Settings
 from common.system.livelock import Livelock
@@ -50,6 +43,7 @@ from daemons.jobproc.jobload import load_record
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.leftprocesses import LeftProcesses
 from daemons.jobproc.locking import JobLocks, Paused
+from daemons.jobproc.opcodeends import OpcodeEnds
 from daemons.jobproc.opcodelocks import OpcodeLocks
 from daemons.jobproc.retrying import Retrying
 from daemons.jobproc.units.registry import make_unit
@@ -133,7 +127,8 @@ class _Life:
         self._output = OutputFile(settings.paths.output_file(job_id), most)
         self._error_output = OutputFile(settings.paths.error_output_file(job_id), most)
         self._left = LeftProcesses(signals)
-        self._retrying = Retrying(record, signals, self._left, self._output, self._error_output)
+        retrying = Retrying(record, signals, self._left, self._output, self._error_output)
+        self._ends = OpcodeEnds(job_id, record, self._locks, self._left, retrying, signals, settings)
         index = record.job.next_index
         # opcode that an earlier process has begun
         self._begun = index if index is not None and record.job.ops[index].state is JobState.RUNNING else None
@@ -150,7 +145,7 @@ class _Life:
         while (index := self._record.job.next_index) is not None:
             self._signals.look()
             if self._signals.cancel_asked and not self._has_begun(index):
-                self._cancel()
+                self._ends.cancel_queued()
             elif not is_first and self._record.job.ops[index].input.get("depends"):
                 _log.info("job.paused", job=self._job_id, opcode=index, reason="dependencies")
                 return
@@ -185,53 +180,18 @@ class _Life:
         try:
             result = self._execute(index)
         except Paused:
-            self._free_while(lambda: self._record.hold_back(index))
+            self._ends.hold_back(index)
             return _FILTER_RULE
         except Abandoned:
             raise
         except JobCanceled:
-            self._abandon_if_deposed()
-            self._free_while(self._cancel)
+            self._ends.cancel()
         except BaseException as error:
-            self._abandon_if_deposed()
-            # a unit that calls sys.exit() fails like any other
-            self._log_failure(index, error)
-            why = self._end_failed(index, error)
+            why = self._ends.fail(index, error)
         else:
-            self._free_while(lambda: self._succeed(index, result))
+            self._ends.succeed(index, result)
         self._do_afterwards()
         return why
-
-    def _end_failed(self, index: int, error: BaseException) -> str:
-        """Record the failure of the job, or of a try of its command; return why it is queued again, "": it is not."""
-        try:
-            again = self._retrying.after(index, error)
-        except JobCanceled:
-            self._free_while(self._cancel)
-            return ""
-        except GantryError as silence:
-            error, again = silence, None
-        if again is None:
-            self._free_while(lambda: self._record.fail(error))
-            return ""
-        self._free_while(lambda: self._record.try_again(index, again.failed, again.text))
-        return again.text
-
-    def _abandon_if_deposed(self) -> None:
-        """A node that has heard of another master ends what its jobs have started; how they end is not theirs to say.
-
-        Raises: Abandoned: the job's file is another master's.
-        """
-        cluster, path = self._settings.cluster, self._settings.paths.epoch_file
-        if not cluster.has_nodes:
-            return
-        try:
-            is_ours = read_seen(path).is_of(cluster.own_name)
-        except (GantryError, OSError) as error:
-            _log.warning("epoch.unread", job=self._job_id, reason=error, going_on="as the master's")
-            return
-        if not is_ours:
-            raise Abandoned("another node is the master now")
 
     def _do_afterwards(self) -> None:
         acts, self._afterwards = self._afterwards, []
@@ -245,19 +205,8 @@ class _Life:
         """Whether an earlier process has begun the opcode: then a request to cancel comes too late."""
         return index == self._begun
 
-    def _cancel(self) -> None:
-        text = KILLED_TEXT if self._signals.kill_asked else CANCELED_TEXT
-        self._record.cancel(text + asked_by(self._settings.paths.asker_note(self._job_id)))
-
     def _is_paused(self) -> bool:
         return self._settings.paths.pause_message(self._job_id).exists()
-
-    def _succeed(self, index: int, result: object) -> None:
-        try:
-            self._record.succeed(index, result)
-        except GantryError as error:
-            self._log_failure(index, error)
-            self._record.fail(error)
 
     def _execute(self, index: int) -> object:
         """Raises: JobCanceled; Paused; Abandoned; all exceptions of the unit."""
@@ -303,18 +252,6 @@ class _Life:
     def _secrets_of(self, index: int) -> Mapping[str, object] | None:
         return self._secrets[index] if index < len(self._secrets) else None
 
-    def _free_while(self, write: Callable[[], None]) -> None:
-        """Write the opcode's end while its locks are freed."""
-        if self._left.look() or self._locks.is_guarded:
-            write()
-            return
-        self._record.note_over()
-        self._locks.start_free()
-        try:
-            write()
-        finally:
-            self._locks.finish_free()
-
     def _wait_for_left_processes(self, index: int) -> None:
         text = "waiting for processes that the previous opcode left running, and for its locks"
         if not self._left.wait(lambda: self._record.log(index, text)):
@@ -355,9 +292,3 @@ class _Life:
         priority = max(PRIORITY_HIGHEST, min(priority, PRIORITY_LOWEST))
         self._record.set_priority(priority)
         _log.info("job.priority", job=self._job_id, priority=priority)
-
-    def _log_failure(self, index: int, error: BaseException) -> None:
-        if isinstance(error, GantryError):
-            _log.info("opcode.failed", job=self._job_id, opcode=index, error=error)
-        else:
-            _log.exception("opcode.crashed", job=self._job_id, opcode=index)

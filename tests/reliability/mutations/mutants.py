@@ -397,9 +397,9 @@ MUTANTS: Final = (
     ),
     _mutant(
         "free no locks under which a command may run on a node",
-        _LIFE,
-        "        if self._left.look() or self._locks.is_guarded:\n",
-        "        if self._left.look():\n",
+        "daemons/jobproc/opcodeends.py",
+        "        if self.left.look() or self.locks.is_guarded:\n",
+        "        if self.left.look():\n",
         "tests/daemon/jobproc/nodecommands/test_take_up.py::"
         "test_a_silent_node_is_told_of_and_its_locks_stay_when_its_time_is_over",
     ),
