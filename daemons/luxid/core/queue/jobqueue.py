@@ -3,8 +3,8 @@
 Theory. The shell reports events, each by one method, and then asks `decide` what follows. An event touches
 the jobs it is about, those that depend on them, and the scheduling classes that name their locks or limits,
 never all: `choice` tells how, with a drawing of the whole way. `touched` counts. Each part has a module: the phases
-`entries`, the dependencies `dependents`, what is to begin later `deferrals`, the rulings of the filters `judging`, the
-order of starts `readyjobs`.
+`entries`; dependencies, later begins and stopped batches `prospects`; the rulings of the filters `judging`; the order
+of starts `readyjobs`.
 
 A dependency that can no longer be met dooms its job, a rule may reject it: `decide` hands it out, held, and the
 shell ends it on disk and reports that end, which may doom others. So verdicts spread by events, and
@@ -22,7 +22,6 @@ from common.objects.filter import FilterRule
 from common.queue.deferral import Deferral, deferral_of
 from common.queue.dependencies import Dependency
 from common.queue.jobs import Job, JobState
-from common.queue.tries import next_try
 from common.queue.waithistory import Span
 from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.ratelimit import LimitUsage
@@ -31,12 +30,12 @@ from daemons.luxid.core.choice.runningjobs import RunningJobs
 from daemons.luxid.core.choice.runninglocks import RunningLocks
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.filters.judging import Judging
-from daemons.luxid.core.queue.batchstops import BatchStops
-from daemons.luxid.core.queue.decisions import AT_REST, Decisions, Doomed, Phase, Waited
+from daemons.luxid.core.queue.decisions import Decisions, Phase, Waited
 from daemons.luxid.core.queue.dependents import Waits, next_dependencies
 from daemons.luxid.core.queue.endedjobs import EndedJobs
 from daemons.luxid.core.queue.entries import Entries
 from daemons.luxid.core.queue.entry import Entry
+from daemons.luxid.core.queue.prospects import Prospects
 from daemons.luxid.core.resources.units import MAX_BYPASS, Units
 from daemons.luxid.core.why.history import History
 
@@ -81,9 +80,9 @@ class JobQueue:
         self.loads = self._judging.loads
         # the rule by which a job that is not yet in the queue is to be refused
         self.rejecting_rule = self._judging.rejecting_rule
-        self._doomed: list[Doomed] = []
-        self._unblocked: list[JobId] = []
-        self._stops = BatchStops()
+        self._prospects = Prospects(self._entries, self._waits, self._history)
+        # keeps the job from starting until it is added again or ends; allowed in any phase
+        self.hold = self._prospects.hold
         self.ended = EndedJobs()
         self._touched = 0
         # that of the newest entry
@@ -105,9 +104,7 @@ class JobQueue:
 
     def failed_before(self, jobs: Iterable[Job]) -> None:
         """Take note of jobs, found at start, that have failed; all that have not ended are here already."""
-        self._stops.failed_before(jobs)
-        for job_id in self._stops.stopped():
-            self._stop(job_id)
+        self._prospects.failed_before(jobs)
 
     def adopt(self, job: Job) -> None:
         """A job found with a living process."""
@@ -150,13 +147,6 @@ class JobQueue:
         """
         self._judging.replace(rules)
 
-    def hold(self, job_id: JobId) -> None:
-        """Keep the job from starting until it is added again or ends; allowed in any phase."""
-        entry = self._entries[job_id]
-        if entry.phase is not Phase.HELD:
-            self._entries.move(entry, Phase.HELD)
-        self._waits.forget(job_id)
-
     def end(self, job_id: JobId, state: JobState, *, lives_on: bool = False) -> None:
         """Take note that the job is final, durably, and judge the jobs that depend on it.
 
@@ -167,13 +157,11 @@ class JobQueue:
             self._judging.forget(self._entries[job_id])
             self._entries.drop(job_id, lives_on=lives_on)
         self.ended.put(job_id, state)
-        self._judge_dependents(job_id, state)
-        for other in self._stops.end(job_id, state):
-            self._stop(other)
+        self._prospects.end(job_id, state)
 
     def found(self, job_id: JobId, state: JobState | None) -> None:
         """Take the state of a job that is not in the queue and could not be told before; None: there is no such job."""
-        self._judge_dependents(job_id, state)
+        self._prospects.found(job_id, state)
 
     def forget(self, job_id: JobId) -> None:
         """Forget a job that has ended, as it is archived."""
@@ -192,9 +180,8 @@ class JobQueue:
         """
         for job_id in self._judging.judge_slice():
             self.hold(job_id)
-        begun = self._begin_due(now_s)
-        doomed, self._doomed = tuple(self._doomed), []
-        unblocked, self._unblocked = tuple(self._unblocked), []
+        begun = self._prospects.begin_due(now_s)
+        doomed, unblocked = self._prospects.take_doomed(), self._prospects.take_unblocked()
         changes = self._entries.pausing.take_changes()
         start = tuple(self._picked(now_s)) if may_start and self._judging.is_best_known else ()
         self.ready.settle_units()
@@ -224,7 +211,7 @@ class JobQueue:
     @property
     def touched(self) -> int:
         """Number of entries and classes looked at so far; its growth is the cost of an event."""
-        return self._touched + self._judging.touched + self.ready.touched
+        return self._touched + self._prospects.touched + self._judging.touched + self.ready.touched
 
     @property
     def judged(self) -> int:
@@ -277,7 +264,7 @@ class JobQueue:
             self._last_tick = self._last_tick if tick == self._last_tick else tick
             entry = self._judging.new_entry(job, self._last_tick)
             self._entries.add(entry)
-            self._stops.enter(job)
+            self._prospects.enter(job)
         return entry
 
     def _enqueue(self, job: Job, entry: Entry, dependencies: Iterable[Dependency], deferral: Deferral | None) -> None:
@@ -286,52 +273,8 @@ class JobQueue:
         self._judging.renew(entry, job)
         self._entries.pausing.let_go(entry)
         entry.deferral = deferral
-        if (why := self._stops.stop_of(job.job_id)) is not None and not _has_begun(job):
-            self._doomed.append(Doomed(job.job_id, True, why, by_batch=True))
-        elif (doomed := self._waits.begin(job.job_id, dependencies)) is not None:
-            self._doomed.append(doomed)
-        elif not self._judging.is_rejected(entry):
-            self._entries.move(entry, self._undeferred(job.job_id) if deferral is None else Phase.DEFERRED)
-
-    def _undeferred(self, job_id: JobId) -> Phase:
-        return Phase.BLOCKED if job_id in self._waits else Phase.READY
-
-    def _begin_due(self, now_s: float) -> tuple[JobId, ...]:
-        """Let the deferred jobs whose instants have come wait for nothing else; a clock set back defers none again."""
-        due = self._entries.deferrals.due(now_s)
-        for job_id in due:
-            self._touched += 1
-            self._entries.move(self._entries[job_id], self._undeferred(job_id))
-        return due
-
-    def _stop(self, job_id: JobId) -> None:
-        """End a job of a batch that has stopped, unless it has begun; one whose file is rewritten ends after that.
-
-        One with a process that still waits for locks is paused, and ends when it comes back to the queue.
-        """
-        entry, why = self._entries[job_id], self._stops.stop_of(job_id)
-        if why is None or _has_begun(entry.job):
-            return
-        self._touched += 1
-        if entry.phase in AT_REST:
-            self.hold(job_id)
-            self._doomed.append(Doomed(job_id, True, why, by_batch=True))
-        else:
-            self._entries.pausing.stop(entry)
-
-    def _judge_dependents(self, job_id: JobId, state: JobState | None) -> None:
-        for dependent in self._waits.dependents(job_id):
-            self._history.note(self._entries[dependent])
-        for dependent, doomed in self._waits.end(job_id, state).items():
-            self._touched += 1
-            if doomed is not None:
-                self._doomed.append(doomed)
-                self.hold(dependent)
-            elif dependent not in self._waits:
-                entry = self._entries[dependent]
-                if entry.phase is Phase.BLOCKED:
-                    self._unblocked.append(dependent)
-                    self._entries.move(entry, Phase.READY)
+        if not self._prospects.dooms(job, dependencies) and not self._judging.is_rejected(entry):
+            self._prospects.let_go(entry)
 
     # choices
 
@@ -355,8 +298,3 @@ class JobQueue:
         if job_id in self._entries:
             return JobState.QUEUED
         return self.ended.get(job_id) or self._archived_state(job_id)
-
-
-def _has_begun(job: Job) -> bool:
-    """Whether the job has ended an opcode, or tried one."""
-    return job.next_index != 0 or next_try(job) is not None
