@@ -9,15 +9,13 @@ import click
 from cli.commands import Command
 from cli.context import wants_json
 from cli.exitcodes import DONE
-from cli.gantry.schedule.asking import ask, check_words
-from cli.gantry.schedule.jobs import CommandWish, JobOptions, job_options, read_job
+from cli.gantry.schedule.asking import ask
+from cli.gantry.schedule.jobs import job_options
 from cli.gantry.schedule.shown import ahead, explained, instant, view_json
-from cli.gantry.schedule.wishing import times_options
+from cli.gantry.schedule.wishing import ScheduleOptions, read_wish, times_options
 from cli.screen import remark, say, say_json
-from common.errors import InvalidRequest
-from common.schedules.schedule import Missed, Overlap
 from common.schedules.times import offset_of
-from protocol.luxi.schedules import AddSchedule, ScheduleWish
+from protocol.luxi.schedules import AddSchedule
 
 
 @click.command(
@@ -37,14 +35,7 @@ from protocol.luxi.schedules import AddSchedule, ScheduleWish
 def add(
     name: str,
     words: Sequence[str],
-    cron: str | None,
-    every_s: float | None,
-    zone: str | None,
-    overlap: Overlap | None,
-    missed: Missed | None,
-    deadline_s: float | None,
-    spread_s: float | None,
-    **command: Unpack[JobOptions],
+    **options: Unpack[ScheduleOptions],
 ) -> int:
     """Add the schedule NAME: COMMAND, or the job of --plan, is submitted as you, again and again.
 
@@ -52,21 +43,13 @@ def add(
     comes when the gap ends; when they are set back, a time that comes twice counts once. Words with * in minute or
     hour, and --every, go by real time. Each job has the schedule's name, and the label schedule=NAME.
     """
-    check_words(cron, every_s, needs_one=True)
-    job = read_job(CommandWish(words=words, **command))
-    if job is None:
-        raise InvalidRequest("a schedule needs a command after --, or --plan FILE")
-    wish = ScheduleWish(
-        name=name,
-        cron=cron,
-        zone=zone,
-        every_s=every_s,
-        job=job,
-        overlap=overlap,
-        missed=missed,
-        deadline_s=deadline_s,
-        spread_s=spread_s,
-    )
+    wish = read_wish(name, words, options)
+    if wish.cron is None and wish.every_s is None:
+        raise click.UsageError(
+            "a schedule needs --cron 'WORDS' or --every TIME, as in --cron '0 2 * * *' or --every 90m"
+        )
+    if wish.job is None:
+        raise click.UsageError("a schedule needs a command after --, or --plan FILE")
     view = ask(AddSchedule(wish))
     if wants_json():
         say_json(view_json(view))

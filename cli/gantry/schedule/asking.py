@@ -3,7 +3,7 @@
 from typing import Final, TypeVar
 
 from cli.connection import open_luxid
-from common.errors import InvalidRequest, NotFound
+from common.errors import NotFound
 from protocol.luxi.schedules import ListSchedules, ScheduleView
 from protocol.messages import Request
 
@@ -25,11 +25,3 @@ def views(names: tuple[str, ...] = (), next_count: int = 3) -> list[ScheduleView
     if unknown:
         raise NotFound(f"there is no schedule {unknown[0]!r:.80}; 'gantry schedule list' shows them")
     return [found[name] for name in names] if names else list(found.values())
-
-
-def check_words(cron: str | None, every_s: float | None, *, needs_one: bool) -> None:
-    """Raises: InvalidRequest: both are given, or none although one is needed."""
-    if cron is not None and every_s is not None:
-        raise InvalidRequest("--cron and --every exclude each other; give one of them")
-    if needs_one and cron is None and every_s is None:
-        raise InvalidRequest("a schedule needs --cron 'WORDS' or --every TIME, as in --cron '0 2 * * *' or --every 90m")

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
-import attrs
 import click
 
 from cli.choosing.commandargs import SIZE, VARIABLE
@@ -25,26 +24,6 @@ from protocol.luxi.submission import JobInput, OpInput
 class JobOptions(TypedDict):
     """What `job_options` pass to a verb."""
 
-    plan: Path | None
-    locks: Sequence[LockWish]
-    node: str | None
-    timeout: float | None
-    cwd: Path | None
-    env: Sequence[tuple[str, str]]
-    shell: bool
-    user: str | None
-    memory: int | None
-    priority: str | None
-    reason: str | None
-    job_labels: Sequence[tuple[str, str]]
-    uses: Sequence[Use]
-
-
-@attrs.frozen
-class CommandWish:
-    """What the options say of the command."""
-
-    words: Sequence[str]
     plan: Path | None
     locks: Sequence[LockWish]
     node: str | None
@@ -92,44 +71,50 @@ def job_options(function: F) -> F:
     )
 
 
-def read_job(wish: CommandWish) -> JobInput | None:
-    """The job that is wished for; None: none is. Raises: InvalidRequest: command and plan are given, or it is none."""
-    if wish.plan is not None:
-        if wish.words:
-            raise InvalidRequest("--plan and a command exclude each other; give one of them")
-        jobs = read_plan(read_document(wish.plan.read_bytes(), str(wish.plan))).jobs
-        if len(jobs) != 1:
-            raise InvalidRequest(f"{wish.plan}: a schedule has one job, and the file holds {len(jobs)}")
-        return _with_wishes(jobs[0], wish)
-    return _with_wishes([_command(wish)], wish) if wish.words else None
+def read_job(words: Sequence[str], options: JobOptions) -> JobInput | None:
+    """The job of the command, or of the plan; None: neither is given.
+
+    Raises:
+        click.UsageError: both are given.
+        InvalidRequest: the plan is none, or of several jobs.
+    """
+    plan = options["plan"]
+    if plan is None:
+        return _with_wishes([_command(words, options)], options) if words else None
+    if words:
+        raise click.UsageError("--plan and a command exclude each other; give one of them")
+    jobs = read_plan(read_document(plan.read_bytes(), str(plan))).jobs
+    if len(jobs) != 1:
+        raise InvalidRequest(f"{plan}: a schedule has one job, and the file holds {len(jobs)}")
+    return _with_wishes(jobs[0], options)
 
 
-def _command(wish: CommandWish) -> dict[str, object]:
+def _command(words: Sequence[str], options: JobOptions) -> dict[str, object]:
     op: dict[str, object] = {
         "OP_ID": "OP_RUN_COMMAND",
-        "argv": list(wish.words),
+        "argv": list(words),
         # not the folder of whoever adds the schedule: it is there for years
-        "cwd": _absolute(wish.cwd),
-        "shell": wish.shell or None,
-        "env": dict(wish.env) or None,
-        "locks": lock_modes(wish.locks) or None,
-        "node": wish.node,
-        "timeout": wish.timeout,
-        "user": wish.user,
-        "memory": wish.memory,
+        "cwd": _absolute(options["cwd"]),
+        "shell": options["shell"] or None,
+        "env": dict(options["env"]) or None,
+        "locks": lock_modes(options["locks"]) or None,
+        "node": options["node"],
+        "timeout": options["timeout"],
+        "user": options["user"],
+        "memory": options["memory"],
     }
     return {key: value for key, value in op.items() if value is not None}
 
 
-def _with_wishes(ops: Sequence[OpInput], wish: CommandWish) -> JobInput:
+def _with_wishes(ops: Sequence[OpInput], options: JobOptions) -> JobInput:
     wishes = Wishes(
-        wish.priority,
-        wish.reason,
+        options["priority"],
+        options["reason"],
         is_waiting=False,
         is_ganeti_form=False,
         prints_ids=False,
-        job_labels=wish.job_labels,
-        uses=wish.uses,
+        job_labels=options["job_labels"],
+        uses=options["uses"],
         program="gantry",
     )
     return tuple(job_with_wishes(ops, wishes, "schedule"))

@@ -86,18 +86,29 @@ def test_a_plan_file_is_the_job_and_rare_times_are_told_in_years(cluster: Cluste
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "code", "says"),
     [
-        (("add", "x", "--", "true"), "a schedule needs --cron 'WORDS' or --every TIME"),
-        (("add", "--every", "5m", "--cron", "@daily", "x", "--", "true"), "--cron and --every exclude each other"),
-        (("add", "--cron", "0 22-2 * * *", "x", "--", "true"), "write 22-23,0-2"),
-        (("add", "--cron", "@daily", "--zone", "Mars/Olympus", "x", "--", "true"), "unknown time zone 'Mars/Olympus'"),
-        (("modify", "--cron", "@daily", "nobody"), "there is no schedule 'nobody'; 'gantry schedule list' shows them"),
+        (("add", "x", "--", "true"), 2, "a schedule needs --cron 'WORDS' or --every TIME"),
+        (("add", "--every", "5m", "--cron", "@daily", "x", "--", "true"), 2, "--cron and --every exclude each other"),
+        (("add", "--cron", "0 22-2 * * *", "x", "--", "true"), 2, "write 22-23,0-2"),
+        (
+            ("add", "--cron", "@daily", "--zone", "Mars/Olympus", "x", "--", "true"),
+            2,
+            "unknown time zone 'Mars/Olympus'",
+        ),
+        (("modify", "--zone", "Mars/Olympus", "nobody"), 2, "unknown time zone 'Mars/Olympus'"),
+        (("modify", "--user", "web", "nobody"), 2, "give the command again, after --"),
+        (("add", "--cron", "@daily", "x"), 2, "a schedule needs a command after --, or --plan FILE"),
+        (
+            ("modify", "--cron", "@daily", "nobody"),
+            1,
+            "there is no schedule 'nobody'; 'gantry schedule list' shows them",
+        ),
     ],
 )
-def test_a_refusal_says_what_to_write(cluster: Cluster, words: tuple[str, ...], says: str) -> None:
+def test_a_refusal_says_what_to_write(cluster: Cluster, words: tuple[str, ...], code: int, says: str) -> None:
     ended = schedule(cluster, *words)
 
-    assert ended.code != 0
+    assert ended.code == code
     assert says in ended.err
     assert schedule(cluster, "list", "--no-headers").out == ""
