@@ -169,6 +169,8 @@ def run_command(
     check_lock_marks(wanted, fleet)
     if shell:
         check_shell_words(words, fleet)
+    elif options["is_held"]:
+        _check_program(words[0])
     if stdin_from is not None and stdin_text is not None:
         raise click.UsageError("--stdin and --stdin-text exclude each other; give one of them")
     if str(stdin_from) == "-":
@@ -254,6 +256,15 @@ def _place(path: Path | None, option: str, fleet: FleetWish) -> str | None:
         where = "the node" if fleet.has_nodes else "the other machine"
         raise click.UsageError(f"{option} '{path}' is on {where}; write a path that begins with /")
     return os.path.abspath(path)
+
+
+def _check_program(word: str) -> None:
+    """Raises: click.UsageError: the word is a reason for --hold, which takes none, rather than a program."""
+    if " " in word and "/" not in word:
+        raise click.UsageError(
+            f"--hold takes no text, so '{word:.60}' would be the command; a text for --hold is that of --reason, "
+            "and the command stands after --"
+        )
 
 
 def _check_text(*texts: str) -> None:

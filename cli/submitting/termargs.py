@@ -9,8 +9,12 @@ from typing import Final
 import click
 
 from cli.choosing.commandargs import SIZE
+from cli.screen import remark
 from common.errors import InvalidRequest
 from common.queue.terms import Use, check_label, check_name, read_use
+
+# seconds; an instant that is past by less was meant as now
+_JUST_NOW_S: Final = 60.0
 
 
 class JobNameType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -74,7 +78,7 @@ class UseType(click.ParamType):  # type: ignore[type-arg]  # as above
 
 
 class InstantType(click.ParamType):  # type: ignore[type-arg]  # as above
-    """`tomorrow 02:00`: an instant to come, in seconds since the epoch."""
+    """`tomorrow 02:00`: an instant in seconds since the epoch; of one that is past the user is told."""
 
     name = "time"
 
@@ -83,11 +87,17 @@ class InstantType(click.ParamType):  # type: ignore[type-arg]  # as above
             return value
         # imported late: few commands name a time
         from common.words.instants import parse_instant
+        from common.words.times import clock
 
+        now = time.time()
         try:
-            return parse_instant(value, time.time(), None)
+            instant = parse_instant(value, now, None)
         except InvalidRequest as error:
             self.fail(error.message, param, ctx)
+        if now - instant > _JUST_NOW_S and (ctx is None or not ctx.resilient_parsing):
+            # a script that submits once, under a key, may come late: this is no mistake of every caller
+            remark(f"'{value}' is past, it was {clock(instant)}: nothing is left to wait for")
+        return instant
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         return "TIME"

@@ -128,6 +128,24 @@ def test_terms_that_break_a_rule_are_refused_here(job: Job, words: list[str], er
     assert error in ended.err
 
 
+def test_a_text_for_hold_is_not_taken_for_the_command(luxid: FakeLuxid, job: Job) -> None:
+    refused = job("run", "--hold", "wait for Anna", "--", "true")
+
+    assert (refused.code, refused.out, luxid.jobs) == (2, "", {})
+    assert "--hold takes no text, so 'wait for Anna' would be the command" in refused.err
+    for words in (["./wait for Anna"], ["--shell", "true && true"], ["--reason", "wait for Anna", "--", "true"]):
+        assert job("run", "--hold", *words).code == 0
+
+
+@pytest.mark.parametrize(("begin", "is_told"), [("yesterday", True), ("@1", True), ("now", False), ("in 1h", False)])
+def test_a_begin_that_is_past_is_told(luxid: FakeLuxid, job: Job, begin: str, is_told: bool) -> None:
+    ended = job("run", "--begin", begin, "--", "true")
+
+    assert (ended.code, ended.out) == (0, "1\n")
+    assert (f"'{begin}' is past, it was " in ended.err) == is_told
+    assert is_told or ended.err == ""
+
+
 def test_the_terms_of_a_file_are_kept_and_the_options_win(luxid: FakeLuxid, job: Job) -> None:
     entry = ["gantry:terms", '{"name":"old","labels":{"team":"web","day":"mon"},"uses":{"kit":1}}', 5]
     op = {"OP_ID": "OP_TEST_DUMMY", "reason": [["gnt:user", "why", 1], entry]}
