@@ -10,6 +10,7 @@ import pytest
 from common.paths import Paths
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid, fake_luxid
+from tests.cli.programhost import ProgramHost
 
 
 @pytest.fixture
@@ -23,6 +24,13 @@ def start_luxid(tmp_path: Path) -> Iterator[Callable[..., FakeLuxid]]:
             return stack.enter_context(fake_luxid(paths.query_socket, *jobs))
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[ProgramHost]:
+    """For modules with many calls of programs: faster than `job`."""
+    with ProgramHost() as host:
+        yield host
 
 
 @pytest.fixture

@@ -19,12 +19,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def host() -> Iterator[ProgramHost]:
-    with ProgramHost() as host:
-        yield host
-
-
 def job(host: ProgramHost, cluster: Cluster, *words: object) -> Ended:
     return host.run("gnt-job", "--root", str(cluster.root), *map(str, words))
 

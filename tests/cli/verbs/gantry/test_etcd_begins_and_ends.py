@@ -1,7 +1,7 @@
 """`gantry cluster convert` and `recover`, with a real etcd and no daemons (DESIGN 14; lease.md 4)."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -23,12 +23,6 @@ from tests.support.etcds.etcd import TestEtcd
 
 Run = Callable[..., Ended]
 T = TypeVar("T")
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[ProgramHost]:
-    with ProgramHost() as host:
-        yield host
 
 
 class Node:

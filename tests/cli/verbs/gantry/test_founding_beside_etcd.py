@@ -1,6 +1,5 @@
 """A cluster with a lease is made only where etcd has none under its prefix. Source: DESIGN section 14."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,6 @@ from tests.support.etcds.etcd import TestEtcd
 from tests.support.machines.nodes import free_port
 
 MAKING = pytest.mark.parametrize("words", [("gnt-cluster", "init", "lab"), ("gantry", "up", "--detach")])
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[ProgramHost]:
-    with ProgramHost() as host:
-        yield host
 
 
 def prepare(root: Path, endpoint: str, prefix: str = "/gantry/") -> Paths:

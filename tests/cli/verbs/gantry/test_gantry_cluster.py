@@ -46,12 +46,6 @@ def keeperd(tmp_path: Path) -> Iterator[FakeKeeperd]:
         yield fake
 
 
-@pytest.fixture(scope="module")
-def host() -> Iterator[ProgramHost]:
-    with ProgramHost() as host:
-        yield host
-
-
 @pytest.fixture
 def cluster(host: ProgramHost, tmp_path: Path) -> Run:
     """Run `gantry cluster` with these words."""

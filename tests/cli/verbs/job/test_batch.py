@@ -1,7 +1,7 @@
 """Batches at the shell: list, info, and --batch in the other verbs. Source: everyday.md d, j."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,6 @@ from tests.cli.programhost import ProgramHost
 
 Start = Callable[..., FakeLuxid]
 Job = Callable[..., Ended]
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[ProgramHost]:
-    with ProgramHost() as host:
-        yield host
 
 
 @pytest.fixture

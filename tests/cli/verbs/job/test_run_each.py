@@ -1,7 +1,7 @@
 """`gnt-job run --each`: one submission of a job for each value. Source: DESIGN section 16; everyday.md d."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,6 @@ from tests.cli.programhost import ProgramHost
 
 Start = Callable[..., FakeLuxid]
 Job = Callable[..., Ended]
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[ProgramHost]:
-    with ProgramHost() as host:
-        yield host
 
 
 @pytest.fixture

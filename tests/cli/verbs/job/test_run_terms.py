@@ -1,7 +1,7 @@
 """`gnt-job run` with names, labels, times, holds, resources and retries; keys; PREV. Source: DESIGN section 16."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,6 @@ from tests.cli.programhost import ProgramHost
 
 Start = Callable[..., FakeLuxid]
 Job = Callable[..., Ended]
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[ProgramHost]:
-    with ProgramHost() as host:
-        yield host
 
 
 @pytest.fixture
