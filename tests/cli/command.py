@@ -1,16 +1,20 @@
 """Running our programs as a user does, and comparing what they print with templates."""
 
+import fcntl
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
 import attrs
+
+from tests.support.forks.programs import start_program
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 _MODULES: Final = {
@@ -35,6 +39,12 @@ _NORMAL: Final = (
 
 # PYTHONUNBUFFERED would hide a line that is not shown at once
 _MEDDLING: Final = ("GANTRY_", "NO_COLOR", "NOTIFY_", "PYTHONUNBUFFERED")
+# what the start of an interpreter reads
+_INTERPRETERS: Final = ("PYTHON", "LC_", "LANG")
+# time that a program may take
+_LONGEST_S: Final = 120.0
+# bytes of errors that nobody has read yet
+_MOST_ERRORS: Final = 2**20
 
 
 @attrs.frozen
@@ -77,39 +87,62 @@ def run(
     cwd: Path | None = None,
     prelude: str = "pass",
 ) -> Ended:
-    """Run a program to its end."""
+    """Run a program to its end.
+
+    It is forked from a process that has loaded our code, unless its code or its interpreter is to be another.
+    """
+    if prelude != "pass" or any(key.startswith(_INTERPRETERS) for key in env or ()):
+        return _run_anew(argv(program, *words, prelude=prelude), stdin, env, cwd)
+    with tempfile.TemporaryFile() as given:
+        given.write(stdin.encode())
+        given.seek(0)
+        with Background(program, *words, env=env, cwd=cwd, stdin=given.fileno()) as started:
+            return started.end()
+
+
+def _run_anew(words: Sequence[str], stdin: str, env: Mapping[str, str] | None, cwd: Path | None) -> Ended:
     ended = subprocess.run(
-        argv(program, *words, prelude=prelude),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment(env),
-        cwd=cwd,
-        check=False,
+        words, input=stdin, capture_output=True, text=True, timeout=_LONGEST_S, env=environment(env), cwd=cwd
     )
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
 class Background:
-    """A program that runs while the test goes on; a context manager that leaves no process behind."""
+    """A program that runs while the test goes on; a context manager that leaves no process behind.
 
-    def __init__(self, program: str, *words: object, env: Mapping[str, str] | None = None) -> None:
-        self._process = subprocess.Popen(
-            argv(program, *words),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(env),
-        )
+    Args: stdin: descriptor of its standard input; None: there is nothing to read.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        *words: object,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stdin: int | None = None,
+    ) -> None:
+        self._was_given_up = False
+        out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        # `end` reads it last
+        fcntl.fcntl(err[1], fcntl.F_SETPIPE_SZ, _MOST_ERRORS)
+        self._out, self._err = open(out[0]), open(err[0])  # noqa: SIM115  # closed with this object
+        with open(os.devnull) as nothing:
+            streams = {0: nothing.fileno() if stdin is None else stdin, 1: out[1], 2: err[1]}
+            try:
+                module = f"cli.{_MODULES[program]}"
+                self._process = start_program(module, argv(program, *words), environment(env), streams, cwd)
+            finally:
+                os.close(out[1])
+                os.close(err[1])
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        self._out.close()
+        self._err.close()
 
     @property
     def pid(self) -> int:
@@ -121,13 +154,11 @@ class Background:
 
     def read_line(self) -> str:
         """The next line of standard output; waits for it, "" at the end."""
-        assert self._process.stdout is not None
-        return self._process.stdout.readline()
+        return self._out.readline()
 
     def read_error_line(self) -> str:
         """The next line of standard error; waits for it, "" at the end."""
-        assert self._process.stderr is not None
-        return self._process.stderr.readline()
+        return self._err.readline()
 
     def interrupt(self) -> None:
         """What Ctrl-C does."""
@@ -135,8 +166,14 @@ class Background:
 
     def end(self) -> Ended:
         """Wait for the end; what is left of the output."""
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        # not `communicate`, which knows nothing of what `read_line` has read ahead
-        out, err = self._process.stdout.read(), self._process.stderr.read()
-        return Ended(self._process.wait(120), out, err)
+        overdue = threading.Timer(_LONGEST_S, self._give_up)
+        overdue.start()
+        ended = Ended(0, self._out.read(), self._err.read())
+        code = self._process.wait(_LONGEST_S)
+        overdue.cancel()
+        assert not self._was_given_up, f"it did not end in {_LONGEST_S:g} s: {ended}"
+        return attrs.evolve(ended, code=code)
+
+    def _give_up(self) -> None:
+        self._was_given_up = True
+        self._process.kill()

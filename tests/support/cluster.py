@@ -32,12 +32,13 @@ from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryJobs
 from protocol.luxi.submission import OpInput, Refused, SubmitJob, SubmitManyJobs, Submitted
 from protocol.messages import Request, reply_to_wire
-from tests.support.daemons.preloaded import ForkedDaemon, start_daemon
+from tests.support.daemons.preloaded import start_daemon
+from tests.support.forks.forked import Forked
 from tests.support.leftovers import processes_under
 from tests.support.wait import PATIENCE_S, wait_until
 
 R = TypeVar("R")
-Daemon = subprocess.Popen[bytes] | ForkedDaemon
+Daemon = subprocess.Popen[bytes] | Forked
 CHECKOUT = Path(__file__).resolve().parents[2]
 ALL = tuple(daemon.name for daemon in start_order())
 FINAL = ("success", "error", "canceled")
