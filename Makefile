@@ -9,6 +9,9 @@ MADEUP := tests/reliability/api
 # tools that build the package
 PACK   := .venv-package
 
+# code is compiled once, not at each start of a program
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo demo-cluster demo-failover test test-rapi test-confd test-monitoring test-browser test-api test-lease test-systemd test-guide docs \
 	bench faults cuts soak chaos commands lease takeovers mutations lint format clean
 
