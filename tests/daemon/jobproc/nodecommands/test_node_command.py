@@ -1,8 +1,10 @@
 """OP_RUN_COMMAND on a node, with a real node daemon: DESIGN sections 13 and 14."""
 
+import time
 from pathlib import Path
 
 from common.ids import JobId
+from daemons.jobproc.nodecommands.nodetalk import TELL_S
 from protocol.luxi.jobs import CancelJob
 from protocol.wconfd.ghosts import ListGhosts
 from protocol.wconfd.locks import ListAllLocks
@@ -111,7 +113,7 @@ def test_failures_kills_and_times_are_judged_as_here(fleet: Fleet) -> None:
     failed = master.submit(shell("echo nearly; exit 7"))
     apart = master.submit(shell("echo out; echo err >&2; exit 1", stderr_apart=True))
     wait_until(lambda: output_of(fleet, killed) == b"here\n", what="the output of a running command is there")
-    assert master.status(killed) == "running"
+    master.wait(killed, status="running")
 
     master.luxi(CancelJob(JobId(killed), kill=True))
 
@@ -146,23 +148,29 @@ def test_much_output_is_whole_across_restarts_of_the_node_daemon(fleet: Fleet, n
     job = fleet.master.submit(shell(script))
     wait_until(lambda: Path(f"{gate}.1").exists(), what="the first half is written")
 
+    killed_at = time.monotonic()
     node.kill()
     gate.touch()
     node.start()
 
     assert fleet.master.wait(job) == ["success"]
+    silent_s = time.monotonic() - killed_at
     whole = b"".join(b"%d\n" % number for number in range(1, 400001))
     assert output_of(fleet, job) == whole
     assert result_of(fleet, job)["output_bytes"] == len(whole)
     assert result_of(fleet, job)["tail"][-1] == "400000"
-    assert not any("does not answer" in line for line in log_of(fleet, job))
+    # on a machine that starts a node daemon in time
+    assert silent_s >= TELL_S or not any("does not answer" in line for line in log_of(fleet, job))
 
 
 def test_the_next_opcode_waits_for_processes_that_keep_the_locks(fleet: Fleet, node: FleetNode) -> None:
-    left = node.cluster.root / "left"
-    script = f"(sleep 0.5; touch {left}) >/dev/null 2>&1 & echo started"
+    gate, left = node.cluster.root / "gate-left", node.cluster.root / "left"
+    script = f"(until [ -e {gate} ]; do sleep 0.02; done; touch {left}) >/dev/null 2>&1 & echo started"
     job = fleet.master.submit(shell(script, keep_locks=True), shell(f"test -e {left}"))
 
+    words = "waiting for processes that the previous opcode left"
+    wait_until(lambda: any(words in line for line in log_of(fleet, job)), what="the next opcode waits")
+    gate.touch()
+
     assert fleet.master.wait(job) == ["success"]
-    assert any("waiting for processes that the previous opcode left" in line for line in log_of(fleet, job))
     assert fleet.master.wconf(ListGhosts()) == ()

@@ -95,26 +95,26 @@ def test_a_command_that_ends_while_nobody_follows_it_has_its_outcome(fleet: Flee
     assert output_of(fleet, job) == b"one\ntwo\n"
 
 
-def test_a_silent_node_is_told_of_and_its_locks_stay_when_its_time_is_over(fleet: Fleet, node: FleetNode) -> None:
+def test_a_silent_node_is_told_of_and_its_locks_stay_when_its_time_is_over(impatient: Fleet, node: FleetNode) -> None:
     root = node.cluster.root
     # no try follows one that may still run
     again = {"retries": 3, "rerunnable": True}
-    job = fleet.master.submit(shell(f"echo begun; until [ -e {root}/late ]; do sleep 0.02; done", **again))
-    wait_until(lambda: output_of(fleet, job) == b"begun\n", what="it has begun")
-    held = locks_of(fleet, job)
+    job = impatient.master.submit(shell(f"echo begun; until [ -e {root}/late ]; do sleep 0.02; done", **again))
+    wait_until(lambda: output_of(impatient, job) == b"begun\n", what="it has begun")
+    held = locks_of(impatient, job)
     node.kill()
 
-    assert fleet.master.wait(job) == ["error"]
+    assert impatient.master.wait(job) == ["error"]
 
-    log, (text, end) = log_of(fleet, job), result_of(fleet, job)[1]
+    log, (text, end) = log_of(impatient, job), result_of(impatient, job)[1]
     assert "may still run on node 'node2.test', so the job's locks are kept" in text
     assert end["lost"]
     assert any("node 'node2.test' does not answer since" in line for line in log)
-    wait_until(lambda: job in ghosts(fleet), what="the locks have a ghost")
-    assert locks_of(fleet, job) == held
+    wait_until(lambda: job in ghosts(impatient), what="the locks have a ghost")
+    assert locks_of(impatient, job) == held
     node.start()
-    wait_until(lambda: not ghosts(fleet), what="the node has said that nothing runs there")
-    assert locks_of(fleet, job) == []
+    wait_until(lambda: not ghosts(impatient), what="the node has said that nothing runs there")
+    assert locks_of(impatient, job) == []
 
 
 def guarded(fleet: Fleet, job_id: int) -> bool:
