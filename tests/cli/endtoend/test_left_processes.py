@@ -45,7 +45,8 @@ def test_what_a_command_leaves_running_is_ended_with_it(cluster: Cluster, tmp_pa
     _, process = leave(cluster, tmp_path)
 
     assert not is_living(process)
-    assert not lock_holders(cluster)
+    # they are freed while the end is written
+    wait_until(lambda: not lock_holders(cluster), what="the locks are free")
 
 
 def test_what_is_detached_runs_on_without_the_locks(cluster: Cluster, tmp_path: Path) -> None:
@@ -85,6 +86,7 @@ def test_why_names_what_still_lives_of_a_killed_job(tmp_path: Path) -> None:
         script = f"trap '' TERM; echo $$ > {begun}.new; mv {begun}.new {begun}; while :; do sleep 0.1; done"
         assert job(cluster, "run", "--", "sh", "-c", script).code == 0
         wait_until(begun.exists, what="the command has begun")
+        cluster.wait(1, status="running")
 
         job(cluster, "cancel", "--kill", 1)
         why = job(cluster, "why", 1)

@@ -153,6 +153,7 @@ def test_a_command_on_a_node_outlives_the_move_of_its_master(nodes: PlayedMaster
     runs = f"echo run >> {tmp_path}/runs; until [ -e {gate} ]; do sleep 0.02; done"
     job = old.submit(command("sh", "-c", runs, node=SECOND))
     wait_until((tmp_path / "runs").exists, what="the command runs on the node")
+    old.wait(job, status="running")
     with BlockingClient(nodes[FIRST].paths.query_socket) as keeper:
         keeper.call(PrepareMove(kill=False))
         assert old.status(job) == "running"
@@ -174,6 +175,7 @@ def test_a_cancel_that_was_asked_for_holds_under_the_next_master(nodes: PlayedMa
     runs = f"touch {tmp_path}/runs; until [ -e {gate} ]; do sleep 0.02; done"
     job = old.submit(command("sh", "-c", runs, node=SECOND), command("touch", str(second)))
     wait_until((tmp_path / "runs").exists, what="the command runs on the node")
+    old.wait(job, status="running")
 
     asked = old.luxi(CancelJob(job))
     old.crash()

@@ -158,6 +158,7 @@ def test_a_command_has_the_grace_time_and_is_shown_as_canceling_until_it_has_end
     )
     job_id = patient.submit(command("sh", "-c", script, locks=LOCKS), dummy())
     wait_until(begun.exists, what="the command has begun")
+    patient.wait(job_id, status="running")
 
     kill(patient, job_id)
 

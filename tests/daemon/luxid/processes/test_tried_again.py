@@ -12,6 +12,7 @@ from common.errors import RemoteError
 from common.ids import JobId
 from common.queue.jobs import Job
 from common.queue.tries import Try, tries_of, try_entry
+from common.system.livelock import is_alive
 from protocol.luxi.jobs import ArchiveJob, CancelJob
 from protocol.luxi.output import ReadJobOutput
 from tests.daemon.luxid.conftest import NO_SWEEP
@@ -149,7 +150,8 @@ def test_a_kill_during_a_try_ends_the_job(cluster: Cluster) -> None:
 
 def wait_failed(cluster: Cluster, job_id: int, count: int = 1) -> Job:
     wait_until(lambda: len(cluster.job(job_id, "tries")[0][0]) == count, what=f"luxid knows {count} failed tries")
-    wait_until(lambda: list(cluster.job_pids()) == [], what="its process has ended")
+    # of this job: another test may have left one
+    wait_until(lambda: not is_alive(read_job(cluster, job_id).livelock or ""), what="its process has ended")
     return read_job(cluster, job_id)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from common.paths import Paths
 from common.system.daemons.running import find_daemon, find_supervisor
+from common.system.processes import find_process
 from tests.cli.command import Background, Ended, normalised, run
 from tests.support.cluster import ALL
 from tests.support.wait import wait_until
@@ -42,6 +43,12 @@ def pids(root: Path) -> dict[str, int]:
     paths = Paths.under_root(root)
     found = {name: find_daemon(paths, name) for name in ALL}
     return {name: running.pid for name, running in found.items() if running}
+
+
+def kill(pid: int) -> None:
+    """SIGKILL; until the process is gone its socket takes connections."""
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: find_process(pid) is None, what=f"process {pid} is gone")
 
 
 def test_up_makes_a_cluster_of_an_empty_root_and_down_ends_it(root: Path) -> None:
@@ -143,7 +150,7 @@ def test_a_command_waits_for_a_daemon_that_is_being_restarted(root: Path) -> Non
     gantry(root, "up", "--detach")
     before = pids(root)
 
-    os.kill(before["luxid"], signal.SIGKILL)
+    kill(before["luxid"])
     listed = gantry(root, "job", "list", "--no-headers")
 
     assert listed == Ended(0, "", "")
@@ -156,7 +163,7 @@ def test_a_daemon_that_stays_away_under_a_supervisor_is_told_with_where_to_look(
     whole = config.read_bytes()
     config.write_text("{")
 
-    os.kill(pids(root)["wconfd"], signal.SIGKILL)
+    kill(pids(root)["wconfd"])
     ended = gantry(root, "debug", "wconfd", "echo", "hello")
     config.write_bytes(whole)
 
