@@ -9,6 +9,7 @@ Tests in a browser, those that wait for leases to run out, and those that boot c
 """
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.cluster import Cluster
 from tests.support.etcds.etcdfixtures import crashable_etcd, etcd, left_out, module_etcd
+from tests.support.failurelogs import last_words
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 # folders of tests that run only where they are named
@@ -37,6 +39,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     is_named = any(f"tests/{collection_path.name}" in argument for argument in config.invocation_params.args)
     return None if is_named else True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let a failure tell what its daemons have logged."""
+    report = yield
+    if report.failed:
+        report.sections += last_words()
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
+from weakref import WeakSet
 
 import orjson
 
@@ -49,6 +50,8 @@ class Cluster:
 
     # whether daemons are forked from a process that has loaded their code: the tests' way; benchmarks start programs
     FORKS: ClassVar[bool] = False
+    # those that are in use
+    made: ClassVar["WeakSet[Cluster]"] = WeakSet()
 
     def __init__(self, root: Path, *, settings: str = "", descriptors: int | None = None) -> None:
         # at most so many for each daemon, and for what it starts; None: as the test has
@@ -61,6 +64,7 @@ class Cluster:
         # options with which a daemon is started, by its name
         self.options: dict[str, tuple[str, ...]] = {}
         self._clients: dict[Path, BlockingClient] = {}
+        self.made.add(self)
         root.mkdir(parents=True, exist_ok=True)
         self.configure(settings)
         if not self.paths.config_data.exists():
