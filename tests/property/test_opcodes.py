@@ -205,21 +205,23 @@ def _json_type(kind: Any) -> str | None:
     return "list"
 
 
-def _wrong_values() -> list[Any]:
+def _wrong_values(op_id: str) -> list[tuple[str, Any]]:
+    """Parameters with values of each type that they do not take."""
     return [
-        pytest.param(op_id, part.name, value, id=f"{op_id}-{part.name}-{what}")
-        for op_id, kind in sorted(opcode_classes().items())
-        for part in shape_of(kind).parameters.values()
+        (part.name, value)
+        for part in shape_of(opcode_classes()[op_id]).parameters.values()
         if not hasattr(OpCode, part.name) or op_id == "OP_CLUSTER_QUERY"
         for what, value in _WRONG.items()
         if _json_type(part.kind) not in (None, what)
     ]
 
 
-@pytest.mark.parametrize(("op_id", "name", "value"), _wrong_values())
-def test_a_value_of_a_wrong_type_is_refused_with_parameter_and_value(op_id: str, name: str, value: Any) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        parse_opcode({"OP_ID": op_id, name: value})
+@pytest.mark.parametrize("op_id", [op_id for op_id in sorted(opcode_classes()) if _wrong_values(op_id)])
+def test_a_value_of_a_wrong_type_is_refused_with_parameter_and_value(op_id: str) -> None:
+    for name, value in _wrong_values(op_id):
+        with pytest.raises(InvalidRequest) as caught:
+            parse_opcode({"OP_ID": op_id, name: value})
 
-    fault = next(part for part in caught.value.message.split("; ") if f"@ $.{name}" in part)
-    assert f"got {value!r}" in fault
+        faults = [part for part in caught.value.message.split("; ") if f"@ $.{name}" in part]
+        assert faults, (name, value, caught.value.message)
+        assert f"got {value!r}" in faults[0], name
