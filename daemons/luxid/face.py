@@ -20,6 +20,7 @@ from daemons.luxid.handlers.copies import CopyChecks
 from daemons.luxid.handlers.drain import Queue
 from daemons.luxid.handlers.filters import Filters
 from daemons.luxid.handlers.health import Health
+from daemons.luxid.handlers.jobs.acceptance import Acceptance
 from daemons.luxid.handlers.jobs.explaining import Explaining
 from daemons.luxid.handlers.jobs.jobchanges import Jobs
 from daemons.luxid.handlers.jobs.manyjobs import ManyJobs
@@ -89,6 +90,7 @@ def service_of(
     nursery.start_soon(pruning.run)
     lags, tally = early.nodes.lags if early.nodes else None, CallTally()
     bounds = _job_bounds(settings.limits)
+    acceptance = Acceptance(submitters, config.current)
     submission = Submission(
         jobs,
         store,
@@ -98,11 +100,12 @@ def service_of(
         privileged,
         submitters,
         bounds,
-        config.current,
+        acceptance,
         early.room,
     )
     nursery.start_soon(telling.run, submission.submit_own)
-    schedules = ScheduleParts(book, OwnJobs(submission, keys, bounds), submitters, jobs, canceller, nursery)
+    own_jobs = OwnJobs(acceptance, submission, keys, bounds)
+    schedules = ScheduleParts(book, own_jobs, submitters, jobs, canceller, nursery)
     return Service(
         routes(
             Handlers(

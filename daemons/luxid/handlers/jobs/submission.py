@@ -6,7 +6,7 @@ Source: luxid.md 2.2, 2.3, 2.7.
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -15,7 +15,6 @@ import trio
 from common.access import Access, Role
 from common.errors import Denied, GantryError, InvalidRequest, JobQueueFull, QueueDrained, TooBusy
 from common.ids import JobId
-from common.objects.index import ConfigIndex
 from common.queue.filters.rules import JobRejected, rejection
 from common.queue.jobs import Job, to_timestamp
 from common.settings import LuxidSettings
@@ -23,12 +22,11 @@ from common.system.log import get_log
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
 from daemons.luxid.core.resources.wants import uses_of
 from daemons.luxid.core.submission.jobbounds import JobBounds
-from daemons.luxid.core.submission.knownnodes import names_nodes, unknown_node
 from daemons.luxid.core.submission.newjobs import ParsedJob, Wanted, build_jobs
-from daemons.luxid.core.submission.newterms import with_checked_terms
-from daemons.luxid.core.submission.rights import Submitter, authorize
+from daemons.luxid.core.submission.rights import Submitter
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.submissionkeys import KeyClaim, SubmissionKeys, WantedKey, claim_by
+from daemons.luxid.handlers.jobs.acceptance import Acceptance
 from daemons.luxid.handlers.jobs.jobreading import read_jobs
 from daemons.luxid.jobs.jobevents import JobEvents
 from daemons.luxid.jobs.livejobs import MAKING_WAY, LiveJobs
@@ -77,7 +75,6 @@ class Submission:
 
     Args:
         privileged: roles; its administrators may submit to a drained queue.
-        configuration: returns the present one; called if a job names nodes.
         room: tells whether more jobs can be committed.
     """
 
@@ -91,7 +88,7 @@ class Submission:
         privileged: Access,
         submitters: Submitters,
         bounds: JobBounds,
-        configuration: Callable[[], Awaitable[ConfigIndex]],
+        acceptance: Acceptance,
         room: EtcdRoom = BOUNDLESS,
     ) -> None:
         self._jobs = jobs
@@ -102,7 +99,7 @@ class Submission:
         self._privileged = privileged
         self._submitters = submitters
         self._bounds = bounds
-        self._configuration = configuration
+        self._acceptance = acceptance
         self._room = room
         # number of jobs that are being written
         self._arriving = 0
@@ -120,7 +117,7 @@ class Submission:
                 "'uids' or 'admin' of '[access]' may"
             )
         submitter = await self._submitters.of(peer)
-        jobs = await self.acceptable(await read_jobs([call.job], self._bounds), submitter)
+        jobs = await self._acceptance.of(await read_jobs([call.job], self._bounds), submitter)
         (answer,) = await self._take(jobs, peer, submitter)
         return _taken(answer)
 
@@ -146,7 +143,7 @@ class Submission:
         host = self._submitters.host
         own = Submitter(host.uid, host.login, Role.FULL)
         parsed = await read_jobs([(op,)], self._bounds)
-        jobs = await self.acceptable(parsed, own)
+        jobs = await self._acceptance.of(parsed, own)
         async with self._keys.claim(own.key_owner, WantedKey(key, is_named=True), parsed) as claim:
             if claim.earlier is not None:
                 return claim.earlier.first_id
@@ -181,7 +178,7 @@ class Submission:
         self, inputs: Sequence[JobInput], key: WantedKey | None, peer: Peer, submitter: Submitter
     ) -> Answered:
         parsed = await read_jobs(inputs, self._bounds)
-        jobs = await self.acceptable(parsed, submitter)
+        jobs = await self._acceptance.of(parsed, submitter)
         if key is None or not parsed:
             self._check_drained()
             return Answered(await self._take(jobs, peer, submitter) if parsed else [])
@@ -192,32 +189,6 @@ class Submission:
                 return Answered([InvalidRequest(each) if isinstance(each, str) else each for each in earlier], True)
             self._check_drained()
             return Answered(await self._take(jobs, peer, submitter, claim))
-
-    async def acceptable(self, jobs: Sequence[Wanted], submitter: Submitter) -> Sequence[Wanted]:
-        """For each job the job as it is taken, or the reason for its refusal.
-
-        Raises: ConfigurationMissing: a job names a node, and the configuration cannot be read.
-        """
-        wanted = await in_turns(self._authorized(jobs, submitter))
-        if not any(names_nodes(ops) for ops in wanted if not isinstance(ops, GantryError)):
-            return wanted
-        nodes = (await self._configuration()).nodes
-        return [ops if isinstance(ops, GantryError) else unknown_node(ops, nodes) or ops for ops in wanted]
-
-    def _authorized(self, jobs: Sequence[Wanted], submitter: Submitter) -> Generator[int, None, list[Wanted]]:
-        """For each job the job, or the reason for its refusal, e.g. the submitter may not submit one of its opcodes."""
-        authorized = []
-        for ops in jobs:
-            authorized.append(ops if isinstance(ops, GantryError) else self._authorized_one(ops, submitter))
-            yield 1 if isinstance(ops, GantryError) else len(ops)
-        return authorized
-
-    def _authorized_one(self, ops: ParsedJob, submitter: Submitter) -> Wanted:
-        host = self._submitters.host
-        try:
-            return with_checked_terms(authorize([ops], submitter, host)[0], submitter.name(host), time.time_ns())
-        except (Denied, InvalidRequest) as error:
-            return error
 
     async def _take(
         self, wanted: Sequence[Wanted], peer: Peer, submitter: Submitter, claim: KeyClaim | None = None

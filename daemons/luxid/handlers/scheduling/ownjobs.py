@@ -15,6 +15,7 @@ from common.system.log import get_log
 from daemons.luxid.core.submission.jobbounds import JobBounds
 from daemons.luxid.core.submission.rights import Submitter
 from daemons.luxid.files.submissionkeys import SubmissionKeys
+from daemons.luxid.handlers.jobs.acceptance import Acceptance
 from daemons.luxid.handlers.jobs.jobreading import read_jobs
 from daemons.luxid.handlers.jobs.submission import Submission
 from protocol.luxi.submission import JobInput
@@ -27,6 +28,7 @@ _log: Final = get_log(__name__)
 class OwnJobs:
     """Submissions without a client."""
 
+    _acceptance: Acceptance
     _submission: Submission
     _keys: SubmissionKeys
     _bounds: JobBounds
@@ -36,7 +38,7 @@ class OwnJobs:
 
         Raises: InvalidRequest: it is malformed, or has secrets. Denied: it is not for him. ConfigurationMissing.
         """
-        (wanted,) = await self._submission.acceptable(await read_jobs([job], self._bounds), submitter)
+        (wanted,) = await self._acceptance.of(await read_jobs([job], self._bounds), submitter)
         if isinstance(wanted, GantryError):
             raise wanted
         if any(op.secret_parameters() for op in wanted):

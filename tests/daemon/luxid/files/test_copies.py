@@ -33,6 +33,7 @@ from daemons.luxid.files.loading import FoundJob, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
+from daemons.luxid.handlers.jobs.acceptance import Acceptance
 from daemons.luxid.handlers.jobs.submission import Submission
 from daemons.luxid.parts import Parts
 from daemons.luxid.submitters import Submitters
@@ -92,8 +93,9 @@ async def luxid(tmp_path: Path, copies: FakeCopies) -> AsyncIterator[Luxid]:
         parts = Parts.make(store, LuxidSettings())
         parts.scheduler.obstruct("a test")
         keys, submitters = SubmissionKeys(paths, store.files, ()), Submitters(access, parts.jobs)
+        acceptance = Acceptance(submitters, no_configuration)
         submission = Submission(
-            parts.jobs, store, parts.scheduler, LuxidSettings(), keys, access, submitters, bounds, no_configuration
+            parts.jobs, store, parts.scheduler, LuxidSettings(), keys, access, submitters, bounds, acceptance
         )
         yield Luxid(parts, submission, copies, nursery)
         nursery.cancel_scope.cancel()

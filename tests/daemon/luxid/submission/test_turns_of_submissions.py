@@ -24,6 +24,7 @@ from daemons.luxid.files import store as store_module
 from daemons.luxid.files import submissionkeys
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
+from daemons.luxid.handlers.jobs.acceptance import Acceptance
 from daemons.luxid.handlers.jobs.submission import Submission
 from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.parts import Parts
@@ -100,8 +101,9 @@ async def parts(tmp_path: Path) -> AsyncIterator[Luxid]:
         made.begin(nursery, start)
         submitters = Submitters(access, made.jobs)
         keys = SubmissionKeys(paths, store.files, ())
+        acceptance = Acceptance(submitters, no_configuration)
         submission = Submission(
-            made.jobs, store, made.scheduler, LuxidSettings(), keys, access, submitters, bounds, no_configuration
+            made.jobs, store, made.scheduler, LuxidSettings(), keys, access, submitters, bounds, acceptance
         )
         yield Luxid(submission, made.jobs, store)
         nursery.cancel_scope.cancel()
