@@ -2,13 +2,12 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping
 
-import attrs
 import click
 
 from cli.clusterstate.copies import last_config_verdicts, last_verdicts, status_words, verdicts_json
+from cli.clusterstate.daemonstates import DaemonStatus, daemon_status, is_down, is_ready, what_is_wrong
 from cli.clusterstate.findingproblems import as_json as as_findings
 from cli.clusterstate.findingproblems import find_problems
 from cli.clusterstate.ghostview import as_json, ghosts_line, known_ghosts
@@ -16,52 +15,24 @@ from cli.clusterstate.masterships import etcd_line, known_fullness, known_master
 from cli.clusterstate.queuelags import ask_lags, lag_words, lags_json
 from cli.clusterstate.schedulestate import known_schedules, schedules_json, schedules_line
 from cli.commands import Command
-from cli.connection import ask_luxid, open_luxid, open_wconfd
-from cli.context import installation, up_command, uses_color, wants_json
+from cli.connection import ask_luxid
+from cli.context import installation, uses_color, wants_json
 from cli.exitcodes import DONE, NOT_REACHED
 from cli.query import jobs_now
 from cli.screen import complain, remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
-from common.daemons import MASTER_DAEMONS, Daemon
-from common.errors import GantryError, RemoteError
+from common.daemons import MASTER_DAEMONS
 from common.health.findings import Finding, Level, in_order, summary_line, worst
 from common.nodes.nodeplace import daemons_here, why_not_master
 from common.nodes.runningcommands import running_commands
 from common.paths import Paths
 from common.queue.jobs import JobState
 from common.settings import Settings
-from common.system.daemons.lastfailure import last_failure
-from common.system.daemons.running import Running, find_daemon, find_supervisor
+from common.system.daemons.running import Running, find_supervisor
 from common.words.times import clock
-from protocol.dial import dial
 from protocol.luxi.cluster import QueryConfigValues
-from protocol.wconfd.locks import Echo
 
-# seconds after which a daemon counts as silent: it is stopped, or its disk hangs
-_ANSWER_S: Final = 10.0
 _COLUMNS = (Column("DAEMON"), Column("STATE"), Column("PID", is_number=True), Column("SINCE"))
-
-
-@attrs.frozen
-class DaemonStatus:
-    name: str
-    running: Running | None
-    # whether it replies to calls
-    is_ready: bool
-    # whether its pid file is unreadable for this user
-    is_hidden: bool = False
-    # whether it accepted the call but did not reply in time
-    is_silent: bool = False
-    # why one that the others can do without did not start; None: it is not known
-    why_down: str | None = None
-
-    @property
-    def state(self) -> str:
-        if self.is_ready:
-            return "ready"
-        if self.is_silent:
-            return "silent"
-        return "unknown" if self.is_hidden else "down" if self.running is None else "starting"
 
 
 @click.command(
@@ -100,7 +71,7 @@ def _daemon_findings(settings: Settings) -> Iterator[Finding]:
     for daemon in daemons_here(settings):
         if is_left and daemon.name in MASTER_DAEMONS:
             continue
-        found = _daemon_status(settings.paths, daemon)
+        found = daemon_status(settings.paths, daemon)
         if found.is_ready:
             continue
         level = Level.UNKNOWN if found.is_hidden else Level.CRITICAL
@@ -115,11 +86,11 @@ def tell_status(settings: Settings) -> int:
     Not for a process that holds a pid file: closing the file would release the locks that the process has on it.
     """
     paths, why_left = settings.paths, why_not_master(settings)
-    daemons = [_daemon_status(paths, daemon) for daemon in daemons_here(settings)]
+    daemons = [daemon_status(paths, daemon) for daemon in daemons_here(settings)]
     if why_left is not None:
         # those of the master are not missed here; one that is there is ending, or was started by hand
         daemons = [each for each in daemons if each.name not in MASTER_DAEMONS or each.running is not None]
-    has_luxid = _is_ready(daemons, "luxid")
+    has_luxid = is_ready(daemons, "luxid")
     # other users reach luxid only, and cannot know whether the other daemons run
     lacks_luxid = not has_luxid and any(daemon.name == "luxid" for daemon in daemons)
     is_up = not lacks_luxid and all(daemon.is_ready or daemon.is_hidden for daemon in daemons)
@@ -129,13 +100,13 @@ def tell_status(settings: Settings) -> int:
     drained = ask_luxid(QueryConfigValues(("drain_flag",)))[0] if has_luxid else None
     lags = ask_lags() if has_luxid else None
     verdicts = last_verdicts() if has_luxid else None
-    config_verdicts = last_config_verdicts() if settings.cluster.has_nodes and _is_ready(daemons, "wconfd") else ()
-    ghosts = known_ghosts() if _is_ready(daemons, "wconfd") else ()
-    schedules = known_schedules() if has_luxid and not _is_down(daemons, "wconfd") else ()
-    http = settings.rapid.url(settings.cluster.own_name) if _is_ready(daemons, "rapid") else None
+    config_verdicts = last_config_verdicts() if settings.cluster.has_nodes and is_ready(daemons, "wconfd") else ()
+    ghosts = known_ghosts() if is_ready(daemons, "wconfd") else ()
+    schedules = known_schedules() if has_luxid and not is_down(daemons, "wconfd") else ()
+    http = settings.rapid.url(settings.cluster.own_name) if is_ready(daemons, "rapid") else None
     findings = in_order(find_problems(settings)) if has_luxid else []
     supervisor = _supervisor(paths)
-    mastership = known_mastership() if _is_ready(daemons, "keeperd") else None
+    mastership = known_mastership() if is_ready(daemons, "keeperd") else None
     commands = _commands_here(paths) if settings.cluster.has_nodes else None
     if wants_json():
         copies = {} if lags is None else {"queue_lags": lags_json(lags), "queue_verdicts": verdicts_json(verdicts)}
@@ -181,7 +152,7 @@ def tell_status(settings: Settings) -> int:
         for finding in findings:
             say(f"{finding.level.word}: {finding.what}: {finding.text}; {finding.remedy}")
     if not is_up:
-        complain(_what_is_wrong(daemons, paths, has_supervisor=supervisor is not None))
+        complain(what_is_wrong(daemons, paths, has_supervisor=supervisor is not None))
     elif hidden := [daemon.name for daemon in daemons if not daemon.is_ready]:
         remark(f"whether {' and '.join(hidden)} run is told to root and to the owner of '{paths.run}'")
     return DONE if is_up else NOT_REACHED
@@ -193,35 +164,6 @@ def _commands_here(paths: Paths) -> int | None:
         return len(running_commands(paths.node_commands))
     except PermissionError:
         return None
-
-
-def _is_ready(daemons: Sequence[DaemonStatus], name: str) -> bool:
-    return any(daemon.name == name and daemon.is_ready for daemon in daemons)
-
-
-def _is_down(daemons: Sequence[DaemonStatus], name: str) -> bool:
-    return any(daemon.name == name and not daemon.is_ready and not daemon.is_hidden for daemon in daemons)
-
-
-def _what_is_wrong(daemons: Sequence[DaemonStatus], paths: Paths, *, has_supervisor: bool) -> str:
-    missing = [daemon for daemon in daemons if not daemon.is_ready]
-    if (why := missing[0].why_down) is not None and len(missing) == 1:
-        what = "it is tried again, and" if has_supervisor else f"start it with: {up_command()};"
-        return f"{missing[0].name} did not start: {why}; {what} all else runs"
-    names = [daemon.name for daemon in missing]
-    which = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
-    if silent := [daemon for daemon in daemons if daemon.is_silent]:
-        name, running = silent[0].name, silent[0].running
-        which = f"'{paths.log_file(name)}'" + (f" and 'cat /proc/{running.pid}/stack'" if running else "")
-        return f"{name} gave no answer for {_ANSWER_S:g} s; is it stopped, or its disk? {which} may tell"
-    if any(daemon.is_hidden and not daemon.is_ready for daemon in daemons):
-        return (
-            f"{which} not reached, and this user may not read the pid files in '{paths.run}'; "
-            f"ask to be in the group of '{paths.sockets}', or try as its owner"
-        )
-    if has_supervisor:
-        return f"{which} not ready; the supervisor starts what ended again, look once more in a moment"
-    return f"{which} not ready; start with: {up_command()}"
 
 
 def _supervisor(paths: Paths) -> Running | None:
@@ -237,47 +179,6 @@ def _row(daemon: DaemonStatus) -> tuple[str, str, Running | None]:
 
 def _cells(name: str, state: str, running: Running | None) -> list[str]:
     return [name, state, str(running.pid) if running else "", clock(running.since) if running else ""]
-
-
-def _daemon_status(paths: Paths, daemon: Daemon) -> DaemonStatus:
-    name, is_hidden = daemon.name, False
-    try:
-        running = find_daemon(paths, name)
-    except PermissionError:
-        running, is_hidden = None, True
-    # a daemon without a socket is known by its pid file only
-    may_be_up = running is not None or (is_hidden and daemon.socket is not None)
-    try:
-        is_ready = may_be_up and _answers(paths, daemon)
-    except TimeoutError:
-        return DaemonStatus(name, running, is_ready=False, is_hidden=is_hidden, is_silent=True)
-    why_down = None if is_ready or daemon.is_needed else last_failure(paths.log_file(name))
-    return DaemonStatus(name, running, is_ready, is_hidden, why_down=why_down)
-
-
-def _answers(paths: Paths, daemon: Daemon) -> bool:
-    """Whether a running daemon replies. Raises: TimeoutError: it accepted the call and is silent."""
-    try:
-        match daemon.name:
-            case "luxid":
-                with open_luxid(is_patient=False) as luxid:
-                    luxid.call(QueryConfigValues(()), timeout_s=_ANSWER_S)
-            case "wconfd":
-                with open_wconfd(is_patient=False) as wconfd:
-                    wconfd.call(Echo("status"), timeout_s=_ANSWER_S)
-            case name if daemon.socket is not None:
-                dial(paths.socket(name), name).close()
-            case _:
-                # its process is there, and nothing can be asked
-                pass
-    except RemoteError:
-        # the reply is a refusal: this user may not ask
-        return True
-    except GantryError as error:
-        if isinstance(error.__cause__, TimeoutError):
-            raise error.__cause__ from None
-        return False
-    return True
 
 
 def _count_jobs() -> Mapping[str, int]:
