@@ -148,10 +148,10 @@ async def test_a_request_that_is_given_up_leaves_no_connection_on_which_its_repl
 
 
 async def test_nobody_at_any_endpoint_is_told_with_all_of_them(etcd: TestEtcd) -> None:
-    address = EtcdAddress(etcd.etcd.nobodys_endpoints(2), request_limit_s=0.2)
+    address = EtcdAddress(etcd.etcd.nobodys_endpoints(2), request_limit_s=0.5)
 
     async with EtcdClient(address) as client:
         with pytest.raises(EtcdUnknown) as raised:
-            await client.get(Get("k"), limit_s=0.3)
+            await client.get(Get("k"), limit_s=1.0)
 
     assert all(f"{each}: connection refused" in raised.value.message for each in address.endpoints)

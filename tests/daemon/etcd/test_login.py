@@ -175,7 +175,7 @@ async def test_a_member_that_asks_for_a_token_and_for_no_users_is_no_endless_loo
     no_users = reply(412, b'{"error":"etcdserver: authentication is not enabled","code":9}')
     async with scripted_member() as member:
         member.replies |= {"/v3/kv/range": [BAD_TOKEN], "/v3/auth/authenticate": [no_users]}
-        address = as_root(EtcdAddress((member.endpoint,), request_limit_s=0.1), password_file)
+        address = as_root(EtcdAddress((member.endpoint,), request_limit_s=1.0), password_file)
         async with EtcdClient(address) as client:
             with pytest.raises(EtcdUnknown, match="does not take its own token"):
                 await client.get(Get("k"))

@@ -62,7 +62,7 @@ async def test_a_watch_from_before_a_compaction_says_so(etcd: TestEtcd, client: 
 async def test_a_watch_that_is_silent_for_long_ends(etcd: TestEtcd, client: EtcdClient) -> None:
     found = await client.get(Get(etcd.prefix, is_prefix=True))
 
-    async with client.watch(etcd.prefix, found.header.revision, silence_s=0.1) as events:
+    async with client.watch(etcd.prefix, found.header.revision, silence_s=1.0) as events:
         with pytest.raises(WatchEnded, match="nothing was heard"):
             await anext(events)
 
@@ -112,7 +112,7 @@ async def test_a_watch_that_is_canceled_in_its_first_line_is_tried_elsewhere() -
 
 
 async def test_a_watch_that_nobody_takes_is_no_watch() -> None:
-    async with scripted_member() as member, EtcdClient(EtcdAddress((member.endpoint,), request_limit_s=0.1)) as client:
+    async with scripted_member() as member, EtcdClient(EtcdAddress((member.endpoint,), request_limit_s=1.0)) as client:
         member.replies["/v3/watch"] = [reply(503, b"")]
         with pytest.raises(EtcdUnknown, match="HTTP 503"):
             async with client.watch("/a/", 5):

@@ -15,7 +15,7 @@ from tests.support.machines.nodes import Node
 from tests.support.wait import wait_until
 
 # idle connections are cut off soon, output is bounded
-SETTINGS = "idle_timeout_s = 0.3\nbody_timeout_s = 5\n[jobproc]\noutput_max_bytes = 20000\n"
+SETTINGS = "idle_timeout_s = 2.0\nbody_timeout_s = 5\n[jobproc]\noutput_max_bytes = 20000\n"
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_what_is_no_key_is_refused(commands: CommandsOf, key: str) -> None:
 
 
 def test_a_follower_may_wait_longer_than_an_idle_connection_may_be_silent(commands: CommandsOf) -> None:
-    commands.start(shell("sleep 1; echo at last"), "11.0.1")
+    commands.start(shell("sleep 3; echo at last"), "11.0.1")
 
     news = commands.follow("11.0.1", wait=50)
 
