@@ -6,6 +6,7 @@ import signal
 import socket
 import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,21 @@ LONG_DELAY: dict[str, Any] = {"OP_ID": "OP_TEST_DELAY", "duration": 600.0, "inte
 
 
 @pytest.fixture
+def host(tmp_path: Path) -> Iterator[JobHost]:
+    """A fork server that was started as a program, and a lock daemon."""
+    host = JobHost(tmp_path, "[luxid]\nkill_grace_s = 0.2\n")
+    # what starts a program changes nothing
+    host.prefix = ("/usr/bin/env",)
+    try:
+        host.start_server()
+        yield host
+    finally:
+        host.close()
+
+
+@pytest.fixture
 def server(host: JobHost) -> "subprocess.Popen[bytes]":
-    assert host.server is not None
+    assert isinstance(host.server, subprocess.Popen)
     return host.server
 
 

@@ -22,10 +22,13 @@ from common.queue.jobs import Job, JobOp, JobState
 from common.system.livelock import is_alive
 from protocol.calling import request_bytes
 from protocol.framing import Framer, pack
+from tests.support.daemons.preloaded import start_daemon
 from tests.support.fakes.wconfd import FakeWconfd
+from tests.support.forks.forked import Forked
 from tests.support.wait import PATIENCE_S, wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[3]
+MODULE = "daemons.jobproc.forkserver.main"
 
 
 class Control:
@@ -95,22 +98,28 @@ class JobHost:
         (root / "gantry.toml").write_text(settings)
         self.wconfd = FakeWconfd(self.paths.wconfd_socket)
         self.wconfd.start()
-        self.server: subprocess.Popen[bytes] | None = None
+        self.server: subprocess.Popen[bytes] | Forked | None = None
         # words before the server's command, such as a shell that changes its surroundings
         self.prefix: tuple[str, ...] = ()
         self._control: Control | None = None
         self._pids: list[int] = []
         self._sockets: list[socket.socket] = []
 
-    def start_server(self, *options: str, **env: str) -> None:
-        """Start the fork server and wait until it is ready."""
+    def start_server(self, **env: str) -> None:
+        """Start the fork server and wait until it is ready; as a program, if its surroundings are to be others."""
         address = self.root / "ready"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
             ready.bind(str(address))
             ready.settimeout(PATIENCE_S)
-            self.server = self.spawn_server(*options, NOTIFY_SOCKET=str(address), **env)
+            start = self.spawn_server if self.prefix or env else self._fork_server
+            self.server = start(NOTIFY_SOCKET=str(address), **env)
             assert b"READY=1" in ready.recv(4096)
         address.unlink()
+
+    def _fork_server(self, **env: str) -> Forked:
+        with (self.root / "stderr-forkserver").open("wb") as errors:
+            environment = {**os.environ, **env, "PYTHONPATH": str(CHECKOUT)}
+            return start_daemon(MODULE, ["--root", str(self.root)], environment, errors.fileno())
 
     def spawn_server(self, *options: str, **env: str) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
@@ -119,7 +128,7 @@ class JobHost:
                 sys.executable,
                 "-P",
                 "-m",
-                "daemons.jobproc.forkserver.main",
+                MODULE,
                 "--root",
                 str(self.root),
                 *options,
@@ -204,7 +213,7 @@ class JobHost:
         if self.server is not None:
             self.server.kill()
             self.server.wait()
-            if self.server.stderr is not None:
+            if isinstance(self.server, subprocess.Popen) and self.server.stderr is not None:
                 self.server.stderr.close()
         self.reconnect()
         for sock in self._sockets:
