@@ -6,6 +6,7 @@ not sent: a machine must have them before it can be a candidate.
 Source: DESIGN sections 13, "Joining", and 14.
 """
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -96,15 +97,18 @@ def _lines(table: Mapping[str, object]) -> str:
 
 
 def settle_settings(settings: Settings, wanted: NodeSettings) -> Path | None:
-    """Write the settings file if there is none; return it then.
+    """Write the settings into the file if there is none, or one that sets nothing; return it then.
 
     Raises: Conflict: there is one that says something else; the message has the lines that it needs.
     Durability: on return the file survives a loss of power.
     """
-    if settings.source is None:
-        path = SYSTEM_FILE if settings.root is None else settings.root / SYSTEM_FILE.name
+    path = settings.source
+    if path is None or not tomllib.loads(path.read_text()):
+        # a package brings a file with comments alone; they stay
+        kept = "" if path is None else path.read_text()
+        path = path or (SYSTEM_FILE if settings.root is None else settings.root / SYSTEM_FILE.name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        durably(lambda: write_files([FileWrite(path, wanted.text.encode(), _MODE)]))
+        durably(lambda: write_files([FileWrite(path, (kept + wanted.text).encode(), _MODE)]))
         return path
     noded, cluster = settings.noded, settings.cluster
     fits = (

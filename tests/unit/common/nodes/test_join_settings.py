@@ -36,6 +36,16 @@ def test_usual_settings_are_not_written(tmp_path: Path) -> None:
     assert shared_tables(Settings(Paths.under_root(tmp_path))) == {}
 
 
+def test_a_file_with_comments_alone_gets_the_settings_and_keeps_them(tmp_path: Path) -> None:
+    file = tmp_path / "gantry.toml"
+    file.write_text("# see the sample\n")
+
+    assert settle_settings(load_settings(tmp_path), NodeSettings("node2.test", "192.0.2.2", 1811)) == file
+
+    assert file.read_text().startswith("# see the sample\n[cluster]\n")
+    assert load_settings(tmp_path).cluster.own_name == "node2.test"
+
+
 def with_lease(folder: Path, **etcd: Any) -> Settings:
     return attrs.evolve(
         Settings(Paths.under_root(folder)),
