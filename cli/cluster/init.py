@@ -1,5 +1,7 @@
 """`gnt-cluster init`: make a cluster."""
 
+from contextlib import nullcontext
+
 import click
 
 from cli.commands import Command
@@ -7,8 +9,10 @@ from cli.context import effective_root, up_command, wants_json
 from cli.exitcodes import DONE
 from cli.gantry.cluster.etcdnamed import check_etcd_named
 from cli.screen import remark, say, say_json
+from common.installation import check_safe, has_systemd
 from common.nodes.ownaddress import own_address
 from common.settings import Settings, load_settings
+from common.system.asowner import as_owner_of
 
 
 @click.command(
@@ -21,10 +25,22 @@ def init(name: str, node: str | None) -> int:
 
     With a lease in etcd this node becomes the master at its first campaign, some seconds after its start.
     """
-    from common.clusterinit import create_cluster
-    from common.installation import check_safe
-
     settings = load_settings(effective_root())
+    # where systemd starts the daemons, it does so as the owner of their files
+    with as_owner_of(settings.paths.data) if has_systemd(settings.root) else nullcontext():
+        node = settings.cluster.own_name if node is None else node
+        _make(settings, name, node)
+    if wants_json():
+        say_json({"name": name, "node": node, "data": str(settings.paths.data)})
+    else:
+        say(f"cluster '{name}' made in {settings.paths.data}")
+    remark(f"start it with: {up_command()}{_then(settings)}")
+    return DONE
+
+
+def _make(settings: Settings, name: str, node: str) -> None:
+    from common.clusterinit import create_cluster
+
     paths = settings.paths
     check_safe(settings)
     check_etcd_named(settings)
@@ -33,7 +49,6 @@ def init(name: str, node: str | None) -> int:
         from cli.gantry.cluster.etcdstate import check_etcd_free
 
         check_etcd_free(settings)
-    node = settings.cluster.own_name if node is None else node
     create_cluster(
         paths,
         name,
@@ -43,12 +58,6 @@ def init(name: str, node: str | None) -> int:
         has_nodes=settings.cluster.has_nodes,
         has_web=settings.rapid.enabled,
     )
-    if wants_json():
-        say_json({"name": name, "node": node, "data": str(paths.data)})
-    else:
-        say(f"cluster '{name}' made in {paths.data}")
-    remark(f"start it with: {up_command()}{_then(settings)}")
-    return DONE
 
 
 def _then(settings: Settings) -> str:
