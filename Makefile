@@ -107,6 +107,22 @@ mutations: $(READY)
 deb: $(PACK)/.ready
 	@$(PACK)/bin/python deploy/package/build.py $(if $(VERSION),--version $(VERSION)) $(if $(OUTPUT),--output $(OUTPUT))
 
+# two builds, of this commit, are equal byte for byte
+.PHONY: deb-check
+deb-check: $(PACK)/.ready
+	@$(PACK)/bin/python deploy/package/check.py
+
+# newer releases of all dependencies, with hashes; then read the changes, build and test
+.PHONY: lock
+lock: $(PACK)/.ready
+	@$(PACK)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+		--custom-compile-command 'make lock' --output-file deploy/package/requirements.lock pyproject.toml
+
+# installation to purge in a container of Debian, as root, as test-systemd: two builds, then about a minute
+.PHONY: test-package
+test-package: $(READY) $(PACK)/.ready
+	@$(BIN)/python -m tests.package
+
 lint: $(READY)
 	@$(BIN)/python tests/check.py --no-tests
 

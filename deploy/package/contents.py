@@ -1,6 +1,7 @@
 """What the package puts beside the environment: units, snippets, completion, documentation."""
 
 import gzip
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -21,9 +22,13 @@ _DOCUMENTS: Final = (
     "deploy/systemd/*.md",
     *(f"deploy/{folder}/**/*" for folder in ("etcd", "examples", "ganeti", "monitoring")),
 )
-_PRINT: Final = (
-    "import sys; from cli.gantry.completion import completion_script; print(completion_script(*sys.argv[1:]))"
-)
+# writes the scripts; its argument is a list of shell, program and place
+_WRITE: Final = """
+import json, pathlib, sys
+from cli.gantry.completion import completion_script
+for shell, program, place in json.loads(sys.argv[1]):
+    pathlib.Path(place).write_text(completion_script(shell, program) + "\\n")
+"""
 # the links through which units, scripts and people reach the version in use; the package's scripts make `current`
 _LINKS: Final = {
     "opt/gantry/bin": "current/bin",
@@ -48,9 +53,7 @@ def lay_out(root: Path, source: Path, programs: tuple[str, ...]) -> None:
         link = root / name
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(target)
-    for shell, place in _COMPLETIONS.items():
-        for program in programs:
-            _completion(root, shell, program, root / place.format(program=program))
+    _completions(root, programs)
 
 
 def _units(root: Path, folder: Path) -> None:
@@ -83,11 +86,14 @@ def _manual(root: Path, folder: Path, programs: tuple[str, ...]) -> None:
     shutil.rmtree(folder.parent)
 
 
-def _completion(root: Path, shell: str, program: str, path: Path) -> None:
-    python = root / "opt/gantry/shipped/bin/python3"
-    done = subprocess.run([python, "-IBc", _PRINT, shell, program], capture_output=True, text=True, check=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(done.stdout)
+def _completions(root: Path, programs: tuple[str, ...]) -> None:
+    wanted = []
+    for shell, pattern in _COMPLETIONS.items():
+        for program in programs:
+            place = root / pattern.format(program=program)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            wanted.append((shell, program, str(place)))
+    subprocess.run([root / "opt/gantry/shipped/bin/python3", "-IBc", _WRITE, json.dumps(wanted)], check=True)
 
 
 def _copy(path: Path, place: Path) -> None:

@@ -1,0 +1,1 @@
+"""What holds for the files from which the package is built."""
