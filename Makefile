@@ -60,6 +60,7 @@ test-guide: $(READY)
 # the guide and the reference, into docs/_build/html
 docs: $(READY)
 	@$(BIN)/python docs/build.py
+
 # a real systemd in a container, as root, with Debian's mmdebstrap and systemd-container; GANTRY_SYSTEMD_TREE=FOLDER keeps its Debian
 test-systemd: $(READY)
 	@$(BIN)/python -m tests.systemd

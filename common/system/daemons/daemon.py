@@ -19,6 +19,7 @@ from common.system.daemons.descriptors import raise_limit
 from common.system.daemons.memory import return_large_blocks
 from common.system.daemons.program import AddOptions, Options, fail, prepare, read_options
 from common.system.daemons.sdnotify import notify
+from common.system.daemons.watchdog import give_signs
 from common.system.log import get_log, reopen_log
 
 _log = get_log(__name__)
@@ -98,6 +99,7 @@ async def _life(settings: Settings, admit: Callable[[], Awaitable[None]], serve:
         await nursery.start(serve, settings)
         _log.info("daemon.ready")
         notify("READY=1")
+        nursery.start_soon(give_signs)
     notify("STOPPING=1")
     _log.info("daemon.stopped")
 

@@ -19,6 +19,8 @@ from common.commands.cgroups import GroupTree
 from common.errors import GantryError
 from common.ids import JobId
 from common.settings import Settings
+from common.system.daemons.sdnotify import notify
+from common.system.daemons.watchdog import SIGN, sign_interval_s, tell_stacks_at_the_end
 from common.system.log import get_log, rename_program
 from common.system.signals import HANDLED, ProcessSignals
 from daemons.jobproc import life
@@ -71,10 +73,14 @@ class ForkServer:
             self._selector.register(guard, selectors.EVENT_READ)
         self._signals = ProcessSignals()
         self._trial: subprocess.Popen[bytes] | None = None
+        # seconds; None: nobody waits for signs of life
+        self._sign_interval_s = sign_interval_s()
 
     def serve(self) -> bool:
         """Serve until SIGTERM (returns false), or until fresh code can take over (returns true)."""
         self._signals.install()
+        if self._sign_interval_s is not None:
+            tell_stacks_at_the_end()
         self._selector.register(self._signals.fileno(), selectors.EVENT_READ)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         # children of the previous program in this process: their signal may be gone
@@ -94,7 +100,9 @@ class ForkServer:
 
     def _wait(self) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait for events; with a guard, this process ends here when it may not carry them out."""
-        events = self._selector.select()
+        if self._sign_interval_s is not None:
+            notify(SIGN)
+        events = self._selector.select(self._sign_interval_s)
         if self._guard is not None:
             self._guard.look()
         return events
