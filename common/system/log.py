@@ -4,6 +4,10 @@
 
 All programs use the same keys, so that `grep job=27491` over all logs tells a job's life. A line is
 appended with one write, so several processes may share a file.
+
+Where systemd connects standard error to its journal, each record goes there as well, with fields of their own: so
+`journalctl GANTRY_JOB=27491` tells the same, and `journalctl -u gantry-luxid -p warning` what is worth a look. The
+journal may refuse or lose records, the file has them all.
 """
 
 import logging
@@ -14,10 +18,13 @@ from pathlib import Path
 from typing import Final
 
 from common.printable import printable
+from common.system.journal import Journal, is_journal
 
 _FIELDS: Final = "gantry_fields"
 _SPECIAL: Final = frozenset(' "=\\')
 _FILE_MODE: Final = 0o640
+# priorities of syslog
+_PRIORITIES: Final = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -62,7 +69,7 @@ def get_log(name: str) -> Log:
 
 
 def set_up_logging(program: str, *, path: Path | None, debug: bool = False) -> None:
-    """Send all logging of this process, also that of libraries, to one file.
+    """Send all logging of this process, also that of libraries, to one file, and to the journal if systemd runs us.
 
     Only `main` calls this; a second call replaces the first, as in a forked child.
 
@@ -71,13 +78,16 @@ def set_up_logging(program: str, *, path: Path | None, debug: bool = False) -> N
     Raises:
         OSError: the file cannot be opened.
     """
-    handler: logging.Handler = _Appender(path) if path is not None else logging.StreamHandler()
-    handler.setFormatter(_Formatter(program))
+    handlers: list[logging.Handler] = [_Appender(path) if path is not None else logging.StreamHandler()]
+    if is_journal() and path is not None:
+        handlers.append(_ToJournal())
     root = logging.getLogger()
     for old in [old for old in root.handlers if isinstance(old.formatter, _Formatter)]:
         root.removeHandler(old)
         old.close()
-    root.addHandler(handler)
+    for handler in handlers:
+        handler.setFormatter(_Formatter(program))
+        root.addHandler(handler)
     root.setLevel(logging.DEBUG if debug else logging.INFO)
 
 
@@ -90,7 +100,8 @@ def rename_program(program: str) -> None:
 
 def log_fds() -> frozenset[int]:
     """The descriptors of the log, for a forked child that closes all others."""
-    return frozenset(handler.fileno() for handler in logging.getLogger().handlers if isinstance(handler, _Appender))
+    own = (handler for handler in logging.getLogger().handlers if isinstance(handler, _Appender | _ToJournal))
+    return frozenset(handler.fileno() for handler in own)
 
 
 def reopen_log() -> None:
@@ -148,6 +159,36 @@ class _Appender(logging.Handler):
         return open_log(self._path)
 
 
+class _ToJournal(logging.Handler):
+    """Sends each record to the journal: `GANTRY_EVENT` is its event, `GANTRY_JOB` and the like are its fields."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._journal = Journal()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        formatter = self.formatter
+        assert isinstance(formatter, _Formatter)
+        fields: dict[str, object] = getattr(record, _FIELDS, {})
+        own = {f"GANTRY_{key.upper()}": str(value) for key, value in fields.items() if key.isidentifier()}
+        self._journal.send(
+            {
+                "MESSAGE": formatter.text_of(record),
+                "PRIORITY": str(_PRIORITIES.get(record.levelno, 6)),
+                "SYSLOG_IDENTIFIER": f"gantry-{formatter.program}",
+                "GANTRY_EVENT": printable(record.getMessage()),
+                **own,
+            }
+        )
+
+    def fileno(self) -> int:
+        return self._journal.fileno()
+
+    def close(self) -> None:
+        self._journal.close()
+        super().close()
+
+
 class _Formatter(logging.Formatter):
     def __init__(self, program: str) -> None:
         super().__init__()
@@ -155,12 +196,11 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        parts = [
-            f"{at}.{int(record.msecs):03d}Z",
-            self.program,
-            record.levelname.lower(),
-            printable(record.getMessage()),
-        ]
+        return f"{at}.{int(record.msecs):03d}Z {self.program} {record.levelname.lower()} {self.text_of(record)}"
+
+    def text_of(self, record: logging.LogRecord) -> str:
+        """The record without time, program and level."""
+        parts = [printable(record.getMessage())]
         fields: dict[str, object] = getattr(record, _FIELDS, {})
         parts += [f"{key}={format_value(value)}" for key, value in fields.items()]
         line = " ".join(parts)

@@ -19,6 +19,7 @@ from common.replication import NoLongerMaster
 from common.settings import Settings, load_settings
 from common.system.daemons.pidfile import PidFile
 from common.system.daemons.sdnotify import notify, notify_idle
+from common.system.journal import ERROR, is_journal
 from common.system.log import get_log, set_up_logging
 
 # exit code of a daemon of the master on a node that is not: Ganeti's, and no failure
@@ -103,9 +104,11 @@ def prepare(name: str, options: Options) -> tuple[Settings, PidFile]:
 def fail(name: str, error: Exception) -> NoReturn:
     """Report why the daemon cannot run, and exit with 1, or with 11 if another node is the master."""
     message = error.message if isinstance(error, GantryError) else str(error)
-    print(f"{name}: error: {message}", file=sys.stderr)
+    has_log = logging.getLogger().hasHandlers()
+    if not (has_log and is_journal()):
+        print(f"{ERROR if is_journal() else ''}{name}: error: {message}", file=sys.stderr)
     # without our log handler the event would go to stderr as well, and without its reason
-    if logging.getLogger().hasHandlers():
+    if has_log:
         _log.error("daemon.failed", reason=message)
     if isinstance(error, NoLongerMaster):
         notify_idle(message)
