@@ -1,10 +1,11 @@
 """The predicates of filter rules, by name: each tests one subject of a job.
 
 The fields of an expression belong to the subject: the job's number (`jobid`); one of its opcodes (`opcode`: OP_ID and
-the keys of its input, nested values as `beparams.maxmem`); or one entry of a reason trail (`reason`). All operators
-work in each. A condition on a field that an opcode lacks is false, and its negation true. A condition on a field that
-no opcode has, or on a value of another kind, makes its whole expression false, also under `!`. In `jobid` the text
-`watermark` stands for the rule's own watermark.
+the keys of its input, nested values as `beparams.maxmem`); one entry of a reason trail (`reason`); or what its
+submitter calls it (`terms`: `name`, and `label.KEY` for each label). All operators work in each. A condition on a field
+that an opcode lacks is false, and its negation true. A condition on a field that no opcode has, or on a value of
+another kind, makes its whole expression false, also under `!`. In `jobid` the text `watermark` stands for the rule's
+own watermark.
 
 Source: filters design; luxid.md 6.2, 6.3; DESIGN section 11.
 """
@@ -22,6 +23,7 @@ from common.opcodes.registry import opcode_classes
 from common.query.predicate import NO_VALUE, PREDICATE, Field, Test, compile_expression
 from common.query.qlang import All, Compare, Contains, Expression, Not, Some
 from common.queue.jobs import Job
+from common.queue.terms import JobTerms, terms_of
 
 WATERMARK: Final = "watermark"
 # group of the entry points
@@ -156,8 +158,34 @@ def _leaves(expression: Expression) -> Iterable[Expression]:
             yield expression
 
 
+# terms
+
+_LABEL: Final = "label."
+
+
+def _compile_terms(expression: Expression, _: FilterRule) -> Test[Job]:
+    test = compile_expression(expression, _terms_field, PREDICATE)
+    return lambda job: test(terms_of(job))
+
+
+def _terms_field(name: str) -> Field[JobTerms] | None:
+    if name == "name":
+        return Field(lambda terms: terms.name or NO_VALUE)
+    if name.startswith(_LABEL) and name != _LABEL:
+        key = name.removeprefix(_LABEL)
+        return Field(lambda terms: terms.labels.get(key, NO_VALUE))
+    return None
+
+
+def _check_terms(expression: Expression) -> None:
+    for name in expression.field_names():
+        if _terms_field(name) is None:
+            raise InvalidRequest(f"unknown field {name!r}; known are name, and label.KEY for each label")
+
+
 _OWN: Final[Mapping[str, Predicate]] = {
     "jobid": Predicate(_compile_job_id, _check_job_id),
     "opcode": Predicate(_compile_opcode, _check_opcode),
     "reason": Predicate(_compile_reason, lambda expression: _check_fields(expression, _REASON_FIELDS)),
+    "terms": Predicate(_compile_terms, _check_terms),
 }

@@ -1,6 +1,7 @@
 """Filters for rules: predicates from a filter text that people type.
 
-A predicate tests one subject: the job's number, one of its opcodes, or one entry of its reason trail.
+A predicate tests one subject: the job's number, its name and labels, one of its opcodes, or one entry of its reason
+trail.
 The conditions on one subject in a series of `&` become one predicate, so they must hold for the same opcode,
 or for the same entry.
 
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from common.errors import InvalidRequest
+from common.words.fields import is_label
 from common.words.filters.filtertext import Expression, condition, inner_expressions, parse_filter
 from common.words.filters.jobfilter import all_of, op_id
 
@@ -18,10 +20,11 @@ from common.words.filters.jobfilter import all_of, op_id
 Predicate = list[str | Expression | None]
 
 _NESTING: Final = ("&", "|", "!")
-# name -> (subject, its field); all other names are parameters of the opcode
+# name -> (subject, its field); `label.KEY` is of the terms, too, and all other names are parameters of the opcode
 _FIELDS: Final = {
     "id": ("jobid", "id"),
     "jobid": ("jobid", "id"),
+    "name": ("terms", "name"),
     "op": ("opcode", "OP_ID"),
     "reason": ("reason", "reason"),
     "source": ("reason", "source"),
@@ -43,13 +46,18 @@ def rule_predicates(text: str) -> list[Predicate]:
 
 
 def _subject(expression: Expression) -> str:
-    subjects = sorted({_FIELDS.get(name, ("opcode", name))[0] for name in _names(expression)})
+    subjects = sorted({_field(name)[0] for name in _names(expression)})
     if len(subjects) > 1:
         raise InvalidRequest(
             f"filter: one condition joins {' and '.join(subjects)}, which a rule tests apart; "
             "join them by & only, or make a rule for each"
         )
     return subjects[0]
+
+
+def _field(name: str) -> tuple[str, str]:
+    """The subject that has this field, and what it is called there."""
+    return ("terms", name) if is_label(name) else _FIELDS.get(name, ("opcode", name))
 
 
 def _names(expression: Expression) -> Iterator[str]:
@@ -66,4 +74,4 @@ def _renamed(expression: Expression) -> Expression:
     operator, name, values = condition(expression)
     if name == "op" and operator in ("==", "!="):
         values = [op_id(value) for value in values]
-    return [operator, _FIELDS.get(name, ("opcode", name))[1], *values]
+    return [operator, _field(name)[1], *values]

@@ -104,6 +104,7 @@ def test_a_replaced_rule_keeps_its_uuid(start_luxid: Start, gnt_filter: Filter) 
                 ["jobid", [">", "id", 1]],
             ],
         ),
+        ("name=~^web & label.team=a", [["terms", ["&", ["=~", "name", "^web"], ["==", "label.team", "a"]]]]),
         ("!(reason=x)", [["reason", ["!", ["==", "reason", "x"]]]]),
     ],
 )

@@ -12,6 +12,7 @@ from common.objects.filter import FilterRule
 from common.queue.filters.predicates import known_predicates
 from common.queue.filters.rules import compile_chain, read_rule
 from common.queue.jobs import Job, JobOp
+from common.queue.terms import JobTerms, with_terms
 from tests.support.naive.chain import applying
 
 PACKAGE = """
@@ -74,5 +75,28 @@ def test_a_rule_whose_predicate_went_with_its_package_matches_nothing_and_leaves
 
     assert found is not None
     assert found.rule.uuid == "other"
-    with pytest.raises(InvalidRequest, match="unknown predicate 'size'; known are jobid, opcode, reason"):
+    with pytest.raises(InvalidRequest, match="unknown predicate 'size'; known are jobid, opcode, reason, terms"):
         read_rule(lost)
+
+
+@pytest.mark.parametrize(
+    ("expression", "named", "unnamed"),
+    [
+        (["=~", "name", "^backup"], True, False),
+        (["==", "label.team", "web"], True, False),
+        (["!=", "label.team", "db"], True, True),
+        (["!", ["==", "label.team", "web"]], False, True),
+        (["==", "label.rack", "web"], False, False),
+    ],
+)
+def test_a_rule_asks_for_the_name_and_the_labels_of_a_job(expression: list[object], named: bool, unnamed: bool) -> None:
+    chain = compile_chain([read_rule(rule(["terms", expression]))])
+
+    assert (applying(chain, with_terms(job(1), JobTerms("backup-web1", {"team": "web"}), 1)) is not None) == named
+    assert (applying(chain, job(1)) is not None) == unnamed
+
+
+@pytest.mark.parametrize("name", ["label.", "user"])
+def test_a_rule_about_terms_that_there_are_not_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="known are name, and label"):
+        read_rule(rule(["terms", ["==", name, "x"]]))

@@ -139,7 +139,7 @@ def test_the_first_match_that_does_not_say_continue_applies() -> None:
 @pytest.mark.parametrize(
     ("predicates", "said"),
     [
-        ([["user", None]], "predicates[0][0]: unknown predicate 'user'; known are jobid, opcode, reason"),
+        ([["user", None]], "predicates[0][0]: unknown predicate 'user'; known are jobid, opcode, reason, terms"),
         ([["jobid", None], ["jobid"]], "predicates[1]: expected [name, expression]"),
         ([["jobid", ["==", "number", 5]]], "predicates[0] (jobid): unknown field 'number'; known are id"),
         ([["jobid", ["==", "id", "mark"]]], "job ids compare with numbers or 'watermark', got 'mark'"),
