@@ -24,7 +24,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "token": r"\bgnt_[\w.-]+|\b[0-9a-f]{8,}(?:-[0-9a-f]{8,})+\b|\b(?=[\w-]*\d)(?=[\w-]*[A-Z])(?=[\w-]*[a-z])[\w-]{24,}",
     "name": r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}\b",
     "process": r"\bpid[ =:]+\d+|\bprocess \d+",
-    "duration": rf"\b{_AMOUNT} ?(?:ms|µs|s|min|h|d)\b(?: {_AMOUNT} ?(?:ms|s|min|h)\b)*",
+    "duration": rf"\b(?:\d+[dhm])+(?:\d+s)?\b|\b{_AMOUNT} ?(?:ms|µs|s|min|h|d)\b(?: {_AMOUNT} ?(?:ms|s|min|h)\b)*",
     "size": rf"\b{_AMOUNT} ?(?:[KMGT]i?B?|kB|B|bytes?)(?!\w)",
     "share": rf"\b{_AMOUNT} ?%",
 }

@@ -24,7 +24,7 @@ _LOOKS: Final = re.compile(
     r"|gantry (schedule|resource|token|user|access)( \S+)* (list|show)\b|(cat|ls|tail|head|grep|wc|curl)\b"
 )
 _NOT_A_LOOK: Final = re.compile(r"[;&|>]|--(wait|follow)\b| -[fw]\b")
-_LOOK_FOR_S: Final = 20.0
+_LOOK_FOR_S: Final = 60.0
 _PAUSE_S: Final = 0.25
 # seconds until Ctrl-C, where the page does not say yet what is to be seen
 _FOLLOW_S: Final = 3.0

@@ -30,7 +30,7 @@ done
 """
 _SBIN: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 # seconds for one command, on a machine that may be 10 times slower
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 180.0
 _MOST_BYTES: Final = 1 << 24
 
 

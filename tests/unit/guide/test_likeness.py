@@ -11,6 +11,7 @@ NOTHING = Known()
     ("said", "seen"),
     [
         ("ended 2026-11-23 03:12:04 after 1.2 s", "ended 2027-01-02 23:59:59 after 13 s"),
+        ("queued 1m33s, next in 20h36m", "queued 19s, next in 1d22h"),
         ("ID  TIME    SUMMARY", "ID  TIME  SUMMARY"),
         ("luxid  ready  pid 85", "luxid  ready  pid 12345"),
         ("memory 12.5 MiB", "memory 9K"),
