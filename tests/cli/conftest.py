@@ -27,10 +27,9 @@ def start_luxid(tmp_path: Path) -> Iterator[Callable[..., FakeLuxid]]:
 
 
 @pytest.fixture(scope="module")
-def host() -> Iterator[ProgramHost]:
-    """For modules with many calls of programs: faster than `job`."""
-    with ProgramHost() as host:
-        yield host
+def host() -> ProgramHost:
+    """For modules with calls of several programs."""
+    return ProgramHost()
 
 
 @pytest.fixture

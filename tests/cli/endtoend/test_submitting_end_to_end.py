@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Ended
-from tests.cli.programhost import ProgramHost
+from tests.cli.command import Ended, run
 from tests.support.cluster import Cluster
 
 Job = Callable[..., Ended]
@@ -22,10 +21,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def job(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
+def job(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Job:
     env = {"XDG_STATE_HOME": str(tmp_path_factory.mktemp("state")), "GANTRY_SESSION": "test"}
-    with ProgramHost() as host:
-        yield partial(host.run, "gnt-job", "--root", cluster.root, env=env)
+    return partial(run, "gnt-job", "--root", cluster.root, env=env)
 
 
 def test_values_reach_the_commands_as_one_word_each(job: Job, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command import run
 from tests.cli.ganetiverbs.comparing import Meaning, as_ours, configuration, meaning
 from tests.cli.ganetiverbs.differences import BY_SCRIPT
 from tests.cli.ganetiverbs.recordedcalls import CONFIGURATION, SCRIPTS, RecordedCall, recorded_calls
-from tests.cli.programhost import ProgramHost
 from tests.support.cluster import Cluster
 
 # the recorded cluster has three candidates, and no copies are made here
@@ -22,7 +22,7 @@ SETTINGS = "[ganeti]\nallow_uncopied = true\n"
 
 def carried_out(calls: Sequence[RecordedCall], script: str, root: Path) -> list[Meaning]:
     """The ends of our programs' calls, in their order."""
-    with Cluster(root, settings=SETTINGS) as cluster, ProgramHost() as host:
+    with Cluster(root, settings=SETTINGS) as cluster:
         cluster.paths.config_data.write_bytes((SCRIPTS / script / "config.data").read_bytes())
         cluster.start()
         ends = []
@@ -30,7 +30,7 @@ def carried_out(calls: Sequence[RecordedCall], script: str, root: Path) -> list[
             if call.line == CONFIGURATION:
                 ends.append(configuration(cluster.paths.config_data.read_text()))
                 continue
-            ended = host.run(call.program, call.words[0], "--root", root, *call.words[1:], stdin=call.stdin)
+            ended = run(call.program, call.words[0], "--root", root, *call.words[1:], stdin=call.stdin)
             ends.append(meaning(ended))
             if told := re.fullmatch(r"JobID: (\d+)\n", ended.err):
                 # Ganeti's job had ended before the next call

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli import command
 from tests.cli.command import Ended
-from tests.cli.programhost import ProgramHost
 from tests.cli.verbs.gantry.test_completion import complete
 from tests.support.cluster import Cluster
 
@@ -15,20 +15,19 @@ from tests.support.cluster import Cluster
 class Programs:
     """Our programs on one cluster."""
 
-    def __init__(self, cluster: Cluster, host: ProgramHost) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._host = host
 
     def __call__(self, program: str, verb: str, *words: object, stdin: str = "") -> Ended:
-        return self._host.run(program, verb, "--root", self.cluster.root, *words, stdin=stdin)
+        return command.run(program, verb, "--root", self.cluster.root, *words, stdin=stdin)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
     """A cluster with the groups default and rack2."""
-    with Cluster(tmp_path_factory.mktemp("c")) as cluster, ProgramHost() as host:
+    with Cluster(tmp_path_factory.mktemp("c")) as cluster:
         cluster.start()
-        programs = Programs(cluster, host)
+        programs = Programs(cluster)
         assert programs("gnt-group", "add", "rack2") == Ended(0, "", "")
         yield programs
 
