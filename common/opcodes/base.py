@@ -93,11 +93,17 @@ class OpCode:
     # role needed to submit it; it acts with the daemons' rights, unless its unit ensures otherwise
     SUBMIT_ROLE: ClassVar[Role] = Role.OPERATE
 
+    # whether it only checks that it could be done
     dry_run: bool | None = None
+    # Ganeti's; it changes nothing here
     debug_level: int | None = attrs.field(default=None, validator=at_least(0))
+    # -10 (high), 0 (normal) or 10 (low)
     priority: int = attrs.field(default=0, validator=_submit_priority)
+    # jobs that must end before it, each [id, [states]]; a negative id counts back from this job in one submission
     depends: tuple[Dependency, ...] | None = None
+    # words for people, which lists show
     comment: str | None = None
+    # why, from its beginning: each entry is [source, reason, time in ns]
     reason: tuple[ReasonEntry, ...] = ()
 
     def __init_subclass__(cls) -> None:

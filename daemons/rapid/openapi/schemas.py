@@ -15,10 +15,10 @@ from typing import Annotated, Final, Union, get_args, get_origin
 import attrs
 import orjson
 
+from common.fieldnotes import notes_of, summary_of
 from common.opcodes.types import Reader
 from common.shapes import Lenient, OtherKind, Row, Tagged, TaggedRow
 from common.validation import rule_of
-from daemons.rapid.openapi.fieldnotes import notes_of, summary_of
 from daemons.rapid.openapi.ownforms import OWN_FORMS, Schema
 from protocol.rapid.submission import OpcodeMark
 
