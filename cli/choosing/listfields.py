@@ -16,7 +16,7 @@ from cli.tables import Column, Layout, render
 from common.query.kinds import QueryKind
 from protocol.luxi.queries import FieldDefinition, QueryFields
 
-_KINDS: Final = {
+KINDS: Final = {
     "unknown": "Unknown",
     "text": "Text",
     "bool": "Boolean",
@@ -64,4 +64,4 @@ def _definitions(what: QueryKind, names: Sequence[str], own: Mapping[str, OwnFie
 
 
 def _cells(field: FieldDefinition) -> list[str]:
-    return [field.name, _KINDS.get(field.kind, field.kind), field.title, field.doc]
+    return [field.name, KINDS.get(field.kind, field.kind), field.title, field.doc]

@@ -11,7 +11,7 @@ from cli.options import table_options
 from cli.tables import Layout
 from common.query.kinds import QueryKind
 
-_OWN: Final = (
+OWN_FIELDS: Final = (
     OwnField("age", "how long ago the job was submitted (no filter)"),
     OwnField("cpu", "CPU time that its commands used (no filter)"),
     OwnField("memory", "highest memory of its commands (no filter)"),
@@ -27,4 +27,4 @@ _OWN: Final = (
 @click.argument("names", metavar="[FIELD]...", nargs=-1)
 def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
     """Tell the fields of gnt-job list, all or the named ones; filters take those not marked "no filter"."""
-    return tell_fields(QueryKind.JOB, names, Layout(not no_headers, separator), _OWN)
+    return tell_fields(QueryKind.JOB, names, Layout(not no_headers, separator), OWN_FIELDS)

@@ -5,13 +5,25 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from cli.manual.exitcodes import exit_codes_page
+from cli.manual.commands.daemons import daemon_pages
+from cli.manual.commands.exitcodes import exit_codes_page
+from cli.manual.commands.programs import children_of, program_pages
+from cli.manual.files.plan import plan_page
+from cli.manual.files.settings import settings_page
+from cli.manual.interfaces.http import http_page
+from cli.manual.interfaces.metrics import metrics_page
+from cli.manual.interfaces.requests import call_pages
+from cli.manual.languages.errors import errors_page
+from cli.manual.languages.fields import fields_page
+from cli.manual.languages.filters import filters_page
+from cli.manual.languages.opcodes import opcodes_page
+from cli.manual.languages.overview import overview_page
+from cli.manual.languages.query import query_page
+from cli.manual.languages.reasons import reasons_page
 from cli.manual.markdown import file_name, markdown, toctree
-from cli.manual.overview import overview_page
 from cli.manual.page import Page
-from cli.manual.programs import children_of, program_pages
 from cli.manual.roff import roff, roff_alias
-from cli.manual.settings import settings_page
+from common.daemonfacts import read_daemon_facts
 
 _CHAPTERS: Final[Mapping[int, str]] = {
     1: "Programs",
@@ -23,9 +35,25 @@ _CHAPTERS: Final[Mapping[int, str]] = {
 
 @cache
 def all_pages() -> tuple[Page, ...]:
-    """Every page, the overview first."""
-    pages = (*program_pages(), settings_page(), exit_codes_page())
+    """Every page, the overview first. Cost: some seconds; the daemons are asked, as a process."""
+    facts = read_daemon_facts()
+    pages = (
+        *program_pages(),
+        settings_page(),
+        plan_page(),
+        *language_pages(),
+        fields_page(facts),
+        *call_pages(facts),
+        http_page(facts.http),
+        metrics_page(facts.metrics),
+        *daemon_pages(facts),
+    )
     return (overview_page(pages), *pages)
+
+
+def language_pages() -> tuple[Page, ...]:
+    """The pages for which no daemon is asked."""
+    return (filters_page(), query_page(), opcodes_page(), reasons_page(), errors_page(), exit_codes_page())
 
 
 def write_man(folder: Path, release: str, date: str) -> None:

@@ -1,21 +1,31 @@
 """The manual is whole: each program, verb, option and setting is in it, and mandoc finds nothing wrong."""
 
+import re
 import subprocess
+import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 import attrs
 import click
 import pytest
 
+import protocol.luxi
+import protocol.wconfd
 from cli.commands import Group
 from cli.gantry.completion import PROGRAMS
 from cli.manual.manual import all_pages, write_man, write_reference
 from cli.manual.markdown import file_name
-from cli.manual.page import Page, links_of
+from cli.manual.page import Definitions, Page, links_of, plain
 from cli.manual.roff import roff
+from cli.plans.planfields import COMMAND, TERMS
+from common.opcodes.base import OpCode
+from common.opcodes.registry import opcode_classes
 from common.settings import CLASSES
+from common.words.fields import FIELDS
+from protocol.face import requests_of
 from tests.unit.cli.manual.rendering import needs_mandoc, shown
 
 CHECKOUT = Path(__file__).parents[4]
@@ -48,6 +58,7 @@ def below(name: str, command: click.Command) -> Iterator[tuple[str, click.Comman
 
 
 def words(page: Page) -> str:
+    """All words of a page, those of terms and options in quotes."""
     return str(attrs.asdict(page))
 
 
@@ -86,6 +97,59 @@ def test_every_setting_has_its_type_and_default(pages: Mapping[str, Page]) -> No
     for table, kind in CLASSES.items():
         assert [key for key in attrs.fields_dict(kind) if f"'{key}'" not in texts[f"[{table}]"]] == []
     assert "A whole number, a port from 1 to 65535; default " in texts["[rapid]"]
+
+
+def test_every_script_of_the_package_has_a_page(pages: Mapping[str, Page]) -> None:
+    scripts = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["scripts"]
+
+    assert [name for name in scripts if f"{name}(1)" not in pages and f"{name}(8)" not in pages] == []
+
+
+def test_every_opcode_has_all_its_parameters(pages: Mapping[str, Page]) -> None:
+    (chapter,) = (section for section in pages["gantry-opcodes(7)"].sections if section.title == "Opcodes")
+    texts = {part.title: str(attrs.asdict(part)) for part in chapter.parts}
+    own = {
+        op_id: set(attrs.fields_dict(kind)) - set(attrs.fields_dict(OpCode)) for op_id, kind in opcode_classes().items()
+    }
+
+    assert [
+        f"{op_id}.{name}" for op_id, names in own.items() for name in names if f"'{name}'" not in texts[op_id]
+    ] == []
+
+
+def test_every_call_of_luxid_and_wconfd_has_its_role_and_parameters(pages: Mapping[str, Page]) -> None:
+    for name, face in (("gantry-luxi(7)", protocol.luxi), ("gantry-wconfd-calls(7)", protocol.wconfd)):
+        (chapter,) = (section for section in pages[name].sections if section.title == "Calls")
+        texts = {part.title: str(attrs.asdict(part)) for part in chapter.parts}
+        for kind in requests_of(face):
+            assert "'Role '" in texts[kind.METHOD]
+            names = attrs.fields_dict(cast(type[attrs.AttrsInstance], kind))
+            assert [name for name in names if f"'{name}'" not in texts[kind.METHOD]] == []
+
+
+def test_every_column_of_the_list_of_jobs_is_told(pages: Mapping[str, Page]) -> None:
+    text = words(pages["gantry-fields(7)"])
+
+    assert [name for name in FIELDS if f"'{name}'" not in text] == []
+
+
+def test_every_key_of_a_plan_is_told(pages: Mapping[str, Page]) -> None:
+    text = words(pages["gantry-plan(5)"])
+
+    assert [key for key in (*TERMS, *COMMAND, "run", "shell", "ops", "after") if f"'{key}'" not in text] == []
+
+
+def test_metrics_have_a_name_and_a_sentence_each(pages: Mapping[str, Page]) -> None:
+    (_, chapter, _) = pages["gantry-metrics(7)"].sections
+    (listed,) = chapter.blocks
+    assert isinstance(listed, Definitions)
+    told = {plain(item.term): str(attrs.asdict(item)) for item in listed.items}
+
+    assert len(told) == len(listed.items) > 50
+    assert "Jobs that are not archived, by status. Gauge. Labels: " in told["gantry_jobs"]
+    assert "Deaths that only the periodic check has found" in told["gantry_backstop_wakeups_total"]
+    sentence = re.compile(r"""[A-Z1][^"']*[^"]*\. (Gauge|Counter|Histogram)\.""")
+    assert [name for name, text in told.items() if not sentence.search(text)] == []
 
 
 @needs_mandoc

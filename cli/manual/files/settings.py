@@ -25,7 +25,7 @@ from cli.manual.page import (
 from common.errors import NotFound
 from common.settings import ALL_READERS, CLASSES, SYSTEM_FILE
 
-SAMPLE: Final = Path(__file__).parents[2] / "deploy" / "gantry.toml.sample"
+SAMPLE: Final = Path(__file__).parents[3] / "deploy" / "gantry.toml.sample"
 _TABLE: Final = re.compile(r"^\[(\w+)\]$", re.MULTILINE)
 _KEY: Final = re.compile(r"^#(\w+) = (.*)$")
 # values that no setting may have, by their types: a check says then what it allows

@@ -16,7 +16,8 @@ import click
 from cli.commands import Command, Group, common_options
 from cli.exitcodes import EVERYWHERE
 from cli.gantry.completion import PROGRAMS
-from cli.manual.exitcodes import exit_codes
+from cli.manual.commands.exitcodes import exit_codes
+from cli.manual.commands.surroundings import ENVIRONMENT, FILES, REMOTE_ENVIRONMENT, related
 from cli.manual.foldedlines import folded
 from cli.manual.page import (
     Block,
@@ -33,7 +34,6 @@ from cli.manual.page import (
     paragraph,
 )
 from cli.manual.roff import CODE_WIDTH
-from cli.manual.surroundings import ENVIRONMENT, FILES, REMOTE_ENVIRONMENT, related
 
 _COMMON: Final = frozenset(("--help", "--version", *(name for option in common_options() for name in option.opts)))
 _CODES: Final = PageLink("gantry-exit-codes", 7)

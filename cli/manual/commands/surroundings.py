@@ -72,12 +72,8 @@ def related(name: str, metavars: Collection[str]) -> Iterator[PageLink]:
 
     Args: metavars: what stands for the values of its options.
     """
-    yield from (link for link in _PAGES.get(name, ()) if _is_written(link))
-    yield from (link for metavar, link in _VALUES.items() if metavar in metavars and _is_written(link))
-    if "list-fields" in name and _is_written(_FIELDS):
+    yield from _PAGES.get(name, ())
+    yield from (link for metavar, link in _VALUES.items() if metavar in metavars)
+    if "list-fields" in name:
         yield _FIELDS
     yield PageLink("gantry", 7)
-
-
-def _is_written(link: PageLink) -> bool:
-    return (link.volume == 1 and link.name != "gantry-simulate") or str(link) == "gantry.toml(5)"

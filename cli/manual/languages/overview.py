@@ -3,19 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from cli.manual.commands.surroundings import FILES, described
 from cli.manual.page import Block, Definition, Definitions, Literal, Page, PageLink, Paragraph, Section, paragraph
-from cli.manual.surroundings import FILES, described
 
 _WORDS: Final[Mapping[str, str]] = {
     "job": "An ordered list of opcodes, with an id, a file and a process of its own.",
-    "opcode": "One operation, such as to run a command.",
+    "opcode": "One operation, such as to run a command: gantry-opcodes(7).",
     "queued, waiting, running": "The states of a job that has not ended: it has no process yet; its process waits for "
     "locks; it works.",
     "success, error, canceled": "The states of a job that has ended.",
     "lock": "A name such as `node/web1` that a job holds exclusively, or shares with others. A job gets the locks of "
     "an opcode together, and frees them at its end.",
     "filter rule": "Who may run: a rule accepts, delays, refuses or limits the jobs that its filter hits: "
-    "gnt-filter(1).",
+    "gantry-filters(7).",
     "resource": "Units, such as licences or memory, of which each job takes some while it runs: gantry-resource(1).",
     "schedule": "A job that is submitted again and again: gantry-schedule(1).",
     "batch": "Jobs that were submitted together, for several nodes or values: gnt-job-batch(1).",

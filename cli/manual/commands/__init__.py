@@ -1,0 +1,1 @@
+"""Pages of programs, verbs and daemons, and what they share."""

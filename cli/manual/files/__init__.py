@@ -1,0 +1,1 @@
+"""Pages of files that people write."""

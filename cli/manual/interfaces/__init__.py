@@ -1,0 +1,1 @@
+"""Reference of interfaces for programs: calls, metrics, ports."""

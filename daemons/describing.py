@@ -1,0 +1,156 @@
+"""Tell the manual about the daemons: `python -m daemons.describing` writes `common.daemonfacts` as JSON.
+
+Everything is read from what the daemons use themselves: parsers of their command lines, tables of calls, fields of
+queries, families of metrics.
+"""
+
+import argparse
+import ast
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Final, NoReturn, cast
+from unittest.mock import patch
+
+import orjson
+
+import daemons.keeperd.rpc
+import daemons.luxid.rpc
+import daemons.rapid.metrics
+import daemons.wconfd.rpc
+from common.daemonfacts import DaemonFacts, FieldFacts, MetricFacts, ProgramFacts, ProgramOption
+from common.daemons import DAEMONS
+from common.query.kinds import QueryKind
+from common.system.daemons.program import release
+from common.wire import unstructure
+from daemons.luxid.core.query.jobs import JOBS
+from daemons.luxid.core.query.locks import LOCKS
+from daemons.luxid.core.query.rules import RULES
+from daemons.luxid.handlers.queries.objectkinds import OBJECTS
+from daemons.rapid.metrics.families import PREFIX
+from daemons.rapid.openapi.document import openapi
+from daemons.rapid.rpc import Handlers, rows
+from protocol.luxi.queries import FieldDefinition
+from protocol.serving.route import AnyRoute
+
+# programs without a row among the daemons: name -> module
+_MORE: Final = {"gantry-supervisor": "daemons.supervisor.main", "gantry-simulate": "daemons.luxid.simulate.program"}
+_KINDS: Final = ("gauge", "counter", "histogram")
+
+
+class _Found(Exception):
+    """A program is about to read its command line."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        super().__init__()
+        self.parser = parser
+
+
+class _Anything:
+    """Stands for the handlers of a table that is only looked at."""
+
+    def __getattr__(self, name: str) -> "_Anything":
+        return self
+
+    def __call__(self, *_: object, **__: object) -> "_Anything":
+        return self
+
+    def __iter__(self) -> Iterator["_Anything"]:
+        return iter(())
+
+
+def main() -> None:
+    """Write the facts to standard output."""
+    sys.stdout.buffer.write(orjson.dumps(unstructure(facts())))
+
+
+def facts() -> DaemonFacts:
+    modules = {f"gantry-{daemon.name}": daemon.module for daemon in DAEMONS} | _MORE
+    return DaemonFacts(
+        programs=tuple(_program(name, import_module(module).main) for name, module in modules.items()),
+        fields={kind: tuple(map(_field, found)) for kind, found in _definitions()},
+        roles={
+            "luxid": _roles(daemons.luxid.rpc.routes(cast(daemons.luxid.rpc.Handlers, _Anything()))),
+            "wconfd": _roles(daemons.wconfd.rpc.routes(cast(daemons.wconfd.rpc.Handlers, _Anything()))),
+            "keeperd": _roles(daemons.keeperd.rpc.routes(cast(daemons.keeperd.rpc.Handlers, _Anything()))),
+        },
+        metrics=tuple(sorted(_metrics(), key=lambda each: each.name)),
+        http=openapi(rows(cast(Handlers, _Anything())), release()),
+    )
+
+
+def _program(name: str, main: Callable[[], object]) -> ProgramFacts:
+    parser = parser_of(main)
+    options = tuple(_option(action) for action in parser._actions if action.help != argparse.SUPPRESS)
+    return ProgramFacts(name, parser.description or "", options)
+
+
+def parser_of(main: Callable[[], object]) -> argparse.ArgumentParser:
+    """The parser of a program, at the moment when it would read its command line."""
+
+    def stop(parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        raise _Found(parser)
+
+    with patch.object(argparse.ArgumentParser, "parse_args", stop), patch.object(sys, "argv", [""]):
+        try:
+            main()
+        except _Found as found:
+            return found.parser
+    raise TypeError(f"{main.__module__} reads no command line")
+
+
+def _option(action: argparse.Action) -> ProgramOption:
+    choices = "|".join(map(str, action.choices)) if action.choices else ""
+    metavar = str(action.metavar) if action.metavar else choices or action.dest.upper()
+    has_value = action.nargs != 0
+    return ProgramOption(tuple(action.option_strings), metavar if has_value else "", action.help or "")
+
+
+def _definitions() -> Iterator[tuple[str, list[FieldDefinition]]]:
+    yield QueryKind.JOB.value, JOBS.definitions(None)
+    yield QueryKind.LOCK.value, LOCKS.definitions(None)
+    yield QueryKind.FILTER.value, RULES.definitions(None)
+    for kind, objects in OBJECTS.items():
+        yield kind.value, objects.definitions(None)
+
+
+def _field(field: FieldDefinition) -> FieldFacts:
+    return FieldFacts(field.name, field.title, field.kind, field.doc)
+
+
+def _roles(routes: list[AnyRoute]) -> Mapping[str, str]:
+    return {route.method: route.role.name.lower() for route in routes}
+
+
+def _metrics() -> Iterator[MetricFacts]:
+    """The families of metrics, from the calls that make them."""
+    folder = Path(next(iter(daemons.rapid.metrics.__path__)))
+    for path in sorted(folder.glob("*.py")):
+        tree = ast.parse(path.read_text())
+        given = sorted(_texts(tree))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _KINDS:
+                # a name may be given again further down
+                names = {name: text for line, name, text in given if line < node.lineno}
+                name, text, _, *labels = (_text(arg, names) for arg in node.args)
+                ending = "_total" if node.func.id == "counter" else ""
+                yield MetricFacts(f"{PREFIX}{name}{ending}", node.func.id, text, tuple(labels))
+
+
+def _texts(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+    """Lines with the names and texts that are assigned there."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            text = node.value.value
+            yield from ((node.lineno, target.id, text) for target in node.targets if isinstance(target, ast.Name))
+
+
+def _text(arg: ast.expr, names: Mapping[str, str]) -> str:
+    if isinstance(arg, ast.Constant) and isinstance(arg.value, str):
+        return arg.value
+    return names.get(arg.id, "") if isinstance(arg, ast.Name) else ""
+
+
+if __name__ == "__main__":
+    main()
