@@ -1,7 +1,8 @@
-"""`gantry help`: topics that concern several commands."""
+"""`gantry help`: topics that concern several commands. Most are pages of the manual."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import click
@@ -11,6 +12,13 @@ from cli.context import wants_json
 from cli.exitcodes import DONE, EVERYWHERE, MOVING, WAITING, ExitCode
 from cli.screen import say, say_json
 from cli.tables import Column, Layout, render
+
+if TYPE_CHECKING:
+    # only the topic that is asked for is imported
+    from cli.manual.page import Page
+
+# width of all help texts
+_WIDTH: Final = 78
 
 
 @attrs.frozen
@@ -23,7 +31,7 @@ class Topic:
 
 
 def _tell_exit_codes() -> None:
-    # the width of all help texts
+    # as wide as all help texts
     formatter = click.get_current_context().make_formatter()
     _write_table(formatter, "Of gnt-job run --wait and gnt-job submit --wait", WAITING)
     _write_table(formatter, "Of gantry cluster switchover and takeover", MOVING)
@@ -44,15 +52,47 @@ def _exit_codes_json() -> object:
     }
 
 
+def _page_topic(heading: str, target: str) -> Topic:
+    """A page of the manual. Args: target: module:function that makes it."""
+
+    def page() -> "Page":
+        module, _, name = target.partition(":")
+        made: Page = getattr(import_module(module), name)()
+        return made
+
+    def tell() -> None:
+        from cli.manual.plaintext import plain_lines
+
+        for line in plain_lines(page(), _WIDTH):
+            say(line)
+
+    def to_json() -> object:
+        from cli.manual.plaintext import section_text
+
+        made = page()
+        return {"summary": made.summary} | {each.title.lower(): section_text(each, _WIDTH) for each in made.sections}
+
+    return Topic(heading, tell, to_json)
+
+
 TOPICS: Final[Mapping[str, Topic]] = {
     "exit-codes": Topic("The exit codes of all commands.", _tell_exit_codes, _exit_codes_json),
+    "errors": _page_topic("The codes of errors, with cause and remedy.", "cli.manual.languages.errors:errors_page"),
+    "reasons": _page_topic("Why a job does not run.", "cli.manual.languages.reasons:reasons_page"),
+    "filters": _page_topic("Filters of jobs and other things.", "cli.manual.languages.filters:filters_page"),
+    "query": _page_topic("Conditions in calls and filter rules.", "cli.manual.languages.query:query_page"),
+    "plans": _page_topic("Files with jobs to submit.", "cli.manual.files.plan:plan_page"),
+    "opcodes": _page_topic("Operations, and their parameters.", "cli.manual.languages.opcodes:opcodes_page"),
 }
 
 
-@click.command("help", cls=Command, examples=("gantry help exit-codes",))
+@click.command("help", cls=Command, examples=("gantry help exit-codes", "gantry help filters | less"))
 @click.argument("topic", type=click.Choice(list(TOPICS)), required=False)
 def help_on(topic: str | None) -> int:
-    """Explain a topic; without one, list the topics."""
+    """Explain a topic; without one, list the topics.
+
+    They are also man pages: gantry-filters(7), gantry-plan(5).
+    """
     if topic is not None:
         chosen = TOPICS[topic]
         if wants_json():
