@@ -7,7 +7,7 @@ Source: DESIGN section 9 (start of the command line).
 """
 
 import os
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
@@ -53,6 +53,7 @@ class Command(click.Command):
         super().__init__(name, context_settings, callback, params, help)
         self.examples = tuple(examples)
         self.params += common_options()
+        _name_numbers(self.params)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -181,6 +182,13 @@ class Group(click.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_examples(self.examples, formatter)
+
+
+def _name_numbers(params: Iterable[click.Parameter]) -> None:
+    """Let numbers within bounds be N in the help, where click names the class of their type."""
+    for option in params:
+        if isinstance(option.type, click.IntRange | click.FloatRange) and option.metavar is None:
+            option.metavar = "N"
 
 
 def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:

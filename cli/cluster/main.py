@@ -28,7 +28,17 @@ VERBS: Final = {
     "watcher": Verb("cli.cluster.watcher:watcher", "Let the watcher rest, or go on."),
 }
 
-group = Group("gnt-cluster", VERBS, help="The cluster and its queue.")
+group = Group(
+    "gnt-cluster",
+    VERBS,
+    help="The cluster and its queue.",
+    examples=(
+        "gnt-cluster info",
+        "gnt-cluster verify",
+        "gnt-cluster modify --max-running-jobs 20",
+        "gnt-cluster queue drain",
+    ),
+)
 
 
 def main() -> NoReturn:

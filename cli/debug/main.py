@@ -17,7 +17,17 @@ VERBS: Final = {
     "wconfd": Verb("cli.debug.wconfd:wconfd", "Call a method of wconfd by hand."),
 }
 
-group = Group("gnt-debug", VERBS, help="Look into the engine, and try it.")
+group = Group(
+    "gnt-debug",
+    VERBS,
+    help="Look into the engine, and try it.",
+    examples=(
+        "gnt-debug locks",
+        "gnt-debug delay 5",
+        "gnt-debug mond web1",
+        "gnt-debug violations",
+    ),
+)
 
 
 def main() -> NoReturn:

@@ -9,7 +9,7 @@ from cli.screen import say, say_json
 from common.system.daemons.program import release
 
 
-@click.command("version", cls=Command)
+@click.command("version", cls=Command, examples=("gantry version",))
 def version() -> int:
     """Print the version."""
     if wants_json():

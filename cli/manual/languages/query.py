@@ -28,7 +28,7 @@ _EXAMPLE: Final = """\
 gnt-filter add --predicates '[["opcode", ["=", "OP_ID", "OP_RUN_COMMAND"]]]' \\
     --action PAUSE
 gnt-filter add --predicates '[["jobid", [">", "id", 27491]],
-    ["reason", ["=~", "reason", "^backup"]]]' --action '["RATE_LIMIT", 2]'"""
+    ["reason", ["=~", "reason", "^backup"]]]' --action 'RATE_LIMIT 2'"""
 
 
 def query_page() -> Page:
