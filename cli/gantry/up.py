@@ -116,7 +116,15 @@ def _make_cluster(settings: Settings) -> None:
     from common.clusterinit import create_cluster
 
     has_nodes, has_web = settings.cluster.has_nodes, settings.rapid.enabled
-    create_cluster(paths, _CLUSTER, node, primary_ip=own_address(settings), has_nodes=has_nodes, has_web=has_web)
+    create_cluster(
+        paths,
+        _CLUSTER,
+        node,
+        primary_ip=own_address(settings),
+        max_running_jobs=settings.luxid.max_running_jobs,
+        has_nodes=has_nodes,
+        has_web=has_web,
+    )
     tell(f"cluster     made   '{_CLUSTER}' with the node '{node}' in {paths.data}")
 
 
