@@ -11,10 +11,11 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.filter.list import action_text, find_rules
+from cli.filter.list import find_rules
 from cli.filter.rulenames import complete_rule, is_uuid, rules_in_order
 from cli.screen import complain, say, say_json
 from common.errors import RemoteError
+from common.words.filters.ruletext import action_text
 from protocol.luxi.filters import DeleteFilter
 
 

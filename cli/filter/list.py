@@ -3,7 +3,7 @@
 Source: cli.md 3, "list"; luxid.md 6.2, 7.5.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import click
@@ -17,6 +17,7 @@ from cli.options import table_options
 from cli.screen import complain, say, say_json, screen_width, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render
 from common.errors import PrerequisiteError
+from common.words.filters.ruletext import action_text, reason_text, where_text
 
 _NUMBERS: Final = ("number", "watermark", "priority")
 _FIELDS: Final = ("number", *RULE_FIELDS)
@@ -30,7 +31,9 @@ _FIELDS: Final = ("number", *RULE_FIELDS)
 def list_rules(names: Sequence[str], chosen: str | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
     """List all rules, or the named ones, in the order in which they are evaluated.
 
-    A rule is named by its UUID, the beginning of it, or its number; numbers change when rules come and go.
+    A rule is named by its UUID, the beginning of it, or its number; numbers change when rules come and go. Predicates
+    are shown as a filter, as --where takes it, and of the reason trail the reason that was given; programs, with
+    --no-headers, --separator or --output json, get all as it is stored.
     """
     layout = Layout(not no_headers, separator, nothing=UNAVAILABLE if verbose else NOTHING, width=screen_width())
     more = [name for name in (chosen or "").removeprefix("+").split(",") if name]
@@ -73,9 +76,18 @@ def rule_table(
         unknown: text for fields that rules do not have.
     """
     columns = [Column(name.upper() if name in _FIELDS else name, name in _NUMBERS) for name in fields]
-    cells = [[action_text(row[name]) if name in row else unknown for name in fields] for row in rows]
+    words = _IN_WORDS if layout.is_for_people else {}
+    cells = [[words.get(name, _as_stored)(row[name]) if name in row else unknown for name in fields] for row in rows]
     return render(columns, cells, layout)
 
 
-def action_text(value: object) -> str:
+# field -> the text for people
+_IN_WORDS: Final[Mapping[str, Callable[[object], str]]] = {
+    "predicates": where_text,
+    "action": action_text,
+    "reason_trail": reason_text,
+}
+
+
+def _as_stored(value: object) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()

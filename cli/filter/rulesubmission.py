@@ -40,12 +40,16 @@ class RuleWish:
     reason: str | None
 
 
-def rule_options(function: F) -> F:
-    """`--where`, `--priority`, `--reason` and `--dry-run`."""
+def rule_options(function: F, *, priority: int = 0) -> F:
+    """`--where`, `--priority`, `--reason` and `--dry-run`.
+
+    Args: priority: the place if none is named.
+    """
+    place = f"Its place; smaller is asked first ({priority})."
     return with_options(
         function,
         click.option("--where", metavar="FILTER", help="Only for such jobs: 'op=OP_RUN_COMMAND & reason=~upgrade'."),
-        click.option("--priority", type=click.IntRange(min=0), default=0, help="Its place; smaller is asked first."),
+        click.option("--priority", type=click.IntRange(min=0), default=priority, help=place),
         click.option("--reason", metavar="TEXT", help="The reason, shown to users who ask why a job waits."),
         click.option("--dry-run", "is_dry", is_flag=True, help="Only say which queued jobs it would be for."),
     )

@@ -167,25 +167,36 @@ def test_a_dry_run_knows_the_rules_that_come_before(start_luxid: Start, gnt_filt
 
 def test_the_list_is_in_the_order_in_which_rules_are_asked(start_luxid: Start, gnt_filter: Filter) -> None:
     start_luxid(FakeJob(41))
-    gnt_filter("pause", "--priority", "5")
+    gnt_filter("pause", "--priority", "50", "--reason", "noon")
     gnt_filter("limit", "2", "--where", "id>1")
 
-    ended = gnt_filter("list", "-o", "uuid,watermark,priority,predicates,action")
+    ended = gnt_filter("list", "-o", "uuid,watermark,priority,predicates,action,reason_trail")
+    stored = gnt_filter("list", "--no-headers", "-o", "predicates,action", SECOND)
     some = gnt_filter("list", "--no-headers", "--separator", "|", "-v", "-o", "action,nonsense", FIRST)
 
     assert ended == Ended(
         0,
-        "UUID                                  WATERMARK  PRIORITY  PREDICATES                ACTION\n"
-        f'{SECOND}         41         0  [["jobid",[">","id",1]]]  ["RATE_LIMIT",2]\n'
-        f"{FIRST}         41         5  []                        PAUSE\n",
+        "UUID                                  WATERMARK  PRIORITY  PREDICATES  ACTION        REASON_TRAIL\n"
+        f"{SECOND}         41        10  id > 1      RATE_LIMIT 2  -\n"
+        f"{FIRST}         41        50  all jobs    PAUSE         noon\n",
         "",
     )
+    assert stored == Ended(0, '[["jobid",[">","id",1]]]  ["RATE_LIMIT",2]\n', "")
     assert some == Ended(
         14,
         "PAUSE|(unknown)\n",
         "warning: unknown field 'nonsense'; "
         "fields are number, uuid, watermark, priority, predicates, action, reason_trail\n",
     )
+
+
+def test_a_limit_stands_behind_rules_that_pause(start_luxid: Start, gnt_filter: Filter) -> None:
+    luxid = start_luxid()
+
+    for words in (["limit", "2"], ["pause"], ["limit", "3", "--priority", "0"]):
+        gnt_filter(*words)
+
+    assert [each.priority for each in luxid.calls if isinstance(each, ReplaceFilter)] == [10, 0, 0]
 
 
 def test_info_is_six_lines_a_rule(start_luxid: Start, gnt_filter: Filter) -> None:
@@ -230,7 +241,7 @@ def test_as_json_the_rules_that_were_deleted_are_told(start_luxid: Start, gnt_fi
 
 def test_a_rule_is_deleted_by_its_number_or_a_beginning(start_luxid: Start, gnt_filter: Filter) -> None:
     luxid = start_luxid()
-    gnt_filter("pause", "--priority", "5")
+    gnt_filter("pause", "--priority", "50", "--reason", "noon")
     gnt_filter("limit", "2")
 
     table = gnt_filter("list").out.splitlines()
@@ -245,7 +256,7 @@ def test_a_rule_is_deleted_by_its_number_or_a_beginning(start_luxid: Start, gnt_
     assert short.code == 1
     assert told.out.startswith(f"UUID: {FIRST}\n")
     assert set(left) == {FIRST, SECOND}
-    assert gone == Ended(0, f'deleted rule {SECOND}: ["RATE_LIMIT",2]\n', "")
+    assert gone == Ended(0, f"deleted rule {SECOND}: RATE_LIMIT 2\n", "")
     assert set(luxid.rules) == {FIRST}
 
 
