@@ -1,4 +1,4 @@
-"""Drawings of the machines, made from their tables, between the markers in ARCHITECTURE.md.
+"""Drawings of the machines, made from their tables, between the markers in ARCHITECTURE.md and in pages of the guide.
 
     python tests/drawings.py        draw them anew; a test compares
 
@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from textwrap import dedent
 from typing import Final
 
 TOP: Final = Path(__file__).parents[1]
@@ -21,9 +22,10 @@ from daemons.luxid.core.queue.entries import STEPS as JOB  # noqa: E402
 from daemons.supervisor.core.restarts import TRANSITIONS as DAEMON  # noqa: E402
 from daemons.wconfd.core.locks.requests import STANDINGS as REQUEST  # noqa: E402
 
-FILE: Final = TOP / "ARCHITECTURE.md"
+# the first has all of them
+FILES: Final = (TOP / "ARCHITECTURE.md", TOP / "docs" / "guide" / "why-does-it-wait.md")
 OVER: Final = "over"
-_MARKED: Final = re.compile(r"(<!-- drawing: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_MARKED: Final = re.compile(r"(<!-- drawing: (\w+) -->\n)(```text\n)?.*?(<!-- end -->)", re.DOTALL)
 
 Step = tuple[str, str, str]
 
@@ -65,8 +67,16 @@ def drawing(steps: Iterable[Step]) -> str:
 def drawn(text: str) -> str:
     """The text with all its drawings made anew. Raises: KeyError: it has a marker of an unknown machine."""
     all_steps = machines()
-    return _MARKED.sub(lambda found: f"{found[1]}\n{drawing(all_steps[found[2]])}\n\n{found[3]}", text)
+
+    def anew(found: re.Match[str]) -> str:
+        lines = drawing(all_steps[found[2]])
+        # a block by indentation, or a fence where there was one
+        whole = f"{found[3]}{dedent(lines)}\n```\n" if found[3] else f"\n{lines}\n\n"
+        return f"{found[1]}{whole}{found[4]}"
+
+    return _MARKED.sub(anew, text)
 
 
 if __name__ == "__main__":
-    FILE.write_text(drawn(FILE.read_text()))
+    for file in FILES:
+        file.write_text(drawn(file.read_text()))

@@ -15,16 +15,19 @@ ANY_WORDS: Final = "…"
 ANY_LINES: Final = "..."
 _DATE: Final = r"\d{4}-\d\d-\d\d"
 _CLOCK: Final = r"\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?"
+_DAY: Final = r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _AMOUNT: Final = r"\d+(?:\.\d+)?"
 # name -> what it looks like; the first that fits counts
 _KINDS: Final[Mapping[str, str]] = {
-    "instant": rf"{_DATE}(?:[ T]{_CLOCK}(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)?|(?<![\d:]){_CLOCK}(?![\d:])",
+    "instant": rf"{_DAY} {_MONTH} +\d+ {_CLOCK} \d{{4}}|{_DATE}(?:[ T]{_CLOCK}(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)?|(?<![\d:]){_CLOCK}(?![\d:])",
     "fingerprint": r"(?:[0-9A-F]{2}:){15,}[0-9A-F]{2}|SHA256:[\w+/=]+",
     "uuid": r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b",
     "token": r"\bgnt_[\w.-]+|\b[0-9a-f]{8,}(?:-[0-9a-f]{8,})+\b|\b(?=[\w-]*\d)(?=[\w-]*[A-Z])(?=[\w-]*[a-z])[\w-]{24,}",
     "name": r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}\b",
-    "process": r"\bpid[ =:]+\d+|\bprocess \d+",
-    "duration": rf"\b(?:\d+[dhm])+(?:\d+s)?\b|\b{_AMOUNT} ?(?:ms|µs|s|min|h|d)\b(?: {_AMOUNT} ?(?:ms|s|min|h)\b)*",
+    # in tables of daemons their pids stand beside their states
+    "process": r"\bpid[ =:]+\d+|\bprocess \d+|\bready +\d+",
+    "duration": rf"\b(?:{_AMOUNT}(?:ms|µs|s|min|m|h|d))+\b|\b{_AMOUNT} (?:ms|µs|s|min|h|d)\b",
     "size": rf"\b{_AMOUNT} ?(?:[KMGT]i?B?|kB|B|bytes?)(?!\w)",
     "share": rf"\b{_AMOUNT} ?%",
 }

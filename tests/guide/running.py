@@ -152,11 +152,13 @@ class _Run:
         machine = self._environment.machines[name]
         home = "/root" if user == "root" else f"/home/{user}"
         path = machine.path(str(PurePosixPath(folder, file.path.replace("~", home, 1))))
+        new = [folder for folder in path.parents if not folder.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self._known.in_this_run(file.text))
         path.chmod(0o755 if file.text.startswith("#!") else 0o644)
         owner = machine.path(home).stat()
-        os.chown(path, owner.st_uid, owner.st_gid)
+        for each in (path, *new):
+            os.chown(each, owner.st_uid, owner.st_gid)
 
 
 def _is_same(before: Done, done: Done) -> bool:
