@@ -27,6 +27,7 @@ _INPUT: Final = click.Path(readable=False, path_type=Path)
         "gnt-debug simulate --generate hotspot --seed 7",
         "gnt-debug simulate --export trace.jsonl",
         "gnt-debug simulate trace.jsonl --ticks 30 --ticks 120 --plot waits.png",
+        "gnt-debug simulate trace.jsonl --resource licences=2 --resource web1:gpus=2",
     ),
 )
 @click.option(
@@ -37,9 +38,12 @@ _INPUT: Final = click.Path(readable=False, path_type=Path)
 @click.option("--seed", type=int, help="Seed of the generator (1).")
 @click.option("--slots", type=_COUNT, help="Jobs that run at once (the setting max_running_jobs).")
 @click.option("--ticks", type=_COUNT, multiple=True, metavar="K", help="A K to compare; several times (5, 30, 120).")
+@click.option(
+    "--resource", "resources", multiple=True, metavar="NAME=TOTAL", help="Units that there are; several times."
+)
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw the waits as PNG; needs matplotlib.")
 @click.argument("trace", metavar="[TRACE]", required=False, type=_INPUT)
-def simulate(trace: Path | None, ticks: tuple[int, ...], **options: object) -> NoReturn:
+def simulate(trace: Path | None, ticks: tuple[int, ...], resources: tuple[str, ...], **options: object) -> NoReturn:
     """Run a trace of jobs in virtual time, and compare how long jobs wait under several policies.
 
     A trace has one JSON object per line: arrival and duration in seconds, priority, and locks as in
@@ -50,6 +54,7 @@ def simulate(trace: Path | None, ticks: tuple[int, ...], **options: object) -> N
         raise click.UsageError("give one of TRACE, --generate and --export")
     words = [f"--{name}={value}" for name, value in options.items() if value is not None]
     words += [f"--ticks={each}" for each in ticks]
+    words += [f"--resource={each}" for each in resources]
     words += ["--output=json"] if wants_json() else []
     words += [f"--root={root}"] if (root := given_root()) else []
     words += ["--", str(trace)] if trace else []

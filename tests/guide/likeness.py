@@ -20,7 +20,8 @@ _MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _AMOUNT: Final = r"\d+(?:\.\d+)?"
 # name -> what it looks like; the first that fits counts
 _KINDS: Final[Mapping[str, str]] = {
-    "instant": rf"{_DAY} {_MONTH} +\d+ {_CLOCK} \d{{4}}|{_DATE}(?:[ T]{_CLOCK}(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)?|(?<![\d:]){_CLOCK}(?![\d:])",
+    "instant": rf"{_DAY} {_MONTH} +\d+ {_CLOCK} \d{{4}}|{_DATE}(?:[ T]{_CLOCK}(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)?"
+    rf"|(?<![\d:]){_CLOCK}(?![\d:])",
     "fingerprint": r"(?:[0-9A-F]{2}:){15,}[0-9A-F]{2}|SHA256:[\w+/=]+",
     "uuid": r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b",
     "token": r"\bgnt_[\w.-]+|\b[0-9a-f]{8,}(?:-[0-9a-f]{8,})+\b|\b(?=[\w-]*\d)(?=[\w-]*[A-Z])(?=[\w-]*[a-z])[\w-]{24,}",

@@ -67,6 +67,17 @@ def test_settings_of_the_installation_count(trace: Path) -> None:
     assert (value["slots"], value["max_bypass"]) == (3, None)
 
 
+def test_units_that_a_trace_uses_are_given_by_option(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"arrival": 0, "duration": 10, "uses": {"licences": 2}}\n' * 2)
+
+    without = simulate(tmp_path, "t.jsonl", "--slots", "2")
+    given = simulate(tmp_path, "t.jsonl", "--slots", "2", "--resource", "licences=2")
+
+    assert without.code == 2
+    assert "give --resource licences=2 or more" in without.err
+    assert given.out.splitlines()[2].split()[:3] == ["first", "come", "20.0"]
+
+
 def test_a_generated_load_is_the_same_each_time(tmp_path: Path) -> None:
     words = ("--generate", "hotspot", "--jobs", "60", "--seed", "3", "--slots", "4")
 
