@@ -57,6 +57,11 @@ test-lease: $(READY)
 test-guide: $(READY)
 	@$(BIN)/python -m tests.guide $(PAGES)
 
+# the pictures of the documentation, from the running demo and page, into docs/pictures
+.PHONY: pictures
+pictures: $(READY)
+	@$(BIN)/python -m tests.pictures
+
 # the guide and the reference, into docs/_build/html
 docs: $(READY)
 	@$(BIN)/python docs/build.py

@@ -7,7 +7,7 @@ Every node goes through five jobs, each waiting for the one before it to succeed
 each under the exclusive lock of its node; the backups share the store. The change of one node
 does damage on purpose: its verify fails, so its undrain does not happen, and instead an alarm
 goes off, which waits for exactly that failure, and a job puts the node back from its backup. At
-the end an inventory of the store wants the store for itself; its first try ends with exit code 75, "try later",
+the end an inventory of store wants the store for itself; its first try ends with exit code 75, "try later",
 and it is run again.
 """
 
@@ -55,7 +55,7 @@ def maintenance_plan(folder: Path) -> Plan:
     manifest = "sha256sum *.tar.gz | tee MANIFEST"
     again: dict[str, object] = {"retries": 3, "retry_delay": "0.5s", "retry_on": ["exit=75"]}
     script = f"{FIRST_TRY}; {manifest}"
-    plan.add("inventory of the store", script, folder / "store", {STORE: "exclusive"}, backups, **again)
+    plan.add("inventory of store", script, folder / "store", {STORE: "exclusive"}, backups, **again)
     return plan
 
 
