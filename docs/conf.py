@@ -7,6 +7,9 @@ author = "The Gantry authors"
 project_copyright = author
 release = importlib.metadata.version("gantry")
 
+# two hyphens and quotes are typed as they stand
+smartquotes = False
+
 extensions = ["myst_parser"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 # so that a page can link to any heading of another one, and a link to none is an error

@@ -39,6 +39,7 @@ _JOINING: Final = {
 _RULE_FIELDS: Final = {
     "id": "Number of the job.",
     "op": "Id of an opcode of the job, such as `OP_RUN_COMMAND` or `run_command`.",
+    "name, label.KEY": "Name of the job, and the value of one of its labels.",
     "reason, source, timestamp": "Parts of one entry of a reason trail.",
     "any other name": "A parameter of the opcode, from gantry-opcodes(7): `argv`, `node`, `user`.",
 }

@@ -21,6 +21,7 @@ _FORMS: Final = {
 }
 _RULE: Final = {
     '["jobid", expression]': "About the job's number: field `id`.",
+    '["terms", expression]': "About the job itself: fields `name` and `label.KEY`. Ganeti has no such predicate.",
     '["opcode", expression]': "About an opcode: `OP_ID` and its parameters; one of the job must fit.",
     '["reason", expression]': "An entry of a reason trail: fields `source`, `reason` and `timestamp`; one must fit.",
 }
