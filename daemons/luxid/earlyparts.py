@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from daemons.luxid.copying.nodecopies import NodeCopies
     from daemons.luxid.livedata.nodesdata import NodesData
 
-AWAY: Final = "nobody makes processes"
+AWAY: Final = "the fork server is not reached"
 
 
 def takes_up(settings: Settings) -> bool:

@@ -7,7 +7,7 @@ Source: DESIGN section 6.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final
 
 import trio
@@ -17,6 +17,7 @@ from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobState
 from common.resources import Resource
 from common.system.clocks.wallclock import Clock, WallClock
+from common.system.daemons.sdnotify import notify
 from common.system.log import get_log
 from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob
@@ -30,6 +31,11 @@ from daemons.luxid.processes.pausing import Pauses
 
 _log: Final = get_log(__name__)
 JobTask = Callable[[JobId], Awaitable[None]]
+
+
+def status_of(obstacles: Collection[str]) -> str:
+    """What `systemctl status` shows of luxid."""
+    return f"STATUS=no job starts: {'; '.join(sorted(obstacles))}" if obstacles else "STATUS=jobs start"
 
 
 class Scheduler:
@@ -239,10 +245,12 @@ class Scheduler:
     def obstruct(self, why: str) -> None:
         """Start no job until this obstacle is cleared."""
         self._jobs.obstacles.add(why)
+        notify(status_of(self._jobs.obstacles))
         self.pump()
 
     def clear(self, why: str) -> None:
         self._jobs.obstacles.discard(why)
+        notify(status_of(self._jobs.obstacles))
         self.pump()
 
     async def _find_out(self, job_id: JobId) -> None:

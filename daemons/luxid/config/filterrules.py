@@ -14,7 +14,7 @@ from common.system.log import get_log
 from daemons.luxid.config.configcache import ConfigCache, ConfigurationMissing
 from daemons.luxid.scheduler import Scheduler
 
-UNKNOWN: Final = "the filter rules are not known yet"
+UNKNOWN: Final = "wconfd has not told the filter rules yet"
 RETRY_S: Final = 1.0
 _log: Final = get_log(__name__)
 
