@@ -40,10 +40,19 @@ class Room:
 
     def __init__(self, name: str, hosts: Mapping[str, str]) -> None:
         self.name = name
-        words = ["unshare", *_SPACES, "--fork", "--kill-child", "--mount-proc", sys.executable, "-P"]
+        # it ends with this program, also if that is killed
+        words = ["setpriv", "--pdeathsig", "KILL", "unshare", *_SPACES, "--fork", "--kill-child", "--mount-proc"]
         program = Path(__file__).with_name("roominit.py")
         self._process = subprocess.Popen(
-            [*words, str(program), name, json.dumps({"localhost": "127.0.0.1", **hosts}), *_kept()],
+            [
+                *words,
+                sys.executable,
+                "-P",
+                str(program),
+                name,
+                json.dumps({"localhost": "127.0.0.1", **hosts}),
+                *_kept(),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
