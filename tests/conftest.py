@@ -5,7 +5,7 @@ With GANTRY_SEED set, to anything, the examples are new ones.
 Daemons are forked from a process that has loaded their code, which saves more than half of the suite's time.
 
 Tests in a browser, those that wait for leases to run out, and those that boot containers run only where they are named:
-`make test-browser`, `make test-lease`, `make test-systemd`.
+`make test-browser`, `make test-lease`, `make test-package`, `make test-systemd`.
 """
 
 import os
@@ -21,7 +21,7 @@ from tests.support.failurelogs import last_words
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 # folders of tests that run only where they are named
-NAMED = ("browser", "lease", "systemd")
+NAMED = ("browser", "lease", "package", "systemd")
 __all__ = ["crashable_etcd", "etcd", "module_etcd"]
 
 settings.register_profile(

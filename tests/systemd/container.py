@@ -161,6 +161,10 @@ class Container:
         place = shlex.quote(path)
         self.check(f"mkdir -p $(dirname {place}) && printf %s {shlex.quote(text)} > {place}")
 
+    def put(self, file: Path, path: str) -> None:
+        """Copy a file of this machine to a place inside."""
+        shutil.copy(file, f"/proc/{self._first}/root/{path.lstrip('/')}")
+
     @property
     def _console(self) -> Path:
         return self.folder / "console.log"
