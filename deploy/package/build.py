@@ -19,7 +19,7 @@ from typing import Final
 
 from billofmaterials import write_bill
 from contents import DOCS, lay_out
-from environment import DEBIAN_PYTHON, make_environment, site_packages
+from environment import DEBIAN_PYTHON, make_environment, remove_compiled, site_packages
 from licences import write_copyright
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
@@ -57,6 +57,7 @@ def build(scratch: Path, version: str | None, output: Path) -> Path:
     lay_out(tree, source, programs)
     write_copyright(tree / DOCS, source, site_packages(tree / SHIPPED))
     write_bill(tree / DOCS / "bill-of-materials.cdx.json", tree / SHIPPED, BIN / "cyclonedx-py")
+    remove_compiled(tree)
     epoch = _epoch()
     _settle(tree, epoch)
     return _pack(tree, scratch, str(project["version"]), epoch, output)

@@ -62,6 +62,7 @@ def make_environment(folder: Path, source: Path, pip: Path) -> str:
     _remove_traces(folder, packages)
     _mark_use(folder, packages)
     project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+    remove_compiled(folder)
     name = f"{project['version']}-{_digest(folder)[:8]}"
     _write_scripts(folder, packages, name, project["scripts"])
     return name
@@ -70,6 +71,12 @@ def make_environment(folder: Path, source: Path, pip: Path) -> str:
 def site_packages(folder: Path) -> Path:
     (found,) = folder.glob("lib/python3.*/site-packages")
     return found
+
+
+def remove_compiled(folder: Path) -> None:
+    """Remove what programs that looked into the environment have compiled: it tells of places and instants."""
+    for found in list(folder.rglob("__pycache__")):
+        shutil.rmtree(found)
 
 
 def _make_empty(folder: Path) -> None:
