@@ -17,7 +17,8 @@ VERSIONS = "/opt/gantry/versions"
 def install(machine: Container, version: str) -> str:
     """Install a package as its operator does, but without a terminal, so that a question about a file is an error."""
     said = machine.check(f"dpkg --install {PUT}/gantry_{version}.deb", limit_s=600)
-    assert machine.check("dpkg --verify gantry") == ""
+    # a file of settings may differ
+    assert machine.check("dpkg --verify gantry | grep -v ' c /etc/' || true") == ""
     assert machine.check("systemctl --failed --no-legend") == ""
     return said
 
@@ -68,7 +69,7 @@ def test_its_last_line_leads_to_a_first_job(machine: Container) -> None:
 
     machine.check(command)
 
-    assert machine.check("gnt-job run --wait -- id --user --name", limit_s=PATIENCE_S).split() == ["gantry"]
+    assert machine.check("cd / && gnt-job run --wait -- id --user --name", limit_s=PATIENCE_S).split() == ["gantry"]
 
 
 def test_pages_and_completion_are_where_programs_look(machine: Container) -> None:
@@ -96,7 +97,7 @@ def test_no_command_notices_an_upgrade_or_a_downgrade(machine: Container, engine
         assert job_pids(machine) == processes
         assert version_of(machine, processes[0]) == OLD
         assert OLD in versions(machine), f"jobs of {OLD} lost their files to {other}"
-        assert machine.check("gnt-job run --wait -- echo new", limit_s=PATIENCE_S).split() == ["new"]
+        assert machine.check("cd / && gnt-job run --wait -- echo new", limit_s=PATIENCE_S).split() == ["new"]
     assert batch.ended() == {}
 
     batch.check_each_succeeds_once()
@@ -135,9 +136,9 @@ def test_ganeti_keeps_its_names(machine: Container, ganeti: tuple[Path, ...]) ->
         "gnt-job is /usr/sbin/gnt-job",
         "gnt-job is /sbin/gnt-job",
     ]
-    assert machine.check("gantry job run --wait -- echo beside", limit_s=PATIENCE_S).split() == ["beside"]
+    assert machine.check("cd / && gantry job run --wait -- echo beside", limit_s=PATIENCE_S).split() == ["beside"]
     machine.check("dpkg --purge --force-all ganeti ganeti-3.0 ganeti-haskell-3.0 ganeti-htools-3.0")
-    assert machine.check("gnt-job run --wait -- echo alone", limit_s=PATIENCE_S).split() == ["alone"]
+    assert machine.check("cd / && gnt-job run --wait -- echo alone", limit_s=PATIENCE_S).split() == ["alone"]
 
 
 def test_running_jobs_outlive_a_removal_and_their_ends_are_found(machine: Container, engine: Engine) -> None:
