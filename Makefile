@@ -70,8 +70,9 @@ docs: $(READY)
 test-systemd: $(READY)
 	@$(BIN)/python -m tests.systemd
 
+# PART=one part, RESULTS=file that keeps the figures
 bench: $(READY)
-	@$(BIN)/python -m tests.bench
+	@$(BIN)/python -m tests.bench $(if $(RESULTS),--results $(RESULTS)) $(PART)
 
 # RUNS= (nothing) tries each call in each way: twelve thousand runs
 RUNS ?= 1000

@@ -13,7 +13,8 @@ http        requests a second of rapid, long lists, and a crowd of clients that 
 nodecommands  commands on nodes beside the same on the master; 500 at once on one node
 lease       jobs and submissions on three nodes with an etcd of three members, beside one machine
 nodes       queries of live data of up to 100 nodes, of which some hang; the nodes are simulated in one process
-Counts may follow history, queue, scheduling, feed and waiting.
+Counts may follow history, queue, scheduling, feed and waiting. `--results FILE` before the name keeps
+the figures in a file.
 """
 
 import sys
@@ -36,6 +37,7 @@ from tests.bench.nodecommands import main as nodecommands
 from tests.bench.nodes import main as nodes
 from tests.bench.queue import COUNTS as queue_counts
 from tests.bench.queue import main as queue
+from tests.bench.results import keep
 from tests.bench.scheduling import COUNTS as scheduling_counts
 from tests.bench.scheduling import main as scheduling
 from tests.bench.waiting import main as waiting
@@ -100,7 +102,11 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    match sys.argv[1:]:
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["--results"] and len(arguments) > 1:
+        keep(Path(arguments[1]), " ".join(arguments[2:]) or "jobs and locks")
+        arguments = arguments[2:]
+    match arguments:
         case []:
             main()
         case ["confd"]:

@@ -4,6 +4,8 @@ import statistics
 import time
 from collections.abc import Callable
 
+from tests.bench.results import note
+
 RUNS = 3
 
 
@@ -24,3 +26,4 @@ def seconds(run: Callable[[], object]) -> float:
 
 def show(what: str, value: float, unit: str, remark: str = "") -> None:
     print(f"{what:82} {value:9.1f} {unit:7} {remark}", flush=True)
+    note(what, value, unit, remark)

@@ -21,6 +21,7 @@ from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.queue.jobqueue import JobQueue
+from tests.bench.results import note
 
 COUNTS = (1_000, 100_000)
 RUNNING = 50
@@ -83,6 +84,7 @@ def _show_chain(count: int, name: str, queue: JobQueue, rules: list[FilterRule])
             until_start = sum(spent)
         for job_id in decisions.start:
             queue.started(job_id)
+    note(f"new chain: {name}, {count:,} queued", sum(spent) * 1e3, "ms", f"longest slice {max(spent) * 1e3:.1f} ms")
     started = f"{until_start * 1e3:17.1f}" if until_start is not None else f"{'-':>17}"
     print(
         f"{count:9} {name:22} {sum(spent) * 1e3:10.1f} {max(spent) * 1e3:10.1f} {queue.judged - judged:8} {started}",
@@ -105,7 +107,9 @@ def _show(count: int, name: str, queue: JobQueue, event: Callable[[int], None], 
         spent.append((time.perf_counter() - begun) * 1e6)
     each = (queue.touched - touched) / len(spent)
     p99 = statistics.quantiles(spent, n=100)[98]
-    print(f"{count:9} {name:22} {statistics.median(spent):10.1f} {p99:10.1f} {each:8.1f} {used:7.0f}", flush=True)
+    middle = statistics.median(spent)
+    print(f"{count:9} {name:22} {middle:10.1f} {p99:10.1f} {each:8.1f} {used:7.0f}", flush=True)
+    note(f"{name}, {count:,} queued", middle, "µs", f"99 of 100 within {p99:.0f} µs; {each:.1f} jobs touched")
 
 
 def _end_one(queue: JobQueue, draw: random.Random, step: int) -> None:
