@@ -43,7 +43,7 @@ from tests.support.wait import wait_until
 
 _MEMBERS: Final = 3
 _CLIENTS: Final = 2
-# between two submissions of a client, and the time that its jobs take
+# between two submissions of a client, unless said otherwise; and the time that its jobs take
 _PAUSE_S: Final = 0.1
 _LASTS_S: Final = (0.0, 0.3)
 _PATIENCE_S: Final = 90.0
@@ -75,8 +75,8 @@ class Step:
 class Submitter:
     """A client that submits all the time; a context manager that ends it."""
 
-    def __init__(self, fleet: LeaseFleet, folder: Path, name: str, lasts_s: float) -> None:
-        self._folder, self._name, self._lasts_s = folder, name, lasts_s
+    def __init__(self, fleet: LeaseFleet, folder: Path, name: str, lasts_s: float, pause_s: float) -> None:
+        self._folder, self._name, self._lasts_s, self._pause_s = folder, name, lasts_s, pause_s
         self._follower = Follower([(each.name, each.paths) for each in fleet], one_s=_ONE_S)
         self._is_over = threading.Event()
         self._lock = threading.Condition()
@@ -108,7 +108,7 @@ class Submitter:
 
     def _run(self) -> None:
         for number in itertools.count():
-            if self._is_over.wait(_PAUSE_S):
+            if self._is_over.wait(self._pause_s):
                 return
             token = f"{self._name}.{number}"
             asked = Submit(token, (token,))
@@ -239,7 +239,7 @@ _HARMS: Final = {
 }
 
 
-def run(folder: Path, kinds: Sequence[str], count: int, seed: str, ttl_s: float) -> int:
+def run(folder: Path, kinds: Sequence[str], count: int, seed: str, ttl_s: float, pause_s: float) -> int:
     chance = random.Random(seed)
     binary = next(each for each in binaries() if each.may_crash)
     with contextlib.ExitStack() as stack:
@@ -248,7 +248,8 @@ def run(folder: Path, kinds: Sequence[str], count: int, seed: str, ttl_s: float)
         fleet.up()
         fleet.until_master()
         submitters = [
-            Submitter(fleet, folder, f"c{number}", _LASTS_S[number % len(_LASTS_S)]) for number in range(_CLIENTS)
+            Submitter(fleet, folder, f"c{number}", _LASTS_S[number % len(_LASTS_S)], pause_s)
+            for number in range(_CLIENTS)
         ]
         one = Measurement(fleet, folder, submitters)
         with contextlib.ExitStack() as clients:
@@ -289,10 +290,11 @@ def main() -> int:
     parser.add_argument("--kinds", default="node", help=f"with commas, of {', '.join(_KINDS)}; or all")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--ttl", type=float, default=TTL_S, help="seconds of the lease")
+    parser.add_argument("--pause", type=float, default=_PAUSE_S, help="seconds between two submissions of a client")
     given = parser.parse_args()
     kinds = list(_KINDS) if given.kinds == "all" else given.kinds.split(",")
     folder = Path(tempfile.mkdtemp(prefix="gantry-takeovers-"))
-    code = run(folder, kinds, given.count, given.seed, given.ttl)
+    code = run(folder, kinds, given.count, given.seed, given.ttl, given.pause)
     if code:
         print(f"takeovers: kept in {folder}")
         return code
