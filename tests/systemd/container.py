@@ -1,4 +1,4 @@
-"""A container: a copy of a Debian tree in which systemd runs as the first process, without a network.
+"""A container: a copy of a Debian tree in which systemd runs as the first process, without the machine's network.
 
 Nothing of it outlives this program. The container is in a process namespace of its own, below a process that the
 kernel kills when this program ends, however it ends; with its first process all die at once. So the end of that
@@ -19,6 +19,7 @@ from typing import Final, Self
 import attrs
 
 from tests.support.wait import wait_until
+from tests.systemd.connection import Connection
 from tests.systemd.groups import WRITABLE, ContainerGroups
 
 # seconds; a loaded machine needs many times what an idle one does
@@ -34,7 +35,7 @@ if [ ! -e {folder}/root/usr ]; then
   mount -t overlay overlay -o lowerdir={base},upperdir={folder}/upper,workdir={folder}/work {folder}/root \\
     || cp -a --reflink=auto {base}/. {folder}/root
 fi
-exec systemd-nspawn --quiet --directory={folder}/root --boot --machine={name} --private-network --register=no \\
+exec systemd-nspawn --quiet --directory={folder}/root --boot --machine={name} {network} --register=no \\
   --keep-unit --link-journal=no --resolv-conf=off --timezone=off --console=pipe
 """
 _ENVIRONMENT: Final = (
@@ -59,19 +60,19 @@ class Container:
     Args:
         base: the tree, which stays as it is.
         folder: an empty one for what differs from it, on the same disk.
+        connection: its place in a network; without one it has none.
     """
 
-    def __init__(self, base: Path, folder: Path) -> None:
+    def __init__(self, base: Path, folder: Path, connection: Connection | None = None) -> None:
         self._base = base
         self.folder = folder
+        self._connection = connection
         self._name = f"gantry-{os.getpid()}-{folder.name}"
         self._groups = ContainerGroups(self._name)
         self._process: subprocess.Popen[bytes] | None = None
         self._first = 0
 
     def __enter__(self) -> Self:
-        for name in ("upper", "work", "root"):
-            (self.folder / name).mkdir(parents=True)
         try:
             self.boot()
         except BaseException:
@@ -85,23 +86,42 @@ class Container:
 
     def boot(self) -> None:
         """Start the system; return when systemd has started all, or has given some up."""
+        self.power_on()
+        self.until_booted()
+
+    def power_on(self) -> None:
+        """Start the system; return at once."""
+        for name in ("upper", "work", "root"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
         self._groups.make()
         script = _BOOT.format(
-            groups=" ".join(self._groups.folders), base=self._base, folder=self.folder, name=self._name
+            groups=" ".join(self._groups.folders),
+            base=self._base,
+            folder=self.folder,
+            name=self._name,
+            network="--private-network" if self._connection is None else self._connection.options,
         )
+        enter = [] if self._connection is None else self._connection.enter
         namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         with self._console.open("ab") as console:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *namespaces, "sh", "-c", script],
+                [*enter, "setpriv", "--pdeathsig", "KILL", *namespaces, "sh", "-c", script],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
                 # Ctrl-C is for this program, which then ends the container
                 start_new_session=True,
             )
+
+    def until_booted(self) -> None:
+        """Wait until systemd has started all, or has given some up."""
         wait_until(self._has_begun, what="systemd to run", timeout_s=BOOT_S, state=self._said)
         wait_until(self._has_booted, what="systemd to start all", timeout_s=BOOT_S, state=self._said)
         self.check(WRITABLE)
+
+    @property
+    def is_on(self) -> bool:
+        return self._process is not None
 
     def cut_power(self) -> None:
         """Kill all processes at once; `boot` starts the system again from the same files."""
