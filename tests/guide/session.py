@@ -1,6 +1,7 @@
 """A shell of one user on one machine, which takes the commands of a page one after the other."""
 
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -67,6 +68,7 @@ class Session:
         self._seen = 0
         commands, self._commands = os.pipe()
         self._ends, ends = os.pipe()
+        commands, ends = _beyond_standard(commands), _beyond_standard(ends)
         # the pipes are 3 and 4 in the shell, whatever they are here
         wiring = f"exec bash --norc --noprofile -c '{_quoted(_LOOP)}' 3<&{commands} 4>&{ends} {commands}<&- {ends}>&-"
         self._process = subprocess.Popen(
@@ -148,6 +150,13 @@ class Session:
 
 def _lines(told: bytes) -> tuple[str, ...]:
     return tuple(told.decode(errors="replace").rstrip("\n").split("\n")) if told.strip() else ()
+
+
+def _beyond_standard(descriptor: int) -> int:
+    """The same pipe under a number that the shell's own wiring does not close."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(descriptor)
+    return moved
 
 
 def _environment(user: str, home: str) -> dict[str, str]:
