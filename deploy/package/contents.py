@@ -60,6 +60,8 @@ def _units(root: Path, folder: Path) -> None:
     for kind in ("service", "target", "path", "socket", "timer"):
         for unit in folder.glob(f"*.{kind}"):
             _copy(unit, root / "usr/lib/systemd/system" / unit.name)
+        for unit in (folder / "user").glob(f"*.{kind}"):
+            _copy(unit, root / "usr/lib/systemd/user" / unit.name)
     for kind in ("sysusers", "tmpfiles"):
         _copy(folder / f"gantry.{kind}.conf", root / f"usr/lib/{kind}.d/gantry.conf")
 
