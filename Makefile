@@ -67,7 +67,7 @@ docs: $(READY)
 	@$(BIN)/python docs/build.py
 
 # a real systemd in a container, as root, with Debian's mmdebstrap and systemd-container; GANTRY_SYSTEMD_TREE=FOLDER keeps its Debian
-test-systemd: $(READY)
+test-systemd: $(READY) deb
 	@$(BIN)/python -m tests.systemd
 
 # PART=one part, RESULTS=file that keeps the figures

@@ -12,7 +12,7 @@ import pytest
 from tests.systemd.container import Container
 from tests.systemd.engine import Engine
 from tests.systemd.scenarios import TREE
-from tests.systemd.tree import base_tree, installed
+from tests.systemd.tree import base_tree, installed_tree, tree_with_package
 
 # settings with which all daemons run on one machine, but keeperd
 _ALL: Final = """[cluster]
@@ -37,9 +37,15 @@ def place() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def tree(place: Path) -> Path:
+def bare_tree(place: Path) -> Path:
+    """Debian, with our package as a file."""
+    return tree_with_package(base_tree(Path(os.environ.get(TREE) or place)), place)
+
+
+@pytest.fixture(scope="session")
+def tree(bare_tree: Path, place: Path) -> Path:
     """Debian with Gantry installed, and nothing configured."""
-    return installed(base_tree(Path(os.environ.get(TREE) or place)), place)
+    return installed_tree(bare_tree, place)
 
 
 @pytest.fixture(scope="session")
@@ -50,8 +56,15 @@ def make_container(place: Path, tree: Path) -> MakeContainer:
 
 
 @pytest.fixture
+def bare(bare_tree: Path, place: Path) -> Iterator[Container]:
+    """A machine without Gantry."""
+    with Container(bare_tree, place / "bare") as container:
+        yield container
+
+
+@pytest.fixture
 def fresh(make_container: MakeContainer) -> Iterator[Container]:
-    """A booted container of the test's own, in which Gantry was never started."""
+    """A machine of the test's own, on which Gantry was never started."""
     with make_container() as container:
         yield container
 

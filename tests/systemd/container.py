@@ -39,7 +39,7 @@ exec systemd-nspawn --quiet --directory={folder}/root --boot --machine={name} {n
   --keep-unit --link-journal=no --resolv-conf=off --timezone=off --console=pipe
 """
 _ENVIRONMENT: Final = (
-    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/gantry/bin",
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LANG=C.UTF-8",
     "HOME=/root",
 )
@@ -221,7 +221,7 @@ class Container:
 
     def _enter(self) -> Sequence[str]:
         place = ["nsenter", "-t", str(self._first), "-m", "-p", "-n", "-u", "-i", "-C"]
-        return [*place, "env", "-i", "-C", "/root", *_ENVIRONMENT]
+        return [*place, "env", "-i", "-C", "/", *_ENVIRONMENT]
 
 
 def _as_user(user: str) -> Sequence[str]:

@@ -1,5 +1,6 @@
 """What systemd sees of the daemons: signs of life, and their logs."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import pytest
@@ -12,25 +13,36 @@ from tests.systemd.engine import PATIENCE_S, Engine
 _SHORT: Final = "[Service]\nWatchdogSec=5\n"
 
 
-@pytest.mark.parametrize("name", ["wconfd", "forkserver", "luxid", "noded", "rapid", "confd", "mond"])
-def test_a_hung_daemon_is_restarted_while_jobs_run(engine: Engine, name: str) -> None:
-    drop_in = f"/run/systemd/system/gantry-{name}.service.d/watchdog.conf"
-    engine.container.write(drop_in, _SHORT)
-    engine.container.check(f"systemctl daemon-reload; systemctl restart gantry-{name}")
+@pytest.mark.parametrize(
+    "names",
+    [("wconfd",), ("forkserver",), ("luxid",), ("noded", "rapid", "confd", "mond")],
+    ids=lambda names: "-".join(names),
+)
+def test_hung_daemons_are_restarted_while_jobs_run(engine: Engine, names: Sequence[str]) -> None:
+    drop_ins = [f"/run/systemd/system/gantry-{name}.service.d/watchdog.conf" for name in names]
+    for drop_in in drop_ins:
+        engine.container.write(drop_in, _SHORT)
+    units = " ".join(f"gantry-{name}" for name in names)
+    engine.container.check(f"systemctl daemon-reload; systemctl restart {units}")
     batch = Batch(engine)
     batch.until_begun()
-    restarts = engine.restarts(name)
+    restarts = {name: engine.restarts(name) for name in names}
 
-    engine.container.check(f"kill -STOP {engine.pid(name)}")
-    wait_until(lambda: engine.restarts(name) > restarts, what=f"the restart of {name}", timeout_s=PATIENCE_S)
+    engine.container.check(f"kill -STOP {' '.join(str(engine.pid(name)) for name in names)}")
 
-    engine.until_active(name)
+    wait_until(
+        lambda: all(engine.restarts(name) > before for name, before in restarts.items()),
+        what=f"the restart of {units}",
+        timeout_s=PATIENCE_S,
+    )
+    engine.until_active(*names)
     batch.check_each_succeeds_once()
-    engine.container.check(f"rm {drop_in}; systemctl daemon-reload; systemctl restart gantry-{name}")
+    engine.container.check(f"rm {' '.join(drop_ins)}; systemctl daemon-reload; systemctl restart {units}")
 
 
 def test_the_journal_tells_the_life_of_a_job_by_its_field(engine: Engine) -> None:
-    job = engine.job("--wait --lock node/x", "true")
+    job = engine.job("--lock node/x", "true")
+    engine.until_ended([job])
 
     records = engine.container.journal(f"GANTRY_JOB={job}")
 

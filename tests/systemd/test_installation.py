@@ -1,0 +1,69 @@
+"""From nothing to the first job, to the next version, to an instance of an ordinary user: by the words of README."""
+
+from typing import Final
+
+import pytest
+
+from tests.support.wait import wait_until
+from tests.systemd.batch import Batch
+from tests.systemd.container import Container
+from tests.systemd.engine import PATIENCE_S, Engine
+from tests.systemd.tree import PACKAGE
+
+# a later version: the same files, but for its name
+_NEXT_VERSION: Final = f"""set -e
+dpkg-deb --raw-extract /{PACKAGE} /root/next
+sed -i 's/^Version: .*/Version: 99.0/' /root/next/DEBIAN/control
+echo 99.0-next > /root/next/opt/gantry/shipped/name
+for file in $(grep -rlI '^#!/opt/gantry/versions/' /root/next/opt/gantry/shipped/bin); do
+  sed -i '1s#/opt/gantry/versions/[^/]*/#/opt/gantry/versions/99.0-next/#' $file; done
+dpkg-deb --build -Znone /root/next /root/next.deb"""
+
+
+def test_a_bare_debian_runs_its_first_job_after_three_commands(bare: Container) -> None:
+    bare.check(f"dpkg -i /{PACKAGE}")
+    bare.check("runuser -u gantry -- gantry cluster init demo")
+    bare.check("systemctl enable --now gantry.target")
+
+    assert bare.check("gnt-job run --wait -- echo hello").splitlines()[-1] == "hello"
+
+
+def test_no_job_fails_when_the_package_is_upgraded_under_fifty(fresh: Container) -> None:
+    engine = Engine(fresh)
+    engine.start()
+    fresh.check("gnt-cluster modify --max-running-jobs 50")
+    batch = Batch(engine, 50)
+    batch.until_begun()
+    before = {name: engine.pid(name) for name in ("wconfd", "forkserver", "luxid")}
+
+    fresh.check(_NEXT_VERSION)
+    fresh.check("dpkg -i /root/next.deb")
+
+    engine.until_active(*before)
+    for name, pid in before.items():
+        assert engine.pid(name) != pid
+        assert "/versions/99.0-next/" in fresh.check(f"cat /proc/{engine.pid(name)}/maps")
+    batch.check_each_succeeds_once()
+
+
+@pytest.fixture
+def alice(fresh: Container) -> Container:
+    """A machine with a user whose systemd runs."""
+    fresh.check("useradd --create-home alice; loginctl enable-linger alice")
+    is_up = "systemctl is-active user@$(id -u alice).service"
+    wait_until(lambda: fresh.run(is_up).code == 0, what="the systemd of alice", timeout_s=PATIENCE_S)
+    return fresh
+
+
+def test_an_ordinary_user_has_an_instance_of_systemd_for_the_own_jobs(alice: Container) -> None:
+    root = "export GANTRY_ROOT=~/.local/share/gantry; "
+    alice.check(f"{root} gantry cluster init mine", user="alice")
+    alice.check("systemctl --user enable --now gantry.target", user="alice")
+
+    said = alice.check(f"{root} gnt-job run --wait -- id -un", user="alice")
+    pid = alice.check("systemctl --user show --value -p MainPID gantry-luxid", user="alice").strip()
+    alice.check(f"kill -9 {pid}")
+
+    assert said.splitlines()[-1] == "alice"
+    alice.check(f"{root} gnt-job run --wait -- true", user="alice")
+    assert alice.shown("gantry.target", "ActiveState") == "inactive"
