@@ -63,6 +63,10 @@ def test_an_ordinary_user_has_an_instance_of_systemd_for_the_own_jobs(alice: Con
     said = alice.check(f"{root} gnt-job run --wait -- id -un", user="alice")
     pid = alice.check("systemctl --user show --value -p MainPID gantry-luxid", user="alice").strip()
     alice.check(f"kill -9 {pid}")
+    again = (
+        f"systemctl --user is-active gantry-luxid && ! systemctl --user show -p MainPID gantry-luxid | grep -qw {pid}"
+    )
+    wait_until(lambda: alice.run(again, user="alice").code == 0, what="the next luxid", timeout_s=PATIENCE_S)
 
     assert said.splitlines()[-1] == "alice"
     alice.check(f"{root} gnt-job run --wait -- true", user="alice")
