@@ -58,9 +58,15 @@ def ganeti(place: Path) -> tuple[Path, ...]:
 
 
 @pytest.fixture(scope="session")
-def machine(place: Path, packages: Mapping[str, Path]) -> Iterator[Container]:
+def debian(place: Path) -> Path:
+    """A tree without Gantry."""
+    return base_tree(Path(os.environ.get(TREE) or place))
+
+
+@pytest.fixture(scope="session")
+def machine(debian: Path, place: Path, packages: Mapping[str, Path]) -> Iterator[Container]:
     """A booted machine, with the packages in `PUT` and nothing of Gantry installed."""
-    with Container(base_tree(Path(os.environ.get(TREE) or place)), place / "machine") as container:
+    with Container(debian, place / "machine") as container:
         for version, package in packages.items():
             container.put(package, f"{PUT}/gantry_{version}.deb")
         yield container

@@ -78,11 +78,7 @@ def roles(engine: Engine) -> Mapping[str, str]:
 def three_machines(tree: Path, place: Path, settings: str) -> Iterator[Machines]:
     """Machines of a cluster, which run. Args: settings: those of the first."""
     with booted(tree, place) as machines:
-        first, *others = NAMES
-        machines[first].container.write("/etc/gantry/gantry.toml", settings)
-        machines[first].start()
-        for name in others:
-            join(machines[first], machines[name])
+        make_cluster(machines, settings)
         yield machines
 
 
@@ -105,6 +101,15 @@ def booted(tree: Path, place: Path) -> Iterator[Machines]:
             container.write("/etc/hostname", f"{made.hostname}\n")
             container.check("hostname --file /etc/hostname")
         yield Machines(dict(zip(NAMES, map(Engine, containers), strict=True)))
+
+
+def make_cluster(machines: Machines, settings: str) -> None:
+    """One makes it, the others join. Args: settings: those of the first."""
+    first, *others = NAMES
+    machines[first].container.write("/etc/gantry/gantry.toml", settings)
+    machines[first].start()
+    for name in others:
+        join(machines[first], machines[name])
 
 
 def join(master: Engine, machine: Engine) -> None:

@@ -94,13 +94,15 @@ def test_all_candidates_have_the_queue_and_the_configuration(machines: Machines)
     machines[master].container.check(f"gnt-job cancel {held}")
 
 
-def test_another_machine_becomes_the_master_and_the_old_one_comes_back_as_a_candidate(machines: Machines) -> None:
+def test_another_machine_follows_a_master_that_lost_its_power_and_that_comes_back_as_a_candidate(
+    machines: Machines,
+) -> None:
     old = machines.master()
     new, third = machines.others(old)
     command = RemoteCommand(machines, old, third)
     command.until_begun()
     held = machines[old].job("--hold --cwd /", "true")
-    machines[old].container.power_off()
+    machines[old].container.cut_power()
 
     machines[new].container.check("gnt-cluster master-failover --yes-do-it")
 
