@@ -41,6 +41,8 @@ def main(words: Sequence[str]) -> int:
         here = [page for page in pages if page.environment in ENVIRONMENTS]
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             results = list(threads.map(lambda page: _run(page, is_accepting=options.accept), here))
+        if not options.accept:
+            results = [_once_more(result) if result.differences else result for result in results]
     except WrongPage as wrong:
         print(f"error: {wrong}", file=sys.stderr)
         return 1
@@ -86,6 +88,13 @@ def _install_what_is_missing() -> None:
 def _run(page: Page, *, is_accepting: bool) -> Result:
     with ENVIRONMENTS[page.environment]() as environment:
         return run_page(page, environment, is_accepting=is_accepting)
+
+
+def _once_more(result: Result) -> Result:
+    """Run a page alone that differs: what it shows must be seen by a reader whose machine is not busy."""
+    print("\n".join(difference.told() for difference in result.differences))
+    print(f"{result.page.path.stem} differs beside other pages; it is run again, alone", flush=True)
+    return _run(result.page, is_accepting=False)
 
 
 def _accept(results: Sequence[Result]) -> None:
