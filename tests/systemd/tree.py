@@ -16,11 +16,13 @@ _PACKAGES: Final = "systemd-sysv,dbus,libpam-systemd,python3,libstdc++6,passwd,l
 def base_tree(folder: Path) -> Path:
     """Debian with systemd, from Debian's servers unless an earlier call left it there. Raises: CalledProcessError."""
     tree = folder / "debian"
-    if not (tree / "var/log/journal").exists():
+    mark = folder / "debian.whole"
+    if not mark.exists():
         shutil.rmtree(tree, ignore_errors=True)
         _call("mmdebstrap", "--variant=minbase", f"--include={_PACKAGES}", "bookworm", str(tree))
-        # kept over a reboot; made last, as the mark of a whole tree
-        (tree / "var/log/journal").mkdir()
+        # logs that are kept over a reboot
+        (tree / "var/log/journal").mkdir(exist_ok=True)
+        mark.touch()
     return tree
 
 
