@@ -26,6 +26,7 @@ from cli.remote.remoteoptions import is_remote
 from cli.screen import remark
 from cli.submission import submit_jobs
 from cli.submitting.afterargs import AfterOptions, after_options, read_dependencies
+from cli.submitting.startfolder import start_folder
 from cli.submitting.submitoptions import (
     FollowOptions,
     RetryOptions,
@@ -182,7 +183,7 @@ def run_command(
     op: dict[str, object] = {
         "OP_ID": "OP_RUN_COMMAND",
         "argv": list(words),
-        "cwd": _place(cwd, "--cwd", fleet) if _is_elsewhere(fleet) else os.path.abspath(cwd or Path.cwd()),
+        "cwd": _place(cwd, "--cwd", fleet) if _is_elsewhere(fleet) else os.path.abspath(cwd or start_folder(user)),
         "shell": shell,
         "env": dict(env),
         "locks": wanted,
