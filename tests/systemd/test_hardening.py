@@ -38,6 +38,10 @@ def realtime():
 def group():
     os.mkdir("/sys/fs/cgroup/unified/probe")
     os.rmdir("/sys/fs/cgroup/unified/probe")
+def hostname():
+    before = socket.gethostname()
+    socket.sethostname("probe")
+    socket.sethostname(before)
 trials = {
     "write to /etc": lambda: write("/etc/probe"),
     "write to /usr": lambda: write("/usr/probe"),
@@ -49,7 +53,7 @@ trials = {
     "make a control group": group,
     "make a namespace": lambda: checked(libc.unshare(0x00020000)),
     "make a file that changes its user": suid,
-    "change the hostname": lambda: socket.sethostname("probe"),
+    "change the hostname": hostname,
     "gain privileges": lambda: checked(-1 if libc.prctl(39, 0, 0, 0, 0) == 1 else 0),
     "use packets": lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close(),
     "change the personality": lambda: checked(libc.personality(0x0008)),
