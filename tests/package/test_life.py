@@ -133,10 +133,7 @@ def test_ganeti_keeps_its_names(machine: Container, ganeti: tuple[Path, ...]) ->
         f"dpkg --unpack --force-depends {PUT}/ganeti*.deb && dpkg --triggers-only gantry; ls /usr/sbin/gnt-job"
     )
 
-    assert machine.check("type -a gnt-job; ls /usr/bin | grep ^gnt- || true").split("\n")[:-1] == [
-        "gnt-job is /usr/sbin/gnt-job",
-        "gnt-job is /sbin/gnt-job",
-    ]
+    assert machine.check("ls /usr/bin | grep ^gnt- || true") == ""
     assert machine.check("cd / && gantry job run --wait -- echo beside", limit_s=PATIENCE_S).split() == ["beside"]
     machine.check("dpkg --purge --force-all ganeti ganeti-3.0 ganeti-haskell-3.0 ganeti-htools-3.0")
     assert machine.check("cd / && gnt-job run --wait -- echo alone", limit_s=PATIENCE_S).split() == ["alone"]
@@ -167,7 +164,9 @@ def test_a_purge_leaves_nothing_but_the_user(machine: Container) -> None:
 
     for folder in ("/var/lib/gantry", "/var/log/gantry", "/run/gantry"):
         assert folder in said
-    left = "find / -xdev -name '*gantry*' -not -path '/proc/*' -not -path '/srv/*' -not -path '/var/log/journal/*'"
-    found = machine.check(f"{left} -not -path '/var/lib/dpkg/*' -not -path '/var/lib/systemd/*'").split()
+    # root's own state stays, and what systemd and dpkg note of packages
+    others = ("/proc", "/srv", "/root", "/var/log/journal", "/var/lib/dpkg", "/var/lib/systemd")
+    left = "find / -xdev -name '*gantry*'" + "".join(f" -not -path '{folder}/*'" for folder in others)
+    found = machine.check(left).split()
     assert found == []
     assert machine.check("getent passwd gantry").startswith("gantry:")
