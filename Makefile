@@ -66,9 +66,9 @@ pictures: $(READY)
 docs: $(READY)
 	@$(BIN)/python docs/build.py
 
-# a real systemd in a container, as root, with Debian's mmdebstrap and systemd-container; GANTRY_SYSTEMD_TREE=FOLDER keeps its Debian
+# a real systemd in a container, as root, with Debian's mmdebstrap and systemd-container; GANTRY_SYSTEMD_TREE=FOLDER keeps its Debian. LONG=1: three machines, too
 test-systemd: $(READY) deb
-	@$(BIN)/python -m tests.systemd
+	@$(BIN)/python -m tests.systemd $(if $(LONG),,--ignore=tests/systemd/test_three_machines.py)
 
 # PART=one part, RESULTS=file that keeps the figures
 bench: $(READY)
