@@ -57,7 +57,9 @@ async def test_a_leader_that_does_not_reply_is_left_as_any_other_member(three: E
     async with EtcdClient(three.address()) as operator:
         leader = await _leader(operator)
         paused = next(each for each in three.members if each.url == str(leader))
-        async with EtcdClient(three.address(request_limit_s=1.0)) as client, trio.open_nursery() as nursery:
+        # the wait for the leader then lasts until its status has come
+        address = _beginning_at_a_follower(three.address(request_limit_s=1.0), leader)
+        async with EtcdClient(address) as client, trio.open_nursery() as nursery:
             nursery.start_soon(client.ask_leader_first)
             await client.get(Get("/a"))
             await wait_until_async(lambda: client.first == leader, what="the leader is asked first")

@@ -15,6 +15,7 @@ from common.words.columns import columns_of
 from tests.cli.command import Ended, argv, environment, normalised, run
 from tests.daemon.luxid.ops import command, dummy
 from tests.support.cluster import Cluster
+from tests.support.wait import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +92,9 @@ def test_why_tells_the_life_of_an_ended_job(cluster: Cluster) -> None:
     words = ("--hold", "--use", "licences=2", "--name", "measured", "--print-jobid", "--", "true")
     submitted = gnt_job(cluster, "run", *words)
     job_id = int(submitted.out)
+    # shorter ones are not told
+    held_at = time.monotonic()
+    wait_until(lambda: time.monotonic() > held_at + 0.3, what="the job was held for a while")
     assert gnt_job(cluster, "release", job_id).code == 0
     cluster.wait(job_id)
 
