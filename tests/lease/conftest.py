@@ -19,7 +19,8 @@ def all_work(tmp_path_factory: pytest.TempPathFactory, crashable_etcd: EtcdBinar
 
 @pytest.fixture
 def work(all_work: Work) -> Iterator[Work]:
-    """A fleet whose nodes all have the same files; at the end all that was acknowledged must be there."""
+    """A fleet in which every node could follow the master; at the end all that was acknowledged must be there."""
+    all_work.fleet.until_fit()
     all_work.fleet.until_same()
     yield all_work
     all_work.fleet.heal()
