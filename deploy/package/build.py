@@ -101,11 +101,11 @@ def _settle(tree: Path, epoch: int) -> None:
 
 def _pack(tree: Path, scratch: Path, version: str, epoch: int, output: Path) -> Path:
     variables = {"VERSION": version, "ARCH": _architecture(), "TREE": str(tree), "SOURCE_DATE_EPOCH": str(epoch)}
+    config = scratch / "config"
+    config.mkdir()
     for variable, name in _CONFIG.items():
-        place = scratch / "config" / Path(name).name
-        place.parent.mkdir(exist_ok=True)
-        (tree / name).rename(scratch / "config" / variable)
-        variables[variable] = str(scratch / "config" / variable)
+        (tree / name).rename(config / variable)
+        variables[variable] = str(config / variable)
     output.mkdir(parents=True, exist_ok=True)
     package = output / f"gantry_{version}_{variables['ARCH']}.deb"
     words: list[str | Path] = [
