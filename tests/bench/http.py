@@ -21,7 +21,8 @@ from tests.bench.bare.webserver import bare_server
 from tests.bench.figures import RUNS, median_ms, show
 from tests.bench.procs import cpu_s, memory_mib
 from tests.bench.queued import pause_all, put_jobs, startup
-from tests.support.machines.nodes import HOST, free_port
+from tests.support.machines.nodes import HOST
+from tests.support.sockets.ports import free_port
 from tests.support.wait import wait_until
 from tests.support.web.httpwire import Wire, request
 from tests.support.web.rapid import Web

@@ -19,8 +19,8 @@ from protocol.luxi.queries import Query, QueryResult
 from tests.bench.figures import median_ms, seconds, show
 from tests.bench.jobs import cpu_s
 from tests.support.cluster import CHECKOUT, Cluster
-from tests.support.machines.nodes import free_port
 from tests.support.machines.simulated import add_nodes
+from tests.support.sockets.ports import free_port
 
 QUERIES = 10
 LIVE = ("name", "bootid", "mtotal", "mnode", "mfree", "ctotal")

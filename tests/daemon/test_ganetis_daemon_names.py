@@ -13,7 +13,8 @@ import pytest
 from common.daemons import daemon_named
 from protocol.wconfd.locks import Echo
 from tests.support.cluster import CHECKOUT, Cluster
-from tests.support.machines.nodes import HOST, free_port
+from tests.support.machines.nodes import HOST
+from tests.support.sockets.ports import free_port
 from tests.support.wait import PATIENCE_S, wait_until
 
 

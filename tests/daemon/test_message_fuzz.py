@@ -26,7 +26,7 @@ from protocol.face import requests_of
 from protocol.luxi.submission import JobInput, OpInput
 from protocol.messages import Request
 from tests.support.cluster import Cluster
-from tests.support.rawsocket import RawCaller
+from tests.support.sockets.rawsocket import RawCaller
 
 BAD_TEXTS = ["", "\0", "a\0b", "é�", "-1", "[lockset]", "x" * 5000, "9" * 4301, "job", "../../etc/passwd"]
 BAD_NUMBERS = [-1, 0, 1, 2**31, 2**63 - 1, 2**63, 2**64 - 1, -(2**63), 1e308, -1e308, 0.5, 1e-308]

@@ -13,8 +13,8 @@ import pytest
 from protocol.framing import ETX
 from tests.support.checked import checked_cluster
 from tests.support.cluster import Cluster
-from tests.support.connections import connection_count
-from tests.support.rawsocket import RawCaller
+from tests.support.sockets.connections import connection_count
+from tests.support.sockets.rawsocket import RawCaller
 from tests.support.wait import wait_until
 
 CALLERS = 500

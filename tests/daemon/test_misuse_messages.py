@@ -16,7 +16,7 @@ from protocol.wconfd.locks import Echo
 from tests.support.checked import checked_cluster
 from tests.support.cluster import Cluster
 from tests.support.fakes.durable import durable_locks
-from tests.support.rawsocket import RawCaller
+from tests.support.sockets.rawsocket import RawCaller
 
 DAEMONS = ("luxid", "wconfd")
 DEEP = 100_000

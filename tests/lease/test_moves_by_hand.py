@@ -12,7 +12,7 @@ import pytest
 from tests.cli.command import run
 from tests.support.etcds.etcd import Etcd
 from tests.support.machines.leasefleet import Candidate, LeaseFleet
-from tests.support.machines.nodes import free_port
+from tests.support.sockets.ports import free_port
 from tests.support.wait import PATIENCE_S, wait_until
 
 

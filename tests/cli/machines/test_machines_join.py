@@ -25,7 +25,8 @@ from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryNodes
 from protocol.luxi.submission import SubmitJob
 from tests.cli.command import Background, Ended, run
-from tests.support.machines.nodes import HOST, LEAN, NOW, free_port
+from tests.support.machines.nodes import HOST, LEAN, NOW
+from tests.support.sockets.ports import free_port
 from tests.support.wait import wait_until
 
 

@@ -17,7 +17,8 @@ from common.webaccess.tokensfile import TokensFile, Wish
 from protocol.rapid.clients import blocking
 from tests.cli.command import Background, Ended
 from tests.cli.remote.place import Capture, Place
-from tests.support.machines.nodes import HOST, free_port
+from tests.support.machines.nodes import HOST
+from tests.support.sockets.ports import free_port
 from tests.support.web.rapid import Web
 
 

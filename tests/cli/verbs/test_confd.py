@@ -8,7 +8,8 @@ import pytest
 from cli.debug.main import group
 from cli.program import exit_code
 from tests.cli.command import Ended
-from tests.support.machines.confdpeers import ConfdCluster, free_udp_port
+from tests.support.machines.confdpeers import ConfdCluster
+from tests.support.sockets.ports import free_port
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_an_answer_is_shown_alone(ask: Ask, words: tuple[str, ...], lines: list[
 
 
 def test_each_reply_is_shown_of_those_that_are_named(confd: ConfdCluster, ask: Ask) -> None:
-    nowhere = f"127.0.0.1:{free_udp_port()}"
+    nowhere = f"127.0.0.1:{free_port()}"
 
     shown = ask("--node", "node1", "--peer", nowhere, "--timeout", "0.5", "node-role", "node3")
 

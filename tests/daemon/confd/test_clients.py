@@ -9,12 +9,13 @@ from protocol.confd.clients.blocking import ask_confd
 from protocol.confd.clients.client import ask_confd as ask_on_trio
 from protocol.confd.gathering import Outcome, Peer
 from protocol.confd.questions import Question
-from tests.support.machines.confdpeers import ConfdCluster, free_udp_port
+from tests.support.machines.confdpeers import ConfdCluster
 from tests.support.machines.confds import KEY
 from tests.support.machines.nodes import HOST
+from tests.support.sockets.ports import free_port
 
 # nobody listens there
-SILENT = Peer(HOST, free_udp_port())
+SILENT = Peer(HOST, free_port())
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.cluster import CHECKOUT
 from tests.support.machines.confdpeers import ConfdCluster
-from tests.support.machines.nodes import HOST, free_port
+from tests.support.machines.nodes import HOST
+from tests.support.sockets.ports import free_port
 from tests.support.wait import wait_until
 
 EXAMPLE = CHECKOUT / "deploy" / "examples" / "gantry-raid"

@@ -16,7 +16,8 @@ from tests.cli.command import run
 from tests.cli.fakekeeperd import fake_keeperd
 from tests.support.etcds.playedkeeper import PlayedKeeper
 from tests.support.fakes.clusterviews import barred
-from tests.support.machines.nodes import HOST, free_port
+from tests.support.machines.nodes import HOST
+from tests.support.sockets.ports import free_port
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web
 from tests.support.web.rawhttp import get, over_socket

@@ -7,8 +7,8 @@ import pytest
 
 from common.system.daemons.running import find_daemon, find_supervisor
 from tests.cli.command import run
-from tests.support.machines.confdpeers import free_udp_port
 from tests.support.machines.nodes import HOST, NAME, Node
+from tests.support.sockets.ports import free_port
 from tests.support.wait import wait_until
 
 MASTER = ["wconfd", "forkserver", "luxid"]
@@ -25,7 +25,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
         settings = tmp_path / "gantry.toml"
         text = settings.read_text()
         assert text.startswith(NO_CONFD)
-        settings.write_text(f'[confd]\naddress = "{HOST}"\nport = {free_udp_port()}{text.removeprefix(NO_CONFD)}')
+        settings.write_text(f'[confd]\naddress = "{HOST}"\nport = {free_port()}{text.removeprefix(NO_CONFD)}')
         started = run("gantry", "--root", tmp_path, "up", "--detach")
         try:
             assert [line.split()[0] for line in started.out.splitlines()] == ["noded"]

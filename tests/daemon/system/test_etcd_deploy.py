@@ -1,11 +1,9 @@
 """deploy/etcd: a real etcd takes the settings, the certificates and the user, as its README says."""
 
 import base64
-import contextlib
 import json
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import urllib.error
@@ -16,6 +14,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from tests.support.sockets.ports import free_port
 from tests.support.wait import wait_until
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "etcd"
@@ -70,12 +69,6 @@ def coded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [probe.getsockname()[1] for probe in probes]
-
-
 def settings_for(folder: Path, tls: Path, ports: list[int]) -> str:
     """The shipped settings with this test's places; all else stays as it is."""
     client, peer, metrics = ports
@@ -105,7 +98,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def member(tmp_path_factory: pytest.TempPathFactory, tls: Path) -> Iterator[Member]:
     folder = tmp_path_factory.mktemp("etcd")
-    ports = free_ports(3)
+    ports = [free_port() for _ in range(3)]
     (folder / "etcd.yml").write_text(settings_for(folder, tls, ports))
     assert ETCD is not None
     with (folder / "log").open("wb") as log:

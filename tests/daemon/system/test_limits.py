@@ -15,7 +15,7 @@ from protocol.luxi.queries import QueryJobs
 from protocol.wconfd.locks import TryUpdateLocks
 from tests.cli.command import run
 from tests.support.cluster import Cluster
-from tests.support.rawsocket import RawCaller
+from tests.support.sockets.rawsocket import RawCaller
 from tests.support.wait import wait_until
 
 SETTINGS = """[limits]

@@ -15,7 +15,6 @@ import json
 import os
 import re
 import signal
-import socket
 import ssl
 import subprocess
 from contextlib import closing
@@ -27,6 +26,7 @@ from typing import Any, Final, Self
 import attrs
 
 from protocol.etcd.address import Endpoint, EtcdAddress
+from tests.support.sockets.ports import free_port
 from tests.support.wait import PATIENCE_S, wait_until
 
 # not by PATH, where the wheel has a program that only starts another one
@@ -66,12 +66,6 @@ def _release(path: str) -> str:
     return found.group(1) if found else "unknown"
 
 
-def _free_port() -> int:
-    with socket.create_server((HOST, 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @attrs.frozen
 class EtcdTls:
     """Files of the certificates by which members and their clients prove themselves."""
@@ -101,8 +95,8 @@ class EtcdMember:
         self, binary: EtcdBinary, name: str, folder: Path, options: tuple[str, ...], tls: EtcdTls | None = None
     ) -> None:
         self.name = name
-        self.port = _free_port()
-        self.peer_port = _free_port()
+        self.port = free_port()
+        self.peer_port = free_port()
         self.folder = folder
         self.log = folder.with_suffix(".log")
         self._binary = binary
@@ -275,7 +269,7 @@ class Etcd:
     @staticmethod
     def nobodys_endpoints(count: int) -> tuple[Endpoint, ...]:
         """Addresses at which nobody listens."""
-        return tuple(Endpoint(HOST, _free_port()) for _ in range(count))
+        return tuple(Endpoint(HOST, free_port()) for _ in range(count))
 
     def new_prefix(self) -> str:
         """A beginning of keys that no other test has."""

@@ -4,7 +4,6 @@ with ConfdCluster(tmp_path) as confd:     # the recorded key, and a configuratio
     confd.start()
 """
 
-import socket
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,20 +14,14 @@ from protocol.confd.gathering import Peer
 from tests.support.cluster import Cluster
 from tests.support.machines.confds import KEY, rich_document
 from tests.support.machines.nodes import HOST
-
-
-def free_udp_port(host: str = HOST) -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+from tests.support.sockets.ports import free_port
 
 
 class ConfdCluster:
     """A candidate; a context manager that leaves no process behind. Args: port: 0: a free one."""
 
     def __init__(self, root: Path, host: str = HOST, port: int = 0) -> None:
-        self.peer = Peer(host, port or free_udp_port(host))
+        self.peer = Peer(host, port or free_port(host))
         self.cluster = Cluster(root, settings=f'[confd]\naddress = "{host}"\nport = {self.peer.port}\n')
         self.paths = self.cluster.paths
         self.document: dict[str, Any] = rich_document()

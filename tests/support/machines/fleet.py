@@ -18,8 +18,9 @@ from common.paths import Paths
 from protocol.wconfd.changes import UpdateCluster, UpdateNode
 from protocol.wconfd.config import GetObject, ReadConfig
 from tests.support.cluster import Cluster
-from tests.support.machines.nodes import LEAN, NOW, free_port
+from tests.support.machines.nodes import LEAN, NOW
 from tests.support.machines.simulated import add_nodes
+from tests.support.sockets.ports import free_port
 from tests.support.wait import wait_until
 
 

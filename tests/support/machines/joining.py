@@ -12,7 +12,8 @@ from common.objects.config import CONFIG_VERSION
 from protocol.noded.clients.joining import MasterDoor
 from protocol.noded.joining import Admitted, Join
 from tests.support.cluster import Cluster
-from tests.support.machines.nodes import HOST, NOW, free_port
+from tests.support.machines.nodes import HOST, NOW
+from tests.support.sockets.ports import free_port
 
 PATIENCE_S: Final = 30.0
 

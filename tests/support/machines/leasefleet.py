@@ -39,8 +39,9 @@ from tests.support.leftovers import processes_under
 from tests.support.machines.etcdentries import entries
 from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.machines.movablemaster import Machine, name_certificates, unlike
-from tests.support.machines.nodes import LEAN, free_port
+from tests.support.machines.nodes import LEAN
 from tests.support.machines.proxy import Behaviour, Proxy
+from tests.support.sockets.ports import free_port
 from tests.support.wait import wait_until
 
 HOST: Final = "127.0.0.1"

@@ -10,7 +10,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import ssl
 from pathlib import Path
 from typing import Any, Final, Self
@@ -24,6 +23,7 @@ from common.nodes.certificates.nodecertificates import (
 )
 from common.paths import Paths
 from tests.support.cluster import Cluster
+from tests.support.sockets.ports import free_port
 from tests.support.wait import PATIENCE_S
 
 HOST: Final = "127.0.0.1"
@@ -33,13 +33,6 @@ LEAN: Final = '[confd]\nenabled = "no"\n[mond]\nenabled = "no"\n'
 # what names of files begin with, see noded.md 7
 VIRTUAL: Final = "/###-VIRTUAL-PATH-###,"
 NOW: Final = datetime.datetime.now(datetime.UTC)
-
-
-def free_port() -> int:
-    """A port that nobody has at the moment."""
-    with socket.create_server((HOST, 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Node:

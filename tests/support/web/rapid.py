@@ -14,7 +14,8 @@ import httpx2
 
 from common.paths import Paths
 from tests.support.cluster import Cluster
-from tests.support.machines.nodes import HOST, free_port
+from tests.support.machines.nodes import HOST
+from tests.support.sockets.ports import free_port
 from tests.support.wait import PATIENCE_S
 
 DAEMONS: Final = ("wconfd", "forkserver", "luxid", "rapid")

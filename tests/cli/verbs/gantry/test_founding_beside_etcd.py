@@ -12,7 +12,7 @@ from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Put, Transaction
 from tests.cli.programhost import ProgramHost
 from tests.support.etcds.etcd import TestEtcd
-from tests.support.machines.nodes import free_port
+from tests.support.sockets.ports import free_port
 
 MAKING = pytest.mark.parametrize("words", [("gnt-cluster", "init", "lab"), ("gantry", "up", "--detach")])
 

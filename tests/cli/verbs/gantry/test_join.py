@@ -9,7 +9,8 @@ import pytest
 from common.nodes.certificates.nodecertificates import fingerprint_of, is_signed_by
 from common.paths import Paths
 from tests.cli.command import Ended, run
-from tests.support.machines.nodes import HOST, LEAN, free_port
+from tests.support.machines.nodes import HOST, LEAN
+from tests.support.sockets.ports import free_port
 
 NODE2 = ("--node", "node2.test", "--address", "127.0.0.2")
 

@@ -9,15 +9,15 @@ import pytest
 from cli.debug.main import group
 from cli.program import exit_code
 from tests.cli.command import Ended, run
-from tests.support.machines.confdpeers import free_udp_port
-from tests.support.machines.nodes import HOST, free_port
+from tests.support.machines.nodes import HOST
+from tests.support.sockets.ports import free_port
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One machine with both daemons; those of the queue are not needed here, and are there."""
     root = tmp_path_factory.mktemp("node")
-    tables = [("confd", free_udp_port()), ("mond", free_port())]
+    tables = [("confd", free_port()), ("mond", free_port())]
     lines = [f'[{name}]\nenabled = "yes"\naddress = "{HOST}"\nport = {port}\n' for name, port in tables]
     (root / "gantry.toml").write_text(f'[cluster]\nnode_name = "node1.test"\n{"".join(lines)}')
     started = run("gantry", "--root", root, "up", "--detach")

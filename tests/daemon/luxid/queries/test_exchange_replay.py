@@ -22,8 +22,8 @@ from common.queue.files.jobfile import encode_job
 from protocol.luxi.queries import QueryJobs
 from tests.support.cluster import Cluster
 from tests.support.configs import recorded_json
-from tests.support.rawsocket import RawCaller
 from tests.support.recordings import recorded_exchanges, recorded_jobs
+from tests.support.sockets.rawsocket import RawCaller
 from tests.support.wait import wait_until
 
 COMPARED = recorded_exchanges("luxi-exchanges.jsonl")

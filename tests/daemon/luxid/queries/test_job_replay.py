@@ -17,7 +17,7 @@ from protocol.framing import ETX
 from protocol.luxi.queries import QueryJobs
 from tests.support.cluster import FINAL, Cluster
 from tests.support.configs import RECORDED
-from tests.support.rawsocket import RawCaller
+from tests.support.sockets.rawsocket import RawCaller
 from tests.support.wait import wait_until
 
 EXCHANGES = [json.loads(line) for line in (RECORDED / "luxi-jobs.jsonl").read_text().splitlines()]

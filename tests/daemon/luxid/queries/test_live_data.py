@@ -28,7 +28,7 @@ from tests.support.machines.simulated import (
     silent,
     telling,
 )
-from tests.support.rawsocket import RawCaller
+from tests.support.sockets.rawsocket import RawCaller
 from tests.support.wait import wait_until
 
 # short, because tests wait for nodes that hang

@@ -17,9 +17,9 @@ from tests.daemon.luxid.queries.test_query_replay import EXCHANGES, LIVE, OF_THE
 from tests.support.cluster import Cluster
 from tests.support.configs import recorded_json
 from tests.support.machines.noded import recorded_calls
-from tests.support.machines.nodes import free_port
 from tests.support.machines.simulated import SimulatedNodes, telling
-from tests.support.rawsocket import RawCaller
+from tests.support.sockets.ports import free_port
+from tests.support.sockets.rawsocket import RawCaller
 
 BOOT_ID: Final = "17f9c0d3-cf56-4beb-9d2e-47a3c41dd1e1"
 # what the recorded rows were made of

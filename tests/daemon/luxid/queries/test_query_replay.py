@@ -14,8 +14,8 @@ import pytest
 from common.queue.files.jobfile import encode_job
 from tests.support.cluster import Cluster
 from tests.support.configs import recorded_json
-from tests.support.rawsocket import RawCaller
 from tests.support.recordings import recorded_exchanges, recorded_jobs
+from tests.support.sockets.rawsocket import RawCaller
 
 EXCHANGES = recorded_exchanges("luxi-queries.jsonl")
 # differ from cluster to cluster

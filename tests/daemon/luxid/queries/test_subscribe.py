@@ -26,7 +26,7 @@ from protocol.messages import positional
 from protocol.speaker import Speaker
 from tests.daemon.luxid.ops import after, command, dummy, gated
 from tests.support.cluster import Cluster
-from tests.support.rawsocket import RawCaller
+from tests.support.sockets.rawsocket import RawCaller
 
 
 class Subscriber(RawCaller):

@@ -17,8 +17,8 @@ from protocol.luxi.changes import JobChange, WaitForJobChange
 from protocol.luxi.jobs import ArchiveJob, CancelJob
 from tests.daemon.luxid.ops import after, delay, dummy, gated
 from tests.support.cluster import Cluster
-from tests.support.connections import connection_count
-from tests.support.rawsocket import RawCaller
+from tests.support.sockets.connections import connection_count
+from tests.support.sockets.rawsocket import RawCaller
 from tests.support.wait import wait_until
 
 

@@ -25,7 +25,8 @@ from protocol.rapid.events import Begin, JobsChanged, Topic
 from protocol.rapid.filters import FilterWish
 from protocol.rapid.following import FollowWish
 from protocol.rapid.jobactions import CancelMany
-from tests.support.machines.nodes import HOST, free_port
+from tests.support.machines.nodes import HOST
+from tests.support.sockets.ports import free_port
 from tests.support.web.rapid import Web
 
 DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 0.01}

@@ -8,7 +8,8 @@ import pytest
 from common.nodes.certificates.nodecertificates import digest_of
 from common.paths import Paths
 from tests.cli.command import Ended, run
-from tests.support.machines.nodes import HOST, LEAN, free_port
+from tests.support.machines.nodes import HOST, LEAN
+from tests.support.sockets.ports import free_port
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Tests: support: what daemons listen at, and who calls there."""
