@@ -3,7 +3,6 @@
 import errno
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar
 
 from cli.context import command_line, installation, paths, up_command
@@ -13,6 +12,7 @@ from cli.screen import show_note
 from cli.user import user_name
 from common.errors import Denied, GantryError, InvalidRequest, RemoteError, Unavailable
 from common.nodes.nodeplace import why_not_master
+from common.settings import Settings
 from common.system.daemons.running import find_supervisor
 from protocol.blocking import BlockingClient
 from protocol.messages import Request
@@ -28,8 +28,8 @@ def open_luxid(*, is_patient: bool = True) -> Luxid:
     """Return a connection to luxid; it connects at its first call.
 
     Args:
-        is_patient: wait a few seconds for a luxid that is away, if a supervisor will start it again on this node.
-            False for a command that only asks whether luxid is there.
+        is_patient: wait a few seconds for a luxid that is away, if a supervisor or systemd starts it again on this
+            node. False for a command that only asks whether luxid is there.
     Raises: NotFound, InvalidRequest, OSError: the installation does not exist.
     """
     return luxid_opener(is_patient=is_patient)()
@@ -43,7 +43,7 @@ def luxid_opener(*, is_patient: bool = True) -> Callable[[], Luxid]:
         from cli.remote.luxid import RemoteLuxid
 
         return partial(RemoteLuxid, place)
-    return partial(_client, paths().query_socket, "luxid", is_patient and _is_coming_back())
+    return partial(_client, installation(), "luxid", is_patient=is_patient)
 
 
 def open_feed(*, is_patient: bool = True) -> FeedLuxid | None:
@@ -53,35 +53,45 @@ def open_feed(*, is_patient: bool = True) -> FeedLuxid | None:
         from cli.remote.feed import RemoteFeed
 
         return RemoteFeed(place)
-    return _client(paths().query_socket, "luxid", is_patient and _is_coming_back())
+    return _client(installation(), "luxid", is_patient=is_patient)
 
 
 def open_wconfd(*, is_patient: bool = True) -> BlockingClient:
     """Return a client of wconfd; otherwise as `open_luxid`. Raises: InvalidRequest: the cluster is not here."""
     if is_remote():
         raise InvalidRequest("this works only on a machine of the cluster, not with --remote")
-    return _client(paths().wconfd_socket, "wconfd", is_patient and _is_coming_back())
+    return _client(installation(), "wconfd", is_patient=is_patient)
 
 
-def _client(socket: Path, daemon: str, is_patient: bool) -> BlockingClient:
-    patience_s = RESTART_PATIENCE_S if is_patient else 0
-    return BlockingClient(socket, connect_timeout_s=patience_s, daemon=daemon, noted=show_note)
+def _client(settings: Settings, daemon: str, *, is_patient: bool) -> BlockingClient:
+    return BlockingClient(
+        settings.paths.socket(daemon),
+        connect_timeout_s=RESTART_PATIENCE_S if is_patient else 0,
+        is_coming=partial(_is_coming_back, settings, daemon),
+        daemon=daemon,
+        noted=show_note,
+    )
 
 
-def _is_coming_back() -> bool:
-    """Whether the daemons of the master are started again here when they end; False where it cannot be known."""
+def _is_coming_back(settings: Settings, daemon: str) -> bool:
+    """Whether a daemon of the master is started again here when it ends; False where it cannot be known."""
     try:
-        return _is_supervised() and why_not_master(installation()) is None
+        return why_not_master(settings) is None and _is_kept(settings, daemon)
     except (GantryError, OSError):
         return False
 
 
-def _is_supervised() -> bool:
-    """Whether a supervisor restarts the daemons; False where this user may not know."""
+def _is_kept(settings: Settings, daemon: str) -> bool:
+    """Whether a supervisor or systemd restarts the daemon; False where this user may not know."""
     try:
-        return find_supervisor(paths()) is not None
+        if find_supervisor(settings.paths) is not None:
+            return True
     except (GantryError, OSError):
         return False
+    # imported late: only a daemon that is away needs it
+    from common.system.daemons.unit import is_kept_by_systemd
+
+    return is_kept_by_systemd(daemon, settings.root)
 
 
 def ask_luxid(request: Request[R]) -> R:
@@ -132,7 +142,7 @@ def with_next_step(error: Unavailable) -> Unavailable:
     name = error.message.partition(" does not answer")[0]
     if (why := why_not_master(installation())) is not None:
         return Unavailable(f"{why}; run the command there")
-    if _is_supervised():
+    if _is_kept(installation(), name):
         return Unavailable(
             f"{name} is being restarted and is not yet back; try again, or see why with: "
             f"{command_line('gantry', 'status')}; tail {paths().log_file(name)}"

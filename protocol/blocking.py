@@ -24,11 +24,16 @@ CHUNK: Final = 64 * 2**10
 R = TypeVar("R")
 
 
+def _always() -> bool:
+    return True
+
+
 class BlockingClient:
     """One connection to a daemon; opened by the first call, and again after it was lost.
 
     Args:
         connect_timeout_s: seconds to wait for a daemon that is not there (yet, or again).
+        is_coming: called after each attempt that found nobody there, whether it is worth waiting for the next one.
         reply_timeout_s: seconds to wait for a reply, unless a call says otherwise.
         daemon: name of the daemon in error texts.
         noted: called with each note for people in a reply.
@@ -39,6 +44,7 @@ class BlockingClient:
         path: Path,
         *,
         connect_timeout_s: float = 30.0,
+        is_coming: Callable[[], bool] = _always,
         reply_timeout_s: float = 180.0,
         daemon: str = "the daemon",
         noted: Callable[[str], None] | None = None,
@@ -46,6 +52,7 @@ class BlockingClient:
         self._noted = noted
         self._path = path
         self._connect_timeout_s = connect_timeout_s
+        self._is_coming = is_coming
         self._reply_timeout_s = reply_timeout_s
         self._daemon = daemon
         self._sock: socket.socket | None = None
@@ -192,7 +199,7 @@ class BlockingClient:
             try:
                 return dial(self._path, self._daemon)
             except Unavailable:
-                if time.monotonic() + pause >= deadline:
+                if time.monotonic() + pause >= deadline or not self._is_coming():
                     raise
             time.sleep(pause)
         raise AssertionError("pauses() has no end")

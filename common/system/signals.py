@@ -4,8 +4,9 @@ Theory. A handler may run between any two steps of a unit, so it only sets a fla
 wait of the process includes a pipe that the interpreter fills at each signal (`set_wakeup_fd`): a
 signal ends the wait at once, even if it came a moment before the wait began.
 
-For a job process TERM means to cancel, or to end at once if a message says so (`is_kill`); USR1 announces a new
-priority; HUP (which wconfd sends to Ganeti's job processes) and CHLD only wake. HUP still needs a handler: its
+For a job process TERM means to cancel, as in Ganeti, also if an operator sends it by hand; or to end at once if a
+message says so (`is_kill`); or, at the end of a shutdown, that the machine goes (`asked_by_shutdown`). USR1 announces a
+new priority; HUP (which wconfd sends to Ganeti's job processes) and CHLD only wake. HUP still needs a handler: its
 default action is death. The fork server installs the handlers, for itself and for the jobs: a child only makes its own
 pipe, so there is no moment with another action, and no cost.
 
@@ -20,6 +21,8 @@ import signal
 from collections.abc import Callable
 from types import FrameType
 from typing import Final
+
+from common.system.shutdown import is_shutting_down
 
 HANDLED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGCHLD)
 
@@ -78,6 +81,11 @@ class ProcessSignals:
             self._term_came = False
             self._is_killed = self._is_killed or self.is_kill()
         return self._is_killed
+
+    @property
+    def asked_by_shutdown(self) -> bool:
+        """Whether TERM came, and the machine is being shut down: nobody wants the work to end, but it does now."""
+        return self.cancel_asked and is_shutting_down()
 
     def fileno(self) -> int:
         """A descriptor that is readable after a signal, until `drain`."""

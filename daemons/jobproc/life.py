@@ -43,7 +43,7 @@ from daemons.jobproc.jobload import load_record
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.leftprocesses import LeftProcesses
 from daemons.jobproc.locking import JobLocks, Paused
-from daemons.jobproc.opcodeends import OpcodeEnds
+from daemons.jobproc.opcodeends import SHUTDOWN, OpcodeEnds
 from daemons.jobproc.opcodelocks import OpcodeLocks
 from daemons.jobproc.retrying import Retrying
 from daemons.jobproc.units.registry import make_unit
@@ -145,6 +145,9 @@ class _Life:
         while (index := self._record.job.next_index) is not None:
             self._signals.look()
             if self._signals.cancel_asked and not self._has_begun(index):
+                if self._ends.is_left_queued:
+                    _log.info("job.paused", job=self._job_id, opcode=index, reason=SHUTDOWN)
+                    return
                 self._ends.cancel_queued()
             elif not is_first and self._record.job.ops[index].input.get("depends"):
                 _log.info("job.paused", job=self._job_id, opcode=index, reason="dependencies")
@@ -185,7 +188,7 @@ class _Life:
         except Abandoned:
             raise
         except JobCanceled:
-            self._ends.cancel()
+            why = self._ends.cancel(index)
         except BaseException as error:
             why = self._ends.fail(index, error)
         else:

@@ -6,20 +6,26 @@ than its begin.
 
 Nothing is freed while a process that the job has started may live under the locks, whatever has ended the opcode.
 
+A shutdown of the machine ends an opcode that runs, as a failure that says so. What has not begun is left queued, for
+another process after the next start of the machine; unless luxid has noted that somebody wants the job's end.
+
 Source: DESIGN sections 3, 5 and 14; luxid.md 9.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 import attrs
 
-from common.errors import GantryError, JobCanceled
+from common.errors import ExecutionError, GantryError, JobCanceled
 from common.ids import JobId
 from common.nodes.epochs import read_seen
 from common.queue.askers import asked_by
 from common.queue.endtexts import CANCELED_TEXT, KILLED_TEXT
+from common.queue.jobs import JobState
 from common.settings import Settings
 from common.system.log import get_log
+from common.system.shutdown import SHUT_DOWN_TEXT, is_shutting_down
 from common.system.signals import ProcessSignals
 from daemons.jobproc.context import Abandoned
 from daemons.jobproc.jobrecord import JobRecord
@@ -27,6 +33,8 @@ from daemons.jobproc.leftprocesses import LeftProcesses
 from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.retrying import Retrying
 
+# reason of a pause
+SHUTDOWN: Final = "shutdown of the machine"
 _log = get_log(__name__)
 
 
@@ -54,10 +62,28 @@ class OpcodeEnds:
         """Queue the opcode again, which a filter rule has paused before it ran."""
         self._free_while(lambda: self.record.hold_back(index))
 
-    def cancel(self) -> None:
-        """Raises: Abandoned: the job's file is another master's."""
+    def cancel(self, index: int) -> str:
+        """Record that the opcode was canceled, or what a shutdown makes of it; return why it is queued, "": it is not.
+
+        Raises: Abandoned: the job's file is another master's.
+        """
         self._abandon_if_deposed()
-        self._free_while(self.cancel_queued)
+        if not is_shutting_down():
+            self._free_while(self.cancel_queued)
+            return ""
+        if self.record.job.ops[index].state is JobState.RUNNING:
+            return self.fail(index, ExecutionError(SHUT_DOWN_TEXT))
+        if not self.is_left_queued:
+            self._free_while(self.cancel_queued)
+            return ""
+        if self.record.job.ops[index].state is JobState.WAITING:
+            self.hold_back(index)
+        return SHUTDOWN
+
+    @property
+    def is_left_queued(self) -> bool:
+        """Whether what has not begun stays queued: the machine is being shut down, and nobody has asked for the end."""
+        return is_shutting_down() and not self.settings.paths.asker_note(self.job_id).exists()
 
     def succeed(self, index: int, result: object) -> None:
         self._free_while(lambda: self._record_success(index, result))
@@ -71,10 +97,12 @@ class OpcodeEnds:
         # a unit that calls sys.exit() fails like any other
         self._log_failure(index, error)
         try:
-            again = self.retrying.after(index, error)
+            again = self.retrying.after(index, error, is_shut_down=self.is_left_queued)
         except JobCanceled:
-            self._free_while(self.cancel_queued)
-            return ""
+            if not is_shutting_down():
+                self._free_while(self.cancel_queued)
+                return ""
+            again = None
         except GantryError as silence:
             error, again = silence, None
         if again is None:

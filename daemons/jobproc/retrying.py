@@ -6,7 +6,8 @@ next opcode; and a try that may yet run on a silent node is never followed by an
 the opcode to the queue, are one write, the locks are freed, and the process ends: a pause costs neither process nor
 slot nor lock.
 
-A request to cancel ends the tries: the one under way is the last.
+A request to cancel ends the tries: the one under way is the last. A shutdown of the machine is no failure of a try: it
+loses the one under way, as a loss of power does.
 
 Source: DESIGN section 16; everyday.md b, j.
 """
@@ -59,27 +60,30 @@ class Retrying:
     # from -1 to 1, evenly spread
     _chance: Callable[[], float] = _chance
 
-    def after(self, index: int, error: BaseException) -> Again | None:
+    def after(self, index: int, error: BaseException, *, is_shut_down: bool) -> Again | None:
         """Return what is to be recorded, when nothing of the try runs any more; None: it was the last one.
 
+        Args: is_shut_down: whether it was a shutdown of the machine that asked this process to end, and nobody else.
         Raises: JobCanceled: the job is cancelled while it waits for what the try left. GantryError: as
             `LeftProcesses.wait`.
         """
         if not isinstance(error, TryFailed | TryLost):
             return None
         op = parse_opcode(self._record.job.ops[index].input)
-        if not isinstance(op, OpRunCommand | OpNotify) or self._decide(op, index, error) is None:
+        if not isinstance(op, OpRunCommand | OpNotify) or self._decide(op, index, error, is_shut_down) is None:
             return None
         self._left.wait(lambda: self._record.log(index, "waiting for processes that the failed try left running"))
         self._signals.look()
         # only now: the pause begins after the last process
-        next_at = None if self._signals.cancel_asked else self._decide(op, index, error)
+        next_at = self._decide(op, index, error, is_shut_down)
         return None if next_at is None else self._again(op, index, error, next_at)
 
-    def _decide(self, op: OpRunCommand | OpNotify, index: int, error: TryFailed | TryLost) -> float | None:
+    def _decide(
+        self, op: OpRunCommand | OpNotify, index: int, error: TryFailed | TryLost, is_shut_down: bool
+    ) -> float | None:
         """The instant of the next try; None: there is none."""
         before = tries_of(self._record.job.ops[index])
-        if self._signals.cancel_asked:
+        if self._signals.cancel_asked and not is_shut_down:
             return None
         now = time.time()
         if isinstance(error, TryLost):

@@ -20,7 +20,7 @@ from daemons.jobproc.nodecommands.conversation import Conversation, End, Over
 from daemons.jobproc.nodecommands.nodelink import NodeLink
 from daemons.jobproc.nodecommands.nodetalk import NodeTalk
 from daemons.jobproc.nodecommands.streamcopy import StreamCopy
-from daemons.jobproc.units.commandresult import EACH_PROCESS, TryLost, judge, not_begun
+from daemons.jobproc.units.commandresult import EACH_PROCESS, LOST, TryLost, judge, not_begun
 from daemons.jobproc.units.commandterms import command_spec
 from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.commands import ForgetCommands, command_key
@@ -28,7 +28,6 @@ from protocol.wconfd.ghosts import Guard
 
 # seconds for the last call, on which nothing depends
 _FORGET_S: Final = 5.0
-_LOST: Final = {"exit_code": None, "signal": None, "lost": True}
 
 
 class NodeCommand:
@@ -75,7 +74,7 @@ class NodeCommand:
         Raises:
             CommandFailed, ExecutionError: as `judge`; or the node does not answer, and the locks are kept.
             JobCanceled: the job was killed.
-            Abandoned: another node has become the master.
+            Abandoned: another node has become the master, or this machine is being shut down.
         """
         context = self._context
         # the connection is used again by what comes after the end
@@ -145,7 +144,7 @@ class NodeCommand:
                 raise TryLost(
                     f"how '{program}' ended on node '{node}' is not known: the node was restarted, or has lost what it "
                     "knew of it; nothing of it runs there any more",
-                    _LOST,
+                    LOST,
                 )
             case _:
                 assert_never(over.end)
@@ -202,4 +201,4 @@ def silence(
     if conversation.is_killed:
         context.feedback(f"{kept}; 'gantry ghosts' lists them: {over.text}")
         return JobCanceled(f"'{program}' was to be killed, and node '{node}' does not answer")
-    return CommandFailed(f"{kept}; 'gantry ghosts' lists them: {over.text}", _LOST)
+    return CommandFailed(f"{kept}; 'gantry ghosts' lists them: {over.text}", LOST)

@@ -1,5 +1,8 @@
 """A conversation with a node, carried out: calls are sent, output is copied, the user is told of a silence.
 
+At the end of a shutdown of this machine the conversation breaks off: the command on the node goes on, and another
+process of the job takes it up by its key after the next start.
+
 Source: DESIGN section 13.
 """
 
@@ -11,6 +14,7 @@ import attrs
 
 from common.system.log import get_log
 from common.system.signals import ProcessSignals
+from daemons.jobproc.context import Abandoned
 from daemons.jobproc.nodecommands.conversation import Ask, Conversation, Over, Rest, fresh_part
 from daemons.jobproc.nodecommands.nodelink import NodeLink
 from daemons.jobproc.nodecommands.streamcopy import StreamCopy
@@ -43,8 +47,13 @@ class NodeTalk:
     _has_told: bool = False
 
     def carry_on(self, conversation: Conversation, stop: Callable[[], bool] = _never) -> Conversation:
-        """Carry the conversation on to its end, or until `stop`, which is called after each signal, becomes true."""
+        """Carry the conversation on to its end, or until `stop`, which is called after each signal, becomes true.
+
+        Raises: Abandoned: this machine is being shut down.
+        """
         while True:
+            if self.signals.asked_by_shutdown:
+                raise Abandoned("the machine is being shut down")
             now = time.monotonic()
             if self.signals.kill_asked and not conversation.is_killed:
                 conversation = conversation.kill(now)
@@ -66,7 +75,8 @@ class NodeTalk:
 
     def _ask(self, conversation: Conversation, step: Ask, stop: Callable[[], bool]) -> Conversation:
         def is_urgent() -> bool:
-            return (self.signals.kill_asked and not conversation.is_killed) or stop()
+            is_kill = self.signals.kill_asked and not conversation.is_killed
+            return is_kill or self.signals.asked_by_shutdown or stop()
 
         if isinstance(step.call, FollowCommand):
             news = self.link.ask(step.call, step.limit_s, is_urgent)

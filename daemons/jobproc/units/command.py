@@ -21,6 +21,7 @@ from common.locks import LockLevel
 from common.objects.node import Node
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
+from common.system.shutdown import is_shutting_down
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.leftprocesses import LeashedProcesses
 from daemons.jobproc.units.base import LogicalUnit
@@ -117,7 +118,9 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         if command.leash is not None:
             context.keep_locks_until(LeashedProcesses(command.leash, context.signals))
         output, error = (Written(each.taken, each.tail.lines(), each.is_broken) for each in (sink, errors))
-        return judge(self.op, outcome, output, error, cancelled=context.cancelled)
+        # looked up, not remembered: the command may have been ended by the shutdown before this process hears of it
+        shut_down = is_shutting_down()
+        return judge(self.op, outcome, output, error, cancelled=context.cancelled, shut_down=shut_down)
 
     def _command(self, context: UnitContext) -> LocalCommand:
         spec = command_spec(self.op, context)

@@ -15,10 +15,13 @@ from common.commands.spec import CommandOutcome
 from common.errors import CommandFailed, JobCanceled
 from common.opcodes.command import OpRunCommand
 from common.system.log import get_log
+from common.system.shutdown import SHUT_DOWN_TEXT
 
 EACH_PROCESS: Final = (
     "memory is limited for each process by itself (its address space): there is no control group for memory here"
 )
+# end of a command of which it is not known how far it came
+LOST: Final = {"exit_code": None, "signal": None, "lost": True}
 _log = get_log(__name__)
 
 
@@ -74,13 +77,20 @@ class Written:
 
 
 def judge(
-    op: OpRunCommand, outcome: CommandOutcome, output: Written, errors: Written, *, cancelled: bool
+    op: OpRunCommand,
+    outcome: CommandOutcome,
+    output: Written,
+    errors: Written,
+    *,
+    cancelled: bool,
+    shut_down: bool = False,
 ) -> dict[str, object]:
     """Return the result of an opcode whose command ended as it should.
 
     Args:
         cancelled: whether the job was asked to cancel.
-    Raises: TryFailed; TryLost: its supervisor was killed; JobCanceled.
+        shut_down: whether the machine is being shut down, which ends commands as well.
+    Raises: TryFailed; TryLost: its supervisor was killed, or the machine is shut down; JobCanceled.
     """
     program = op.argv[0]
     told = {**_told(outcome), **({"output_lost": True} if output.is_lost or errors.is_lost else {})}
@@ -91,8 +101,10 @@ def judge(
         raise JobCanceled(f"'{program}' was killed with its job")
     if outcome.supervisor_lost:
         text = f"the supervisor of '{program}' was killed, and all of it was ended"
-        raise TryLost(text, {"exit_code": None, "signal": None, "lost": True})
+        raise TryLost(text, LOST)
     if outcome.timed_out or outcome.exit_code not in op.exit_codes:
+        if shut_down:
+            raise TryLost(f"{SHUT_DOWN_TEXT}: '{program}' {_how(op, outcome)}", LOST)
         # a kill: TERM to the whole group reached the job process as well
         if cancelled and _was_terminated(outcome) and not outcome.timed_out:
             raise JobCanceled(f"'{program}' was killed with its job")

@@ -1,5 +1,6 @@
 """How long a command waits for a daemon that is away: not where it never comes back."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,14 @@ def test_only_on_the_master_a_command_waits_for_daemons_that_are_away(
     settings.paths.data.mkdir()
     settings.paths.ssconf_file("master_node").write_text(f"{master}\n")
     waits: list[float] = []
+
+    def client(socket: Path, *, connect_timeout_s: float, is_coming: Callable[[], bool], **_: Any) -> None:
+        waits.append(connect_timeout_s if is_coming() else 0)
+
     monkeypatch.setattr(connection, "installation", lambda: settings)
-    monkeypatch.setattr(connection, "paths", lambda: settings.paths)
     monkeypatch.setattr(connection, "remote_place", lambda: None)
     monkeypatch.setattr(connection, "is_remote", lambda: False)
     monkeypatch.setattr(connection, "find_supervisor", lambda paths: Running(1, 0.0))
-
-    def client(socket: Path, *, connect_timeout_s: float, **_: Any) -> None:
-        waits.append(connect_timeout_s)
 
     monkeypatch.setattr(connection, "BlockingClient", client)
 
