@@ -25,16 +25,16 @@ from tests.bench.bare.loops import bare_jobs, bare_writes
 from tests.bench.commands import bare_start_ms, list_jobs_ms
 from tests.bench.confd import main as confd
 from tests.bench.config import main as config
-from tests.bench.copies import main as copies
 from tests.bench.feed import main as feed
 from tests.bench.figures import RUNS, median, show
 from tests.bench.history import main as history
 from tests.bench.http import main as http
 from tests.bench.jobs import chain, cpu_s, many_jobs, one_job, page_faults
-from tests.bench.lease import main as lease
 from tests.bench.locks import bare_lines, death_to_free, hand_overs, lock_updates, update_beside_held
-from tests.bench.nodecommands import main as nodecommands
-from tests.bench.nodes import main as nodes
+from tests.bench.machines.copies import main as copies
+from tests.bench.machines.lease import main as lease
+from tests.bench.machines.nodecommands import main as nodecommands
+from tests.bench.machines.nodes import main as nodes
 from tests.bench.queue import COUNTS as queue_counts
 from tests.bench.queue import main as queue
 from tests.bench.results import keep

@@ -1,0 +1,1 @@
+"""Tests: bench: clusters of several machines."""
