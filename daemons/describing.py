@@ -1,4 +1,4 @@
-"""Tell the manual about the daemons: `python -m daemons.describing` writes `common.daemonfacts` as JSON.
+"""Tell the manual about the daemons: `python -m daemons.describing` writes `common.reference.daemonfacts` as JSON.
 
 Everything is read from what the daemons use themselves: parsers of their command lines, tables of calls, fields of
 queries, families of metrics.
@@ -19,9 +19,9 @@ import daemons.keeperd.rpc
 import daemons.luxid.rpc
 import daemons.rapid.metrics
 import daemons.wconfd.rpc
-from common.daemonfacts import DaemonFacts, FieldFacts, MetricFacts, ProgramFacts, ProgramOption
 from common.daemons import DAEMONS
 from common.query.kinds import QueryKind
+from common.reference.daemonfacts import DaemonFacts, FieldFacts, MetricFacts, ProgramFacts, ProgramOption
 from common.system.daemons.program import release
 from common.wire import unstructure
 from daemons.luxid.core.query.jobs import JOBS

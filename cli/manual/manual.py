@@ -23,7 +23,7 @@ from cli.manual.languages.reasons import reasons_page
 from cli.manual.markdown import file_name, markdown, toctree
 from cli.manual.page import Page
 from cli.manual.roff import roff, roff_alias
-from common.daemonfacts import read_daemon_facts
+from common.reference.daemonfacts import read_daemon_facts
 
 _CHAPTERS: Final[Mapping[int, str]] = {
     1: "Programs",

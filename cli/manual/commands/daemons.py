@@ -17,8 +17,8 @@ from cli.manual.page import (
     Variable,
     paragraph,
 )
-from common.daemonfacts import DaemonFacts, ProgramFacts, ProgramOption
 from common.daemons import DAEMONS, Daemon, Place
+from common.reference.daemonfacts import DaemonFacts, ProgramFacts, ProgramOption
 from common.settings import SYSTEM_PATHS
 from common.system.daemons.program import NOT_MASTER
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cli.manual.page import Definition, Definitions, Literal, Page, PageLink, Paragraph, Section, paragraph
-from common.daemonfacts import MetricFacts
+from common.reference.daemonfacts import MetricFacts
 
 _ABOUT: Final = (
     "gantry-rapid(8) serves these numbers under `/metrics`, in the text form of Prometheus; it asks the daemons at "

@@ -24,8 +24,8 @@ from cli.manual.page import (
     paragraph,
 )
 from cli.manual.typewords import type_words
-from common.daemonfacts import DaemonFacts
-from common.fieldnotes import notes_of, summary_of
+from common.reference.daemonfacts import DaemonFacts
+from common.reference.fieldnotes import notes_of, summary_of
 from protocol.face import requests_of
 from protocol.messages import AnyRequest, Request
 

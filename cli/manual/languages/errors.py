@@ -7,8 +7,8 @@ import common.query.predicate
 import common.queue.filters.rules
 from cli.manual.commands.surroundings import described
 from cli.manual.page import Block, Definition, Definitions, Literal, Page, PageLink, Paragraph, Section, Text, paragraph
-from common.errorcodes import ERROR_CODES, HTTP_CODES, PREREQUISITES, ErrorCode
 from common.errors import GantryError, RemoteError
+from common.reference.errorcodes import ERROR_CODES, HTTP_CODES, PREREQUISITES, ErrorCode
 
 # modules with error classes that have names of their own on the wire
 _MORE: Final = (common.query.predicate, common.queue.filters.rules)

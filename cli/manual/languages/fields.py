@@ -9,8 +9,8 @@ from cli.choosing.listfields import KINDS
 from cli.job.list_fields import OWN_FIELDS
 from cli.manual.commands.surroundings import described
 from cli.manual.page import Definition, Definitions, Literal, Page, PageLink, Paragraph, Section, paragraph
-from common.daemonfacts import DaemonFacts, FieldFacts
-from common.fieldnotes import notes_of
+from common.reference.daemonfacts import DaemonFacts, FieldFacts
+from common.reference.fieldnotes import notes_of
 from protocol.luxi.history import EndedJob
 
 _TITLES: Final = {

@@ -21,12 +21,12 @@ from cli.manual.page import (
 )
 from cli.manual.typewords import type_words
 from common.access import Role
-from common.fieldnotes import notes_of, summary_of
 from common.lockdecl import LevelRule, LockRules, Scope
 from common.opcodes.base import OpCode
 from common.opcodes.codec import shape_of
 from common.opcodes.registry import opcode_classes
 from common.opcodes.types import Secrecy
+from common.reference.fieldnotes import notes_of, summary_of
 
 _ABOUT: Final = (
     "A job is a list of opcodes. Each is a JSON object with its `OP_ID` and parameters; a parameter with a default "

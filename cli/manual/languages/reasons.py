@@ -7,7 +7,7 @@ import attrs
 
 import common.queue.explanation
 from cli.manual.page import Definition, Definitions, Literal, Page, PageLink, Paragraph, Section, paragraph
-from common.fieldnotes import notes_of, summary_of
+from common.reference.fieldnotes import notes_of, summary_of
 from common.shapes import Tagged
 
 _ABOUT: Final = (

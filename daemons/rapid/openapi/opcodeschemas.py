@@ -7,9 +7,9 @@ from functools import partial
 
 import attrs
 
-from common.fieldnotes import notes_of, summary_of
 from common.opcodes.base import OpCode
 from common.opcodes.registry import opcode_classes
+from common.reference.fieldnotes import notes_of, summary_of
 from daemons.rapid.openapi.ownforms import Schema
 from daemons.rapid.openapi.schemas import Schemas
 

@@ -15,8 +15,8 @@ from typing import Annotated, Final, Union, get_args, get_origin
 import attrs
 import orjson
 
-from common.fieldnotes import notes_of, summary_of
 from common.opcodes.types import Reader
+from common.reference.fieldnotes import notes_of, summary_of
 from common.shapes import Lenient, OtherKind, Row, Tagged, TaggedRow
 from common.validation import rule_of
 from daemons.rapid.openapi.ownforms import OWN_FORMS, Schema

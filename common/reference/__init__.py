@@ -1,0 +1,1 @@
+"""What the code tells of itself to documents: the manual, and the description of rapid."""
