@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import attrs
 import orjson
 
+from common.ids import JobId
 from common.notify.matching import Subject
 from common.queue.jobs import Job, Timestamp, to_seconds
 from common.queue.tries import tries_of
@@ -25,11 +26,20 @@ class BatchEnd:
     batch_id: str
     # final state -> number of jobs
     counts: Mapping[str, int]
+    # second in which its jobs were received: clients choose ids, and may use one again; 0: unknown
+    received_s: int = 0
+    # its jobs that ended before the last one; they stay live until the event is told, since it counts them
+    earlier: frozenset[JobId] = frozenset()
 
     @property
     def state(self) -> str:
         """Failed if any job failed, canceled if any was canceled."""
         return next((state for state in ("error", "canceled") if self.counts.get(state)), "success")
+
+    @property
+    def key(self) -> str:
+        """What tells the batch from all others: `batch-5f2c-1790000000`."""
+        return f"batch-{self.batch_id}" + (f"-{self.received_s}" if self.received_s else "")
 
 
 @attrs.frozen
@@ -56,7 +66,7 @@ class Event:
 
     def key(self, job_id: int) -> str:
         """What tells this event of the job from all others; also the key of its submission."""
-        about = f"batch-{self.batch.batch_id}" if self.batch is not None else str(job_id)
+        about = str(job_id) if self.batch is None else self.batch.key
         return f"notify/{about}/{self.kind}{self.number or ''}/{self.rule}"
 
 

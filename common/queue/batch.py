@@ -20,6 +20,8 @@ from common.queue.jobs import Job
 from common.queue.reasons import ReasonEntry
 
 SOURCE: Final = "gantry:batch"
+# jobs of a batch; who looks at each of them must come to an end
+MOST_JOBS: Final = 100_000
 # at most 9 digits: more jobs than any queue has
 _TEXT: Final = re.compile(
     r"id=([0-9a-zA-Z_-]{1,64});place=(\d{1,9});jobs=(\d{1,9})(?:;at-most=(\d{1,9}))?(?:;failures=(\d{1,9}))?"
@@ -77,6 +79,8 @@ def _read(text: object) -> Batch | None:
     if match is None:
         return None
     place, size, at_most, failures = (None if number is None else int(number) for number in match.groups()[1:5])
+    if not 1 <= (place or 0) <= (size or 0) <= MOST_JOBS:
+        return None
     # a limit of none would keep all its jobs for ever
     each = () if match[6] is None else tuple(match[6].split(","))
     return Batch(match[1], place or 0, size or 0, at_most or None, failures, each)

@@ -75,6 +75,7 @@ def _stamp(found: datetime.datetime | None) -> float | None:
 
 def times_of(schedule: Schedule) -> Times:
     """The instants of a schedule. Raises: InvalidRequest: its zone is unknown here, or its words name none; says what.
+        Unavailable: its zone cannot be read now.
 
     The zone's rules may have changed since the schedule was made: nothing is taken from earlier.
     """

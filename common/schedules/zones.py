@@ -1,17 +1,25 @@
-"""Time zones by their IANA names."""
+"""Time zones by their IANA names.
+
+Theory. Zones are read from files. A shortage of descriptors or memory, or a faulty disk, says nothing about the name,
+and is told apart from a name that no file has.
+"""
 
 import datetime
+import errno
 from typing import Final
 
-from common.errors import InvalidRequest
+from common.errors import InvalidRequest, Unavailable
 
 UTC: Final = "UTC"
+_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE})
 
 
 def zone_named(name: str) -> datetime.tzinfo:
     """The zone with this name; "" is UTC.
 
-    Raises: InvalidRequest: the system does not know it; says what to do.
+    Raises:
+        InvalidRequest: the system does not know it; says what to do.
+        Unavailable: its file cannot be read now.
     """
     if name in ("", UTC):
         # the zone of this name from the database is slower
@@ -21,7 +29,9 @@ def zone_named(name: str) -> datetime.tzinfo:
 
     try:
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
+    except (KeyError, ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in _PASSING:
+            raise Unavailable(f"the time zone {name!r:.80} cannot be read now: {error.strerror}; try again") from error
         raise InvalidRequest(
             f"unknown time zone {name!r:.80}; use a name such as Europe/Athens or UTC: 'timedatectl list-timezones' "
             "lists them",

@@ -136,7 +136,7 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
 
     await nursery.start(store.files.run)
     dead = scheduler.recover(found.jobs)
-    telling = Telling(settings, jobs, early.config.current)
+    telling = Telling(settings, jobs, early.config.current, lambda: store.serial)
     telling.recover(each.job for each in found.jobs)
     kills.recover()
     if ghosts is not None:

@@ -8,7 +8,7 @@ import pwd
 from typing import Final
 
 from common.access import Access, Role, caller_text, check_role
-from common.errors import Denied, InvalidRequest
+from common.errors import Denied, InvalidRequest, Unavailable
 from common.ids import JobId
 from common.queue.submitter import JobOwner, owner_of
 from common.schedules.schedule import Schedule
@@ -18,6 +18,8 @@ from daemons.luxid.core.submission.rights import Host, Submitter
 from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.peer import Peer
 from protocol.speaker import Speaker
+
+_USERS: Final = "/etc/passwd"
 
 
 class Submitters:
@@ -119,6 +121,7 @@ class Submitters:
         try:
             found = pwd.getpwnam(login)
         except (KeyError, ValueError):
+            _check_users_readable()
             raise InvalidRequest(f"there is no user {login!r:.80} on this machine") from None
         groups = os.getgrouplist(found.pw_name, found.pw_gid)
         return Submitter(found.pw_uid, found.pw_name, self._access.role_of(found.pw_uid, groups))
@@ -139,7 +142,23 @@ def _of_speaker(peer: Peer, speaker: Speaker, user: str | None, by_job: JobId | 
 
 
 def _login_of(uid: int) -> str:
+    """Raises: Unavailable: users cannot be read now."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
+        _check_users_readable()
         return ""
+
+
+def _check_users_readable() -> None:
+    """Tell a user who is not there from users who cannot be read: the system's call reports both alike.
+
+    Raises: Unavailable: the file of users cannot be read now, for want of descriptors or by a fault of the disk.
+    """
+    try:
+        os.close(os.open(_USERS, os.O_RDONLY | os.O_CLOEXEC))
+    except FileNotFoundError:
+        # all users come from elsewhere
+        return
+    except OSError as error:
+        raise Unavailable(f"the users of this machine cannot be read now: {error.strerror}; try again") from error

@@ -28,6 +28,12 @@ class UntoldEvent:
     event: Event
     job: Job
 
+    @property
+    def job_ids(self) -> frozenset[JobId]:
+        """The jobs that it tells of."""
+        earlier = frozenset[JobId]() if self.event.batch is None else self.event.batch.earlier
+        return earlier | {self.job.job_id}
+
 
 @attrs.define
 class Untold:
@@ -74,20 +80,24 @@ class Untold:
             each = UntoldEvent(event.key(job.job_id), event, job)
             self.told(each.key)
             self._events[each.key] = each
-            self._of_jobs[job.job_id] += 1
+            self._of_jobs.update(each.job_ids)
             self._some.set()
 
     def told(self, key: str) -> None:
         """Forget an event: its delivery is in the queue, or nobody will be told."""
         each = self._events.pop(key, None)
         if each is not None:
-            self._of_jobs[each.job.job_id] -= 1
-            if not self._of_jobs[each.job.job_id]:
-                del self._of_jobs[each.job.job_id]
+            for job_id in each.job_ids:
+                self._of_jobs[job_id] -= 1
+                if not self._of_jobs[job_id]:
+                    del self._of_jobs[job_id]
 
     def is_told(self, job_id: JobId) -> bool:
-        """Whether all events of the job are on their way; until then its file is neither archived nor removed."""
-        return job_id not in self._of_jobs
+        """Whether all events of the job, and of its batch, are on their way.
+
+        Until then its file is neither archived nor removed.
+        """
+        return job_id not in self._of_jobs and not (self.occasions is not None and self.occasions.holds(job_id))
 
     async def first(self, most: int) -> list[UntoldEvent]:
         """The oldest events; waits until there are some."""

@@ -85,7 +85,10 @@ class SubmissionKeys:
 
     def find(self, owner: str, key: str) -> KeyedSubmission | None:
         """The submission under this key, whatever its jobs; None: there is none, or it is just being written."""
-        return self._known.get(_name(owner, key))
+        return self._earlier(_name(owner, key))
+
+    def _earlier(self, name: str) -> KeyedSubmission | None:
+        return self._known.get(name) or self._standing.get(name)
 
     @contextlib.asynccontextmanager
     async def claim(self, owner: str, key: WantedKey, jobs: Sequence[Wanted]) -> AsyncIterator["KeyClaim"]:
@@ -99,7 +102,7 @@ class SubmissionKeys:
         name, digest = _name(owner, key.text), await in_turns(_digest(jobs, is_named=key.is_named))
         while (arriving := self._arriving.get(name)) is not None:
             await arriving.wait()
-        earlier = self._known.get(name) or self._standing.get(name)
+        earlier = self._earlier(name)
         if earlier is not None and earlier.digest != digest:
             raise Conflict(
                 f"submission key {key.text!r} was used for other jobs ({ids_text(earlier)}); "
@@ -116,8 +119,9 @@ class SubmissionKeys:
         return FileWrite(self._folder / submission.name, content)
 
     def repeatable(self, now_s: float) -> list[range]:
-        """The jobs of each submission that a client may repeat."""
-        return [each.job_ids for each in self._known.values() if not is_outdated(each, now_s)]
+        """The jobs of each submission that a client may repeat, ascending."""
+        found = [each.job_ids for each in self._known.values() if each.count and not is_outdated(each, now_s)]
+        return sorted(found, key=lambda job_ids: job_ids.start)
 
     def outdated(self, now_s: float) -> list[KeyedSubmission]:
         """The submissions of earlier days."""

@@ -49,9 +49,20 @@ SubmitOwn = Callable[[Mapping[str, object], str], Awaitable[JobId]]
 
 
 class Telling:
-    """Tells of the jobs that rules name. Args: configuration: returns the present one."""
+    """Tells of the jobs that rules name.
 
-    def __init__(self, settings: Settings, jobs: LiveJobs, configuration: Callable[[], Awaitable[ConfigIndex]]) -> None:
+    Args:
+        configuration: returns the present one.
+        serial: returns the last id that was given to a job.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        jobs: LiveJobs,
+        configuration: Callable[[], Awaitable[ConfigIndex]],
+        serial: Callable[[], JobId],
+    ) -> None:
         self._rules = settings.notify
         self._may_be_new = settings.cluster.has_nodes
         self._path = settings.paths.notify_since
@@ -59,6 +70,7 @@ class Telling:
         self._jobs = jobs
         self._untold = jobs.untold
         self._configuration = configuration
+        self._serial = serial
         self._moved_at = 0.0
 
     def recover(self, found: Iterable[Job]) -> None:
@@ -66,7 +78,7 @@ class Telling:
         if not self._rules.is_on:
             self._forget()
             return
-        occasions = Occasions(self._rules.rules, BatchEnds(self._paths, self._jobs).find)
+        occasions = Occasions(self._rules.rules, BatchEnds(self._paths, self._jobs, self._serial).find)
         self._untold.occasions = occasions
         jobs = list(found)
         since = self._since(jobs, time.time())

@@ -80,37 +80,58 @@ class ScheduleBook:
         if not self.is_stale:
             return
         async with self._turn:
-            if self.is_stale:
-                # told again while they are read: they are read once more
-                self.is_stale = False
-                try:
-                    found = await self._wconfd.call_retrying(ReadSchedules(), PATIENCE_S)
-                except BaseException:
-                    self.is_stale = True
-                    raise
-                self._schedules = {each.uuid: each for each in found}
+            await self._read_if_stale()
+
+    async def _read_if_stale(self) -> None:
+        if not self.is_stale:
+            return
+        # told again while they are read: they are read once more
+        self.is_stale = False
+        try:
+            found = await self._wconfd.call_retrying(ReadSchedules(), PATIENCE_S)
+        except BaseException:
+            self.is_stale = True
+            raise
+        self._schedules = {each.uuid: each for each in found}
         self.changed(None)
 
-    async def put(self, schedule: Schedule) -> Schedule:
-        """Add or replace a schedule; its runs stay as they are. Durability: on return it survives a loss of power.
+    async def add(self, schedule: Schedule) -> None:
+        """Add a schedule. Durability: on return it survives a loss of power.
 
         Raises: GantryError: wconfd has refused it. Unavailable: whether it is there is unknown.
         """
         async with self._turn:
-            await self._call(PutSchedule(schedule))
-            had = self._schedules.get(schedule.uuid)
-            after = schedule if had is None else _with_runs(schedule, had)
-            self._schedules[schedule.uuid] = after
+            await self._put(schedule)
         self.changed([schedule.uuid])
+
+    async def change(self, uuid: str, change: Callable[[Schedule], Schedule]) -> Schedule | None:
+        """Change a schedule; return it, or None: it was removed meanwhile. Durability, Raises: as `add`.
+
+        Args: change: makes the new one of that which is there at its turn, so that no other change is lost; what it
+            raises is raised.
+        """
+        async with self._turn:
+            await self._read_if_stale()
+            schedule = self._schedules.get(uuid)
+            if schedule is None:
+                return None
+            after = change(schedule)
+            if after == schedule:
+                return schedule
+            await self._put(after)
+        self.changed([uuid])
         return after
 
+    async def _put(self, schedule: Schedule) -> None:
+        await self._call(PutSchedule(schedule))
+        self._schedules[schedule.uuid] = schedule
+
     async def restart(self, uuid: str, now: float) -> Schedule | None:
-        """Settle a schedule up to now, although it is settled for later. Durability, Raises: as `put`."""
-        schedule = self._schedules.get(uuid)
-        return None if schedule is None else await self.put(attrs.evolve(schedule, settled_at=now))
+        """Settle a schedule up to now, although it is settled for later. Durability, Raises: as `change`."""
+        return await self.change(uuid, lambda schedule: attrs.evolve(schedule, settled_at=now))
 
     async def remove(self, schedule: Schedule) -> bool:
-        """False: it was gone already. Durability, Raises: as `put`."""
+        """False: it was gone already. Durability, Raises: as `add`."""
         async with self._turn:
             is_gone = await self._call(RemoveSchedule(schedule.uuid))
             self._schedules.pop(schedule.uuid, None)
@@ -118,7 +139,7 @@ class ScheduleBook:
         return is_gone
 
     async def settle(self, runs: Sequence[tuple[str, ScheduleRun]]) -> None:
-        """Note what became of runs, by the uuids of their schedules, in one write. Durability, Raises: as `put`."""
+        """Note what became of runs, by the uuids of their schedules, in one write. Durability, Raises: as `add`."""
         async with self._turn:
             settlements = list(self._settlements(runs))
             if settlements:
@@ -149,7 +170,3 @@ class ScheduleBook:
         except BaseException:
             self.forget()
             raise
-
-
-def _with_runs(schedule: Schedule, had: Schedule) -> Schedule:
-    return attrs.evolve(schedule, runs=had.runs)

@@ -17,7 +17,7 @@ from typing import Final
 
 import trio
 
-from common.errors import GantryError, InvalidRequest
+from common.errors import GantryError, InvalidRequest, Unavailable
 from common.ids import JobId
 from common.schedules.schedule import RunState, Schedule, ScheduleRun
 from common.schedules.times import Times, instant_name, times_of
@@ -32,6 +32,8 @@ from protocol.luxi.submission import JobInput
 
 # schedules of a group
 GROUP: Final = 50
+# seconds after which a schedule that cannot be looked at now is looked at again
+LOOKED_AGAIN_S: Final = 5.0
 # seconds; an instant may lie further ahead than a timer can be set
 _LONGEST_SLEEP_S: Final = 100 * 366 * 86400.0
 # codes of errors that concern everybody, or nobody yet
@@ -181,12 +183,19 @@ class Firing:
             await self._handle(schedule, made)
         except InvalidRequest as error:
             self._tell_once(schedule, "schedule.stopped", error.message)
+        except (Unavailable, OSError) as error:
+            # a shortage, or a faulty disk: no verdict on the schedule
+            self._agenda.put(schedule.uuid, self._clock.now() + LOOKED_AGAIN_S)
+            self._tell_once(schedule, "schedule.hindered", str(error))
         except Exception:
             # a fault in what is done about one schedule must not stop the others, nor all jobs
             _log.exception("schedule.failed", schedule=schedule.name, effect="it does not run until it is changed")
 
     async def _handle(self, schedule: Schedule, made: list[tuple[str, ScheduleRun]]) -> None:
-        """Raises: InvalidRequest: it has no instants, as its zone is unknown here."""
+        """Raises:
+        InvalidRequest: it has no instants, as its zone is unknown here.
+        Unavailable, OSError: its zone, or what a submission needs, cannot be read now.
+        """
         uuid, times = schedule.uuid, times_of(schedule)
         decision = await self._decide(schedule, times)
         for run in decision.skipped:

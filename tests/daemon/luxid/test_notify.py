@@ -223,8 +223,34 @@ def test_a_batch_is_told_once_when_all_of_it_has_ended(cluster: Cluster, receive
     last = cluster.submit(op("fine"))
     wait_delivered(cluster, last, "success", "success")
 
-    ((_, told),) = receiver.of("/batch")
+    (told,) = [each for _, each in receiver.of("/batch") if each["batch"] == "b-9"]
     assert (told["batch"], told["jobs"], told["status"]) == ("b-9", {"success": 2, "error": 1}, "error")
+
+
+def test_a_failure_that_ended_long_before_its_batch_is_told_with_it(
+    cluster: Cluster, receiver: Receiver, tmp_path: Path
+) -> None:
+    def entry(place: int) -> list[Any]:
+        return list(batch_entry(Batch("b-long", place, 2), 0).to_wire())
+
+    gate = tmp_path / "gate"
+    argv = ["/bin/sh", "-c", f"while [ ! -e {gate} ]; do sleep 0.02; done"]
+    failed, last = cluster.submit_many((op("batch", reason=entry(1)),), (op("batch", argv=argv, reason=entry(2)),))
+    cluster.wait(failed)
+
+    with pytest.raises(RemoteError, match="or of its batch, are not told yet"):
+        cluster.luxi(ArchiveJob(failed))
+    cluster.luxi(AutoArchiveJobs(-1, 10))
+    gate.touch()
+    cluster.wait(last)
+
+    def of_batch() -> list[Any]:
+        return [each for _, each in receiver.of("/batch") if each["batch"] == "b-long"]
+
+    wait_until(lambda: of_batch() != [], what="the batch is told")
+    told = of_batch()
+    assert [(each["jobs"], each["status"]) for each in told] == [({"success": 1, "error": 1}, "error")]
+    wait_until(lambda: cluster.luxi(ArchiveJob(failed)), what="it may be archived")
 
 
 def test_an_end_while_luxid_is_dead_is_told_once_and_so_after_further_deaths(

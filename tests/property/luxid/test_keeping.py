@@ -1,7 +1,8 @@
 """Which ended jobs are due to be removed, against the words of the settings (everyday.md sections g, j)."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import attrs
 import pytest
@@ -89,6 +90,30 @@ def test_whatever_something_needs_is_kept() -> None:
     ]
 
     assert [mark.job_id for mark in marks if claims.allow(mark)] == [5, 12]
+
+
+class Counted(list[range]):
+    """Ranges that count how often one of them is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(at)
+
+    def __iter__(self) -> Iterator[range]:
+        for job_ids in super().__iter__():
+            self.looks += 1
+            yield job_ids
+
+
+def test_a_day_of_submissions_costs_each_job_a_few_looks() -> None:
+    keyed = Counted(range(3 * number, 3 * number + 2) for number in range(1, 30_001))
+    claims = Claims(set(), set(), keyed, lambda _: True)
+    marks = [Mark(JobId(number), 0.0, False, 9, 9, "") for number in (1, 2, 3, 4, 5, 45_002, 90_000, 90_001, 90_002)]
+
+    assert [mark.job_id for mark in marks if claims.allow(mark)] == [1, 2, 5, 45_002, 90_002]
+    assert keyed.looks <= 20 * len(marks)
 
 
 def test_an_unended_job_needs_what_any_unended_opcode_names() -> None:

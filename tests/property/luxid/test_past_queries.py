@@ -151,7 +151,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_read(tmp_path: Path) ->
             read_list(index, ReadHistory(Past(filter=["==", "label.Team'", "x"])), _ALL)
         with pytest.raises(InvalidRequest):
             read_list(index, ReadHistory(limit=-1), _ALL)
-        with pytest.raises(InvalidRequest, match="no time zone 'Mars'"):
+        with pytest.raises(InvalidRequest, match="unknown time zone 'Mars'"):
             read_sums(index, SummarizeHistory(by=Grouping.DAY, zone="Mars"), _ALL)
 
 

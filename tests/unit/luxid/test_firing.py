@@ -1,5 +1,8 @@
 """The task that submits runs, under a clock that the test moves: jumps, hindrances, groups (everyday.md c and j)."""
 
+import datetime
+import errno
+import zoneinfo
 from typing import Any, cast
 
 import attrs
@@ -13,11 +16,11 @@ from common.schedules.schedule import Missed, RunState, Schedule, ScheduleRun
 from common.schedules.settling import settled
 from common.schedules.times import instant_name
 from daemons.luxid.schedules.book import ScheduleBook
-from daemons.luxid.schedules.firing import GROUP, Firing
+from daemons.luxid.schedules.firing import GROUP, LOOKED_AGAIN_S, Firing
 from protocol.client import Client
 from protocol.luxi.submission import JobInput
 from protocol.messages import AnyRequest
-from protocol.wconfd.schedules import PutSchedule, ReadSchedules, SettleRuns
+from protocol.wconfd.schedules import PutSchedule, ReadSchedules, RemoveSchedule, SettleRuns
 from tests.support.keptvalues import NIGHTLY
 
 pytestmark = pytest.mark.trio
@@ -65,6 +68,7 @@ class Wconfd:
         self.dies = False
 
     async def call_retrying(self, request: AnyRequest, timeout_s: float) -> object:
+        await trio.lowlevel.checkpoint()
         if self.failures:
             raise self.failures.pop(0)
         match request:
@@ -79,6 +83,8 @@ class Wconfd:
                 self.settled.append(len(settlements))
                 for each in settlements:
                     self.schedules[each.uuid] = settled(self.schedules[each.uuid], each.run, each.settled_at)
+            case RemoveSchedule(uuid):
+                return self.schedules.pop(uuid, None) is not None
             case _:
                 raise AssertionError(request)
         return None
@@ -92,7 +98,7 @@ class World:
         self.clock = VirtualClock()
         # keys of the submissions, in order
         self.keys: list[str] = []
-        self.failures: list[GantryError] = []
+        self.failures: list[Exception] = []
         self.book = ScheduleBook(cast(Client, self.wconfd))
         self.firing = Firing(self.book, self.clock, self._submit, lambda *_: None, lambda _: False)
 
@@ -216,6 +222,68 @@ async def test_a_fault_in_one_schedule_leaves_the_others_alone(nursery: trio.Nur
     assert world.keys == [key_of(1)]
 
 
+async def test_an_error_of_the_disk_is_no_verdict_on_a_schedule(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    world = World(hourly())
+    world.failures = [OSError(errno.EMFILE, "Too many open files")]
+    nursery.start_soon(world.firing.run)
+    await world.clock.move(3600)
+    assert world.keys == []
+
+    await world.clock.move(LOOKED_AGAIN_S)
+
+    assert world.keys == [key_of(1)]
+
+
+async def test_a_zone_that_cannot_be_read_now_stops_no_schedule(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, readable = zoneinfo.ZoneInfo, False
+
+    def read(name: str) -> datetime.tzinfo:
+        if not readable:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(name)
+
+    monkeypatch.setattr(zoneinfo, "ZoneInfo", read)
+    world = World(hourly(cron="* * * * *", zone="Europe/Athens", every_s=0.0))
+    nursery.start_soon(world.firing.run)
+    await world.clock.move(60)
+    assert world.keys == []
+
+    readable = True
+    await world.clock.move(LOOKED_AGAIN_S)
+
+    assert len(world.keys) == 1
+
+
+async def test_changes_at_the_same_time_are_all_kept(nursery: trio.Nursery) -> None:
+    world = World(hourly())
+    nursery.start_soon(world.firing.run)
+    await world.clock.move(0)
+
+    nursery.start_soon(world.book.change, "u", lambda each: attrs.evolve(each, is_paused=True))
+    nursery.start_soon(world.book.change, "u", lambda each: attrs.evolve(each, every_s=60.0))
+    await wait_all_tasks_blocked()
+
+    after = world.book.get("u")
+    assert after == world.wconfd.schedules["u"]
+    assert after is not None
+    assert (after.is_paused, after.every_s) == (True, 60.0)
+
+
+async def test_a_schedule_that_was_removed_does_not_come_back(nursery: trio.Nursery) -> None:
+    world = World(hourly())
+    nursery.start_soon(world.firing.run)
+    await world.clock.move(0)
+
+    assert await world.book.remove(hourly())
+    assert await world.book.change("u", lambda each: attrs.evolve(each, is_paused=True)) is None
+    assert await world.book.restart("u", BEGIN) is None
+    assert world.wconfd.schedules == {}
+
+
 async def test_a_wconfd_that_is_away_is_asked_again(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
     world = World(hourly())
     world.wconfd.failures = [Unavailable("away"), Unavailable("away")]
@@ -237,7 +305,7 @@ async def test_a_schedule_whose_reply_was_lost_is_found_and_runs(nursery: trio.N
     world.wconfd.dies = True
 
     with pytest.raises(Unavailable):
-        await world.book.put(hourly())
+        await world.book.add(hourly())
     await world.clock.move(0)
 
     assert world.clock.alarm == BEGIN + 3600

@@ -1,5 +1,6 @@
 """Who submits, as luxid tells it: the socket, the job that asks, or a trusted user's word."""
 
+import errno
 import os
 import pwd
 from typing import Any, cast
@@ -8,7 +9,7 @@ import attrs
 import pytest
 
 from common.access import Access, Role
-from common.errors import Denied, InvalidRequest
+from common.errors import Denied, InvalidRequest, Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp
 from common.queue.submitter import NO_UID, JobOwner, owner_entries
@@ -16,6 +17,7 @@ from daemons.luxid.core.submission.rights import Submitter
 from daemons.luxid.submitters import Submitters
 from protocol.peer import Peer
 from protocol.speaker import Speaker
+from tests.support.keptvalues import NIGHTLY
 
 pytestmark = pytest.mark.trio
 # another user of this machine than the one who runs the tests
@@ -150,3 +152,20 @@ async def test_what_a_speakers_job_submits_is_the_speakers_with_the_role_that_it
 async def test_a_speaker_names_neither_another_user_nor_a_job(arguments: dict[str, Any], why: str) -> None:
     with pytest.raises(Denied, match=why):
         await submitters(job(5, None)).of(speaking(AT_NIGHT), **arguments)
+
+
+async def test_a_user_who_cannot_be_looked_up_now_is_not_taken_for_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system reports a user who is not there and a want of descriptors alike."""
+
+    def look_up(_: object) -> object:
+        raise KeyError("not found")
+
+    def no_descriptor(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(pwd, "getpwnam", look_up)
+    monkeypatch.setattr(os, "open", no_descriptor)
+    schedule = attrs.evolve(NIGHTLY, user=OTHER.pw_name, uid=OTHER.pw_uid, http_user="", http_role="")
+
+    with pytest.raises(Unavailable, match=r"the users of this machine cannot be read now: Too many open files"):
+        await submitters().of_schedule(schedule)

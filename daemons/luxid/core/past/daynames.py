@@ -2,22 +2,14 @@
 
 import datetime
 
-from common.errors import InvalidRequest
+from common.schedules.zones import zone_named
 
 
 class DayNames:
-    """Names days as `2026-11-21`. Raises: InvalidRequest: there is no such zone."""
+    """Names days as `2026-11-21`. Raises: InvalidRequest: there is no such zone. Unavailable: it cannot be read now."""
 
     def __init__(self, zone: str) -> None:
-        # imported late: few ask for days, and it loads the whole configuration of Python's build
-        import zoneinfo
-
-        try:
-            self._zone = zoneinfo.ZoneInfo(zone)
-        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-            raise InvalidRequest(
-                f"there is no time zone {zone!r:.60}; write one such as Europe/Athens, or UTC"
-            ) from None
+        self._zone = zone_named(zone)
         # the quarter of an hour that was asked for last: ended jobs come in the order of their ends, mostly
         self._quarter: float | None = None
         self._name = ""

@@ -29,6 +29,8 @@ from daemons.luxid.core.queue.privacy import public_job
 _KEEPING: Final = (WaitKind.DEPENDENCY, WaitKind.HOLD, WaitKind.BEGIN)
 # characters that are kept of a text
 LONGEST: Final = 1000
+# of the exit codes of all systems
+_LARGEST_CODE: Final = 2**32
 # owner of the jobs of the daemons' user; no user has this number
 OWN_UID: Final = -2
 
@@ -159,7 +161,8 @@ def _exit_code(job: Job) -> int | None:
             continue
         match op.result:
             case {"exit_code": int(code)} | [_, [_, {"exit_code": int(code)}, *_]]:
-                return code
+                # a file may say anything; the index takes no number beyond its own
+                return code if abs(code) <= _LARGEST_CODE else None
             case _:
                 return None
     return None

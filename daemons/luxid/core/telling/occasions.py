@@ -1,8 +1,9 @@
 """What is to be told of jobs, as they end and as their tries fail.
 
 Theory. The events are a function of the jobs in the order of their ends, so they are found again after a crash, each
-with the same key. The jobs of a batch are told of together, when the last of them has ended. Of deliveries themselves
-nothing is told. A rule whose receiver wants no more is off until luxid is restarted.
+with the same key. The jobs of a batch are told of together, when the last of them has ended; those that ended earlier
+stay live until then, as an archived one would be missing from the counts. Of deliveries themselves nothing is told. A
+rule whose receiver wants no more is off until luxid is restarted.
 
 Source: DESIGN section 16; everyday.md section h.
 """
@@ -12,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from common.ids import JobId
 from common.notify.matching import RECOVERED, TRY, Subject, matching_rules, wants_any
 from common.notify.payload import BatchEnd, Event
 from common.opcodes.notify import OpNotify
@@ -35,6 +37,10 @@ class Occasions:
     _failing: set[str] = attrs.Factory(set)
     # rules whose receivers want no more
     _off: set[str] = attrs.Factory(set)
+    # id of a batch that has not ended -> its jobs that have
+    _early: dict[str, set[JobId]] = attrs.Factory(dict)
+    # all of those jobs
+    _held: set[JobId] = attrs.Factory(set)
 
     def ended(self, job: Job) -> list[Event]:
         """The events of a job that has just ended."""
@@ -42,11 +48,15 @@ class Occasions:
             return []
         subject, batch = Subject.of(job), batch_of(job)
         if batch is not None:
-            end = self._batch_end(job, batch)
+            end = self._end_of_batch(job, batch)
             return [] if end is None else list(self._events(subject, end.state, end))
         has_recovered = self._note_name(subject.terms.name, job.state)
         events = list(self._events(subject, job.state.value))
         return [*events, *self._events(subject, RECOVERED)] if has_recovered else events
+
+    def holds(self, job_id: JobId) -> bool:
+        """Whether the job has ended, and its batch has not."""
+        return job_id in self._held
 
     def retried(self, job: Job) -> list[Event]:
         """The events of a job that is in the queue again; none, if no try of it has failed."""
@@ -65,6 +75,16 @@ class Occasions:
     def rules_off(self) -> tuple[str, ...]:
         """The rules that are off, by name."""
         return tuple(sorted(self._off))
+
+    def _end_of_batch(self, job: Job, batch: Batch) -> BatchEnd | None:
+        end = self._batch_end(job, batch)
+        if end is None:
+            self._early.setdefault(batch.batch_id, set()).add(job.job_id)
+            self._held.add(job.job_id)
+            return None
+        earlier = self._early.pop(batch.batch_id, set())
+        self._held -= earlier
+        return attrs.evolve(end, earlier=frozenset(earlier - {job.job_id}))
 
     def _note_name(self, name: str, state: JobState) -> bool:
         """Return whether a job succeeds after the last one of its name had failed."""

@@ -111,7 +111,10 @@ class Jobs:
             if job is None or job.next_index is not None:
                 return False
             if not self._jobs.untold.is_told(call.job_id):
-                raise Conflict(f"those who are to be told of the end of job {call.job_id} are not told yet; try again")
+                raise Conflict(
+                    f"those who are to be told of the end of job {call.job_id}, or of its batch, are not told yet; "
+                    "try again when its batch has ended"
+                )
             if await self._archive([call.job_id]):
                 path = self._store.paths.job_file(call.job_id)
                 raise NotFound(

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from common.access import Role
-from common.errors import GantryError, InvalidRequest
+from common.errors import Conflict, GantryError, InvalidRequest
 from common.ids import JobId
 from common.system.log import get_log
 from daemons.luxid.core.submission.jobbounds import JobBounds
@@ -50,14 +50,28 @@ class OwnJobs:
         Raises: the reason why it was refused. Unavailable: try again.
         Durability: on return the job survives a loss of power.
         """
-        earlier = self._keys.find(submitter.key_owner, key)
+        earlier = self._earlier(key, submitter)
         if earlier is not None:
-            _log.info("submission.repeated", jobs=earlier.count, first=earlier.first_id, key=key)
-            answer = earlier.answers[0]
-            if isinstance(answer, str):
-                raise InvalidRequest(answer)
-            return answer
-        return await self._submission.submit_as(job, key, submitter, _self())
+            return earlier
+        try:
+            return await self._submission.submit_as(job, key, submitter, _self())
+        except Conflict:
+            # the same call was delivered twice at once, and the other one's job has other times
+            earlier = self._earlier(key, submitter)
+            if earlier is None:
+                raise
+            return earlier
+
+    def _earlier(self, key: str, submitter: Submitter) -> JobId | None:
+        """The job that was submitted under the key; None: there is none. Raises: InvalidRequest: why it was refused."""
+        earlier = self._keys.find(submitter.key_owner, key)
+        if earlier is None:
+            return None
+        _log.info("submission.repeated", jobs=earlier.count, first=earlier.first_id, key=key)
+        answer = earlier.answers[0]
+        if isinstance(answer, str):
+            raise InvalidRequest(answer)
+        return answer
 
 
 def _self() -> Peer:

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from common.access import Role, check_role
-from common.errors import Conflict, InvalidRequest
+from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from common.ids import JobId
 from common.schedules.schedule import RunState, Schedule, ScheduleRun
 from common.schedules.times import Times, times_of
@@ -70,28 +70,29 @@ class Schedules:
         if await self._book.find(schedule.name) is not None:
             raise Conflict(f"there is a schedule '{schedule.name}' already; choose another name, or change it")
         await self._own_jobs.check(run_job(schedule, schedule.created_at), submitter)
-        await self._book.put(schedule)
+        await self._book.add(schedule)
         _log.info("schedule.added", schedule=schedule.name, uuid=schedule.uuid, **peer.named)
         return self._view(schedule, 3, peer)
 
     async def change_schedule(self, call: ChangeSchedule, peer: Peer) -> ScheduleView:
         """Durability: as `add_schedule`."""
         schedule = await self._owned(call.wish.name, call.METHOD, peer)
-        after = changed_schedule(schedule, call.wish, time.time())
+        now = time.time()
+        after = changed_schedule(schedule, call.wish, now)
         if call.wish.job is not None:
             submitter = await self._submitters.of_schedule(after)
             _check_job_change(schedule, submitter, peer)
             await self._own_jobs.check(run_job(after, after.created_at), submitter)
-        after = await self._book.put(after)
+        after = await self._change(schedule, lambda each: changed_schedule(each, call.wish, now))
         _log.info("schedule.changed", schedule=after.name, **peer.named)
         return self._view(after, 3, peer)
 
     async def pause_schedule(self, call: PauseSchedule, peer: Peer) -> ScheduleView:
         """Durability: as `add_schedule`."""
         schedule = await self._owned(call.name, call.METHOD, peer)
-        after = paused(schedule, time.time(), is_paused=call.is_paused)
-        if after is not schedule:
-            after = await self._book.put(after)
+        now = time.time()
+        after = await self._change(schedule, lambda each: paused(each, now, is_paused=call.is_paused))
+        if after.is_paused is not schedule.is_paused:
             _log.info("schedule.paused" if call.is_paused else "schedule.resumed", schedule=after.name, **peer.named)
         return self._view(after, 3, peer)
 
@@ -116,6 +117,13 @@ class Schedules:
         is_gone = await self._book.remove(schedule)
         _log.info("schedule.removed", schedule=schedule.name, uuid=schedule.uuid, **peer.named)
         return is_gone
+
+    async def _change(self, schedule: Schedule, change: Callable[[Schedule], Schedule]) -> Schedule:
+        """Raises: NotFound: somebody has removed it meanwhile; and as `ScheduleBook.change`."""
+        after = await self._book.change(schedule.uuid, change)
+        if after is None:
+            raise NotFound(f"schedule '{schedule.name}' was removed meanwhile")
+        return after
 
     async def _owned(self, name: str, method: str, peer: Peer) -> Schedule:
         """The schedule. Raises: NotFound. Denied: it is another's, and the caller is no operator."""
@@ -146,7 +154,7 @@ class Schedules:
 def _times_or_why(schedule: Schedule) -> tuple[Times | None, str]:
     try:
         return times_of(schedule), ""
-    except InvalidRequest as error:
+    except (InvalidRequest, Unavailable) as error:
         return None, error.message
 
 

@@ -97,7 +97,7 @@ def test_sums(cluster: Cluster) -> None:
         (("--filter", "status=done"), "no job has ended as 'done'"),
         (("--filter", "colour=red"), "no field 'colour' in the history; there are id, status"),
         (("--summary", "--by", "colour"), "jobs are not summed up by 'colour'"),
-        (("--summary", "--by", "day", "--zone", "Mars"), "no time zone 'Mars'"),
+        (("--summary", "--by", "day", "--zone", "Mars"), "unknown time zone 'Mars'"),
         (("--label", "=x"), "'=x' is no label"),
     ],
 )

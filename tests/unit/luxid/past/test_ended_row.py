@@ -1,5 +1,7 @@
 """What the history keeps of an ended job (DESIGN section 16; everyday.md section g)."""
 
+import contextlib
+from pathlib import Path
 from typing import Any
 
 from common.ids import JobId
@@ -10,6 +12,8 @@ from common.queue.terms import JobTerms, terms_entry
 from common.queue.tries import Try, try_entry
 from common.queue.waithistory import Cause, Span, WaitKind
 from daemons.luxid.core.past.endedrow import OWN_UID, PastRow, freed_at, past_row, was_kept
+from daemons.luxid.core.past.places import Place
+from daemons.luxid.history.pastindex import open_index
 from daemons.luxid.history.pasttexts import texts_of_archive, texts_of_queue
 
 
@@ -127,3 +131,12 @@ def _row(job: Job, freed: float | None = None) -> PastRow:
 
 def _failure(code: int) -> list[object]:
     return ["CommandFailed", [f"ended with exit code {code}", {"exit_code": code}]]
+
+
+def test_a_number_beyond_those_of_the_index_is_no_exit_code(tmp_path: Path) -> None:
+    """Whoever wrote the file: a row that cannot be written must not end luxid, at this start and at each later one."""
+    row = _row(_job(_op(result={"exit_code": 2**64 - 1})))
+
+    with contextlib.closing(open_index(tmp_path / "history.sqlite")) as index:
+        index.add([(row, Place.LIVE)])
+    assert row.exit_code is None

@@ -1,0 +1,109 @@
+"""When a batch has ended, as those who are to be told of it see it (DESIGN section 16)."""
+
+import os
+from pathlib import Path
+from typing import Any, cast
+
+import attrs
+import pytest
+
+from common.ids import JobId
+from common.notify.payload import BatchEnd
+from common.paths import Paths
+from common.queue.batch import MOST_JOBS, SOURCE, Batch, batch_entry, batch_of
+from common.queue.jobs import Job, JobOp, JobState
+from common.settingwords.notifysettings import NotifyRule
+from daemons.luxid.core.queue.endedjobs import EndedJobs
+from daemons.luxid.core.telling.occasions import Occasions
+from daemons.luxid.jobs.jobtable import JobTable
+from daemons.luxid.notifying.batchends import BatchEnds
+from daemons.luxid.untold import Untold
+
+
+def member(job_id: int, place: int, size: int, state: JobState, batch_id: str = "b") -> Job:
+    trail = [batch_entry(Batch(batch_id, place, size), 0).to_wire()]
+    op = JobOp(input={"OP_ID": "OP_TEST_DUMMY", "reason": trail}, state=state)
+    return Job(JobId(job_id), (op,), received_at=(1_790_000_000, 5), end_at=(1_790_000_009, 0))
+
+
+@attrs.define
+class Live:
+    """As much of the live jobs as is asked here."""
+
+    table: JobTable = attrs.Factory(lambda: JobTable(lambda _: None))
+    ended: EndedJobs = attrs.Factory(EndedJobs)
+
+    @property
+    def queue(self) -> "Live":
+        return self
+
+    def put(self, *jobs: Job) -> None:
+        for job in jobs:
+            self.table.put(job)
+            if job.next_index is None:
+                self.ended.put(job.job_id, job.state)
+
+
+def ends(live: Live, root: Path, serial: int) -> BatchEnds:
+    return BatchEnds(Paths.under_root(root), cast(Any, live), lambda: JobId(serial))
+
+
+def end_of(job: Job, found: BatchEnds) -> BatchEnd | None:
+    batch = batch_of(job)
+    assert batch is not None
+    return found.find(job, batch)
+
+
+def test_no_file_is_looked_for_beyond_the_ids_that_were_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client states the size of its batch: a large one must not stop luxid."""
+    looked_for: list[object] = []
+
+    def look(path: object) -> bool:
+        looked_for.append(path)
+        return False
+
+    monkeypatch.setattr(os.path, "lexists", look)
+    live, last = Live(), member(50_000, 40_000, MOST_JOBS, JobState.SUCCESS)
+    live.put(last)
+
+    end = end_of(last, ends(live, tmp_path, 50_003))
+
+    assert end == BatchEnd("b", {"success": 1}, 1_790_000_000)
+    assert len(looked_for) <= 3
+
+
+@pytest.mark.parametrize("text", ["id=a;place=1;jobs=999999999", "id=a;place=3;jobs=2", "id=a;place=0;jobs=2"])
+def test_a_batch_that_cannot_be_is_none(text: str) -> None:
+    assert batch_of(Job(JobId(7), (JobOp({"OP_ID": "OP_TEST_DUMMY", "reason": [[SOURCE, text, 1]]}),))) is None
+
+
+def test_jobs_that_ended_early_stay_live_until_their_batch_is_told(tmp_path: Path) -> None:
+    """An archived failure would be missing from the counts, and the batch be told as a success."""
+    live, rules = Live(), {"r": NotifyRule(on=("end",), program=("/bin/true",))}
+    untold = Untold(Occasions(rules, ends(live, tmp_path, 12).find))
+    failed, last = member(11, 1, 2, JobState.ERROR), member(12, 2, 2, JobState.QUEUED)
+    live.put(failed, last)
+
+    untold.ended(failed)
+    assert (len(untold), untold.is_told(JobId(11))) == (0, False)
+
+    done = member(12, 2, 2, JobState.SUCCESS)
+    live.put(done)
+    untold.ended(done)
+    assert (len(untold), untold.is_told(JobId(11)), untold.is_told(JobId(12))) == (1, False, False)
+
+    untold.told("notify/batch-b-1790000000/error/r")
+    assert (len(untold), untold.is_told(JobId(11)), untold.is_told(JobId(12))) == (0, True, True)
+
+
+def test_batches_that_have_the_same_id_one_after_the_other_are_each_told(tmp_path: Path) -> None:
+    """Clients choose ids, such as `nightly`; a delivery of the night before must not stand for this night's."""
+    live, rules = Live(), {"r": NotifyRule(on=("end",), program=("/bin/true",))}
+    told = Occasions(rules, ends(live, tmp_path, 12).find)
+    first = member(11, 1, 1, JobState.SUCCESS, "nightly")
+    second = attrs.evolve(member(12, 1, 1, JobState.SUCCESS, "nightly"), received_at=(1_790_086_400, 0))
+    live.put(first, second)
+
+    keys = [event.key(job.job_id) for job in (first, second) for event in told.ended(job)]
+
+    assert keys == ["notify/batch-nightly-1790000000/success/r", "notify/batch-nightly-1790086400/success/r"]
