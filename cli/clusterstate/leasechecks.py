@@ -97,7 +97,10 @@ def _member(member: MemberView) -> Iterator[str]:
     if member.role is Role.DOUBT:
         yield f"node '{member.name}' is in doubt: etcd is older than what it remembers; see 'gantry cluster'"
     if member.copies == "stale":
-        yield f"node '{member.name}' was away so long that nothing is kept for it, and cannot take over; start it"
+        how = "start it" if member.role is Role.SILENT else "it is catching up"
+        yield (
+            f"node '{member.name}' is new, or was away so long that nothing is kept for it, and cannot take over: {how}"
+        )
     elif member.role is Role.SILENT:
         yield (
             f"node '{member.name}' is silent, and cannot take over: its keeperd does not run, or does not reach etcd; "

@@ -86,6 +86,8 @@ class MemberRecord(Lenient):
     role: Role
     # why it is barred or waits; empty: it is not
     reasons: tuple[str, ...] = ()
+    # whether it is barred only until the master has compared its files, or until it has caught up
+    lacks_copies: bool = False
     # higher ones go first; 0: it never becomes the master by itself
     priority: int = 1
     # highest epoch that it has seen
@@ -107,6 +109,8 @@ class Wanted(Lenient):
     node: str = ""
     # whether jobs that run on the old master are killed; false: they are waited for
     kill: bool = False
+    # seconds after which the master takes it back; 0: never
+    limit_s: float = 0.0
     # tells two wishes from each other
     nonce: str = ""
     # who asked, for the log

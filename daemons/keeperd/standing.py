@@ -6,7 +6,7 @@ Source: lease.md 2.
 from common.lease.deadline import boottime
 from common.lease.records import MemberRecord
 from common.system.daemons.program import release
-from daemons.keeperd.core.fitness import bars
+from daemons.keeperd.core.fitness import bars, only_lacks_copies
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.standings import ROLES
 from daemons.keeperd.core.states import State
@@ -25,6 +25,7 @@ def member_record(keeper: Keeper | None, identity: Identity) -> MemberRecord:
         state=state.value,
         role=ROLES[state],
         reasons=_reasons(keeper) if keeper else (),
+        lacks_copies=keeper is not None and only_lacks_copies(keeper, boottime()),
         priority=keeper.me.priority if keeper else 0,
         epoch=keeper.memory.epoch if keeper else 0,
     )

@@ -135,6 +135,9 @@ def test_the_story_of_a_switchover_maintenance_and_a_takeover(fleet: LeaseFleet,
     assert alone.code == 3
     assert "maintenance: the mastership stays where it is" in alone.out
 
+    # a slip of the fingers leaves nothing behind that would stand in the way
+    slip = first.gantry("cluster", "takeover", "--i-accept-loss", "node9")
+    assert (slip.code, "'node9' is no candidate whose keeperd runs; those are: " in slip.err) == (5, True), slip
     taken = first.gantry("cluster", "takeover", "--i-accept-loss", first.name)
 
     assert taken.code == 0, taken

@@ -14,6 +14,7 @@ from cli.gantry.cluster.asking import ask, not_reached_words, open_keeperd, with
 from cli.screen import complain, remark, say, say_json
 from common.errors import GantryError, RemoteError, Unavailable
 from common.lease.records import Role
+from common.objects.naming import short_names
 from common.words.times import clock
 from protocol.blocking import BlockingClient
 from protocol.keeperd.calls import ClusterView, MemberView, ShowCluster, Switchover, Takeover
@@ -69,7 +70,7 @@ class Move:
     def _show(self, looking: BlockingClient) -> None:
         """A line, if it differs from the last one."""
         try:
-            text = progress_words(looking.call(ShowCluster(), timeout_s=_READ_S))
+            text = progress_words(looking.call(ShowCluster(), timeout_s=_READ_S), self._request.node)
         except GantryError as error:
             text = f"keeperd does not say how it stands: {error.message}"
         if text != self._shown:
@@ -92,18 +93,30 @@ class Move:
         return DONE
 
 
-def progress_words(view: ClusterView) -> str:
-    """How far a move is, in one line."""
+def progress_words(view: ClusterView, wanted: str) -> str:
+    """How far a move is: a line, and one for each thing that is waited for. Args: wanted: node; empty: any."""
     changing = [f"{each.name} {each.state}" for each in view.members if each.role in (Role.MASTER, Role.CHANGING)]
     who = ", ".join(changing) or "nobody is the master"
     waiting = "" if not view.dirty else f"; {view.dirty} change{'s' if view.dirty > 1 else ''} in etcd"
     why = "".join(f"\n  {each.name} {reason}" for each in view.members for reason in _leaving(each))
+    if not any(each.role is Role.CHANGING for each in view.members):
+        why += "".join(f"\n  {each.name} waits: {reason}" for each in _barred(view, wanted) for reason in each.reasons)
     return f"epoch {view.epoch}: {who}{waiting}{why}"
 
 
 def _leaving(member: MemberView) -> Sequence[str]:
     """What a master that makes way waits for."""
     return member.reasons if member.role is Role.CHANGING else ()
+
+
+def _barred(view: ClusterView, wanted: str) -> Sequence[MemberView]:
+    """The node that is to be the master, or all that could be, if none may be it yet."""
+    if wanted:
+        return [
+            each for each in view.members if each.role is Role.BARRED and wanted in (each.name, *short_names(each.name))
+        ]
+    is_open = any(each.role is Role.REPLICA and each.priority for each in view.members)
+    return [] if is_open else [each for each in view.members if each.role is Role.BARRED]
 
 
 def _tell(text: str) -> None:

@@ -25,7 +25,8 @@ from protocol.keeperd.calls import Switchover
 def switchover(node: str, kill: bool, limit: float) -> int:
     """Move the mastership to NODE, or to the best node, and wait until it serves.
 
-    Only to a node that is healthy and has all copies. New jobs wait meanwhile, commands on nodes go on,
-    and no job fails. Ctrl-C ends the waiting only.
+    Only to a node that is healthy and has all copies; one whose copies are being compared, as after another
+    move, is waited for up to a minute. New jobs wait meanwhile, commands on nodes go on, and no job fails.
+    Ctrl-C ends the waiting only.
     """
     return Move(Switchover(node, kill, limit), "switchover", REFUSED_SWITCHOVER).carry_out()

@@ -28,10 +28,13 @@ class Bar:
     is_overruled: bool = False
     # when it ends by itself; None: not by time
     until: float | None = None
+    # whether it ends when the master has compared this node's files, and sent what they lack
+    lacks_copies: bool = False
 
 
 _NOT_COMPARED: Final = "no later master has compared its files since it was the master"
 _NEVER_COMPARED: Final = "no master has compared its files yet"
+_STALE: Final = "stale: it is new or was away too long, and has not caught up"
 NO_FAILOVER: Final = Bar("priority 0: it never becomes the master by itself", is_overruled=True)
 
 
@@ -47,6 +50,12 @@ def bars(keeper: Keeper, now: float) -> tuple[Bar, ...]:
     if wish.kind is WantedKind.TAKEOVER:
         return tuple(bar for bar in found if not bar.is_overruled)
     return tuple(bar for bar in found if bar is not NO_FAILOVER)
+
+
+def only_lacks_copies(keeper: Keeper, now: float) -> bool:
+    """Whether this node may become the master, at least when an operator names it, once it has all copies."""
+    found = [bar for bar in bars(keeper, now) if bar is not NO_FAILOVER]
+    return bool(found) and all(bar.lacks_copies for bar in found)
 
 
 def _impossible(keeper: Keeper, view: View) -> list[Bar]:
@@ -65,11 +74,12 @@ def _unwise(keeper: Keeper, view: View, now: float) -> list[Bar]:
     if keeper.me.priority == 0:
         found.append(NO_FAILOVER)
     if view.is_stale:
-        found.append(Bar("stale: it was away too long and has not caught up", is_overruled=True))
+        found.append(Bar(_STALE, is_overruled=True, lacks_copies=True))
     elif doubting := sorted(record.node for record in view.others.values() if record.role is Role.DOUBT):
         found.append(Bar(f"etcd is older than {', '.join(doubting)} remembers; see accept-restore", is_overruled=True))
     elif not _has_all(keeper, view):
-        found.append(Bar(_NOT_COMPARED if keeper.memory.own_epoch else _NEVER_COMPARED, is_overruled=True))
+        reason = _NOT_COMPARED if keeper.memory.own_epoch else _NEVER_COMPARED
+        found.append(Bar(reason, is_overruled=True, lacks_copies=True))
     if now < (until := reset_until(keeper, view)):
         found.append(Bar("its watchdog may have reset it; it waits", is_overruled=True, until=until))
     if now < keeper.not_before:

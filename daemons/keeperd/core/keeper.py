@@ -91,6 +91,14 @@ class Held:
 
 
 @attrs.frozen
+class Heard:
+    """A wish of an operator, as the master has read it first."""
+
+    wish: Wanted
+    at: float
+
+
+@attrs.frozen
 class Keeper:
     me: Me
     memory: Memory
@@ -123,6 +131,8 @@ class Keeper:
     gave_up_at: float | None = None
     # whether `Drain` was asked, and its wish is not fulfilled yet
     is_draining: bool = False
+    # wish that is there, in whatever state; None: there is none, or this node is not the master
+    heard: Heard | None = None
     # wish that the mastership makes way for
     leaving: Wanted | None = None
     # what was decided on the last wish

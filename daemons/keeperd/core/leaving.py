@@ -123,7 +123,7 @@ def daemons_ended(keeper: Keeper, event: DaemonsEnded, now: float) -> Step:
 
 
 def _over(keeper: Keeper, now: float, acts: tuple[Act, ...]) -> Step:
-    keeper = attrs.evolve(keeper, held=None, leaving=None, is_draining=False, kill_at=None, vacant_at=None)
+    keeper = attrs.evolve(keeper, held=None, heard=None, leaving=None, is_draining=False, kill_at=None, vacant_at=None)
     then: Act = End() if keeper.is_ending else Look()
     return settled(keeper, now), (*acts, then)
 

@@ -40,7 +40,7 @@ def _held_on(keeper: Keeper, view: View, now: float) -> Step:
         return keeper, ()
     if not is_ours(held, view):
         return stop(keeper, now, Cause.LOST)
-    return reconsider(keeper) if keeper.state is State.LEAVING else consider_wish(keeper)
+    return reconsider(keeper, now) if keeper.state is State.LEAVING else consider_wish(keeper, now)
 
 
 def _followed(keeper: Keeper, event: Looked, now: float) -> Step:

@@ -3,48 +3,86 @@
 Source: lease.md 2 and 7.
 """
 
-from typing import assert_never
+from typing import Final, assert_never
 
 import attrs
 
 from common.lease.records import Wanted, WantedKind
-from daemons.keeperd.core.acts import RemoveWanted
+from daemons.keeperd.core.acts import Look, RemoveWanted
 from daemons.keeperd.core.fitness import NO_FAILOVER, fit_others
-from daemons.keeperd.core.keeper import Keeper, Step
+from daemons.keeperd.core.keeper import Heard, Keeper, Step
 from daemons.keeperd.core.leaving import TAKER_LIMIT_S, make_way, stay
 from daemons.keeperd.core.states import State, View
 
+# seconds that a switch-over waits for a candidate that has not all copies yet
+COPIES_LIMIT_S: Final = 60.0
+# seconds beyond the limit of a wish in which whoever asked takes it back
+SLACK_S: Final = 5.0
 
-def consider_wish(keeper: Keeper) -> Step:
-    """The master has read what is wanted: obey, or refuse with the reason."""
+
+@attrs.frozen
+class Refusal:
+    """Why the master does not obey."""
+
+    reason: str
+    # whether it ends when the master has compared the files of other nodes
+    may_pass: bool = False
+
+
+def consider_wish(keeper: Keeper, now: float) -> Step:
+    """The master has read what is wanted: obey, wait for copies, or refuse with the reason."""
     view, held = keeper.view, keeper.held
     if view is None or held is None or keeper.state is not State.MASTER or not held.is_ready:
         return keeper, ()
     wish = view.wanted
     if wish is None:
-        return attrs.evolve(keeper, verdict=None), ()
+        return attrs.evolve(keeper, verdict=None, heard=None), ()
     if keeper.verdict is not None and keeper.verdict.wanted == wish:
         # its removal is on its way, or was in vain
         return keeper, (keeper.verdict,)
-    refusal = refused(keeper, view, wish)
+    keeper, heard = _heard(keeper, wish, now)
+    refusal = _late(heard, now) or refused(keeper, view, wish)
     if refusal is None:
         return make_way(keeper, wish)
-    return _decided(keeper, RemoveWanted(wish, refusal))
+    if not refusal.may_pass:
+        return _decided(keeper, RemoveWanted(wish, refusal.reason))
+    if now < heard.at + COPIES_LIMIT_S:
+        return keeper, ()
+    return _decided(keeper, RemoveWanted(wish, f"{refusal.reason}; that did not end within {COPIES_LIMIT_S:g} s"))
 
 
-def reconsider(keeper: Keeper) -> Step:
+def reconsider(keeper: Keeper, now: float) -> Step:
     """Make way on only while the operator wants it, and another node can take over."""
     view, wish = keeper.view, keeper.leaving
     if view is None or wish is None or not keeper.is_draining:
         return keeper, ()
     if view.wanted != wish:
         return stay(keeper)
-    refusal = refused(keeper, view, wish)
+    keeper, heard = _heard(keeper, wish, now)
+    refusal = _late(heard, now) or refused(keeper, view, wish)
     if refusal is None:
         return keeper, ()
     keeper, acts = stay(keeper)
-    keeper, more = _decided(keeper, RemoveWanted(wish, refusal))
+    if refusal.may_pass:
+        # its record was from before this mastership; the master waits first
+        return keeper, (*acts, Look())
+    keeper, more = _decided(keeper, RemoveWanted(wish, refusal.reason))
     return keeper, (*acts, *more)
+
+
+def _heard(keeper: Keeper, wish: Wanted, now: float) -> tuple[Keeper, Heard]:
+    heard = keeper.heard
+    if heard is None or heard.wish != wish:
+        heard = Heard(wish, now)
+    return attrs.evolve(keeper, heard=heard), heard
+
+
+def _late(heard: Heard, now: float) -> Refusal | None:
+    """Whoever asked takes it back in time; this is for one who has gone."""
+    limit_s = heard.wish.limit_s
+    if not limit_s or now < heard.at + limit_s + SLACK_S:
+        return None
+    return Refusal(f"the mastership was not moved within {limit_s:g} s")
 
 
 def conclude_wish(keeper: Keeper) -> Step:
@@ -68,12 +106,12 @@ def _decided(keeper: Keeper, verdict: RemoveWanted) -> Step:
     return attrs.evolve(keeper, verdict=verdict), (verdict,)
 
 
-def refused(keeper: Keeper, view: View, wish: Wanted) -> str | None:
+def refused(keeper: Keeper, view: View, wish: Wanted) -> Refusal | None:
     """Return why the master does not obey; None: it does."""
     me = keeper.me.node
     match wish.kind:
         case WantedKind.TAKEOVER:
-            return (
+            return Refusal(
                 f"'{me}' is the master and renews its lease; use 'gantry cluster switchover', or stop keeperd on '{me}'"
             )
         case WantedKind.SWITCHOVER:
@@ -82,29 +120,32 @@ def refused(keeper: Keeper, view: View, wish: Wanted) -> str | None:
             assert_never(wish.kind)
 
 
-def _switchover_refused(keeper: Keeper, view: View, wish: Wanted) -> str | None:
+def _switchover_refused(keeper: Keeper, view: View, wish: Wanted) -> Refusal | None:
     me = keeper.me.node
     if wish.node == me:
-        return f"'{me}' is the master already"
+        return Refusal(f"'{me}' is the master already")
     if keeper.in_maintenance:
-        return "maintenance is on; end it with 'gantry cluster maintenance off' first"
+        return Refusal("maintenance is on; end it with 'gantry cluster maintenance off' first")
     if view.is_full:
-        return "etcd is full, so nobody could take over; make room first"
+        return Refusal("etcd is full, so nobody could take over; make room first")
     if wish.node:
         return _target_refused(view, wish.node)
     if fit_others(view):
         return None
     others = "; ".join(f"{name}: {_why_not(view, name)}" for name in sorted(view.others))
-    return f"no other node may become the master: {others or 'none lives'}"
+    may_pass = any(record.lacks_copies and record.priority > 0 for record in view.others.values())
+    return Refusal(f"no other node may become the master: {others or 'none lives'}", may_pass=may_pass)
 
 
-def _target_refused(view: View, node: str) -> str | None:
+def _target_refused(view: View, node: str) -> Refusal | None:
     record = view.others.get(node)
     if record is None:
-        return f"'{node}' is no candidate whose keeperd runs"
+        return Refusal(f"'{node}' is no candidate whose keeperd runs")
     # that it never becomes the master by itself is no obstacle to an operator
     reasons = [reason for reason in record.reasons if reason != NO_FAILOVER.reason]
-    return f"'{node}' may not become the master: {', '.join(reasons)}" if reasons else None
+    if not reasons:
+        return None
+    return Refusal(f"'{node}' may not become the master: {', '.join(reasons)}", may_pass=record.lacks_copies)
 
 
 def _why_not(view: View, node: str) -> str:

@@ -8,8 +8,10 @@ Source: DESIGN section 14; lease.md 2 and 7.
 
 import pwd
 import secrets
+from collections.abc import Sequence
 from typing import Final
 
+import attrs
 import trio
 
 from common.errors import Conflict, Unavailable
@@ -19,11 +21,12 @@ from common.system.log import get_log
 from daemons.keeperd.core.events import RestoreAccepted
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import State
+from daemons.keeperd.core.wishednodes import living_node
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.shell import Shell
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdError
-from protocol.etcd.kv import Delete, Equals, Field, Get, Put, Transaction
+from protocol.etcd.kv import Delete, Equals, Field, Get, KeyValue, Put, Transaction
 from protocol.keeperd.calls import AcceptRestoredEtcd, SetMaintenance, Switchover, Takeover, TestWatchdog
 from protocol.peer import Peer
 
@@ -42,9 +45,14 @@ class Wishes:
     async def switchover(self, call: Switchover, peer: Peer) -> str:
         """Raises: Conflict: it may not be, or another wish is pending. Unavailable: not in time; it is taken back."""
         wanted = Wanted(
-            kind=WantedKind.SWITCHOVER, node=call.node, kill=call.kill, nonce=secrets.token_hex(8), by=_name(peer)
+            kind=WantedKind.SWITCHOVER,
+            node=call.node,
+            kill=call.kill,
+            limit_s=call.limit_s,
+            nonce=secrets.token_hex(8),
+            by=_name(peer),
         )
-        await self._wish(wanted)
+        wanted = await self._wish(wanted)
         limit_s = call.limit_s or float("inf")
         with trio.move_on_after(limit_s):
             return await self._fulfilled(wanted)
@@ -55,10 +63,9 @@ class Wishes:
         )
 
     async def takeover(self, call: Takeover, peer: Peer) -> str:
-        """Raises: Conflict: it may not be, or another wish is pending."""
+        """Raises: Conflict: it may not be, or there is a master, or the node dies before it is the master."""
         wanted = Wanted(kind=WantedKind.TAKEOVER, node=call.node, nonce=secrets.token_hex(8), by=_name(peer))
-        await self._wish(wanted)
-        return await self._fulfilled(wanted)
+        return await self._fulfilled(await self._wish(wanted))
 
     async def maintenance(self, call: SetMaintenance, peer: Peer) -> None:
         """Raises: Conflict: somebody else has just changed it."""
@@ -100,45 +107,96 @@ class Wishes:
             raise Unavailable("keeperd is just starting; ask again")
         return keeper
 
-    async def _wish(self, wanted: Wanted) -> None:
-        """Note it for whoever is, or will be, the master. Raises: Conflict: nothing was noted; the message says why."""
+    async def _wish(self, wanted: Wanted) -> Wanted:
+        """Note it for whoever is, or will be, the master; return it with the whole name of its node.
+
+        Raises: Conflict: nothing was noted; the message says why.
+        """
         key = self._keys.wanted
         try:
             # what fails to be read leaves nothing behind; of a write nobody would know
-            await self._client.get(Get(key), _HEARD_S)
+            living = await self._living(_HEARD_S)
         except EtcdError as error:
             raise Conflict(
                 f"etcd cannot be read, and without it nobody can become the master: {error.message}; see gantry cluster"
             ) from error
+        wanted = attrs.evolve(wanted, node=living_node(wanted.node, living))
         put = Put(key, encode(wanted))
         outcome = await self._client.transact(Transaction([Equals(key, Field.CREATED, 0)], [put], otherwise=[Get(key)]))
         if not outcome.succeeded:
-            pending = [decode(pair.value, Wanted, pair.key) for found in outcome.found for pair in found]
-            if wanted not in pending:
-                words = ", ".join(f"{each.kind.value} to '{each.node or 'any node'}'" for each in pending)
-                raise Conflict(
-                    f"another wish is being fulfilled: {words or 'unknown'}; "
-                    "wait for its end, or take it back: gantry cluster maintenance on, and then off"
-                )
+            for pair in (pair for found in outcome.found for pair in found):
+                pending = decode(pair.value, Wanted, pair.key)
+                if pending != wanted and not await self._replace(pair, pending, wanted):
+                    raise Conflict(
+                        f"another wish is being fulfilled: {pending.kind.value} to '{pending.node or 'any node'}'; "
+                        "wait for its end, or take it back: gantry cluster maintenance on, and then off"
+                    )
         self._shell.looker.look_now()
+        return wanted
+
+    async def _replace(self, pair: KeyValue, pending: Wanted, wanted: Wanted) -> bool:
+        """While nobody is the master, nobody judges a wish: the last word of an operator on a takeover counts.
+
+        Returns: whether the wish has taken the place of the pending one.
+        """
+        if wanted.kind is not WantedKind.TAKEOVER:
+            return False
+        verdict = Verdict(nonce=pending.nonce, refusal=f"a takeover to '{wanted.node}' was asked for instead")
+        when = [Equals(pair.key, Field.MODIFIED, pair.mod_revision), Equals(self._keys.master, Field.CREATED, 0)]
+        puts = [Put(pair.key, encode(wanted)), Put(self._keys.verdict, encode(verdict))]
+        outcome = await self._client.transact(Transaction(when, puts, otherwise=[Get(pair.key)]))
+        return outcome.succeeded or any(
+            decode(each.value, Wanted, each.key) == wanted for found in outcome.found for each in found
+        )
+
+    async def _living(self, limit_s: float | None = None) -> Sequence[str]:
+        """The names of the candidates whose keeperd runs, or ran a moment ago. Raises: EtcdError."""
+        found = await self._client.get(Get(self._keys.members, is_prefix=True, keys_only=True), limit_s)
+        # the record of a keeperd that has just begun follows
+        own = [self._shell.keeper.me.node] if self._shell.keeper else []
+        return list(dict.fromkeys([*own, *(pair.key.removeprefix(self._keys.members) for pair in found.values)]))
 
     async def _fulfilled(self, wanted: Wanted) -> str:
-        """Wait for the verdict; return the name of the master. Raises: Conflict: it was refused, with the reason."""
+        """Wait for the verdict; return the name of the master.
+
+        An etcd that is silent for a while says nothing of the wish: it is asked again.
+
+        Raises: Conflict: it was refused, with the reason.
+        """
         while True:
             changed = self._shell.changed
-            verdict = await self._verdict()
-            if verdict is not None and verdict.nonce == wanted.nonce:
-                break
+            try:
+                if (master := await self._outcome(wanted)) is not None:
+                    return master
+            except EtcdError as error:
+                _log.info("verdict.unread", reason=error.message, going_on="again until it is known")
             # a look comes at least each half lease
             await changed.wait()
+
+    async def _outcome(self, wanted: Wanted) -> str | None:
+        """The name of the master by this wish; None: it is not fulfilled yet. Raises: Conflict, EtcdError."""
+        verdict = await self._verdict(wanted)
+        if verdict is None:
+            if wanted.kind is WantedKind.TAKEOVER and wanted.node not in await self._living():
+                # there is no master who would refuse it
+                await self._take_back(wanted)
+                raise Conflict(f"keeperd on '{wanted.node}' has ended before it was the master; the wish is taken back")
+            return None
         if verdict.refusal:
             raise Conflict(verdict.refusal)
         found = await self._client.get(Get(self._keys.master))
         return next((_master_of(pair.value) for pair in found.values), wanted.node)
 
-    async def _verdict(self) -> Verdict | None:
-        found = await self._client.get(Get(self._keys.verdict))
-        return next((decode(pair.value, Verdict, pair.key) for pair in found.values), None)
+    async def _verdict(self, wanted: Wanted) -> Verdict | None:
+        """What became of the wish; None: it is still there. Raises: EtcdError."""
+        asked = Transaction((), [Get(self._keys.verdict), Get(self._keys.wanted)])
+        verdicts, pending = (await self._client.transact(asked)).found
+        for pair in verdicts:
+            if (verdict := decode(pair.value, Verdict, pair.key)).nonce == wanted.nonce:
+                return verdict
+        if any(decode(pair.value, Wanted, pair.key) == wanted for pair in pending):
+            return None
+        return Verdict(nonce=wanted.nonce, refusal="it was taken back, or another wish has followed it since")
 
     async def _take_back(self, wanted: Wanted) -> None:
         found = await self._client.get(Get(self._keys.wanted))

@@ -92,7 +92,7 @@ def _cause(view: View | None, node: str) -> str:
     if view is None or view.last_master is None:
         return "the first master"
     wish, last = view.wanted, view.last_master
-    if wish is not None:
+    if wish is not None and wish.node in ("", node):
         word = "switch-over" if wish.kind is WantedKind.SWITCHOVER else "take-over"
         return f"{word}, asked by {wish.by}" if wish.by else word
     if last.node == node:

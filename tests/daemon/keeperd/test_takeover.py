@@ -114,6 +114,16 @@ def test_a_switchover_moves_it_and_is_written_down(fleet: LeaseFleet) -> None:
     assert cluster_view(new).history[-1].cause == "switch-over, asked by root"
 
 
+def test_a_switchover_back_at_once_waits_for_the_comparison_of_the_files(fleet: LeaseFleet) -> None:
+    old = fleet.until_master()
+    new = other_than(fleet, old)
+    for node in (new, old):
+        done = old.gantry("cluster", "switchover", node.name.removesuffix(".test"))
+        assert done.code == 0, done
+
+    assert fleet.until_master() is old
+
+
 def test_the_daemons_end_when_keeperd_dies_and_another_node_takes_over(fleet: LeaseFleet) -> None:
     old = fleet.until_master()
     epoch = epoch_of(old)

@@ -150,7 +150,10 @@ class Play:
         return self.campaigning(view).win()
 
     def master(self, view: View | None = None) -> "Play":
-        self.taking(view)
+        return self.taking(view).become_ready()
+
+    def become_ready(self) -> "Play":
+        """The daemons serve."""
         self.tell(NodesTold(self.epoch))
         self.tell(DaemonsReady(self.epoch))
         assert self.state is State.MASTER

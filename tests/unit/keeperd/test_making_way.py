@@ -19,6 +19,7 @@ from daemons.keeperd.core.events import (
     DaemonsFailed,
     DaemonsReady,
     Drained,
+    FitnessChanged,
     LeaseLost,
     NodesTold,
     Renewed,
@@ -26,6 +27,7 @@ from daemons.keeperd.core.events import (
 )
 from daemons.keeperd.core.leaving import STOP_LIMIT_S, TAKER_LIMIT_S
 from daemons.keeperd.core.states import State, View
+from daemons.keeperd.core.wishes import COPIES_LIMIT_S, SLACK_S
 from daemons.keeperd.identity import Identity
 from daemons.keeperd.standing import member_record
 from tests.unit.keeperd.playing import NEW, Play, maintenance, mastered, member, vacated, wish
@@ -164,6 +166,97 @@ def test_wish_that_cannot_be_fulfilled_is_refused_with_the_reason(
 
     assert text in play.only(RemoveWanted).refusal
     assert play.at(State.MASTER)
+
+
+def test_a_node_whose_copies_are_not_compared_yet_is_waited_for() -> None:
+    play = Play().master()
+    not_yet = attrs.evolve(member("n2", "no later master has compared its files"), lacks_copies=True)
+
+    play.look(wanting(play, TO_N2, not_yet))
+    assert play.at(State.MASTER)
+    assert not play.has(RemoveWanted)
+    play.tell(Renewed(play.epoch, play.now))
+    play.look(wanting(play, TO_N2, member("n2")), after=2.0)
+
+    assert play.at(State.LEAVING)
+
+
+def test_any_node_is_waited_for_while_one_lacks_copies_only() -> None:
+    play = Play().master()
+    not_yet = attrs.evolve(member("n2", "stale"), lacks_copies=True)
+
+    play.look(wanting(play, TO_ANY, not_yet, member("n3", "no room")))
+    assert not play.has(RemoveWanted)
+    play.look(wanting(play, TO_ANY, member("n3", "no room")))
+
+    assert "n3: no room" in play.only(RemoveWanted).refusal
+
+
+def test_a_node_that_never_gets_its_copies_is_waited_for_up_to_a_minute() -> None:
+    play = Play().master()
+    asked_at = play.now
+    view = wanting(play, TO_N2, attrs.evolve(member("n2", "stale"), lacks_copies=True))
+    play.look(view)
+    while play.now < asked_at + COPIES_LIMIT_S - 2.0:
+        play.tell(Renewed(play.epoch, play.now), after=2.0)
+        play.look(view)
+        assert not play.has(RemoveWanted)
+
+    play.tell(Renewed(play.epoch, play.now), after=2.0)
+    play.look(view)
+
+    assert play.only(RemoveWanted).refusal.endswith("stale; that did not end within 60 s")
+    assert play.at(State.MASTER)
+
+
+def test_a_node_that_turns_out_to_lack_copies_while_the_master_drains_is_waited_for() -> None:
+    play = Play().master()
+    play.look(wanting(play, TO_N2, member("n2")))
+
+    play.look(wanting(play, TO_N2, attrs.evolve(member("n2", "stale"), lacks_copies=True)))
+    assert play.at(State.MASTER)
+    assert play.has(DrainNoMore)
+    assert not play.has(RemoveWanted)
+    play.look(wanting(play, TO_N2, member("n2")))
+
+    assert play.at(State.LEAVING)
+
+
+def test_a_wish_with_a_limit_is_taken_back_although_whoever_asked_has_gone() -> None:
+    play = Play().master()
+    limited = attrs.evolve(TO_N2, limit_s=30.0)
+    view, asked_at = wanting(play, limited, member("n2")), play.now
+    play.look(view)
+    assert play.at(State.LEAVING)
+    renew_until(play, asked_at + 30.0)
+    play.look(view)
+    assert play.at(State.LEAVING)
+
+    renew_until(play, asked_at + 30.0 + SLACK_S)
+    play.look(view)
+
+    assert play.at(State.MASTER)
+    assert play.has(DrainNoMore)
+    assert play.only(RemoveWanted) == RemoveWanted(limited, "the mastership was not moved within 30 s")
+
+
+def test_a_node_that_was_the_master_says_that_it_lacks_copies_only() -> None:
+    play = Play().master()
+    epoch = play.epoch
+    play.look(wanting(play, TO_N2, member("n2")))
+    play.tell(Drained(epoch))
+    play.tell(DaemonsEnded(epoch))
+    taken = attrs.evolve(mastered(vacated(play.view, clean=True), "n2", epoch + 1), synced=0)
+    identity = Identity("n1", "nonce", "boot", "")
+
+    play.look(taken)
+    assert member_record(play.keeper, identity).lacks_copies
+    play.tell(FitnessChanged(("no room",)))
+    assert not member_record(play.keeper, identity).lacks_copies
+    play.tell(FitnessChanged(()))
+    play.look(attrs.evolve(taken, synced=epoch + 1))
+
+    assert not member_record(play.keeper, identity).lacks_copies
 
 
 def test_node_without_failover_may_be_named() -> None:

@@ -108,6 +108,20 @@ def test_a_switchover_shows_how_it_goes_and_ends_with_the_new_master(keeperd: Fa
     assert keeperd.asked == [calls.Switchover("node2", kill=False, limit_s=300.0)]
 
 
+def test_a_switchover_tells_what_it_waits_for_before_it_begins(keeperd: FakeKeeperd, tmp_path: Path) -> None:
+    keeperd.is_slow = True
+    barred = attrs.evolve(TWO, role=Role.BARRED, state="barred", reasons=("its files are not compared",))
+    keeperd.view = attrs.evolve(VIEW, members=(ONE, barred))
+    for words in (("node2",), ()):
+        with Background("gantry", "--root", tmp_path / "r", "cluster", "switchover", *words) as moving:
+            shown = [moving.read_line(), moving.read_line()]
+            moving.interrupt()
+            moving.end()
+
+        assert shown[0].partition("  ")[2] == "epoch 7: node1 master\n"
+        assert shown[1] == "  node2 waits: its files are not compared\n"
+
+
 def test_ctrl_c_leaves_a_switchover_going(keeperd: FakeKeeperd, tmp_path: Path) -> None:
     keeperd.is_slow = True
     with Background("gantry", "--root", tmp_path / "r", "cluster", "switchover", "--kill") as moving:

@@ -1,0 +1,63 @@
+"""What is written down of a change of the master. Source: lease.md 2."""
+
+from typing import cast
+
+import attrs
+import pytest
+import trio
+
+from common.lease.keys import Keys
+from common.lease.records import Wanted, WantedKind
+from daemons.keeperd.keys.chronicle import Chronicle
+from protocol.etcd.client import EtcdClient
+from protocol.etcd.kv import Found, Get, Header, Outcome, Put, Transaction
+from tests.unit.keeperd.playing import NEW, Play, mastered, vacated, wish
+
+
+@attrs.define
+class Etcd:
+    """Takes the history."""
+
+    written: list[bytes] = attrs.Factory(list)
+    has_written: trio.Event = attrs.Factory(trio.Event)
+
+    async def get(self, asked: Get, limit_s: float | None = None) -> Found:
+        return Found(Header("c", "m", 1, 1), [])
+
+    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> Outcome:
+        self.written += [each.value for each in transaction.then if isinstance(each, Put)]
+        self.has_written.set()
+        return Outcome(Header("c", "m", 1, 1), succeeded=True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "cause"),
+    [
+        (None, "n2 was silent"),
+        (wish(WantedKind.SWITCHOVER), "switch-over"),
+        (wish(WantedKind.TAKEOVER, "n1"), "take-over"),
+        # that one has not come
+        (wish(WantedKind.TAKEOVER, "n3"), "n2 was silent"),
+    ],
+)
+def test_the_cause_is_what_an_operator_asked_of_this_node_or_what_became_of_the_last_master(
+    wanted: Wanted | None, cause: str
+) -> None:
+    etcd = Etcd()
+    play = Play().campaigning(attrs.evolve(vacated(mastered(NEW, "n2", 1)), wanted=wanted))
+
+    async def main() -> None:
+        chronicle = Chronicle(cast(EtcdClient, etcd), Keys("/gantry/"), "n1")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(chronicle.run)
+            chronicle.hear(play.keeper)
+            play.win()
+            chronicle.hear(play.keeper)
+            play.become_ready()
+            chronicle.hear(play.keeper)
+            await etcd.has_written.wait()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+    assert f'"cause":"{cause}"'.encode() in etcd.written[0]
