@@ -53,9 +53,16 @@ class QueueCalls:
             case _:
                 assert_never(fact)
 
-    def digests(self, job_ids: Sequence[JobId]) -> NodeVerify:
-        """Ask for the digests of the files of these jobs, live and archived."""
-        return _digests([name(job_id) for name in (self._live, self._archived) for job_id in job_ids])
+    def digests(self, archived: Mapping[JobId, bool]) -> NodeVerify:
+        """Ask for the digests of the files of these jobs.
+
+        Args: archived: whether each is archived here; only then it may be in either place there.
+        """
+        places = [
+            *map(self._live, archived),
+            *(self._archived(each) for each, is_archived in archived.items() if is_archived),
+        ]
+        return _digests(places)
 
     def digests_of(self, names: Sequence[str]) -> NodeVerify:
         """Ask for the digests of files, by their names below the folder of data."""

@@ -125,8 +125,8 @@ class Comparison:
     async def _compare_jobs(self, job_ids: Sequence[JobId]) -> Found:
         jobs = await in_thread(read_jobs, self._paths, job_ids, abandon_on_cancel=True)
         ours = await in_thread(digests, jobs)
-        found = await self._ask(self._calls.digests(job_ids))
-        lacking = differing(ours, self._calls.live(job_ids, found), self._calls.archived(job_ids, found))
+        found = await self._ask(self._calls.digests({job_id: each.is_archived for job_id, each in ours.items()}))
+        lacking = differing(ours, self._calls.live(ours, found), self._calls.archived(ours, found))
         # unreadable ones are sent when they can be read
         differ: dict[Key, bool] = {job_id: lacking.get(job_id, True) for job_id in (*lacking, *jobs.unreadable)}
         return Found(differ, jobs=job_ids)

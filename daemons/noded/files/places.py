@@ -89,10 +89,6 @@ class Places:
         """The path of a name on the wire. Raises: InvalidRequest: it is not absolute or normal, or of another root."""
         return self._names.from_wire(name)
 
-    def name(self, path: Path) -> str:
-        """The name of a path on the wire. Raises: InvalidRequest."""
-        return self._names.to_wire(path)
-
     def queue_file(self, name: str) -> Path:
         """A file of the queue.
 

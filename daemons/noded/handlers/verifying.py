@@ -86,9 +86,8 @@ class VerifyHandlers:
         }
 
     async def _files(self, what: object) -> object:
-        paths = [self._places.path(name) for name in _texts(what, "filelist")]
-        digests = await in_thread(_digests, paths)
-        return {self._places.name(path): digest for path, digest in digests.items()}
+        paths = {name: self._places.path(name) for name in _texts(what, "filelist")}
+        return await in_thread(_digests, paths)
 
     async def _version(self, _: object) -> object:
         return [CONFIG_VERSION, self._release]
@@ -188,13 +187,13 @@ def _node_addresses(row: Sequence[object]) -> tuple[str, Sequence[str]]:
             )
 
 
-def _digests(paths: Sequence[Path]) -> Mapping[Path, str]:
-    """The SHA1 of those files that exist."""
-    found: dict[Path, str] = {}
-    for path in paths:
+def _digests(paths: Mapping[str, Path]) -> Mapping[str, str]:
+    """The SHA1 of those files that exist, by the names that they were asked for by."""
+    found: dict[str, str] = {}
+    for name, path in paths.items():
         try:
             with path.open("rb") as file:
-                found[path] = hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()
+                found[name] = hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             continue
     return found
