@@ -32,7 +32,7 @@ from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.servants import Servants
 from daemons.keeperd.tasks import Tasks
 from daemons.keeperd.telling import NodeTeller
-from protocol.etcd.errors import EtcdUnknown
+from protocol.etcd.errors import EtcdError
 
 _log: Final = get_log(__name__)
 
@@ -154,22 +154,28 @@ class Reign:
 
     async def _drain(self, node: str, kill: bool) -> None:
         won = self._won
-        if won is not None:
+        if won is None:
+            return
+        try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(partial(self._parts.draining.hold, kill=kill))
                 await self._again(lambda: self._parts.keys.mark_leaving(won, node))
                 # the call goes on until luxid has ended: else it would take work again
                 self._is_drained = True
                 self._report(Drained(won.fence.epoch))
+        except* GantryError as failed:
+            _log.error(
+                "master.not_drained", reason=failed.exceptions[0], effect="the wish stays until it is taken back"
+            )
 
     async def _again(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Try until etcd has taken or refused it."""
+        """Try until etcd has taken it: a full etcd, or one that denies it, ends neither a move nor keeperd."""
         for pause_s in retry_pauses():
             try:
                 await work()
                 return
-            except EtcdUnknown as error:
-                _log.warning("etcd.silent", reason=error.message, going_on="again until it replies")
+            except EtcdError as error:
+                _log.warning("etcd.not_written", reason=error.message, going_on="again until it is")
             await trio.sleep(pause_s)
 
     async def _accept(self, accepted: Accepted) -> None:
