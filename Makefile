@@ -66,9 +66,10 @@ pictures: $(READY)
 docs: $(READY)
 	@$(BIN)/python docs/build.py
 
-# a real systemd in a container, as root, with Debian's mmdebstrap and systemd-container; GANTRY_SYSTEMD_TREE=FOLDER keeps its Debian. LONG=1: three machines, too
-test-systemd: $(READY) deb
-	@$(BIN)/python -m tests.systemd $(if $(LONG),,--ignore=tests/systemd/test_three_machines.py)
+# a real systemd in containers, as root, with Debian's mmdebstrap and systemd-container; GANTRY_SYSTEMD_TREE=FOLDER keeps its Debian.
+# LONG=1: three machines, too. IF_POSSIBLE=1: a machine that cannot boot containers is no failure
+test-systemd: $(READY) $(PACK)/.ready
+	@$(BIN)/python -m tests.systemd $(if $(IF_POSSIBLE),--if-possible) $(if $(LONG),,--ignore=tests/systemd/test_three_machines.py)
 
 # PART=one part, RESULTS=file that keeps the figures
 bench: $(READY)
@@ -128,7 +129,7 @@ lock: $(PACK)/.ready
 # installation to purge in a container of Debian, as root, as test-systemd: two builds, then about a minute
 .PHONY: test-package
 test-package: $(READY) $(PACK)/.ready
-	@$(BIN)/python -m tests.package
+	@$(BIN)/python -m tests.package $(if $(IF_POSSIBLE),--if-possible)
 
 lint: $(READY)
 	@$(BIN)/python tests/check.py --no-tests

@@ -1,25 +1,31 @@
 """Build two versions of the package, and drive them through a life in a container of Debian.
 
-python -m tests.package [pytest arguments]
+python -m tests.package [--if-possible] [pytest arguments]
 
-With GANTRY_SYSTEMD_TREE=FOLDER the tree of Debian is kept there for the next time, as for tests.systemd.
+What a machine must be able to do, and the option and the variable about that, are those of tests.systemd.
 """
 
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.systemd.scenarios import ScenarioTable, why_not_here
+from tests.systemd.ability import IF_POSSIBLE, exit_code, why_not_here
+from tests.systemd.scenarios import ScenarioTable
+from tests.systemd.tree import TREE
 
 
 def main(arguments: list[str]) -> int:
-    if why := why_not_here():
-        print(f"left out, all tests of the package: {why}", file=sys.stderr)
-        return 0
+    options = [word for word in arguments if word != IF_POSSIBLE]
     root = Path(__file__).resolve().parents[2]
-    # in order: each test goes on where the one before has left the machine
-    return pytest.main(["-q", "-x", f"--rootdir={root}", *arguments, "tests/package"], plugins=[ScenarioTable()])
+    with tempfile.TemporaryDirectory(prefix="gantry-package-", dir="/var/tmp", ignore_cleanup_errors=True) as folder:
+        os.environ.setdefault(TREE, folder)
+        if why := why_not_here(Path(folder)):
+            return exit_code(why, "the tests of the package", is_optional=IF_POSSIBLE in arguments)
+        # in order: each test goes on where the one before has left the machine
+        return pytest.main(["-q", "-x", f"--rootdir={root}", *options, "tests/package"], plugins=[ScenarioTable()])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from tests.systemd.container import Container
-from tests.systemd.scenarios import TREE
+from tests.systemd.layers import Layers
 from tests.systemd.tree import base_tree
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
@@ -58,13 +58,13 @@ def ganeti(place: Path) -> tuple[Path, ...]:
 
 
 @pytest.fixture(scope="session")
-def debian(place: Path) -> Path:
+def debian(place: Path) -> Layers:
     """A tree without Gantry."""
-    return base_tree(Path(os.environ.get(TREE) or place))
+    return (base_tree(place),)
 
 
 @pytest.fixture(scope="session")
-def machine(debian: Path, place: Path, packages: Mapping[str, Path]) -> Iterator[Container]:
+def machine(debian: Layers, place: Path, packages: Mapping[str, Path]) -> Iterator[Container]:
     """A booted machine, with the packages in `PUT` and nothing of Gantry installed."""
     with Container(debian, place / "machine") as container:
         for version, package in packages.items():

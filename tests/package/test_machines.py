@@ -9,6 +9,7 @@ import pytest
 from tests.package.conftest import NEW, OLD, PUT
 from tests.package.test_life import install, version_of
 from tests.systemd.engine import PATIENCE_S
+from tests.systemd.layers import Layers
 from tests.systemd.machines import NAMES, Machines, booted, make_cluster
 from tests.systemd.remotecommand import RemoteCommand
 
@@ -16,7 +17,7 @@ _SETTINGS: Final = '[cluster]\nreplication = "nodes"\n'
 
 
 @pytest.fixture
-def machines(debian: Path, place: Path, packages: Mapping[str, Path]) -> Iterator[Machines]:
+def machines(debian: Layers, place: Path, packages: Mapping[str, Path]) -> Iterator[Machines]:
     """A cluster of the old version."""
     with booted(debian, place) as found:
         for engine in found.engines:

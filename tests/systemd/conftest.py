@@ -1,6 +1,5 @@
 """One tree for all scenarios, and one container for those that leave it as it was."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -11,8 +10,9 @@ import pytest
 
 from tests.systemd.container import Container
 from tests.systemd.engine import Engine
-from tests.systemd.scenarios import TREE
-from tests.systemd.tree import base_tree, installed_tree, tree_with_package
+from tests.systemd.layers import Layers
+from tests.systemd.prepared import Prepared
+from tests.systemd.tree import PACKAGE
 
 # settings with which all daemons run on one machine, but keeperd
 _ALL: Final = """[cluster]
@@ -30,35 +30,35 @@ MakeContainer = Callable[[], Container]
 
 @pytest.fixture(scope="session")
 def place() -> Iterator[Path]:
-    """A folder for containers; not in memory, where overlays may be refused."""
+    """A folder for containers of this process; not in memory, where overlays may be refused."""
     folder = Path(tempfile.mkdtemp(prefix="gantry-systemd-", dir="/var/tmp"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def bare_tree(place: Path) -> Path:
-    """Debian, with our package as a file."""
-    return tree_with_package(base_tree(Path(os.environ.get(TREE) or place)), place)
+def prepared() -> Prepared:
+    return Prepared.find()
 
 
 @pytest.fixture(scope="session")
-def tree(bare_tree: Path, place: Path) -> Path:
+def tree(prepared: Prepared) -> Layers:
     """Debian with Gantry installed, and nothing configured."""
-    return installed_tree(bare_tree, place)
+    return prepared.installed
 
 
 @pytest.fixture(scope="session")
-def make_container(place: Path, tree: Path) -> MakeContainer:
+def make_container(place: Path, tree: Layers) -> MakeContainer:
     """Returns a container that is not booted yet; the caller enters it."""
     made = iter(range(1000))
     return lambda: Container(tree, place / f"c{next(made)}")
 
 
 @pytest.fixture
-def bare(bare_tree: Path, place: Path) -> Iterator[Container]:
-    """A machine without Gantry."""
-    with Container(bare_tree, place / "bare") as container:
+def bare(prepared: Prepared, place: Path) -> Iterator[Container]:
+    """A machine without Gantry, with the package as a file."""
+    with Container(prepared.debian, place / "bare") as container:
+        container.put(prepared.package, PACKAGE)
         yield container
 
 

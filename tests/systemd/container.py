@@ -1,4 +1,4 @@
-"""A container: a copy of a Debian tree in which systemd runs as the first process, without the machine's network.
+"""A container: a Debian tree in which systemd runs as the first process, without the machine's network.
 
 Nothing of it outlives this program. The container is in a process namespace of its own, below a process that the
 kernel kills when this program ends, however it ends; with its first process all die at once. So the end of that
@@ -21,20 +21,18 @@ import attrs
 from tests.support.wait import wait_until
 from tests.systemd.connection import Connection
 from tests.systemd.groups import WRITABLE, ContainerGroups
+from tests.systemd.layers import Layers, mount_script
 
 # seconds; a loaded machine needs many times what an idle one does
-BOOT_S: Final = 180.0
-COMMAND_S: Final = 120.0
+BOOT_S: Final = 600.0
+COMMAND_S: Final = 600.0
 # exit code of systemd-nspawn with --keep-unit when the system inside wants to be started again
 _REBOOT: Final = 133
 _FIRST: Final = "systemd\n"
 _BOOT: Final = """set -e
 for group in {groups}; do echo $$ > $group/cgroup.procs; done
 mount --make-rprivate /
-if [ ! -e {folder}/root/usr ]; then
-  mount -t overlay overlay -o lowerdir={base},upperdir={folder}/upper,workdir={folder}/work {folder}/root \\
-    || cp -a --reflink=auto {base}/. {folder}/root
-fi
+{mount}
 exec systemd-nspawn --quiet --directory={folder}/root --boot --machine={name} {network} --register=no \\
   --keep-unit --link-journal=no --resolv-conf=off --timezone=off --console=pipe
 """
@@ -58,12 +56,12 @@ class Container:
     """A context manager.
 
     Args:
-        base: the tree, which stays as it is.
-        folder: an empty one for what differs from it, on the same disk.
+        base: the trees, which stay as they are.
+        folder: an empty one for what differs from them, on the same disk.
         connection: its place in a network; without one it has none.
     """
 
-    def __init__(self, base: Path, folder: Path, connection: Connection | None = None) -> None:
+    def __init__(self, base: Layers, folder: Path, connection: Connection | None = None) -> None:
         self._base = base
         self.folder = folder
         self._connection = connection
@@ -96,7 +94,7 @@ class Container:
         self._groups.make()
         script = _BOOT.format(
             groups=" ".join(self._groups.folders),
-            base=self._base,
+            mount=mount_script(self._base, self.folder),
             folder=self.folder,
             name=self._name,
             network="--private-network" if self._connection is None else self._connection.options,
@@ -132,7 +130,7 @@ class Container:
             # the first process of the namespace is of this group; at its end the kernel kills all others
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        wait_until(lambda: not any(map(_lives, pids)), what="the end of all processes")
+        wait_until(lambda: not any(map(_lives, pids)), what="the end of all processes", timeout_s=BOOT_S)
         self._ended()
 
     def power_off(self) -> None:

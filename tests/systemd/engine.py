@@ -11,7 +11,7 @@ from tests.systemd.container import Container
 LEDGER: Final = "/srv/ledger"
 FINAL: Final = frozenset({"canceled", "success", "error"})
 # a machine may be slow
-PATIENCE_S: Final = 180.0
+PATIENCE_S: Final = 600.0
 
 
 class Engine:
@@ -42,7 +42,15 @@ class Engine:
         )
 
     def pid(self, name: str) -> int:
-        return int(self.container.shown(f"gantry-{name}.service", "MainPID"))
+        """The first process of this daemon; waits for it while systemd starts it again."""
+        unit, found = f"gantry-{name}.service", [0]
+
+        def has_one() -> int:
+            found[0] = int(self.container.shown(unit, "MainPID"))
+            return found[0]
+
+        wait_until(has_one, what=f"a process of {unit}", timeout_s=PATIENCE_S)
+        return found[0]
 
     def restarts(self, name: str) -> int:
         """How often systemd has started it again by itself."""

@@ -11,6 +11,7 @@ import attrs
 from tests.support.wait import wait_until
 from tests.systemd.container import Container
 from tests.systemd.engine import PATIENCE_S, Engine
+from tests.systemd.layers import Layers
 from tests.systemd.network import Network
 
 NAMES: Final = ("node1", "node2", "node3")
@@ -75,7 +76,7 @@ def roles(engine: Engine) -> Mapping[str, str]:
 
 
 @contextmanager
-def three_machines(tree: Path, place: Path, settings: str) -> Iterator[Machines]:
+def three_machines(tree: Layers, place: Path, settings: str) -> Iterator[Machines]:
     """Machines of a cluster, which run. Args: settings: those of the first."""
     with booted(tree, place) as machines:
         make_cluster(machines, settings)
@@ -83,7 +84,7 @@ def three_machines(tree: Path, place: Path, settings: str) -> Iterator[Machines]
 
 
 @contextmanager
-def booted(tree: Path, place: Path) -> Iterator[Machines]:
+def booted(tree: Layers, place: Path) -> Iterator[Machines]:
     """Machines on which nothing of Gantry was started."""
     with ExitStack() as ending:
         network = ending.enter_context(Network())

@@ -1,26 +1,6 @@
-"""The table of scenarios with their results, at the end of the tests; what they need of a machine."""
-
-import os
-import shutil
-import subprocess
-from typing import Final
+"""The table of scenarios with their results, at the end of the tests."""
 
 import pytest
-
-# variable that names the folder in which the tree of Debian is kept for the next time
-TREE: Final = "GANTRY_SYSTEMD_TREE"
-_PROGRAMS: Final = ("mmdebstrap", "systemd-nspawn", "nsenter", "unshare", "setpriv")
-
-
-def why_not_here() -> str | None:
-    """Why containers cannot be booted on this machine; None: they can."""
-    if os.geteuid() != 0:
-        return "only root can boot containers"
-    if missing := [name for name in _PROGRAMS if shutil.which(name) is None]:
-        return f"missing: {', '.join(missing)}; apt-get install mmdebstrap systemd-container"
-    trial = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "mount", "--make-rprivate", "/"]
-    done = subprocess.run(trial, capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else f"no namespaces here: {done.stderr.strip()}"
 
 
 class ScenarioTable:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.wait import wait_until
 from tests.systemd.engine import PATIENCE_S
+from tests.systemd.layers import Layers
 from tests.systemd.machines import NAMES, Machines, roles, three_machines
 from tests.systemd.remotecommand import RemoteCommand
 
@@ -20,7 +21,7 @@ _OF_ALL: Final = ("noded", "confd", "mond")
 
 
 @pytest.fixture(scope="module")
-def running(tree: Path, place: Path) -> Iterator[Machines]:
+def running(tree: Layers, place: Path) -> Iterator[Machines]:
     with three_machines(tree, place, _SETTINGS) as machines:
         yield machines
 

@@ -1,0 +1,1 @@
+"""What decides whether scenarios under systemd can run here."""
