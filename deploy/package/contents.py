@@ -47,6 +47,7 @@ def lay_out(root: Path, source: Path, programs: tuple[str, ...]) -> None:
     _units(root, source / "deploy" / "systemd")
     _copy(source / "deploy/logrotate/gantry", root / "etc/logrotate.d/gantry")
     _copy(source / "deploy/package/gantry.toml", root / "etc/gantry/gantry.toml")
+    _copy(source / "deploy/package/lintian-overrides", root / "usr/share/lintian/overrides/gantry")
     _documentation(root / DOCS, source)
     _manual(root, root / "opt/gantry/shipped/share/man", programs)
     for name, target in _LINKS.items():
