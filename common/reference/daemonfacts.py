@@ -72,7 +72,7 @@ def read_daemon_facts() -> DaemonFacts:
     # imported late: only this needs it
     import orjson
 
-    top = Path(__file__).parents[1]
+    top = Path(__file__).parents[2]
     done = run([sys.executable, "-m", _MODULE], capture_output=True, cwd=top, check=False)
     if done.returncode != 0:
         raise Unavailable(f"{_MODULE} failed: {done.stderr.decode(errors='replace').strip()}")
