@@ -36,8 +36,7 @@ def with_checked_terms(ops: ParsedJob, by: str, now_ns: int) -> ParsedJob:
 
 
 def _as_taken(entry: ReasonEntry, by: str, now_ns: int) -> ReasonEntry:
+    """The entry as luxid writes it: others look for its words in the text, and JSON has many ways to write one."""
     wanted = check_terms(entry.reason)
-    if wanted.hold is None:
-        return entry
-    hold = Hold(by, now_ns / 1e9, wanted.hold.why)
+    hold = None if wanted.hold is None else Hold(by, now_ns / 1e9, wanted.hold.why)
     return terms_entry(attrs.evolve(wanted, hold=hold), entry.at_ns)

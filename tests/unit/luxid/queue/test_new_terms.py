@@ -3,9 +3,13 @@
 import pytest
 
 from common.errors import InvalidRequest
+from common.ids import JobId
+from common.opcodes.base import write_opcode
 from common.opcodes.registry import parse_opcode
+from common.queue.jobs import Job, JobOp
 from common.queue.reasons import ReasonEntry
-from common.queue.terms import SOURCE, Hold, JobTerms, terms_entry, terms_of_trail
+from common.queue.terms import SOURCE, Hold, JobTerms, Use, terms_entry, terms_of_trail
+from daemons.luxid.core.resources.wants import uses_of
 from daemons.luxid.core.submission.newjobs import ParsedJob
 from daemons.luxid.core.submission.newterms import with_checked_terms
 
@@ -56,3 +60,10 @@ def test_a_hold_is_put_by_the_submitter_now_whatever_the_client_says() -> None:
 def test_a_term_that_breaks_a_rule_refuses_the_job(trails: list[list[ReasonEntry]], message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
         with_checked_terms(job(*trails), "alice", NOW_NS)
+
+
+def test_terms_are_kept_as_luxid_writes_them_however_the_client_did() -> None:
+    """Whether a job uses resources is looked up in the text: a name with an escape would take none."""
+    (op,) = with_checked_terms(job([states('{ "\\u0075ses": {"licences": 2}, "name": "" }')]), "alice", NOW_NS)
+
+    assert uses_of(Job(JobId(1), (JobOp(write_opcode(op)),))) == (Use("", "licences", 2),)
