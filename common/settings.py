@@ -20,6 +20,7 @@ from common.nodes.nodesettings import ClusterSettings, ConfdSettings, MondSettin
 from common.paths import Paths
 from common.settingwords.healthsettings import HealthSettings
 from common.settingwords.notifysettings import NotifySettings, RuleFault, Rules, read_rules
+from common.settingwords.pluginsettings import PluginsSettings
 from common.settingwords.retentionsettings import RetentionSettings
 from common.settingwords.settingchecks import file_mode, not_negative, positive, way_to_hold
 from common.settingwords.settingvalues import READERS, Gid, Uid
@@ -185,6 +186,7 @@ class Settings:
     retention: RetentionSettings = attrs.field(factory=RetentionSettings)
     notify: NotifySettings = attrs.field(factory=NotifySettings)
     health: HealthSettings = attrs.field(factory=HealthSettings)
+    plugins: PluginsSettings = attrs.field(factory=PluginsSettings)
     # settings file; None: there is none, and all values are defaults
     source: Path | None = None
     # root folder of a private installation; None: it is the system's

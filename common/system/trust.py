@@ -46,6 +46,33 @@ def check_trusted(path: Path, gids: Set[int] = frozenset(), uids: Set[int] = fro
             )
 
 
+def check_trusted_tree(folder: Path) -> None:
+    """Refuse a folder if another user could have made, or could change, anything in it: what is in it is executed.
+
+    Args: folder: absolute.
+    Raises: as `check_trusted`.
+    """
+    check_trusted(folder)
+    uids, gids = {0, os.geteuid()}, {os.getegid()}
+    for place, folders, files in os.walk(folder, onerror=_raise):
+        for name in (*folders, *files):
+            path = os.path.join(place, name)
+            status = os.lstat(path)
+            if stat.S_ISLNK(status.st_mode):
+                check_trusted(Path(path))
+                continue
+            reason = _distrust(status, uids, gids)
+            if reason is None and status.st_mode & stat.S_IWOTH:
+                # sticky: nobody replaces what is there, but anybody adds to it
+                reason = "can be written by every user"
+            if reason is not None:
+                raise Denied(f"'{folder}' is not safe to use: '{path}' {reason}; take that away", path=path)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
 def _distrust(status: os.stat_result, uids: Set[int], gids: Set[int]) -> str | None:
     """What is wrong with a part of a path; None: nothing is."""
     if status.st_uid not in uids:

@@ -14,6 +14,7 @@ from common.settings import Settings
 from common.system.daemons.daemon import run_daemon
 from common.system.inthread import try_in_thread
 from common.system.log import get_log
+from common.system.plugins import use_plugins
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS
 from daemons.luxid.earlyparts import AWAY, EarlyParts, early_parts, takes_up
@@ -72,9 +73,10 @@ async def serve(
     Args:
         copies: passes writes to the other nodes; None: the way that the settings name.
     Raises: Conflict: another luxid has the queue or the socket. NoLongerMaster: another node has taken over, and
-        nothing more is written. DamagedFile, Unavailable, OSError.
+        nothing more is written. Denied: the folder of plug-ins is not safe. DamagedFile, Unavailable, OSError.
     Cancellation: writes under way are finished, nothing else; jobs go on without luxid.
     """
+    use_plugins(settings)
     lease = leased_queue(settings) if copies is None else None
     nodes = lease.nodes if lease is not None else node_copies(settings) if copies is None else None
     first = lease.copies if lease is not None else None

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
 from typing import Final
 
+from common.errors import Denied
 from common.settings import Settings
 from common.system.log import get_log
+from common.system.plugins import use_plugins
 from daemons.mond.collectors.base import Collector
 from daemons.mond.collectors.commands import Commands
 from daemons.mond.collectors.disks import DiskSpace, DiskStatistics
@@ -37,6 +39,10 @@ _log: Final = get_log(__name__)
 
 def make_collectors(settings: Settings) -> Sequence[Collector]:
     """One object of each collector, in the order of the lists. What cannot be made is logged and left out."""
+    try:
+        use_plugins(settings)
+    except (Denied, OSError) as error:
+        _log.error("plugins.refused", reason=error, effect="only installed collectors are used")
     found: dict[str, Collector] = {}
     for kind in (*_OWN, *_plugged_in()):
         if kind.NAME in found:

@@ -29,6 +29,7 @@ from common.system.daemons.daemon import OwnOptions, run_daemon
 from common.system.daemons.program import Options, release
 from common.system.inthread import in_thread
 from common.system.log import get_log
+from common.system.plugins import use_plugins
 from common.webaccess.rapidsettings import RapidSettings
 from common.webaccess.webcertificate import make_missing_web_certificate
 from daemons.rapid.access.authenticator import Authenticator
@@ -91,8 +92,10 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     """Run rapid; started when it listens.
 
     Raises: Unavailable: the port is taken, the socket cannot be made, or the certificate cannot be used.
+        Denied: the folder of plug-ins is not safe.
     Cancellation: waiting requests and streams are ended, others are finished within a bounded time.
     """
+    use_plugins(settings)
     paths, rules = settings.paths, _with_descriptors(settings.rapid)
     gate = Authenticator(paths, Rules(rules.anonymous_read, rules.ganeti_rights, rules.require_authentication))
     # half of luxid's connections are left to others

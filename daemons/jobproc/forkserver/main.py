@@ -40,6 +40,7 @@ from common.system.daemons.pidfile import PidFile
 from common.system.daemons.program import Options, fail, prepare, read_options
 from common.system.daemons.sdnotify import notify
 from common.system.log import get_log
+from common.system.plugins import use_plugins
 from common.system.signals import HANDLED
 from daemons.jobproc.forkserver.children import Children
 from daemons.jobproc.forkserver.rehearsal import rehearse
@@ -107,6 +108,7 @@ def _run(options: Options) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, HANDLED)
     take_surroundings()
     settings, pid_file = prepare(NAME, options)
+    use_plugins(settings)
     # wconfd and luxid ask the other nodes too; without luxid nobody wants a job here
     if not options.force_node and place_of(settings) is not Place.MASTER:
         raise NoLongerMaster(why_not_master(settings) or "this node is not the master")

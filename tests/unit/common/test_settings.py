@@ -27,6 +27,7 @@ from common.settings import (
 )
 from common.settingwords.healthsettings import HealthSettings
 from common.settingwords.notifysettings import NotifySettings
+from common.settingwords.pluginsettings import PluginsSettings
 from common.settingwords.retentionsettings import RetentionSettings
 from common.settingwords.settingvalues import Uid
 from common.webaccess.rapidsettings import RapidSettings
@@ -219,6 +220,7 @@ def test_the_sample_has_every_key_with_its_default() -> None:
         "retention": attrs.asdict(RetentionSettings()),
         "notify": attrs.asdict(NotifySettings()),
         "health": attrs.asdict(HealthSettings()),
+        "plugins": attrs.asdict(PluginsSettings()),
     }
     assert tables == {
         name: {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import Denied
-from common.system.trust import check_trusted
+from common.system.trust import check_trusted, check_trusted_tree
 
 NOBODY = 65534
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
@@ -91,3 +91,43 @@ def test_a_ring_of_links_ends(tmp_path: Path) -> None:
 
     with pytest.raises(Denied, match="too many links"):
         check_trusted(tmp_path / "a")
+
+
+def test_a_folder_with_nothing_that_others_can_change_is_trusted_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "module.py").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "package")
+
+    check_trusted_tree(tmp_path)
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o602])
+def test_one_file_deep_within_that_others_can_write_is_refused_by_name(tmp_path: Path, mode: int) -> None:
+    module = tmp_path / "package" / "module.py"
+    module.parent.mkdir()
+    module.touch()
+    module.chmod(mode)
+
+    with pytest.raises(Denied, match=f"'{tmp_path}' is not safe to use: '{module}' can be written by every user"):
+        check_trusted_tree(tmp_path)
+
+
+def test_a_sticky_folder_within_is_refused_too_as_anybody_may_add_to_it(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+
+    with pytest.raises(Denied, match=f"'{shared}' can be written by every user"):
+        check_trusted_tree(tmp_path)
+
+
+def test_a_link_to_a_place_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    elsewhere.chmod(0o777)
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "link").symlink_to(elsewhere)
+
+    with pytest.raises(Denied, match=f"'{elsewhere}' can be written by every user"):
+        check_trusted_tree(folder)
