@@ -1,5 +1,6 @@
 """The machine is started again, or loses its power, with jobs queued and running."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -68,7 +69,8 @@ def test_a_command_that_may_be_run_again_is_after_a_reboot_and_one_that_waited_f
     container.reboot()
 
     assert machine.until_ended([again, waiting]) == {again: "success", waiting: "success"}
-    assert container.check(f"cat {place}/begun").split() == [str(again), *sorted(map(str, (again, waiting)))]
+    # the lost try is followed by a pause, in which the other one may have the lock
+    assert Counter(map(int, container.check(f"cat {place}/begun").split())) == {again: 2, waiting: 1}
 
 
 def test_a_job_whose_command_runs_on_a_node_does_not_hold_up_a_shutdown(make_container: MakeContainer) -> None:
