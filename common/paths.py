@@ -30,10 +30,12 @@ class Paths(QueuePaths, RunPaths):
 
     @property
     def config_data(self) -> Path:
+        """The configuration of the cluster."""
         return self.data / "config.data"
 
     @property
     def locks_data(self) -> Path:
+        """Locks that are held, and requests that wait for some."""
         return self.data / "locks.data"
 
     @property
@@ -43,6 +45,7 @@ class Paths(QueuePaths, RunPaths):
 
     @property
     def tempres_data(self) -> Path:
+        """Temporary reservations: what jobs have taken although the configuration does not say so yet."""
         return self.data / "tempres.data"
 
     @property
@@ -122,6 +125,7 @@ class Paths(QueuePaths, RunPaths):
 
     @property
     def rapi_users(self) -> Path:
+        """The users who may call over HTTP, with their passwords as salted hashes."""
         return self.rapi / "users"
 
     @property
@@ -131,6 +135,7 @@ class Paths(QueuePaths, RunPaths):
 
     @property
     def watcher_pause(self) -> Path:
+        """Until when the watcher of Ganeti, or 'gnt-cluster watcher', is paused."""
         return self.data / "watcher.pause"
 
     def ssconf_file(self, key: str) -> Path:
@@ -144,6 +149,7 @@ class Paths(QueuePaths, RunPaths):
 
     @property
     def supervisor_log(self) -> Path:
+        """The log of the process that keeps the daemons running, where systemd does not."""
         return self.log / "gantry-supervisor.log"
 
     @property

@@ -8,10 +8,12 @@ from typing import Final
 from cli.manual.commands.daemons import daemon_pages
 from cli.manual.commands.exitcodes import exit_codes_page
 from cli.manual.commands.programs import children_of, program_pages
+from cli.manual.files.places import files_page
 from cli.manual.files.plan import plan_page
 from cli.manual.files.settings import settings_page
 from cli.manual.interfaces.http import http_page
 from cli.manual.interfaces.metrics import metrics_page
+from cli.manual.interfaces.ports import ports_page
 from cli.manual.interfaces.requests import call_pages
 from cli.manual.languages.errors import errors_page
 from cli.manual.languages.fields import fields_page
@@ -41,11 +43,13 @@ def all_pages() -> tuple[Page, ...]:
         *program_pages(),
         settings_page(),
         plan_page(),
+        files_page(),
         *language_pages(),
         fields_page(facts),
         *call_pages(facts),
         http_page(facts.http),
         metrics_page(facts.metrics),
+        ports_page(),
         *daemon_pages(facts),
     )
     return (overview_page(pages), *pages)

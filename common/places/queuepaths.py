@@ -25,9 +25,11 @@ class QueuePaths(Folders):
 
     @cached_property
     def queue(self) -> Path:
+        """The files of jobs that are not archived."""
         return self.data / "queue"
 
     def job_file(self, job_id: int) -> Path:
+        """A job."""
         return self.queue / f"job-{job_id}"
 
     @property
@@ -37,6 +39,7 @@ class QueuePaths(Folders):
 
     @property
     def version_file(self) -> Path:
+        """The version of the queue's form."""
         return self.queue / "version"
 
     @property
@@ -51,9 +54,11 @@ class QueuePaths(Folders):
 
     @cached_property
     def archive(self) -> Path:
+        """The files of archived jobs, 10,000 to a folder."""
         return self.queue / "archive"
 
     def archived_job_file(self, job_id: int) -> Path:
+        """An archived job."""
         return self.archive / str(job_id // ARCHIVE_FOLDER_JOBS) / f"job-{job_id}"
 
     @property
@@ -62,6 +67,7 @@ class QueuePaths(Folders):
         return self.data / "output"
 
     def output_file(self, job_id: int) -> Path:
+        """What the commands of a job have printed."""
         return self.output / f"job-{job_id}"
 
     def error_output_file(self, job_id: int) -> Path:
@@ -79,6 +85,7 @@ class QueuePaths(Folders):
         return self.data / "joblogs"
 
     def job_log(self, job_id: int) -> Path:
+        """Log lines of a running job."""
         return self.job_logs / f"job-{job_id}"
 
     @property

@@ -17,6 +17,7 @@ class RunPaths(Folders):
 
     @property
     def livelocks(self) -> Path:
+        """Files that living processes keep locked; a free one is the proof of a death."""
         return self.run / "livelocks"
 
     @property
@@ -47,6 +48,7 @@ class RunPaths(Folders):
 
     @property
     def sockets(self) -> Path:
+        """The Unix sockets of the daemons."""
         return self.run / "socket"
 
     def socket(self, daemon: str) -> Path:
@@ -62,14 +64,17 @@ class RunPaths(Folders):
 
     @property
     def wconfd_socket(self) -> Path:
+        """wconfd's socket."""
         return self.socket("wconfd")
 
     @property
     def forkserver_socket(self) -> Path:
+        """The fork server's socket."""
         return self.socket("forkserver")
 
     @property
     def rapid_socket(self) -> Path:
+        """rapid's socket, for users of this machine."""
         return self.socket("rapid")
 
     def pid_file(self, daemon: str) -> Path:
@@ -108,6 +113,7 @@ class RunPaths(Folders):
 
     @property
     def keeperd_socket(self) -> Path:
+        """keeperd's socket."""
         return self.socket("keeperd")
 
     @property

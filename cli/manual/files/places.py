@@ -1,0 +1,205 @@
+"""The page of an installation's files: paths from the class of paths, forms from the classes of what is kept."""
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from cli.manual.page import Block, Code, Definition, Definitions, Literal, Page, PageLink, Paragraph, Section, paragraph
+from cli.manual.typewords import type_words
+from common.daemons import DAEMONS
+from common.objects.cluster import Cluster
+from common.objects.config import Config
+from common.objects.disk import Disk
+from common.objects.filter import FilterRule
+from common.objects.instance import Instance
+from common.objects.networks.network import Network
+from common.objects.node import Node
+from common.objects.nodegroup import NodeGroup
+from common.paths import Paths
+from common.places.queuepaths import QueuePaths
+from common.places.runpaths import RunPaths
+from common.reference.fieldnotes import notes_of
+from common.resources import Resource
+from common.schedules.schedule import Schedule, ScheduleRun
+from common.settings import SYSTEM_PATHS
+
+_ABOUT: Final = (
+    "An installation has three folders: data that survives a restart of the machine, what need not survive it, and "
+    "logs. The "
+    "paths below are those of the system's installation; in a private one they are `lib`, `run` and `log` in its "
+    "folder. "
+    "In a Ganeti cluster the folders are Ganeti's (`[paths]` in gantry.toml(5)), and the names are the same. What is "
+    "called ours "
+    "is a file that Ganeti does not have.",
+    "The daemons alone write these files. Read them as you like; change none of them while a daemon runs. Files of "
+    "state are replaced "
+    "as a whole, synced, by a new file of the same name, so that a reader sees the old one or the new one.",
+)
+_MODULE: Final = re.compile(r" \(`common\.[\w.]+`\)")
+# the job whose files are shown
+_EXAMPLE_JOB: Final = 17
+JOB_KEYS: Final[Mapping[str, str]] = {
+    "id": "The number of the job.",
+    "ops": "Its opcodes, in their order: objects with the keys below.",
+    "received_timestamp": "When it was submitted: seconds and microseconds, as all times here; null while it is not "
+    "known.",
+    "start_timestamp": "When its process was first started.",
+    "end_timestamp": "When it ended.",
+    "livelock": "Path of the file that its process keeps locked while it lives. Absent before the first process is "
+    "started.",
+    "process_id": "The process.",
+}
+OPCODE_KEYS: Final[Mapping[str, str]] = {
+    "input": "The opcode: `OP_ID` and its parameters, gantry-opcodes(7). Name, labels and other terms of the job are "
+    "in the reason "
+    "trail of the first one.",
+    "status": "queued, waiting, canceling, running, canceled, success or error.",
+    "result": "What it gave, or its error.",
+    "log": "Lines `[serial, [seconds, microseconds], kind, message]`.",
+    "priority": "-20 to 19; less is sooner.",
+    "start_timestamp": "When it began to wait for its locks.",
+    "exec_timestamp": "When it began to work.",
+    "end_timestamp": "When it ended.",
+}
+JOB: Final = """\
+{"id":17,"ops":[{"input":{"OP_ID":"OP_TEST_DELAY","duration":5.0},
+  "status":"queued","result":null,"log":[],"priority":0,
+  "start_timestamp":null,"exec_timestamp":null,"end_timestamp":null}],
+ "received_timestamp":[1795400000,0],"start_timestamp":null,"end_timestamp":null}"""
+LOCKS: Final = """\
+[[[[17,"/run/gantry/livelocks/job_17_1795400000",4711],[["node/web1","exclusive"]]]],
+ [[0,[18,"/run/gantry/livelocks/job_18_1795400001",4712],[["node/web1","shared"]]]]]"""
+GHOSTS: Final = """\
+{"guarded":[[[17,"/run/gantry/livelocks/job_17_1795400000",4711],
+  [["web1","17-0-1"]],1795400100.0]]}"""
+_ROWS: Final = (
+    "A JSON object with `version` and the list `{noun}`, one row a line. It is there as soon as there is a row."
+)
+_CONFIGURATION: Final = (Config, Cluster, Node, NodeGroup, Network, Instance, Disk, FilterRule)
+
+
+def files_page() -> Page:
+    links = (
+        *(PageLink("gantry.toml", 5), ", ", PageLink("gantry-plan", 5), ", ", PageLink("gantry-wconfd", 8)),
+        *(", ", PageLink("gantry-ports", 7), ", ", PageLink("gantry", 7)),
+    )
+    return Page(
+        "gantry-files",
+        5,
+        "files of an installation, and their forms",
+        (
+            Section("Description", tuple(map(paragraph, _ABOUT))),
+            Section("Data", (Definitions(tuple(_places(SYSTEM_PATHS.data, Paths, QueuePaths))),)),
+            Section("Running", (Definitions(tuple(_places(SYSTEM_PATHS.run, RunPaths))),)),
+            Section("Logs", (Definitions((*_logs(), *_places(SYSTEM_PATHS.log, Paths))),)),
+            Section("Forms", parts=tuple(_forms())),
+            Section("See also", (Paragraph(links),)),
+        ),
+    )
+
+
+def _places(below: Path, *kinds: type) -> Iterator[Definition]:
+    """The paths in a folder that these classes name, in order, each with the words of its class."""
+    found = {path: text for kind in kinds for path, text in _named(kind) if path.is_relative_to(below)}
+    for path, text in sorted(found.items()):
+        yield Definition((Literal(str(path)),), (paragraph(text),))
+
+
+def _named(kind: type) -> Iterator[tuple[Path, str]]:
+    for name, member in vars(kind).items():
+        if isinstance(member, property | cached_property):
+            yield getattr(SYSTEM_PATHS, name), _words(member)
+        elif inspect.isfunction(member) and list(inspect.signature(member).parameters) == ["self", "job_id"]:
+            yield member(SYSTEM_PATHS, _EXAMPLE_JOB), f"{_words(member)} This one is of job {_EXAMPLE_JOB}."
+
+
+def _words(member: object) -> str:
+    """The first paragraph of its docstring, without the modules that it names."""
+    text = " ".join(inspect.cleandoc(member.__doc__ or "").partition("\n\n")[0].split())
+    return _MODULE.sub("", text)
+
+
+def _logs() -> Iterator[Definition]:
+    for daemon in DAEMONS:
+        shared = ", and of the job processes" if daemon.name == "forkserver" else ""
+        yield Definition(
+            (Literal(str(SYSTEM_PATHS.log_file(daemon.name))),),
+            (paragraph(f"The log of gantry-{daemon.name}{shared}."),),
+        )
+
+
+def _forms() -> Iterator[Section]:
+    yield Section("queue/job-N", tuple(_job()))
+    yield Section("locks.data", tuple(_locks()))
+    yield Section("ghosts.data", tuple(_ghosts()))
+    yield Section(
+        "schedules.data",
+        (paragraph(_ROWS.format(noun="schedules")), _fields(Schedule), paragraph("A run:"), _fields(ScheduleRun)),
+    )
+    yield Section("resources.data", (paragraph(_ROWS.format(noun="resources")), _fields(Resource)))
+    yield Section("config.data", tuple(_configuration()))
+
+
+def _job() -> Iterator[Block]:
+    yield paragraph(
+        "JSON with exactly Ganeti's keys, for live and for archived jobs. Keys that it does not know Gantry keeps."
+    )
+    yield _told(JOB_KEYS)
+    yield paragraph("Keys of an opcode:")
+    yield _told(OPCODE_KEYS)
+    yield Code(JOB)
+
+
+def _locks() -> Iterator[Block]:
+    yield paragraph(
+        "JSON as Ganeti's: a list of those who hold locks, and a list of the requests that wait, each with its "
+        "priority. "
+        "An owner is a job's number or the name of a program, the livelock of its process, and its pid."
+    )
+    yield Code(LOCKS)
+    yield paragraph(
+        "`locks.data.journal` beside it, which is ours, has what changed since: lines of the CRC-32 of all lines so "
+        "far, and JSON. The "
+        "first line names the digest of the `locks.data` that it continues. `[wconfd] lock_journal = false` does "
+        "without it. "
+        "`gantry-wconfd --check FILE` reads both."
+    )
+
+
+def _ghosts() -> Iterator[Block]:
+    yield paragraph(
+        "Which locks stay held although their owner may be dead, because a command of it may still run: its node, the "
+        "key of the "
+        "command, and since when the owner is dead, or null."
+    )
+    yield Code(GHOSTS)
+
+
+def _configuration() -> Iterator[Block]:
+    yield paragraph(
+        "JSON with the objects of the cluster, in Ganeti's form; the keys of maps are UUIDs. Times are seconds since "
+        "the epoch."
+    )
+    for kind in _CONFIGURATION:
+        yield paragraph(f"{kind.__name__}:")
+        yield _fields(kind)
+
+
+def _told(rows: Mapping[str, str]) -> Definitions:
+    return Definitions(tuple(Definition((Literal(key),), (paragraph(text),)) for key, text in rows.items()))
+
+
+def _fields(kind: type) -> Definitions:
+    """The keys of a class of ours, with their types and the comments over them."""
+    notes = notes_of(kind)
+    return Definitions(tuple(_field(field, notes.get(field.name, "")) for field in attrs.fields(kind)))
+
+
+def _field(field: "attrs.Attribute[object]", note: str) -> Definition:
+    words = f"{type_words(field.type)}{f': {note}' if note else ''}"
+    return Definition((Literal(field.name),), (paragraph(f"{words[:1].upper()}{words[1:].rstrip('.')}."),))
