@@ -9,20 +9,21 @@ systemd             a Debian machine with the package and a systemd: run by `mak
 `poweroff` as root cuts the power of its machine; the next command on it starts it again, with what was on its disk.
 """
 
+import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
 import attrs
 
-from tests.guide.room import ADDRESS, Machine, Room, wait_for_port
+from tests.guide.room import ADDRESS, Machine, NoRoom, Room, wait_for_port
 from tests.support.etcds.etcd import binaries
 
 NODES: Final = {f"node{number}": ADDRESS % number for number in (1, 2, 3)}
 # run by a program of its own
 ELSEWHERE: Final = {"systemd": "make test-systemd"}
+_ETCD: Final = "three-machines-etcd"
 
 
 @attrs.frozen
@@ -57,8 +58,6 @@ def _three_machines() -> Iterator[Environment]:
 
 @contextmanager
 def _with_etcd() -> Iterator[Environment]:
-    if not binaries():
-        sys.exit("a page needs etcd: install Debian's etcd-server")
     with _three_machines() as environment:
         for name, machine in environment.machines.items():
             _start_member(name, machine)
@@ -88,4 +87,25 @@ def _start_member(name: str, machine: Machine) -> None:
     )
 
 
-ENVIRONMENTS: Final = {"machine": _machine, "three-machines": _three_machines, "three-machines-etcd": _with_etcd}
+def why_no_rooms() -> str | None:
+    """Why this machine lets no room with a network be made; None: one was made, and a command ran in it."""
+    if missing := [program for program in ("setpriv", "unshare", "nsenter", "ip") if not shutil.which(program)]:
+        return f"there is no {missing[0]!r}"
+    try:
+        with Room("switch", {}) as switch, Room("node1", NODES) as room:
+            switch.be_switch()
+            room.join(switch, 1)
+            ran = subprocess.run([*room.way_in("jane"), "true"], capture_output=True, text=True, check=False)
+    except NoRoom as told:
+        return "; ".join(line for line in str(told).splitlines() if line)
+    return None if ran.returncode == 0 else f"no command runs in a room: {ran.stderr.strip()}"
+
+
+def why_not(name: str) -> str | None:
+    """Why the pages of an environment cannot run on this machine, where rooms can be made; None: they can."""
+    if name in ELSEWHERE:
+        return f"run by '{ELSEWHERE[name]}'"
+    return "left out: there is no etcd; install Debian's etcd-server" if name == _ETCD and not binaries() else None
+
+
+ENVIRONMENTS: Final = {"machine": _machine, "three-machines": _three_machines, _ETCD: _with_etcd}

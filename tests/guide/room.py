@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -20,6 +21,11 @@ from tests.support.wait import wait_until
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 _SPACES: Final = ("--mount", "--pid", "--net", "--uts")
 ADDRESS: Final = "10.0.0.%d"
+_ENDING_S: Final = 10.0
+
+
+class NoRoom(Exception):
+    """This machine lets no room be made; tells why."""
 
 
 class Machine(Protocol):
@@ -43,24 +49,21 @@ class Room:
         # it ends with this program, also if that is killed
         words = ["setpriv", "--pdeathsig", "KILL", "unshare", *_SPACES, "--fork", "--kill-child", "--mount-proc"]
         program = Path(__file__).with_name("roominit.py")
-        self._process = subprocess.Popen(
-            [
-                *words,
-                sys.executable,
-                "-P",
-                str(program),
-                name,
-                json.dumps({"localhost": "127.0.0.1", **hosts}),
-                *_kept(),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        assert self._process.stdout is not None
-        if self._process.stdout.readline() != "ready\n":
-            raise SystemExit(f"the room {name!r} could not be made; the reason is above")
+        names = json.dumps({"localhost": "127.0.0.1", **hosts})
+        with TemporaryFile("w+") as errors:
+            self._process = subprocess.Popen(
+                [*words, sys.executable, "-P", str(program), name, names, *_kept()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
+            assert self._process.stdout is not None
+            if self._process.stdout.readline() != "ready\n":
+                self._process.communicate()
+                errors.seek(0)
+                raise NoRoom(errors.read().strip() or f"{words[0]} ended with {self._process.returncode}")
 
     def __enter__(self) -> Self:
         return self
@@ -68,8 +71,11 @@ class Room:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with contextlib.suppress(ProcessLookupError, ValueError):
+        with contextlib.suppress(ProcessLookupError, ValueError, FileNotFoundError):
             os.kill(self.pid, signal.SIGKILL)
+            # it ends when all that ran in the room has ended
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_ENDING_S)
         self._process.kill()
         self._process.communicate()
 
@@ -97,8 +103,8 @@ class Room:
         """Plug it into the bridge of another room, with an address of its own."""
         enter = ["nsenter", "--target", str(switch.pid), "--net"]
         cable = ["type", "veth", "peer", "name", "eth0", "netns", str(self.pid)]
-        subprocess.run([*enter, "ip", "link", "add", f"port{number}", *cable], check=True)
-        subprocess.run([*enter, "ip", "link", "set", f"port{number}", "master", "br0", "up"], check=True)
+        _do(*enter, "ip", "link", "add", f"port{number}", *cable)
+        _do(*enter, "ip", "link", "set", f"port{number}", "master", "br0", "up")
         self._run("ip", "address", "add", f"{ADDRESS % number}/24", "dev", "eth0")
         self._run("ip", "link", "set", "eth0", "up")
 
@@ -112,7 +118,14 @@ class Room:
         return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
     def _run(self, *command: str) -> None:
-        subprocess.run([*self.way_in("root"), *command], check=True)
+        _do(*self.way_in("root"), *command)
+
+
+def _do(*command: str) -> None:
+    """Raises: NoRoom."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NoRoom(f"'{' '.join(command)}' ended with {done.returncode}: {done.stderr.strip()}")
 
 
 def _kept() -> list[str]:

@@ -134,4 +134,7 @@ def _mount(*words: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(str(error))

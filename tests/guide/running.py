@@ -25,6 +25,10 @@ _LOOKS: Final = re.compile(
 )
 _NOT_A_LOOK: Final = re.compile(r"[;&|>]|--(wait|follow)\b| -[fw]\b")
 _LOOK_FOR_S: Final = 60.0
+# of a page that differs already: what follows mostly differs for the same reason
+_LOOK_AGAIN_FOR_S: Final = 5.0
+# a page lasts no longer, on a machine that may be 10 times slower
+PAGE_S: Final = 600.0
 _PAUSE_S: Final = 0.25
 # seconds until Ctrl-C, where the page does not say yet what is to be seen
 _FOLLOW_S: Final = 3.0
@@ -42,7 +46,7 @@ class Difference:
 
     def told(self) -> str:
         """As a diff with page and line, for people."""
-        head = f"{self.page.path}:{self.command.line + 1}: $ {self.command.text}"
+        head = _place_of(self.page, self.command)
         if not _is_code_fine(self.command, self.seen):
             head += f"\n  exit code {self.seen.exit_code}, the page says {self.command.exit_code}"
         diff = difflib.unified_diff(self.command.expected, self.merged, n=2, lineterm="")
@@ -53,19 +57,40 @@ class Difference:
 class Result:
     page: Page
     differences: tuple[Difference, ...]
+    # for how long each command ran, looks with all their repetitions
+    times: tuple[tuple[Command, float], ...]
     seconds: float
+    # where it could not go on, and why; None: it went to its end
+    halt: str | None
+
+    @property
+    def is_as_told(self) -> bool:
+        return not self.differences and self.halt is None
+
+    def told(self) -> str:
+        """What is wrong with the page, for people."""
+        return "\n\n".join([*(difference.told() for difference in self.differences), *filter(None, [self.halt])])
+
+
+class _Halt(Exception):
+    """A page cannot go on; tells where, and what it waited for."""
 
 
 def run_page(page: Page, environment: Environment, *, is_accepting: bool = False) -> Result:
-    """Run all its steps.
+    """Run its steps, to the end or until it cannot go on.
 
     Args: is_accepting: the page does not know yet what there is to see.
-    Raises: WrongPage: it cannot go on.
+    Raises: WrongPage: it names a machine that its environment has not.
     """
     began = time.monotonic()
+    halt = None
     with ExitStack() as ending:
         run = _Run(page, environment, ending, is_accepting=is_accepting)
-        return Result(page, run.differences(), time.monotonic() - began)
+        try:
+            run.carry_out()
+        except _Halt as halted:
+            halt = str(halted)
+        return Result(page, tuple(run.differences), tuple(run.times), time.monotonic() - began, halt)
 
 
 class _Run:
@@ -76,20 +101,29 @@ class _Run:
         self._environment = environment
         self._ending = ending
         self._is_accepting = is_accepting
+        self._deadline = time.monotonic() + PAGE_S
+        self.differences: list[Difference] = []
+        self.times: list[tuple[Command, float]] = []
         # by machine and user
         self._sessions: dict[tuple[str, str], Session] = {}
         self._known = Known()
         # where the last command was
         self._last = self._place(Prompt())
 
-    def differences(self) -> tuple[Difference, ...]:
-        found = []
+    def carry_out(self) -> None:
+        """Go from step to step. Raises: _Halt."""
         for step in self._page.steps:
             if isinstance(step, File):
                 self._write(step)
-            elif (difference := self._carry_out(step)) is not None:
-                found.append(difference)
-        return tuple(found)
+                continue
+            began = time.monotonic()
+            difference = self._carry_out(step)
+            self.times.append((step, time.monotonic() - began))
+            if difference is not None:
+                self.differences.append(difference)
+                if time.monotonic() > self._deadline and not self._is_accepting:
+                    why = f"the page was not done after {PAGE_S:g} s, and waited here"
+                    raise _Halt(_place_of(self._page, step, why))
 
     def _carry_out(self, command: Command) -> Difference | None:
         """Run it; what differs, or None."""
@@ -107,13 +141,13 @@ class _Run:
     def _run_until_alike(self, command: Command, expected: Sequence[str], *, follows: bool) -> Done:
         text = self._known.in_this_run(command.text)
         interruption = self._interruption(expected) if follows else None
-        deadline = time.monotonic() + _LOOK_FOR_S
+        deadline = min(self._deadline, time.monotonic() + self._patience_s())
         before = None
         while True:
             try:
-                done = self._session(command.prompt).run(text, until_interrupted=interruption)
+                done = self._session(command.prompt).run(text, self._deadline, until_interrupted=interruption)
             except Stuck as stuck:
-                raise WrongPage(f"{self._page.path}:{command.line + 1}: $ {command.text}\n  {stuck}") from stuck
+                raise _Halt(_place_of(self._page, command, str(stuck))) from stuck
             is_settled = self._is_accepting and before is not None and _is_same(before, done)
             is_fine = match(expected, done.lines, self._known) is not None and _is_code_fine(command, done)
             if is_fine or is_settled or not _is_look(command) or time.monotonic() > deadline:
@@ -125,7 +159,11 @@ class _Run:
         def is_enough(seen: Sequence[str]) -> bool:
             return bool(expected) and match(expected, seen, self._known) is not None
 
-        return Interruption(is_enough, _FOLLOW_S if self._is_accepting else _LOOK_FOR_S)
+        return Interruption(is_enough, _FOLLOW_S if self._is_accepting else self._patience_s())
+
+    def _patience_s(self) -> float:
+        """For how long a look is repeated."""
+        return _LOOK_AGAIN_FOR_S if self.differences and not self._is_accepting else _LOOK_FOR_S
 
     def _place(self, prompt: Prompt) -> tuple[str, str]:
         return prompt.machine or self._environment.first, prompt.user or self._environment.user
@@ -159,6 +197,11 @@ class _Run:
         owner = machine.path(home).stat()
         for each in (path, *new):
             os.chown(each, owner.st_uid, owner.st_gid)
+
+
+def _place_of(page: Page, command: Command, why: str = "") -> str:
+    head = f"{page.path}:{command.line + 1}: $ {command.text}"
+    return f"{head}\n  {why}" if why else head
 
 
 def _is_same(before: Done, done: Done) -> bool:

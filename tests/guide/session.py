@@ -31,7 +31,7 @@ done
 """
 _SBIN: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 # seconds for one command, on a machine that may be 10 times slower
-PATIENCE_S: Final = 180.0
+_PATIENCE_S: Final = 180.0
 _MOST_BYTES: Final = 1 << 24
 
 
@@ -95,29 +95,33 @@ class Session:
         self._process.kill()
         self._process.wait()
 
-    def run(self, command: str, *, until_interrupted: Interruption | None = None) -> Done:
+    def run(self, command: str, deadline: float, *, until_interrupted: Interruption | None = None) -> Done:
         """Run it to its end.
 
-        Args: until_interrupted: it follows something; Ctrl-C is pressed when that has shown enough.
+        Args:
+            deadline: by the monotonic clock; no command lasts longer, nor longer than its own patience.
+            until_interrupted: it follows something; Ctrl-C is pressed when that has shown enough.
+
         Raises: Stuck: it does not end.
         """
+        began = time.monotonic()
         os.write(self._commands, command.encode() + b"\0")
         if until_interrupted is not None:
             self._interrupt(until_interrupted)
-        told = self._told()
+        told = self._told(began, min(deadline, time.monotonic() + _PATIENCE_S))
         if told is None:
             self.is_over = True
             return Done(0, self._new_lines())
         code, self.folder = told
         return Done(code, self._new_lines())
 
-    def _told(self) -> tuple[int, str] | None:
+    def _told(self, began: float, deadline: float) -> tuple[int, str] | None:
         """Exit code and folder; None: the shell is gone."""
         told = b""
-        deadline = time.monotonic() + PATIENCE_S
         while told.count(b"\0") < 2:
             if not select.select([self._ends], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                raise Stuck(f"it has not ended after {PATIENCE_S:g} s; it printed: {self._new_lines()}")
+                printed = "\n  ".join(self._new_lines()) or "nothing"
+                raise Stuck(f"it has not ended after {time.monotonic() - began:.0f} s; it printed:\n  {printed}")
             if not (more := os.read(self._ends, 65536)):
                 return None
             told += more
