@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from folding import run_folded  # found in the folder of the demos
+
 _BIN = Path(sys.executable).parent
 _BOLD, DIM, _GREEN, _RED, PLAIN = "\033[1m", "\033[2m", "\033[32m", "\033[31m", "\033[0m"
 if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
@@ -23,7 +25,9 @@ def say(text: str) -> None:
 def show(*command: str, check: bool = True, where: str = "") -> None:
     """Show a command, run it, and show its output. Args: where: the machine that it runs on."""
     show_command(*command, where=where)
-    subprocess.run(_argv(command), check=check)
+    code = run_folded(_argv(command)) if sys.stdout.isatty() else subprocess.run(_argv(command), check=False).returncode
+    if check and code:
+        raise subprocess.CalledProcessError(code, command)
 
 
 def show_command(*command: str, where: str = "") -> None:
