@@ -7,13 +7,16 @@ from typing import Final
 
 import click
 
+from common.errors import InvalidRequest
 from common.paths import Paths
-from common.settings import Settings, find_installation, named_root
+from common.settings import Settings, find_installation, named_root, read_despite_faults
 
 # keys of click's context under which the common options store their values
 ROOT: Final = "gantry.root"
 OUTPUT: Final = "gantry.output"
 NO_COLOR: Final = "gantry.no_color"
+# what could be read of settings with faults, see `use_what_can_be_read`
+_READABLE: Final = "gantry.readable"
 # option that names the cluster of another machine -> its key
 REMOTE: Final = {
     "--remote": "gantry.remote",
@@ -39,7 +42,21 @@ def installation() -> Settings:
 
     Raises: NotFound, InvalidRequest, OSError: as `find_installation`.
     """
-    return find_installation(given_root())
+    readable = click.get_current_context().meta.get(_READABLE)
+    return readable if isinstance(readable, Settings) else find_installation(given_root())
+
+
+def use_what_can_be_read() -> InvalidRequest | None:
+    """Let `installation` return what can be read of a settings file that has faults; return what is wrong with it.
+
+    Raises: NotFound, OSError: as `installation`. InvalidRequest: not even the folders can be known.
+    """
+    try:
+        find_installation(given_root())
+    except InvalidRequest as fault:
+        click.get_current_context().meta[_READABLE] = read_despite_faults(given_root())
+        return fault
+    return None
 
 
 def paths() -> Paths:

@@ -259,6 +259,28 @@ def find_installation(root: Path | None = None, environ: Mapping[str, str] = os.
     )
 
 
+def read_despite_faults(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """What can be read of a settings file that `load_settings` refuses, with defaults for the tables with faults.
+
+    For clients that must not depend on the whole file, such as the one that stops the daemons.
+
+    Raises: InvalidRequest: the folders of the installation cannot be known. OSError.
+    """
+    root = named_root(root, environ)
+    defaults = SYSTEM_PATHS if root is None else Paths.under_root(root)
+    file = SYSTEM_FILE if root is None else defaults.data.parent / _FILE_NAME
+    text = file.read_bytes()
+    try:
+        tables = _parse(file, text)
+    except InvalidRequest:
+        if b"[paths]" in text:
+            raise
+        tables = {}
+    paths = _read_paths(file, _table(file, "paths", tables.get("paths", {})), defaults)
+    found = {name: table for name, table in tables.items() if isinstance(table, dict)}
+    return attrs.evolve(_settings_of(file, found, paths, is_forgiving=True), root=root)
+
+
 def named_root(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
     """The given folder, else that of $GANTRY_ROOT, absolute; None: the installation of the system."""
     # an empty variable counts as unset
@@ -273,8 +295,21 @@ def _read_settings(file: Path, paths: Paths) -> Settings:
     except FileNotFoundError:
         return Settings(paths)
     tables = {name: _table(file, name, value) for name, value in _parse(file, text).items()}
-    read: dict[str, Any] = {name: _read_table(file, name, cls, tables.get(name, {})) for name, cls in CLASSES.items()}
-    return Settings(paths=_read_paths(file, tables.get("paths", {}), paths), source=file, **read)
+    return _settings_of(file, tables, _read_paths(file, tables.get("paths", {}), paths))
+
+
+def _settings_of(
+    file: Path, tables: Mapping[str, Mapping[str, object]], paths: Paths, *, is_forgiving: bool = False
+) -> Settings:
+    read: dict[str, Any] = {}
+    for name, cls in CLASSES.items():
+        try:
+            read[name] = _read_table(file, name, cls, tables.get(name, {}))
+        except InvalidRequest:
+            if not is_forgiving:
+                raise
+            read[name] = cls()
+    return Settings(paths=paths, source=file, **read)
 
 
 def _parse(file: Path, text: bytes) -> dict[str, object]:

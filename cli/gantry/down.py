@@ -7,14 +7,14 @@ import click
 
 from cli.commands import Command
 from cli.connection import open_luxid
-from cli.context import installation, up_command, wants_json
+from cli.context import installation, up_command, use_what_can_be_read, wants_json
 from cli.context import paths as installation_paths
 from cli.durations import DURATION
 from cli.exitcodes import DONE
 from cli.gantry.stopping.pids import end_process
 from cli.live.followers import until_ended
 from cli.query import jobs_now
-from cli.screen import remark, say, say_json
+from cli.screen import remark, say, say_json, warn
 from common.daemons import Feature, Place, start_order
 from common.errors import GantryError, Unavailable
 from common.ids import JobId
@@ -41,6 +41,8 @@ def down(kills_jobs: bool, timeout: float) -> int:
     Running jobs go on. Only a master under a lease gives its mastership up, and jobs on that node itself fail:
     move it first, with 'gantry cluster switchover', and none does.
     """
+    if (fault := use_what_can_be_read()) is not None:
+        warn(f"{fault.message}; the daemons are stopped nevertheless, and do not start until it is mended")
     paths = installation_paths()
     if find_supervisor(paths) is None and not _daemons(paths):
         _tell("already down", was_up=False, left=0)

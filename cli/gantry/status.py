@@ -16,12 +16,13 @@ from cli.clusterstate.queuelags import ask_lags, lag_words, lags_json
 from cli.clusterstate.schedulestate import known_schedules, schedules_json, schedules_line
 from cli.commands import Command
 from cli.connection import ask_luxid
-from cli.context import installation, uses_color, wants_json
+from cli.context import installation, use_what_can_be_read, uses_color, wants_json
 from cli.exitcodes import DONE, NOT_REACHED
 from cli.query import jobs_now
-from cli.screen import complain, remark, say, say_json, say_styled
+from cli.screen import complain, remark, say, say_json, say_styled, warn
 from cli.tables import Column, Layout, render
 from common.daemons import MASTER_DAEMONS
+from common.errors import InvalidRequest
 from common.health.findings import Finding, Level, in_order, summary_line, worst
 from common.nodes.nodeplace import daemons_here, why_not_master
 from common.nodes.runningcommands import running_commands
@@ -47,12 +48,22 @@ def status(is_check: bool) -> int:
     With --check the exit code is 0 if all is well, 1 for a warning, 2 if it is critical (a daemon is down, a disk is
     full), 3 if it is not known. '[health]' in the settings says from when a disk counts as nearly full.
     """
-    return check_health(installation()) if is_check else tell_status(installation())
+    fault = use_what_can_be_read()
+    if is_check:
+        return check_health(installation(), fault)
+    if fault is not None:
+        warn(f"{fault.message}; daemons that run go on, and do not start again until it is mended")
+    return tell_status(installation(), fault)
 
 
-def check_health(settings: Settings) -> int:
-    """Print how well the daemons of this node are; return the level as the exit code."""
+def check_health(settings: Settings, fault: InvalidRequest | None = None) -> int:
+    """Print how well the daemons of this node are; return the level as the exit code.
+
+    Args: fault: what is wrong with the settings file.
+    """
     findings = list(_daemon_findings(settings))
+    if fault is not None:
+        findings.append(Finding(Level.WARNING, "settings", fault.message, "mend the file: no daemon starts with it"))
     if not any(finding.text.startswith("luxid ") for finding in findings):
         findings += find_problems(settings)
     level = worst(findings)
@@ -80,10 +91,12 @@ def _daemon_findings(settings: Settings) -> Iterator[Finding]:
             yield Finding(level, "daemons", f"{daemon.name} is {found.state}", "see: gantry status")
 
 
-def tell_status(settings: Settings) -> int:
+def tell_status(settings: Settings, fault: InvalidRequest | None = None) -> int:
     """Print the state of the daemons; return the exit code.
 
     Not for a process that holds a pid file: closing the file would release the locks that the process has on it.
+
+    Args: fault: what is wrong with the settings file.
     """
     paths, why_left = settings.paths, why_not_master(settings)
     daemons = [daemon_status(paths, daemon) for daemon in daemons_here(settings)]
@@ -120,6 +133,8 @@ def tell_status(settings: Settings) -> int:
             copies["health"] = as_findings(findings)
         web = {} if http is None else {"http": http}
         here = {} if commands is None else {"commands_here": commands}
+        if fault is not None:
+            copies["settings_fault"] = fault.message
         lease = {} if mastership is None else {"mastership": mastership_json(mastership)}
         say_json(
             {**_as_json(daemons, supervisor, jobs, drained), "not_master": why_left, **here, **lease, **web, **copies}
