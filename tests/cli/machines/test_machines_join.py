@@ -7,7 +7,6 @@ import datetime
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,35 +18,18 @@ from common.nodes.certificates.nodecertificates import (
     sign_request,
     write_certificate,
 )
-from common.paths import Paths
 from common.system.daemons.running import find_daemon
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryNodes
 from protocol.luxi.submission import SubmitJob
-from tests.cli.command import Background, Ended, run
-from tests.support.machines.nodes import HOST, LEAN, NOW
-from tests.support.sockets.ports import free_port
+from tests.cli.command import Background
+from tests.cli.ownmachines import OwnMachines
+from tests.support.machines.nodes import NOW
 from tests.support.wait import wait_until
 
 
-class Machines:
+class Machines(OwnMachines):
     """A master that is up, and machines with roots and addresses of their own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        own = f'{LEAN}[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
-        noded = f'[noded]\naddress = "{HOST}"\nport = {free_port()}\njoin_port = {free_port()}\n'
-        self.root(1).mkdir()
-        (self.root(1) / "gantry.toml").write_text(own + noded)
-
-    def root(self, number: int) -> Path:
-        return self.folder / f"n{number}"
-
-    def paths(self, number: int) -> Paths:
-        return Paths.under_root(self.root(number))
-
-    def gantry(self, number: int, *words: object) -> Ended:
-        return run("gantry", "--root", self.root(number), *words)
 
     def command(self, number: int, *words: object) -> list[str]:
         """The command with which this machine joins, without its program."""
@@ -77,10 +59,6 @@ class Machines:
             return [path.read_bytes() if (path := self.paths(n).config_data).exists() else b"" for n in (1, *numbers)]
 
         wait_until(lambda: len(set(contents())) == 1, what="config.data is the same on all candidates")
-
-    def down(self) -> None:
-        for root in self.folder.iterdir():
-            run("gantry", "--root", root, "down")
 
 
 @pytest.fixture(scope="module")

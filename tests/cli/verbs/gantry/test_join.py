@@ -7,32 +7,16 @@ from pathlib import Path
 import pytest
 
 from common.nodes.certificates.nodecertificates import fingerprint_of, is_signed_by
-from common.paths import Paths
-from tests.cli.command import Ended, run
-from tests.support.machines.nodes import HOST, LEAN
+from tests.cli.command import run
+from tests.cli.ownmachines import OwnMachines
+from tests.support.machines.nodes import HOST
 from tests.support.sockets.ports import free_port
 
 NODE2 = ("--node", "node2.test", "--address", "127.0.0.2")
 
 
-class Machines:
+class Machines(OwnMachines):
     """A master that is up, and machines with roots and addresses of their own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        own = f'{LEAN}[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
-        self.settings = f'{own}[noded]\naddress = "{HOST}"\nport = {free_port()}\njoin_port = {free_port()}\n'
-        self.root(1).mkdir()
-        (self.root(1) / "gantry.toml").write_text(self.settings)
-
-    def root(self, number: int) -> Path:
-        return self.folder / f"n{number}"
-
-    def paths(self, number: int) -> Paths:
-        return Paths.under_root(self.root(number))
-
-    def gantry(self, number: int, *words: object) -> Ended:
-        return run("gantry", "--root", self.root(number), *words)
 
     def token(self, *words: object) -> list[str]:
         """Make a token; return the words after `gantry` of the command that was printed."""
@@ -46,10 +30,6 @@ class Machines:
         """The tokens of the master, as its list has them, by id."""
         rows = json.loads(self.gantry(1, "cluster", "join-token", "--list", "--output", "json").out)
         return {row["id"]: row for row in rows}
-
-    def down(self) -> None:
-        for root in self.folder.iterdir():
-            run("gantry", "--root", root, "down")
 
 
 @pytest.fixture(scope="module")
