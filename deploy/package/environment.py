@@ -22,8 +22,6 @@ LOCK: Final = HERE / "requirements.lock"
 DEBIAN_PYTHON: Final = Path("/usr/bin/python3")
 # there the environments of all installed versions are
 VERSIONS: Final = "/opt/gantry/versions"
-# what bears no name of the checkout goes into the wheel
-SOURCES: Final = ("common", "protocol", "daemons", "cli")
 _CONFIG: Final = "home = /usr/bin\ninclude-system-site-packages = false\n"
 # -I: neither variables of the environment nor the folder of a user change what is imported
 _SCRIPT: Final = """#!{folder}/bin/python3 -I
