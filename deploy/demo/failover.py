@@ -124,7 +124,7 @@ class Demo:
         say("Proof")
         proved = show_claims(self.claims(master, job_ids, later, before, ended))
         print(
-            f"\nThe gap: {gap.until_master_s:.1f} s from the kill until the next master replied, "
+            f"\nThe gap: {gap.until_master_s:.1f} s from the kill until the next master replied,\n"
             f"{gap.until_work_s:.1f} s until it began a command; the lease is {TTL_S:g} s.\n"
             f"Output is not replicated: that of the {len(ended)} jobs that had ended lies on {self.one.name} only."
         )

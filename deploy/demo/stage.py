@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from folding import run_folded  # found in the folder of the demos
+from folding import folded, run_folded  # found in the folder of the demos
 
 _BIN = Path(sys.executable).parent
 _BOLD, DIM, _GREEN, _RED, PLAIN = "\033[1m", "\033[2m", "\033[32m", "\033[31m", "\033[0m"
@@ -19,7 +19,8 @@ _WIDTH = 80
 
 
 def say(text: str) -> None:
-    print(f"\n{_BOLD}== {text}{PLAIN}", flush=True)
+    heading = "\n".join(folded(f"== {text}", _WIDTH))
+    print(f"\n{_BOLD}{heading}{PLAIN}", flush=True)
 
 
 def show(*command: str, check: bool = True, where: str = "") -> None:
