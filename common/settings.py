@@ -6,9 +6,9 @@ than a daemon that does not start. `deploy/gantry.toml.sample` documents all key
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import attrs
 
@@ -19,19 +19,18 @@ from common.lease.leasesettings import EtcdSettings, KeeperdSettings
 from common.nodes.nodesettings import ClusterSettings, ConfdSettings, MondSettings, NodedSettings, is_on
 from common.paths import Paths
 from common.settingwords.healthsettings import HealthSettings
-from common.settingwords.notifysettings import NotifySettings, RuleFault, Rules, read_rules
+from common.settingwords.notifysettings import NotifySettings
 from common.settingwords.pluginsettings import PluginsSettings
 from common.settingwords.retentionsettings import RetentionSettings
 from common.settingwords.settingchecks import file_mode, not_negative, positive, way_to_hold
-from common.settingwords.settingvalues import READERS, Gid, Uid
+from common.settingwords.settingtables import parse_toml, read_paths, read_table, table_of
+from common.settingwords.settingvalues import Gid, Uid
 from common.webaccess.rapidsettings import RapidSettings
 
 SYSTEM_FILE: Final = Path("/etc/gantry/gantry.toml")
 SYSTEM_PATHS: Final = Paths(Path("/var/lib/gantry"), Path("/run/gantry"), Path("/var/log/gantry"))
 ROOT_VARIABLE: Final = "GANTRY_ROOT"
 _FILE_NAME: Final = "gantry.toml"
-
-_Table = TypeVar("_Table", bound=attrs.AttrsInstance)
 
 
 @attrs.frozen
@@ -223,7 +222,6 @@ CLASSES: Final[Mapping[str, type[attrs.AttrsInstance]]] = {
     if field.name not in ("paths", "source", "root") and field.type is not None
 }
 _TABLES: Final = ("paths", *CLASSES)
-ALL_READERS: Final = {**READERS, Rules: ("a table of rules, '[notify.rules.NAME]'", read_rules)}
 
 
 def load_settings(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -271,12 +269,12 @@ def read_despite_faults(root: Path | None = None, environ: Mapping[str, str] = o
     file = SYSTEM_FILE if root is None else defaults.data.parent / _FILE_NAME
     text = file.read_bytes()
     try:
-        tables = _parse(file, text)
+        tables = parse_toml(file, text)
     except InvalidRequest:
         if b"[paths]" in text:
             raise
         tables = {}
-    paths = _read_paths(file, _table(file, "paths", tables.get("paths", {})), defaults)
+    paths = read_paths(file, table_of(file, "paths", tables.get("paths", {}), _TABLES), defaults)
     found = {name: table for name, table in tables.items() if isinstance(table, dict)}
     return attrs.evolve(_settings_of(file, found, paths, is_forgiving=True), root=root)
 
@@ -294,8 +292,8 @@ def _read_settings(file: Path, paths: Paths) -> Settings:
         text = file.read_bytes()
     except FileNotFoundError:
         return Settings(paths)
-    tables = {name: _table(file, name, value) for name, value in _parse(file, text).items()}
-    return _settings_of(file, tables, _read_paths(file, tables.get("paths", {}), paths))
+    tables = {name: table_of(file, name, value, _TABLES) for name, value in parse_toml(file, text).items()}
+    return _settings_of(file, tables, read_paths(file, tables.get("paths", {}), paths))
 
 
 def _settings_of(
@@ -304,73 +302,9 @@ def _settings_of(
     read: dict[str, Any] = {}
     for name, cls in CLASSES.items():
         try:
-            read[name] = _read_table(file, name, cls, tables.get(name, {}))
+            read[name] = read_table(file, name, cls, tables.get(name, {}))
         except InvalidRequest:
             if not is_forgiving:
                 raise
             read[name] = cls()
     return Settings(paths=paths, source=file, **read)
-
-
-def _parse(file: Path, text: bytes) -> dict[str, object]:
-    # imported late: most starts have no settings file
-    import tomllib
-
-    try:
-        return tomllib.loads(text.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise _refuse(file, f"not valid TOML: {error}") from error
-
-
-def _table(file: Path, name: str, value: object) -> dict[str, object]:
-    if name not in _TABLES:
-        raise _refuse(file, f"unknown table '[{name}]'{_nearest(name, _TABLES)}")
-    if not isinstance(value, dict):
-        raise _refuse(file, f"'{name}' is a table, write '[{name}]' and its keys below")
-    return value
-
-
-def _read_table(file: Path, name: str, cls: type[_Table], table: Mapping[str, object]) -> _Table:
-    fields = {field.name: field for field in attrs.fields(cls)}
-    values: dict[str, object] = {}
-    for key, value in table.items():
-        field = fields.get(key)
-        if field is None:
-            raise _refuse(file, f"unknown key '{key}' in '[{name}]'{_nearest(key, fields)}")
-        expected, read = ALL_READERS[field.type]
-        try:
-            values[key] = read(value)
-            if field.validator is not None:
-                field.validator(None, field, values[key])
-        except TypeError:
-            raise _refuse(file, f"'{key}' in '[{name}]' must be {expected}, got {value!r}") from None
-        except RuleFault as error:
-            raise _refuse(file, str(error)) from None
-        except ValueError as error:
-            raise _refuse(file, f"'{key}' in '[{name}]' got {value!r}: {error}") from None
-    return cls(**values)
-
-
-def _read_paths(file: Path, table: Mapping[str, object], defaults: Paths) -> Paths:
-    fields = [field.name for field in attrs.fields(Paths)]
-    changes: dict[str, Path] = {}
-    for key, value in table.items():
-        if key not in fields:
-            raise _refuse(file, f"unknown key '{key}' in '[paths]'{_nearest(key, fields)}")
-        if not isinstance(value, str) or not os.path.isabs(value):
-            raise _refuse(file, f"'{key}' in '[paths]' must be an absolute path in quotes, got {value!r}")
-        changes[key] = Path(value)
-    return attrs.evolve(defaults, **changes)
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    # imported late: only an error needs it
-    import difflib
-
-    known = list(known)
-    nearest = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean '{nearest[0]}'?" if nearest else f"; known are {', '.join(known)}"
-
-
-def _refuse(file: Path, message: str) -> InvalidRequest:
-    return InvalidRequest(f"{file}: {message}", file=str(file))
