@@ -31,6 +31,10 @@ _FIELDS: Final = ("number", *RULE_FIELDS)
 def list_rules(names: Sequence[str], chosen: str | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
     """List all rules, or the named ones, in the order in which they are evaluated.
 
+    The smallest priority comes first. Among equal priorities the smallest watermark does, the id of the last job when
+    the rule was set, and then the smallest UUID. So a rule that was set later comes later only if a job was submitted
+    between the two; give rules different priorities where their order matters.
+
     A rule is named by its UUID, the beginning of it, or its number; numbers change when rules come and go. Predicates
     are shown as a filter, as --where takes it, and of the reason trail the reason that was given; programs, with
     --no-headers, --separator or --output json, get all as it is stored.

@@ -45,7 +45,7 @@ def rule_options(function: F, *, priority: int = 0) -> F:
 
     Args: priority: the place if none is named.
     """
-    place = f"Its place; smaller is asked first ({priority})."
+    place = f"Its place; smaller is asked first ({priority}). 'gnt-filter list --help' tells the order of equal ones."
     return with_options(
         function,
         click.option("--where", metavar="FILTER", help="Only for such jobs: 'op=OP_RUN_COMMAND & reason=~upgrade'."),

@@ -66,6 +66,7 @@ def filters_page() -> Page:
             Section("Fields of jobs", tuple(map(paragraph, _JOBS))),
             Section("Fields of the history", tuple(map(paragraph, _PAST))),
             Section("Fields of rules", (paragraph(_RULES), Definitions(described(_RULE_FIELDS)))),
+            Section("Order of rules", (paragraph(_ORDER),)),
             Section("Times", (*map(paragraph, _TIMES), Code(_INSTANT_FORMS))),
             Section("Examples", (Code(_EXAMPLES),)),
             Section("See also", (_SEE_ALSO,)),
@@ -111,6 +112,12 @@ _RULES: Final = (
     "The filter of a rule ('gnt-filter pause --where') tests a job when it is submitted or chosen. Conditions that "
     "are joined by & and test the same thing must hold for the same opcode, or for the same entry of its reason "
     "trail; & alone joins conditions on different things."
+)
+_ORDER: Final = (
+    "Rules are asked by priority, the smallest first. Rules of the same priority are asked by watermark, the id of "
+    "the last job when the rule was set, and rules of the same watermark by UUID, which is random. So of two rules "
+    "with one priority the older is asked first only if a job was submitted between them; a rule that is replaced "
+    "gets a new watermark. Give rules different priorities where their order matters. 'gnt-filter list' shows the order."
 )
 _TIMES: Final = (
     "Times of jobs may have several words without quotes. A time is local; a day without a time is its midnight, and a "
