@@ -8,7 +8,7 @@ from typing import Final
 
 from common.printable import printable
 from common.words.text import json_text
-from common.words.times import clock
+from common.words.times import bare_clock
 
 Facts = Mapping[str, object]
 
@@ -191,4 +191,4 @@ def _text(value: object) -> str:
 
 
 def _clock(value: object) -> str | None:
-    return clock(value) if isinstance(value, int | float) else None
+    return bare_clock(value) if isinstance(value, int | float) else None

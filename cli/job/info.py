@@ -24,7 +24,7 @@ from common.queue.terms import terms_of_trail
 from common.queue.tries import tries_of_trail
 from common.words.fields import Row
 from common.words.outcome import WITHHELD, no_such_job
-from common.words.times import duration, precise_clock, to_seconds, with_iso
+from common.words.times import duration, precise_clock, to_seconds, with_iso, zone_mark
 from common.words.usage import usage_of, usage_words
 from common.words.why.waits import waited_words
 
@@ -129,12 +129,16 @@ def _result(row: Row, index: int) -> str:
 
 
 def _instant(seconds: float | None) -> str:
-    return "unknown" if seconds is None else precise_clock(seconds)
+    return "unknown" if seconds is None else _exact(seconds)
 
 
 def _op_instant(stamp: object) -> str:
     seconds = to_seconds(stamp)
-    return "N/A" if seconds is None else precise_clock(seconds)
+    return "N/A" if seconds is None else _exact(seconds)
+
+
+def _exact(seconds: float) -> str:
+    return f"{precise_clock(seconds)} {zone_mark(seconds)}"
 
 
 def _delta(before: float | None, after: float | None) -> str:

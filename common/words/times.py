@@ -20,14 +20,25 @@ def to_seconds(stamp: object) -> float | None:
 
 
 def clock(seconds: float) -> str:
-    """`2026-03-01 12:00:00` in local time."""
+    """`2026-03-01 12:00:00 +0200`: local time with its zone, as every command tells an instant to people."""
+    return f"{bare_clock(seconds)} {zone_mark(seconds)}"
+
+
+def zone_mark(seconds: float) -> str:
+    """`+0200`, `UTC`: how far local time then is from UTC."""
+    local = time.localtime(seconds)
+    return "UTC" if local.tm_zone == "UTC" else time.strftime("%z", local)
+
+
+def bare_clock(seconds: float) -> str:
+    """`2026-03-01 12:00:00` in local time, where all is of one zone that is told elsewhere."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def precise_clock(seconds: float) -> str:
     """`2026-03-01 12:00:00.412000` in local time."""
     whole = int(seconds)
-    return f"{clock(whole)}.{round((seconds - whole) * 1e6):06d}"
+    return f"{bare_clock(whole)}.{round((seconds - whole) * 1e6):06d}"
 
 
 def duration(seconds: float) -> str:

@@ -32,7 +32,7 @@ _MODULES: Final = {
 _NORMAL: Final = (
     (re.compile(r"\b\d+d\d\dh\b|\b\d+h\d\dm\b|\b\d+m\d\ds\b|\b\d+(\.\d+)?s\b"), "TIME"),
     (re.compile(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d+ \d\d:\d\d:\d\d \d{4}"), "CTIME"),
-    (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{6})?"), "CLOCK"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{6})? (UTC|[+-]\d{4})(?!\w)"), "CLOCK"),
     (re.compile(r"\bpid +\d+"), "pid PID"),
 )
 
@@ -40,7 +40,7 @@ _NORMAL: Final = (
 # PYTHONUNBUFFERED would hide a line that is not shown at once
 _MEDDLING: Final = ("GANTRY_", "NO_COLOR", "NOTIFY_", "PYTHONUNBUFFERED")
 # what the start of an interpreter reads
-_INTERPRETERS: Final = ("PYTHON", "LC_", "LANG")
+_INTERPRETERS: Final = ("PYTHON", "LC_", "LANG", "TZ")
 # time that a program may take
 _LONGEST_S: Final = 120.0
 # bytes of errors that nobody has read yet

@@ -15,7 +15,7 @@ from cli.screen import complain, remark, say, say_json
 from common.errors import GantryError, RemoteError, Unavailable
 from common.lease.records import Role
 from common.objects.naming import short_names
-from common.words.times import clock
+from common.words.times import bare_clock
 from protocol.blocking import BlockingClient
 from protocol.keeperd.calls import ClusterView, MemberView, ShowCluster, Switchover, Takeover
 
@@ -75,7 +75,7 @@ class Move:
             text = f"keeperd does not say how it stands: {error.message}"
         if text != self._shown:
             self._shown = text
-            _tell(f"{clock(time.time())[11:]}  {text}")
+            _tell(f"{bare_clock(time.time())[11:]}  {text}")
 
     def _refuse(self, error: RemoteError) -> int:
         if error.code == Unavailable.code:

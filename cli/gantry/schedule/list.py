@@ -9,10 +9,11 @@ from cli.commands import Command
 from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE
 from cli.gantry.schedule.asking import views
-from cli.gantry.schedule.shown import instant, last_text, next_text, state, view_json, when
+from cli.gantry.schedule.shown import last_text, next_text, state, view_json, when
 from cli.options import table_options
 from cli.screen import say, say_json
 from cli.tables import Column, Layout, render
+from common.words.times import clock
 from protocol.luxi.schedules import ScheduleView
 
 _TITLES: Final = ("NAME", "STATE", "WHEN", "NEXT", "", "LAST", "USER")
@@ -34,6 +35,6 @@ def list_schedules(no_headers: bool, separator: str | None) -> int:
 
 def _cells(view: ScheduleView, now: float) -> tuple[str, ...]:
     schedule = view.schedule
-    at = instant(view.next_at[0], schedule.zone).rsplit(" ", 1)[0] if view.next_at else ""
+    at = clock(view.next_at[0]) if view.next_at else ""
     user = schedule.user or schedule.http_user
     return schedule.name, state(view), when(schedule), at, next_text(view, now), last_text(schedule), user

@@ -10,7 +10,7 @@ from common.schedules.schedule import RunState, Schedule, ScheduleRun
 from common.schedules.times import offset_of
 from common.schedules.zones import zone_named
 from common.wire import unstructure
-from common.words.times import duration
+from common.words.times import clock, duration, iso
 from protocol.luxi.schedules import ScheduleView
 
 # seconds from which a time is told in years
@@ -28,7 +28,7 @@ def when(schedule: Schedule) -> str:
 def explained(schedule: Schedule) -> str:
     """The words in a sentence."""
     if not schedule.cron:
-        return f"every {duration(schedule.every_s)}, from {instant(schedule.created_at, 'UTC')} on"
+        return f"every {duration(schedule.every_s)}, from {clock(schedule.created_at)} on"
     try:
         return f"{read_words(schedule.cron, schedule.uuid).explain()}, {schedule.zone or 'UTC'}"
     except InvalidRequest as error:
@@ -36,13 +36,21 @@ def explained(schedule: Schedule) -> str:
 
 
 def instant(at: float, zone: str) -> str:
-    """`2026-11-22 02:00:00 +0200 Europe/Athens`: by the clock on the wall of the schedule's zone."""
+    """`2026-11-22 00:00:00 UTC, 02:00 in Europe/Athens`: local time; of the schedule's zone, if that has another time.
+
+    Args: zone: that of the schedule's cron words; "": it has none.
+    """
+    local = clock(at)
+    if not zone:
+        return local
     try:
-        known = zone_named(zone)
+        there = datetime.datetime.fromtimestamp(at, zone_named(zone))
     except InvalidRequest:
-        known, zone = datetime.UTC, "UTC"
-    text = datetime.datetime.fromtimestamp(at, known).strftime("%Y-%m-%d %H:%M:%S %z")
-    return f"{text} {zone or 'UTC'}"
+        return local
+    if there.replace(tzinfo=None) == datetime.datetime.fromtimestamp(at):
+        return local
+    day = "" if f"{there:%Y-%m-%d}" == local[:10] else f"{there:%Y-%m-%d} "
+    return f"{local}, {day}{there:%H:%M} in {zone}"
 
 
 def ahead(at: float, now: float) -> str:
@@ -112,7 +120,7 @@ def view_json(view: ScheduleView) -> dict[str, object]:
         "state": state(view),
         "stopped": view.stopped,
         "next_at": list(view.next_at),
-        "next": [datetime.datetime.fromtimestamp(at, datetime.UTC).isoformat() for at in view.next_at],
+        "next": [iso(at) for at in view.next_at],
         "active_job": view.active_job,
     }
 

@@ -69,7 +69,7 @@ def times_options(function: F) -> F:
             "--zone",
             metavar="NAME",
             callback=_checked(zone_named),
-            help="Time zone of the words, Europe/Athens; UTC if left out.",
+            help="Time zone of the words, Europe/Athens; UTC if left out. Runs are told in local time, too.",
         ),
         click.option(
             "--overlap",

@@ -117,7 +117,8 @@ _ORDER: Final = (
     "Rules are asked by priority, the smallest first. Rules of the same priority are asked by watermark, the id of "
     "the last job when the rule was set, and rules of the same watermark by UUID, which is random. So of two rules "
     "with one priority the older is asked first only if a job was submitted between them; a rule that is replaced "
-    "gets a new watermark. Give rules different priorities where their order matters. 'gnt-filter list' shows the order."
+    "gets a new watermark. Give rules different priorities where their order matters. 'gnt-filter list' shows the "
+    "order."
 )
 _TIMES: Final = (
     "Times of jobs may have several words without quotes. A time is local; a day without a time is its midnight, and a "

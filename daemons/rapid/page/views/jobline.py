@@ -10,7 +10,7 @@ from common.queue.jobs import FINAL_NAMES
 from common.words.ends import UserName, end_words
 from common.words.fields import Row, field_of, shown_status, wire_fields
 from common.words.outcome import Outcome
-from common.words.times import clock, to_seconds
+from common.words.times import bare_clock, to_seconds
 from daemons.rapid.page.views.links import Piece, linked
 from daemons.rapid.page.views.termview import label_pieces
 from daemons.rapid.page.views.whytext import why_short
@@ -55,7 +55,7 @@ def job_line(
         label_pieces(row["labels"] or {}),
         row["user"] or "",
         field_of("priority").show(row, now),
-        "" if received is None else clock(received),
+        "" if received is None else bare_clock(received),
         field_of("time").show(row, now),
         linked(ended) if ended else why_short(reasons, now),
         row["status"] in FINAL_NAMES,

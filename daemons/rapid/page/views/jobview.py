@@ -14,7 +14,7 @@ from common.words.ends import UserName, end_words
 from common.words.fields import Row, field_of, shown_status
 from common.words.outcome import WITHHELD, outcome_of
 from common.words.text import json_text
-from common.words.times import clock, duration, precise_clock, to_seconds
+from common.words.times import bare_clock, duration, precise_clock, to_seconds
 from common.words.usage import usage_of, usage_words
 from common.words.why.waits import waited_words
 from daemons.rapid.page.drawing.timeline import Life
@@ -156,7 +156,7 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
     received, start, end = (to_seconds(row[name]) for name in ("received_ts", "start_ts", "end_ts"))
     if row["node"]:
         yield "node", row["node"]
-    yield "received", "unknown" if received is None else clock(received)
+    yield "received", "unknown" if received is None else bare_clock(received)
     yield "started", "not yet" if start is None and row["status"] not in FINAL_NAMES else _after(start, received)
     if row["status"] in FINAL_NAMES:
         yield "ended", _after(end, start)
@@ -167,7 +167,7 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
 def _after(at: float | None, before: float | None) -> str:
     if at is None:
         return "never"
-    return clock(at) if before is None else f"{clock(at)}, {duration(at - before)} later"
+    return bare_clock(at) if before is None else f"{bare_clock(at)}, {duration(at - before)} later"
 
 
 def _opcode(row: Row, place: int) -> OpcodeView:
@@ -209,7 +209,7 @@ def _trail(row: Row) -> Iterator[tuple[str, str, str]]:
         for entry in entries if isinstance(entries, list) else ():
             match entry:
                 case [source, reason, int() as at_ns]:
-                    yield str(source), str(reason), clock(at_ns / 1e9)
+                    yield str(source), str(reason), bare_clock(at_ns / 1e9)
                 case _:
                     pass
 

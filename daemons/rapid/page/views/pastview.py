@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from common.words.times import clock, duration
+from common.words.times import bare_clock, duration
 from daemons.rapid.page.views.frame import Choice
 from daemons.rapid.page.views.links import Piece, job_href
 from daemons.rapid.page.views.termview import label_pieces
@@ -70,7 +70,7 @@ def past_lines(jobs: Sequence[EndedJob]) -> tuple[PastLine, ...]:
             job.summary,
             label_pieces(job.labels),
             job.user,
-            "" if job.end_at is None else clock(job.end_at),
+            "" if job.end_at is None else bare_clock(job.end_at),
             _lasting(job.wait_s),
             _lasting(job.run_s),
             job.tries,

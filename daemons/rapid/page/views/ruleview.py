@@ -9,7 +9,7 @@ from common.objects.filter import FilterRule
 from common.queue.filters.actions import Action, ActionKind
 from common.queue.filters.ruleloads import BucketLoad, RuleLoad, RuleLoads
 from common.words.text import json_text
-from common.words.times import clock
+from common.words.times import bare_clock
 
 RULE_FIELDS: Final = ("uuid", "watermark", "priority", "predicates", "action", "reason_trail")
 
@@ -83,7 +83,7 @@ def _line(rule: FilterRule, load: RuleLoad) -> RuleLine:
         tuple(
             (name, "always" if expression is None else json_text(expression)) for name, expression in rule.conditions()
         ),
-        tuple((entry.source, entry.reason, clock(entry.at_ns / 1e9)) for entry in rule.reason_trail),
+        tuple((entry.source, entry.reason, bare_clock(entry.at_ns / 1e9)) for entry in rule.reason_trail),
         load.held if holds_back(rule) else None,
         load.running,
         load.rejected,

@@ -3,7 +3,7 @@
 import attrs
 
 from common.schedules.schedule import RunState, Schedule, ScheduleRun
-from common.words.times import clock, duration
+from common.words.times import bare_clock, duration
 from daemons.rapid.page.views.links import Piece, job_href, with_query
 from protocol.luxi.schedules import ScheduleView
 
@@ -47,7 +47,7 @@ def schedule_line(view: ScheduleView, now: float) -> ScheduleLine:
         schedule.http_user or schedule.user,
         view.stopped,
         schedule.is_paused,
-        tuple(f"{clock(at)}, in {duration(at - now)}" if at > now else clock(at) for at in view.next_at),
+        tuple(f"{bare_clock(at)}, in {duration(at - now)}" if at > now else bare_clock(at) for at in view.next_at),
         tuple(_run(run) for run in reversed(schedule.runs[-_RUNS:])),
         None if view.active_job is None else Piece(f"job {view.active_job}", job_href(view.active_job)),
         schedule.overlap.value,
@@ -64,4 +64,4 @@ def _run(run: ScheduleRun) -> RunLine:
     by_hand = " by hand" if run.is_by_hand else ""
     job = None if run.job_id is None else Piece(f"job {run.job_id}", job_href(run.job_id))
     told = "" if run.state is RunState.SUBMITTED else f"{run.state.value}: {run.why}" if run.why else run.state.value
-    return RunLine(f"{clock(run.nominal_at)}{by_hand}", job, told, run.state is RunState.REFUSED)
+    return RunLine(f"{bare_clock(run.nominal_at)}{by_hand}", job, told, run.state is RunState.REFUSED)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from common.words.fields import Row
-from common.words.times import clock, duration, precise_clock, to_seconds
+from common.words.times import bare_clock, duration, precise_clock, to_seconds
 from daemons.rapid.page.views.links import Piece, job_href, with_query
 
 
@@ -37,11 +37,12 @@ def term_facts(row: Row, now: float) -> Iterator[tuple[str, str]]:
     """(title, text) for each term but name and labels."""
     begin = to_seconds(row["begin_ts"])
     if begin is not None:
-        yield "begins", f"{clock(begin)}, in {duration(begin - now)}" if begin > now else f"not before {clock(begin)}"
+        told = bare_clock(begin)
+        yield "begins", f"{told}, in {duration(begin - now)}" if begin > now else f"not before {told}"
     hold = row["hold"]
     if hold is not None:
         at = hold["at"]
-        since = f" since {clock(at)}" if isinstance(at, int | float) and at else ""
+        since = f" since {bare_clock(at)}" if isinstance(at, int | float) and at else ""
         why = f": {hold['why']}" if hold["why"] else ""
         yield "on hold", f"by {hold['by'] or 'somebody'}{since}{why}"
     if row["uses"]:
@@ -61,7 +62,7 @@ def _try(job_id: int, told: Mapping[str, object]) -> TryView:
         str(number),
         f"{precise_clock(begin)}, {duration(end - begin)}",
         str(told.get("why", "")),
-        clock(after),
+        bare_clock(after),
         with_query(job_href(job_id), [("try", number)]),
     )
 

@@ -35,7 +35,7 @@ def test_the_story_of_a_schedule(cluster: Cluster) -> None:
     )
     assert (added.code, added.out) == (0, "nightly\n")
     assert "At 02:30 on Monday through Friday, Europe/Athens\n" in added.err
-    assert len(re.findall(r"next run: \S+ 02:30:00 \+0[23]00 Europe/Athens \(in ", added.err)) == 3
+    assert len(re.findall(r"next run: \S+ \S+ \S+, (\S+ )?02:30 in Europe/Athens \(in ", added.err)) == 3
 
     table = schedule(cluster, "list").out.splitlines()
     assert table[0].split() == ["NAME", "STATE", "WHEN", "NEXT", "LAST", "USER"]
@@ -79,7 +79,7 @@ def test_a_plan_file_is_the_job_and_rare_times_are_told_in_years(cluster: Cluste
     added = schedule(cluster, "add", "--cron", "0 0 29 2 *", "--plan", plan, "leap")
 
     assert added.code == 0
-    assert re.search(r"next run: 20\d\d-02-29 00:00:00 \+0000 UTC \(in \d+ years\)", added.err)
+    assert re.search(r"next run: 20\d\d-02-29 00:00:00 UTC \(in \d+ years\)", added.err)
     assert "  Job: OP_TEST_DELAY; OP_TEST_DELAY\n" in schedule(cluster, "info", "leap").out
     assert len(as_json(cluster, "info", "--next", "2", "leap")[0]["next_at"]) == 2
     schedule(cluster, "remove", "leap")
