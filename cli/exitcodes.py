@@ -60,7 +60,11 @@ EVERYWHERE: Final = (
 # codes of gnt-job run --wait and gnt-job submit --wait
 WAITING: Final = (
     ExitCode("0-123", "one job: the exit code of its command, 0 if it has none; 1: it failed, whatever its code was"),
-    ExitCode("0, 1", "several jobs: all succeeded, or not; with --exit max the highest of their codes"),
+    ExitCode(
+        "0, 1",
+        "several jobs: all succeeded, or not; with --exit max the highest of their codes; a job that "
+        "never ran because it was for a failure that did not come does not count",
+    ),
     _row(TIME_OVER, "--wait-timeout is over and the job goes on; or --timeout was over and the command was stopped"),
     _row(OURS, "it is not known how the command ended: refused, no daemon, connection or process lost, wrong options"),
     _row(NEVER_RAN, "the command never ran (not found, a dependency or a rule), or the job was canceled"),

@@ -92,15 +92,17 @@ def submit_jobs(
 def _follow(ids: Sequence[int], streams: Sequence[OutputStream], wishes: Wishes, *, are_all_taken: bool) -> int:
     """Follow the jobs to their end; return the exit code."""
     from cli.live.watching import GoesOn, follow_own
+    from cli.outcomes import code_of_all
     from cli.waitcodes import wait_code
 
     try:
         outcomes = follow_own(ids, streams, OutputScreen(is_raw=wishes.is_raw), wishes.wait_s)
     except GoesOn as goes_on:
         return goes_on.code
-    are_good = are_all_taken and all(outcome.is_success for outcome in outcomes)
-    if not wishes.ends_as_command or not are_all_taken:
-        return DONE if are_good else FAILED
+    if not are_all_taken:
+        return FAILED
+    if not wishes.ends_as_command:
+        return code_of_all(outcomes)
     return wait_code(outcomes, is_highest=wishes.takes_highest)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cli.exitcodes import DONE, FAILED, NEVER_RAN, OURS, SIGNALLED, TIME_OVER
+from cli.outcomes import code_of_all, that_count
 from common.words.outcome import Outcome
 
 _COMMAND: Final = "OP_RUN_COMMAND"
@@ -15,10 +16,13 @@ _NOT_AS_NEEDED: Final = "OpPrereqError"
 
 
 def wait_code(outcomes: Sequence[Outcome], *, is_highest: bool = False) -> int:
-    """For one job the exit code of its command; for several 0 if all succeeded, else 1, or the highest of theirs."""
+    """For one job the exit code of its command; for several 0 if all succeeded, else 1, or the highest of theirs.
+
+    Of several, those that were not needed do not count.
+    """
     if len(outcomes) == 1 or (is_highest and outcomes):
-        return max(map(_code_of, outcomes))
-    return DONE if all(outcome.is_success for outcome in outcomes) else FAILED
+        return max(map(_code_of, that_count(outcomes)), default=DONE)
+    return code_of_all(outcomes)
 
 
 def _code_of(job: Outcome) -> int:

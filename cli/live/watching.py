@@ -13,13 +13,13 @@ import attrs
 
 from cli.connection import open_luxid
 from cli.context import command_line, job_program, uses_color, wants_json
-from cli.exitcodes import DONE, FAILED, INTERRUPTED, TIME_OVER
+from cli.exitcodes import INTERRUPTED, TIME_OVER
 from cli.live.events import Change, Event, Follower, Output
 from cli.live.followers import follow_jobs
 from cli.live.outputscreen import OutputScreen
 from cli.live.timelimit import TimeOver, time_limit
 from cli.luxid import Luxid
-from cli.outcomes import fetch_outcomes, tell_failures
+from cli.outcomes import code_of_all, fetch_outcomes, tell_failures
 from cli.query import query_jobs
 from cli.screen import remark, say, say_json, write
 from common.ids import JobId
@@ -62,7 +62,7 @@ def watch_jobs(job_ids: Sequence[int], *, is_raw: bool = False) -> int:
         remark(f"\n{watched.goes_on()}")
         return INTERRUPTED
     watched.tell_end(outcomes)
-    return DONE if all(outcome.is_success for outcome in outcomes) else FAILED
+    return code_of_all(outcomes)
 
 
 def follow_own(

@@ -106,6 +106,11 @@ def explain_failure(outcome: Outcome) -> str:
     return f"{outcome.mention} failed{which}: {doing}{result_text(outcome.results[place])}"
 
 
+def explain_not_needed(outcome: Outcome) -> str:
+    """Why a job did not run though nothing failed: `job 4 (alarm) was not needed: dependency job 2 ended with ...`."""
+    return f"{outcome.mention} was not needed: {result_text(outcome.results[0])}"
+
+
 def result_text(result: object) -> str:
     """The text of a failed opcode's result, which is `[class, [message, ...]]`, or a text."""
     match result:
