@@ -15,7 +15,7 @@ from typing import ClassVar
 import attrs
 import click
 
-from cli.context import NO_COLOR, OUTPUT, ROOT
+from cli.context import NO_COLOR, OF_MACHINE, OUTPUT, ROOT
 from cli.exitcodes import EVERYWHERE, WAITING, ExitCode, FailedToWait
 from common.errors import Unavailable
 
@@ -81,6 +81,14 @@ class Command(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_examples(self.examples, formatter)
+
+
+class MachineCommand(Command):
+    """A verb about this machine and its daemons, whatever cluster $GANTRY_REMOTE names."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        ctx.meta[OF_MACHINE] = True
+        return super().invoke(ctx)
 
 
 class WaitingCommand(Command):

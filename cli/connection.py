@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from cli.context import command_line, installation, paths, up_command
 from cli.luxid import FeedLuxid, Luxid
-from cli.remote.remoteoptions import is_remote, remote_place
+from cli.remote.remoteoptions import is_remote, refuse_other_cluster, remote_place
 from cli.screen import show_note
 from cli.user import user_name
 from common.errors import Denied, GantryError, InvalidRequest, RemoteError, Unavailable
@@ -43,6 +43,7 @@ def luxid_opener(*, is_patient: bool = True) -> Callable[[], Luxid]:
         from cli.remote.luxid import RemoteLuxid
 
         return partial(RemoteLuxid, place)
+    refuse_other_cluster()
     return partial(_client, installation(), "luxid", is_patient=is_patient)
 
 
@@ -53,6 +54,7 @@ def open_feed(*, is_patient: bool = True) -> FeedLuxid | None:
         from cli.remote.feed import RemoteFeed
 
         return RemoteFeed(place)
+    refuse_other_cluster()
     return _client(installation(), "luxid", is_patient=is_patient)
 
 
@@ -60,6 +62,7 @@ def open_wconfd(*, is_patient: bool = True) -> BlockingClient:
     """Return a client of wconfd; otherwise as `open_luxid`. Raises: InvalidRequest: the cluster is not here."""
     if is_remote():
         raise InvalidRequest("this works only on a machine of the cluster, not with --remote")
+    refuse_other_cluster()
     return _client(installation(), "wconfd", is_patient=is_patient)
 
 

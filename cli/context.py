@@ -17,6 +17,8 @@ OUTPUT: Final = "gantry.output"
 NO_COLOR: Final = "gantry.no_color"
 # what could be read of settings with faults, see `use_what_can_be_read`
 _READABLE: Final = "gantry.readable"
+# key under which a verb says that it is about this machine, whatever cluster a variable names
+OF_MACHINE: Final = "gantry.of_machine"
 # option that names the cluster of another machine -> its key
 REMOTE: Final = {
     "--remote": "gantry.remote",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.commands import Command
+from cli.commands import MachineCommand
 from cli.connection import open_luxid
 from cli.context import installation, up_command, use_what_can_be_read, wants_json
 from cli.context import paths as installation_paths
@@ -32,7 +32,7 @@ _ASK_S = 5.0
 _WITH_PROCESS = ("waiting", "canceling", "running")
 
 
-@click.command("down", cls=Command, examples=("gantry --root ~/try down", "gantry --root ~/try down --jobs"))
+@click.command("down", cls=MachineCommand, examples=("gantry --root ~/try down", "gantry --root ~/try down --jobs"))
 @click.option("--jobs", "kills_jobs", is_flag=True, help="Kill the running jobs first; without it they go on.")
 @click.option("--timeout", type=DURATION, default=90.0, help="How long the jobs, then each daemon, may take (90s).")
 def down(kills_jobs: bool, timeout: float) -> int:

@@ -8,7 +8,7 @@ import click
 
 from cli.choosing.namecompletion import complete_node
 from cli.clusterstate.ghostview import as_json, locks_text, owner_text
-from cli.commands import Command
+from cli.commands import MachineCommand
 from cli.connection import open_wconfd
 from cli.context import wants_json
 from cli.exitcodes import DONE, NOT_CONFIRMED
@@ -37,7 +37,9 @@ class _Release:
         return f"{what}; its locks become free: {locks_text(self.ghost.locks)}"
 
 
-@click.command("fenced", cls=Command, examples=("gantry fenced web2", "fence-agent web2 && gantry fenced web2 --yes"))
+@click.command(
+    "fenced", cls=MachineCommand, examples=("gantry fenced web2", "fence-agent web2 && gantry fenced web2 --yes")
+)
 @click.option("--yes", is_flag=True, help="Ask nothing.")
 @click.argument("node", shell_complete=complete_node)
 def fenced(node: str, yes: bool) -> int:

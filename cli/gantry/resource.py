@@ -3,6 +3,7 @@
 from typing import Final
 
 from cli.commands import Group, Verb
+from cli.remote.remoteoptions import remote_options
 
 VERBS: Final = {
     "set": Verb("cli.gantry.resources.set:set_resource", "Set how many units there are."),
@@ -22,4 +23,5 @@ resource = Group(
         "gnt-job run --use licences=2 --use web1:memory=4G -- make",
         "gantry resource list",
     ),
+    shared=remote_options,
 )

@@ -14,7 +14,7 @@ from cli.clusterstate.ghostview import as_json, ghosts_line, known_ghosts
 from cli.clusterstate.masterships import etcd_line, known_fullness, known_mastership, mastership_json, mastership_line
 from cli.clusterstate.queuelags import ask_lags, lag_words, lags_json
 from cli.clusterstate.schedulestate import known_schedules, schedules_json, schedules_line
-from cli.commands import Command
+from cli.commands import MachineCommand
 from cli.connection import ask_luxid
 from cli.context import installation, use_what_can_be_read, uses_color, wants_json
 from cli.exitcodes import DONE, NOT_REACHED
@@ -38,7 +38,7 @@ _COLUMNS = (Column("DAEMON"), Column("STATE"), Column("PID", is_number=True), Co
 
 @click.command(
     "status",
-    cls=Command,
+    cls=MachineCommand,
     examples=("gantry --root ~/try status", "gantry status --output json | jq .jobs", "gantry status --check"),
 )
 @click.option("--check", "is_check", is_flag=True, help="For monitors: one line, and the exit codes 0, 1, 2 and 3.")

@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 import click
 
-from cli.commands import Command
+from cli.commands import MachineCommand
 from cli.context import command_line, effective_root, installation, wants_json
 from cli.exitcodes import DONE, FAILED, NOT_REACHED
 from cli.gantry.cluster.etcdnamed import check_etcd_named
@@ -29,7 +29,7 @@ _CLUSTER: Final = "gantry"
 
 @click.command(
     "up",
-    cls=Command,
+    cls=MachineCommand,
     examples=("gantry --root ~/try up", "gantry --root ~/try up --detach", "GANTRY_ROOT=~/try gantry up"),
 )
 @click.option("-d", "--detach", is_flag=True, help="Return when all daemons are ready; they run on in the background.")

@@ -7,8 +7,9 @@ import time
 from types import TracebackType
 from typing import Final, Self, TypeVar, cast
 
-# it adds its rows to the table
+# they add their rows to the table
 from cli.remote import operating as operating
+from cli.remote import standing as standing
 from cli.remote.requests import carry_out
 from common.errors import RemoteError, Unavailable
 from protocol.dial import pauses

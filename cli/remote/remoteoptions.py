@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from cli.context import REMOTE, given_root
+from cli.context import OF_MACHINE, REMOTE, given_root
 from cli.screen import is_interactive, warn
 from common.errors import InvalidRequest
 
@@ -69,6 +69,21 @@ def remote_address() -> str | None:
     if given_root() is not None:
         raise click.UsageError("--remote and --root exclude each other: a cluster is here or elsewhere")
     return str(given)
+
+
+def refuse_other_cluster() -> None:
+    """Refuse to work on the cluster of this machine where the user may mean another.
+
+    Raises: UsageError: a variable names another one, which this program cannot reach.
+    """
+    ctx = click.get_current_context()
+    address = os.environ.get(_VARIABLE)
+    if not address or ctx.meta.get(_KNOWN) or ctx.meta.get(OF_MACHINE) or given_root() is not None:
+        return
+    raise click.UsageError(
+        f"'{ctx.command_path}' works only on a machine of the cluster, and ${_VARIABLE} names {address:.80}; "
+        f"for the cluster of this machine unset it: env -u {_VARIABLE} {ctx.command_path} ..."
+    )
 
 
 def remote_place() -> "Place | None":

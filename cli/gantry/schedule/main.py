@@ -3,6 +3,7 @@
 from typing import Final
 
 from cli.commands import Group, Verb
+from cli.remote.remoteoptions import remote_options
 
 VERBS: Final = {
     "add": Verb("cli.gantry.schedule.add:add", "Add a schedule."),
@@ -25,4 +26,5 @@ group = Group(
         "gantry schedule list",
         "gantry schedule info nightly",
     ),
+    shared=remote_options,
 )

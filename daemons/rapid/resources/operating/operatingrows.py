@@ -16,7 +16,7 @@ from daemons.rapid.resources.operating.jobchanges import TermChanges
 from daemons.rapid.resources.operating.prunes import Prunes
 from daemons.rapid.resources.operating.reruns import Reruns
 from daemons.rapid.resources.operating.resourcecounts import ResourceCounts
-from daemons.rapid.resources.operating.schedules import ScheduleCalls
+from daemons.rapid.resources.operating.schedules import IF_MATCH, IF_NONE_MATCH, NEXT, ScheduleCalls
 from protocol.luxi.resources import ResourceUse
 from protocol.luxi.schedules import ScheduleView
 from protocol.rapid.batches import BatchList
@@ -134,6 +134,7 @@ def schedules() -> Sequence[Call]:
             tag="schedules",
             rights=_READ,
             gives=ScheduleList,
+            parameters=(NEXT,),
         ),
         Call(
             "GET",
@@ -144,8 +145,18 @@ def schedules() -> Sequence[Call]:
             rights=_READ,
             gives=ScheduleView,
             errors=(404,),
+            parameters=(NEXT,),
         ),
-        row("PUT", one, to.set_schedule, "Add or change a schedule.", takes=ScheduleForm, gives=ScheduleView),
+        row(
+            "PUT",
+            one,
+            to.set_schedule,
+            "Add or change a schedule.",
+            takes=ScheduleForm,
+            gives=ScheduleView,
+            parameters=(IF_NONE_MATCH, IF_MATCH),
+            errors=(404, 409),
+        ),
         row("DELETE", one, to.remove_schedule, "Remove a schedule; its jobs stay.", status=204),
         row("POST", f"{one}/pause", to.pause, "Make no runs from now on.", gives=ScheduleView),
         row(

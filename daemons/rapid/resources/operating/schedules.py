@@ -3,24 +3,36 @@
 Source: DESIGN sections 15 and 16.
 """
 
+from typing import Final
+
 from starlette.responses import Response
 
 from common.errors import NotFound
-from daemons.rapid.calls import Asked, Daemons
+from daemons.rapid.calls import Asked, Daemons, Parameter
+from daemons.rapid.resources.parameters import whole, whole_of
 from protocol.luxi import schedules as luxi
 from protocol.luxi.schedules import ScheduleView
 from protocol.rapid.schedules import ScheduleForm, ScheduleList, StartedRun
+
+NEXT: Final = whole("next", "How many next runs are told of each schedule.", default=3, high=100)
+IF_NONE_MATCH: Final = Parameter(
+    "If-None-Match", "With `*` a schedule is added; one of this name is not changed, but refused.", place="header"
+)
+IF_MATCH: Final = Parameter(
+    "If-Match", "With `*` a schedule is changed; if there is none of this name it is refused.", place="header"
+)
+_ANY: Final = "*"
 
 
 class ScheduleCalls:
     """The calls about schedules."""
 
     async def list_schedules(self, asked: Asked) -> ScheduleList:
-        return ScheduleList(await asked.daemons.luxid(luxi.ListSchedules()))
+        return ScheduleList(await asked.daemons.luxid(luxi.ListSchedules(_next_count(asked))))
 
     async def get_schedule(self, asked: Asked) -> ScheduleView:
         """Raises: NotFound."""
-        return await _find(asked.daemons, _name(asked))
+        return await _find(asked.daemons, _name(asked), _next_count(asked))
 
     async def set_schedule(self, asked: Asked) -> ScheduleView:
         """Add the schedule, or change it. Raises: InvalidRequest: its words name no instant, its job is malformed."""
@@ -36,7 +48,7 @@ class ScheduleCalls:
             deadline_s=form.deadline_s,
             spread_s=form.spread_s,
         )
-        is_there = any(view.schedule.name == name for view in await asked.daemons.luxid(luxi.ListSchedules(0)))
+        is_there = await _is_there(asked, name)
         return await asked.daemons.luxid(luxi.ChangeSchedule(wish) if is_there else luxi.AddSchedule(wish))
 
     async def remove_schedule(self, asked: Asked) -> Response:
@@ -59,8 +71,20 @@ class ScheduleCalls:
         return StartedRun(await asked.daemons.luxid(luxi.RunSchedule(_name(asked))))
 
 
-async def _find(daemons: Daemons, name: str) -> ScheduleView:
-    for view in await daemons.luxid(luxi.ListSchedules()):
+async def _is_there(asked: Asked, name: str) -> bool:
+    """Whether there is such a schedule, or must be one; luxid refuses what then proves wrong."""
+    headers = asked.http.headers
+    if headers.get(IF_NONE_MATCH.name) == _ANY or headers.get(IF_MATCH.name) == _ANY:
+        return headers.get(IF_NONE_MATCH.name) != _ANY
+    return any(view.schedule.name == name for view in await asked.daemons.luxid(luxi.ListSchedules(0)))
+
+
+def _next_count(asked: Asked) -> int:
+    return whole_of(asked, NEXT) or 0
+
+
+async def _find(daemons: Daemons, name: str, next_count: int) -> ScheduleView:
+    for view in await daemons.luxid(luxi.ListSchedules(next_count)):
         if view.schedule.name == name:
             return view
     raise _none_of(name)
