@@ -130,7 +130,7 @@ def service_of(
                 filters=Filters(store, rows, rules, jobs.queue.loads, config, settings.paths.wconfd_socket),
                 history=JobWaits(jobs.table, jobs.queue, store, parts.waits),
                 health=Health(settings.paths, jobs, past),
-                metrics=Metrics(jobs, views, store, tally, lags, early.commits, book.made),
+                metrics=Metrics(jobs, views, store, tally, lags, early.commits, book.made, lambda: pruning.removed),
                 explaining=Explaining(
                     jobs, store, views, Client(settings.paths.wconfd_socket, daemon="wconfd"), early.commits
                 ),

@@ -38,6 +38,7 @@ class Metrics:
         lags: what the candidates lack of the queue; None: it is not copied.
         commits: how commits are doing; None: there is no lease.
         runs: number of runs of schedules, by what became of them.
+        removed: number of jobs that retention has removed.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Metrics:
         lags: Callable[[], Sequence[QueueLag]] | None = None,
         commits: Callable[[], CommitsNow] | None = None,
         runs: Mapping[str, int] = NO_RUNS,
+        removed: Callable[[], int] = lambda: 0,
     ) -> None:
         self._jobs = jobs
         self._views = views
@@ -57,6 +59,7 @@ class Metrics:
         self._lags = lags or (lambda: ())
         self._commits = commits or CommitsNow
         self._runs = runs
+        self._removed = removed
 
     async def read_metrics(self, _: ReadMetrics, __: Peer) -> LuxidMetrics:
         """Raises: OSError: the disk does not tell its room. DamagedFile: the epoch cannot be read."""
@@ -131,6 +134,7 @@ class Metrics:
             backstop_wakeups=counts.swept,
             schedule_runs=dict(self._runs),
             given_up=self._jobs.untold.given_up,
+            removed=self._removed(),
         )
 
     def _durations(self) -> Durations:

@@ -91,6 +91,8 @@ class Pruning:
         self._room = room
         self._is_told = is_told
         self._turn = trio.Lock()
+        # jobs removed since the start
+        self.removed = 0
 
     async def run(self) -> None:
         """Prune again and again, until cancelled; tell only, if it is not enabled."""
@@ -239,6 +241,7 @@ class Pruning:
             tally.add_outputs(pieces)
         await self._store.files.remove([self._store.paths.archived_job_file(job_id) for job_id in job_ids])
         tally.add_jobs(part)
+        self.removed += len(part)
         await self._past.change(lambda index: index.put(job_ids, Place.REMOVED))
         _log.info("jobs.removed", count=len(job_ids), first=job_ids[0], last=job_ids[-1])
 

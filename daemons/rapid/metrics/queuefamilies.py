@@ -56,6 +56,7 @@ def _so_far(jobs: JobsSoFar) -> Iterator[Metric]:
     yield counter("jobs_ended", "Jobs that have ended, by status.", by(jobs.ended), "status")
     yield counter("schedule_runs", "Runs of schedules, by what became of them.", by(jobs.schedule_runs), "state")
     yield counter("notices_given_up", "Deliveries of events that were given up.", jobs.given_up)
+    yield counter("jobs_removed", "Archived jobs removed by retention.", jobs.removed)
     yield counter("job_deaths", "Jobs that ended because their process had died.", jobs.died)
 
 

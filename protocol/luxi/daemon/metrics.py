@@ -79,6 +79,8 @@ class JobsSoFar(Lenient):
     schedule_runs: Mapping[str, int] = attrs.field(factory=dict)
     # deliveries of events that were given up
     given_up: int = 0
+    # archived jobs that were removed, as they had been kept long enough
+    removed: int = 0
 
 
 @attrs.frozen

@@ -18,7 +18,7 @@ LUXID = LuxidMetrics(
     USE,
     CALLS,
     QueueNow({"queued": 5, "running": 2}, 50, 2, 4.5),
-    jobs=JobsSoFar(submitted=9, ended={"success": 4, "error": 1}),
+    jobs=JobsSoFar(submitted=9, ended={"success": 4, "error": 1}, schedule_runs={"submitted": 2}, removed=3),
     durations=Durations(SECONDS, SECONDS, SECONDS, {"OP_TEST_DUMMY": SECONDS}, SECONDS, SECONDS),
 )
 WORK = CommitWork(commits=12, retries=1, waiting=2, uncopied=3, durations=SECONDS)
