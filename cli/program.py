@@ -15,6 +15,7 @@ from cli.exitcodes import DONE, FAILED, INTERRUPTED, NOT_REACHED, OURS, USAGE, F
 from cli.screen import complain
 from common.errors import (
     ConnectionLost,
+    Denied,
     GantryError,
     InvalidRequest,
     JobLost,
@@ -152,8 +153,17 @@ def explain(error: GantryError | OSError) -> str:
     if isinstance(error, ConnectionLost):
         return f"{error.message}; whether it acted is unknown, look with 'gnt-job list' and 'gantry status'"
     if isinstance(error, GantryError):
-        return error.message
+        return _with_own_name(error.message) if getattr(error, "code", None) == Denied.code else error.message
     return explain_os_error(error)
+
+
+def _with_own_name(text: str) -> str:
+    """The text of a refusal; a daemon has only the number of the user who called it."""
+    # imported late: only an error needs it
+    from cli.user import login_of
+    from common.words.usernames import refused_named
+
+    return refused_named(text, lambda uid: login_of(uid) if uid == os.getuid() else None)
 
 
 def _report_bug(error: Exception, program: str) -> int:

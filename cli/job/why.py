@@ -11,10 +11,9 @@ import click
 from cli.commands import Command
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE, FAILED
+from cli.knownlogins import known_login
 from cli.query import JOB_ID
-from cli.remote.remoteoptions import is_remote
 from cli.screen import complain, say, say_json
-from cli.user import login_of
 from cli.why.explaining import Explanation, explain_jobs
 from cli.why.locknames import lock_names
 from common.printable import printable
@@ -82,14 +81,9 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
 
 def _end(job: Explanation) -> str | None:
     """Why and when the job ended; None: it has not ended, or the end needs no explanation."""
-    words = None if job.outcome is None else end_words(job.outcome, _login_of)
+    words = None if job.outcome is None else end_words(job.outcome, known_login)
     at = to_seconds(job.row["end_ts"])
     return words if words is None or at is None else f"{words}, at {clock(at)}"
-
-
-def _login_of(uid: int) -> str | None:
-    # this machine may know the number as another user's
-    return None if is_remote() else login_of(uid)
 
 
 def _past(job: Explanation, now: float) -> str | None:
@@ -109,7 +103,7 @@ def _heading(job: Explanation, now: float) -> str:
 
 
 def _as_json(job: Explanation) -> dict[str, object]:
-    end = None if job.outcome is None else end_words(job.outcome, _login_of)
+    end = None if job.outcome is None else end_words(job.outcome, known_login)
     told = {"id": job.row["id"], "status": job.row["status"], "reasons": job.reasons, "waits": job.waits, "end": end}
     # `end` is a text here
     life = with_iso({name: value for name, value in job.row.items() if name not in told})

@@ -5,8 +5,10 @@ from typing import Final
 
 import attrs
 
+from cli.knownlogins import known_login
 from cli.tables import Column, Layout, render, status_style
 from common.words.times import clock, duration, iso
+from common.words.usernames import asker_named
 from protocol.luxi.history import EndedJob, Grouping, PastSum
 
 # instants of a job, by their names in JSON
@@ -70,7 +72,16 @@ def _job_cells(job: EndedJob, *, is_short: bool) -> list[str]:
     """Args: is_short: without the year and the seconds of its end."""
     ended = _ended(job)[5:16] if is_short else _ended(job)
     times = (_length(job.wait_s), _length(job.run_s))
-    return [str(job.id), job.status.value, job.name, job.user, ended, *times, str(job.tries), job.why]
+    return [
+        str(job.id),
+        job.status.value,
+        job.name,
+        job.user,
+        ended,
+        *times,
+        str(job.tries),
+        asker_named(job.why, known_login),
+    ]
 
 
 def _length(seconds: float | None) -> str:

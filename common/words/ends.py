@@ -3,17 +3,14 @@
 Source: DESIGN section 6, "Explain"; `common.errors.CommandFailed`.
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from common.words.outcome import WITHHELD, Outcome, result_text
-
-UserName = Callable[[int], str | None]
+from common.words.usernames import UserName, asker_named
 
 # prefix of the sources with which luxid reports its own acts in a reason trail
 _LUXID: Final = "gnt:daemon:luxid:"
-_USER: Final = re.compile(r"\buser (\d+)$", re.ASCII)
 
 
 def end_words(job: Outcome, user_name: UserName) -> str | None:
@@ -41,7 +38,7 @@ def _canceled(job: Outcome, user_name: UserName) -> str:
         words = result_text(result)
     else:
         words = f"canceled; why is {WITHHELD}" if job.has_begun(place) else "canceled, it is not known by whom"
-    return f"{_USER.sub(lambda match: _named(match, user_name), words)}{_where(job, place)}"
+    return f"{asker_named(words, user_name)}{_where(job, place)}"
 
 
 def _failed(job: Outcome) -> str:
@@ -74,8 +71,3 @@ def _told_by_luxid(op: Mapping[str, object]) -> str | None:
     trail = op.get("reason")
     entries = trail if isinstance(trail, list) else []
     return next((str(entry[1]) for entry in reversed(entries) if str(entry[0]).startswith(_LUXID)), None)
-
-
-def _named(match: "re.Match[str]", user_name: UserName) -> str:
-    name = user_name(int(match[1]))
-    return match[0] if name is None else f"user {name}"

@@ -1,5 +1,6 @@
 """A row of a daemon's table: a method, its request class, its handler, and the role that a caller needs."""
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar, Union, cast
 
@@ -43,6 +44,9 @@ class AnyRoute(Protocol):
     def method(self) -> str: ...
 
     @property
+    def title(self) -> str: ...
+
+    @property
     def role(self) -> Role: ...
 
     @property
@@ -77,6 +81,13 @@ class Route(Generic[Q, R]):
     @property
     def method(self) -> str:
         return self.kind.METHOD
+
+    @property
+    def title(self) -> str:
+        """`SetDrainFlag (close or open the queue to new jobs)`: the method, and what its class says of it."""
+        about = inspect.cleandoc(vars(self.kind).get("__doc__") or "").partition("\n")[0].partition(". ")[0]
+        about = about.partition(";")[0].rstrip(".")
+        return f"{self.method} ({about[:1].lower()}{about[1:]})" if about else self.method
 
     def read(self, params: Sequence[object] | Mapping[str, object]) -> AnyRequest:
         return structure_request(cast(type[AnyRequest], self.kind), params)

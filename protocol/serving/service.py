@@ -176,7 +176,7 @@ class Service:
     async def _carry_out(self, call: Call, peer: Peer, close: bool, line: Line | None) -> Answer:
         try:
             route = self._route(call.method)
-            check_role(peer.role, route.role, peer.caller, route.method)
+            check_role(peer.role, route.role, peer.caller, route.title)
             if self._item_bound is not None:
                 self._item_bound.check(call)
             request = route.read(call.params)

@@ -7,10 +7,11 @@ import attrs
 
 from common.queue.explanation import Reason
 from common.queue.jobs import FINAL_NAMES
-from common.words.ends import UserName, end_words
+from common.words.ends import end_words
 from common.words.fields import Row, field_of, shown_status, wire_fields
 from common.words.outcome import Outcome
 from common.words.times import bare_clock, to_seconds
+from common.words.usernames import UserName
 from daemons.rapid.page.views.links import Piece, linked
 from daemons.rapid.page.views.termview import label_pieces
 from daemons.rapid.page.views.whytext import why_short

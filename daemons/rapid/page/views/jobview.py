@@ -10,12 +10,13 @@ from common.queue.dependencies import Dependency
 from common.queue.explanation import Reason
 from common.queue.jobs import FINAL_NAMES
 from common.queue.waithistory import Span
-from common.words.ends import UserName, end_words
+from common.words.ends import end_words
 from common.words.fields import Row, field_of, shown_status
 from common.words.outcome import WITHHELD, outcome_of
 from common.words.text import json_text
 from common.words.times import bare_clock, duration, precise_clock, to_seconds
 from common.words.usage import usage_of, usage_words
+from common.words.usernames import UserName
 from common.words.why.waits import waited_words
 from daemons.rapid.page.drawing.timeline import Life
 from daemons.rapid.page.views.links import Piece, job_href, linked
