@@ -5,6 +5,7 @@ Source: DESIGN section 6, "Explain".
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import click
 
@@ -25,6 +26,9 @@ from common.words.outcome import no_such_job
 from common.words.times import clock, to_seconds, with_iso
 from common.words.why.reasons import in_words, worth_telling
 from common.words.why.waits import waited_words
+
+# seconds; a wait that was shorter is not worth a line while the job waits for something else
+_WORTH_TELLING_S: Final = 1.0
 
 
 @click.command("why", cls=Command, examples=("gnt-job why 27491", "gnt-job why --output json 27491 | jq .[0].reasons"))
@@ -68,7 +72,7 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
     if not reasons and job.row["status"] not in FINAL_NAMES:
         yield "  nothing holds it"
     if (words := _past(job, now)) is not None:
-        yield f"  waited {words}"
+        yield f"  {words}"
     if job.row["status"] in FINAL_NAMES:
         yield from (f"  {line}" for line in life_lines(job.row))
     culprits = list(dict.fromkeys(job.culprits))
@@ -87,11 +91,14 @@ def _end(job: Explanation) -> str | None:
 
 
 def _past(job: Explanation, now: float) -> str | None:
-    """What the job waited for so far; None if it is running, or the waits repeat its reasons."""
-    is_held, is_finished = bool(job.reasons), job.row["status"] in FINAL_NAMES
-    if is_held and all(span.until is None for span in job.waits):
+    """What the job waited for; None: nothing. Of one that waits only what came before: its reasons tell the rest."""
+    if not job.reasons:
+        words = waited_words(job.waits, now) if job.row["status"] in FINAL_NAMES else None
+        return None if words is None else f"waited {words}"
+    over = [span for span in job.waits if span.until is not None]
+    if sum(span.until - span.since for span in over if span.until is not None) < _WORTH_TELLING_S:
         return None
-    return waited_words(job.waits, now) if is_held or is_finished else None
+    return f"before that it waited {waited_words(over, now)}"
 
 
 def _heading(job: Explanation, now: float) -> str:

@@ -47,7 +47,7 @@ def lacking(wanted: Iterable[Use], known: Iterable[ResourceUse]) -> Iterator[str
     for key, count in most.items():
         resource = resources.get(key)
         if resource is None:
-            yield f"nobody has set '{key}': it is waited for until gantry resource set {key}"
+            yield f"nobody has set '{key}', so the job waits; set it with: gantry resource set {key} TOTAL"
         elif count > resource.total:
             wants, total = (units_text(each, resource.unit) for each in (count, resource.total))
             yield f"{wants} of '{key}' are wanted, and there are only {total}: it is waited for until there are more"

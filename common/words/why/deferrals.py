@@ -43,7 +43,8 @@ def _hold(reason: OnHold, now: float) -> str:
 
 def _lack(reason: LacksUnits) -> str:
     if reason.total is None:
-        return f"wants {reason.wanted} of '{reason.resource}', which nobody has set: gantry resource set"
+        how = f"gantry resource set {reason.resource} TOTAL"
+        return f"wants {reason.wanted} of '{reason.resource}', which nobody has set; set it with: {how}"
     wanted, free, total = (units_text(each, reason.unit) for each in (reason.wanted, reason.free, reason.total))
     if reason.wanted > reason.total:
         return f"wants {wanted} of '{reason.resource}', and there are only {total}"

@@ -3,8 +3,10 @@
 Source: DESIGN section 6, "Explain"; `common.queue.explanation`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, assert_never
+
+import attrs
 
 from common.locks import Lock
 from common.queue.explanation import (
@@ -117,9 +119,24 @@ def in_short(reasons: Sequence[Reason], now: float) -> str:
 
 
 def worth_telling(reasons: Sequence[Reason]) -> list[Reason]:
-    """The reasons without the explanation of a place in the line, unless other jobs are ahead in it."""
+    """The reasons, each said once.
+
+    Without the explanation of a place in the line, unless other jobs are ahead in it; a rule whose limit is full is
+    told together with that.
+    """
     is_behind = any(isinstance(reason, InLine) and reason.position > 1 for reason in reasons)
-    return [reason for reason in reasons if is_behind or not isinstance(reason, Faded | LevelWeight)]
+    told = [reason for reason in reasons if is_behind or not isinstance(reason, Faded | LevelWeight)]
+    full = {reason.name for reason in told if isinstance(reason, LimitFull) and not reason.is_bucket}
+    rules = {reason.uuid: reason for reason in told if isinstance(reason, HeldByRule) and reason.uuid in full}
+    return [_with_words(reason, rules) for reason in told if reason not in rules.values()]
+
+
+def _with_words(reason: Reason, rules: Mapping[str, HeldByRule]) -> Reason:
+    """The limit of a rule, named with the reason that was given for the rule."""
+    if not isinstance(reason, LimitFull) or reason.is_bucket or reason.name not in rules:
+        return reason
+    words = _rule_words(rules[reason.name])
+    return attrs.evolve(reason, name=f"{reason.name} ({words})") if words else reason
 
 
 def _dependency(reason: WaitsForJob, now: float) -> str:
@@ -131,8 +148,13 @@ def _dependency(reason: WaitsForJob, now: float) -> str:
 
 
 def _rule(reason: HeldByRule) -> str:
-    words = next((entry.reason for entry in reason.reason_trail if entry.source == "gnt:user"), "")
+    words = _rule_words(reason)
     return f"{_effect(reason.action)} filter rule {reason.uuid}{f': {words}' if words else ''}"
+
+
+def _rule_words(reason: HeldByRule) -> str:
+    """The reason that was given for the rule; "": none."""
+    return next((entry.reason for entry in reason.reason_trail if entry.source == "gnt:user"), "")
 
 
 def _effect(action: Action) -> str:

@@ -27,22 +27,25 @@ def waited_words(spans: Sequence[Span], now: float) -> str | None:
     for span in spans:
         words = _words(span.cause)
         sums[words] = sums.get(words, 0.0) + max(0.0, (now if span.until is None else span.until) - span.since)
-    is_waiting = spans[-1].until is None
-    told = ", ".join(_told(sums))
-    total = f"{duration(sum(sums.values()))} {'so far' if is_waiting else 'in all'}: " if len(sums) > 1 else ""
-    return f"{total}{told}{_still(spans[-1], len(sums)) if is_waiting else ''}"
+    present = _words(spans[-1].cause) if spans[-1].until is None else None
+    told = ", ".join(_told(sums, present))
+    total = f"{duration(sum(sums.values()))} {'in all' if present is None else 'so far'}: " if len(sums) > 1 else ""
+    return f"{total}{told}"
 
 
-def _told(sums: Mapping[str, float]) -> list[str]:
+def _told(sums: Mapping[str, float], present: str | None) -> list[str]:
+    """Args: present: what the job still waits for."""
     longest = sorted(sums, key=lambda words: -sums[words])[:_TOLD] if len(sums) > _TOLD + 1 else list(sums)
-    told = [f"{duration(lasted)} {words}" for words, lasted in sums.items() if words in longest]
+    told = [
+        f"{duration(lasted)} {words}{' (it still waits)' if words == present else ''}"
+        for words, lasted in sums.items()
+        if words in longest
+    ]
     if left := [lasted for words, lasted in sums.items() if words not in longest]:
         told.append(f"{duration(sum(left))} for {len(left)} other reasons")
+    if present is not None and present not in longest:
+        told[-1] += f" (it still waits {present})"
     return told
-
-
-def _still(span: Span, count: int) -> str:
-    return " (it still waits)" if count == 1 else f" (it still waits {_words(span.cause)})"
 
 
 def _words(cause: Cause) -> str:

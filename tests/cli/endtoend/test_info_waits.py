@@ -77,7 +77,7 @@ def test_a_job_that_still_waits_has_waited_until_now() -> None:
 
     assert words_of([waiting]) == "10s for its turn (it still waits)"
     assert words_of([span("dependency", 980, 990, job_ids=[17]), waiting]) == (
-        "20s so far: 10s for job 17 to end, 10s for its turn (it still waits for its turn)"
+        "20s so far: 10s for job 17 to end, 10s for its turn (it still waits)"
     )
 
 
@@ -131,7 +131,7 @@ job 12: success after TIME: TEST_DELAY(1.0)
   submitted at CLOCK, begun at CLOCK, ran TIME
 job 13: queued for TIME: TEST_DELAY(1.0)
   is first in line
-  waited TIME so far: TIME for job 11 to end, TIME for its turn (it still waits for its turn)
+  before that it waited TIME for job 11 to end
 job 14: running for TIME: TEST_DELAY(1.0)
   nothing holds it
 job 15: queued for TIME: TEST_DELAY(1.0)

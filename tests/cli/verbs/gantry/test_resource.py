@@ -89,9 +89,13 @@ def test_a_removed_resource_is_waited_for(cluster: Cluster) -> None:
     assert removed.out == "there is no resource 'web2:disks' any more\n"
     submitted = gantry(cluster, "job", "run", "--use", "web2:disks", "--", "true")
     job = int(submitted.out)
-    assert submitted.err == "nobody has set 'web2:disks': it is waited for until gantry resource set web2:disks\n"
     assert (
-        "wants 1 of 'web2:disks', which nobody has set: gantry resource set" in gantry(cluster, "job", "why", job).out
+        submitted.err
+        == "nobody has set 'web2:disks', so the job waits; set it with: gantry resource set web2:disks TOTAL\n"
+    )
+    assert (
+        "which nobody has set; set it with: gantry resource set web2:disks TOTAL\n"
+        in gantry(cluster, "job", "why", job).out
     )
     resource(cluster, "set", "web2:disks", "1")
     cluster.wait(job, status="success")
