@@ -9,7 +9,7 @@ from cli.exitcodes import DONE
 from cli.gantry.resources.naming import RESOURCE, node_option, resource_key
 from cli.gantry.resources.shown import use_json
 from cli.screen import say, say_json
-from common.errors import NotFound
+from common.errors import PrerequisiteError
 from common.words.unitcounts import units_text
 from protocol.luxi.resources import ReadResourceUse, ResourceUse
 
@@ -23,7 +23,8 @@ def info(name: str, node: str | None) -> int:
     with open_luxid() as client:
         found = next((each for each in client.call(ReadResourceUse()) if each.resource.key == key), None)
     if found is None:
-        raise NotFound(f"there is no resource '{key}'; list them with 'gantry resource list'")
+        text = f"there is no resource '{key}'; list them with 'gantry resource list'"
+        raise PrerequisiteError(text, "unknown_entity")
     if wants_json():
         say_json(use_json(found))
     else:

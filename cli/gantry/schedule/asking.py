@@ -3,7 +3,7 @@
 from typing import Final, TypeVar
 
 from cli.connection import open_luxid
-from common.errors import NotFound
+from common.errors import PrerequisiteError
 from protocol.luxi.schedules import ListSchedules, ScheduleView
 from protocol.messages import Request
 
@@ -19,9 +19,10 @@ def ask(request: Request[R]) -> R:
 
 
 def views(names: tuple[str, ...] = (), next_count: int = 3) -> list[ScheduleView]:
-    """The schedules of these names, in their order; all, if none is named. Raises: NotFound: there is no such."""
+    """The schedules of these names, in their order; without names all. Raises: PrerequisiteError: one is not there."""
     found = {view.schedule.name: view for view in ask(ListSchedules(next_count))}
     unknown = [name for name in names if name not in found]
     if unknown:
-        raise NotFound(f"there is no schedule {unknown[0]!r:.80}; 'gantry schedule list' shows them")
+        text = f"there is no schedule {unknown[0]!r:.80}; 'gantry schedule list' shows them"
+        raise PrerequisiteError(text, "unknown_entity")
     return [found[name] for name in names] if names else list(found.values())
