@@ -141,21 +141,5 @@ def _check_lease(settings: KeeperdSettings) -> None:
         )
 
 
-def too_short(ttl_s: float, election_s: float, fsync_s: float) -> str | None:
-    """Tell why the lease is too short for this etcd; None: it is not.
-
-    Args:
-        election_s: election time-out of etcd.
-        fsync_s: longest write to disk that was seen there.
-    """
-    least = 3 * (election_s + fsync_s)
-    if ttl_s >= least:
-        return None
-    return (
-        f"a lease of {_s(ttl_s)} is short for this etcd: 3 x (election {_s(election_s)} + disk {_s(fsync_s)}) are "
-        f"{_s(least)}; raise ttl_s in '[keeperd]', or the mastership moves for no reason"
-    )
-
-
 def _s(seconds: float) -> str:
     return f"{round(seconds, 2):g} s"

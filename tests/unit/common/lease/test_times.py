@@ -5,7 +5,7 @@ import pytest
 from common.errors import InvalidRequest
 from common.lease.leasesettings import EtcdSettings, KeeperdSettings
 from common.lease.records import LastMaster
-from common.lease.times import TRIES, Times, check_times, ghost_s, too_short, watchdog_s
+from common.lease.times import TRIES, Times, check_times, ghost_s, watchdog_s
 
 LEASES = [2, 3, 5, 6, 8, 10, 15, 30, 60, 600]
 
@@ -81,8 +81,3 @@ def test_request_limit_that_a_refusal_names_is_taken() -> None:
 def test_defaults_and_leases_of_tests_are_taken() -> None:
     check_times(KeeperdSettings(), EtcdSettings())
     check_times(KeeperdSettings(ttl_s=2.0, test_timings=True), EtcdSettings())
-
-
-def test_lease_is_judged_by_what_etcd_needs() -> None:
-    assert too_short(5.0, election_s=1.0, fsync_s=0.5) is None
-    assert "a lease of 5 s is short for this etcd" in str(too_short(5.0, election_s=1.0, fsync_s=1.0))
