@@ -153,17 +153,13 @@ def explain(error: GantryError | OSError) -> str:
     if isinstance(error, ConnectionLost):
         return f"{error.message}; whether it acted is unknown, look with 'gnt-job list' and 'gantry status'"
     if isinstance(error, GantryError):
-        return _with_own_name(error.message) if getattr(error, "code", None) == Denied.code else error.message
+        if getattr(error, "code", None) != Denied.code:
+            return error.message
+        # imported late: only an error needs it
+        from cli.user import with_own_name
+
+        return with_own_name(error.message)
     return explain_os_error(error)
-
-
-def _with_own_name(text: str) -> str:
-    """The text of a refusal; a daemon has only the number of the user who called it."""
-    # imported late: only an error needs it
-    from cli.user import login_of
-    from common.words.usernames import refused_named
-
-    return refused_named(text, lambda uid: login_of(uid) if uid == os.getuid() else None)
 
 
 def _report_bug(error: Exception, program: str) -> int:

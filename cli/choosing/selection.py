@@ -18,6 +18,7 @@ from cli.options import F, with_options
 from cli.query import filter_jobs
 from cli.screen import complain, confirm, remark, say, say_json
 from cli.tables import JOB_FIELDS, job_table
+from cli.user import with_own_name
 from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES
 from common.words.fields import Row
@@ -147,7 +148,7 @@ def tell_answers(job_ids: Sequence[int], answers: Sequence[Done], *, is_json: bo
     )
     for is_done, line in told:
         if not is_done:
-            complain(line)
+            complain(with_own_name(line))
         elif not is_json:
             say(line)
     return DONE if all(answer.is_done for answer in answers) else FAILED
