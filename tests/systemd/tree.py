@@ -18,6 +18,8 @@ PACKAGE: Final = "root/gantry.deb"
 _PACKAGES: Final = "systemd-sysv,dbus,libpam-systemd,python3,libstdc++6,passwd,logrotate,procps"
 # a tree that was half written when the power went is not used: nothing needs to be synced
 _UNSYNCED: Final = "--dpkgopt=force-unsafe-io"
+# a machine that is busy with all else takes long to start a daemon
+_PATIENCE: Final = "[Manager]\nDefaultTimeoutStartSec=10min\n"
 _INSTALL: Final = """set -e
 mount --make-rprivate /
 {mount}
@@ -40,6 +42,8 @@ def base_tree(place: Path) -> Path:
         _call("mmdebstrap", "--variant=minbase", _UNSYNCED, f"--include={_PACKAGES}", "bookworm", str(tree))
         # logs that are kept over a reboot
         (tree / "var/log/journal").mkdir(exist_ok=True)
+        (tree / "etc/systemd/system.conf.d").mkdir(parents=True, exist_ok=True)
+        (tree / "etc/systemd/system.conf.d/patience.conf").write_text(_PATIENCE)
         mark.touch()
     return tree
 
