@@ -16,7 +16,7 @@ from protocol.client import Client
 from protocol.luxi.schedules import ChangeSchedule, PauseSchedule, RemoveScheduleOf, ScheduleWish
 from protocol.peer import Peer
 from tests.support.keptvalues import NIGHTLY
-from tests.unit.luxid.test_firing import Wconfd
+from tests.unit.luxid.schedules.test_firing import Wconfd
 
 pytestmark = pytest.mark.trio
 ROOT = Peer(1, 0, 0, role=Role.FULL)
