@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.systemd.ability import IF_POSSIBLE, exit_code, why_not_here
+from tests.systemd.containers.ability import IF_POSSIBLE, exit_code, why_not_here
+from tests.systemd.containers.tree import TREE
 from tests.systemd.scenarios import ScenarioTable
-from tests.systemd.tree import TREE
 
 
 def main(arguments: list[str]) -> int:

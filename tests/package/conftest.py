@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from tests.systemd.container import Container
-from tests.systemd.layers import Layers
-from tests.systemd.tree import base_tree
+from tests.systemd.containers.container import Container
+from tests.systemd.containers.layers import Layers
+from tests.systemd.containers.tree import base_tree
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 OLD: Final = "0.9.1"

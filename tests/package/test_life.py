@@ -8,7 +8,7 @@ import pytest
 from tests.package.conftest import NEW, OLD, PUT
 from tests.support.wait import wait_until
 from tests.systemd.batch import Batch
-from tests.systemd.container import Container
+from tests.systemd.containers.container import Container
 from tests.systemd.engine import PATIENCE_S, Engine
 
 VERSIONS = "/opt/gantry/versions"

@@ -8,8 +8,8 @@ import pytest
 
 from tests.package.conftest import NEW, OLD, PUT
 from tests.package.test_life import install, version_of
+from tests.systemd.containers.layers import Layers
 from tests.systemd.engine import PATIENCE_S
-from tests.systemd.layers import Layers
 from tests.systemd.machines import NAMES, Machines, booted, make_cluster
 from tests.systemd.remotecommand import RemoteCommand
 

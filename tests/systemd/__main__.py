@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from tests.systemd.ability import IF_POSSIBLE, exit_code, why_not_here
-from tests.systemd.prepared import Prepared
+from tests.systemd.containers.ability import IF_POSSIBLE, exit_code, why_not_here
+from tests.systemd.containers.prepared import Prepared
 from tests.systemd.scenarios import ScenarioTable
 
 # scenarios wait most of their time; those of one file share a machine

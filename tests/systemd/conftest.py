@@ -8,11 +8,11 @@ from typing import Final
 
 import pytest
 
-from tests.systemd.container import Container
+from tests.systemd.containers.container import Container
+from tests.systemd.containers.layers import Layers
+from tests.systemd.containers.prepared import Prepared
+from tests.systemd.containers.tree import PACKAGE
 from tests.systemd.engine import Engine
-from tests.systemd.layers import Layers
-from tests.systemd.prepared import Prepared
-from tests.systemd.tree import PACKAGE
 
 # settings with which all daemons run on one machine, but keeperd
 _ALL: Final = """[cluster]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tests.support.wait import wait_until
-from tests.systemd.container import Container
+from tests.systemd.containers.container import Container
 
 # folder that jobs of any user may write to
 LEDGER: Final = "/srv/ledger"

@@ -9,10 +9,10 @@ from typing import Any, Final
 import attrs
 
 from tests.support.wait import wait_until
-from tests.systemd.container import Container
+from tests.systemd.containers.container import Container
+from tests.systemd.containers.layers import Layers
+from tests.systemd.containers.network import Network
 from tests.systemd.engine import PATIENCE_S, Engine
-from tests.systemd.layers import Layers
-from tests.systemd.network import Network
 
 NAMES: Final = ("node1", "node2", "node3")
 

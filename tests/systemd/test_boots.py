@@ -9,7 +9,7 @@ import pytest
 from tests.support.wait import wait_until
 from tests.systemd.batch import Batch
 from tests.systemd.conftest import MakeContainer
-from tests.systemd.container import Container
+from tests.systemd.containers.container import Container
 from tests.systemd.engine import LEDGER, PATIENCE_S, Engine
 
 _RUNNING: Final = 3

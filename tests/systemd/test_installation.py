@@ -1,23 +1,13 @@
 """From nothing to the first job, to the next version, to an instance of an ordinary user: by the words of README."""
 
-from typing import Final
-
 import pytest
 
 from tests.support.wait import wait_until
 from tests.systemd.batch import Batch
-from tests.systemd.container import Container
+from tests.systemd.containers.container import Container
+from tests.systemd.containers.tree import PACKAGE
 from tests.systemd.engine import PATIENCE_S, Engine
-from tests.systemd.tree import PACKAGE
-
-# a later version: the same files, but for its name
-_NEXT_VERSION: Final = f"""set -e
-dpkg-deb --raw-extract /{PACKAGE} /root/next
-sed -i 's/^Version: .*/Version: 99.0/' /root/next/DEBIAN/control
-echo 99.0-next > /root/next/opt/gantry/shipped/name
-for file in $(grep -rlI '^#!/opt/gantry/versions/' /root/next/opt/gantry/shipped/bin); do
-  sed -i '1s#/opt/gantry/versions/[^/]*/#/opt/gantry/versions/99.0-next/#' $file; done
-dpkg-deb --build -Znone /root/next /root/next.deb"""
+from tests.systemd.nextversion import NAME, upgrade
 
 
 def test_a_bare_debian_runs_its_first_job_after_three_commands(bare: Container) -> None:
@@ -36,13 +26,12 @@ def test_no_job_fails_when_the_package_is_upgraded_under_fifty(fresh: Container)
     batch.until_begun()
     before = {name: engine.pid(name) for name in ("wconfd", "forkserver", "luxid")}
 
-    fresh.check(_NEXT_VERSION)
-    fresh.check("dpkg -i /root/next.deb")
+    upgrade(fresh)
 
     engine.until_active(*before)
     for name, pid in before.items():
         assert engine.pid(name) != pid
-        assert "/versions/99.0-next/" in fresh.check(f"cat /proc/{engine.pid(name)}/maps")
+        assert f"/versions/{NAME}/" in fresh.check(f"cat /proc/{engine.pid(name)}/maps")
     batch.check_each_succeeds_once()
 
 

@@ -10,9 +10,10 @@ from typing import Final
 import pytest
 
 from tests.support.wait import wait_until
+from tests.systemd.containers.layers import Layers
 from tests.systemd.engine import PATIENCE_S
-from tests.systemd.layers import Layers
 from tests.systemd.machines import NAMES, Machines, roles, three_machines
+from tests.systemd.nextversion import NAME, upgrade
 from tests.systemd.remotecommand import RemoteCommand
 
 _SETTINGS: Final = '[cluster]\nreplication = "nodes"\n'
@@ -133,3 +134,34 @@ def test_the_master_moves_back_to_a_machine_whose_systemd_waits_for_that(machine
         machines[old].until(daemon, "ActiveState", "inactive")
     assert machines.until_master() == new
     assert machines[new].container.check("gnt-job run --wait --cwd / -- hostname").splitlines()[-1] == new
+
+
+def test_one_machine_after_the_other_is_upgraded_and_the_old_and_the_new_talk(machines: Machines) -> None:
+    old = machines.master()
+    new, third = machines.others(old)
+    command = RemoteCommand(machines, old, third)
+    command.until_begun()
+
+    for name in (third, new):
+        upgrade(machines[name].container)
+        machines[name].until_active(*_OF_ALL)
+        machines.until_copied(old)
+        # a master of the old version, a node of the new one
+        job = machines[old].job(f"--node {name} --cwd /", "true")
+        assert machines[old].until_ended([job]) == {job: "success"}
+    pid = command.pid()
+    machines[new].container.check("gnt-cluster master-failover --yes-do-it")
+    machines[new].until_active(*_OF_MASTER)
+    # a master of the new version, a node of the old one
+    job = machines[new].job(f"--node {old} --cwd /", "true")
+    assert machines[new].until_ended([job]) == {job: "success"}
+    upgrade(machines[old].container)
+    machines[old].until_active(*_OF_ALL)
+
+    assert machines.until_master() == new
+    machines.until_copied(new)
+    for name in NAMES:
+        assert f"/versions/{NAME}/" in machines[name].container.check(f"cat /proc/{machines[name].pid('noded')}/maps")
+    assert command.pid() == pid
+    command.master = new
+    assert command.output_at_end()[-1] == "ended"

@@ -9,9 +9,9 @@ import pytest
 
 import tests.package.__main__ as package
 import tests.systemd.__main__ as systemd
-from tests.systemd import ability
-from tests.systemd.prepared import Prepared
-from tests.systemd.tree import TREE
+from tests.systemd.containers import ability
+from tests.systemd.containers.prepared import Prepared
+from tests.systemd.containers.tree import TREE
 
 
 @pytest.fixture

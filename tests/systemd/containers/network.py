@@ -7,7 +7,7 @@ import subprocess
 from contextlib import ExitStack
 from typing import Final, Self
 
-from tests.systemd.connection import Connection
+from tests.systemd.containers.connection import Connection
 
 _SUBNET: Final = "192.0.2"
 # it says that its namespace is there, and stays

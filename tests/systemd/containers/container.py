@@ -19,9 +19,9 @@ from typing import Final, Self
 import attrs
 
 from tests.support.wait import wait_until
-from tests.systemd.connection import Connection
+from tests.systemd.containers.connection import Connection
+from tests.systemd.containers.layers import Layers, mount_script
 from tests.systemd.groups import WRITABLE, ContainerGroups
-from tests.systemd.layers import Layers, mount_script
 
 # seconds; a loaded machine needs many times what an idle one does
 BOOT_S: Final = 600.0

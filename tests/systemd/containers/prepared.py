@@ -7,8 +7,8 @@ from typing import Final, Self
 
 import attrs
 
-from tests.systemd.layers import Layers
-from tests.systemd.tree import base_tree, build_package, installed_tree
+from tests.systemd.containers.layers import Layers
+from tests.systemd.containers.tree import base_tree, build_package, installed_tree
 
 # variable by which processes of the run find its folder
 _PLACE: Final = "GANTRY_SYSTEMD_PLACE"

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.systemd.container import Container
-from tests.systemd.tree import base_tree
+from tests.systemd.containers.container import Container
+from tests.systemd.containers.tree import base_tree
 
 # option of the command line: a machine that cannot run the scenarios is no failure
 IF_POSSIBLE: Final = "--if-possible"

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.systemd.layers import Layers, mount_script
+from tests.systemd.containers.layers import Layers, mount_script
 
-CHECKOUT: Final = Path(__file__).resolve().parents[2]
+CHECKOUT: Final = Path(__file__).resolve().parents[3]
 # variable that names the folder in which the tree of Debian is kept for the next time
 TREE: Final = "GANTRY_SYSTEMD_TREE"
 # place of the package in an installed tree
