@@ -19,8 +19,7 @@ _KEY: Final = re.compile(r"`\[(?P<table>\w+)\] (?P<key>\w+)`")
 _CELLS: Final = 5
 _ABOUT: Final = (
     "The daemons of one machine talk to each other and to the programs over Unix sockets. They listen at ports only "
-    "for "
-    "other machines, and for users of the web. Each port is a key of gantry.toml(5), the same on all nodes of a "
+    "for other machines, and for users of the web. Each port is a key of gantry.toml(5), the same on all nodes of a "
     "cluster."
 )
 _SOCKETS: Final = (
