@@ -8,7 +8,8 @@ import trio
 import trio.testing
 
 from common.durable import groupcommit
-from common.durable.atomicfile import FileWrite, NotYetDurable, write_files
+from common.durable.atomicfile import FileWrite, write_files
+from common.durable.folders import NotYetDurable
 from common.durable.groupcommit import GroupCommit
 from tests.support.fakes.failing import FailingFsync, count_renames
 

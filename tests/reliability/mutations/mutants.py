@@ -27,6 +27,7 @@ def _mutant(name: str, path: str, old: str, new: str, *tests: str) -> Mutant:
 
 
 _ATOMIC: Final = "common/durable/atomicfile.py"
+_FOLDERS: Final = "common/durable/folders.py"
 _LIVELOCK: Final = "common/system/livelock.py"
 _LIFE: Final = "daemons/jobproc/life.py"
 _CONVERSATION: Final = "daemons/jobproc/nodecommands/conversation.py"
@@ -49,22 +50,22 @@ MUTANTS: Final = (
     ),
     _mutant(
         "sync the folder after a rename",
-        _ATOMIC,
+        _FOLDERS,
         "        while left:\n            _sync_folder(left[0])\n",
         "        while left:\n",
         "tests/unit/common/durable/test_atomicfile.py::test_a_batch_costs_one_fsync_a_file_and_one_a_folder",
     ),
     _mutant(
         "tell a missing fsync of a folder from a change that was not made",
-        _ATOMIC,
+        _FOLDERS,
         "        raise NotYetDurable(error, left) from error",
         "        raise OSError(error.errno, error.strerror) from error",
         "tests/unit/common/durable/test_not_yet_durable.py::test_a_write_whose_folder_cannot_be_synced_is_made_and_says_so",
     ),
     _mutant(
         "make a new folder durable before anything is moved into it",
-        _ATOMIC,
-        "    _make_folders(dict.fromkeys(os.path.dirname(target) for _, target in moves))\n",
+        "common/durable/moves.py",
+        "    make_folders(dict.fromkeys(os.path.dirname(target) for _, target in moves))\n",
         "    for _, target in moves:\n        os.makedirs(os.path.dirname(target), exist_ok=True)\n",
         "tests/unit/common/durable/test_atomicfile.py::test_nothing_is_moved_into_a_folder_that_is_not_durable",
     ),

@@ -54,7 +54,7 @@ def test_a_sound_cluster_has_no_faults() -> None:
         (with_etcd(version="3.5.1"), "'etcd1' is of 3.5.1, which may lose data"),
         (with_etcd(version="", failure="connection refused"), "'etcd1' at http://10.0.0.1:2379 does not reply"),
         (with_etcd(db_bytes=81), "'etcd1' has used 81 % of its quota"),
-        (with_member(copies="stale"), "'node2' was away so long"),
+        (with_member(copies="stale"), "'node2' is new, or was away so long"),
         (with_member(role=Role.SILENT), "'node2' is silent, and cannot take over"),
         (with_member(role=Role.DOUBT), "'node2' is in doubt"),
     ],

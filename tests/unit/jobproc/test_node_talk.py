@@ -26,6 +26,7 @@ class Signals:
     """A process without signals, whose waits are over at once."""
 
     kill_asked = False
+    asked_by_shutdown = False
 
     def wait(self, timeout_s: float | None) -> tuple[int, ...]:
         return ()

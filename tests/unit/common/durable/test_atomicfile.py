@@ -1,4 +1,4 @@
-"""Files are replaced whole, or not at all, with few fsyncs."""
+"""Files are replaced and moved whole, or not at all, with few fsyncs."""
 
 import errno
 import os
@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from common.durable.atomicfile import FileWrite, NotYetDurable, move_files, write_file, write_files
+from common.durable.atomicfile import FileWrite, write_file, write_files
+from common.durable.folders import NotYetDurable
+from common.durable.moves import move_files
 
 
 def count_fsyncs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
