@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from common.daemons import daemon_named, start_order
-from common.durable.atomicfile import sync_folders
+from common.durable.folders import sync_folders
 from common.errors import InvalidRequest
 from common.places.queuepaths import QueuePaths
 from common.places.runpaths import RunPaths

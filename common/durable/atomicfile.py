@@ -7,9 +7,9 @@ before all contents are durable. Before its first fsync a batch writes all files
 writeback; so they share the journal's commits, and the batch takes about half the time.
 
 A failure before the first rename means that nothing has changed. After it every process sees the new files, and a
-failed fsync of a folder takes nothing back: that is an outcome of its own, `NotYetDurable`, and the caller only has
-to repeat that fsync (`common.durable.durably`). A content is different: the kernel may forget what it failed to
-write, so after a failed fsync of a content all of it is written again.
+failed fsync of a folder takes nothing back: that is an outcome of its own (`common.durable.folders`). A content is
+different: the kernel may forget what it failed to write, so after a failed fsync of a content all of it is written
+again.
 
 The module uses plain `os` calls, because it is the hottest path of a submission.
 """
@@ -25,7 +25,8 @@ from typing import Final
 
 import attrs
 
-_FOLDER_MODE: Final = 0o750
+from common.durable.folders import NotYetDurable, sync_folders
+
 # descriptors that are open at once while a batch is made durable
 _CHUNK: Final = 256
 # names of the temporary files of `stage_files`
@@ -48,27 +49,6 @@ class FileWrite:
     owner: tuple[int, int] | None = None
     # times of last access and change, in seconds since the epoch; None: now
     times: tuple[float, float] | None = None
-
-
-class NotYetDurable(OSError):
-    """The change is made and visible to all, but a loss of power may take it back: a folder could not be synced.
-
-    The caller must neither act as if nothing had happened nor write anything again. It calls `repeat` until that
-    returns, or lets `common.durable.durably` do so.
-    """
-
-    def __init__(self, error: OSError, folders: Sequence[str]) -> None:
-        super().__init__(error.errno, error.strerror, folders[0])
-        # folders whose fsync is missing
-        self.folders = tuple(folders)
-
-    def repeat(self) -> None:
-        """Repeat the missing fsyncs once.
-
-        Raises: NotYetDurable: an fsync failed again.
-        Durability: on return the change survives a loss of power.
-        """
-        sync_folders(self.folders)
 
 
 @attrs.frozen
@@ -184,83 +164,6 @@ def _is_older(path: str, age_s: float) -> bool:
         return False
 
 
-def remove_file(path: Path) -> None:
-    """Remove a file; a missing file is not an error.
-
-    Raises:
-        NotYetDurable: the file is gone.
-        OSError: the file is still there.
-    Durability: on return the removal survives a loss of power, even if another process removed the file.
-    """
-    remove_files([path])
-
-
-def remove_files(paths: Iterable[Path]) -> None:
-    """`remove_file` for several, in order, with one fsync of each folder. Raises: as there, for the first failure."""
-    folders: dict[str, None] = {}
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        folders[os.path.dirname(path)] = None
-    # a folder that is missing cannot bring a file back
-    sync_folders(folder for folder in folders if os.path.isdir(folder or "."))
-
-
-def move_files(moves: Sequence[tuple[Path, Path]]) -> list[Path]:
-    """Rename each (source, target), and make missing folders of targets (0750).
-
-    A new folder is durable before a file is moved into it: a file system that does not order such changes could
-    lose the folder, together with the file that has left its old place.
-
-    Returns: the sources that do not exist; the others have been moved.
-    Raises:
-        NotYetDurable: all moves are done.
-        OSError: the moves before the failed one are done, and durable unless the folders cannot be synced either;
-            the moves after it are not done.
-    Durability: on return the moves survive a loss of power.
-    """
-    _make_folders(dict.fromkeys(os.path.dirname(target) for _, target in moves))
-    folders: list[str] = []
-    missing: list[Path] = []
-    try:
-        for source, target in moves:
-            if not _move(source, target):
-                missing.append(source)
-                continue
-            folders += (os.path.dirname(target), os.path.dirname(source))
-    except OSError:
-        with contextlib.suppress(NotYetDurable):
-            sync_folders(folders)
-        raise
-    sync_folders(folders)
-    return missing
-
-
-def _move(source: Path, target: Path) -> bool:
-    """Return False if the source does not exist. Raises: OSError."""
-    try:
-        os.rename(source, target)
-    except FileNotFoundError:
-        if os.path.lexists(source):
-            raise
-        return False
-    return True
-
-
-def sync_folders(folders: Iterable[str | Path]) -> None:
-    """Make durable all renames, creations and removals in these folders so far, by any process.
-
-    Raises: NotYetDurable: it names the failed folder and those after it.
-    """
-    left = [str(folder) or "." for folder in dict.fromkeys(folders)]
-    try:
-        while left:
-            _sync_folder(left[0])
-            del left[0]
-    except OSError as error:
-        raise NotYetDurable(error, left) from error
-
-
 def _rename_durably(temps: Iterable[tuple[str, FileWrite]]) -> None:
     for temp, write in temps:
         os.rename(temp, write.path)
@@ -316,31 +219,3 @@ def _remove(paths: Iterable[str]) -> None:
     for path in paths:
         with contextlib.suppress(OSError):
             os.unlink(path)
-
-
-def _make_folders(folders: Iterable[str]) -> None:
-    """Make the folders, and those above them, durably. Raises: OSError: a folder may be missing after a crash."""
-    parents: dict[str, None] = {}
-    for folder in folders:
-        missing: list[str] = []
-        while not os.path.isdir(folder):
-            missing.append(folder)
-            folder = os.path.dirname(folder)
-        # also for an existing folder: its maker may have died before it was durable
-        for path in reversed(missing or [folder]):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(path, _FOLDER_MODE)
-            parents[os.path.dirname(path)] = None
-    try:
-        sync_folders(parents)
-    except NotYetDurable as error:
-        # nothing was moved, so this is an ordinary error
-        raise OSError(error.errno, error.strerror, error.filename) from error
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -5,14 +5,14 @@ others may have acted on what they saw, and a reported success would be prematur
 fsync is repeated, and the log says so. This module is for threads, which may wait; `common.durable.groupcommit` does
 the same in an event loop.
 
-Source: common/durable/atomicfile.py.
+Source: common/durable/folders.py.
 """
 
 import time
 from collections.abc import Callable
 from typing import Final
 
-from common.durable.atomicfile import NotYetDurable
+from common.durable.folders import NotYetDurable
 from common.system.log import get_log
 
 RETRY_S: Final = 0.5
@@ -20,7 +20,7 @@ _log: Final = get_log(__name__)
 
 
 def durably(change: Callable[[], None]) -> None:
-    """Make a change by functions of `common.durable.atomicfile`; return only when it is durable.
+    """Make a change by functions of `common.durable`; return only when it is durable.
 
     Raises: OSError: the change was not made.
     """

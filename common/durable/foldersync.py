@@ -9,8 +9,8 @@ from pathlib import Path
 
 import trio
 
-from common.durable.atomicfile import NotYetDurable, sync_folders
 from common.durable.durably import RETRY_S, tell_durable, tell_not_durable
+from common.durable.folders import NotYetDurable, sync_folders
 from common.system.inthread import in_thread
 
 

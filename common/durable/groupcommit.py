@@ -24,8 +24,9 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from common.durable.atomicfile import FileWrite, NotYetDurable, write_files
+from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import RETRY_S, tell_durable, tell_not_durable
+from common.durable.folders import NotYetDurable
 from common.errors import GantryError, InvalidRequest, Unavailable
 from common.system.inthread import tell_no_thread, try_in_thread
 from common.system.threadstart import NoThread

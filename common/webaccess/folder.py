@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from common.durable.atomicfile import FileWrite, sync_folders, write_files
+from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
+from common.durable.folders import sync_folders
 from common.errors import Conflict, DamagedFile, Denied
 from common.paths import Paths
 from common.system.asowner import as_owner_of

@@ -9,8 +9,9 @@ Source: DESIGN section 13; noded.md 3.
 from pathlib import Path
 from typing import Final
 
-from common.durable.atomicfile import FileWrite, remove_files, write_files
+from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
+from common.durable.moves import remove_files
 from common.errors import Conflict, DamagedFile, InvalidRequest
 from common.nodes.certificates.nodecertificates import (
     PRIVATE_MODE,

@@ -19,8 +19,10 @@ import attrs
 import orjson
 
 from common.clusterinit import ssconf_writes
-from common.durable.atomicfile import FileWrite, remove_files, sync_folders, write_files
+from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
+from common.durable.folders import sync_folders
+from common.durable.moves import remove_files
 from common.errors import Conflict, InvalidRequest
 from common.nodes.certificates.nodecertificates import PRIVATE_MODE, CertificateRequest, is_signed_by, make_request
 from common.paths import Paths

@@ -17,8 +17,10 @@ from typing import Final
 import attrs
 import orjson
 
-from common.durable.atomicfile import FileWrite, remove_files, sync_folders, write_files
+from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
+from common.durable.folders import sync_folders
+from common.durable.moves import remove_files
 from common.errors import DamagedFile, Denied, InvalidRequest, NotFound
 from common.nodes.joining.jointoken import KEPT_S, JoinToken, digest_of_secret, is_token_id
 from common.paths import Paths

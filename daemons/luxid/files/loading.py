@@ -17,7 +17,8 @@ from typing import Final
 
 import attrs
 
-from common.durable.atomicfile import remove_leftovers, sync_folders
+from common.durable.atomicfile import remove_leftovers
+from common.durable.folders import sync_folders
 from common.errors import DamagedFile
 from common.ids import JobId
 from common.paths import Paths

@@ -3,7 +3,7 @@
 Theory. A failed move has changed nothing. A move whose folder could not be synced has happened, and every process sees
 it: then no error is reported, the fsync is repeated, and the caller waits for it.
 
-Source: common/durable/atomicfile.py, common/durable/durably.py.
+Source: common/durable/moves.py, common/durable/durably.py.
 """
 
 import os
@@ -12,8 +12,9 @@ from pathlib import Path
 
 import trio
 
-from common.durable.atomicfile import NotYetDurable, move_files
 from common.durable.durably import settle
+from common.durable.folders import NotYetDurable
+from common.durable.moves import move_files
 from common.system.inthread import in_thread, try_in_thread
 
 

@@ -20,10 +20,11 @@ from typing import Final, Protocol
 
 import trio
 
-from common.durable.atomicfile import FileWrite, move_files, remove_files, write_files
+from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
 from common.durable.foldersync import FolderSync
 from common.durable.groupcommit import CommitStatistics, GroupCommit
+from common.durable.moves import move_files, remove_files
 from common.errors import Unavailable
 from common.ids import JobId
 from common.metrics.histogram import WORK_S, Histogram

@@ -15,8 +15,10 @@ from typing import Final, assert_never
 
 import attrs
 
-from common.durable.atomicfile import FileWrite, remove_files, sync_folders, write_files
+from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
+from common.durable.folders import sync_folders
+from common.durable.moves import remove_files
 from common.errors import DamagedFile
 from common.ids import JobId
 from common.lease.dirty import Archived, Fate, Removed, Written, decode_fate

@@ -25,8 +25,9 @@ import orjson
 
 from common.asciijson import ascii_json
 from common.commands.spec import CommandOutcome, CommandSpec
-from common.durable.atomicfile import FileWrite, sync_folders
+from common.durable.atomicfile import FileWrite
 from common.durable.durably import durably
+from common.durable.folders import sync_folders
 from common.errors import DamagedFile, InvalidRequest
 from common.shapes import Lenient
 from common.system.livelock import Life, probe

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from common.clusterinit import SSCONF_MODE
-from common.durable.atomicfile import FileWrite, remove_file, sync_folders, write_files
+from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
+from common.durable.folders import sync_folders
+from common.durable.moves import remove_file
 from common.errors import Conflict, InvalidRequest
 from common.objects.ssconf import MAX_BYTES
 from common.paths import Paths

@@ -18,9 +18,11 @@ from typing import Final
 import attrs
 import trio
 
-from common.durable.atomicfile import FileWrite, move_files, remove_file, remove_files, sync_folders, write_files
+from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
+from common.durable.folders import sync_folders
 from common.durable.groupcommit import GroupCommit
+from common.durable.moves import move_files, remove_file, remove_files
 from common.errors import Conflict
 from common.paths import Paths
 from common.places.queuepaths import QUEUE_VERSION

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from common.daemons import MASTER_DAEMONS
-from common.durable.atomicfile import FileWrite, remove_files, write_files
+from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
+from common.durable.moves import remove_files
 from common.errors import Conflict, InvalidRequest
 from common.nodes.certificates.nodecertificates import digest_of, has_key, make_node_certificate, write_certificate
 from common.nodes.ssconffiles import master_name

@@ -27,8 +27,9 @@ from typing import Final, Self
 
 import attrs
 
-from common.durable.atomicfile import FileWrite, StagedFiles, remove_file, stage_files
+from common.durable.atomicfile import FileWrite, StagedFiles, stage_files
 from common.durable.durably import durably
+from common.durable.moves import remove_file
 from common.errors import DamagedFile
 from common.locks import Owner
 from common.system.log import get_log

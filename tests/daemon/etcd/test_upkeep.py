@@ -47,7 +47,7 @@ async def kept(upkeep: Upkeep) -> StoreLook:
     """What is seen when there is room again: what one time leaves, for a member was slow, the next one does."""
     with trio.fail_after(_PATIENCE_S):
         while (look := await upkeep.keep()).fullness is not Fullness.FINE:
-            await trio.sleep(0.1)
+            pass
     return look
 
 

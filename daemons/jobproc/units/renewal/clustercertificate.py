@@ -11,8 +11,8 @@ Source: DESIGN section 13.
 
 from pathlib import Path
 
-from common.durable.atomicfile import remove_files
 from common.durable.durably import durably
+from common.durable.moves import remove_files
 from common.errors import PrerequisiteError
 from common.nodes.certificates.nodecertificates import certificates_in, has_key, key_in
 from common.nodes.certificates.renewalfiles import RenewalFiles

@@ -1,0 +1,79 @@
+"""Folders whose entries are durable: renames, creations and removals survive a loss of power once the folder is synced.
+
+Theory. Every process sees a change of a folder at once, and a failed fsync takes nothing back. So that is an outcome of
+its own, `NotYetDurable`, and the caller only has to repeat that fsync (`common.durable.durably`).
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+_FOLDER_MODE: Final = 0o750
+
+
+class NotYetDurable(OSError):
+    """The change is made and visible to all, but a loss of power may take it back: a folder could not be synced.
+
+    The caller must neither act as if nothing had happened nor write anything again. It calls `repeat` until that
+    returns, or lets `common.durable.durably` do so.
+    """
+
+    def __init__(self, error: OSError, folders: Sequence[str]) -> None:
+        super().__init__(error.errno, error.strerror, folders[0])
+        # folders whose fsync is missing
+        self.folders = tuple(folders)
+
+    def repeat(self) -> None:
+        """Repeat the missing fsyncs once.
+
+        Raises: NotYetDurable: an fsync failed again.
+        Durability: on return the change survives a loss of power.
+        """
+        sync_folders(self.folders)
+
+
+def sync_folders(folders: Iterable[str | Path]) -> None:
+    """Make durable all renames, creations and removals in these folders so far, by any process.
+
+    Raises: NotYetDurable: it names the failed folder and those after it.
+    """
+    left = [str(folder) or "." for folder in dict.fromkeys(folders)]
+    try:
+        while left:
+            _sync_folder(left[0])
+            del left[0]
+    except OSError as error:
+        raise NotYetDurable(error, left) from error
+
+
+def make_folders(folders: Iterable[str]) -> None:
+    """Make the folders (0750), and those above them, durably.
+
+    Raises: OSError: a folder may be missing after a crash.
+    """
+    parents: dict[str, None] = {}
+    for folder in folders:
+        missing: list[str] = []
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        # also for an existing folder: its maker may have died before it was durable
+        for path in reversed(missing or [folder]):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, _FOLDER_MODE)
+            parents[os.path.dirname(path)] = None
+    try:
+        sync_folders(parents)
+    except NotYetDurable as error:
+        # nothing was moved, so this is an ordinary error
+        raise OSError(error.errno, error.strerror, error.filename) from error
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
