@@ -92,12 +92,19 @@ def _check_field(name: str) -> None:
         part = "; one label can be compared, as in label.team=web" if name == "labels" else ""
         raise InvalidRequest(f"'{name}' can be shown only{part}")
     if name not in _KNOWN and not (name.startswith(LABEL) and name != LABEL):
-        # imported late: only an error needs it
-        import difflib
+        raise InvalidRequest(f"no field '{name}'; {_advice(name)}")
 
-        nearest = difflib.get_close_matches(name, _KNOWN, n=1)
-        advice = f"did you mean '{nearest[0]}'?" if nearest else f"there are {', '.join(COMPARED)}, label.KEY"
-        raise InvalidRequest(f"no field '{name}'; {advice}")
+
+def _advice(name: str) -> str:
+    """What else may have been meant by a name that is no field."""
+    # imported late: only an error needs it
+    import difflib
+
+    if name in (*_STATES, *_STATUSES):
+        # as in `status=queued|waiting`
+        return f"did you mean 'status={name}'?"
+    nearest = difflib.get_close_matches(name, _KNOWN, n=1)
+    return f"did you mean '{nearest[0]}'?" if nearest else f"there are {', '.join(COMPARED)}, label.KEY"
 
 
 def _check_number(expression: Expression) -> None:

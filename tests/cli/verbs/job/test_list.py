@@ -159,6 +159,7 @@ def test_a_filter_that_cannot_be_read_is_2_with_the_place(start_luxid: Start, jo
         ("id>abc", "1: 'id' is a number, and cannot be compared with 'abc'"),
         ("id=" + "9" * 5000, "4: the number 99999999999999999999... is too large"),
         ("!(id=1 | sumary=~x)", "10: no field 'sumary'; did you mean 'summary'?"),
+        ("status=queued|waiting", "15: no field 'waiting'; did you mean 'status=waiting'?"),
         ("id=1 & runtime>5", "8: 'runtime' can be shown only; 'age' and 'start' can be compared"),
         ("age=~5", "1: 'age' is compared by <, <=, > and >= with a duration, as in 'age > 30m'"),
         ("labels=web", "1: 'labels' can be shown only; one label can be compared, as in label.team=web"),
