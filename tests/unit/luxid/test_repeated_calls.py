@@ -60,14 +60,17 @@ class OneAtATime:
 
     keys: "Known"
     goes_on: trio.Event = attrs.Factory(trio.Event)
+    is_taken: trio.Event = attrs.Factory(trio.Event)
     is_first: bool = True
 
     async def submit_as(self, job: object, key: str, submitter: Submitter, peer: Peer) -> JobId:
         is_first, self.is_first = self.is_first, False
-        await self.goes_on.wait()
         if not is_first:
+            await self.is_taken.wait()
             raise Conflict("used for other jobs")
+        await self.goes_on.wait()
         self.keys.found = submission(7, NOW)
+        self.is_taken.set()
         return JobId(7)
 
 
