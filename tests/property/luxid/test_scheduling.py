@@ -437,6 +437,6 @@ class SlicedScheduling(Scheduling):
 
 
 TestSlicedScheduling = SlicedScheduling.TestCase
-TestSlicedScheduling.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestSlicedScheduling.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
 TestScheduling = Scheduling.TestCase
-TestScheduling.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestScheduling.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
