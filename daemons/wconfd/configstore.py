@@ -99,12 +99,13 @@ class ConfigStore:
     def statistics(self) -> StepStatistics:
         return self._writer.statistics()
 
-    async def change(self, step: Step[T]) -> T:
+    async def change(self, step: Step[T], *, waits_for_nodes: bool = True) -> T:
         """Change the configuration by a step, and return the step's result.
 
         The step is run once, in a worker thread, and must be pure; it raises serial number and
         time itself (`configstate.advanced`). Its exceptions are raised here, and then nothing changes.
 
+        Args: waits_for_nodes: whether it returns after the nodes were told, if the change is urgent.
         Raises:
             Unavailable: the file could not be written; nothing has changed.
             NoLongerMaster: another node has taken over; for callers of this node nothing has changed.
@@ -117,7 +118,7 @@ class ConfigStore:
             after, answer = step(before.config, time.time())
             return before.with_config(after), answer
 
-        return await self._change(kept)
+        return await self._change(kept, waits_for_nodes=waits_for_nodes)
 
     async def update(self, delivery: Delivery, step: UpdateStep) -> Stamp:
         """As `change`, for a call whose second delivery is recognized, even by the next daemon."""
@@ -128,15 +129,15 @@ class ConfigStore:
                 return before, stamp
             return _Kept(after, before.deliveries.with_one(delivery, stamp)), stamp
 
-        return await self._change(kept)
+        return await self._change(kept, waits_for_nodes=True)
 
-    async def _change(self, step: Callable[[_Kept], tuple[_Kept, T]]) -> T:
+    async def _change(self, step: Callable[[_Kept], tuple[_Kept, T]], *, waits_for_nodes: bool) -> T:
         def weighed(before: _Kept) -> tuple[_Kept, tuple[T, bool]]:
             after, answer = step(before)
             return after, (answer, after is not before and is_urgent(before.config, after.config))
 
         answer, must_be_told = await self._writer.change(weighed)
-        if must_be_told:
+        if must_be_told and waits_for_nodes:
             await self._spreading.attempt(anew=True)
         return answer
 

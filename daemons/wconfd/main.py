@@ -182,12 +182,14 @@ async def _serve(settings: Settings, way: _Way, task_status: trio.TaskStatus[Non
 async def _name_master(config: ConfigStore, node: str) -> None:
     """Make this node the master in the configuration, as it is by its lease.
 
+    Nodes hear of it in the background: one that died with the last mastership does not hold up this one.
+
     Raises: Conflict: the configuration has no such node. As `ConfigStore.change`.
     """
     # imported late, as above
     from daemons.wconfd.core.config.replicas.mastering import with_master
 
-    if await config.change(lambda before, now: with_master(before, node, now)):
+    if await config.change(lambda before, now: with_master(before, node, now), waits_for_nodes=False):
         _log.info("master.named", node=node, serial=config.config.serial_no)
 
 
@@ -199,7 +201,7 @@ async def _name_own_certificate(config: ConfigStore, paths: Paths) -> None:
 
     try:
         digest = digest_of(paths.client_pem.read_bytes())
-        await config.change(lambda before, now: (with_masters(before, digest, now), None))
+        await config.change(lambda before, now: (with_masters(before, digest, now), None), waits_for_nodes=False)
     except (OSError, GantryError) as error:
         effect = "nodes that obey named certificates refuse the calls of this node"
         _log.error("certificate.unnamed", file=paths.client_pem, reason=error, effect=effect)

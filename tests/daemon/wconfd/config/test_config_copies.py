@@ -12,17 +12,20 @@ import trio.testing
 
 from common.clusterinit import create_cluster
 from common.errors import GantryError
-from common.objects.codec import decode_config
+from common.nodes.nodesettings import BY_ETCD, ClusterSettings
+from common.objects.codec import decode_config, to_json
 from common.objects.config import Config
+from common.objects.kinds import NodeUuid
 from common.paths import Paths
 from common.replication import NoLongerMaster
 from common.settings import Settings
 from daemons.wconfd import main
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.configstore import ConfigStore, Step
-from daemons.wconfd.core.config.configstate import advanced
+from daemons.wconfd.core.config.configstate import ConfigState, advanced
 from protocol.client import Client
 from protocol.wconfd.changes import SetJobLimits
+from tests.support.configs import node
 from tests.support.fakes.copies import LOSS, REFUSAL, FakeDistribution
 from tests.support.wait import PATIENCE_S, wait_until_async
 
@@ -148,3 +151,35 @@ async def _serve_a_change(settings: Settings, nodes: FakeDistribution) -> None:
         async with Client(settings.paths.wconfd_socket, daemon="wconfd") as client:
             with pytest.raises(GantryError):
                 await client.call(SetJobLimits(7, None))
+
+
+class _HungNodes(FakeDistribution):
+    """Never gets an answer of a node, as when its power was cut."""
+
+    async def spread(
+        self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False
+    ) -> frozenset[NodeUuid]:
+        await trio.sleep_forever()
+
+
+async def test_a_new_master_serves_before_the_nodes_have_heard_of_it(tmp_path: Path) -> None:
+    paths = Paths.under_root(tmp_path)
+    create_cluster(paths, "cluster.test", "node1.test")
+    found = ConfigFile(paths.config_data).read()
+    (group,) = found.nodegroups
+    dead = attrs.evolve(node("node2.test", candidate=True), group=group)
+    of_old_master = attrs.evolve(
+        found,
+        nodes={**found.nodes, NodeUuid(dead.uuid): dead},
+        cluster=attrs.evolve(found.cluster, master_node=NodeUuid(dead.uuid)),
+    )
+    paths.config_data.write_bytes(orjson.dumps(to_json(of_old_master)))
+    settings = Settings(paths, cluster=ClusterSettings(BY_ETCD, "node1.test"))
+
+    with trio.fail_after(PATIENCE_S):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(main.serve, settings, _HungNodes())
+            nursery.cancel_scope.cancel()
+
+    named = decode_config(orjson.loads(paths.config_data.read_bytes()))
+    assert named.nodes[named.cluster.master_node].name == "node1.test"
