@@ -217,8 +217,10 @@ def _read(question: Question[R], reply: HttpReply) -> R | Refusal:
 def _value(question: Question[R], reply: HttpReply) -> R:
     try:
         return question.read(orjson.loads(reply.body))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except orjson.JSONDecodeError as error:
         raise Broken(f"it replied with something else: {reply.body[:100]!r}") from error
+    except ValueError as error:
+        raise Broken(f"it replied with something else: {error}") from error
 
 
 def _unknown(reasons: dict[Endpoint, str]) -> EtcdUnknown:

@@ -11,7 +11,8 @@ import attrs
 import orjson
 
 from protocol.etcd.kv import Header
-from protocol.etcd.questions import Json, Question, header_of
+from protocol.etcd.questions import Question, header_of
+from protocol.etcd.replyfields import Json, flag, needed_text, number, rows, text, texts
 
 _QUOTA: Final = re.compile(rb"^etcd_server_quota_backend_bytes ([0-9.e+]+)$", re.MULTILINE)
 
@@ -69,16 +70,19 @@ class Alarm:
 
 def members() -> Question[Sequence[MemberEntry]]:
     def read(reply: Json) -> Sequence[MemberEntry]:
-        return [
+        found = [
             MemberEntry(
-                each["ID"],
-                each.get("name", ""),
-                each.get("peerURLs", []),
-                each.get("clientURLs", []),
-                bool(each.get("isLearner", False)),
+                needed_text(each, "ID"),
+                text(each, "name"),
+                texts(each, "peerURLs"),
+                texts(each, "clientURLs"),
+                flag(each, "isLearner"),
             )
-            for each in reply["members"]
+            for each in rows(reply, "members")
         ]
+        if not found:
+            raise ValueError("no member is named")
+        return found
 
     return Question("/v3/cluster/member/list", b"{}", read)
 
@@ -87,13 +91,13 @@ def status() -> Question[MemberStatus]:
     def read(reply: Json) -> MemberStatus:
         return MemberStatus(
             header_of(reply),
-            reply["version"],
-            int(reply.get("dbSize", 0)),
-            int(reply.get("dbSizeInUse", 0)),
-            _id(reply.get("leader", "")),
-            bool(reply.get("isLearner", False)),
-            reply.get("errors", []),
-            int(reply.get("dbSizeQuota", 0)),
+            needed_text(reply, "version"),
+            number(reply, "dbSize"),
+            number(reply, "dbSizeInUse"),
+            _id(text(reply, "leader")),
+            flag(reply, "isLearner"),
+            texts(reply, "errors"),
+            number(reply, "dbSizeQuota"),
         )
 
     return Question("/v3/maintenance/status", b"{}", read)
@@ -101,7 +105,7 @@ def status() -> Question[MemberStatus]:
 
 def alarms() -> Question[Sequence[Alarm]]:
     def read(reply: Json) -> Sequence[Alarm]:
-        return [Alarm(each["memberID"], each["alarm"]) for each in reply.get("alarms", ())]
+        return [Alarm(needed_text(each, "memberID"), needed_text(each, "alarm")) for each in rows(reply, "alarms")]
 
     return Question("/v3/maintenance/alarm", b'{"action":"GET"}', read)
 
@@ -128,11 +132,15 @@ def move_leader(member_id: str) -> Question[None]:
 def quota_of(metrics: bytes) -> int:
     """The quota in bytes by a member's metrics; 0: they do not tell it."""
     found = _QUOTA.search(metrics)
-    return int(float(found.group(1))) if found else 0
+    try:
+        return int(float(found.group(1))) if found else 0
+    except (ValueError, OverflowError):
+        return 0
 
 
 def _nothing(reply: Json) -> None:
-    pass
+    if not isinstance(reply, dict):
+        raise ValueError("the reply is not an object")
 
 
 def _id(number: str) -> str:

@@ -5,9 +5,9 @@ Keys and values are base64, numbers of 64 bits are strings, and what is zero, fa
 Source: lease.md 4.
 """
 
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar, assert_never
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar, assert_never
 
 import attrs
 import orjson
@@ -29,11 +29,13 @@ from protocol.etcd.kv import (
     Transaction,
     WatchEvent,
 )
+from protocol.etcd.replyfields import Json, content, flag, inner, lease_seconds, needed_text, number, rows, text, token
 
-Json = Mapping[str, Any]
 R = TypeVar("R")
 # keys of others need not be text
 _FOREIGN: Final = "surrogateescape"
+# a put is left out, as the first of the enumeration
+_EVENTS: Final = ("", "PUT", "DELETE")
 _TARGETS: Final = {Field.CREATED: "CREATE", Field.MODIFIED: "MOD", Field.LEASE: "LEASE"}
 
 
@@ -41,7 +43,7 @@ _TARGETS: Final = {Field.CREATED: "CREATE", Field.MODIFIED: "MOD", Field.LEASE: 
 class Question(Generic[R]):
     """A request, and what makes a value of its reply.
 
-    `read` raises KeyError, TypeError, ValueError or AttributeError for a reply that is none of etcd's.
+    `read` raises ValueError for a reply that is none of etcd's.
     """
 
     path: str
@@ -68,7 +70,7 @@ def transact(transaction: Transaction) -> Question[Outcome]:
         "success": [_operation(each) for each in transaction.then],
         "failure": [_operation(each) for each in transaction.otherwise],
     }
-    return Question("/v3/kv/txn", orjson.dumps(body), _outcome)
+    return Question("/v3/kv/txn", orjson.dumps(body), lambda reply: _outcome(transaction, reply))
 
 
 def grant(ttl_s: int) -> Question[Granted]:
@@ -79,8 +81,8 @@ def renew(lease: LeaseId) -> Question[float]:
     """The reply is the seconds that the lease lives from now on. Its reading raises LeaseGone."""
 
     def read(reply: Json) -> float:
-        ttl_s = float(result(reply).get("TTL", 0))
-        if ttl_s <= 0:
+        ttl_s = float(lease_seconds(reply, lease))
+        if not ttl_s:
             raise LeaseGone(f"the lease {lease:x} has run out, or was revoked")
         return ttl_s
 
@@ -93,11 +95,7 @@ def revoke(lease: LeaseId) -> Question[Header]:
 
 def authenticate(user: str, password: str) -> Question[str]:
     """The reply is a token, for the member that gives it."""
-
-    def read(reply: Json) -> str:
-        return str(reply["token"])
-
-    return Question("/v3/auth/authenticate", orjson.dumps({"name": user, "password": password}), read)
+    return Question("/v3/auth/authenticate", orjson.dumps({"name": user, "password": password}), token)
 
 
 def watch(prefix: str, after_revision: int) -> Question[Sequence[WatchEvent]]:
@@ -111,27 +109,34 @@ def watch(prefix: str, after_revision: int) -> Question[Sequence[WatchEvent]]:
     return Question("/v3/watch", orjson.dumps({"create_request": asked}), _events)
 
 
-def result(reply: Json) -> Json:
-    """What a line of a stream holds."""
-    inner: Json = reply["result"]
-    return inner
-
-
 def header_of(reply: Json) -> Header:
-    header = reply["header"]
+    header = inner(reply, "header")
     return Header(
-        header["cluster_id"], header["member_id"], int(header.get("revision", 0)), int(header.get("raft_term", 0))
+        needed_text(header, "cluster_id"),
+        needed_text(header, "member_id"),
+        _positive(header, "revision"),
+        number(header, "raft_term"),
     )
 
 
 def key_value(pair: Json) -> KeyValue:
+    key = content(pair, "key").decode(errors=_FOREIGN)
+    if not key:
+        raise ValueError("a key is empty")
     return KeyValue(
-        b64decode(pair["key"]).decode(errors=_FOREIGN),
-        b64decode(pair.get("value", "")),
-        int(pair.get("create_revision", 0)),
-        int(pair.get("mod_revision", 0)),
-        int(pair.get("lease", 0)),
+        key,
+        content(pair, "value"),
+        number(pair, "create_revision"),
+        _positive(pair, "mod_revision"),
+        number(pair, "lease"),
     )
+
+
+def _positive(of: Json, name: str) -> int:
+    found = number(of, name)
+    if not found:
+        raise ValueError(f"'{name}' is missing")
+    return found
 
 
 def encoded(key: str) -> str:
@@ -190,26 +195,37 @@ def _operation(operation: Operation) -> dict[str, object]:
 
 
 def _found(reply: Json) -> Found:
-    return Found(header_of(reply), _values(reply), bool(reply.get("more", False)))
+    return Found(header_of(reply), _values(reply), flag(reply, "more"))
 
 
 def _values(reply: Json) -> Sequence[KeyValue]:
-    return [key_value(pair) for pair in reply.get("kvs", ())]
+    return [key_value(pair) for pair in rows(reply, "kvs")]
 
 
-def _outcome(reply: Json) -> Outcome:
-    found = [_values(part["response_range"]) for part in reply.get("responses", ()) if "response_range" in part]
-    return Outcome(header_of(reply), bool(reply.get("succeeded", False)), found)
+def _outcome(transaction: Transaction, reply: Json) -> Outcome:
+    succeeded = flag(reply, "succeeded")
+    carried_out = transaction.then if succeeded else transaction.otherwise
+    # each operation has its response, in the same place
+    pairs = zip(carried_out, rows(reply, "responses"), strict=True)
+    found = [_values(inner(part, "response_range")) for operation, part in pairs if isinstance(operation, Get)]
+    return Outcome(header_of(reply), succeeded, found)
 
 
 def _events(reply: Json) -> Sequence[WatchEvent]:
-    news = result(reply)
-    if int(news.get("compact_revision", 0)):
-        raise Compacted(f"etcd has compacted its history up to the revision {news['compact_revision']}")
-    if news.get("canceled", False):
-        raise WatchEnded(f"etcd has canceled the watch: {news.get('cancel_reason') or 'it gives no reason'}")
-    return [WatchEvent(key_value(each["kv"]), each.get("type") == "DELETE") for each in news.get("events", ())]
+    news = inner(reply, "result")
+    if compacted := number(news, "compact_revision"):
+        raise Compacted(f"etcd has compacted its history up to the revision {compacted}")
+    if flag(news, "canceled"):
+        raise WatchEnded(f"etcd has canceled the watch: {text(news, 'cancel_reason') or 'it gives no reason'}")
+    return [_event(each) for each in rows(news, "events")]
+
+
+def _event(told: Json) -> WatchEvent:
+    kind = text(told, "type")
+    if kind not in _EVENTS:
+        raise ValueError(f"an event of a watch is {kind!r:.40}")
+    return WatchEvent(key_value(inner(told, "kv")), kind == "DELETE")
 
 
 def _granted(reply: Json) -> Granted:
-    return Granted(int(reply["ID"]), float(reply["TTL"]))
+    return Granted(_positive(reply, "ID"), float(_positive(reply, "TTL")))

@@ -119,6 +119,9 @@ def _by_text(text: str) -> Meaning | None:
 
 
 def _by_code(code: object) -> Meaning:
+    # anything else than a whole number says nothing
+    if isinstance(code, bool) or not isinstance(code, int):
+        return Meaning.UNKNOWN
     if code == _UNAUTHENTICATED:
         return Meaning.NO_TOKEN
     return Meaning.REFUSED if code in _CERTAIN else Meaning.UNKNOWN

@@ -21,6 +21,7 @@ from protocol.etcd.kv import WatchEvent
 from protocol.etcd.member import Member
 from protocol.etcd.questions import Question
 from protocol.etcd.refusals import Meaning, Refusal, judge, judge_text
+from protocol.etcd.replyfields import flag, inner, text
 from protocol.etcd.wire import Broken
 
 # a member that has lost the leader ends the watch then
@@ -105,12 +106,12 @@ def _refusal(line: bytes) -> Refusal | None:
     """What the first line says against the watch; None: it was created."""
     try:
         told = orjson.loads(line)
-        if "error" in told:
+        if _is_error(told):
             return judge(OK, line)
-        result = told["result"]
-        if result.get("canceled", False):
-            return judge_text(str(result.get("cancel_reason", "canceled without a reason")))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        result = inner(told, "result")
+        if flag(result, "canceled"):
+            return judge_text(text(result, "cancel_reason") or "canceled without a reason")
+    except ValueError as error:
         raise Broken(f"it replied with something else: {line[:100]!r}") from error
     return None
 
@@ -118,8 +119,12 @@ def _refusal(line: bytes) -> Refusal | None:
 def _read(question: Question[Sequence[WatchEvent]], line: bytes) -> Sequence[WatchEvent]:
     try:
         told = orjson.loads(line)
-        if "error" in told:
+        if _is_error(told):
             raise WatchEnded(f"etcd has ended the watch: {judge(OK, line).text}")
         return question.read(told)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise WatchEnded(f"the watch brings something else: {line[:100]!r}") from error
+
+
+def _is_error(told: object) -> bool:
+    return isinstance(told, dict) and "error" in told

@@ -6,14 +6,17 @@ Source: lease.md 1 and 5.
 import socket
 import ssl
 import time
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import h11
 import orjson
 
 from daemons.keeperd.renewing.orders import Place, Setup
+from protocol.etcd.replyfields import Json, lease_seconds, token
 
+R = TypeVar("R")
+_OK: Final = 200
 _CHUNK: Final = 64 * 1024
 _MAX_REPLY: Final = 2**20
 
@@ -116,15 +119,9 @@ def authenticate(endpoint: Endpoint, setup: Setup, limit_s: float) -> None:
     body = orjson.dumps({"name": setup.user, "password": setup.password})
     endpoint.token = ""
     status, reply = endpoint.post("/v3/auth/authenticate", body, limit_s)
-    token = _field(reply, "token")
-    if token:
-        endpoint.token = token
-    elif status == _OK:
-        raise Silent("it gives no token")
     # else authentication may be switched off: the request itself will tell
-
-
-_OK: Final = 200
+    if status == _OK:
+        endpoint.token = _read(reply, token)
 
 
 def ask_for_lease(endpoint: Endpoint, setup: Setup, lease: int, limit_s: float) -> float:
@@ -137,27 +134,24 @@ def ask_for_lease(endpoint: Endpoint, setup: Setup, lease: int, limit_s: float) 
     if status != _OK and setup.user and _is_about_token(status, reply):
         authenticate(endpoint, setup, until - time.monotonic())
         status, reply = endpoint.post("/v3/lease/keepalive", body, until - time.monotonic())
-    try:
-        found: object = orjson.loads(reply)
-        result = found.get("result") if isinstance(found, Mapping) else None
-        if status != _OK or not isinstance(result, Mapping):
-            raise Silent(f"it replied with {status}: {reply[:100]!r}")
-        # 200 without a time is a lease that is gone
-        return max(0.0, float(result.get("TTL", 0)))
-    except ValueError as error:
-        raise Silent(f"it replied with something else: {reply[:100]!r}") from error
+    if status != _OK:
+        raise Silent(f"it replied with {status}: {reply[:100]!r}")
+    # 200 without a time is a lease that is gone
+    return float(_read(reply, lambda found: lease_seconds(found, lease)))
 
 
 def _is_about_token(status: int, reply: bytes) -> bool:
     return status == 401 or b"invalid auth token" in reply or b"user name is empty" in reply
 
 
-def _field(reply: bytes, name: str) -> str:
+def _read(reply: bytes, read: Callable[[Json], R]) -> R:
+    """Raises: Silent: the reply is damaged, or not etcd's, so it decides nothing."""
     try:
-        found = orjson.loads(reply)
-    except ValueError:
-        return ""
-    return str(found.get(name, "")) if isinstance(found, dict) else ""
+        return read(orjson.loads(reply))
+    except orjson.JSONDecodeError as error:
+        raise Silent(f"it replied with something else: {reply[:100]!r}") from error
+    except ValueError as error:
+        raise Silent(f"it replied with something else: {error}") from error
 
 
 def _bound(sock: socket.socket, until: float) -> None:

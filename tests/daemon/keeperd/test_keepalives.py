@@ -91,7 +91,13 @@ def test_a_lease_without_a_time_is_gone(member: Guarded) -> None:
     endpoint.close()
 
 
-@pytest.mark.parametrize("reply", [b"no JSON", b"[]", b'{"error": {"message": "no leader"}}', b'{"result": 5}'])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *(b"no JSON", b"[]", b'{"error": {"message": "no leader"}}', b'{"result": 5}'),
+        *(b'{"result": {"ID": "7", "TTL": null}}', b'{"result": {"ID": "7", "TTL": "-1"}}', b'{"result": {"ID": "9"}}'),
+    ],
+)
 def test_what_decides_nothing_is_silence(member: Guarded, reply: bytes) -> None:
     member.broken = reply
     endpoint = member.endpoint

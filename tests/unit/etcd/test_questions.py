@@ -66,7 +66,9 @@ def test_numbers_beyond_those_of_javascript_are_read_whole() -> None:
 def test_a_comparison_that_failed_is_a_reply_without_a_word_of_success() -> None:
     found = [{"response_range": {"header": HEADER, "count": "0"}}, {"response_put": {}}]
 
-    outcome = questions.transact(Transaction([], [])).read({"header": HEADER, "responses": found})
+    outcome = questions.transact(Transaction([], [], [Get("k"), Put("k", b"")])).read(
+        {"header": HEADER, "responses": found}
+    )
 
     assert not outcome.succeeded
     assert outcome.found == [[]]
