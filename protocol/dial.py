@@ -17,6 +17,8 @@ from protocol.peer import peer_of
 
 FIRST_PAUSE_S: Final = 0.02
 LONGEST_PAUSE_S: Final = 1.0
+# shortages of this process or its machine, which say nothing about the daemon
+_SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 def dial(path: Path, daemon: str) -> socket.socket:
@@ -25,9 +27,13 @@ def dial(path: Path, daemon: str) -> socket.socket:
     Returns: a non-blocking socket, which the caller closes.
     Raises:
         Denied: the file's mode keeps this user out, or the listener is not the daemons' user.
-        Unavailable: no process listens there, or its queue of callers is full; the caller can try again.
+        Unavailable: no process listens there, its queue of callers is full, or this process has no descriptor left; the
+            caller can try again.
     """
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    except OSError as error:
+        raise _explain(path, daemon, error) from error
     try:
         sock.setblocking(False)
         with reachable(path) as address:
@@ -81,8 +87,11 @@ def _explain(path: Path, daemon: str, error: OSError) -> Denied | Unavailable:
         return Denied(f"this user may not connect to {daemon} at {path}; ask to be in the socket's group")
     if error.errno == errno.EAGAIN:
         return Unavailable(f"{daemon} does not answer at {path}: too many callers wait for it; try again")
+    reason = os.strerror(error.errno or 0).lower()
+    if error.errno in _SHORTAGES:
+        return Unavailable(f"{daemon} cannot be called at {path}: {reason}; try again")
     return Unavailable(
-        f"{daemon} does not answer at {path}: {os.strerror(error.errno or 0).lower()}; "
+        f"{daemon} does not answer at {path}: {reason}; "
         f"is it running? start it, or name another installation with --root"
     )
 
