@@ -95,10 +95,8 @@ class PastHistory:
         try:
             while True:
                 try:
-                    await self._step()
+                    await self._step_or_set_aside()
                     pauses, self._is_failing = retry_pauses(), False
-                except DamagedIndex as error:
-                    await self._set_aside(error)
                 except (sqlite3.Error, OSError) as error:
                     pause_s, self._is_failing = next(pauses), True
                     self._tell_readers()
@@ -135,12 +133,13 @@ class PastHistory:
 
     async def change(self, work: Callable[[PastIndex], T]) -> T:
         """Let work be done with the index, in a thread. Raises: Unavailable: it cannot be written now."""
-        if self._index is None:
+        index = self._index
+        if index is None:
             raise Unavailable("the history is not open yet; try again")
         try:
-            return await in_thread(work, self._index, limiter=self._writing)
+            return await in_thread(work, index, limiter=self._writing)
         except (DamagedIndex, sqlite3.Error) as error:
-            self._doubt(error)
+            self._doubt(index, error)
             raise Unavailable(f"the history cannot be written: {error}; luxid's log says more") from error
 
     @property
@@ -148,6 +147,13 @@ class PastHistory:
         return self._paths.history
 
     # writing
+
+    async def _step_or_set_aside(self) -> None:
+        """Raises: sqlite3.Error, OSError: the disk refuses; a damaged index may still be in its place."""
+        try:
+            await self._step()
+        except DamagedIndex as error:
+            await self._set_aside(error)
 
     async def _step(self) -> None:
         """Raises: DamagedIndex, sqlite3.Error, OSError."""
@@ -214,7 +220,7 @@ class PastHistory:
         self._has_written = trio.Event()
 
     async def _set_aside(self, error: DamagedIndex) -> None:
-        index, self._index, self._missing = self._index, None, None
+        index, self._index, self._missing, self._damage = self._index, None, None, None
         if index is not None:
             await self._close(index)
         moved_to = await in_thread(set_aside, self._path)
@@ -225,16 +231,18 @@ class PastHistory:
 
     async def _read(self, work: Callable[[PastIndex], T]) -> T:
         await self.be_current()
-        if self._index is None:
+        index = self._index
+        if index is None:
             raise Unavailable("the history is not open yet; try again, or see luxid's log")
         try:
-            return await in_thread(work, self._index, limiter=self._reading)
+            return await in_thread(work, index, limiter=self._reading)
         except (DamagedIndex, sqlite3.Error) as error:
-            self._doubt(error)
+            self._doubt(index, error)
             raise Unavailable(f"the history cannot be read now: {error}; try again, or see luxid's log") from error
 
-    def _doubt(self, error: Exception) -> None:
-        if isinstance(error, DamagedIndex):
+    def _doubt(self, index: PastIndex, error: Exception) -> None:
+        # one that was set aside meanwhile says nothing about the new one
+        if isinstance(error, DamagedIndex) and index is self._index:
             self._damage = error
             self._endings.poke()
 

@@ -1,6 +1,7 @@
 """The history while the disk refuses rows, and when more jobs end than it keeps (DESIGN section 16)."""
 
 import contextlib
+import errno
 import itertools
 import sqlite3
 import threading
@@ -22,7 +23,7 @@ from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.history import pasthistory
 from daemons.luxid.history.pasthistory import PastHistory
-from daemons.luxid.history.pastindex import PastIndex
+from daemons.luxid.history.pastindex import DamagedIndex, PastIndex, set_aside
 from daemons.luxid.jobs.jobtable import JobTable
 from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.processes.jobprocesses import JobProcesses
@@ -131,6 +132,72 @@ async def test_an_index_that_cannot_be_opened_is_tried_again(store: Store) -> No
         store.paths.history.rmdir()
 
         await _until_read(history, [1])
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_damaged_index_that_cannot_be_set_aside_does_not_end_luxid(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.paths.history.write_bytes(b"no index at all " * 500)
+    refusals = iter(range(3))
+
+    def refusing(path: Path) -> Path:
+        for _ in refusals:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return set_aside(path)
+
+    monkeypatch.setattr(pasthistory, "set_aside", refusing)
+    jobs = _jobs(store)
+    history = PastHistory(store.paths, jobs)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(history.run)
+        _end(jobs, store, 1)
+
+        await _until_read(history, [1])
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_late_reader_of_an_index_that_was_set_aside_does_not_doubt_the_new_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history, goes_on, asides = PastHistory(store.paths, _jobs(store)), threading.Event(), list[Path]()
+    is_reading, has_read = trio.Event(), trio.Event()
+
+    def damaged(*_: object) -> object:
+        if not is_reading.is_set():
+            trio.from_thread.run_sync(is_reading.set)
+            goes_on.wait()
+        raise DamagedIndex("database disk image is malformed")
+
+    def counted(path: Path) -> Path:
+        asides.append(path)
+        return set_aside(path)
+
+    async def read() -> None:
+        with pytest.raises(Unavailable):
+            await _read(history)
+        has_read.set()
+
+    monkeypatch.setattr(pasthistory, "read_list", damaged)
+    monkeypatch.setattr(pasthistory, "set_aside", counted)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(history.run)
+        await history.until_complete()
+        nursery.start_soon(read)
+        await is_reading.wait()
+        with pytest.raises(Unavailable):
+            await _read(history)
+
+        async def is_new() -> bool:
+            return len(asides) == 1 and history.is_complete
+
+        await wait_until_async(is_new, what="there is a new index")
+        goes_on.set()
+        await has_read.wait()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+
+        assert history.is_complete
+        assert len(asides) == 1
         nursery.cancel_scope.cancel()
 
 
