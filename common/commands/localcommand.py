@@ -11,11 +11,12 @@ What the spec names (users, folders, programs) is looked up here; what is missin
 Source: DESIGN sections 7, 13 and 16.
 """
 
+import contextlib
 import errno
 import os
 import pwd
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -30,10 +31,11 @@ from common.commands.spec import CommandOutcome, CommandSpec
 from common.commands.startwords import folder_words, prelude_words, program_words
 from common.commands.supervision import Terms
 from common.commands.surroundings import SHELL, environment_of
-from common.errors import PrerequisiteError
+from common.errors import PrerequisiteError, Unavailable
 from common.settings import Settings
 from common.system.livelock import Livelock
 from common.system.signals import ProcessSignals
+from common.system.users import groups_of, user_named
 
 _NO_CPUS: Final = (
     "'cpus' cannot be kept: no control group for processors can be made here; run the daemons as root or in a "
@@ -80,7 +82,8 @@ class LocalCommand:
     def check(self) -> None:
         """Look whether this machine has what the spec names.
 
-        Raises: PrerequisiteError: it lacks the user or the folder, or this process cannot become the user.
+        Raises: PrerequisiteError: it lacks the user or the folder, this process cannot become the user, or users
+            cannot be read now.
         """
         for name, path in (("cwd", self._spec.cwd), ("stdin_path", self._spec.stdin_path)):
             if path is not None and not os.path.isabs(path):
@@ -158,7 +161,7 @@ class LocalCommand:
         spec, settings, user = self._spec, self._place.settings, self._user()
         argv = [SHELL, "-c", " ".join(spec.argv)] if spec.shell else list(spec.argv)
         env = {**environment_of(user, settings.jobproc), **spec.env, **_installation_env(settings)}
-        account = user and Account(user.pw_uid, user.pw_gid, tuple(os.getgrouplist(user.pw_name, user.pw_gid)))
+        account = user and _account_of(user)
         return Launch(
             argv,
             env,
@@ -191,11 +194,10 @@ class LocalCommand:
         """The user to run as; None: this process's. Raises: PrerequisiteError."""
         if self._spec.user is None:
             return None
-        try:
-            user = pwd.getpwnam(self._spec.user)
-        except KeyError:
-            text = f"there is no user {self._spec.user!r} on this machine"
-            raise PrerequisiteError(text, "unknown_entity") from None
+        with _telling_what_is_unreadable():
+            user = user_named(self._spec.user)
+        if user is None:
+            raise PrerequisiteError(f"there is no user {self._spec.user!r} on this machine", "unknown_entity")
         if user.pw_uid == os.geteuid():
             return None
         if os.geteuid() != 0:
@@ -204,6 +206,21 @@ class LocalCommand:
                 "the daemons would have to run as root"
             )
         return user
+
+
+def _account_of(user: pwd.struct_passwd) -> Account:
+    """Raises: PrerequisiteError: the groups cannot be read now."""
+    with _telling_what_is_unreadable():
+        return Account(user.pw_uid, user.pw_gid, tuple(groups_of(user)))
+
+
+@contextlib.contextmanager
+def _telling_what_is_unreadable() -> Iterator[None]:
+    """Refuse the command with the reason why users cannot be looked up, which is no word about the user."""
+    try:
+        yield
+    except Unavailable as error:
+        raise PrerequisiteError(error.message, "temp_insufficient_resources") from error
 
 
 class _NotBegun(Exception):

@@ -4,22 +4,20 @@ Source: DESIGN section 4, "Who is calling".
 """
 
 import os
-import pwd
 from typing import Final
 
 from common.access import Access, Role, caller_text, check_role
-from common.errors import Denied, InvalidRequest, Unavailable
+from common.errors import Denied, InvalidRequest
 from common.ids import JobId
 from common.queue.submitter import JobOwner, owner_of
 from common.schedules.schedule import Schedule
 from common.system.inthread import in_thread
+from common.system.users import groups_of, user_named, user_numbered
 from daemons.luxid.core.schedules.wishes import ScheduleOwner
 from daemons.luxid.core.submission.rights import Host, Submitter
 from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.peer import Peer
 from protocol.speaker import Speaker
-
-_USERS: Final = "/etc/passwd"
 
 
 class Submitters:
@@ -118,13 +116,10 @@ class Submitters:
         return submitter
 
     def _look_up(self, login: str) -> Submitter:
-        try:
-            found = pwd.getpwnam(login)
-        except (KeyError, ValueError):
-            _check_users_readable()
-            raise InvalidRequest(f"there is no user {login!r:.80} on this machine") from None
-        groups = os.getgrouplist(found.pw_name, found.pw_gid)
-        return Submitter(found.pw_uid, found.pw_name, self._access.role_of(found.pw_uid, groups))
+        """Raises: InvalidRequest: there is no such user. Unavailable: users cannot be read now."""
+        if (found := user_named(login)) is None:
+            raise InvalidRequest(f"there is no user {login!r:.80} on this machine")
+        return Submitter(found.pw_uid, found.pw_name, self._access.role_of(found.pw_uid, groups_of(found)))
 
     def _job_of(self, peer: Peer) -> JobId | None:
         """The job whose process is the peer."""
@@ -142,23 +137,6 @@ def _of_speaker(peer: Peer, speaker: Speaker, user: str | None, by_job: JobId | 
 
 
 def _login_of(uid: int) -> str:
-    """Raises: Unavailable: users cannot be read now."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        _check_users_readable()
-        return ""
-
-
-def _check_users_readable() -> None:
-    """Tell a user who is not there from users who cannot be read: the system's call reports both alike.
-
-    Raises: Unavailable: the file of users cannot be read now, for want of descriptors or by a fault of the disk.
-    """
-    try:
-        os.close(os.open(_USERS, os.O_RDONLY | os.O_CLOEXEC))
-    except FileNotFoundError:
-        # all users come from elsewhere
-        return
-    except OSError as error:
-        raise Unavailable(f"the users of this machine cannot be read now: {error.strerror}; try again") from error
+    """Empty: the user has none. Raises: Unavailable: users cannot be read now."""
+    found = user_numbered(uid)
+    return "" if found is None else found.pw_name

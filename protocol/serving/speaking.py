@@ -8,8 +8,6 @@ have, and nobody can lend the daemons' own.
 Source: DESIGN sections 4 and 15.
 """
 
-import os
-import pwd
 import time
 from typing import Final
 
@@ -19,6 +17,7 @@ from common.access import Access, Role, caller_text
 from common.errors import Denied, InvalidRequest
 from common.queue.submitter import NO_UID
 from common.system.inthread import in_thread
+from common.system.users import groups_of, user_named
 from protocol.peer import Peer
 from protocol.speaker import Speaker
 
@@ -47,7 +46,7 @@ class Speakers:
         """The peer as which the call is carried out.
 
         Raises: Denied: the caller may not speak for others, or has less rights than the Unix user.
-            InvalidRequest: there is no such Unix user.
+            InvalidRequest: there is no such Unix user. Unavailable: users cannot be read now; nothing is remembered.
         """
         if not self._access.may_speak_for_others(peer.uid):
             raise Denied(
@@ -73,10 +72,7 @@ class Speakers:
 
 
 def _look_up(login: str) -> _UnixUser:
-    """Raises: InvalidRequest: there is no such user."""
-    try:
-        found = pwd.getpwnam(login)
-    except (KeyError, ValueError):
-        raise InvalidRequest(f"there is no user {login!r:.80} on this machine") from None
-    groups = os.getgrouplist(found.pw_name, found.pw_gid)
-    return _UnixUser(found.pw_uid, found.pw_gid, frozenset(groups), time.monotonic())
+    """Raises: InvalidRequest: there is no such user. Unavailable: users cannot be read now."""
+    if (found := user_named(login)) is None:
+        raise InvalidRequest(f"there is no user {login!r:.80} on this machine")
+    return _UnixUser(found.pw_uid, found.pw_gid, frozenset(groups_of(found)), time.monotonic())

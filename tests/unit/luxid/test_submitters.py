@@ -1,6 +1,5 @@
 """Who submits, as luxid tells it: the socket, the job that asks, or a trusted user's word."""
 
-import errno
 import os
 import pwd
 from typing import Any, cast
@@ -18,6 +17,7 @@ from daemons.luxid.submitters import Submitters
 from protocol.peer import Peer
 from protocol.speaker import Speaker
 from tests.support.keptvalues import NIGHTLY
+from tests.support.userlookups import without_descriptors
 
 pytestmark = pytest.mark.trio
 # another user of this machine than the one who runs the tests
@@ -155,17 +155,9 @@ async def test_a_speaker_names_neither_another_user_nor_a_job(arguments: dict[st
 
 
 async def test_a_user_who_cannot_be_looked_up_now_is_not_taken_for_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system reports a user who is not there and a want of descriptors alike."""
-
-    def look_up(_: object) -> object:
-        raise KeyError("not found")
-
-    def no_descriptor(*_: object) -> int:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(pwd, "getpwnam", look_up)
-    monkeypatch.setattr(os, "open", no_descriptor)
+    everybody = submitters()
+    without_descriptors(monkeypatch)
     schedule = attrs.evolve(NIGHTLY, user=OTHER.pw_name, uid=OTHER.pw_uid, http_user="", http_role="")
 
     with pytest.raises(Unavailable, match=r"the users of this machine cannot be read now: Too many open files"):
-        await submitters().of_schedule(schedule)
+        await everybody.of_schedule(schedule)

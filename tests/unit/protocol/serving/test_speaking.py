@@ -7,7 +7,7 @@ import pwd
 import pytest
 
 from common.access import Access, Role
-from common.errors import Denied, InvalidRequest
+from common.errors import Denied, InvalidRequest, Unavailable
 from common.queue.submitter import NO_UID
 from protocol.calling import request_bytes
 from protocol.envelope import Call, Dialect, MalformedRequest, read_message
@@ -15,6 +15,7 @@ from protocol.peer import Peer
 from protocol.serving.service import Service
 from protocol.serving.speaking import Speakers
 from protocol.speaker import Speaker, read_speaker
+from tests.support.userlookups import without_descriptors
 
 OTHER = next(user for user in pwd.getpwall() if user.pw_uid not in (0, os.getuid()))
 ROOT_LOGIN = pwd.getpwuid(0).pw_name
@@ -95,6 +96,27 @@ async def test_only_trusted_programs_speak_for_others() -> None:
 async def test_an_unknown_unix_user_is_named() -> None:
     with pytest.raises(InvalidRequest, match="there is no user 'nobody-has-this-name' on this machine"):
         await SPEAKERS.speaking(RAPID, Speaker("ci", Role.SUBMIT, "nobody-has-this-name"))
+
+
+@pytest.mark.trio
+async def test_a_user_who_cannot_be_looked_up_now_is_not_taken_for_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    speakers = Speakers(Access(RAPID.uid))
+    with monkeypatch.context() as patch:
+        without_descriptors(patch)
+        with pytest.raises(Unavailable, match="the users of this machine cannot be read now: Too many open files"):
+            await speakers.speaking(RAPID, CI)
+
+    assert (await speakers.speaking(RAPID, CI)).uid == OTHER.pw_uid
+
+
+@pytest.mark.trio
+async def test_a_user_whose_groups_cannot_be_read_now_has_not_just_lost_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = pwd.getpwnam(OTHER.pw_name)
+    without_descriptors(monkeypatch)
+    monkeypatch.setattr(pwd, "getpwnam", lambda login: found)
+
+    with pytest.raises(Unavailable, match="the groups of this machine cannot be read now"):
+        await Speakers(Access(RAPID.uid)).speaking(RAPID, CI)
 
 
 @pytest.mark.trio

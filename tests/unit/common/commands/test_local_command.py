@@ -1,0 +1,35 @@
+"""A command is refused for what is really amiss: an unreadable list of users says nothing about the user."""
+
+import os
+import pwd
+from typing import Any, cast
+
+import pytest
+
+from common.commands.localcommand import LocalCommand
+from common.commands.spec import CommandSpec
+from common.errors import PrerequisiteError
+from tests.support.userlookups import without_descriptors
+
+OTHER = next(user for user in pwd.getpwall() if user.pw_uid not in (0, os.getuid()))
+
+
+def command_of(user: str) -> LocalCommand:
+    return LocalCommand(CommandSpec(argv=("id",), user=user), cast(Any, None))
+
+
+def test_an_unknown_user_is_told() -> None:
+    with pytest.raises(PrerequisiteError, match="there is no user 'nobody-at-all' on this machine") as refused:
+        command_of("nobody-at-all").check()
+
+    assert refused.value.reason == "unknown_entity"
+
+
+def test_a_user_who_cannot_be_looked_up_now_is_not_taken_for_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_descriptors(monkeypatch)
+
+    with pytest.raises(PrerequisiteError) as refused:
+        command_of(OTHER.pw_name).check()
+
+    assert refused.value.message == "the users of this machine cannot be read now: Too many open files; try again"
+    assert refused.value.reason == "temp_insufficient_resources"
