@@ -160,8 +160,9 @@ class LocalCommand:
     def _launch(self) -> Launch:
         spec, settings, user = self._spec, self._place.settings, self._user()
         argv = [SHELL, "-c", " ".join(spec.argv)] if spec.shell else list(spec.argv)
-        env = {**environment_of(user, settings.jobproc), **spec.env, **_installation_env(settings)}
-        account = user and _account_of(user)
+        with _telling_what_is_unreadable():
+            env = {**environment_of(user, settings.jobproc), **spec.env, **_installation_env(settings)}
+            account = user and Account(user.pw_uid, user.pw_gid, tuple(groups_of(user)))
         return Launch(
             argv,
             env,
@@ -206,12 +207,6 @@ class LocalCommand:
                 "the daemons would have to run as root"
             )
         return user
-
-
-def _account_of(user: pwd.struct_passwd) -> Account:
-    """Raises: PrerequisiteError: the groups cannot be read now."""
-    with _telling_what_is_unreadable():
-        return Account(user.pw_uid, user.pw_gid, tuple(groups_of(user)))
 
 
 @contextlib.contextmanager

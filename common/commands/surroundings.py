@@ -26,6 +26,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from common.settings import ROOT_VARIABLE, JobprocSettings
+from common.system.users import user_numbered
 
 SHELL: Final = "/bin/sh"
 _ALL: Final = resource.RLIM_INFINITY
@@ -69,6 +70,7 @@ def environment_of(user: pwd.struct_passwd | None, settings: JobprocSettings) ->
 
     Args:
         user: user that it runs as; None: this process's user.
+    Raises: Unavailable: users cannot be read now.
     """
     found = {"PATH": settings.command_path, "LANG": settings.command_lang, **_login_of(user or _own_user())}
     if (root := os.environ.get(ROOT_VARIABLE)) is not None:
@@ -86,11 +88,8 @@ def _login_of(user: pwd.struct_passwd | None) -> dict[str, str]:
 
 
 def _own_user() -> pwd.struct_passwd | None:
-    try:
-        return pwd.getpwuid(os.geteuid())
-    except KeyError:
-        # a uid without a name: containers have such users
-        return None
+    """None: the number has no name; containers have such users. Raises: Unavailable: users cannot be read now."""
+    return user_numbered(os.geteuid())
 
 
 def _limits_by_size() -> dict[int, tuple[int, int]]:

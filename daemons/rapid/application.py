@@ -191,7 +191,7 @@ class Application:
             if not call.is_everywhere:
                 await self._mastership.check(http.url.path)
             self._callers.role_for(call, await self._callers.identify(http, call.face))
-        except Refused as refused:
+        except GantryError as refused:
             return refused
         return Refused(503, "rapid is stopping, or your rights are others now; ask again", headers={"Retry-After": "1"})
 

@@ -7,12 +7,11 @@ Ganeti's users, which a Gantry need not have; a name that is not one of them is 
 Source: noded.md 6 and 9.
 """
 
-import grp
 import os
-import pwd
 from pathlib import Path
 
 from common.errors import Denied
+from common.system.users import group_named, user_named
 from protocol.noded.fileowners import GROUPS, USERS
 
 # user and group
@@ -30,7 +29,7 @@ def owner_of_files_in(folder: Path) -> Owner | None:
 def named_owner(user: str, group: str, folder: Path) -> Owner | None:
     """The owner that a caller names, or the folder's, where the machine does not know the names.
 
-    Raises: Denied: this is not a user, or a group, of the daemons. OSError.
+    Raises: Denied: this is not a user, or a group, of the daemons. Unavailable: users cannot be read now. OSError.
     """
     if user not in USERS:
         raise Denied(f"files cannot be given to the user '{user}'; known are {', '.join(sorted(USERS))}")
@@ -39,7 +38,5 @@ def named_owner(user: str, group: str, folder: Path) -> Owner | None:
     owner = owner_of_files_in(folder)
     if owner is None:
         return None
-    try:
-        return pwd.getpwnam(user).pw_uid, grp.getgrnam(group).gr_gid
-    except KeyError:
-        return owner
+    found, found_group = user_named(user), group_named(group)
+    return owner if found is None or found_group is None else (found.pw_uid, found_group.gr_gid)

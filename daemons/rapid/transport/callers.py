@@ -3,7 +3,6 @@
 Source: DESIGN section 4, "Who is calling", and section 15.
 """
 
-import pwd
 import socket
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
@@ -13,6 +12,7 @@ from starlette.requests import Request as HttpRequest
 
 from common.access import Access, Role
 from common.system.inthread import in_thread
+from common.system.users import user_numbered
 from common.webaccess.principal import Principal
 from common.webaccess.rights import Rights
 from daemons.rapid.calls import Call, Face
@@ -62,7 +62,10 @@ class Callers:
         self._peers: dict[tuple[int, Role], tuple[Principal, float]] = {}
 
     async def identify(self, http: HttpRequest, face: Face) -> Principal:
-        """The caller; credentials count more than the peer, which may be a proxy. Raises: Refused: as of the gate."""
+        """The caller; credentials count more than the peer, which may be a proxy.
+
+        Raises: Refused: as of the gate. Unavailable: users cannot be read now.
+        """
         peer = peer_over_socket(http)
         # elsewhere a cookie counts for nothing: another site could make a browser send it
         if face is Face.PAGE and "authorization" not in http.headers and (visitor := self._visitor(http)) is not None:
@@ -123,8 +126,7 @@ def host_of(http: HttpRequest) -> str:
 
 
 def _principal(peer: Peer) -> Principal:
-    try:
-        login = pwd.getpwuid(peer.uid).pw_name
-    except KeyError:
+    """Raises: Unavailable: users cannot be read now; without a login, the caller's own jobs would not be his."""
+    if (found := user_numbered(peer.uid)) is None:
         return Principal(str(peer.uid), Rights(peer.role))
-    return Principal(login, Rights(peer.role), login)
+    return Principal(found.pw_name, Rights(peer.role), found.pw_name)

@@ -55,15 +55,14 @@ def _ask() -> str:
 def check_unix_user(login: str, paths: Paths) -> None:
     """Make sure that this machine knows the user, and warn where commands cannot run as him, or do so with all rights.
 
-    Raises: InvalidRequest: it does not. OSError.
+    Raises: InvalidRequest: it does not. Unavailable: users cannot be read now. OSError.
     """
     # imported late: few verbs need it
-    import pwd
+    from common.system.users import user_named
 
-    try:
-        uid = pwd.getpwnam(login).pw_uid
-    except (KeyError, ValueError):
-        raise InvalidRequest(f"there is no user '{login}' on this machine; make it first, on all nodes") from None
+    if (found := user_named(login)) is None:
+        raise InvalidRequest(f"there is no user '{login}' on this machine; make it first, on all nodes")
+    uid = found.pw_uid
     if uid == 0:
         warn(f"commands will run as '{login}', who may do everything on the machine")
     elif (daemons := paths.data.stat().st_uid) not in (0, uid):

@@ -8,7 +8,9 @@ import pytest
 
 from common.commands.localcommand import LocalCommand
 from common.commands.spec import CommandSpec
-from common.errors import PrerequisiteError
+from common.commands.surroundings import environment_of
+from common.errors import PrerequisiteError, Unavailable
+from common.settings import JobprocSettings
 from tests.support.userlookups import without_descriptors
 
 OTHER = next(user for user in pwd.getpwall() if user.pw_uid not in (0, os.getuid()))
@@ -33,3 +35,10 @@ def test_a_user_who_cannot_be_looked_up_now_is_not_taken_for_unknown(monkeypatch
 
     assert refused.value.message == "the users of this machine cannot be read now: Too many open files; try again"
     assert refused.value.reason == "temp_insufficient_resources"
+
+
+def test_an_own_user_who_cannot_be_looked_up_now_does_not_lose_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_descriptors(monkeypatch)
+
+    with pytest.raises(Unavailable, match="the users of this machine cannot be read now"):
+        environment_of(None, JobprocSettings())
