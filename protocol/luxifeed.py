@@ -10,7 +10,7 @@ import trio
 
 from common.errors import RemoteError, Unavailable
 from protocol.client import Client
-from protocol.dial import FIRST_PAUSE_S, LONGEST_PAUSE_S
+from protocol.dial import FIRST_PAUSE_S, LONGEST_PAUSE_S, pauses
 from protocol.luxi.feed import FeedBegin, FeedChanges, Subscribe, read_changes
 from protocol.luxi.feedplace import FeedPlace
 from protocol.speaker import Speaker
@@ -38,6 +38,8 @@ class LuxidFeed:
         self._speaker = speaker
         self._lost = lost
         self._pause_s = FIRST_PAUSE_S
+        # pauses after refusals in a row
+        self._refusals = pauses()
         self.is_connected = False
 
     async def next(self) -> FeedBegin | FeedChanges:
@@ -56,7 +58,9 @@ class LuxidFeed:
             except RemoteError as error:
                 if error.code != Unavailable.code:
                     raise
-                # too slow, or too much changes: luxid is there
+                # too slow, or luxid lacks something: it is there, and may say the same again at once
+                self.is_connected = False
+                await trio.sleep(next(self._refusals))
             except trio.Cancelled:
                 self.is_connected = False
                 raise
@@ -87,5 +91,6 @@ class LuxidFeed:
         while True:
             told = read_changes(*await self._client.event())
             if told is not None:
+                self._refusals = pauses()
                 self._place.go_on(*told)
                 return told[1]

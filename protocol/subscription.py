@@ -14,7 +14,7 @@ from common.errors import ProtocolError, RemoteError, Unavailable
 from common.locks import Owner
 from common.wire import structure
 from protocol.client import Client
-from protocol.dial import FIRST_PAUSE_S, LONGEST_PAUSE_S
+from protocol.dial import FIRST_PAUSE_S, LONGEST_PAUSE_S, pauses
 from protocol.wconfd.ghosts import GHOSTS_CHANGED, Ghost
 from protocol.wconfd.locks import Owned
 from protocol.wconfd.subscribe import LOCKS_CHANGED, Holdings, Subscribe
@@ -79,6 +79,8 @@ class WconfdEvents:
         self._client = Client(path, daemon="the lock daemon")
         self._lost = lost
         self._pause_s = FIRST_PAUSE_S
+        # pauses after refusals in a row
+        self._refusals = pauses()
         self.is_connected = False
 
     async def next(self) -> Event:
@@ -97,6 +99,9 @@ class WconfdEvents:
             except RemoteError as error:
                 if error.code != _UNAVAILABLE:
                     raise
+                # wconfd is there, and may say the same again at once
+                self.is_connected = False
+                await trio.sleep(next(self._refusals))
             except trio.Cancelled:
                 self.is_connected = False
                 raise
@@ -121,6 +126,7 @@ class WconfdEvents:
         while True:
             event = _typed(*await self._client.event())
             if event is not None:
+                self._refusals = pauses()
                 return event
 
 
