@@ -259,11 +259,18 @@ class TrioRapidClient:
         """
         call = thingcalls.stream_events(topics, ids)
         send, receive = trio.open_memory_channel[News | Exception](0)
+        raised: Exception | None = None
         async with trio.open_nursery() as nursery, receive:
             # a task of its own: cancelled within it, httpx2 closes all of its generators
             nursery.start_soon(read_events, self, call, last_id, send)
-            yield Events(receive)
+            try:
+                yield Events(receive)
+            except Exception as error:
+                # the program's own, or one of the iterator: the nursery would wrap it
+                raised = error
             nursery.cancel_scope.cancel()
+        if raised is not None:
+            raise raised
 
     async def stream(self, call: HttpCall[None], parser: EventParser) -> AsyncGenerator[Event, None]:
         """Iterate over the events of one stream, until it ends or breaks; one attempt.
