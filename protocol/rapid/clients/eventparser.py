@@ -35,8 +35,8 @@ class EventParser:
     last_id: str = ""
     # seconds after which the server wants to be asked again when the stream breaks; None: it did not say
     retry_s: float | None = None
-    # bytes after the last line
-    _rest: bytes = b""
+    # pieces after the last line; joined only when the line is complete, as it may come in thousands of them
+    _rest: list[bytes] = attrs.field(factory=list)
     # whether the last byte was a carriage return, whose line feed may come in the next piece
     _after_return: bool = False
     _is_begun: bool = False
@@ -61,11 +61,14 @@ class EventParser:
             self._after_return = False
         if content.endswith(b"\r"):
             self._after_return = True
-        lines = (self._rest + content).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._rest = lines.pop()
         self._size += len(content)
         if self._size > MAX_EVENT:
             raise ProtocolError(f"an event has more than {MAX_EVENT // 2**20} MiB")
+        self._rest.append(content)
+        if b"\n" not in content and b"\r" not in content:
+            return []
+        lines = b"".join(self._rest).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._rest = [lines.pop()]
         texts = [line.decode(errors="replace") for line in lines]
         if texts and not self._is_begun:
             self._is_begun = True
@@ -93,5 +96,5 @@ class EventParser:
 
     def _end(self) -> Event | None:
         name, data = self._name or "message", self._data
-        self._name, self._data, self._size = "", [], len(self._rest)
+        self._name, self._data, self._size = "", [], sum(map(len, self._rest))
         return Event(name, "\n".join(data), self.last_id) if data else None

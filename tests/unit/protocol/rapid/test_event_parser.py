@@ -1,5 +1,6 @@
 """Server-sent events from bytes, whole or in pieces."""
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -49,3 +50,17 @@ def test_an_event_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
     with pytest.raises(ProtocolError):
         [*parser.feed(b"data: one line after the other\n" * 40)]
+
+
+def test_a_long_line_in_many_pieces_costs_little() -> None:
+    parser, piece, count = EventParser(), b"x" * 8192, 4096
+    began = time.perf_counter()
+
+    assert [*parser.feed(b"data: ")] == []
+    for _ in range(count):
+        assert [*parser.feed(piece)] == []
+    (event,) = parser.feed(b"\n\n")
+
+    assert len(event.data) == len(piece) * count
+    # a copy of all at each piece takes more than a minute
+    assert time.perf_counter() - began < 10
