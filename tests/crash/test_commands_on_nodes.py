@@ -129,7 +129,7 @@ def test_a_job_that_is_killed_while_it_has_no_process_frees_its_locks_by_the_wor
     master.kill("forkserver")
     story.node.kill()
     story.kill_process()
-    wait_until(lambda: "job.orphaned" in master.log("luxid"), what="its death is known")
+    wait_until(lambda: f"job.orphaned job={story.job} " in master.log("luxid"), what="its death is known")
 
     done: Any = master.luxi(CancelJob(story.job, kill=True))
 

@@ -22,8 +22,8 @@ from tests.support.wait import wait_until
 
 NODE = parse_lock("node/n1")
 EXCLUSIVE = {"node/n1": "exclusive"}
-# succeeds if the durable locks name the job that runs it
-AM_I_NAMED = 'grep -q "\\[$GANTRY_JOB_ID,\\"" $GANTRY_DATA_DIR/locks.data $GANTRY_DATA_DIR/locks.data.journal'
+# succeeds if the durable locks name the job that runs it; the journal first: what it has no more, is in the new file
+AM_I_NAMED = 'grep -q "\\[$GANTRY_JOB_ID,\\"" $GANTRY_DATA_DIR/locks.data.journal $GANTRY_DATA_DIR/locks.data'
 
 
 def livelocks_on_disk(cluster: Cluster) -> set[str]:

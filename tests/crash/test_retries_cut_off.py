@@ -9,6 +9,7 @@ import pytest
 
 from common.queue.jobs import JobState
 from common.queue.tries import tries_of
+from common.system.processes import find_process, is_living
 from tests.support.checked import assert_all_is_free, job_on_disk
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
@@ -67,9 +68,11 @@ def test_a_kill_between_the_end_of_a_command_and_the_write_of_its_try_leaves_a_l
     wait_until(lambda: log.exists() and b"waiting for processes" in log.read_bytes(), what="the program has ended")
     pid = job_on_disk(cluster, job_id).process_id
     assert pid
+    process = find_process(pid)
+    assert process
 
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not Path(f"/proc/{pid}/fd").exists() or not os.listdir(f"/proc/{pid}/fd"), what="it is dead")
+    wait_until(lambda: not is_living(process), what="it is dead")
     # something of the try lives
     assert job_on_disk(cluster, job_id).state is JobState.RUNNING
     gate.touch()
@@ -84,7 +87,7 @@ def test_everything_killed_during_a_rerunnable_try_lets_it_run_again(cluster: Cl
     op = twice(ran, rerunnable=True)
     op["argv"][2] = f"echo $GANTRY_TRY >> {ran}; [ $GANTRY_TRY != 1 ] || sleep 600"
     job_id = cluster.submit(op)
-    wait_until(ran.exists, what="it runs")
+    wait_until(lambda: ran.exists() and ran.read_text(), what="it runs")
 
     cluster.crash()
     cluster.start()

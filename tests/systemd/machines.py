@@ -58,6 +58,21 @@ class Machines:
             state=lambda: self[master].container.run("gnt-cluster verify").output,
         )
 
+    def until_fit(self, master: str) -> None:
+        """Wait until etcd and the master say of each other node that it could follow the master."""
+
+        def unfit() -> Sequence[Mapping[str, Any]]:
+            members: Sequence[Mapping[str, Any]] = self.cluster(master)["members"]
+            fit = {"role": "replica", "copies": "fresh", "lag_files": 0}
+            return [each for each in members if each["name"] != master and not fit.items() <= each.items()]
+
+        wait_until(lambda: not unfit(), what="all others to be fit", timeout_s=PATIENCE_S, state=unfit)
+
+    def cluster(self, name: str) -> Mapping[str, Any]:
+        """What `gantry cluster` tells on a machine."""
+        told: Mapping[str, Any] = json.loads(self[name].container.run("gantry cluster --output json").output)
+        return told
+
     def told(self) -> str:
         """What each machine says of its daemons."""
         return "\n".join(

@@ -30,7 +30,9 @@ def running(tree: Layers, place: Path, crashable_etcd: EtcdBinary) -> Iterator[M
 
 @pytest.fixture
 def machines(running: Machines) -> Machines:
-    running.until_copied(running.until_master())
+    master = running.until_master()
+    running.until_copied(master)
+    running.until_fit(master)
     return running
 
 

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from common.ids import JobId
-from common.queue.explanation import Reason, WaitsForLock
-from protocol.luxi.why.explain import ExplainJobs
 from tests.cli.command import Background, Ended, normalised, run
+from tests.cli.endtoend.lockwaits import wait_for_lock
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
 
@@ -31,18 +29,6 @@ def submit(cluster: Cluster, *words: object) -> int:
     ended = job(cluster, "run", *words)
     assert (ended.code, ended.err) == (0, "")
     return int(ended.out)
-
-
-def wait_for_lock(cluster: Cluster, job_id: int) -> None:
-    """Wait until the job's request for locks is pending; it is *waiting* a moment before."""
-
-    def reasons() -> tuple[Reason, ...]:
-        return cluster.luxi(ExplainJobs((JobId(job_id),)))[0] or ()
-
-    def waits() -> bool:
-        return any(isinstance(reason, WaitsForLock) for reason in reasons())
-
-    wait_until(waits, what=f"job {job_id} waits for a lock", state=reasons)
 
 
 def test_a_command_runs_as_if_it_ran_here(cluster: Cluster, tmp_path: Path) -> None:
@@ -141,6 +127,7 @@ def test_whoever_watches_a_waiting_job_is_told_what_it_waits_for(cluster: Cluste
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     holder = submit(cluster, "--lock", "node/web8", "cat", gate)
+    cluster.wait(holder, status="running")
     after = submit(cluster, "--after", holder, "true")
 
     with Background("gnt-job", "--root", cluster.root, "watch", after) as watch:

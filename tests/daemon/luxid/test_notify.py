@@ -99,7 +99,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Ite
     (root / "page").chmod(0o755)
     base = f"http://127.0.0.1:{receiver.server_port}"
     posts = {
-        name: f'url = "{base}/{name}"\nsecret_file = "{root}/secret"\ntimeout_s = {0.4 if name == "slow" else 60}\n'
+        name: f'url = "{base}/{name}"\nsecret_file = "{root}/secret"\ntimeout_s = {3 if name == "slow" else 60}\n'
         for name in ("flaky", "slow", "gone", "moved", "fine", "batch", "storm")
     }
     rules = {

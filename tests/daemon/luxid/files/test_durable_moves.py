@@ -16,6 +16,7 @@ from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.files.store import Store, open_store
 from tests.support.fakes.failing import FailingFsync, count_renames
+from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
 JOBS = [JobId(1), JobId(2), JobId(3)]
@@ -99,8 +100,16 @@ async def test_a_daemon_that_is_to_end_does_not_wait_for_a_disk_that_is_unwell(
 ) -> None:
     failing = FailingFsync(is_folder=True, failures_left=10**9, spared=1).install(monkeypatch)
 
-    with trio.move_on_after(0.2) as scope:
-        await store.archive(JOBS)
+    scope = trio.CancelScope()
+
+    async def cancel_when_it_has_failed() -> None:
+        await wait_until_async(lambda: failing.failures_left < 10**9, what="the folder cannot be synced")
+        scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cancel_when_it_has_failed)
+        with scope:
+            await store.archive(JOBS)
 
     # ends the thread
     failing.failures_left = 0

@@ -144,6 +144,7 @@ def test_without_wconfd_the_rest_is_told_and_what_is_missing(cluster: Cluster, h
     cluster.wait(*running, status="running")
     waiter = cluster.submit(command("true", locks=locks))
     cluster.wait(waiter, status="waiting")
+    wait_until(lambda: "lock" in reasons(cluster, waiter), what="its request is pending")
     queued = cluster.submit(command("true", locks=locks))
     wconfd = cluster.daemons["wconfd"].pid
     if how == "away":
@@ -174,6 +175,7 @@ def test_many_jobs_wait_for_a_slow_wconfd_once(cluster: Cluster) -> None:
     cluster.wait(first, status="running")
     waiters = cluster.submit_many(*[(command("true", locks=locks),)] * 3)
     cluster.wait(*waiters, status="waiting")
+    wait_until(lambda: all("lock" in reasons(cluster, each) for each in waiters), what="their requests are pending")
     wconfd = cluster.daemons["wconfd"].pid
     os.kill(wconfd, signal.SIGSTOP)
 

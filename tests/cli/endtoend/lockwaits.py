@@ -1,0 +1,19 @@
+"""Waiting for a job to wait for its locks."""
+
+from common.ids import JobId
+from common.queue.explanation import Reason, WaitsForLock
+from protocol.luxi.why.explain import ExplainJobs
+from tests.support.cluster import Cluster
+from tests.support.wait import wait_until
+
+
+def wait_for_lock(cluster: Cluster, job_id: int) -> None:
+    """Wait until the job's request for locks is pending; it is *waiting* a moment before."""
+
+    def reasons() -> tuple[Reason, ...]:
+        return cluster.luxi(ExplainJobs((JobId(job_id),)))[0] or ()
+
+    def waits() -> bool:
+        return any(isinstance(reason, WaitsForLock) for reason in reasons())
+
+    wait_until(waits, what=f"job {job_id} waits for a lock", state=reasons)
