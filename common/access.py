@@ -106,7 +106,7 @@ def check_role(role: Role, needed: Role, caller: Caller, what: str) -> None:
     """Check that a user may do something.
 
     Args:
-        what: first words of the message: "SetDrainFlag".
+        what: first words of the message, up to the one who needs the role: "SetDrainFlag", "...; another user".
     Raises: Denied: says which role is missing, and who gives it.
     """
     if role < needed:

@@ -29,7 +29,7 @@ class Prunes:
     async def prune(self, call: Prune, peer: Peer) -> Pruned:
         """Raises: Denied: the caller may only ask what would be removed. Unavailable: it cannot be done now."""
         if not call.is_dry:
-            check_role(peer.role, Role.ADMIN, peer.caller, "Prune")
+            check_role(peer.role, Role.ADMIN, peer.caller, "the removal of old jobs and files")
             _log.info("retention.asked", **peer.named)
         try:
             return await self._pruning.prune(is_dry=call.is_dry, until=trio.current_time() + LONGEST_S)

@@ -7,6 +7,7 @@ that its owner gave the job (its comment), its locks, dependencies, times and st
 Source: DESIGN section 4, "Who is calling".
 """
 
+import enum
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,6 +22,16 @@ _PUBLIC: Final = (
     *("OP_ID", "dry_run", "debug_level", "priority", "depends", "comment", "reason"),
     *("locks", "user", "shell", "timeout", "node"),
 )
+
+
+class Deed(enum.Enum):
+    """What a job's owner and operators may do with it, and others may not, as refusals tell it."""
+
+    CANCEL = "job {} cannot be canceled"
+    CHANGE = "job {} cannot be changed"
+    SET_PRIORITY = "job {} cannot get another priority"
+    ARCHIVE = "job {} cannot be archived"
+    READ_OUTPUT = "the output of job {} cannot be read"
 
 
 @attrs.frozen
@@ -41,17 +52,16 @@ class Viewer:
         """Whether this user may see all of this job."""
         return self.sees_all or self._owns(job)
 
-    def check_owned(self, job: Job, what: str) -> None:
+    def check_owned(self, job: Job, deed: Deed) -> None:
         """Make sure that the job is the user's own, or that the user is an operator.
 
-        Args:
-            what: begins the message: "CancelJob", "the output".
         Raises: Denied: it is another's.
         """
         if not self.may_see(job):
             caller = self.uid if self.caller is None else self.caller
             whose = repr(owner.shown) if (owner := owner_of(job)) is not None else "the daemons' user"
-            check_role(self.role, Role.OPERATE, caller, f"{what} of job {job.job_id}, which {whose} submitted,")
+            refusal = deed.value.format(job.job_id)
+            check_role(self.role, Role.OPERATE, caller, f"{refusal}: it belongs to {whose}; another user")
 
     def owns_uid(self, uid: int) -> bool:
         """Whether what is of this user is his own."""

@@ -17,7 +17,7 @@ from common.queue.jobs import SUBMIT_PRIORITIES, Job, set_priority, to_seconds
 from common.system.log import get_log
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
 from daemons.luxid.core.queue.decisions import AT_REST
-from daemons.luxid.core.queue.privacy import Viewer
+from daemons.luxid.core.queue.privacy import Deed, Viewer
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobs.jobevents import JobEvents
 from daemons.luxid.jobs.livejobs import LiveJobs
@@ -53,18 +53,18 @@ class Jobs:
         # one at a time: two calls must not move the same file
         self._archiving = trio.Lock()
 
-    def _check_owned(self, call: CancelJob | ChangeJobPriority | ArchiveJob, peer: Peer) -> None:
+    def _check_owned(self, job_id: JobId, peer: Peer, deed: Deed) -> None:
         """Raises: Denied: the job belongs to another user, and the peer is not an operator."""
         viewer = Viewer(peer.uid, peer.role, peer.caller)
         if viewer.sees_all:
             return
         # for archived jobs, too: processes that they left running can be killed
-        job = self._jobs.table.get(call.job_id) or self._store.find_archived(call.job_id)
+        job = self._jobs.table.get(job_id) or self._store.find_archived(job_id)
         if job is not None:
-            viewer.check_owned(job, call.METHOD)
+            viewer.check_owned(job, deed)
 
     async def cancel_job(self, call: CancelJob, peer: Peer) -> Done:
-        self._check_owned(call, peer)
+        self._check_owned(call.job_id, peer, Deed.CANCEL)
         _log.info("job.cancel_asked", job=call.job_id, kill=call.kill, **peer.named)
         return Done(*await self._canceller.cancel(call.job_id, kill=call.kill, caller=peer.caller))
 
@@ -74,7 +74,7 @@ class Jobs:
     async def change_job_priority(self, call: ChangeJobPriority, peer: Peer) -> Done:
         if call.priority not in SUBMIT_PRIORITIES.values():
             raise InvalidRequest(f"priority must be -10 (high), 0 (normal) or 10 (low), got {call.priority}")
-        self._check_owned(call, peer)
+        self._check_owned(call.job_id, peer, Deed.SET_PRIORITY)
         phase = self._jobs.phase(call.job_id)
         if phase in AT_REST:
             return await self._rewrite_priority(call, peer)
@@ -104,7 +104,7 @@ class Jobs:
 
     async def archive_job(self, call: ArchiveJob, peer: Peer) -> bool:
         """Archive a final job; its process may still exist, because the final file is its last write."""
-        self._check_owned(call, peer)
+        self._check_owned(call.job_id, peer, Deed.ARCHIVE)
         self._room.check()
         async with self._archiving:
             job = self._jobs.table.get(call.job_id)

@@ -21,7 +21,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
 from daemons.luxid.core.queue.decisions import AT_REST, Phase
-from daemons.luxid.core.queue.privacy import Viewer
+from daemons.luxid.core.queue.privacy import Deed, Viewer
 from daemons.luxid.core.queue.recovery import cancel_for
 from daemons.luxid.core.queue.termchanges import Changer, change_words, changed_job, check_change, is_for_running
 from daemons.luxid.files.store import Store
@@ -58,7 +58,7 @@ class ManyJobs:
     _room: EtcdRoom = BOUNDLESS
 
     async def cancel_jobs(self, call: CancelJobs, peer: Peer) -> tuple[Done, ...]:
-        answers = await self._denied(call.job_ids, peer, call.METHOD)
+        answers = await self._denied(call.job_ids, peer, Deed.CANCEL)
         job_ids = [job_id for job_id in dict.fromkeys(call.job_ids) if job_id not in answers]
         _log.info("jobs.cancel_asked", count=len(job_ids), first=_first(job_ids), kill=call.kill, **peer.named)
         now, now_ns = timestamp(), time.time_ns()
@@ -84,7 +84,7 @@ class ManyJobs:
         self._room.check()
         submitter = await self._submitters.of(peer)
         by = Changer(submitter.name(self._submitters.host), _viewer(peer).sees_all)
-        answers = await self._denied(call.job_ids, peer, call.METHOD)
+        answers = await self._denied(call.job_ids, peer, Deed.CHANGE)
         job_ids = [job_id for job_id in dict.fromkeys(call.job_ids) if job_id not in answers]
         _log.info("jobs.change_asked", count=len(job_ids), first=_first(job_ids), **_told(call.change), **peer.named)
         answers |= await self._change_at_rest(self._at_rest(job_ids), call.change, by)
@@ -137,7 +137,7 @@ class ManyJobs:
     def _at_rest(self, job_ids: Iterable[JobId]) -> list[JobId]:
         return [job_id for job_id in job_ids if self._jobs.phase(job_id) in AT_REST]
 
-    async def _denied(self, job_ids: Sequence[JobId], peer: Peer, what: str) -> Answers:
+    async def _denied(self, job_ids: Sequence[JobId], peer: Peer, deed: Deed) -> Answers:
         """The jobs that are not the caller's to change; files are read in a thread, so that no other task waits."""
         viewer = _viewer(peer)
         if viewer.sees_all:
@@ -145,11 +145,11 @@ class ManyJobs:
         named = tuple(dict.fromkeys(job_ids))
         found = dict(zip(named, map(self._jobs.table.in_memory, named), strict=True))
         unread = [job_id for job_id, job in found.items() if job is None]
-        refused = {job_id: _refusal(job, viewer, what) for job_id, job in found.items() if job is not None}
-        refused |= await in_thread(self._refusals, unread, viewer, what)
+        refused = {job_id: _refusal(job, viewer, deed) for job_id, job in found.items() if job is not None}
+        refused |= await in_thread(self._refusals, unread, viewer, deed)
         return {job_id: done for job_id, done in refused.items() if done is not None}
 
-    def _refusals(self, job_ids: Iterable[JobId], viewer: Viewer, what: str) -> dict[JobId, Done | None]:
+    def _refusals(self, job_ids: Iterable[JobId], viewer: Viewer, deed: Deed) -> dict[JobId, Done | None]:
         """Of jobs that are not in memory; also of archived ones: processes that they left running can be killed."""
         refused: dict[JobId, Done | None] = {}
         for job_id in job_ids:
@@ -159,7 +159,7 @@ class ManyJobs:
                 # nobody knows whose it is
                 refused[job_id] = Done(False, error.message)
             else:
-                refused[job_id] = None if job is None else _refusal(job, viewer, what)
+                refused[job_id] = None if job is None else _refusal(job, viewer, deed)
         return refused
 
     async def _each(self, job_ids: Sequence[JobId], act: Callable[[JobId], Awaitable[Done]], answers: Answers) -> None:
@@ -178,9 +178,9 @@ class ManyJobs:
                 nursery.start_soon(run, job_id)
 
 
-def _refusal(job: Job, viewer: Viewer, what: str) -> Done | None:
+def _refusal(job: Job, viewer: Viewer, deed: Deed) -> Done | None:
     try:
-        viewer.check_owned(job, what)
+        viewer.check_owned(job, deed)
     except Denied as error:
         return Done(False, error.message)
     return None

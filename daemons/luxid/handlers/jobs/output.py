@@ -10,7 +10,7 @@ from common.queue.jobs import Job
 from common.queue.tries import OutputRange, output_of_try, tried_index, tries_of
 from common.system.inthread import in_thread
 from daemons.luxid.bells import wait_for_any
-from daemons.luxid.core.queue.privacy import Viewer
+from daemons.luxid.core.queue.privacy import Deed, Viewer
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.outputs import OutputWatch, decode_whole, read_output
@@ -58,7 +58,7 @@ class Output:
         viewer = Viewer(peer.uid, peer.role, peer.caller)
         if viewer.sees_all:
             return
-        viewer.check_owned(await self._job(job_id), "the output")
+        viewer.check_owned(await self._job(job_id), Deed.READ_OUTPUT)
 
     async def _job(self, job_id: JobId) -> Job:
         """Raises: JobLost: its file cannot be read."""

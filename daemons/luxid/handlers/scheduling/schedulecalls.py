@@ -76,7 +76,7 @@ class Schedules:
 
     async def change_schedule(self, call: ChangeSchedule, peer: Peer) -> ScheduleView:
         """Durability: as `add_schedule`."""
-        schedule = await self._owned(call.wish.name, call.METHOD, peer)
+        schedule = await self._owned(call.wish.name, "changed", peer)
         now = time.time()
         after = changed_schedule(schedule, call.wish, now)
         if call.wish.job is not None:
@@ -89,7 +89,7 @@ class Schedules:
 
     async def pause_schedule(self, call: PauseSchedule, peer: Peer) -> ScheduleView:
         """Durability: as `add_schedule`."""
-        schedule = await self._owned(call.name, call.METHOD, peer)
+        schedule = await self._owned(call.name, "paused" if call.is_paused else "resumed", peer)
         now = time.time()
         after = await self._change(schedule, lambda each: paused(each, now, is_paused=call.is_paused))
         if after.is_paused is not schedule.is_paused:
@@ -98,7 +98,7 @@ class Schedules:
 
     async def run_schedule(self, call: RunSchedule, peer: Peer) -> JobId:
         """Raises: what a submission by the schedule's user raises. Durability: the job is durable."""
-        schedule = await self._owned(call.name, call.METHOD, peer)
+        schedule = await self._owned(call.name, "run", peer)
         now = time.time()
         submitter = await self._submitters.of_schedule(schedule)
         key = hand_key(schedule, call.key or str(uuids.uuid4()))
@@ -113,7 +113,7 @@ class Schedules:
         """Durability: as `add_schedule`."""
         if await self._book.find(call.name) is None:
             return False
-        schedule = await self._owned(call.name, call.METHOD, peer)
+        schedule = await self._owned(call.name, "removed", peer)
         is_gone = await self._book.remove(schedule)
         _log.info("schedule.removed", schedule=schedule.name, uuid=schedule.uuid, **peer.named)
         return is_gone
@@ -125,12 +125,17 @@ class Schedules:
             raise NotFound(f"schedule '{schedule.name}' was removed meanwhile")
         return after
 
-    async def _owned(self, name: str, method: str, peer: Peer) -> Schedule:
-        """The schedule. Raises: NotFound. Denied: it is another's, and the caller is no operator."""
+    async def _owned(self, name: str, deed: str, peer: Peer) -> Schedule:
+        """The schedule.
+
+        Args: deed: what is to be done with it: "removed".
+        Raises: NotFound. Denied: it is another's, and the caller is no operator.
+        """
         schedule = await self._book.named(name)
         if not _owns(schedule, peer):
             owner = schedule.user or schedule.http_user
-            check_role(peer.role, Role.OPERATE, peer.caller, f"{method} of schedule '{name}', which is of {owner!r},")
+            refusal = f"schedule '{name}' cannot be {deed}: it belongs to {owner!r}; another user"
+            check_role(peer.role, Role.OPERATE, peer.caller, refusal)
         return schedule
 
     def _views(self, count: int, peer: Peer) -> Generator[int, None, list[ScheduleView]]:
@@ -166,9 +171,8 @@ def _check_job_change(schedule: Schedule, submitter: Submitter, peer: Peer) -> N
     if not _owns(schedule, peer):
         needed = Role.FULL if submitter.role is Role.FULL else Role.ADMIN
         owner = schedule.user or schedule.http_user
-        check_role(
-            peer.role, needed, peer.caller, f"another job for schedule '{schedule.name}', which is of {owner!r},"
-        )
+        refusal = f"schedule '{schedule.name}' cannot get another job: it belongs to {owner!r}; another user"
+        check_role(peer.role, needed, peer.caller, refusal)
 
 
 def _owns(schedule: Schedule, peer: Peer) -> bool:

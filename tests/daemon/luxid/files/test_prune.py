@@ -280,7 +280,7 @@ def test_operators_may_ask_and_only_administrators_may_remove(tmp_path: Path) ->
         wait_until(lambda: not cluster.luxi(ReadHistory()).unread, what="the history is complete")
 
         assert call_as(OPERATOR, cluster, Prune(True)) == Pruned()
-        with pytest.raises(Refused, match="Prune needs the role 'admin'"):
+        with pytest.raises(Refused, match="the removal of old jobs and files needs the role 'admin'"):
             call_as(OPERATOR, cluster, Prune())
         assert call_as(ADMIN, cluster, Prune()) == Pruned()
 

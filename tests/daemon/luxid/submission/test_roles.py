@@ -28,6 +28,7 @@ from protocol.luxi.output import ReadJobOutput
 from protocol.luxi.queries import Query, QueryJobs
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from protocol.messages import Request
 from tests.daemon.luxid.ops import command, dummy, gated, read_job
 from tests.support.cluster import Cluster
 from tests.support.deferred import stated
@@ -168,7 +169,7 @@ def test_arguments_environment_results_log_and_output_are_the_owners_and_the_ope
         assert "RUN_COMMAND(echo)" in seen
         news = str(call_as(login, cluster, WaitForJobChange(job_id, EVERYTHING, None, None, 0)))
         assert "hush" not in news
-        with pytest.raises(Refused, match=f"'{ALICE}' submitted, needs the role 'operate'"):
+        with pytest.raises(Refused, match=f"cannot be read: it belongs to '{ALICE}'; another user needs"):
             call_as(login, cluster, ReadJobOutput(job_id))
     for login in (ALICE, OPERATOR):
         seen = json.dumps(row_as(login, cluster, job_id, *EVERYTHING))
@@ -190,12 +191,19 @@ def test_the_job_of_another_is_changed_by_operators_only(cluster: Cluster, tmp_p
     tmp_path.chmod(0o755)
     job_id = cluster.submit(gated(gate))
     mine = submit_as(ALICE, cluster, dummy(depends=[[job_id, ["success"]]]))
-    changes = (CancelJob(mine), ChangeJobPriority(mine, 10), ArchiveJob(mine))
+    changes: dict[str, Request[Any]] = {
+        "be canceled": CancelJob(mine),
+        "get another priority": ChangeJobPriority(mine, 10),
+        "be archived": ArchiveJob(mine),
+    }
 
-    for call in changes:
-        with pytest.raises(Refused, match=f"{call.METHOD} of job {mine}, which '{ALICE}' submitted, needs the role"):
+    for deed, call in changes.items():
+        why = f"^job {mine} cannot {deed}: it belongs to '{ALICE}'; another user needs the role 'operate', and user"
+        with pytest.raises(Refused) as refused:
             call_as(BOB, cluster, call)
-    with pytest.raises(Refused, match="the daemons' user submitted, needs the role 'operate'"):
+        assert refused.value.code == "denied"
+        assert re.match(why, refused.value.message)
+    with pytest.raises(Refused, match="it belongs to the daemons' user; another user needs the role 'operate'"):
         call_as(ALICE, cluster, CancelJob(job_id))
 
     assert call_as(OPERATOR, cluster, ChangeJobPriority(mine, -10)).is_done is True
@@ -213,9 +221,9 @@ def test_of_many_jobs_those_of_others_are_refused_and_ones_own_are_changed(clust
     held_by = [row_as(ALICE, cluster, job_id, "name", "hold")[1]["by"] for job_id in (mine, theirs)]
     canceled = call_as(ALICE, cluster, CancelJobs((theirs, mine)))
 
-    for method, (refused, done) in (("ChangeJobs", renamed), ("CancelJobs", canceled)):
+    for deed, (refused, done) in (("changed", renamed), ("canceled", canceled)):
         assert not refused.is_done
-        assert f"{method} of job {theirs}, which '{BOB}' submitted, needs the role 'operate'" in refused.message
+        assert refused.message.startswith(f"job {theirs} cannot be {deed}: it belongs to '{BOB}'; another user needs")
         assert done.is_done
     assert held_by == [ALICE, BOB]
     assert cluster.job(theirs, "status", "name") == ("queued", "")
@@ -229,7 +237,7 @@ def test_an_ended_job_of_another_is_refused_also_when_it_is_archived(cluster: Cl
 
     answers = call_as(ALICE, cluster, CancelJobs((ended, archived, JobId(99999)), kill=True))
 
-    whose = f"which '{BOB}' submitted, needs the role 'operate'"
+    whose = f"it belongs to '{BOB}'; another user needs the role 'operate'"
     assert [whose in each.message for each in answers] == [True, True, False]
     assert not any(each.is_done for each in answers)
 

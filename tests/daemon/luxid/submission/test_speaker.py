@@ -69,7 +69,7 @@ def test_speakers_without_unix_user_own_nothing_and_run_nothing(cluster: Cluster
     assert JobId(call(cluster, TWO, SubmitJob((dummy(),), key="k"))) != job_id
     for speaker in (ONE, TWO):
         why = refused(cluster, speaker, CancelJob(job_id))
-        assert f"'http:one' submitted, needs the role 'operate', and HTTP user '{speaker.name}'" in why
+        assert f"it belongs to 'http:one'; another user needs the role 'operate', and HTTP user '{speaker.name}'" in why
     assert call(cluster, OPS, CancelJob(job_id)) is not None
     assert call(cluster, TWO, QueryJobs((job_id,), ("user", "opresult")))[0][0] == "http:one"
 
