@@ -16,9 +16,9 @@ from daemons.rapid.page.templates import draw
 from daemons.rapid.page.views.boards import Keys, LoginPage, Refusal
 from daemons.rapid.page.views.links import with_query
 from daemons.rapid.page.visits.visitors import Form, first, own_path, set_theme
-from daemons.rapid.transport.callers import address_of
+from daemons.rapid.transport.callers import address_of, host_of
 
-# (name, password, address of the client) -> the user; None: the name or the password is wrong
+# (name, password, address of the client without its port) -> the user; None: the name or the password is wrong
 CheckPassword = Callable[[str, str, str], Awaitable[Principal | None]]
 
 _log = get_log(__name__)
@@ -42,7 +42,8 @@ class Login:
         form, http = form_of(asked), asked.http
         self._pages.visitors.check_form(http, form)
         name, back = first(form, "name"), own_path(first(form, "back"))
-        caller = await self._check_password(name, first(form, "password"), address_of(http))
+        # without the port, or each connection would have attempts of its own
+        caller = await self._check_password(name, first(form, "password"), host_of(http))
         if caller is None:
             return self._form(http, LoginPage(name, back, "The name or the password is wrong."), 401)
         response = replies.see(back)

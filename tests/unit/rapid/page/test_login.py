@@ -1,0 +1,39 @@
+"""The form for a name and a password (issue 12, "Wrong password")."""
+
+from typing import Any, cast
+
+import pytest
+from starlette.requests import Request as HttpRequest
+
+from common.webaccess.principal import NOBODY, Principal
+from daemons.rapid.calls import Asked
+from daemons.rapid.page.visits.login import Login
+from daemons.rapid.refusals import Refused
+
+
+class _Pages:
+    """Of all that is around a form: one that is not forged."""
+
+    @property
+    def visitors(self) -> "_Pages":
+        return self
+
+    def check_form(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.trio
+async def test_the_attempts_of_an_address_count_together_over_all_its_connections() -> None:
+    addresses: list[str] = []
+
+    async def check(name: str, password: str, address: str) -> Principal | None:
+        addresses.append(address)
+        raise Refused(429, "that is enough")
+
+    login = Login(cast(Any, _Pages()), check)
+    for port in (40_001, 40_002):
+        http = HttpRequest({"type": "http", "headers": [], "client": ("192.0.2.1", port)})
+        with pytest.raises(Refused):
+            await login.log_in(Asked(http, NOBODY, cast(Any, None), {"name": ["ada"], "password": ["guess"]}))
+
+    assert addresses == ["192.0.2.1", "192.0.2.1"]
