@@ -8,16 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.commands.spec import CommandOutcome, CommandSpec
-from daemons.jobproc.nodecommands.conversation import (
-    KILL_PATIENCE_S,
-    Ask,
-    Conversation,
-    End,
-    Over,
-    Rest,
-    Stream,
-    fresh_part,
-)
+from daemons.jobproc.nodecommands.conversation import KILL_PATIENCE_S, Ask, Conversation, End, Over, Rest
+from daemons.jobproc.nodecommands.stream import Stream
 from protocol.noded.clients.outcomes import Failed, FailureKind
 from protocol.noded.commands import (
     CommandNews,
@@ -166,7 +158,7 @@ def hear(talk: Conversation, step: Ask, node: NaiveNode, file: bytes, now: float
     if isinstance(reply, CommandState):
         return talk.hear(reply, now), file
     if talk.state is not None:
-        dropped, fresh = fresh_part(talk.output, reply.output_from, reply.output.data)
+        dropped, fresh = talk.output.fresh_part(reply.output_from, reply.output.data)
         assert dropped == 0
         file += fresh
     return talk.hear_news(reply, now), file
@@ -259,5 +251,5 @@ def test_a_command_that_runs_under_other_words_is_followed_when_it_is_taken_up()
 def test_output_that_the_node_has_dropped_leaves_a_gap_of_its_size() -> None:
     stream = Stream(10, 4)
 
-    assert fresh_part(stream, 9, b"abc") == (5, b"abc")
-    assert fresh_part(stream, 2, b"abcd") == (0, b"cd")
+    assert stream.fresh_part(9, b"abc") == (5, b"abc")
+    assert stream.fresh_part(2, b"abcd") == (0, b"cd")

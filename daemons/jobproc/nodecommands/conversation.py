@@ -23,6 +23,7 @@ from typing import Final, Self, assert_never
 import attrs
 
 from common.commands.spec import CommandOutcome, CommandSpec
+from daemons.jobproc.nodecommands.stream import Stream
 from protocol.noded.clients.outcomes import Failed, FailureKind
 from protocol.noded.commands import (
     CommandNews,
@@ -117,20 +118,6 @@ class Silence:
     text: str
 
 
-@attrs.frozen
-class Stream:
-    """One stream of the command, copied into a file of the job."""
-
-    # bytes that the file had when the conversation began
-    file_bytes: int
-    # bytes of the node's stream that the file has, or that are gone; None: not known yet
-    taken: int | None = None
-
-    def placed(self, base: int) -> Self:
-        """Args: base: bytes that the file had before the command."""
-        return self if self.taken is not None else attrs.evolve(self, taken=max(self.file_bytes - base, 0))
-
-
 class _Aim(enum.Enum):
     START = "start"
     FOLLOW = "follow"
@@ -215,8 +202,8 @@ class Conversation:
         if self.state is None:
             # it was only asked what it knows
             return self.hear(state, now)
-        output = _after(self.output, news.output_from, news.output.data, state, state.output_bytes)
-        error = _after(self.error, news.error_from, news.error.data, state, state.error_bytes)
+        output = self.output.after(news.output_from, news.output.data, state, state.output_bytes)
+        error = self.error.after(news.error_from, news.error.data, state, state.error_bytes)
         return attrs.evolve(self, output=output, error=error).hear(state, now)
 
     def give_up(self) -> Self:
@@ -296,24 +283,6 @@ class Conversation:
         phase = self.state.phase
         wait_s = 0.0 if not phase.may_run else KILLED_POLL_S if self.is_killed else POLL_S
         return FollowCommand(self.key, self.output.taken or 0, self.error.taken or 0, phase, wait_s)
-
-
-def fresh_part(stream: Stream, begin: int, data: bytes) -> tuple[int, bytes]:
-    """Return how many bytes the node has dropped before these, and which of them are new.
-
-    Args: begin: offset of the first byte in the node's stream.
-    """
-    taken = stream.taken or 0
-    return max(begin - taken, 0), data[max(taken - begin, 0) :]
-
-
-def _after(stream: Stream, begin: int, data: bytes, state: CommandState, whole: int) -> Stream:
-    """The stream after a reply. Args: whole: bytes that the node's stream has had."""
-    taken = max(stream.taken or 0, begin + len(data)) if data else stream.taken or 0
-    if not data and not state.phase.may_run:
-        # it has kept nothing of the rest
-        taken = max(taken, whole)
-    return attrs.evolve(stream, taken=taken)
 
 
 def _next(before: Conversation, failed: Failed, now: float) -> Silence:

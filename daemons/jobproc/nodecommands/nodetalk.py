@@ -15,7 +15,7 @@ import attrs
 from common.system.log import get_log
 from common.system.signals import ProcessSignals
 from daemons.jobproc.context import Abandoned
-from daemons.jobproc.nodecommands.conversation import Ask, Conversation, Over, Rest, fresh_part
+from daemons.jobproc.nodecommands.conversation import Ask, Conversation, Over, Rest
 from daemons.jobproc.nodecommands.nodelink import NodeLink
 from daemons.jobproc.nodecommands.streamcopy import StreamCopy
 from protocol.noded.clients.outcomes import Failed, FailureKind, Replied, Skipped
@@ -107,7 +107,7 @@ class NodeTalk:
             (conversation.error, self.error, news.error_from, news.error),
         ):
             if content.data:
-                dropped, data = fresh_part(stream, begin, content.data)
+                dropped, data = stream.fresh_part(begin, content.data)
                 self.dropped += dropped
                 copy.take(dropped, data)
 

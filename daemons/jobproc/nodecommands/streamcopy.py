@@ -11,7 +11,7 @@ from common.commands.output import OutputFile
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from common.system.signals import ProcessSignals
-from daemons.jobproc.nodecommands.conversation import Stream
+from daemons.jobproc.nodecommands.stream import Stream
 from daemons.jobproc.units.commandresult import OutputSink, Written
 
 _log = get_log(__name__)
