@@ -14,7 +14,7 @@ from cli.screen import remark, say, say_json, warn
 from cli.tables import Column, Layout, render
 from common.daemons import Place
 from common.errors import Conflict
-from common.nodes.certificates.nodecertificates import fingerprint_of
+from common.nodes.certificates.pemcontent import fingerprint_of
 from common.nodes.joining.jointoken import EXPIRES_S, JoinToken, TokenText
 from common.nodes.joining.jointokenfiles import JoinTokenFiles
 from common.nodes.nodeplace import place_of

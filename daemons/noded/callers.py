@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import DamagedFile, Unavailable, explain_os_error
-from common.nodes.certificates.nodecertificates import digest_of
+from common.nodes.certificates.pemcontent import digest_of
 from common.system.log import get_log
 from daemons.noded.files.stamps import MISSING, Stamp, stamp_at
 

@@ -196,7 +196,7 @@ async def _name_master(config: ConfigStore, node: str) -> None:
 async def _name_own_certificate(config: ConfigStore, paths: Paths) -> None:
     """Let nodes obey the certificate of this node, if the configuration has none for the master."""
     # imported late, as above
-    from common.nodes.certificates.nodecertificates import digest_of
+    from common.nodes.certificates.pemcontent import digest_of
     from daemons.wconfd.core.config.candidatecerts import with_masters
 
     try:

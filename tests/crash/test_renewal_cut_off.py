@@ -13,7 +13,8 @@ import pytest
 from common.ids import JobId
 from common.locks import Owner
 from common.nodes.certificates.nextcertificate import make_next
-from common.nodes.certificates.nodecertificates import certificates_in, digest_of, has_key, is_signed_by
+from common.nodes.certificates.nodecertificates import is_signed_by
+from common.nodes.certificates.pemcontent import certificates_in, digest_of, has_key
 from common.nodes.certificates.renewalfiles import RenewalFiles
 from common.opcodes.cluster import OpClusterRenewCrypto
 from common.settings import load_settings

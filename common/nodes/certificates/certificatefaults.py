@@ -9,7 +9,8 @@ from pathlib import Path
 
 from common.errors import DamagedFile, explain_os_error
 from common.nodes.certificates.certificatechecks import fault_of
-from common.nodes.certificates.nodecertificates import certificates_in, read_certificate
+from common.nodes.certificates.nodecertificates import read_certificate
+from common.nodes.certificates.pemcontent import certificates_in
 
 
 def faults_in_file(path: Path) -> Iterator[str]:

@@ -7,12 +7,11 @@ import datetime
 
 from common.errors import NotFound
 from common.nodes.certificates.nodecertificates import (
-    digest_of,
-    has_key,
     make_cluster_certificate,
     make_node_certificate,
     write_certificate,
 )
+from common.nodes.certificates.pemcontent import digest_of, has_key
 from common.paths import Paths
 
 

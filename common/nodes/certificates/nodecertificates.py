@@ -13,11 +13,8 @@ the same. A file holds the private key, then the certificate.
 Source: noded.md 3.
 """
 
-import base64
-import binascii
 import datetime
 import hashlib
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -26,6 +23,7 @@ import attrs
 
 from common.durable.atomicfile import FileWrite, write_files
 from common.errors import DamagedFile, InvalidRequest
+from common.nodes.certificates.pemcontent import digest_of
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -43,8 +41,6 @@ VALIDITY: Final = datetime.timedelta(days=5 * 365)
 _EARLIER: Final = datetime.timedelta(days=1)
 # a common name is no longer (X.520)
 _NAME_MAX: Final = 64
-_CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----\n?", re.DOTALL)
-_KEY: Final = re.compile(rb"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.+?-----END \1-----\n?", re.DOTALL)
 
 
 @attrs.frozen
@@ -184,19 +180,6 @@ def is_key_of(key_pem: bytes, pem: bytes) -> bool:
     return _key_of(key_pem).public_key() == _x509(pem).public_key()
 
 
-def digest_of(pem: bytes) -> str:
-    """The digest of the first certificate in this content, as ssconf has it: `3F:0A:...`.
-
-    Raises: DamagedFile: there is none.
-    """
-    return hashlib.sha1(_der_of(pem), usedforsecurity=False).digest().hex(":").upper()
-
-
-def fingerprint_of(pem: bytes) -> str:
-    """SHA-256 of the first certificate in this content, in hexadecimal digits. Raises: DamagedFile: there is none."""
-    return hashlib.sha256(_der_of(pem)).hexdigest()
-
-
 def public_digest_of(request: bytes) -> str:
     """SHA-256 of the public key in a request for a certificate. Raises: InvalidRequest."""
     from cryptography import x509
@@ -205,35 +188,6 @@ def public_digest_of(request: bytes) -> str:
     asked = _parsed(x509.load_pem_x509_csr, request, InvalidRequest("the request for a certificate cannot be read"))
     public = asked.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(public).hexdigest()
-
-
-def certificates_in(pem: bytes) -> list[bytes]:
-    """The PEM of each certificate in this content, without keys."""
-    return [match[0] for match in _CERTIFICATE.finditer(pem)]
-
-
-def has_key(pem: bytes) -> bool:
-    """Whether this content has a private key."""
-    return _KEY.search(pem) is not None
-
-
-def key_in(pem: bytes) -> bytes:
-    """The PEM of the private key in this content. Raises: DamagedFile: there is none."""
-    match = _KEY.search(pem)
-    if match is None:
-        raise DamagedFile("there is no private key where one was expected")
-    return match[0]
-
-
-def _der_of(pem: bytes) -> bytes:
-    match = _CERTIFICATE.search(pem)
-    try:
-        der = base64.b64decode(b"".join(match[1].split()), validate=True) if match else b""
-    except binascii.Error:
-        der = b""
-    if not der:
-        raise DamagedFile("there is no certificate where one was expected")
-    return der
 
 
 def write_certificate(path: Path, pem: bytes, owner: tuple[int, int] | None = None) -> None:

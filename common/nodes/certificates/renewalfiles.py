@@ -15,14 +15,12 @@ from common.durable.moves import remove_files
 from common.errors import Conflict, DamagedFile, InvalidRequest
 from common.nodes.certificates.nodecertificates import (
     PRIVATE_MODE,
-    certificates_in,
-    has_key,
     is_key_of,
     is_signed_by,
-    key_in,
     make_request,
     write_certificate,
 )
+from common.nodes.certificates.pemcontent import certificates_in, has_key, key_in
 from common.paths import Paths
 
 _MODE: Final = 0o600

@@ -16,7 +16,8 @@ from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
 from common.durable.moves import remove_files
 from common.errors import Conflict, InvalidRequest
-from common.nodes.certificates.nodecertificates import digest_of, has_key, make_node_certificate, write_certificate
+from common.nodes.certificates.nodecertificates import make_node_certificate, write_certificate
+from common.nodes.certificates.pemcontent import digest_of, has_key
 from common.nodes.ssconffiles import master_name
 from common.paths import Paths
 from common.system.daemons.running import find_daemon

@@ -18,7 +18,8 @@ import trio
 
 from common.errors import DamagedFile, InvalidRequest
 from common.nodes.certificates.certificatechecks import fault_of
-from common.nodes.certificates.nodecertificates import certificates_in, is_signed_by, read_certificate
+from common.nodes.certificates.nodecertificates import is_signed_by, read_certificate
+from common.nodes.certificates.pemcontent import certificates_in
 from common.objects.config import CONFIG_VERSION
 from common.paths import Paths
 from common.shapes import JsonObject

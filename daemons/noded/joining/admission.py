@@ -18,7 +18,8 @@ import trio
 
 from common.daemons import Place
 from common.errors import Conflict, DamagedFile, NotFound, Unavailable
-from common.nodes.certificates.nodecertificates import certificates_in, digest_of, public_digest_of, sign_request
+from common.nodes.certificates.nodecertificates import public_digest_of, sign_request
+from common.nodes.certificates.pemcontent import certificates_in, digest_of
 from common.nodes.joining.joinsettings import shared_tables
 from common.nodes.joining.jointoken import JoinToken, TokenUse, wrong_token
 from common.nodes.joining.jointokenfiles import JoinTokenFiles, with_job

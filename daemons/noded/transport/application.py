@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from anycorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope, Scope
 
 from common.errors import DamagedFile, GantryError
-from common.nodes.certificates.nodecertificates import digest_of
+from common.nodes.certificates.pemcontent import digest_of
 from common.system.log import get_log
 from daemons.noded.transport.pages import Page, error_page, result_page
 from protocol.http.body import Bodies, BodyRefused, HungUp

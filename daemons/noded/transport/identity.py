@@ -17,7 +17,7 @@ import ssl
 from typing import Final
 
 from common.errors import NotFound, explain_os_error
-from common.nodes.certificates.nodecertificates import certificates_in, has_key
+from common.nodes.certificates.pemcontent import certificates_in, has_key
 from common.paths import Paths
 from common.system.log import get_log
 from daemons.noded.files.stamps import Stamp, stamp_at, stamp_of

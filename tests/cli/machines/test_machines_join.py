@@ -10,14 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.nodes.certificates.nodecertificates import (
-    VALIDITY,
-    certificates_in,
-    has_key,
-    make_request,
-    sign_request,
-    write_certificate,
-)
+from common.nodes.certificates.nodecertificates import VALIDITY, make_request, sign_request, write_certificate
+from common.nodes.certificates.pemcontent import certificates_in, has_key
 from common.system.daemons.running import find_daemon
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryNodes

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 
-from common.nodes.certificates.nodecertificates import fingerprint_of
+from common.nodes.certificates.pemcontent import fingerprint_of
 from common.webaccess.tokensfile import TokensFile, Wish
 from protocol.rapid.clients import blocking
 from tests.cli.command import Background, Ended

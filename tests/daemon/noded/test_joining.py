@@ -15,7 +15,8 @@ import pytest
 
 from common.errors import Denied, RemoteError, Unavailable
 from common.nodes.certificates.nextcertificate import make_next
-from common.nodes.certificates.nodecertificates import digest_of, is_signed_by, make_request, write_certificate
+from common.nodes.certificates.nodecertificates import is_signed_by, make_request, write_certificate
+from common.nodes.certificates.pemcontent import digest_of
 from common.nodes.joining.jointoken import TokenText
 from common.nodes.joining.jointokenfiles import JoinTokenFiles
 from common.paths import Paths

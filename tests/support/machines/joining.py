@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from common.nodes.certificates.clustercertificates import make_missing
-from common.nodes.certificates.nodecertificates import fingerprint_of, make_cluster_certificate, make_request
+from common.nodes.certificates.nodecertificates import make_cluster_certificate, make_request
+from common.nodes.certificates.pemcontent import fingerprint_of
 from common.nodes.joining.jointoken import TokenText
 from common.nodes.joining.jointokenfiles import JoinTokenFiles
 from common.objects.config import CONFIG_VERSION

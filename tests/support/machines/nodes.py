@@ -16,11 +16,11 @@ from typing import Any, Final, Self
 
 from common.ids import JobId
 from common.nodes.certificates.nodecertificates import (
-    digest_of,
     make_cluster_certificate,
     make_node_certificate,
     write_certificate,
 )
+from common.nodes.certificates.pemcontent import digest_of
 from common.paths import Paths
 from tests.support.cluster import Cluster
 from tests.support.sockets.ports import free_port

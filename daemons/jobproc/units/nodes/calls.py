@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from common.errors import PrerequisiteError
-from common.nodes.certificates.nodecertificates import certificates_in
+from common.nodes.certificates.pemcontent import certificates_in
 from common.nodes.epochs import own_epoch
 from common.objects.config import CONFIG_VERSION
 from common.objects.node import Node

@@ -14,7 +14,7 @@ from pathlib import Path
 from common.durable.durably import durably
 from common.durable.moves import remove_files
 from common.errors import PrerequisiteError
-from common.nodes.certificates.nodecertificates import certificates_in, has_key, key_in
+from common.nodes.certificates.pemcontent import certificates_in, has_key, key_in
 from common.nodes.certificates.renewalfiles import RenewalFiles
 from common.paths import Paths
 from daemons.jobproc.context import UnitContext

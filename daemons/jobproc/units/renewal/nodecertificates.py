@@ -16,7 +16,8 @@ import attrs
 
 from common.errors import ConfigurationError, ExecutionError, RemoteError
 from common.nodes.certificates.candidatecerts import Digests, with_both, without_old
-from common.nodes.certificates.nodecertificates import digest_of, sign_request
+from common.nodes.certificates.nodecertificates import sign_request
+from common.nodes.certificates.pemcontent import digest_of
 from common.nodes.certificates.renewalfiles import RenewalFiles
 from common.objects.kinds import NodeUuid
 from common.objects.node import Node

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from common.nodes.certificates.nodecertificates import (
-    digest_of,
     make_cluster_certificate,
     make_node_certificate,
     write_certificate,
 )
+from common.nodes.certificates.pemcontent import digest_of
 from protocol.wconfd.config import ReadConfig
 from tests.support.machines.fleet import Ended, Fleet, FleetNode
 from tests.support.machines.nodes import NOW

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import JobLost, RemoteError, Unavailable
 from common.ids import JobId
-from common.nodes.certificates.nodecertificates import fingerprint_of
+from common.nodes.certificates.pemcontent import fingerprint_of
 from common.queue.filters.actions import Action, ActionKind
 from common.queue.jobs import JobState
 from common.webaccess.tokensfile import TokensFile, Wish

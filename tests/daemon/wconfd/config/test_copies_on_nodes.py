@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from common.nodes.certificates.nodecertificates import digest_of
+from common.nodes.certificates.pemcontent import digest_of
 from common.system.daemons.program import NOT_MASTER
 from protocol.wconfd.changes import SetJobLimits, UpdateCluster
 from protocol.wconfd.config import FlushConfig, GetObject, ListNodesBehind, NodeBehind

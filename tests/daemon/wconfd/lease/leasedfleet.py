@@ -11,7 +11,7 @@ import orjson
 import trio
 
 from common.lease.keys import Keys
-from common.nodes.certificates.nodecertificates import digest_of
+from common.nodes.certificates.pemcontent import digest_of
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Get, Put, Transaction
 from tests.support.cluster import Cluster

@@ -11,7 +11,6 @@ import pytest
 
 from common.errors import DamagedFile, InvalidRequest
 from common.nodes.certificates.nodecertificates import (
-    digest_of,
     is_signed_by,
     make_cluster_certificate,
     make_node_certificate,
@@ -20,6 +19,7 @@ from common.nodes.certificates.nodecertificates import (
     sign_request,
     write_certificate,
 )
+from common.nodes.certificates.pemcontent import digest_of
 
 # key, then certificate, both RSA and of version 1, made by openssl as Ganeti has them made
 RSA = Path(__file__).parents[3] / "data" / "noded" / "rsa"
