@@ -2,7 +2,8 @@
 
 Theory. Both files are replaced by renames, so the events of their folder tell each change. A check every some seconds
 is the backstop. A snapshot is made whole, beside the old one, and takes its place in one step. A file that cannot be
-read takes the place of what was read before: no answer is better than an old one.
+read takes the place of what was read before: no answer is better than an old one. Where that is for want of
+descriptors, or by a fault of the disk, each check reads it again.
 
 Source: confd.md 5.
 """
@@ -45,7 +46,10 @@ class Knowledge:
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
+        # states of both files when they were read; None: they have to be read
         self._marks: object = None
+        # what the log has told is missing
+        self._told: object = None
         self.current = Snapshot(None, "the configuration is not loaded yet")
 
     async def load(self) -> None:
@@ -54,10 +58,11 @@ class Knowledge:
         if marks == self._marks:
             return
         started_at = time.monotonic()
-        self.current = await in_thread(_read, self._paths)
+        key, config = await in_thread(_read, self._paths)
+        self.current = await in_thread(_snapshot_of, key, config)
         # what has changed meanwhile is found by the next check, which its event causes
-        self._marks = marks
-        self._tell(time.monotonic() - started_at)
+        self._marks = None if isinstance(key, OSError) or isinstance(config, OSError) else marks
+        self._tell(key, time.monotonic() - started_at)
 
     async def follow(self) -> None:
         """Load what changes, until cancelled."""
@@ -88,10 +93,16 @@ class Knowledge:
             if any(event.kind & EventKind.FOLDER_GONE for event in events):
                 return
 
-    def _tell(self, took_s: float) -> None:
+    def _tell(self, key: "_Found", took_s: float) -> None:
         now = self.current
+        reason = explain_os_error(key) if isinstance(key, OSError) else "there is none"
+        told = (reason if now.key is None else None, now.catalogue if isinstance(now.catalogue, str) else None)
+        if self._marks is None and told == self._told:
+            # nothing new since the last check
+            return
+        self._told = told
         if now.key is None:
-            _log.error("key.missing", path=self._paths.hmac_key, effect="nobody gets a reply")
+            _log.error("key.missing", path=self._paths.hmac_key, reason=reason, effect="nobody gets a reply")
         if isinstance(now.catalogue, str):
             _log.warning("config.missing", reason=now.catalogue, effect="all answers are errors")
         else:
@@ -107,27 +118,40 @@ def _mark_of(path: Path) -> _Mark | None:
     return _Mark(found.st_ino, found.st_mtime_ns, found.st_size)
 
 
-def _read(paths: Paths) -> Snapshot:
-    return Snapshot(_read_key(paths.hmac_key), _read_catalogue(paths.config_data))
+# content of a file; None: there is no such file; an error, which says nothing about it
+_Found = bytes | OSError | None
 
 
-def _read_key(path: Path) -> bytes | None:
+def _read(paths: Paths) -> tuple[_Found, _Found]:
+    return _content(paths.hmac_key), _content(paths.config_data)
+
+
+def _content(path: Path) -> _Found:
     try:
-        # all its bytes: the last newline belongs to it
-        return path.read_bytes() or None
-    except OSError as error:
-        _log.error("key.not_read", reason=explain_os_error(error))
-        return None
-
-
-def _read_catalogue(path: Path) -> Catalogue | str:
-    try:
-        document = orjson.loads(path.read_bytes())
-        return Catalogue(decode_config(document), document)
+        return path.read_bytes()
     except FileNotFoundError:
-        return "this node has no configuration: it is no master candidate"
+        return None
     except OSError as error:
-        return f"the configuration cannot be read: {explain_os_error(error)}"
+        return error
+
+
+def _snapshot_of(key: _Found, config: _Found) -> Snapshot:
+    return Snapshot(_key_of(key), _catalogue_of(config))
+
+
+def _key_of(found: _Found) -> bytes | None:
+    # all its bytes: the last newline belongs to it
+    return found or None if isinstance(found, bytes) else None
+
+
+def _catalogue_of(found: _Found) -> Catalogue | str:
+    if found is None:
+        return "this node has no configuration: it is no master candidate"
+    if isinstance(found, OSError):
+        return f"the configuration cannot be read: {explain_os_error(found)}"
+    try:
+        document = orjson.loads(found)
+        return Catalogue(decode_config(document), document)
     except orjson.JSONDecodeError as error:
         return f"the configuration is not JSON: {error}"
     except GantryError as error:
