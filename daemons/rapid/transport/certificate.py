@@ -26,8 +26,10 @@ class FileIdentity:
     def __init__(self, certificate: Path, key: Path | None = None) -> None:
         self._certificate = certificate
         self._key = key
+        # why a new one is not used, as it was logged
+        self._told = ""
         try:
-            # stamps of the last attempt
+            # stamps of the last attempt; empty: it is to be repeated
             self._stamps = self._look()
             self._context = _load(certificate, key)
         except FileNotFoundError as error:
@@ -44,11 +46,18 @@ class FileIdentity:
                 self._context = _load(self._certificate, self._key)
                 _log.info("certificate.changed", path=self._certificate)
         except OSError as error:
-            # an SSLError is an OSError
-            _log.error(
-                "certificate.unusable", path=self._certificate, reason=_reason(error), effect="the old one stays"
-            )
+            # an SSLError is an OSError, and says that the content is wrong; any other one says nothing about it
+            if not isinstance(error, ssl.SSLError):
+                self._stamps = ()
+            self._tell(_reason(error))
+        else:
+            self._told = ""
         return self._context
+
+    def _tell(self, reason: str) -> None:
+        if reason != self._told:
+            self._told = reason
+            _log.error("certificate.unusable", path=self._certificate, reason=reason, effect="the old one stays")
 
     def _look(self) -> tuple[_Stamp, ...]:
         return tuple(_stamp(path) for path in (self._certificate, self._key) if path is not None)
