@@ -28,11 +28,7 @@ class DiskStatistics(Collector):
 
     def collect(self) -> Found:
         disks = disk_statistics(_DISKSTATS.read_text())
-        numbers = [
-            _sectors(disk, name, key)
-            for disk in disks
-            for name, key in (("read", "secRead"), ("written", "secWritten"))
-        ]
+        numbers = [_sectors(disk, name, key) for disk in disks for name, key in _PARTS]
         return Found([disk.to_wire() for disk in disks], numbers)
 
 
