@@ -25,13 +25,12 @@ from common.system.log import get_log
 from daemons.luxid.copying.nodecopies import NodeCopies
 from daemons.luxid.core.copies.backlog import Fact, Key
 from daemons.luxid.core.copies.dirtyentries import DirtyEntries
+from daemons.luxid.core.copies.fateparts import MOST_FILES, in_parts
 from daemons.luxid.core.copies.jobhands import JobHands, Passing
 from daemons.luxid.replicating.queuechanges import QueueChanges, job_ids_of, jobs_of, read_all
 
 # bytes of a file that has grown, beyond which it is not committed; etcd takes some more in one value
 MOST_BYTES: Final = 7 * 2**20
-# files of one transaction, or of one change of several; with the notes of their jobs they are less than etcd's bound
-MOST_FILES: Final = 200
 _log: Final = get_log(__name__)
 
 
@@ -94,10 +93,11 @@ class EtcdCopies:
             if (job_id := self._changes.files.job(path)) is not None:
                 contents[job_id] = content
         small = await self._small_enough(contents)
-        jobs = jobs_of(small)
-        passing = self.hands.was_written(jobs, are_dead=are_dead)
-        await self.commit({key: Written(content) for key, content in small.items()}, passing)
-        self.hands.done(passing, jobs)
+        for part in in_parts({key: Written(content) for key, content in small.items()}):
+            jobs = jobs_of({key: small[key] for key in part})
+            passing = self.hands.was_written(jobs, are_dead=are_dead)
+            await self.commit(part, passing)
+            self.hands.done(passing, jobs)
 
     async def moving(self, moves: Sequence[tuple[Path, Path]]) -> None:
         archived = self._archived(moves)
@@ -106,8 +106,10 @@ class EtcdCopies:
             # the others have the contents: only the move is news to them
             found = await in_thread(read_all, [self._paths.job_file(each) for each in part if each in self.entries])
             fates: dict[Key, Fate] = {each: Archived(found.get(self._paths.job_file(each))) for each in part}
-            await self.commit(fates, self.hands.gone(frozenset(part)))
-            self.hands.forget(frozenset(part))
+            for few in in_parts(fates):
+                gone = job_ids_of(few)
+                await self.commit(few, self.hands.gone(gone))
+                self.hands.forget(gone)
 
     async def removing(self, paths: Sequence[Path]) -> None:
         keys = [key for path in paths if (key := self._removed_key(path)) is not None]
@@ -120,14 +122,17 @@ class EtcdCopies:
     async def put_back(self, paths: Sequence[Path]) -> None:
         keys = list(dict.fromkeys(key for path in paths if (key := self._removed_key(path)) is not None))
         for start in range(0, len(keys), MOST_FILES):
-            fates = await in_thread(self._fates, keys[start : start + MOST_FILES])
-            jobs = jobs_of({key: fate.content for key, fate in fates.items() if isinstance(fate, Written)})
-            gone = job_ids_of(fates) - {job.job_id for job in jobs}
-            passing = Passing(over=self.hands.not_written(jobs).over | self.hands.gone(gone).over)
-            await self.commit(fates, passing)
-            self.hands.done(passing, jobs)
-            self.hands.forget(gone)
-            self._made(list(fates))
+            for fates in in_parts(await in_thread(self._fates, keys[start : start + MOST_FILES])):
+                await self._put_back(fates)
+
+    async def _put_back(self, fates: Mapping[Key, Fate]) -> None:
+        jobs = jobs_of({key: fate.content for key, fate in fates.items() if isinstance(fate, Written)})
+        gone = job_ids_of(fates) - {job.job_id for job in jobs}
+        passing = Passing(over=self.hands.not_written(jobs).over | self.hands.gone(gone).over)
+        await self.commit(fates, passing)
+        self.hands.done(passing, jobs)
+        self.hands.forget(gone)
+        self._made(list(fates))
 
     async def asking(self, job_id: JobId, ask: str, by: str, *, is_orphan: bool) -> None:
         """The end of a job was asked for that a process has, or will have; nothing, if its end is being committed.

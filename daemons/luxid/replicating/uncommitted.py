@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from common.ids import JobId
 from common.lease.dirty import Fate
 from daemons.luxid.core.copies.backlog import Key
+from daemons.luxid.core.copies.fateparts import MOST_FILES, in_parts
 from daemons.luxid.core.copies.jobhands import Passing
-from daemons.luxid.replicating.etcdcopies import MOST_FILES, is_too_large
+from daemons.luxid.replicating.etcdcopies import is_too_large
 from daemons.luxid.replicating.replaying import Laid
 
 
@@ -30,8 +31,8 @@ class Uncommitted:
         return large
 
     def part(self) -> tuple[Mapping[Key, Fate], Passing] | None:
-        """What one transaction takes; None: nothing is left."""
-        fates = {key: self._fates[key] for key in list(self._fates)[:MOST_FILES]}
+        """What one change takes; None: nothing is left."""
+        fates = next(in_parts(self._fates), {})
         ended = [key for key in fates if isinstance(key, int) and key in self._over] or list(self._over)[:MOST_FILES]
         return (fates, Passing(over=frozenset(ended))) if fates or ended else None
 

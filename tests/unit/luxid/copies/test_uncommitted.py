@@ -1,10 +1,12 @@
 """What a luxid has to commit at its start, in parts that etcd takes (DESIGN section 14)."""
 
 from common.ids import JobId
-from common.lease.dirty import Fate, Written
+from common.lease.dirty import Change, Fate, Written, encode_fate
+from common.lease.packing import check_change
 from daemons.luxid.core.copies.backlog import Fact, Key
+from daemons.luxid.core.copies.fateparts import MOST_FILES
 from daemons.luxid.core.copies.jobhands import Passing
-from daemons.luxid.replicating.etcdcopies import MOST_BYTES, MOST_FILES
+from daemons.luxid.replicating.etcdcopies import MOST_BYTES
 from daemons.luxid.replicating.replaying import Laid
 from daemons.luxid.replicating.uncommitted import Uncommitted
 
@@ -35,6 +37,17 @@ def test_each_file_and_each_job_is_in_one_part_and_a_part_is_small() -> None:
     assert all(len(keys) <= MOST_FILES and len(jobs) <= MOST_FILES for keys, jobs in parts)
     # a job leaves its process in the transaction that says what became of it
     assert all(jobs == keys for keys, jobs in parts if keys)
+
+
+def test_large_files_do_not_share_a_part_that_etcd_refuses() -> None:
+    content = b"x" * MOST_BYTES
+    fates: dict[Key, Fate] = {JobId(number): Written(content) for number in range(20)}
+    left = laid(fates, *range(20))
+
+    while (part := left.part()) is not None:
+        found, passing = part
+        check_change([Change(str(key), encode_fate(fate)) for key, fate in found.items()])
+        left.committed(found, passing)
 
 
 def test_a_part_that_was_refused_is_the_next_one_again() -> None:

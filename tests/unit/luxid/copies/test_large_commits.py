@@ -1,0 +1,71 @@
+"""Commits of many large files: etcd takes them in parts, and refuses a change of all (DESIGN section 14)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from common.ids import JobId
+from common.lease.dirty import Change
+from common.lease.keys import Keys
+from common.lease.records import RunningJob
+from common.paths import Paths
+from common.queue.files.jobfile import encode_job
+from common.queue.jobs import Job, JobOp
+from daemons.luxid.copying.copyrules import CopyRules
+from daemons.luxid.copying.nodecopies import NodeCopies
+from daemons.luxid.core.copies import fateparts
+from daemons.luxid.replicating.etcdcopies import EtcdCopies
+from daemons.luxid.replicating.queuechanges import QueueChanges
+from protocol.noded.virtualpaths import WireNames
+
+pytestmark = pytest.mark.trio
+
+COUNT = 14
+# bytes of the comment in each file, and of a change that etcd takes here
+LARGE = 1000
+MOST = 8000
+_KEYS = Keys("/test/")
+
+
+class _Etcd:
+    """Takes changes of so many bytes."""
+
+    def __init__(self) -> None:
+        self.keys: set[str] = set()
+
+    async def commit(self, changes: Sequence[Change]) -> int:
+        assert sum(len(change.value or b"") for change in changes) <= MOST
+        self.keys |= {change.key for change in changes}
+        return 7
+
+
+def _write(paths: Paths, number: int) -> Path:
+    op = JobOp({"OP_ID": "OP_TEST_DUMMY", "comment": "x" * LARGE})
+    path = paths.job_file(number)
+    path.write_bytes(encode_job(Job(JobId(number), (op,), (1, 0))))
+    return path
+
+
+@pytest.mark.parametrize("what", ["what processes wrote", "what could not be made", "moves to the archive"])
+async def test_many_large_files_are_committed_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(fateparts, "PART_BYTES", MOST // 2)
+    paths, etcd = Paths.under_root(tmp_path), _Etcd()
+    paths.make_folders()
+    nodes = NodeCopies(paths, WireNames(), CopyRules(1811, "n1", waits=False, has_lease=True))
+    changes = QueueChanges(paths, _KEYS, RunningJob(node="n1", epoch=1))
+    copies = EtcdCopies(paths, changes, etcd, nodes, lambda _: None)
+    files = [_write(paths, number) for number in range(1, COUNT + 1)]
+
+    match what:
+        case "what processes wrote":
+            await copies.taking_up(files, are_dead=False)
+        case "what could not be made":
+            await copies.put_back(files)
+        case _:
+            copies.entries.committed([JobId(number) for number in range(1, COUNT + 1)], 3)
+            await copies.moving([(path, paths.archived_job_file(int(path.name[4:]))) for path in files])
+
+    assert {f"{_KEYS.dirty}queue/job-{number}" for number in range(1, COUNT + 1)} <= etcd.keys
