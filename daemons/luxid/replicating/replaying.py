@@ -17,7 +17,7 @@ import attrs
 
 from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
-from common.durable.folders import sync_folders
+from common.durable.folders import make_folders, sync_folders
 from common.durable.moves import remove_files
 from common.errors import DamagedFile
 from common.ids import JobId
@@ -88,6 +88,8 @@ class Laying:
         self._now = now
         self._writes: list[FileWrite] = []
         self._gone: list[Path] = []
+        # of archived jobs
+        self._folders: dict[str, None] = {}
 
     def lay(self, found: Found) -> Laid:
         """Raises: OSError, DamagedFile: some files may be laid.
@@ -137,7 +139,7 @@ class Laying:
                     effect = "it is missing on this node; its id is not used again"
                     _log.error("job.lost", job=job_id, reason="etcd has only that it was archived", effect=effect)
                 else:
-                    archived.parent.mkdir(mode=0o750, exist_ok=True)
+                    self._folders[str(archived.parent)] = None
                     self._write(FileWrite(archived, content))
                     self._gone.append(live)
             case Removed():
@@ -191,6 +193,8 @@ class Laying:
             self._writes.append(write)
 
     def _flush(self) -> None:
+        # durable before the live file of a job may be gone: etcd may have no content of it
+        make_folders(self._folders)
         for part in _parts(self._writes):
             durably(partial(write_files, part))
         durably(lambda: remove_files(self._gone))
