@@ -9,7 +9,8 @@ import click
 
 from common.errors import InvalidRequest
 from common.paths import Paths
-from common.settings import Settings, find_installation, named_root, read_despite_faults
+from common.settings import Settings
+from common.settingsfile import find_installation, named_root, read_despite_faults
 
 # keys of click's context under which the common options store their values
 ROOT: Final = "gantry.root"

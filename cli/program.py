@@ -176,7 +176,7 @@ def _report_bug(error: Exception, program: str) -> int:
 
 def _log_bug(bug_id: str, error: Exception, program: str) -> str:
     """Write the traceback to the log of the commands; return where it is, or how to see it otherwise."""
-    from common.settings import load_settings
+    from common.settingsfile import load_settings
     from common.system.log import get_log, set_up_logging
 
     again = f"set {DEBUG_VARIABLE}=1 and try again to see where"

@@ -1,20 +1,16 @@
 """Settings: one TOML file for an installation, one table and one frozen class for each daemon.
 
-Every key has a default, so the file may be missing. The file is checked when it is read,
-key by key, and an unknown key is refused: a misspelt setting that is silently ignored is worse
-than a daemon that does not start. `deploy/gantry.toml.sample` documents all keys.
+Every key has a default. `common.settingsfile` reads the file; `deploy/gantry.toml.sample` documents all keys.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from common.access import Access, Grantee, Role, grant
 from common.daemons import Feature
-from common.errors import InvalidRequest, NotFound
 from common.lease.leasesettings import EtcdSettings, KeeperdSettings
 from common.nodes.nodesettings import ClusterSettings, ConfdSettings, MondSettings, NodedSettings, is_on
 from common.paths import Paths
@@ -23,14 +19,8 @@ from common.settingwords.notifysettings import NotifySettings
 from common.settingwords.pluginsettings import PluginsSettings
 from common.settingwords.retentionsettings import RetentionSettings
 from common.settingwords.settingchecks import file_mode, not_negative, positive, way_to_hold
-from common.settingwords.settingtables import parse_toml, read_paths, read_table, table_of
 from common.settingwords.settingvalues import Gid, Uid
 from common.webaccess.rapidsettings import RapidSettings
-
-SYSTEM_FILE: Final = Path("/etc/gantry/gantry.toml")
-SYSTEM_PATHS: Final = Paths(Path("/var/lib/gantry"), Path("/run/gantry"), Path("/var/log/gantry"))
-ROOT_VARIABLE: Final = "GANTRY_ROOT"
-_FILE_NAME: Final = "gantry.toml"
 
 
 @attrs.frozen
@@ -221,90 +211,3 @@ CLASSES: Final[Mapping[str, type[attrs.AttrsInstance]]] = {
     for field in attrs.fields(Settings)
     if field.name not in ("paths", "source", "root") and field.type is not None
 }
-_TABLES: Final = ("paths", *CLASSES)
-
-
-def load_settings(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """Load the settings of the installation in `root`, else in $GANTRY_ROOT, else of the system.
-
-    A missing file means defaults. Nothing is created, and the folders need not exist.
-
-    Raises:
-        InvalidRequest: the file is not TOML, has an unknown table or key, or a wrong value.
-        OSError: the file cannot be read.
-    """
-    root = named_root(root, environ)
-    if root is None:
-        return _read_settings(SYSTEM_FILE, SYSTEM_PATHS)
-    paths = Paths.under_root(root)
-    return attrs.evolve(_read_settings(paths.data.parent / _FILE_NAME, paths), root=root)
-
-
-def find_installation(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """`load_settings` for clients, for which the installation must exist.
-
-    Raises:
-        NotFound: no root is given, and the system has neither a settings file nor a socket;
-            the message lists the places.
-        InvalidRequest, OSError: as `load_settings`.
-    """
-    settings = load_settings(root, environ)
-    if named_root(root, environ) is not None or settings.source is not None or settings.paths.query_socket.exists():
-        return settings
-    raise NotFound(
-        f"no installation found: no --root given, ${ROOT_VARIABLE} not set, no file '{SYSTEM_FILE}', "
-        f"no socket '{settings.paths.query_socket}'; start one with: gantry --root DIR up"
-    )
-
-
-def read_despite_faults(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """What can be read of a settings file that `load_settings` refuses, with defaults for the tables with faults.
-
-    For clients that must not depend on the whole file, such as the one that stops the daemons.
-
-    Raises: InvalidRequest: the folders of the installation cannot be known. OSError.
-    """
-    root = named_root(root, environ)
-    defaults = SYSTEM_PATHS if root is None else Paths.under_root(root)
-    file = SYSTEM_FILE if root is None else defaults.data.parent / _FILE_NAME
-    text = file.read_bytes()
-    try:
-        tables = parse_toml(file, text)
-    except InvalidRequest:
-        if b"[paths]" in text:
-            raise
-        tables = {}
-    paths = read_paths(file, table_of(file, "paths", tables.get("paths", {}), _TABLES), defaults)
-    found = {name: table for name, table in tables.items() if isinstance(table, dict)}
-    return attrs.evolve(_settings_of(file, found, paths, is_forgiving=True), root=root)
-
-
-def named_root(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The given folder, else that of $GANTRY_ROOT, absolute; None: the installation of the system."""
-    # an empty variable counts as unset
-    text = environ.get(ROOT_VARIABLE)
-    root = root or (Path(text) if text else None)
-    return None if root is None else Path(os.path.abspath(root))
-
-
-def _read_settings(file: Path, paths: Paths) -> Settings:
-    try:
-        text = file.read_bytes()
-    except FileNotFoundError:
-        return Settings(paths)
-    tables = {name: table_of(file, name, value, _TABLES) for name, value in parse_toml(file, text).items()}
-    return _settings_of(file, tables, read_paths(file, tables.get("paths", {}), paths))
-
-
-def _settings_of(
-    file: Path, tables: Mapping[str, Mapping[str, object]], paths: Paths, *, is_forgiving: bool = False
-) -> Settings:
-    read: dict[str, Any] = {}
-    for name, cls in CLASSES.items():
-        try:
-            read[name] = read_table(file, name, cls, tables.get(name, {}))
-        except InvalidRequest:
-            if not is_forgiving:
-                raise
-            read[name] = cls()
-    return Settings(paths=paths, source=file, **read)

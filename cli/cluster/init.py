@@ -11,7 +11,8 @@ from cli.gantry.cluster.etcdnamed import check_etcd_named
 from cli.screen import remark, say, say_json
 from common.installation import check_safe, has_systemd
 from common.nodes.ownaddress import own_address
-from common.settings import Settings, load_settings
+from common.settings import Settings
+from common.settingsfile import load_settings
 from common.system.asowner import as_owner_of
 
 

@@ -28,7 +28,8 @@ from common.nodes.joining.joinsettings import NodeSettings, missing_etcd_files, 
 from common.nodes.joining.jointoken import TokenText
 from common.objects.config import CONFIG_VERSION
 from common.queue.jobs import FINAL_NAMES
-from common.settings import Settings, load_settings
+from common.settings import Settings
+from common.settingsfile import load_settings
 from common.system.asowner import as_owner_of, as_root_again
 from common.system.daemons.running import find_daemon, find_supervisor
 from protocol.dial import pauses

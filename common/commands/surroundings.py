@@ -25,7 +25,8 @@ import signal
 from collections.abc import Mapping
 from typing import Final
 
-from common.settings import ROOT_VARIABLE, JobprocSettings
+from common.settings import JobprocSettings
+from common.settingsfile import ROOT_VARIABLE
 from common.system.users import user_numbered
 
 SHELL: Final = "/bin/sh"

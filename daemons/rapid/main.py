@@ -24,7 +24,8 @@ from common.nodes.ownaddress import own_address
 from common.nodes.ssconffiles import master_name
 from common.paths import Paths
 from common.replication import NoLongerMaster
-from common.settings import Settings, load_settings
+from common.settings import Settings
+from common.settingsfile import load_settings
 from common.system.daemons.daemon import OwnOptions, run_daemon
 from common.system.daemons.program import Options, release
 from common.system.inthread import in_thread

@@ -18,7 +18,7 @@ from common.errors import GantryError, explain_os_error
 from common.installation import take_up
 from common.nodes.nodeplace import daemons_here
 from common.printable import printable
-from common.settings import load_settings, named_root
+from common.settingsfile import load_settings, named_root
 from common.system.daemons.program import release
 from common.system.log import get_log, set_up_logging
 from daemons.supervisor.farewell import farewell

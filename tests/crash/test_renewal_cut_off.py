@@ -17,7 +17,7 @@ from common.nodes.certificates.nodecertificates import is_signed_by
 from common.nodes.certificates.pemcontent import certificates_in, digest_of, has_key
 from common.nodes.certificates.renewalfiles import RenewalFiles
 from common.opcodes.cluster import OpClusterRenewCrypto
-from common.settings import load_settings
+from common.settingsfile import load_settings
 from daemons.jobproc.configuration import UnitConfig, Wconfd
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.renewal.nodecalls import RenewalCalls

@@ -14,7 +14,7 @@ import pytest
 
 from common.daemons import daemon_named
 from common.ids import JobId
-from common.settings import load_settings
+from common.settingsfile import load_settings
 from common.system.daemons.program import read_options
 from protocol.luxi.cluster import QueryClusterInfo
 from protocol.luxi.jobs import CancelJob

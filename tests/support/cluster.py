@@ -27,7 +27,7 @@ from common.clusterinit import create_cluster
 from common.daemons import daemon_named, start_order
 from common.ids import JobId
 from common.paths import Paths
-from common.settings import load_settings
+from common.settingsfile import load_settings
 from common.system.processes import Process, descendants, holders, is_living, send_all
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryJobs

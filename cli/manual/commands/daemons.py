@@ -19,7 +19,7 @@ from cli.manual.page import (
 )
 from common.daemons import DAEMONS, Daemon, Place
 from common.reference.daemonfacts import DaemonFacts, ProgramFacts, ProgramOption
-from common.settings import SYSTEM_PATHS
+from common.settingsfile import SYSTEM_PATHS
 from common.system.daemons.program import NOT_MASTER
 
 _PLACES: Final[Mapping[Place, str]] = {

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from cli.manual.page import Definition, Definitions, Literal, PageLink, paragraph
-from common.settings import ROOT_VARIABLE, SYSTEM_FILE, SYSTEM_PATHS
+from common.settingsfile import ROOT_VARIABLE, SYSTEM_FILE, SYSTEM_PATHS
 
 
 def described(rows: Mapping[str, str]) -> tuple[Definition, ...]:

@@ -26,7 +26,7 @@ from common.places.runpaths import RunPaths
 from common.reference.fieldnotes import notes_of
 from common.resources import Resource
 from common.schedules.schedule import Schedule, ScheduleRun
-from common.settings import SYSTEM_PATHS
+from common.settingsfile import SYSTEM_PATHS
 
 _ABOUT: Final = (
     "An installation has three folders: data that survives a restart of the machine, what need not survive it, and "

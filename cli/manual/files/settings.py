@@ -23,7 +23,8 @@ from cli.manual.page import (
     paragraph,
 )
 from common.errors import NotFound
-from common.settings import CLASSES, SYSTEM_FILE
+from common.settings import CLASSES
+from common.settingsfile import SYSTEM_FILE
 from common.settingwords.settingtables import ALL_READERS
 
 SAMPLE: Final = Path(__file__).parents[3] / "deploy" / "gantry.toml.sample"

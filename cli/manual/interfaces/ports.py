@@ -12,7 +12,8 @@ from typing import Final
 from cli.manual.page import Block, Code, Definition, Definitions, Literal, Page, PageLink, Paragraph, Section, paragraph
 from common.daemons import DAEMONS
 from common.errors import NotFound
-from common.settings import CLASSES, SYSTEM_PATHS
+from common.settings import CLASSES
+from common.settingsfile import SYSTEM_PATHS
 
 PORTS: Final = Path(__file__).parents[3] / "deploy" / "systemd" / "PORTS.md"
 _KEY: Final = re.compile(r"`\[(?P<table>\w+)\] (?P<key>\w+)`")

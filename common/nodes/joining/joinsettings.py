@@ -19,7 +19,8 @@ from common.durable.durably import durably
 from common.errors import Conflict
 from common.lease.leasesettings import EtcdSettings, KeeperdSettings
 from common.nodes.nodesettings import BY_NODES, ConfdSettings, MondSettings
-from common.settings import SYSTEM_FILE, Settings
+from common.settings import Settings
+from common.settingsfile import SYSTEM_FILE
 
 _CLUSTER: Final = "cluster"
 # keys that are the same on all nodes; files for etcd have the same places

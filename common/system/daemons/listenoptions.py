@@ -11,7 +11,8 @@ import attrs
 
 from common.daemons import Feature
 from common.errors import InvalidRequest
-from common.settings import Settings, load_settings
+from common.settings import Settings
+from common.settingsfile import load_settings
 from common.system.daemons.daemon import OwnOptions
 
 _CHECK = "--check-enabled"

@@ -16,7 +16,8 @@ import attrs
 from common.errors import GantryError
 from common.installation import take_up
 from common.replication import NoLongerMaster
-from common.settings import Settings, load_settings
+from common.settings import Settings
+from common.settingsfile import load_settings
 from common.system.daemons.pidfile import PidFile
 from common.system.daemons.sdnotify import notify, notify_idle
 from common.system.journal import ERROR, is_journal

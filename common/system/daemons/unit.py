@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from common.settings import ROOT_VARIABLE
+from common.settingsfile import ROOT_VARIABLE
 
 # seconds; a systemd that is silent for longer says nothing about the daemon
 _PATIENCE_S: Final = 2.0

@@ -35,7 +35,8 @@ from common.errors import Conflict, GantryError
 from common.ids import JobId
 from common.nodes.nodeplace import place_of, why_not_master
 from common.replication import NoLongerMaster
-from common.settings import ROOT_VARIABLE, Settings
+from common.settings import Settings
+from common.settingsfile import ROOT_VARIABLE
 from common.system.daemons.pidfile import PidFile
 from common.system.daemons.program import Options, fail, prepare, read_options
 from common.system.daemons.sdnotify import notify

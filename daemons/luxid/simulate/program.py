@@ -11,7 +11,8 @@ import orjson
 from common.errors import GantryError, InvalidRequest, NotFound
 from common.queue.terms import read_use
 from common.resources import Resource
-from common.settings import Settings, find_installation, load_settings
+from common.settings import Settings
+from common.settingsfile import find_installation, load_settings
 from common.system.daemons.program import release
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.simulate.export import export

@@ -26,7 +26,8 @@ from common.commands.spec import CommandOutcome, CommandSpec
 from common.commands.surroundings import take_surroundings
 from common.errors import GantryError
 from common.installation import UMASK
-from common.settings import ROOT_VARIABLE, Settings, load_settings
+from common.settings import Settings
+from common.settingsfile import ROOT_VARIABLE, load_settings
 from common.system.log import get_log, rename_program, reopen_log, set_up_logging
 from common.system.signals import HANDLED, ProcessSignals
 from common.wire import unstructure

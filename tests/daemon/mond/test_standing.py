@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from common.commands.cgroups import find_groups
-from common.settings import load_settings
+from common.settingsfile import load_settings
 from daemons.mond.collectors.commands import Commands
 from daemons.mond.collectors.standing import Lag, NodeRole
 from tests.support.machines.confdpeers import ConfdCluster

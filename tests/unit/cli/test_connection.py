@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli import connection
-from common.settings import load_settings
+from common.settingsfile import load_settings
 from common.system.daemons.running import Running
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.gantry import up
-from common.settings import load_settings
+from common.settingsfile import load_settings
 
 
 def test_a_new_cluster_has_the_limit_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

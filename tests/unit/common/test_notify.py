@@ -18,7 +18,7 @@ from common.opcodes.notify import OpNotify
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.submitter import submitter_entry
 from common.queue.terms import JobTerms, terms_entry
-from common.settings import load_settings
+from common.settingsfile import load_settings
 from common.settingwords.notifysettings import GIVE_UP_S, PAUSES_S, NotifyRule
 from daemons.jobproc.units.notifying.posting import is_allowed
 

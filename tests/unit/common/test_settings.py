@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-import common.settings
+import common.settingsfile
 from common.access import Role
 from common.errors import InvalidRequest, NotFound
 from common.lease.leasesettings import EtcdSettings, KeeperdSettings
@@ -22,9 +22,8 @@ from common.settings import (
     LuxidSettings,
     Settings,
     WconfdSettings,
-    find_installation,
-    load_settings,
 )
+from common.settingsfile import find_installation, load_settings
 from common.settingwords.healthsettings import HealthSettings
 from common.settingwords.notifysettings import NotifySettings
 from common.settingwords.pluginsettings import PluginsSettings
@@ -42,8 +41,8 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stands in for the system's places: `etc.toml`, `lib`, `run`, `log` in the folder."""
     folder = tmp_path / "system"
     folder.mkdir()
-    monkeypatch.setattr(common.settings, "SYSTEM_FILE", folder / "etc.toml")
-    monkeypatch.setattr(common.settings, "SYSTEM_PATHS", Paths.under_root(folder))
+    monkeypatch.setattr(common.settingsfile, "SYSTEM_FILE", folder / "etc.toml")
+    monkeypatch.setattr(common.settingsfile, "SYSTEM_PATHS", Paths.under_root(folder))
     return folder
 
 

@@ -222,10 +222,9 @@ def _status(fleet: Fleet) -> str:
 
 
 def test_one_machine_loads_nothing_for_others() -> None:
-    loads = (
-        "import sys, daemons.luxid.main as main; from common.settings import load_settings; from pathlib import Path"
-    )
+    loads = "import sys, daemons.luxid.main as main; from pathlib import Path"
     asks = (
+        "from common.settingsfile import load_settings; "
         "settings = load_settings(Path('/nowhere')); assert main.node_copies(settings) is None; "
         "assert main.live_data(settings) is None; print(*sys.modules)"
     )

@@ -11,7 +11,7 @@ from tests.cli.command import CHECKOUT, environment
 SCRIPT = """
 import sys
 from pathlib import Path
-from common.settings import load_settings
+from common.settingsfile import load_settings
 from daemons.noded.commands.rehearsing import ROUNDS, rehearse
 print(rehearse(load_settings(Path(sys.argv[1]))) == ROUNDS)
 """

@@ -11,7 +11,7 @@ import trio
 from common.clusterinit import create_cluster
 from common.objects.codec import decode_config
 from common.objects.kinds import NodeUuid
-from common.settings import load_settings
+from common.settingsfile import load_settings
 from daemons.wconfd.core.config.configstate import ConfigState
 from daemons.wconfd.nodes.nodesdistribution import distributing_to_nodes
 from protocol.noded.call import read_request

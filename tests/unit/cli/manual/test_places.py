@@ -15,7 +15,8 @@ from common.paths import Paths
 from common.queue.files.jobfile import decode_job, encode_job
 from common.resources import Resource
 from common.schedules.schedule import Schedule
-from common.settings import CLASSES, SYSTEM_PATHS
+from common.settings import CLASSES
+from common.settingsfile import SYSTEM_PATHS
 from daemons.wconfd.core.keptforms import FORMS
 from daemons.wconfd.core.locks.guardrows import decode_guards
 from daemons.wconfd.core.locks.lockstate import decode

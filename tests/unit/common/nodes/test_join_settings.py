@@ -11,7 +11,8 @@ from common.lease.leasesettings import EtcdSettings, KeeperdSettings
 from common.nodes.joining.joinsettings import NodeSettings, missing_etcd_files, settle_settings, shared_tables
 from common.nodes.nodesettings import ClusterSettings, ConfdSettings, MondSettings
 from common.paths import Paths
-from common.settings import Settings, load_settings
+from common.settings import Settings
+from common.settingsfile import load_settings
 
 
 def test_what_is_not_usual_on_the_master_is_so_on_a_new_node(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from common.nodes import ownaddress
 from common.nodes.ownaddress import LOCAL, own_address
-from common.settings import Settings, load_settings
+from common.settings import Settings
+from common.settingsfile import load_settings
 
 
 @pytest.fixture
