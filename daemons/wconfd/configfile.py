@@ -3,6 +3,7 @@
 Source: wconfd.md 7.5 and 7.7; DESIGN section 8.
 """
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Final
@@ -33,6 +34,8 @@ class ConfigFile:
         self._was_read = False
         # whether memory is older than a file that another program has put there
         self._is_ahead = False
+        # content of the last write, until it is known whether the file has it
+        self._unadopted: bytes | None = None
         # content that was read, until something was written, and the note that was read with it
         self.content = b""
         self.note = b""
@@ -61,16 +64,26 @@ class ConfigFile:
         if problems := find_problems(config):
             raise self._damaged("$", f"it is inconsistent: {'; '.join(problems)}")
         self._is_ahead = self._was_read and self._identity != identity
-        self._was_read, self._identity, self.content = True, identity, content
+        self._was_read, self._identity, self.content, self._unadopted = True, identity, content, None
         return config
 
     def foreign_change(self) -> str | None:
         """What another program has done to the file, and what to do; None: it is unchanged since our last write."""
         try:
-            self._check_identity()
+            self.check_ours()
         except (ForeignChange, OSError) as error:
             return str(error)
         return None
+
+    def check_ours(self) -> None:
+        """Raises: ForeignChange: another program has changed the file. OSError: that cannot be told now."""
+        self._adopt()
+        try:
+            found = _identity(os.stat(self.path))
+        except FileNotFoundError:
+            raise ForeignChange(f"'{self.path}' was removed; {self._advice()}") from None
+        if found != self._identity:
+            raise ForeignChange(f"'{self.path}' was changed by another program; {self._advice()}")
 
     def write(self, content: bytes, note: bytes = b"") -> None:
         """Replace the file.
@@ -83,7 +96,7 @@ class ConfigFile:
             OSError: it could not be written; it has its old content.
         Durability: on return the content survives a loss of power.
         """
-        self._check_identity()
+        self.check_ours()
         self.content = b""
         if self._is_ahead:
             # if this write fails, memory stays older than the file
@@ -92,27 +105,28 @@ class ConfigFile:
             durably(lambda: write_file(self.path, content, mode=_MODE, note=note))
             self._is_ahead = False
         finally:
-            self._adopt(content)
-
-    def _check_identity(self) -> None:
-        try:
-            found = _identity(os.stat(self.path))
-        except FileNotFoundError:
-            raise ForeignChange(f"'{self.path}' was removed; {self._advice()}") from None
-        if found != self._identity:
-            raise ForeignChange(f"'{self.path}' was changed by another program; {self._advice()}")
+            self._unadopted = content
+            # what cannot be read now, for want of a descriptor, is looked at before the next write
+            with contextlib.suppress(OSError):
+                self._adopt()
 
     def _advice(self) -> str:
         return (
             "nothing was written and nothing will be; put the right file there, and call reloadConfig or restart wconfd"
         )
 
-    def _adopt(self, content: bytes) -> None:
-        """Record the file's identity if the content is ours: a write may fail after the file was replaced."""
-        with self.path.open("rb") as file:
+    def _adopt(self) -> None:
+        """Record the file's identity if it has the content of the last write, which may fail after its rename.
+
+        Raises: OSError: the file cannot be read now.
+        """
+        if (content := self._unadopted) is None:
+            return
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
             identity = _identity(os.fstat(file.fileno()))
             if identity[2] == len(content) and file.read() == content:
                 self._identity = identity
+        self._unadopted = None
 
     def _decode(self, content: bytes) -> Config:
         try:

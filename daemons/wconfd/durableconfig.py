@@ -62,9 +62,13 @@ class DurableConfig:
         self._commit(change)
 
     def _commit_first(self, change: ConfigChange) -> None:
-        if foreign := self._file.foreign_change():
+        try:
+            self._file.check_ours()
+        except ForeignChange as error:
             # it could not be written
-            raise self._refused(foreign)
+            raise self._refused(str(error)) from error
+        except OSError as error:
+            raise self._unwritten(error) from error
         try:
             self._distribution.commit_first(change)
         except NoLongerMaster as error:
@@ -92,10 +96,13 @@ class DurableConfig:
         except ForeignChange as error:
             raise self._refused(str(error)) from error
         except OSError as error:
-            _log.error("config.unwritten", path=self._file.path, error=error)
-            reason = error.strerror or error
-            text = f"the configuration could not be written: {reason}; nothing was changed, repeat the call"
-            raise Unavailable(text, path=str(self._file.path)) from error
+            raise self._unwritten(error) from error
+
+    def _unwritten(self, error: OSError) -> Unavailable:
+        _log.error("config.unwritten", path=self._file.path, error=error)
+        reason = error.strerror or error
+        text = f"the configuration could not be written: {reason}; nothing was changed, repeat the call"
+        return Unavailable(text, path=str(self._file.path))
 
     def _refused(self, foreign: str) -> Conflict:
         _log.error("config.foreign", path=self._file.path, error=foreign)
