@@ -51,19 +51,31 @@ class _ForkServer:
         self.is_lost = False
 
     async def order(self, order: RunnerOrder) -> RunnerWord | None:
-        """Send an order; return the word on it; None: no runner of this fork server begins it any more."""
+        """Send an order; return the word on it; None: no runner of this fork server begins it any more.
+
+        Cancellation: the order may be carried out; if only a part of it was sent, no further ones are taken.
+        """
         awaited = self._awaited[order.number] = _Awaited()
         try:
             async with self._turn:
-                await self._control.send_all(pack(pack_order(order)))
+                await self._send(pack(pack_order(order)))
             await awaited.said.wait()
             return awaited.word
-        except trio.BrokenResourceError:
-            # it has not read the whole order
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            # it has not read the whole order, or has died before that was sent
             self.is_lost = True
             return None
         finally:
             del self._awaited[order.number]
+
+    async def _send(self, message: bytes) -> None:
+        try:
+            await self._control.send_all(message)
+        except trio.Cancelled:
+            # whatever followed a part of a message could not be read: it ends, as when noded has gone
+            self.is_lost = True
+            self._control.socket.close()
+            raise
 
     async def listen(self) -> None:
         """Take the words until there can be no more."""
