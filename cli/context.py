@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from common.errors import InvalidRequest
+from common.errors import GantryError, InvalidRequest, Unavailable
 from common.paths import Paths
 from common.settings import Settings
 from common.settingsfile import find_installation, named_root, read_despite_faults
@@ -43,20 +43,20 @@ def effective_root() -> Path | None:
 def installation() -> Settings:
     """The settings of the chosen installation.
 
-    Raises: NotFound, InvalidRequest, OSError: as `find_installation`.
+    Raises: NotFound, InvalidRequest, Unavailable, OSError: as `find_installation`.
     """
     readable = click.get_current_context().meta.get(_READABLE)
     return readable if isinstance(readable, Settings) else find_installation(given_root())
 
 
-def use_what_can_be_read() -> InvalidRequest | None:
+def use_what_can_be_read() -> GantryError | None:
     """Let `installation` return what can be read of a settings file that has faults; return what is wrong with it.
 
     Raises: NotFound, OSError: as `installation`. InvalidRequest: not even the folders can be known.
     """
     try:
         find_installation(given_root())
-    except InvalidRequest as fault:
+    except (InvalidRequest, Unavailable) as fault:
         click.get_current_context().meta[_READABLE] = read_despite_faults(given_root())
         return fault
     return None

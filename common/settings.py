@@ -19,7 +19,7 @@ from common.settingwords.notifysettings import NotifySettings
 from common.settingwords.pluginsettings import PluginsSettings
 from common.settingwords.retentionsettings import RetentionSettings
 from common.settingwords.settingchecks import file_mode, not_negative, positive, way_to_hold
-from common.settingwords.settingvalues import Gid, Uid
+from common.settingwords.settingusers import Gid, Uid
 from common.webaccess.rapidsettings import RapidSettings
 
 

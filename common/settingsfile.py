@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from common.errors import InvalidRequest, NotFound
+from common.errors import InvalidRequest, NotFound, Unavailable
 from common.paths import Paths
 from common.settings import CLASSES, Settings
 from common.settingwords.settingtables import parse_toml, read_paths, read_table, table_of
@@ -30,6 +30,7 @@ def load_settings(root: Path | None = None, environ: Mapping[str, str] = os.envi
 
     Raises:
         InvalidRequest: the file is not TOML, has an unknown table or key, or a wrong value.
+        Unavailable: the users that it names cannot be looked up now.
         OSError: the file cannot be read.
     """
     root = named_root(root, environ)
@@ -45,7 +46,7 @@ def find_installation(root: Path | None = None, environ: Mapping[str, str] = os.
     Raises:
         NotFound: no root is given, and the system has neither a settings file nor a socket;
             the message lists the places.
-        InvalidRequest, OSError: as `load_settings`.
+        InvalidRequest, Unavailable, OSError: as `load_settings`.
     """
     settings = load_settings(root, environ)
     if named_root(root, environ) is not None or settings.source is not None or settings.paths.query_socket.exists():
@@ -102,7 +103,7 @@ def _settings_of(
     for name, cls in CLASSES.items():
         try:
             read[name] = read_table(file, name, cls, tables.get(name, {}))
-        except InvalidRequest:
+        except (InvalidRequest, Unavailable):
             if not is_forgiving:
                 raise
             read[name] = cls()

@@ -22,7 +22,7 @@ from cli.query import jobs_now
 from cli.screen import complain, remark, say, say_json, say_styled, warn
 from cli.tables import Column, Layout, render
 from common.daemons import MASTER_DAEMONS
-from common.errors import InvalidRequest
+from common.errors import GantryError
 from common.health.findings import Finding, Level, in_order, summary_line, worst
 from common.nodes.nodeplace import daemons_here, why_not_master
 from common.nodes.runningcommands import running_commands
@@ -56,7 +56,7 @@ def status(is_check: bool) -> int:
     return tell_status(installation(), fault)
 
 
-def check_health(settings: Settings, fault: InvalidRequest | None = None) -> int:
+def check_health(settings: Settings, fault: GantryError | None = None) -> int:
     """Print how well the daemons of this node are; return the level as the exit code.
 
     Args: fault: what is wrong with the settings file.
@@ -91,7 +91,7 @@ def _daemon_findings(settings: Settings) -> Iterator[Finding]:
             yield Finding(level, "daemons", f"{daemon.name} is {found.state}", "see: gantry status")
 
 
-def tell_status(settings: Settings, fault: InvalidRequest | None = None) -> int:
+def tell_status(settings: Settings, fault: GantryError | None = None) -> int:
     """Print the state of the daemons; return the exit code.
 
     Not for a process that holds a pid file: closing the file would release the locks that the process has on it.

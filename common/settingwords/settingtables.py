@@ -15,10 +15,11 @@ import attrs
 from common.errors import InvalidRequest
 from common.paths import Paths
 from common.settingwords.notifysettings import RuleFault, Rules, read_rules
+from common.settingwords.settingusers import USER_READERS
 from common.settingwords.settingvalues import READERS
 
 # type of a setting -> (what it is in words, the function that reads it)
-ALL_READERS: Final = {**READERS, Rules: ("a table of rules, '[notify.rules.NAME]'", read_rules)}
+ALL_READERS: Final = {**READERS, **USER_READERS, Rules: ("a table of rules, '[notify.rules.NAME]'", read_rules)}
 
 _Table = TypeVar("_Table", bound=attrs.AttrsInstance)
 

@@ -10,7 +10,7 @@ import pytest
 
 import common.settingsfile
 from common.access import Role
-from common.errors import InvalidRequest, NotFound
+from common.errors import InvalidRequest, NotFound, Unavailable
 from common.lease.leasesettings import EtcdSettings, KeeperdSettings
 from common.nodes.nodesettings import ClusterSettings, ConfdSettings, MondSettings, NodedSettings
 from common.paths import Paths
@@ -23,13 +23,15 @@ from common.settings import (
     Settings,
     WconfdSettings,
 )
-from common.settingsfile import find_installation, load_settings
+from common.settingsfile import find_installation, load_settings, read_despite_faults
 from common.settingwords.healthsettings import HealthSettings
 from common.settingwords.notifysettings import NotifySettings
 from common.settingwords.pluginsettings import PluginsSettings
 from common.settingwords.retentionsettings import RetentionSettings
-from common.settingwords.settingvalues import Uid
+from common.settingwords.settingtables import ALL_READERS
+from common.settingwords.settingusers import Uid
 from common.webaccess.rapidsettings import RapidSettings
+from tests.support.userlookups import without_descriptors
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 SAMPLE = DEPLOY / "gantry.toml.sample"
@@ -49,6 +51,25 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def read(root: Path, text: str) -> Settings:
     (root / "gantry.toml").write_text(text)
     return load_settings(root, {})
+
+
+def test_a_user_who_cannot_be_looked_up_now_is_not_taken_for_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, read_users = ALL_READERS[tuple[Uid, ...]]
+    without_descriptors(monkeypatch)
+
+    with pytest.raises(Unavailable, match="the users of this machine cannot be read now"):
+        read_users(["root"])
+
+
+def test_what_stops_the_daemons_does_not_depend_on_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gantry.toml").write_text('[access]\nuids = ["root"]\n[luxid]\nmax_running_jobs = 7\n')
+    without_descriptors(monkeypatch)
+    with pytest.raises(Unavailable):
+        load_settings(tmp_path, {})
+
+    found = read_despite_faults(tmp_path, {})
+
+    assert (found.luxid.max_running_jobs, found.access) == (7, AccessSettings())
 
 
 def test_without_a_file_all_is_default(tmp_path: Path) -> None:
