@@ -18,7 +18,7 @@ def test_jobs_are_paused_by_a_filter_after_a_dry_run(web: Web, browser: Browser,
 
     browser.wait_for("h1", text="Pause jobs with op=OP_TEST_DELAY?")
     browser.wait_for("table.jobs", text=str(delayed))
-    assert f"{holder}" not in [row.get_attribute("id") for row in browser.all("table.jobs tr")]
+    assert f"job-{holder}" not in browser.ids("table.jobs tr")
     browser.press("pause them")
     browser.wait_for("h1", text="Paused")
 
@@ -40,13 +40,16 @@ def test_two_jobs_are_cancelled_by_their_boxes(web: Web, browser: Browser, tmp_p
     wait_until(lambda: web.cluster.status(holder) == "running", what="the holder of the lock")
     ids = [web.cluster.submit(held(tmp_path / "gate", lock="node/web3")) for _ in range(3)]
     browser.open(f"{web.url}/ui/jobs")
-    for job in ids[:2]:
+    # rows become higher with what they tell, and those below them move
+    for job in ids:
         browser.wait_for(f"#job-{job}", text="waiting")
+        browser.wait_for(f"#job-{job} td.why", text=f"job/{holder}")
+    for job in ids[:2]:
         browser.click(f"#job-{job} input")
     # the rows are drawn anew as time goes on
     before = browser.text(f"#job-{ids[0]} .time")
     wait_until(lambda: browser.text(f"#job-{ids[0]} .time") not in ("", before), what="the next update")
-    assert [row.is_selected() for row in browser.all("input[name=job]")].count(True) == 2
+    assert browser.ids("tr:has(input[name=job]:checked)") == [f"job-{job}" for job in reversed(ids[:2])]
     browser.press("cancel")
 
     browser.wait_for("h1", text="Cancel 2 jobs?")
@@ -82,3 +85,4 @@ def test_the_colours_are_chosen_and_kept(web: Web, browser: Browser) -> None:
     browser.open(f"{web.url}/ui/locks")
     assert browser.all('html[data-theme="dark"]')
     browser.press("auto")
+    browser.wait_until_gone('html[data-theme="dark"]')

@@ -4,6 +4,7 @@ from selenium.webdriver.common.keys import Keys
 
 from protocol.luxi.filters import ReplaceFilter
 from tests.browser.browser import Browser
+from tests.support.wait import wait_until
 from tests.support.web.rapid import Web
 
 MANY = 10_000
@@ -20,10 +21,11 @@ def test_jobs_are_filtered_by_reason_and_user(web: Web, browser: Browser) -> Non
 
     browser.type("#where", "reason=~upgrade & user=alice")
     browser.one("#where").send_keys(Keys.ENTER)
+    # the page before has this job, too
+    wait_until(lambda: "where=reason" in browser.driver.current_url, what="the page of these jobs")
     browser.wait_for("#joblist", text=str(upgrade))
 
-    assert "where=reason" in browser.driver.current_url
-    assert f"job-{backup}" not in [row.get_attribute("id") for row in browser.all("table.jobs tr")]
+    assert f"job-{backup}" not in browser.ids("table.jobs tr")
     browser.type("#where", "user=nobody")
     browser.press("filter")
     browser.wait_for("#joblist", text="No job is like that")
@@ -37,6 +39,8 @@ def test_a_wrong_filter_says_what_is_wrong(web: Web, browser: Browser) -> None:
 
 def test_keys_lead_through_the_pages(web: Web, browser: Browser) -> None:
     job = web.cluster.submit(reasoned("keys"))
+    # nothing of its row changes any more while it has the focus
+    web.cluster.wait(job)
     browser.open(f"{web.url}/ui")
     browser.one("body").send_keys("gj")
     browser.wait_for("#joblist", text=str(job))

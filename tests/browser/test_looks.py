@@ -74,6 +74,7 @@ def test_the_pages_fit_their_window(
     web: Web, browser: Browser, pages: dict[str, str], folder: Path, size: tuple[int, int], theme: str
 ) -> None:
     browser.press(theme)
+    wait_until(lambda: browser.all(f'html[data-theme="{theme}"]'), what=f"the page in {theme} colours")
     browser.resize(size)
     for name, path in pages.items():
         browser.open(web.url + path)

@@ -53,7 +53,7 @@ def test_output_follows_and_can_be_stopped_and_read_from_a_byte_on(web: Web, bro
     assert browser.is_marked
 
     browser.follow("stop")
-    assert browser.all("#output[data-follow]") == []
+    browser.wait_until_gone("#output[data-follow]")
     browser.type("input[name=from]", "13")
     browser.press("show")
     browser.wait_for(".pager", text="bytes 13 to 20")
