@@ -12,6 +12,7 @@ import argparse
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -37,6 +38,8 @@ _SLOWEST: Final = 25
 
 def main(words: Sequence[str]) -> int:
     options = _options(words)
+    # in the background of a shell Ctrl-C is ignored, and then by all commands of the pages
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         pages = [read_page(path) for path in options.pages or sorted(PAGES.glob("**/*.md"))]
         check_environments(pages)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,15 @@ def master(module_etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def test_a_master_that_is_stopped_says_what_becomes_of_its_jobs_and_they_do_not_run_on(master: Candidate) -> None:
     root = master.cluster.root
-    shown = json.loads(master.gantry("status", "--output", "json").out)
-    assert (shown["ready"], shown["mastership"]["master"], shown["mastership"]["epoch"]) == (True, "node1.test", 1)
+
+    def shown() -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(master.gantry("status", "--output", "json").out)
+        return told
+
+    # luxid replies a moment before all is ready
+    wait_until(lambda: shown()["ready"], what="all daemons to be ready", state=shown)
+    mastership = shown()["mastership"]
+    assert (mastership["master"], mastership["epoch"]) == ("node1.test", 1)
     assert run("gnt-cluster", "--root", root, "getmaster") == Ended(0, "node1.test\n", "")
     assert run("gnt-job", "--root", root, "run", "--", "sleep", "600").code == 0
     wait_until(lambda: master.cluster.status(1) == "running", what="the job to run")

@@ -62,12 +62,15 @@ class Events:
                     fields = {}
 
 
-def follow_to(node: Candidate, last: str) -> Events:
-    """Come back at the new master, as soon as its rapid knows that it is the master."""
+def follow_to(node: Candidate, last: str = "") -> Events:
+    """Follow the events of a master, as soon as its rapid runs and knows that it is the master."""
     found: list[Events] = []
 
     def is_taken() -> bool:
-        events = Events(node, last)
+        try:
+            events = Events(node, last)
+        except httpx2.TransportError:
+            return False
         found.append(events)
         if events.status != 200:
             events.__exit__()
@@ -103,7 +106,7 @@ def test_the_story_of_a_switchover_maintenance_and_a_takeover(fleet: LeaseFleet,
     assert job.code == 0, job
     wait_until(lambda: first.cluster.status(1) == "running", what="the command to run")
 
-    with Events(first) as events:
+    with follow_to(first) as events:
         begin = next(iter(events))
         moved = second.gantry("cluster", "switchover", second.name, "--limit", "2m")
         # it ends, so that the client looks for the new master

@@ -1,6 +1,6 @@
 """What systemd sees of the daemons: signs of life, and their logs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pytest
@@ -45,9 +45,12 @@ def test_the_journal_tells_the_life_of_a_job_by_its_field(engine: Engine) -> Non
     job = engine.job("--lock node/x", "sleep 1")
     engine.until_ended([job])
 
+    engine.container.until_journal(
+        f"GANTRY_JOB={job}",
+        lambda records: {record["SYSLOG_IDENTIFIER"] for record in records} >= {"gantry-luxid", "gantry-job"},
+        what="what luxid and the job say in the journal",
+    )
     records = engine.container.journal(f"GANTRY_JOB={job}")
-
-    assert {str(record["SYSLOG_IDENTIFIER"]) for record in records} >= {"gantry-luxid", "gantry-job"}
     # journald names no unit of a process that ended before its line was read
     units = {record["_SYSTEMD_UNIT"] for record in records if "_SYSTEMD_UNIT" in record}
     assert units == {"gantry-luxid.service", "gantry-forkserver.service"}
@@ -59,8 +62,8 @@ def test_the_journal_tells_problems_by_their_priority(engine: Engine) -> None:
 
     choice = "-u gantry-luxid -p warning -t gantry-luxid"
 
-    def warnings() -> set[object]:
-        return {record["GANTRY_EVENT"] for record in engine.container.journal(choice)}
+    def events(records: Sequence[Mapping[str, object]]) -> set[object]:
+        return {record["GANTRY_EVENT"] for record in records}
 
-    wait_until(lambda: "signal.ignored" in warnings(), what="the warning in the journal", timeout_s=PATIENCE_S)
-    assert "queue.read" not in warnings()
+    engine.container.until_journal(choice, lambda records: "signal.ignored" in events(records), what="the warning")
+    assert "queue.read" not in events(engine.container.journal(choice))

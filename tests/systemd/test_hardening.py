@@ -67,6 +67,7 @@ for name, trial in trials.items():
         found[name] = False
 print(json.dumps(found))
 """
+_SAID: Final = "/srv/probe.said"
 _OPEN: Final = {"forkserver", "noded"}
 # what the restrictions of the daemons that run no commands refuse
 _REFUSED: Final = {
@@ -95,11 +96,11 @@ def unrestricted(running: Engine) -> Mapping[str, bool]:
 def _tried(engine: Engine, unit: str) -> Mapping[str, bool]:
     """What a probe in such a unit may do."""
     container = engine.container
-    unit = unit.replace("[Service]\n", "[Service]\nType=oneshot\nExecStart=/usr/bin/python3 /srv/probe.py\n", 1)
-    container.write("/run/systemd/system/probe.service", unit)
-    container.check("systemctl daemon-reload; systemctl start probe.service")
-    lines = container.check("journalctl --sync; journalctl -u probe.service -t python3 -o cat").splitlines()
-    found: Mapping[str, bool] = json.loads(lines[-1])
+    # systemd opens the file before it restricts the process; the journal would have the lines when it likes
+    start = f"Type=oneshot\nExecStart=/usr/bin/python3 /srv/probe.py\nStandardOutput=truncate:{_SAID}\n"
+    container.write("/run/systemd/system/probe.service", unit.replace("[Service]\n", f"[Service]\n{start}", 1))
+    container.check(f"rm -f {_SAID}; systemctl daemon-reload; systemctl start probe.service")
+    found: Mapping[str, bool] = json.loads(container.check(f"cat {_SAID}"))
     return found
 
 

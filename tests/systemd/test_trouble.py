@@ -50,10 +50,18 @@ def test_a_daemon_that_cannot_start_says_why_until_its_limit_is_reset(small: Eng
 
     small.until("wconfd", "ActiveState", "failed")
     assert "there is no cluster configuration" in container.shown("gantry-wconfd", "StatusText")
-    records = container.journal("-u gantry-wconfd -p err GANTRY_EVENT=daemon.failed")
-    assert "there is no cluster configuration" in str(records[-1]["MESSAGE"])
+    container.until_journal(
+        "-u gantry-wconfd -p err GANTRY_EVENT=daemon.failed",
+        lambda records: records and "there is no cluster configuration" in str(records[-1]["MESSAGE"]),
+        what="the reason in the journal",
+    )
     container.check("systemctl restart gantry-luxid")
-    assert "wconfd has not told the filter rules" in container.shown("gantry-luxid", "StatusText")
+    wait_until(
+        lambda: "wconfd has not told the filter rules" in container.shown("gantry-luxid", "StatusText"),
+        what="luxid to say what it lacks",
+        timeout_s=PATIENCE_S,
+        state=lambda: container.shown("gantry-luxid", "StatusText"),
+    )
     container.check(f"mv {_CONFIG}.away {_CONFIG}; rm {limit}; systemctl daemon-reload")
     container.check("systemctl reset-failed gantry-wconfd; systemctl start gantry-wconfd")
     job = small.job("", "true")

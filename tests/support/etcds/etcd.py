@@ -36,7 +36,7 @@ HOST: Final = "127.0.0.1"
 REQUEST_LIMIT_S: Final = 5.0
 # tries to find ports that nobody takes meanwhile
 _STARTS: Final = 5
-_END_S: Final = 10.0
+_END_S: Final = 60.0
 
 
 @attrs.frozen

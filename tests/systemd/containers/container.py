@@ -12,7 +12,7 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -169,6 +169,16 @@ class Container:
         """The records that journalctl finds. Args: choice: its options and matches."""
         self.check("journalctl --sync")
         return [json.loads(line) for line in self.check(f"journalctl -o json --all {choice}").splitlines()]
+
+    def until_journal(self, choice: str, holds: Callable[[Sequence[Mapping[str, object]]], object], what: str) -> None:
+        """Wait until its records, as of `journal`, are so: journald has not read yet all that was written to it."""
+        found: list[Sequence[Mapping[str, object]]] = [()]
+
+        def has_come() -> bool:
+            found[0] = self.journal(choice)
+            return bool(holds(found[0]))
+
+        wait_until(has_come, what=what, timeout_s=COMMAND_S, state=lambda: found[0])
 
     def shown(self, unit: str, name: str) -> str:
         """The value of a property of a unit, as `systemctl show` tells it."""
