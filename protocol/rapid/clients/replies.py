@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 _JOB_PATH: Final = re.compile(r"/3/jobs/(\d+(/|$)|follow$)")
 _KNOWN: Final = frozenset({"type", "title", "status", "detail", "instance", "code"})
+# parameters of `RemoteError`, which no fact may take
+_OF_ERRORS: Final = frozenset({"self", "message", "code", "wire_name", "wire_args"})
 # longest wait that a server can ask for, seconds
 _LONGEST_S: Final = 60.0
 # seconds after which a server is asked again that has told of another master
@@ -80,7 +82,7 @@ def refuse(call: HttpCall[T], reply: HttpReply, server: str) -> NoReturn:
     problem = _problem(reply)
     if problem is None:
         raise _stranger(reply, server)
-    detail, code = str(problem.get("detail") or HTTPStatus(reply.status).phrase), str(problem.get("code") or "internal")
+    detail, code = str(problem.get("detail") or _words(reply.status)), str(problem.get("code") or "internal")
     if reply.status == HTTPStatus.SERVICE_UNAVAILABLE and isinstance(elsewhere := problem.get("url"), str):
         # another node is the master; an address that follows it is served again soon
         address = elsewhere.partition("/3")[0]
@@ -96,7 +98,7 @@ def refuse(call: HttpCall[T], reply: HttpReply, server: str) -> NoReturn:
 
 
 def _without_clashes(facts: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in facts.items() if name not in ("message", "code", "wire_name", "wire_args")}
+    return {name: value for name, value in facts.items() if name not in _OF_ERRORS}
 
 
 def _problem(reply: HttpReply) -> Mapping[str, object] | None:
@@ -112,16 +114,20 @@ def _problem(reply: HttpReply) -> Mapping[str, object] | None:
 
 def _stranger(reply: HttpReply, server: str) -> NoReply:
     """The error for a reply that Gantry does not give."""
-    try:
-        status = f"{reply.status} {HTTPStatus(reply.status).phrase}"
-    except ValueError:
-        status = str(reply.status)
     where = reply.headers.get("location")
     leads = f", which leads to '{printable(where)[:_SHOWN]}'" if where else ""
     kind = f" with {printable(reply.media_type)[:_SHOWN]}" if reply.media_type else ""
     failure = Failure(may_have_arrived=True) if reply.status in _OF_PROXIES else None
     return NoReply(
-        f"{server} does not reply as Gantry does, but by {status}{kind}{leads}; "
+        f"{server} does not reply as Gantry does, but by {_words(reply.status)}{kind}{leads}; "
         "is the address right, or is a proxy in between?",
         failure,
     )
+
+
+def _words(status: int) -> str:
+    """A status with its phrase, if it has one."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)

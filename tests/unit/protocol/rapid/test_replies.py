@@ -43,6 +43,14 @@ def test_a_problem_is_an_error_with_its_code_and_facts() -> None:
     )
 
 
+@pytest.mark.parametrize(("status", "words"), [(404, "404 Not Found"), (499, "499")])
+def test_a_problem_without_words_is_told_by_its_status(status: int, words: str) -> None:
+    with pytest.raises(RemoteError) as caught:
+        read_value(get_filter("u"), HttpReply(status, _PROBLEM, b'{"self": "x"}'), _SERVER)
+
+    assert caught.value.message == words
+
+
 def test_a_job_that_is_not_there_is_lost_under_luxids_name() -> None:
     with pytest.raises(RemoteError) as lost:
         read_value(get_job(7), _problem(404, "not_found"), _SERVER)
