@@ -136,7 +136,3 @@ def check_copies(situation: Situation) -> None:
             f"'{best.name}' has newer copies than this node: it has {best.copies}, this one {situation.own.copies}; "
             "run this there, or accept the loss of what is missing here by --accept-loss"
         )
-
-
-def _newness(says: NodeSays) -> tuple[int, int]:
-    return (says.copies.queue_serial, says.copies.config_serial) if says.copies is not None else (0, 0)
