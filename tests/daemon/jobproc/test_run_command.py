@@ -297,6 +297,7 @@ def test_locks_outlive_a_killed_job_process_as_long_as_its_program(host: JobHost
     started = host.start(1, shell("echo begun; exec sleep 600"))
     wait_output(host, 1, b"begun")
     processes = processes_of(started)
+    wait_until(lambda: "sleep" in map(name_of, processes), what="the shell has become the program")
 
     os.kill(started.pid, signal.SIGKILL)
     host.control.wait_exit(started.pid)
@@ -305,7 +306,7 @@ def test_locks_outlive_a_killed_job_process_as_long_as_its_program(host: JobHost
     assert is_alive(started.livelock)
 
     for process in processes:
-        if Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n":
+        if name_of(process) == "sleep":
             os.kill(process.pid, signal.SIGKILL)
     host.wait_dead(started.livelock)
 
