@@ -70,7 +70,9 @@ class Machines:
 
     def cluster(self, name: str) -> Mapping[str, Any]:
         """What `gantry cluster` tells on a machine."""
-        told: Mapping[str, Any] = json.loads(self[name].container.run("gantry cluster --output json").output)
+        told: Mapping[str, Any] = json.loads(
+            self[name].container.run("gantry cluster --output json 2>/dev/null").output
+        )
         return told
 
     def told(self) -> str:
