@@ -21,8 +21,9 @@ from anycorn.events import Closed, Event, Updated
 from anycorn.protocol.events import Body, Response
 from anycorn.protocol.events import Event as StreamEvent
 from anycorn.protocol.h11 import STREAM_ID, H11Protocol
+from anycorn.protocol.http_stream import ASGIHTTPState, HTTPStream
 from anycorn.task_group import TaskGroup
-from anycorn.typing import AppWrapper, ConnectionState
+from anycorn.typing import AppWrapper, ConnectionState, H11SendableEvent
 from anycorn.utils import build_tls_extension, parse_socket_addr
 from anycorn.worker_context import WorkerContext
 
@@ -91,6 +92,19 @@ class _Http11(H11Protocol):
         await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
         await self._send_h11_event(h11.Data(data=failure.body))
         await self._send_h11_event(h11.EndOfMessage())
+
+    async def _send_h11_event(self, event: H11SendableEvent) -> None:
+        if isinstance(event, h11.Response):
+            self._note_beginning()
+        await super()._send_h11_event(event)
+
+    def _note_beginning(self) -> None:
+        """Tell the stream that its reply has begun.
+
+        anycorn would do that after the sending, and answer again for an application that is cancelled before it.
+        """
+        if isinstance(self.stream, HTTPStream) and self.stream.state is ASGIHTTPState.REQUEST:
+            self.stream.state = ASGIHTTPState.RESPONSE
 
     async def stream_send(self, event: StreamEvent) -> None:
         if not isinstance(event, Response) or list(event.headers) != _OF_ANYCORN:

@@ -5,6 +5,7 @@ Source: DESIGN section 16; everyday.md section e.
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from common.errors import GantryError
 from common.ids import JobId
 from common.queue.explanation import LacksUnits, Reason
-from common.queue.waithistory import WaitKind
+from common.queue.waithistory import SHORTEST_S, WaitKind
 from common.resources import Resource
 from protocol.luxi.jobs import CancelJob
 from protocol.luxi.resources import ReadResourceUse, RemoveResource, SetResource
@@ -72,6 +73,13 @@ def lacks(cluster: Cluster, job_id: JobId) -> LacksUnits | None:
     return next((each for each in why(cluster, job_id) if isinstance(each, LacksUnits)), None)
 
 
+def has_waited_for_units(cluster: Cluster, job_id: JobId) -> bool:
+    """Whether it has waited for so long that the histories will tell it."""
+    (spans,) = cluster.luxi(ReadJobWaits((job_id,)))
+    told = [span.since for span in spans or () if span.cause.kind is WaitKind.RESOURCE]
+    return bool(told) and time.time() - told[0] > SHORTEST_S
+
+
 def begun(cluster: Cluster, job_id: JobId) -> None:
     wait_until(lambda: cluster.status(job_id) == "running", what=f"job {job_id} runs")
 
@@ -91,6 +99,7 @@ def test_two_jobs_for_one_licence_run_one_after_the_other(cluster: Cluster, tmp_
     assert used(cluster) == {first: 1}
     (row,) = cluster.luxi(ReadResourceUse())
     assert row.waiting == 1
+    wait_until(lambda: has_waited_for_units(cluster, second), what="that is worth telling")
     gate.touch()
     cluster.wait(first, second, status="success")
     wait_until(lambda: used(cluster) == {}, what="the units are free")
