@@ -13,12 +13,11 @@ from typing import Final
 
 from common.errors import Denied, Unavailable
 from common.paths import SOCKET_PATH_MAX_BYTES
+from common.system.passing import SHORTAGES
 from protocol.peer import peer_of
 
 FIRST_PAUSE_S: Final = 0.02
 LONGEST_PAUSE_S: Final = 1.0
-# shortages of this process or its machine, which say nothing about the daemon
-_SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 def dial(path: Path, daemon: str) -> socket.socket:
@@ -88,7 +87,7 @@ def _explain(path: Path, daemon: str, error: OSError) -> Denied | Unavailable:
     if error.errno == errno.EAGAIN:
         return Unavailable(f"{daemon} does not answer at {path}: too many callers wait for it; try again")
     reason = os.strerror(error.errno or 0).lower()
-    if error.errno in _SHORTAGES:
+    if error.errno in SHORTAGES:
         return Unavailable(f"{daemon} cannot be called at {path}: {reason}; try again")
     return Unavailable(
         f"{daemon} does not answer at {path}: {reason}; "

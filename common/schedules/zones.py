@@ -5,13 +5,12 @@ and is told apart from a name that no file has.
 """
 
 import datetime
-import errno
 from typing import Final
 
 from common.errors import InvalidRequest, Unavailable
+from common.system.passing import is_passing
 
 UTC: Final = "UTC"
-_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE})
 
 
 def zone_named(name: str) -> datetime.tzinfo:
@@ -30,7 +29,7 @@ def zone_named(name: str) -> datetime.tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        if isinstance(error, OSError) and error.errno in _PASSING:
+        if isinstance(error, OSError) and is_passing(error):
             raise Unavailable(f"the time zone {name!r:.80} cannot be read now: {error.strerror}; try again") from error
         raise InvalidRequest(
             f"unknown time zone {name!r:.80}; use a name such as Europe/Athens or UTC: 'timedatectl list-timezones' "

@@ -42,15 +42,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
+from common.system.passing import PASSING
+
 # At the death of a holder the kernel first reports the "closed" event and then drops the flock,
 # some instructions later: a process that probes on that event and finds it alive probes again after these pauses.
 PROBE_AGAIN_AFTER_S: Final = (0.001, 0.005, 0.02, 0.1)
 
 _PROOFS_OF_ABSENCE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
-# errors of a probe that could not be made; they are temporary
-_NO_PROOFS: Final = frozenset(
-    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ENOLCK, errno.EIO, errno.EINTR, errno.ESTALE}
-)
+# errors of a probe that could not be made; they are temporary. EAGAIN is none: it tells that somebody has the lock
+_NO_PROOFS: Final = (PASSING - {errno.EAGAIN}) | {errno.ENOLCK}
 
 
 class Life(enum.Enum):

@@ -16,16 +16,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from common.errors import Unavailable
+from common.system.passing import PASSING
 
 _USERS: Final = "/etc/passwd"
 _GROUPS: Final = "/etc/group"
 # results of the C library that say nothing about a name
-_FAILURES: Final = frozenset(
-    {
-        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EIO, errno.EINTR, errno.EAGAIN, errno.ESTALE),
-        *(errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH),
-    }
-)
+_FAILURES: Final = PASSING | {
+    errno.ETIMEDOUT,
+    errno.ECONNREFUSED,
+    errno.ECONNRESET,
+    errno.EHOSTUNREACH,
+    errno.ENETUNREACH,
+}
 _GREATEST_UID: Final = 2**32 - 1
 # bytes for the C library to write a user or group to: the record, and the texts and members that it points to
 _RECORD: Final = 256

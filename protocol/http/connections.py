@@ -7,7 +7,6 @@ which may never come; the lengths in HTTP show a message that was cut. A host th
 the kernel.
 """
 
-import errno
 import logging
 import os
 import socket
@@ -28,6 +27,7 @@ from anyio.streams.tls import TLSStream
 
 from common.errors import Unavailable
 from common.system.log import get_log
+from common.system.passing import SHORTAGES
 from protocol.http.connection import Connection, DrawFailure, plain_failure
 from protocol.http.places import Place, Places
 from protocol.http.socketstream import DirectStream
@@ -35,7 +35,6 @@ from protocol.peer import peer_of
 
 _BACKLOG: Final = 1024
 _ACCEPT_PAUSE_S: Final = 0.1
-_OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 # key in the state of requests on a connection for which there is no room
 CROWDED: Final = "crowded"
 # silence after which the kernel asks whether the peer's host is there, and time for its replies, in milliseconds
@@ -226,7 +225,7 @@ async def _accept(listener: socket.socket) -> socket.socket | None:
     except BlockingIOError:
         return None
     except OSError as error:
-        if error.errno in _OUT_OF_RESOURCES:
+        if error.errno in SHORTAGES:
             _log.warning("accept.failed", error=os.strerror(error.errno or 0), retry_s=_ACCEPT_PAUSE_S)
             await trio.sleep(_ACCEPT_PAUSE_S)
         return None

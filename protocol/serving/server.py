@@ -7,7 +7,6 @@ Source: DESIGN section 4; luxid.md 1.1-1.5; wconfd.md 1.1-1.6.
 """
 
 import contextlib
-import errno
 import os
 import resource
 import socket
@@ -20,6 +19,7 @@ import trio
 from common.access import Access, Role
 from common.errors import TooBusy
 from common.system.log import get_log
+from common.system.passing import SHORTAGES
 from protocol.envelope import Dialect, failure
 from protocol.framing import Framer, MessageTooLarge, pack
 from protocol.peer import Peer, peer_of, with_role
@@ -42,7 +42,6 @@ KEPT_DESCRIPTORS: Final = 400
 # connections accepted in a row without waiting, so that a storm of them cannot starve the calls
 ACCEPTS_AT_ONCE: Final = 32
 ACCEPT_PAUSE_S: Final = 0.1
-_OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 _log: Final = get_log(__name__)
 
@@ -100,7 +99,7 @@ class _Server:
                 continue
             except OSError as error:
                 # a client that gave up while it waited (ECONNABORTED) is not a reason to stop
-                if error.errno in _OUT_OF_RESOURCES:
+                if error.errno in SHORTAGES:
                     _log.warning("accept.failed", error=os.strerror(error.errno), retry_s=ACCEPT_PAUSE_S)
                     await trio.sleep(ACCEPT_PAUSE_S)
 

@@ -20,6 +20,7 @@ from common.access import Role, check_role
 from common.errors import Denied, GantryError, InternalError, InvalidRequest, Unavailable, UnknownMethod
 from common.metrics.calls import CallTally
 from common.system.log import get_log
+from common.system.passing import PASSING
 from protocol.envelope import (
     Batch,
     Call,
@@ -45,10 +46,8 @@ from protocol.stream import Stream
 # bound on the replies to a batch, which are sent as one list
 BATCH_BYTES: Final = 16 * 2**20
 
-# temporary errors of the system, which say nothing about the call
-_PASSING: Final = frozenset(
-    {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EIO, errno.ENOSPC, errno.EDQUOT}
-)
+# errors that say nothing about the call: also a disk without room, which somebody makes
+_PASSING: Final = PASSING | {errno.ENOSPC, errno.EDQUOT}
 
 _log: Final = get_log(__name__)
 

@@ -27,6 +27,7 @@ from common.paths import Paths
 from common.system.daemons.descriptors import take_back_limit
 from common.system.livelock import Livelock
 from common.system.log import get_log
+from common.system.passing import is_passing
 from daemons.luxid.processes.handshake import StartFailed
 from daemons.luxid.processes.launcher import LauncherEvents, Started, StartRules
 from protocol.forkserver import JobExited
@@ -36,7 +37,8 @@ _PATIENCE_S: Final = 0.1
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGABRT, signal.SIGKILL)
 # variable that the executor reads as a number
 _DEBUG: Final = "GNT_DEBUG"
-_PASSING: Final = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ETXTBSY)
+# a program that is being written
+_BUSY: Final = errno.ETXTBSY
 _log: Final = get_log(__name__)
 
 
@@ -96,7 +98,7 @@ class ExternalExecutor:
                 start_new_session=True,
             )
         except OSError as error:
-            kind = Unavailable if error.errno in _PASSING else StartFailed
+            kind = Unavailable if is_passing(error) or error.errno == _BUSY else StartFailed
             raise kind(f"'{self._argv[0]}' cannot be run: {(error.strerror or str(error)).lower()}") from error
         # before the go-ahead it does not use descriptors
         take_back_limit(process.pid)

@@ -12,7 +12,6 @@ disk, says nothing about the file: the accounts stay, and the next look reads ag
 Source: rapi.md section 2; issue 12, "reload on change".
 """
 
-import errno
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -24,6 +23,7 @@ import attrs
 from common.errors import GantryError
 from common.paths import Paths
 from common.system.log import get_log
+from common.system.passing import is_passing
 from common.webaccess import tokensfile, usersfile
 from common.webaccess.folder import read_bounded
 from common.webaccess.passwords import UnknownForm, read_password
@@ -33,9 +33,6 @@ from common.webaccess.userstext import User
 T = TypeVar("T")
 # age from which the times of a file tell each further change
 _SETTLED_NS: Final = 50_000_000
-_PASSING: Final = frozenset(
-    {errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EIO}
-)
 _log: Final = get_log(__name__)
 
 
@@ -76,7 +73,7 @@ class _Followed(Generic[T]):
             self._tell(error.message, effect="all stays as it was read before")
         except OSError as error:
             self._lose(error)
-            stamp = None if error.errno in _PASSING else stamp
+            stamp = None if is_passing(error) else stamp
         self._stamp = stamp if stamp is None or _is_settled(stamp) else None
         return self.value != before
 
@@ -88,7 +85,7 @@ class _Followed(Generic[T]):
             self._tell("")
 
     def _lose(self, error: OSError) -> None:
-        if error.errno in _PASSING:
+        if is_passing(error):
             self._tell(str(error), effect="all stays as it was read before, until it can be read")
             return
         self.value, self._seen = self._nothing, None
