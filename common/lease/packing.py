@@ -14,7 +14,7 @@ to be kept until the whole of the large change is forgotten, or its old value wo
 Source: DESIGN section 14; lease.md 4.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -89,6 +89,15 @@ def group_length(waiting: Sequence[Sequence[Change]]) -> int:
             break
         count += 1
     return count
+
+
+def divided(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
+    """These changes in their order, in groups of which each fits into one transaction; a large one goes alone."""
+    left = [[change] for change in changes]
+    while left:
+        count = group_length(left)
+        yield [change for (change,) in left[:count]]
+        left = left[count:]
 
 
 def merged(changes: Iterable[Change]) -> Sequence[Change]:

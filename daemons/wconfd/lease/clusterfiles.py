@@ -11,6 +11,7 @@ import trio
 
 from common.errors import Unavailable
 from common.lease.dirty import Change
+from common.lease.packing import divided
 from common.paths import Paths
 from common.replication import NoLongerMaster
 from common.system.inthread import in_thread
@@ -53,8 +54,9 @@ class ClusterFiles:
         for key, entry in found.entries.items():
             if key.startswith(self.keys.prefix):
                 self.uncopied.add([key], entry.revision, laid.serial_no)
-        if laid.older:
-            await self.insist(laid.older, laid.serial_no)
+        # serial number and times are the last: until then the file is newer, and counts again
+        for changes in divided(laid.older):
+            await self.insist(changes, laid.serial_no)
         for changes in await in_thread(lay_rows, paths, self.keys, values):
             await self.insist(changes)
 

@@ -35,7 +35,7 @@ _log: Final = get_log(__name__)
 class Laid:
     # serial number of the configuration now
     serial_no: int
-    # what etcd has otherwise, and lacks
+    # what etcd has otherwise, and lacks, in the order in which it is to be put
     older: Sequence[Change] = ()
 
 

@@ -11,6 +11,7 @@ from common.lease.packing import (
     MOST_BYTES,
     MOST_OPERATIONS,
     PART_BYTES,
+    divided,
     group_length,
     is_large,
     merged,
@@ -81,3 +82,14 @@ def test_a_group_is_as_long_as_fits_and_never_empty(waiting: list[list[Change]])
 
 def test_a_crowd_of_small_changes_fills_groups_of_a_hundred() -> None:
     assert group_length([[Change(f"/g/{number}", b"x")] for number in range(250)]) == MOST_OPERATIONS
+
+
+@given(st.lists(CHANGES, max_size=8))
+def test_what_is_divided_is_all_of_it_in_its_order_and_each_group_fits(waiting: list[list[Change]]) -> None:
+    changes = [change for each in waiting for change in each]
+
+    groups = list(divided(changes))
+
+    assert [change for group in groups for change in group] == changes
+    assert all(len(group) == 1 or size_of(group) <= MOST_BYTES for group in groups)
+    assert all(0 < len(group) <= MOST_OPERATIONS for group in groups)

@@ -4,6 +4,7 @@ with LeasedFleet(tmp_path, 2, etcd) as machines:
     machines.win(machines.fleet.master)       # its wconfd starts
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -11,6 +12,7 @@ import orjson
 import trio
 
 from common.lease.keys import Keys
+from common.lease.packing import MOST_OPERATIONS
 from common.nodes.certificates.pemcontent import digest_of
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Get, Put, Transaction
@@ -86,8 +88,13 @@ class LeasedFleet:
         return trio.run(read)
 
     def put(self, key: str, value: bytes) -> None:
+        self.put_all({key: value})
+
+    def put_all(self, pairs: Mapping[str, bytes]) -> None:
         async def write() -> None:
             async with EtcdClient(self._etcd.address()) as client:
-                await client.transact(Transaction((), (Put(key, value),)))
+                puts = [Put(*pair) for pair in pairs.items()]
+                for at in range(0, len(puts), MOST_OPERATIONS):
+                    await client.transact(Transaction((), tuple(puts[at : at + MOST_OPERATIONS])))
 
         trio.run(write)

@@ -9,13 +9,19 @@ import orjson
 import pytest
 
 from common.errors import GantryError, Unavailable
+from common.ids import JobId
+from common.lease.dirty import Removed, encode_fate
 from common.lease.grant import read_grant, write_grant
+from common.lease.packing import MOST_KEYS
 from common.locks import Owner
 from common.objects.codec import decode_config
 from common.objects.config import Config
+from common.objects.filter import FilterRule
+from common.objects.kinds import FilterUuid
 from common.paths import Paths
 from common.system.daemons.program import NOT_MASTER
 from common.system.livelock import Livelock
+from daemons.wconfd.core.config.configstate import ConfigState
 from protocol.blocking import BlockingClient
 from protocol.wconfd.changes import SetJobLimits
 from protocol.wconfd.config import GetObject, ReloadConfig
@@ -255,3 +261,26 @@ def test_a_file_that_is_newer_than_etcd_counts_and_is_put_there(machines: Leased
     assert limit_of(master.paths) == 32
     assert b'"max_running_jobs":32' in machines.stored()["cluster/cluster"]
     assert orjson.loads(machines.stored()["top"][1:])["serial_no"] == config_of(master.paths).serial_no
+
+
+def _rule(uuid: str) -> FilterRule:
+    return FilterRule(watermark=JobId(0), priority=0, predicates=(), action="CONTINUE", reason_trail=(), uuid=uuid)
+
+
+def test_a_file_that_is_newer_by_more_objects_than_one_change_takes_is_put_there(machines: LeasedFleet) -> None:
+    master = machines.fleet.master
+    machines.begin_alone()
+    call_once(master.paths, 31)
+    master.kill("wconfd")
+    config = config_of(master.paths)
+    rules = {FilterUuid(f"{number:08x}-0000-4000-8000-000000000000") for number in range(MOST_KEYS + 1)}
+    # as etcd is after it was restored from a snapshot
+    machines.put_all({f"{machines.keys.config}filters/{uuid}": encode_fate(Removed()) for uuid in rules})
+    newer = attrs.evolve(config, filters={uuid: _rule(uuid) for uuid in rules}, serial_no=config.serial_no + 1)
+    master.paths.config_data.write_bytes(ConfigState.of(newer).content)
+
+    master.start("wconfd")
+
+    stored = machines.stored()
+    assert all(stored[f"filters/{uuid}"].startswith(b"={") for uuid in rules)
+    assert orjson.loads(stored["top"][1:])["serial_no"] == config_of(master.paths).serial_no
