@@ -5,16 +5,14 @@ Source: DESIGN section 8.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import attrs
-import trio
 
-from common.errors import ProtocolError, RemoteError, Unavailable
+from common.errors import ProtocolError
 from common.locks import Owner
 from common.wire import structure
 from protocol.client import Client
-from protocol.dial import FIRST_PAUSE_S, LONGEST_PAUSE_S, pauses
+from protocol.lastingfeed import LastingFeed, nothing
 from protocol.wconfd.ghosts import GHOSTS_CHANGED, Ghost
 from protocol.wconfd.locks import Owned
 from protocol.wconfd.subscribe import LOCKS_CHANGED, Holdings, Subscribe
@@ -59,12 +57,6 @@ class KeptChanged:
 
 Event = Snapshot | LocksChanged | ConfigChanged | GhostsChanged | KeptChanged
 
-_UNAVAILABLE: Final = Unavailable.code
-
-
-def _ignore() -> None:
-    pass
-
 
 class WconfdEvents:
     """Snapshots and changes, in order; for one task.
@@ -75,13 +67,9 @@ class WconfdEvents:
     Args: lost: called when wconfd is away, once until it is back.
     """
 
-    def __init__(self, path: Path, lost: Callable[[], None] = _ignore) -> None:
+    def __init__(self, path: Path, lost: Callable[[], None] = nothing) -> None:
         self._client = Client(path, daemon="the lock daemon")
-        self._lost = lost
-        self._pause_s = FIRST_PAUSE_S
-        # pauses after refusals in a row
-        self._refusals = pauses()
-        self.is_connected = False
+        self._feed = LastingFeed[Event](self._begin, self._read, lost)
 
     async def next(self) -> Event:
         """Wait for the next event, however long wconfd is away.
@@ -89,45 +77,16 @@ class WconfdEvents:
         Raises: Denied, RemoteError: this caller may not subscribe, or that wconfd cannot serve it.
         Cancellation: safe; the next call begins with a snapshot.
         """
-        while True:
-            try:
-                return await self._read() if self.is_connected else await self._connect()
-            except Unavailable:
-                if self.is_connected:
-                    self._lost()
-                await self._pause()
-            except RemoteError as error:
-                if error.code != _UNAVAILABLE:
-                    raise
-                # wconfd is there, and may say the same again at once
-                self.is_connected = False
-                await trio.sleep(next(self._refusals))
-            except trio.Cancelled:
-                self.is_connected = False
-                raise
-            self.is_connected = False
+        return await self._feed.next()
 
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    async def _pause(self) -> None:
-        # after a lost connection the first attempt is made at once: wconfd may be back
-        if not self.is_connected:
-            await trio.sleep(self._pause_s)
-            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+    async def _begin(self) -> Snapshot:
+        return Snapshot(*await self._client.subscribe(Subscribe()))
 
-    async def _connect(self) -> Snapshot:
-        holdings, serial = await self._client.subscribe(Subscribe())
-        self.is_connected = True
-        self._pause_s = FIRST_PAUSE_S
-        return Snapshot(holdings, serial)
-
-    async def _read(self) -> Event:
-        while True:
-            event = _typed(*await self._client.event())
-            if event is not None:
-                self._refusals = pauses()
-                return event
+    async def _read(self) -> Event | None:
+        return _typed(*await self._client.event())
 
 
 def _typed(method: str, params: list[object]) -> Event | None:
