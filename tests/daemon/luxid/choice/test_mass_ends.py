@@ -37,10 +37,17 @@ class Disk:
 
     def __init__(self) -> None:
         self.groups: list[list[str]] = []
+        # how many of the groups are written
+        self.written = 0
 
     def __call__(self, writes: Sequence[FileWrite]) -> None:
         self.groups.append([write.path.name for write in writes])
         write_files(writes)
+        self.written += 1
+
+    def place(self, name: str) -> int:
+        """The number of the group with this file, from 1 on."""
+        return next(place for place, group in enumerate(self.groups, 1) if name in group)
 
 
 async def never(_: JobId) -> None:
@@ -74,9 +81,9 @@ async def test_single_writes_pass_between_the_ends_of_a_thousand_jobs(tmp_path: 
             )
         number = MASS + 2
         while queue.counts().waiting_to_start:
-            begun = len(disk.groups)
+            written = disk.written
             await store.save(Job(JobId(number), (OP,)))
-            others.append(len(disk.groups) - begun)
+            others.append(disk.place(f"job-{number}") - written)
             tasks.append(trio.lowlevel.current_statistics().tasks_living)
             number += 1
 

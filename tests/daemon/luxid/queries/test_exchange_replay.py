@@ -43,10 +43,13 @@ NO_JSON = {292, 296, 297}
 REFUSED, ERROR, ANSWER, SILENCE, BATCH = "refused", "error", "answer", "silence", "batch"
 PROBE = b'{"method": "QueryConfigValues", "args": [[]]}'
 
+# a job that ends by itself: on a slow machine it may have
+BEGUN = "begun"
+
 # line -> jobs that must be so before it is sent; None: final
 BEFORE: dict[str, tuple[tuple[int, ...], str | None]] = {
     "SubmitJob/for-wfjc-timeout": ((30, 31), None),
-    "WaitForJobChange/timeout-0": ((32,), "running"),
+    "WaitForJobChange/timeout-0": ((32,), BEGUN),
     "QueryJobs/after-cancel-running": ((32,), None),
     "SubmitManyJobs/lock-waiters": ((33,), "running"),
     "QueryJobs/waiting-all-fields": ((34, 35, 36), "waiting"),
@@ -178,8 +181,7 @@ class Conversation:
         lines = [*COMPARED, *(each for each in BETWEEN if each["n"] in SENT)]
         for line in sorted(lines, key=lambda each: each["n"]):
             if line["name"] in BEFORE:
-                jobs, status = BEFORE[line["name"]]
-                self.cluster.wait(*(self.jobs.get(job, job) for job in jobs), status=status)
+                self._wait_for(*BEFORE[line["name"]])
             if line["name"] == "Query/lock/held-and-pending":
                 wait_until(lambda: len(self._waiting()) == 3, what="three jobs wait for the node", state=self._waiting)
             if line["name"] not in NOT_SENT:
@@ -188,6 +190,16 @@ class Conversation:
                 self._watch()
         for caller in self._shared.values():
             caller.sock.close()
+
+    def _wait_for(self, jobs: Iterable[int], status: str | None) -> None:
+        own = [self.jobs.get(job, job) for job in jobs]
+        if status == BEGUN:
+            wait_until(lambda: all(map(self._has_begun, own)), what=f"jobs {own} have begun")
+        else:
+            self.cluster.wait(*own, status=status)
+
+    def _has_begun(self, job_id: int) -> bool:
+        return self.cluster.status(job_id) not in ("queued", "waiting")
 
     def _waiting(self) -> Any:
         """Who waits for the lock of the master."""

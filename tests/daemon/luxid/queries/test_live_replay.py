@@ -54,6 +54,8 @@ def _told(root: Path, config: dict[str, Any], facts: Mapping[str, Any]) -> Itera
     """A luxid with this configuration of one node, whose node daemon tells these facts."""
     port = free_port()
     settings = f'[cluster]\nreplication = "nodes"\nnode_name = "node1.peer.test"\n[noded]\nport = {port}\n'
+    # on a slow machine, too, the node replies in time
+    settings += "[luxid]\nlive_data_s = 60.0\n"
     (node,) = config["nodes"].values()
     node |= {"primary_ip": "127.0.0.1", "secondary_ip": "127.0.0.1"}
     with Cluster(root, settings=settings) as cluster:

@@ -13,7 +13,7 @@ from common.queue.terms import JobTerms, terms_entry
 from protocol.luxi.history import EndedJob, Grouping, Past, ReadHistory, Sorting, SummarizeHistory
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob
 from protocol.luxi.submission import SubmitJob
-from tests.daemon.luxid.ops import after, command, delay, dummy
+from tests.daemon.luxid.ops import after, command, delay, dummy, gated
 from tests.support.cluster import Cluster
 from tests.support.users import ALICE, BOB, call_as, needs_root, uid_of
 from tests.support.wait import wait_until
@@ -61,8 +61,12 @@ def test_a_job_is_in_the_history_as_soon_as_its_end_is_seen(cluster: Cluster) ->
 
 
 def test_the_end_of_a_dependency_begins_the_wait(cluster: Cluster, tmp_path: Path) -> None:
-    first = cluster.submit(delay(0.4))
+    gate = tmp_path / "gate"
+    first = cluster.submit(gated(gate))
     second = cluster.submit(dummy(depends=after(first)))
+    received = time.time()
+    wait_until(lambda: time.time() > received + 0.4, what="the wait can be told from none")
+    gate.touch()
     cluster.wait(first, second)
 
     ended, row = _one(cluster, first).end_at, _one(cluster, second)

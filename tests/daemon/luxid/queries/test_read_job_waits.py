@@ -12,7 +12,7 @@ from common.queue.waithistory import SHORTEST_S
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter
 from protocol.luxi.jobs import ArchiveJob, CancelJob
 from protocol.luxi.why.waits import ReadJobWaits
-from tests.daemon.luxid.ops import after, command, delay, dummy, gated, read_job
+from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
 
@@ -97,7 +97,7 @@ def test_a_job_whose_process_was_killed_has_waited_until_its_end(cluster: Cluste
     job_id = cluster.submit(command("true", locks=LOCKS))
     has_waited(cluster, job_id, "locks")
 
-    cluster.kill_group(next(pid for pid in cluster.job_pids() if pid != _pid(cluster, holder)))
+    cluster.kill_group(process_of(cluster, job_id))
 
     assert lived_through(cluster, job_id) == [{"kind": "locks", "job_ids": [holder], "names": ["node/n1"]}]
 
@@ -175,10 +175,6 @@ def test_jobs_that_wait_for_nothing_leave_nothing_behind(cluster: Cluster) -> No
 
 def test_of_a_job_that_does_not_exist_there_is_no_history(cluster: Cluster) -> None:
     assert list(cluster.luxi_wire(ReadJobWaits((JobId(99),)))) == [None]
-
-
-def _pid(cluster: Cluster, job_id: int) -> int | None:
-    return read_job(cluster, job_id).process_id
 
 
 def _age(cluster: Cluster, job_id: int) -> float:

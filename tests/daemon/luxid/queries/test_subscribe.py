@@ -119,8 +119,11 @@ def test_log_and_output_of_a_running_job_come_with_its_states(cluster: Cluster, 
 
 
 def test_who_comes_back_goes_on_and_after_a_restart_begins_anew(cluster: Cluster, subscribe: Opened) -> None:
-    job_id = cluster.submit(gated(cluster.root / "go"))
+    # what it was before is not told once more after the place
+    before = cluster.submit(gated(cluster.root / "first"))
+    job_id = cluster.submit({**gated(cluster.root / "go"), "depends": after(before)})
     first = subscribe(Topic.JOBS, ids=(job_id,), log_after=(0,))
+    (cluster.root / "first").touch()
     cluster.wait(job_id, status="running")
     while first.rows[job_id] != ("running",):
         first.next()
