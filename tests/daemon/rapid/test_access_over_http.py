@@ -3,6 +3,7 @@
 import getpass
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx2
@@ -34,10 +35,10 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
         yield web
 
 
-def write_users(web: Web, text: str) -> None:
+def write_users(web: Web, content: str | bytes) -> None:
     web.paths.rapi.mkdir(parents=True, exist_ok=True)
     new = web.paths.rapi / "new"
-    new.write_text(text)
+    new.write_bytes(content if isinstance(content, bytes) else content.encode())
     new.rename(web.paths.rapi_users)
 
 
@@ -154,10 +155,11 @@ async def _while_waiting(web: Web, text: str, path: str, change: Callable[[], No
             except httpx2.RemoteProtocolError:
                 got.append(None)
 
-    before = _waiting(web)
+    # of an earlier test a stream may be ending yet
+    await trio.to_thread.run_sync(lambda: wait_until(lambda: not _waiting(web), what="the end of other waits"))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask)
-        await trio.to_thread.run_sync(lambda: wait_until(lambda: _waiting(web) > before, what="the request to wait"))
+        await trio.to_thread.run_sync(lambda: wait_until(lambda: _waiting(web), what="the request to wait"))
         change()
     return got[0]
 
@@ -213,7 +215,8 @@ def test_users_change_while_rapid_runs(web: Web) -> None:
     write_users(web, f"{USERS}new xyz read\n")
     assert client.get("/3/jobs").status_code == 200
 
-    web.paths.rapi_users.write_bytes(b"\xff\xff\n")
+    # in one step, too: for a moment the file would be empty, and nobody in it
+    write_users(web, b"\xff\xff\n")
     assert client.get("/3/jobs").status_code == 200
 
     write_users(web, USERS)
@@ -242,18 +245,42 @@ def test_logs_name_who_changed_what_and_no_secret(web: Web) -> None:
     assert text.split("_")[2] not in web.log()
 
 
-# other rules: rapid is started again
+# other rules: rapid is started again, and once more for the tests after it, whichever they are
 
 
-def restarted(web: Web, settings: str) -> Web:
+@contextmanager
+def restarted(web: Web, settings: str) -> Iterator[None]:
     web.configure(settings)
     web.cluster.restart("rapid")
-    return web
+    try:
+        yield
+    finally:
+        web.configure("")
+        web.cluster.restart("rapid")
 
 
+@pytest.fixture
+def for_strangers(web: Web) -> Iterator[None]:
+    with restarted(web, "anonymous_read = true\n"):
+        yield
+
+
+@pytest.fixture
+def as_ganeti(web: Web) -> Iterator[None]:
+    with restarted(web, "ganeti_rights = true\n"):
+        yield
+
+
+@pytest.fixture
+def for_the_named(web: Web) -> Iterator[None]:
+    with restarted(web, "ganeti_rights = true\nrequire_authentication = true\n"):
+        yield
+
+
+@pytest.mark.usefixtures("for_strangers")
 def test_strangers_may_read_if_the_settings_say_so_and_see_no_secrets(web: Web) -> None:
     job_id = submitted(web.remote(auth=("jill", "xyz")))
-    nobody = restarted(web, "anonymous_read = true\n").remote()
+    nobody = web.remote()
 
     for path in (f"/3/jobs/{job_id}", f"/2/jobs/{job_id}", "/2/jobs?bulk=1"):
         seen = nobody.get(path)
@@ -265,9 +292,9 @@ def test_strangers_may_read_if_the_settings_say_so_and_see_no_secrets(web: Web) 
     assert web.remote(auth=("none", "xyz")).get("/3/jobs").status_code == 200
 
 
+@pytest.mark.usefixtures("as_ganeti")
 def test_with_ganetis_rule_everybody_reads_ganetis_resources_and_only_writers_change(web: Web) -> None:
     job_id = submitted(web.remote(auth=("jill", "xyz")))
-    restarted(web, "ganeti_rights = true\n")
 
     assert web.remote().get(f"/2/jobs/{job_id}").status_code == 200
     assert web.remote(auth=("none", "xyz")).get("/2/jobs").status_code == 200
@@ -279,9 +306,8 @@ def test_with_ganetis_rule_everybody_reads_ganetis_resources_and_only_writers_ch
     assert web.remote(auth=("joan", "xyz")).delete(f"/2/jobs/{job_id}").status_code == 200
 
 
+@pytest.mark.usefixtures("for_the_named")
 def test_where_names_are_required_nothing_is_told_without_one(web: Web) -> None:
-    restarted(web, "ganeti_rights = true\nrequire_authentication = true\n")
-
     for path in ("/version", "/2/jobs", "/2/nothing", "/3/jobs", "/3/nothing", "/nothing"):
         assert web.remote().get(path).status_code == 401, path
     assert web.remote(auth=("jack", "wrong")).get("/2/nothing").status_code == 404

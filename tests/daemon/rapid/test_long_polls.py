@@ -84,6 +84,8 @@ def test_a_stop_ends_those_that_wait_at_once(web: Web) -> None:
     assert web.cluster.daemons.pop("rapid").wait(PATIENCE_S) == 0
     assert not web.paths.rapid_socket.exists()
     assert "Traceback" not in web.log()
+    # for the tests after it, whichever they are
+    web.start("rapid")
 
 
 def descriptors(web: Web) -> int:

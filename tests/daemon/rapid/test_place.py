@@ -1,8 +1,10 @@
 """rapid where this node is not the master: it says who is. And under a supervisor, as other daemons."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +35,8 @@ VIEW = ClusterView(
 )
 # seconds of a mastership that ends within a test
 SHORT_S = 5.0
+# beginning of a reply
+STREAMING = b"HTTP/1.1 200 "
 
 
 def name_master(web: Web, master: str) -> None:
@@ -146,11 +150,18 @@ def test_under_a_lease_it_serves_until_the_deadline_and_streams_end_then(tmp_pat
         web.start("rapid")
         before = web.local.get("/3/health").json()
         keeper.win(SHORT_S)
-        wait_until(lambda: web.local.get("/3/health").json()["is_master"], what="it serves")
-        with over_socket(web) as stream:
-            stream.sendall(get("/3/events"))
-            # nobody renews the lease
-            while stream.recv(65536):
+        with contextlib.ExitStack() as stack:
+            streams: list[socket.socket] = []
+
+            def is_streaming() -> bool:
+                keeper.prolong(SHORT_S)
+                streams.append(stack.enter_context(over_socket(web)))
+                streams[-1].sendall(get("/3/events"))
+                return streams[-1].recv(len(STREAMING)) == STREAMING
+
+            wait_until(is_streaming, what="it serves")
+            # nobody renews the lease any more
+            while streams[-1].recv(65536):
                 pass
         after = web.local.get("/3/jobs").json()
 
