@@ -9,7 +9,7 @@ from common.daemons import MASTER_DAEMONS
 from common.ids import JobId
 from common.system.daemons.running import find_daemon
 from protocol.luxi.queries import QueryJobs
-from tests.cli.command import run
+from tests.cli.command import Ended, run
 from tests.daemon.luxid.ops import dummy
 from tests.support.machines.fleet import files
 from tests.support.machines.movablemaster import Machine, MovableMaster
@@ -89,6 +89,15 @@ def test_no_acknowledged_job_is_lost_when_the_machine_of_the_master_dies_twice(
     machines.until_same(master, *(machine for machine in machines if machine is not master))
 
 
+def killed_move(machine: Machine, step: str) -> Ended:
+    """A move to this machine that is killed when it comes to this step."""
+    return run(
+        "gnt-cluster",
+        *("--root", machine.cluster.root, "master-failover"),
+        prelude=f"import os; from cli.cluster.moving import newconfig, steps; {step} = {DEATH}",
+    )
+
+
 @pytest.mark.parametrize("is_dead", [True, False], ids=["the old master is dead", "the old master lives"])
 def test_a_move_that_is_killed_before_any_step_is_repeated(machines: MovableMaster, *, is_dead: bool) -> None:
     first, second, third = machines
@@ -96,16 +105,15 @@ def test_a_move_that_is_killed_before_any_step_is_repeated(machines: MovableMast
         client.until_acknowledged(5)
         if is_dead:
             first.cluster.crash()
-            # a job may have been on its way to both
-            third, second = sorted((third, second), key=lambda machine: int(machine.paths.serial_file.read_text()))
         for step in STEPS:
-            killed = run(
-                "gnt-cluster",
-                *("--root", second.cluster.root, "master-failover"),
-                prelude=f"import os; from cli.cluster.moving import newconfig, steps; {step} = {DEATH}",
-            )
+            killed = killed_move(second, step)
+            if is_dead and "has newer copies than this node" in killed.err:
+                # a job was on its way to both, and this one has not got it; after a claim nothing more comes
+                assert step in STEPS[:2], (step, killed)
+                second, third = third, second
+                killed = killed_move(second, step)
             assert killed.code == -9, (step, killed)
-            wait_until(lambda: not find_daemon(second.paths, "wconfd"), what="wconfd ends with the program")
+            wait_until(lambda at=second.paths: not find_daemon(at, "wconfd"), what="wconfd ends with the program")  # type: ignore[misc]
         assert machines.move_to(second) is second
         client.turn_to(second)
         client.until_acknowledged(5)

@@ -31,6 +31,8 @@ from protocol.noded.membership import Version
 from tests.support.machines.fleet import Fleet
 
 KILLED = 99
+# a slow node had not got the configuration in time: the same is to be repeated
+BEHIND = 98
 
 
 class JobContext:
@@ -75,6 +77,7 @@ def renew(root: Path, steps: int | None = None, *, are_theirs: bool = False) -> 
             unit.run(cast(UnitContext, JobContext(root)))
             code = 0
         except BaseException as error:
+            code = BEHIND if "are not yet known to" in str(error) else 1
             os.write(2, f"{type(error).__name__}: {error}\n".encode())
         finally:
             os._exit(code)
@@ -142,9 +145,9 @@ def test_the_master_is_obeyed_after_each_step_and_the_next_renewal_finishes(flee
         make_next(paths)
 
     steps = 0
-    while (code := renew(fleet.master.root, steps)) == KILLED:
+    while (code := renew(fleet.master.root, steps)) in (KILLED, BEHIND):
         assert _is_obeyed(fleet), steps
-        steps += 1
+        steps += code == KILLED
 
     assert code == 0
     assert steps > 10
@@ -175,7 +178,9 @@ def test_a_node_that_is_down_stops_the_renewal_before_anything_is_used(fleet: Fl
     assert (paths.client_pem.read_bytes(), paths.server_pem.read_bytes()) == before
 
     fleet.nodes[0].start()
-    assert renew(fleet.master.root) == 0
+    while (code := renew(fleet.master.root)) == BEHIND:
+        pass
+    assert code == 0
     assert _is_obeyed(fleet)
 
 
@@ -183,8 +188,10 @@ def test_a_node_daemon_of_ganeti_makes_its_certificate_itself_and_is_known_by_it
     paths, node = fleet.master.paths, fleet.nodes[0].paths
     before = digest_of(node.client_pem.read_bytes())
 
-    assert renew(fleet.master.root, are_theirs=True) == 0
+    while (code := renew(fleet.master.root, are_theirs=True)) == BEHIND:
+        pass
 
+    assert code == 0
     own, theirs = digest_of(paths.client_pem.read_bytes()), digest_of(node.client_pem.read_bytes())
     assert theirs != before
     assert _is_obeyed(fleet)

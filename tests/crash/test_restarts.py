@@ -79,7 +79,8 @@ def test_a_crash_of_the_machine_ends_what_ran_and_loses_nothing(
         locked = {"node/n1": "exclusive"}
         running = cluster.submit_many(*[(stamps.gated("never", locks=locked), stamps.work())] * 1)
         running += cluster.submit_many(*[(stamps.gated("never"),)] * 2)
-        cluster.wait(*running, status="running")
+        # a job runs a moment before its command does
+        wait_until(lambda: all(map(stamps.runs, running)), what="their commands run", state=stamps.lines)
         queued = cluster.submit_many(*[(stamps.work(locks=locked),)] * 4)
         behind = cluster.submit(stamps.work(depends=[[running[0], ["error"]]]))
         doomed = cluster.submit(stamps.work(depends=[[running[0], ["success"]]]))

@@ -19,11 +19,11 @@ from protocol.etcd.errors import EtcdFull
 from protocol.etcd.fenced.commits import Commits
 from protocol.etcd.fenced.dirtyreading import read_dirty
 from protocol.etcd.fenced.untilknown import Etcd as EtcdCalls
-from protocol.etcd.kv import Found, Get, Outcome, Transaction
+from protocol.etcd.kv import Found, Get, KeyValue, Outcome, Transaction
 from tests.support.etcds.etcd import HOST, Etcd, EtcdBinary, EtcdMember
 from tests.support.etcds.reigns import deadline_of, reign
 from tests.support.machines.proxy import Behaviour, Proxy
-from tests.support.wait import wait_until_async
+from tests.support.wait import PATIENCE_S, wait_until_async
 
 pytestmark = pytest.mark.trio
 # seconds; a member that does not reply is left for the next one
@@ -79,11 +79,18 @@ async def commit_throughout(commits: Commits, keys: Keys, trouble: Callable[[], 
 
 
 async def leader(three: Etcd) -> EtcdMember:
-    for member in three.members:
-        async with EtcdClient(EtcdAddress((Endpoint(HOST, member.port),), 5)) as client:
-            if await _leads(member, (await client.get(Get("x"))).header.member_id):
-                return member
-    raise AssertionError("nobody leads")
+    """The member that leads; a member that stands still for a moment is followed by an election."""
+    found: list[EtcdMember] = []
+
+    async def is_there() -> bool:
+        for member in three.members:
+            async with EtcdClient(EtcdAddress((Endpoint(HOST, member.port),), 5)) as client:
+                if await _leads(member, (await client.get(Get("x"), PATIENCE_S)).header.member_id):
+                    found.append(member)
+        return bool(found)
+
+    await wait_until_async(is_there, what="a member to lead")
+    return found[0]
 
 
 async def _leads(member: EtcdMember, member_id: str) -> bool:
@@ -164,7 +171,13 @@ async def test_a_commit_without_a_reply_has_its_effect_once(
             proxy.behave(Behaviour.HALF)
             nursery.start_soon(commits.commit, [Change(f"{keys.dirty}a", b"1")])
             await wait_until_async(lambda: commits.state.silent_since_s, what="etcd to be silent")
-            there = (await other.get(Get(f"{keys.dirty}a"))).values
+            there: list[KeyValue] = []
+
+            async def is_there() -> bool:
+                there[:] = (await other.get(Get(f"{keys.dirty}a"))).values
+                return bool(there)
+
+            await wait_until_async(is_there, what="the change without a reply is carried out")
             proxy.behave(Behaviour.PASS)
 
             later = await commits.commit([Change(f"{keys.dirty}b", b"2")])
@@ -226,9 +239,11 @@ class Crashing:
         return await self._client.get(asked, limit_s)
 
     async def transact(self, transaction: Transaction, limit_s: float | None = None) -> Outcome:
-        self._left -= 1
-        if self._left >= 0:
-            return await self._client.transact(transaction, limit_s)
+        if self._left > 0:
+            outcome = await self._client.transact(transaction, limit_s)
+            # one without a reply comes again
+            self._left -= 1
+            return outcome
         if self._is_sent:
             await self._client.transact(transaction, limit_s)
         raise Crash

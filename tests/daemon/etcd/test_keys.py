@@ -152,6 +152,6 @@ async def test_nobody_at_any_endpoint_is_told_with_all_of_them(etcd: TestEtcd) -
 
     async with EtcdClient(address) as client:
         with pytest.raises(EtcdUnknown) as raised:
-            await client.get(Get("k"), limit_s=1.0)
+            await client.get(Get("k"), limit_s=3.0)
 
     assert all(f"{each}: connection refused" in raised.value.message for each in address.endpoints)

@@ -72,19 +72,19 @@ async def test_keys_and_watches_work_under_tls(secured: Secured) -> None:
 async def test_a_member_of_another_authority_is_not_trusted(secured: Secured) -> None:
     async with EtcdClient(secured.address(authority="stranger")) as client:
         with pytest.raises(EtcdUnknown, match=r"not trusted.*'ca_file'"):
-            await client.get(Get("k"), limit_s=2.0)
+            await client.get(Get("k"), limit_s=6.0)
 
 
 async def test_a_client_without_a_certificate_is_refused_in_words_about_it(secured: Secured) -> None:
     async with EtcdClient(attrs.evolve(secured.address(), cert_file="", key_file="")) as client:
         with pytest.raises(EtcdUnknown, match="certificate"):
-            await client.get(Get("k"), limit_s=2.0)
+            await client.get(Get("k"), limit_s=6.0)
 
 
 async def test_a_client_with_a_strange_certificate_is_refused_in_words_about_it(secured: Secured) -> None:
     async with EtcdClient(secured.address("forged")) as client:
         with pytest.raises(EtcdUnknown, match="certificate"):
-            await client.get(Get("k"), limit_s=2.0)
+            await client.get(Get("k"), limit_s=6.0)
 
 
 async def test_a_certificate_with_a_name_is_no_user_and_keeps_out_the_user(secured: Secured, tmp_path: Path) -> None:

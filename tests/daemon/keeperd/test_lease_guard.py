@@ -31,6 +31,8 @@ import sys
 from pathlib import Path
 from common.lease.deadline import Deadline
 from common.system.leaseguard import end_at_deadline
+print("loaded", flush=True)
+sys.stdin.readline()
 end_at_deadline(Deadline(Path(sys.argv[1])))
 print("guarded", flush=True)
 while True:
@@ -86,14 +88,22 @@ def test_a_timer_fires_at_the_deadline_and_follows_it(tmp_path: Path) -> None:
 
 def test_a_process_that_is_busy_ends_at_the_deadline(tmp_path: Path) -> None:
     writer = DeadlineWriter(tmp_path / "deadline")
-    # later than the start of a process on a loaded machine; moved on once
-    writer.set(boottime() + 3)
+    writer.set(boottime() + 3600)
     with subprocess.Popen(
-        [sys.executable, "-c", BUSY, str(tmp_path / "deadline")], stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
+        [sys.executable, "-c", BUSY, str(tmp_path / "deadline")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[3],
     ) as busy:
+        assert busy.stdin is not None
         assert busy.stdout is not None
-        busy.stdout.readline()
-        until = boottime() + 3.5
+        assert busy.stdout.readline() == b"loaded\n"
+        # moved on once
+        writer.set(boottime() + 4)
+        busy.stdin.write(b"\n")
+        busy.stdin.flush()
+        assert busy.stdout.readline() == b"guarded\n"
+        until = boottime() + 4.5
         writer.set(until)
 
         assert busy.wait(PATIENCE_S) == NOT_MASTER

@@ -48,7 +48,8 @@ def test_a_move_keeps_what_is_queued_fails_what_runs_and_comes_back(machines: Mo
     assert moved.code == 0, moved
     told = json.loads(moved.out)
     assert (told["before"], told["master"], told["epoch"]) == (first.name, second.name, 1)
-    assert ["the queue was closed" in text for text in told["warnings"]] == [True]
+    # a slow node gets its copy of the configuration later, which is told, too
+    assert ["the queue was closed" in text for text in told["warnings"]].count(True) == 1
     assert masters(machines) == [second.name]
     assert not Path(f"/proc/{pid}").exists()
     # the job that ran is ended as failed at once, and the other one runs

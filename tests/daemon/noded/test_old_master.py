@@ -8,7 +8,7 @@ import pytest
 
 from common.daemons import MASTER_DAEMONS
 from common.system.daemons.running import find_daemon
-from common.system.processes import descendants, send_all
+from common.system.processes import Process, descendants, send_all
 from tests.daemon.luxid.ops import gated, process_of
 from tests.support.machines.nodes import NAME, Node
 from tests.support.wait import wait_until
@@ -59,6 +59,8 @@ def test_a_job_process_of_an_old_master_does_not_write_how_its_command_was_ended
     job_id = master.cluster.submit(gated(tmp_path / "never"))
     master.cluster.wait(job_id, status="running")
     pid = process_of(master.cluster, job_id)
+    # a job runs a moment before its command does
+    wait_until(lambda: any(map(is_shell, descendants(pid))), what="the command runs")
     before = master.paths.job_file(job_id).read_bytes()
     master.cluster.kill("luxid")
     master.paths.epoch_file.write_text("7 node9.test\n")
@@ -67,6 +69,14 @@ def test_a_job_process_of_an_old_master_does_not_write_how_its_command_was_ended
 
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), what="the job's process has ended")
     assert master.paths.job_file(job_id).read_bytes() == before
+
+
+def is_shell(process: Process) -> bool:
+    try:
+        return Path(f"/proc/{process.pid}/comm").read_text() == "sh\n"
+    except OSError:
+        # it has ended
+        return False
 
 
 def test_a_node_that_claims_an_epoch_itself_runs_on(master: Node) -> None:

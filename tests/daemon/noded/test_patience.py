@@ -10,7 +10,7 @@ from tests.support.machines.nodes import HOST, Node
 from tests.support.wait import wait_until
 
 # as long as a slow machine needs for its own callers
-SHORT = "body_timeout_s = 2.0\nhandshake_timeout_s = 2.0\nmax_clients = 3\n"
+SHORT = "body_timeout_s = 5.0\nhandshake_timeout_s = 5.0\nmax_clients = 3\n"
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,13 @@
 import http.client
 import json
 import time
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
 from common.commands.spec import CommandSpec
+from common.system.processes import descendants
 from common.wire import structure
 from protocol.noded.call import request_body
 from protocol.noded.commands import (
@@ -32,6 +34,21 @@ def spec_of(*argv: str, **more: Any) -> CommandSpec:
 
 def shell(script: str, **more: Any) -> CommandSpec:
     return spec_of(script, shell=True, **more)
+
+
+def fork_servers(node: Node) -> list[int]:
+    """The fork server of this node's commands, if it is there; a runner that begins has its name for a moment."""
+    below = descendants(node.pid)
+    children = below - descendants(*(process.pid for process in below))
+    return [process.pid for process in children if "gantry-noded: commands" in title(process.pid)]
+
+
+def title(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        # it has ended
+        return ""
 
 
 class CommandsOf:

@@ -10,12 +10,10 @@ import signal
 import threading
 from collections.abc import Callable
 from http.client import HTTPException
-from pathlib import Path
 from typing import TypeVar
 
-from common.system.processes import descendants
 from protocol.noded.commands import CommandPhase
-from tests.support.machines.nodecommands import CommandsOf, Ended, shell
+from tests.support.machines.nodecommands import CommandsOf, Ended, fork_servers, shell
 from tests.support.machines.nodes import Node
 
 T = TypeVar("T")
@@ -53,15 +51,6 @@ def repeat(call: Callable[[], T]) -> T:
     while True:
         with contextlib.suppress(OSError, HTTPException):
             return call()
-
-
-def fork_servers(node: Node) -> list[int]:
-    found = []
-    for process in descendants(node.pid):
-        with contextlib.suppress(OSError):
-            if "gantry-noded: commands" in Path(f"/proc/{process.pid}/cmdline").read_text():
-                found.append(process.pid)
-    return found
 
 
 def test_whatever_is_killed_each_command_begins_once_and_each_word_holds(own: Node) -> None:

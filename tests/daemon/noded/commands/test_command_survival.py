@@ -25,7 +25,7 @@ from daemons.noded.commands.commandrecords import (
 from protocol.noded.call import request_body
 from protocol.noded.commands import CommandPhase, FollowCommand
 from tests.cli.command import run
-from tests.support.machines.nodecommands import CommandsOf, shell
+from tests.support.machines.nodecommands import CommandsOf, fork_servers, shell, title
 from tests.support.machines.nodes import Node
 from tests.support.wait import wait_until
 
@@ -56,16 +56,8 @@ def runner_of(node: Node, key: str) -> int:
 
 
 def fork_server_of(node: Node) -> int:
-    (pid,) = [process.pid for process in descendants(node.pid) if "gantry-noded: commands" in title(process.pid)]
+    (pid,) = fork_servers(node)
     return pid
-
-
-def title(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        # it has ended
-        return ""
 
 
 def has_ended(pid: int) -> bool:
@@ -192,6 +184,7 @@ def test_an_order_that_outlives_its_node_daemon_starts_nothing_a_second_time(
     tally = node.root / f"tally-7-{verb}"
     command = shell(f"echo x >> {tally}")
     commands.start(shell("true"), f"8.{len(verb)}.1")
+    commands.end_of(f"8.{len(verb)}.1")
     server = fork_server_of(node)
     with stopped(server):
         # the order is in the socket of the stopped fork server when its noded dies
@@ -215,6 +208,7 @@ def test_an_order_that_outlives_its_node_daemon_starts_nothing_a_second_time(
 def test_a_stop_does_not_wait_for_a_start_that_is_under_way(node: Node, commands: CommandsOf) -> None:
     file = node.root / "never-9"
     commands.start(shell("true"), "9.0.1")
+    commands.end_of("9.0.1")
     connection = node.connection()
     with stopped(fork_server_of(node)):
         commands.send_start(connection, shell(f"touch {file}"), "9.1.1")

@@ -1,5 +1,6 @@
 """Commands on a node: started once, followed, stopped, forgotten (DESIGN section 13)."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests.support.machines.nodes import Node
 from tests.support.wait import wait_until
 
 # idle connections are cut off soon, output is bounded
-SETTINGS = "idle_timeout_s = 2.0\nbody_timeout_s = 5\n[jobproc]\noutput_max_bytes = 20000\n"
+SETTINGS = "idle_timeout_s = 5.0\nbody_timeout_s = 5\n[jobproc]\noutput_max_bytes = 20000\n"
 
 
 @pytest.fixture(scope="module")
@@ -146,13 +147,14 @@ def test_only_the_end_of_much_output_is_kept_and_that_is_told(commands: Commands
 
 
 def test_a_command_that_writes_again_and_again_costs_few_calls(commands: CommandsOf) -> None:
+    began = time.monotonic()
     commands.start(shell("for i in $(seq 200); do echo $i; sleep 0.005; done"), "10.0.1")
 
     ended = commands.end_of("10.0.1")
 
     assert ended.output == b"".join(b"%d\n" % number for number in range(1, 201))
-    # one for each line otherwise
-    assert ended.follows <= 100
+    # output alone is held back for 0.03 s; besides it there are the end, and what came between that and the last look
+    assert ended.follows <= (time.monotonic() - began) / 0.03 + 2
 
 
 def test_a_full_disk_refuses_a_start_with_its_reason_and_holds_an_outcome_back(tmp_path: Path) -> None:
@@ -183,7 +185,7 @@ def test_what_is_no_key_is_refused(commands: CommandsOf, key: str) -> None:
 
 
 def test_a_follower_may_wait_longer_than_an_idle_connection_may_be_silent(commands: CommandsOf) -> None:
-    commands.start(shell("sleep 3; echo at last"), "11.0.1")
+    commands.start(shell("sleep 6; echo at last"), "11.0.1")
 
     news = commands.follow("11.0.1", wait=50)
 
