@@ -105,7 +105,15 @@ def test_a_job_of_it_runs_in_a_cluster_under_its_locks_and_keeps_its_secret(fold
     assert refused.code != 0
     assert "keep" in refused.err
     (folder / "refused.json").unlink()
-    assert [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()] == []
+    assert [path for path in folder.rglob("*") if _tells(path)] == []
+
+
+def _tells(path: Path) -> bool:
+    try:
+        return path.is_file() and SECRET.encode() in path.read_bytes()
+    except FileNotFoundError:
+        # the daemons run, and have moved it meanwhile
+        return False
 
 
 def _written(folder: Path, jobs: object) -> Path:

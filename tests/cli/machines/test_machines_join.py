@@ -16,7 +16,7 @@ from common.system.daemons.running import find_daemon
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryNodes
 from protocol.luxi.submission import SubmitJob
-from tests.cli.command import Background
+from tests.cli.command import Background, run
 from tests.cli.ownmachines import OwnMachines
 from tests.support.machines.nodes import NOW
 from tests.support.wait import wait_until
@@ -69,9 +69,9 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
 def test_a_command_that_was_killed_is_repeated_and_the_cluster_has_three_candidates(machines: Machines) -> None:
     machines.join(2)
     command = machines.command(3)
-    with Background("gantry", "--root", machines.root(3), *command) as joining:
-        assert joining.read_line().startswith("admitted")
-        os.kill(joining.pid, signal.SIGKILL)
+    death = "import os; from cli.gantry import join; join._start_daemons = lambda *_: os.kill(os.getpid(), 9)"
+    killed = run("gantry", "--root", machines.root(3), *command, prelude=death)
+    assert (killed.code, killed.out.split()[0]) == (-signal.SIGKILL, "admitted"), killed
     assert machines.paths(3).joining.exists()
 
     repeated = machines.gantry(3, *command)

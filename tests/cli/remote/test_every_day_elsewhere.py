@@ -48,12 +48,13 @@ def test_jobs_are_held_modified_released_and_canceled_by_one_call_each(web: Web,
     assert [job(web, job_id)["status"] for job_id in ids] == ["canceled", "canceled"]
 
 
-def test_a_key_is_one_submission(there: Place, capsys: Capture) -> None:
+def test_a_key_is_one_submission(web: Web, there: Place, capsys: Capture) -> None:
     first, again = (there.run(capsys, "run", "--key", "nightly-7", "--name", "n", "--", "true") for _ in range(2))
 
     assert (first.code, again.code) == (0, 0)
     assert re.findall(r"\d+", first.out)[:1] == re.findall(r"\d+", again.out)[:1]
     assert "already" in again.out + again.err
+    web.cluster.wait(int(re.findall(r"\d+", first.out)[0]))
 
 
 def test_tries_run_again_and_history(web: Web, there: Place, capsys: Capture, tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_a_file_of_others_or_without_a_token_is_told(caller: Caller, tmp_path: P
     assert told.err.count("chmod 600") == 1
 
 
-def test_ctrl_c_leaves_the_job_running(caller: Caller, environment: dict[str, str]) -> None:
+def test_ctrl_c_leaves_the_job_running(web: Web, caller: Caller, environment: dict[str, str]) -> None:
     job_id = caller.run("run", "--", "sleep", "60").out.strip()
 
     with Background("gnt-job", "watch", job_id, env=environment) as watching:
@@ -154,6 +154,8 @@ def test_ctrl_c_leaves_the_job_running(caller: Caller, environment: dict[str, st
     assert "goes on" in ended.err
     assert "Traceback" not in ended.err
     assert caller.run("cancel", "--kill", job_id).code == 0
+    # the tests after this one list all jobs, and list them twice
+    assert web.cluster.wait(int(job_id)) == ["canceled"]
 
 
 def test_an_address_where_nobody_is_is_told(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

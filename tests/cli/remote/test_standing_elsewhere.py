@@ -47,6 +47,7 @@ def test_the_story_of_a_schedule_elsewhere(web: Web, capsys: Capture) -> None:
     assert run(capsys, "schedule", "resume", "nightly").code == 0
     job_id = int(run(capsys, "schedule", "run", "nightly").out)
     assert web.local.get(f"/3/jobs/{job_id}").json()["name"] == "nightly"
+    web.cluster.wait(job_id)
     assert run(capsys, "schedule", "remove", "nightly").code == 0
     assert run(capsys, "schedule", "remove", "nightly").code == 1
     assert as_json(capsys, "schedule", "list") == []

@@ -66,7 +66,7 @@ def test_an_answer_is_shown_alone(ask: Ask, words: tuple[str, ...], lines: list[
 def test_each_reply_is_shown_of_those_that_are_named(confd: ConfdCluster, ask: Ask) -> None:
     nowhere = f"127.0.0.1:{free_port()}"
 
-    shown = ask("--node", "node1", "--peer", nowhere, "--timeout", "0.5", "node-role", "node3")
+    shown = ask("--node", "node1", "--peer", nowhere, "--timeout", "4", "node-role", "node3")
 
     assert shown.code == 0
     assert shown.out.splitlines()[0].split() == ["PEER", "STATUS", "SERIAL", "ANSWER"]

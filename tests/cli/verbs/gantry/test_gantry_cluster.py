@@ -18,6 +18,7 @@ from protocol.keeperd import calls
 from tests.cli.command import Background, Ended, argv, environment, run
 from tests.cli.fakekeeperd import FakeKeeperd, fake_keeperd
 from tests.cli.programhost import ProgramHost
+from tests.cli.verbs.gantry.test_completion import PATIENT
 from tests.support.fakes.clusterviews import master, replica
 from tests.support.wait import wait_until
 
@@ -259,7 +260,7 @@ def test_candidates_complete_without_a_master(keeperd: FakeKeeperd, tmp_path: Pa
     line = f"gantry --root {tmp_path / 'r'} cluster switchover no"
     env = {"_GANTRY_COMPLETE": "bash_complete", "COMP_LINE": line, "COMP_WORD": "no"}
 
-    assert run("gantry", env=env).out.split() == ["plain,node1", "plain,node2"]
+    assert run("gantry", env=env, prelude=PATIENT).out.split() == ["plain,node1", "plain,node2"]
 
 
 def test_a_failover_by_hand_is_refused_where_there_is_a_lease(host: ProgramHost, tmp_path: Path) -> None:

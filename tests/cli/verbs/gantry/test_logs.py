@@ -10,6 +10,7 @@ import pytest
 from common.paths import Paths
 from tests.cli.command import Background, Ended, run
 from tests.support.cluster import Cluster
+from tests.support.wait import wait_until
 
 
 def line(second: int, text: str, program: str = "luxid", level: str = "info") -> str:
@@ -123,11 +124,14 @@ def test_a_real_job_is_told_by_all_its_daemons(tmp_path: Path) -> None:
         job_id = cluster.submit(op)
         cluster.wait(job_id)
 
-        ended = run("gantry", "--root", cluster.root, "logs", "--job", job_id)
+        def told() -> Ended:
+            return run("gantry", "--root", cluster.root, "logs", "--job", job_id)
+
+        wait_until(lambda: "job.ended" in events(told()), what="its end is in the log")
+        ended = told()
 
         found = events(ended)
         assert found[0] == "job.queued"
-        assert "job.ended" in found
         assert [each.split()[0] for each in ended.out.splitlines()] == sorted(
             each.split()[0] for each in ended.out.splitlines()
         )

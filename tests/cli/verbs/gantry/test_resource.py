@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Ended, normalised, run
+from tests.cli.verbs.gantry.test_completion import PATIENT
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
 
@@ -114,5 +115,6 @@ def test_who_wants_more_than_there_is_is_told_at_once(cluster: Cluster) -> None:
 def test_names_are_completed(cluster: Cluster) -> None:
     resource(cluster, "set", "plotters", "1")
     environment = {"_GANTRY_COMPLETE": "bash_complete", "COMP_LINE": "gantry resource info pl", "COMP_WORD": "pl"}
-    ended = run("gantry", "--root", cluster.root, env={**environment, "GANTRY_ROOT": str(cluster.root)})
+    environment["GANTRY_ROOT"] = str(cluster.root)
+    ended = run("gantry", "--root", cluster.root, env=environment, prelude=PATIENT)
     assert "plotters" in ended.out
