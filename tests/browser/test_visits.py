@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from protocol.luxi.cluster import QueryConfigValues
 from tests.browser.browser import Browser
+from tests.support.wait import wait_until
 from tests.support.web.rapid import Web
 
 
@@ -63,7 +64,7 @@ def test_an_open_page_of_a_removed_user_leads_to_the_login(web: Web, stranger: B
     finally:
         web.paths.rapi_users.write_text(users)
     # browser and htmx tell that the stream was cut off, and then refused
-    assert stranger.console()
+    wait_until(stranger.console, what="the browser to tell of it")
 
 
 def test_a_form_of_another_site_changes_nothing(web: Web, browser: Browser) -> None:
@@ -76,7 +77,14 @@ def test_a_form_of_another_site_changes_nothing(web: Web, browser: Browser) -> N
 
     assert web.cluster.luxi(QueryConfigValues(("drain_flag",))) == (False,)
     # the browser tells of the refusal
-    assert all("401" in line or "403" in line for line in browser.console())
+    said: list[str] = []
+
+    def is_told() -> bool:
+        said.extend(browser.console())
+        return bool(said)
+
+    wait_until(is_told, what="the browser to tell of the refusal")
+    assert all("401" in line or "403" in line for line in said)
 
 
 @contextmanager

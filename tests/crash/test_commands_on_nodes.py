@@ -135,6 +135,8 @@ def test_a_job_that_is_killed_while_it_has_no_process_frees_its_locks_by_the_wor
 
     assert done.is_done
     assert master.wait(story.job) == ["canceled"]
+    # wconfd hears of the death by itself
+    wait_until(lambda: master.wconf(ListGhosts()), what="its ghost is raised")
     [ghost] = master.wconf(ListGhosts())
     assert ghost.owner.ident == story.job
     assert story.tally.read_text().split() == ["begin"]

@@ -46,7 +46,7 @@ def test_machines_join_by_the_command_that_the_master_prints_and_systemd_runs_th
         container = machines[name].container
         assert container.check("systemctl --failed --no-legend").strip() == ""
         for daemon in _OF_MASTER:
-            assert container.shown(f"gantry-{daemon}", "ActiveState") == "inactive"
+            machines[name].until(daemon, "ActiveState", "inactive")
         assert f"this node is not the master; {master} is" in container.run("gantry status").output
 
 
@@ -118,7 +118,11 @@ def test_another_machine_follows_a_master_that_lost_its_power_and_that_comes_bac
     for daemon in _OF_MASTER:
         machines[old].until(daemon, "ActiveState", "inactive")
         assert machines[old].container.shown(f"gantry-{daemon}", "Result") == "success"
-    assert machines[old].container.shown("gantry-master.path", "SubState") == "waiting"
+    wait_until(
+        lambda: machines[old].container.shown("gantry-master.path", "SubState") == "waiting",
+        what="systemd to wait for the mastership",
+        timeout_s=PATIENCE_S,
+    )
     assert machines.until_master() == new
     machines.until_copied(new)
 

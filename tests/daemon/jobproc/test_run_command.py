@@ -210,11 +210,11 @@ def test_timeout_stops_the_grandchildren_too(host: JobHost) -> None:
     pids = host.root / "pids"
     # the time-out is long enough for all of them to be there
     script = f"sleep 600 & one=$!; setsid sleep 600 & echo $$ $one $! > {pids}; echo begun; wait"
-    started = host.start(1, shell(script, timeout=3))
+    started = host.start(1, shell(script, timeout=6))
 
     host.control.wait_exit(started.pid)
 
-    assert error_of(host, 1) == "'/bin/sh' did not end within 3 s and was stopped; last output: begun"
+    assert error_of(host, 1) == "'/bin/sh' did not end within 6 s and was stopped; last output: begun"
     assert len(pids.read_text().split()) == 3
     assert not any(is_running(int(pid)) for pid in pids.read_text().split())
     assert not Path(started.livelock).exists()
@@ -239,7 +239,7 @@ def lenient(tmp_path: Path) -> Iterator[JobHost]:
 
 def test_program_may_tidy_up_after_a_timeout(lenient: JobHost) -> None:
     host = lenient
-    host.run(1, shell("trap 'echo tidied; exit 0' TERM; echo begun; while :; do sleep 0.02; done", timeout=3))
+    host.run(1, shell("trap 'echo tidied; exit 0' TERM; echo begun; while :; do sleep 0.02; done", timeout=6))
 
     assert error_of(host, 1).endswith("was stopped; last output: tidied")
 
