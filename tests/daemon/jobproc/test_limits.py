@@ -51,7 +51,8 @@ def run(host: JobHost, op: dict[str, Any]) -> int:
 def needs(controller: str) -> None:
     """Skip where no group with this controller can be made."""
     wanted = Wanted(memory_bytes=64 * MIB) if controller == MEMORY else Wanted(cpus=1.0)
-    limited = limit_groups(wanted, None, Path("/run/gantry-test"), "trial.cg")
+    # a folder for this process alone: others try at the same time
+    limited = limit_groups(wanted, None, Path(f"/run/gantry-test-{os.getpid()}"), "trial.cg")
     for group in limited.extra:
         group.remove()
         os.rmdir(Path(group.folder).parent)

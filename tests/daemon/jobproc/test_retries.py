@@ -175,7 +175,8 @@ def test_a_try_costs_two_writes_and_an_ordinary_job_no_more_than_before(tried: T
 def test_locks_are_free_in_the_pause(tried: Tried) -> None:
     tried.run(shell("exit 1", retries=1, locks={"node/n1": "exclusive"}))
 
-    assert tried.host.wconfd.owners() == []
+    # processes that another test's job has left may hold its locks yet
+    assert tried.job_id not in tried.host.wconfd.owners()
     assert tried.host.wconfd.methods[-1] == "freeLocks"
 
 
@@ -192,13 +193,13 @@ def test_the_next_try_begins_after_the_last_process_of_the_one_before(tried: Tri
     started = tried.begin(op)
     tried.wait_left()
     assert tried.states == ["running"]
-    assert tried.host.wconfd.owners() != []
+    assert tried.job_id in tried.host.wconfd.owners()
 
     gate.touch()
     tried.end(started)
 
     assert tried.states == ["queued"]
-    assert tried.host.wconfd.owners() == []
+    assert tried.job_id not in tried.host.wconfd.owners()
 
 
 def test_a_cancel_while_a_failed_try_leaves_processes_cancels_the_job(tried: Tried) -> None:

@@ -40,11 +40,15 @@ class Machine:
     def run_on(self) -> None:
         self._first.write_text("systemd\n")
 
-    def shut_down(self, started: Started, *before: int) -> None:
-        """Signal these processes, and the job's, as systemd does at the end; wait for the end of the job's."""
+    def begin_shutdown(self, *pids: int) -> None:
+        """Signal these processes, as systemd does at the end."""
         self._first.write_text("systemd-shutdow\n")
-        for pid in (*before, started.pid):
+        for pid in pids:
             os.kill(pid, signal.SIGTERM)
+
+    def shut_down(self, started: Started, *before: int) -> None:
+        """Signal these processes, and the job's; wait for the end of the job's."""
+        self.begin_shutdown(*before, started.pid)
         self.host.control.wait_exit(started.pid)
 
 
@@ -119,8 +123,10 @@ def test_a_command_that_ends_well_all_the_same_succeeds_and_what_follows_stays_q
     started = host.start(1, _shell(host, trap), DUMMY)
     _command_pid(host)
 
+    # it ends after the signal, else the job would go on to its next opcode
+    machine.begin_shutdown(started.pid)
     gate.touch()
-    machine.shut_down(started)
+    host.control.wait_exit(started.pid)
 
     assert host.states(1) == ["success", "queued"]
     machine.run_on()

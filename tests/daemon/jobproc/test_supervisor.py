@@ -37,7 +37,8 @@ for number in range(12):
                 os.setsid()
                 os._exit(0)
 print("begun", flush=True)
-time.sleep(float(sys.argv[2]))
+while not os.path.exists(f"{sys.argv[1]}.over"):
+    time.sleep(0.02)
 """
 
 
@@ -66,9 +67,14 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JobHost]:
         host.close()
 
 
-def stubborn(host: JobHost, seconds: float = 600, **parameters: object) -> dict[str, object]:
+def stubborn(host: JobHost, **parameters: object) -> dict[str, object]:
+    """A command that ends when `end_stubborn` says so, and leaves the others behind."""
     (host.root / "pids").mkdir()
-    return command(sys.executable, "-c", STUBBORN, str(host.root / "pids"), str(seconds), **parameters)
+    return command(sys.executable, "-c", STUBBORN, str(host.root / "pids"), **parameters)
+
+
+def end_stubborn(host: JobHost) -> None:
+    (host.root / "pids.over").touch()
 
 
 def begun(host: JobHost) -> list[Process]:
@@ -142,9 +148,10 @@ def test_a_killed_job_is_canceling_until_nothing_of_it_lives(tmp_path: Path) -> 
 
 
 def test_what_a_command_leaves_behind_is_ended_with_it(host: JobHost) -> None:
-    started = host.start(1, stubborn(host, seconds=1))
+    started = host.start(1, stubborn(host))
     processes = begun(host)
 
+    end_stubborn(host)
     host.control.wait_exit(started.pid)
 
     assert host.states(1) == ["success"]
@@ -191,8 +198,9 @@ def test_a_command_is_killed_with_its_supervisor_when_the_job_process_is_gone_to
 
 
 def test_a_kill_ends_what_an_earlier_opcode_left_under_the_locks(host: JobHost) -> None:
-    started = host.start(1, stubborn(host, seconds=1, keep_locks=True), shell("true"))
+    started = host.start(1, stubborn(host, keep_locks=True), shell("true"))
     processes = begun(host)
+    end_stubborn(host)
     wait_until(lambda: host.job(1).ops[1].log, what="the second opcode says what it waits for")
 
     ask_to_kill(host, started)

@@ -111,6 +111,10 @@ class FakeWconfd:
             except OSError:
                 return
             self._sockets.append(sock)
+            if listener.fileno() < 0:
+                # stopped just now, which may have missed it
+                sock.close()
+                return
             threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
     def _serve(self, sock: socket.socket) -> None:

@@ -173,4 +173,4 @@ def test_the_next_opcode_waits_for_processes_that_keep_the_locks(fleet: Fleet, n
     gate.touch()
 
     assert fleet.master.wait(job) == ["success"]
-    assert fleet.master.wconf(ListGhosts()) == ()
+    wait_until(lambda: fleet.master.wconf(ListGhosts()) == (), what="no lock is guarded")

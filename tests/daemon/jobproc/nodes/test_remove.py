@@ -41,8 +41,10 @@ def test_a_removed_node_forgets_the_cluster_and_its_certificate_counts_no_more(f
     noded = node.cluster.daemons["noded"]
     wait_until(lambda: noded.poll() is not None, what="the node daemon has ended")
     assert not [path for path in node.paths.data.iterdir() if path.is_file()]
-    certificates = fleet.master.paths.ssconf_file("master_candidates_certs").read_text()
-    assert len(certificates.splitlines()) == len(fleet.certificates())
+    certificates = fleet.master.paths.ssconf_file("master_candidates_certs")
+    wait_until(
+        lambda: len(certificates.read_text().splitlines()) == len(fleet.certificates()), what="ssconf lacks it, too"
+    )
 
 
 def test_nothing_is_needed_of_a_dead_node(fleet: Fleet) -> None:
