@@ -11,7 +11,8 @@ import orjson
 import pytest
 
 from protocol.framing import ETX
-from tests.support.checked import checked_cluster
+from protocol.luxi.history import ReadHistory
+from tests.support.checked import assert_all_is_free, checked_cluster
 from tests.support.cluster import Cluster
 from tests.support.sockets.connections import connection_count
 from tests.support.sockets.rawsocket import RawCaller
@@ -35,6 +36,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             what="luxid is a subscriber, and has read resources and schedules",
         )
         cluster.wait(cluster.submit({"OP_ID": "OP_TEST_DUMMY"}))
+        # a job is final before its locks are free, for which wconfd may open their journal, and before it is history
+        assert_all_is_free(cluster)
+        wait_until(lambda: cluster.luxi(ReadHistory()).total == 1, what="luxid has its history open")
         yield cluster
 
 

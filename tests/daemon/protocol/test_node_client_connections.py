@@ -28,6 +28,8 @@ from tests.support.machines.nodedaemons import MadeUpCluster, Seen, close, hang,
 pytestmark = pytest.mark.trio
 
 VERSION = b"[true, 3000000]\n"
+# seconds of rest after which whatever was sent over loopback has arrived
+SETTLED_S = 0.05
 
 
 @pytest.fixture
@@ -164,7 +166,7 @@ async def test_a_hundred_nodes_of_which_twenty_hang_cost_the_limit_and_no_more(
         # hanging ones keep their connections, the others share what is left
         await seen.until(lambda: len(seen.requests) == 80)
         await hung.until(lambda: hung.connections == 20)
-        await trio.testing.wait_all_tasks_blocked()
+        await trio.testing.wait_all_tasks_blocked(SETTLED_S)
         assert results == []
         mock_clock.jump(10.0)
 
@@ -192,7 +194,7 @@ async def test_nodes_that_do_not_even_shake_hands_give_their_places_up_after_the
     async with NodeClient(cluster.files) as client, trio.open_nursery() as calling:
         calling.start_soon(call, client)
         await hung.until(lambda: hung.connections >= MAX_CONNECTIONS - 1)
-        await trio.testing.wait_all_tasks_blocked()
+        await trio.testing.wait_all_tasks_blocked(SETTLED_S)
         mock_clock.jump(CONNECT_S)
 
     [outcomes] = results
@@ -217,7 +219,7 @@ async def test_a_call_that_never_had_its_turn_was_not_sent(
     async with NodeClient(cluster.files) as client, trio.open_nursery() as calling:
         calling.start_soon(call, client)
         await hung.until(lambda: hung.connections == MAX_CONNECTIONS)
-        await trio.testing.wait_all_tasks_blocked()
+        await trio.testing.wait_all_tasks_blocked(SETTLED_S)
         mock_clock.jump(9.0)
 
     kinds = [outcome.kind for outcome in results[0].values() if isinstance(outcome, Failed)]
@@ -372,7 +374,7 @@ async def test_a_call_that_is_given_up_closes_its_connection(cluster: MadeUpClus
     async with NodeClient(cluster.files) as client, trio.open_nursery() as calling:
         calling.start_soon(client.call_nodes, [node], Version())
         await hung.until(lambda: hung.connections == 1)
-        await trio.testing.wait_all_tasks_blocked()
+        await trio.testing.wait_all_tasks_blocked(SETTLED_S)
         calling.cancel_scope.cancel()
 
     await hung.until(lambda: hung.connected == 0)

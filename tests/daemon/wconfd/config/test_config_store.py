@@ -18,6 +18,7 @@ from common.objects.codec import decode_config
 from common.objects.config import Config
 from common.objects.kinds import GroupUuid, NodeUuid
 from common.paths import Paths
+from daemons.wconfd import spreading
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.configstore import ConfigStore, Step
 from daemons.wconfd.core.config.configstate import ConfigState, advanced
@@ -250,8 +251,11 @@ async def test_nodes_that_could_not_be_told_are_told_later(
     await wait_until_async(lambda: nodes.told == [(1, None)] * 2, what="another telling", state=lambda: nodes.told)
 
 
-async def test_only_an_urgent_change_returns_after_the_nodes_were_told(paths: Paths, nursery: trio.Nursery) -> None:
+async def test_only_an_urgent_change_returns_after_the_nodes_were_told(
+    paths: Paths, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # after its failure the telling in the background pauses: what is told now is told for a caller
+    monkeypatch.setattr(spreading, "_RETRY_S", 3600.0)
     nodes = Nodes(first_fails=True)
     store = await start_on(Disk(paths.config_data), nursery, nodes)
     await wait_until_async(lambda: nodes.told, what="the telling that fails")
