@@ -144,7 +144,10 @@ def test_a_flood_of_wrong_datagrams_gets_no_reply_and_leaves_no_trace(asked: Ask
     assert len(lines) <= 2
     asked.cluster.kill("confd", signal.SIGTERM)
     # the last line is written at the end
-    assert sum(int(count) for line in unanswered(asked) for count in re.findall(r'="(\d+) x ', line)) >= FLOOD
+    counts = [int(count) for line in unanswered(asked) for count in re.findall(r'="(\d+) x ', line)]
+    # for the tests after it, whichever they are
+    asked.start()
+    assert sum(counts) >= FLOOD
 
 
 def unanswered(asked: Asked) -> list[str]:

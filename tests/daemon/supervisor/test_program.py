@@ -1,5 +1,6 @@
 """gantry-supervisor as a program of its own."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -24,7 +25,8 @@ def root(tmp_path: Path) -> Iterator[Path]:
     create_cluster(paths, "cluster.test", "node1.test")
     yield tmp_path
     for pid in processes_under(tmp_path):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def supervise(root: Path, *, prelude: str = "", stdout: int = subprocess.PIPE) -> "subprocess.Popen[str]":
