@@ -99,7 +99,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Ite
     (root / "page").chmod(0o755)
     base = f"http://127.0.0.1:{receiver.server_port}"
     posts = {
-        name: f'url = "{base}/{name}"\nsecret_file = "{root}/secret"\ntimeout_s = {3 if name == "slow" else 60}\n'
+        name: f'url = "{base}/{name}"\nsecret_file = "{root}/secret"\ntimeout_s = {6 if name == "slow" else 60}\n'
         for name in ("flaky", "slow", "gone", "moved", "fine", "batch", "storm")
     }
     rules = {
@@ -282,8 +282,12 @@ def test_a_storm_waits_in_line_and_holds_up_no_other_job(cluster: Cluster, recei
     wait_until(lambda: receiver.under_way == 2, what="two are under way", state=lambda: receiver.under_way)
 
     assert cluster.wait(cluster.submit({"OP_ID": "OP_TEST_DELAY", "duration": 0.01})) == ["success"]
-    waiting = [state for job_id in failed for _, state in deliveries(cluster, job_id) if state == "queued"]
-    assert len(waiting) >= 4
+
+    def in_line() -> int:
+        return sum(state == "queued" for job_id in failed for _, state in deliveries(cluster, job_id))
+
+    wait_until(lambda: in_line() >= 4, what="the others wait", state=in_line)
+    assert receiver.under_way == 2
     receiver.calm.set()
     for job_id in failed:
         wait_delivered(cluster, job_id, "success", "success")
@@ -315,9 +319,13 @@ def test_told_jobs_can_be_archived_and_deliveries_are_never_told(cluster: Cluste
 
 def test_a_full_queue_delays_and_the_job_is_kept_until_then(cluster: Cluster, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
+    told = cluster.submit(op("nobody", fail=False))
+    wait_delivered(cluster, told, "success")
     settings = (cluster.root / "gantry.toml").read_text()
     cluster.configure(f"{settings}\n[luxid]\nmax_queued_jobs = 1\n")
     cluster.restart("luxid")
+    # tests come in any order
+    cluster.configure(settings)
     argv = ["/bin/sh", "-c", f"while [ ! -e {gate} ]; do sleep 0.02; done; exit 3"]
     job_id = cluster.submit(op("fine", argv=argv))
     cluster.wait(job_id, status="running")
@@ -334,3 +342,4 @@ def test_a_full_queue_delays_and_the_job_is_kept_until_then(cluster: Cluster, tm
 
     wait_delivered(cluster, job_id, "success", "success")
     assert cluster.luxi(ArchiveJob(job_id)) is True
+    cluster.restart("luxid")

@@ -275,10 +275,13 @@ async def test_what_waits_for_the_disk_by_then_is_not_written(tmp_path: Path, co
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(until_lost, "run", files.run)
-        for name in ("first", "second", "third"):
+        for name, has_come in (
+            ("first", lambda: copies.told),
+            ("second", lambda: "second" in written),
+            ("third", lambda: files.statistics().waiting == 1),
+        ):
             nursery.start_soon(until_lost, name, functools.partial(files.replace, [FileWrite(paths.queue / name, b"")]))
-            await trio.testing.wait_all_tasks_blocked(0.01)
-        await wait_until_async(lambda: "second" in written, what="the second one is being written")
+            await wait_until_async(has_come, what=f"the {name} one has come so far")
         copies.go_on.set()
         await wait_until_async(lambda: "first" in ends, what="the loss is known")
         may_write.set()

@@ -15,7 +15,7 @@ from common.errors import GantryError
 from common.ids import JobId
 from common.queue.files.jobfile import decode_job, encode_job
 from common.queue.files.waitfile import append_spans
-from common.queue.jobs import to_timestamp
+from common.queue.jobs import Timestamp, to_timestamp
 from common.queue.waithistory import Cause, Span, WaitKind
 from protocol.blocking import BlockingClient
 from protocol.luxi.history import Past, Prune, Pruned, ReadHistory
@@ -68,6 +68,16 @@ def _prune(cluster: Cluster, *, is_dry: bool = False) -> Pruned:
 
 def _archived(cluster: Cluster, *job_ids: int) -> list[int]:
     return [job_id for job_id in job_ids if cluster.paths.archived_job_file(job_id).exists()]
+
+
+def _by_ends(cluster: Cluster, job_ids: Sequence[int]) -> list[int]:
+    """These archived jobs, the first to end before the others."""
+
+    def end_of(job_id: int) -> Timestamp:
+        path = cluster.paths.archived_job_file(job_id)
+        return decode_job(path.read_bytes(), path.name).end_at or (0, 0)
+
+    return sorted(job_ids, key=end_of)
 
 
 def _outputs(cluster: Cluster) -> set[int]:
@@ -191,10 +201,11 @@ def test_a_kill_in_the_middle_leaves_nothing_half_and_the_next_call_goes_on(idle
         cluster.luxi(AutoArchiveJobs(-1, 60))
         cluster.kill("luxid")
         # as if killed between two steps: the file of one is removed and not noted, of another one only the output
-        for path in cluster.paths.output.glob(f"job-{jobs[0]}.*"):
+        first, second = _by_ends(cluster, jobs)[:2]
+        for path in cluster.paths.output.glob(f"job-{first}.*"):
             path.unlink()
-        cluster.paths.archived_job_file(jobs[0]).unlink()
-        for path in cluster.paths.output.glob(f"job-{jobs[1]}.*"):
+        cluster.paths.archived_job_file(first).unlink()
+        for path in cluster.paths.output.glob(f"job-{second}.*"):
             path.unlink()
         cluster.start("luxid")
 

@@ -121,7 +121,8 @@ def test_changes_wait_for_a_silent_etcd(master: Cluster, etcd: TestEtcd, tmp_pat
                 lambda: "etcd has not replied for" in obstacles(master, job), what="luxid says what it waits for"
             )
             assert master.status(job) == "running"
-            assert store(master).commits_waiting == 2
+            wait_until(lambda: store(master).commits_waiting == 2, what="the job's end waits, too")
+            assert master.status(job) == "running"
         finally:
             member.resume()
         second = client.finish(request)

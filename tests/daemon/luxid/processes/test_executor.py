@@ -288,7 +288,8 @@ def test_secrets_are_handed_over_by_opcode(cluster: Cluster) -> None:
 def test_one_that_says_that_it_heeds_a_pause_is_told_by_a_signal(cluster: Cluster, is_heeded: bool) -> None:
     behave(cluster, heeds_pause=is_heeded)
     job_id = cluster.submit(delay(60))
-    wait_until(lambda: read_job(cluster, job_id).process_id, what="it is ready for signals")
+    # luxid knows then that it is ready for signals
+    cluster.wait(job_id, status="running")
 
     cluster.luxi(ReplaceFilter(None, 0, (("jobid", ("=", "id", job_id)),), "PAUSE", ()))
 

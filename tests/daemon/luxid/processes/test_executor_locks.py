@@ -106,7 +106,7 @@ def test_a_job_holds_its_locks_under_the_three_parts_of_its_name_until_its_end(c
 
 def test_two_jobs_that_want_a_node_for_themselves_never_overlap(cluster: Cluster) -> None:
     first, second = run_behind(cluster, 1)
-    assert cluster.status(second) == "waiting"
+    cluster.wait(second, status="waiting")
     assert cluster.wconf(HasPendingRequest(owner(cluster, second)))
 
     go(cluster, first)
@@ -180,7 +180,7 @@ def test_a_new_priority_reaches_one_that_waits_and_puts_it_before_the_others(clu
         state=lambda: all_events(cluster),
     )
     assert (cluster.root / f"standin-priority-{third}").read_text() == "-10 600"
-    assert cluster.job(third, "oppriority") == ([-10],)
+    wait_until(lambda: cluster.job(third, "oppriority") == ([-10],), what="luxid knows the priority")
     go(cluster, first)
     cluster.wait(third, status="running")
     assert cluster.status(second) == "waiting"

@@ -120,3 +120,7 @@ def test_a_user_who_lost_his_role_has_no_runs_and_is_told(cluster: Cluster) -> N
     assert (run.state, run.job_id) == (RunState.REFUSED, None)
     assert f"a submission of '{ALICE}'" in run.why
     assert "run.refused schedule=lost" in cluster.log("luxid")
+    # tests come in any order
+    cluster.luxi(RemoveScheduleOf("lost"))
+    cluster.configure(WITH_ALICE)
+    cluster.restart("luxid")

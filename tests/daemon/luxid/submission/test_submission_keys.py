@@ -161,9 +161,10 @@ def test_a_submission_cut_off_by_a_crash_leaves_nothing_and_can_be_sent_again(id
     """What a crash between two renames leaves: the note of the batch, the key, and the first of the jobs."""
     idle.start("luxid")
     submit_many(idle, "k0", 9)
+    before = {*idle.paths.submissions.iterdir()}
     ids = submit_many(idle, "k1", 1, 2, 3)
     idle.kill("luxid")
-    key = max(idle.paths.submissions.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    (key,) = {*idle.paths.submissions.iterdir()} - before
     write_files([note_of(idle.paths, JobId(ids[0]), 3, [key])])
     for job_id in ids[written:]:
         idle.paths.job_file(job_id).unlink()
