@@ -51,7 +51,7 @@ class StandIn:
 
     def run(self) -> None:
         # a hanging one must not outlast its test for long
-        signal.alarm(60)
+        signal.alarm(300)
         time.sleep(self.how.get("slow_s", 0))
         self.step("begin")
         livelock = self.paths.livelocks / f"job_{self.job_id:06d}_{int(time.time())}"

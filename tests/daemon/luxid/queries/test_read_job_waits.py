@@ -116,13 +116,13 @@ def test_a_job_has_waited_for_its_turn(cluster: Cluster) -> None:
     running = cluster.submit_many(*[(delay(60),)] * 4)
     job_id = cluster.submit(dummy())
     wait_until(lambda: is_waiting(cluster, job_id, "turn"), what="it waits for its turn")
-    [span] = waits(cluster, job_id)
+    since = waits(cluster, job_id)[-1]["since"]
 
     wait_until(lambda: _age(cluster, job_id) > SHORTEST_S, what="that is worth telling")
     cluster.luxi(CancelJob(running[0], kill=True))
 
     assert {"kind": "turn"} in lived_through(cluster, job_id, ())
-    assert waits(cluster, job_id)[0]["since"] == span["since"]
+    assert since in [span["since"] for span in waits(cluster, job_id) if span["kind"] == "turn"]
 
 
 def test_a_rule_that_paused_a_job_is_named_also_between_its_opcodes(cluster: Cluster) -> None:
