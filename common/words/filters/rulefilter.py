@@ -1,8 +1,7 @@
 """Filters for rules: predicates from a filter text that people type.
 
 A predicate tests one subject: the job's number, its name and labels, one of its opcodes, or one entry of its reason
-trail.
-The conditions on one subject in a series of `&` become one predicate, so they must hold for the same opcode,
+trail. The conditions on one subject in a series of `&` become one predicate, so they must hold for the same opcode,
 or for the same entry.
 
 Source: luxid.md 6.2, 6.3.
@@ -30,6 +29,8 @@ _FIELDS: Final = {
     "source": ("reason", "source"),
     "timestamp": ("reason", "timestamp"),
 }
+# fields of the subjects that hold texts; so does each label. The parameters of opcodes have kinds of their own
+_TEXTS: Final = frozenset(("name", "OP_ID", "reason", "source"))
 
 
 def rule_predicates(text: str) -> list[Predicate]:
@@ -43,6 +44,11 @@ def rule_predicates(text: str) -> list[Predicate]:
     for part in parts:
         found.setdefault(_subject(part), []).append(_renamed(part))
     return [[subject, all_of(expressions)] for subject, expressions in found.items()]
+
+
+def is_text_field(field: str) -> bool:
+    """Whether a subject's field always holds a text."""
+    return field in _TEXTS or is_label(field)
 
 
 def _subject(expression: Expression) -> str:
@@ -72,6 +78,10 @@ def _renamed(expression: Expression) -> Expression:
     if expression[0] in _NESTING:
         return [expression[0], *map(_renamed, inner_expressions(expression))]
     operator, name, values = condition(expression)
+    field = _field(name)[1]
     if name == "op" and operator in ("==", "!="):
         values = [op_id(value) for value in values]
-    return [operator, _field(name)[1], *values]
+    elif is_text_field(field):
+        # a name or a label of digits is a text; and a text alone asks whether it is not empty
+        operator, values = ("=~", ["."]) if operator == "?" else (operator, list(map(str, values)))
+    return [operator, field, *values]

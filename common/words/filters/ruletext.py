@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from common.words.filters.rulefilter import is_text_field
 from common.words.text import json_text
 
 # of a rule without predicates
@@ -17,6 +18,9 @@ _SHORT: Final = {"OP_ID": "op"}
 _JOINING: Final = {"&": " & ", "|": " | "}
 _COMPARING: Final = {"==": "=", "=": "=", "!=": "!=", "<": " < ", "<=": " <= ", ">": " > ", ">=": " >= ", "=~": "=~"}
 _BARE: Final = re.compile(r"""[^\s()&|!=<>"']+""")
+# what a filter takes for a number, and for the beginning of a regular expression between signs
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)")
+_MARKED: Final = re.compile(r"/|m[/#^]")
 
 
 def where_text(predicates: object) -> str:
@@ -59,15 +63,27 @@ def _expression(expression: Sequence[object], *, is_inner: bool) -> str:
             return f"({joined})" if is_inner or sign == "|" else joined
         case ["!", [*part]]:
             return f"!({_expression(part, is_inner=False)})"
-        case [str(sign), str(field), str() | int() as value] if sign in _COMPARING:
-            return f"{_SHORT.get(field, field)}{_COMPARING[sign]}{_value(value)}"
+        case [str(sign), str(field), str(text)] if sign in _COMPARING:
+            is_bare = _is_bare(sign, field, text)
+            return f"{_SHORT.get(field, field)}{_COMPARING[sign]}{text if is_bare else _quoted(text)}"
+        case [str(sign), str(field), int(number)] if sign in _COMPARING and _is_number(field, number):
+            return f"{field}{_COMPARING[sign]}{number}"
         case _:
             return json_text(expression)
 
 
-def _value(value: str | int) -> str:
-    text = str(value)
-    if _BARE.fullmatch(text):
-        return text
+def _is_number(field: str, value: int) -> bool:
+    """Whether a filter has this number for this field: what it compares with a text is a text."""
+    return not isinstance(value, bool) and not is_text_field(field)
+
+
+def _is_bare(sign: str, field: str, text: str) -> bool:
+    """Whether a filter reads the text without quotes as it is."""
+    if sign == "=~":
+        return _BARE.fullmatch(text) is not None and _MARKED.match(text) is None
+    return _BARE.fullmatch(text) is not None and (is_text_field(field) or _NUMBER.fullmatch(text) is None)
+
+
+def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -17,6 +17,13 @@ from common.words.filters.ruletext import action_text, reason_text, where_text
         "!(op=OP_TEST_DELAY)",
         'reason="two words"',
         'reason="a \\"quoted\\" word"',
+        "label.build=42",
+        "name=0",
+        'comment="42"',
+        "timeout=42",
+        'comment=~"/srv/x"',
+        'comment=~"m/x"',
+        "label.team=~.",
     ],
 )
 def test_predicates_are_told_as_the_filter_that_makes_them(where: str) -> None:
@@ -35,9 +42,9 @@ def test_conditions_of_several_predicates_all_hold() -> None:
     assert where_text([]) == "all jobs"
 
 
-@pytest.mark.parametrize("predicate", [["opcode", ["?", "cwd"]], ["new kind", 7], "odd"])
+@pytest.mark.parametrize("predicate", [["opcode", ["?", "cwd"]], ["new kind", 7], "odd", ["terms", ["=", "name", 42]]])
 def test_what_no_filter_can_say_is_shown_as_it_is_stored(predicate: object) -> None:
-    assert where_text([predicate]) in ('["?","cwd"]', '["new kind",7]', '"odd"')
+    assert where_text([predicate]) in ('["?","cwd"]', '["new kind",7]', '"odd"', '["=","name",42]')
 
 
 def test_action_and_reason_are_those_that_were_typed() -> None:
