@@ -81,6 +81,6 @@ def _read(text: object) -> Batch | None:
     place, size, at_most, failures = (None if number is None else int(number) for number in match.groups()[1:5])
     if not 1 <= (place or 0) <= (size or 0) <= MOST_JOBS:
         return None
-    # a limit of none would keep all its jobs for ever
     each = () if match[6] is None else tuple(match[6].split(","))
+    # a limit of none would keep all its jobs for ever
     return Batch(match[1], place or 0, size or 0, at_most or None, failures, each)

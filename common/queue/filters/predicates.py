@@ -3,9 +3,10 @@
 The fields of an expression belong to the subject: the job's number (`jobid`); one of its opcodes (`opcode`: OP_ID and
 the keys of its input, nested values as `beparams.maxmem`); one entry of a reason trail (`reason`); or what its
 submitter calls it (`terms`: `name`, and `label.KEY` for each label). All operators work in each. A condition on a field
-that an opcode lacks is false, and its negation true. A condition on a field that no opcode has, or on a value of
-another kind, makes its whole expression false, also under `!`. In `jobid` the text `watermark` stands for the rule's
-own watermark.
+that an opcode lacks is false, and its negation true. A condition on a field that no opcode has makes its whole
+expression false, also under `!`; so does `?`, `=~` or `=[]` on a value of another kind than it is for. Values of
+different kinds are unequal, and in the order null < bool < number < string < list < object. In `jobid` the text
+`watermark` stands for the rule's own watermark.
 
 Source: filters design; luxid.md 6.2, 6.3; DESIGN section 11.
 """

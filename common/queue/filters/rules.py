@@ -2,7 +2,7 @@
 
 Theory. The rules are a chain in the order of (priority, watermark, uuid). A rule matches a job if all its
 predicates do. The first matching rule whose action is not CONTINUE applies; without one the job may run.
-A predicate is a name and an expression of the query language over the fields of that name (`filterpredicates`).
+A predicate is a name and an expression of the query language over the fields of that name (`predicates`).
 
 A rule is read in two ways. A new rule is refused if a part of it can never match. In a stored rule an unknown field of
 an opcode, or an unknown predicate, just never matches, so that the loss of a plug-in does not disable the other

@@ -7,9 +7,10 @@ the question, at once for all of them. A static match is one of three words, and
 
 A rule is as bad as its worst predicate, a predicate as good as its best opcode. An expression over OP_ID alone is
 just tested. In any other, `&` is as bad as its worst part; `|` is NEVER if all of its parts are; the rest is MAYBE:
-so is a negation, since a condition on a parameter that is not there makes the whole false, and nothing else true.
+so is a negation, and so is an ALWAYS beside other conditions, as one of those may make the whole expression false
+(`common.queue.filters.predicates`).
 
-Source: luxid.md 6.2, 6.3; common/queue/filters/rules.py.
+Source: luxid.md 6.2, 6.3.
 """
 
 import enum
