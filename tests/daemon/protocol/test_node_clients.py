@@ -346,8 +346,15 @@ async def test_a_blocking_call_to_a_node_that_hangs_ends_with_its_limit(
 async def test_a_blocking_call_waits_for_a_connection_no_longer_than_its_limit(
     cluster: MadeUpCluster, nursery: trio.Nursery
 ) -> None:
-    node = await serve(nursery, hang, None)
-    client = BlockingNodeClient(cluster.files)
+    clock = _Clock()
+
+    async def shake_no_hands(stream: trio.abc.Stream) -> None:
+        # the connection is begun in time, however slow the caller is
+        clock.now += 1.0
+        await hang(stream)
+
+    node = await serve(nursery, shake_no_hands, None)
+    client = BlockingNodeClient(cluster.files, clock=clock)
 
     outcomes = await trio.to_thread.run_sync(client.call_nodes, [node], Version(), 0.2)
 

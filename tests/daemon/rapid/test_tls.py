@@ -116,7 +116,9 @@ def test_a_new_certificate_is_used_at_once_and_an_unusable_one_is_not(web: Web) 
     # a connection from before goes on, and the fault is told once
     assert first.get("/3").status_code == 200
     assert web.log().count("certificate.unusable") == told + 1
+    # for the tests after it, whichever they are: the log tells here that it is used
     write_certificate(web.paths.rapi_pem, good)
+    shown(web, context)
 
 
 def test_without_encryption_by_an_option_no_certificate_is_made(tmp_path: Path) -> None:
