@@ -52,7 +52,7 @@ class NaiveUnits:
     def is_short_of(self, user: NaiveUser, key: str) -> bool:
         keeper, kept = self.keeper(key), 0
         if keeper is not None and keeper.priority <= user.priority:
-            is_alike = (keeper.priority, keeper.uses[key]) == (user.priority, user.uses[key])
+            is_alike = (keeper.priority, keeper.uses, keeper.limit) == (user.priority, user.uses, user.limit)
             kept = 0 if is_alike else keeper.uses[key]
         return user.uses[key] > self.free(key) - kept
 

@@ -93,9 +93,9 @@ class ReadyJobs:
 
     def settle_units(self) -> None:
         """Close and open what units that came or went have made short, or not short any more. Cost: as `close`."""
-        while changed := self._units.settle():
-            self.close(want for want, is_short in changed if is_short)
-            self.open(want for want, is_short in changed if not is_short)
+        while turns := self._units.settle():
+            for turn in turns:
+                self._count_closed([turn.want], 1 if turn.is_short else -1, turn.group)
 
     # what follows
 
@@ -161,6 +161,11 @@ class ReadyJobs:
         weight = self._static(job_class.partition.weight_class) * self._rules.factor(key[0], now_tick)
         return job_class.priority, weight, key
 
+    def is_short(self, job_id: JobId, want: Want) -> bool:
+        """Whether too few units are free for this want of the job."""
+        job_class = self._class_of.get(job_id)
+        return self._units.is_short(want, None if job_class is None else job_class.admission.group)
+
     def limits(self) -> Iterable[Limit]:
         """The limits that ready jobs are subject to, full or not."""
         return self._limited.keys()
@@ -204,9 +209,11 @@ class ReadyJobs:
             if not self._limited[limit]:
                 del self._limited[limit]
 
-    def _count_closed(self, limits: Iterable[Limit], step: int) -> None:
+    def _count_closed(self, limits: Iterable[Limit], step: int, only: Group | None = None) -> None:
         for limit in limits:
             for admission in self._limited.get(limit, ()):
+                if only is not None and admission.group is not only:
+                    continue
                 before, admission.closed_by = admission.closed_by, admission.closed_by + step
                 admission.short_by += step * isinstance(limit, Want)
                 self._note_group(admission)

@@ -10,8 +10,9 @@ makes short, or not short any more, and no job.
 By itself a waiting job reserves nothing, so a stream of small jobs might keep a large one waiting without end. So the
 job that has waited longest for a resource (by priority, then age) counts its *passes*: starts of later jobs, or jobs of
 a worse priority, that take units of what it wants. After `max_bypass` of them it is *overdue*. For each resource, the
-units that the first overdue job wants are kept for it: they count as not free for all other wants, except those of a
-better priority.
+units that the first overdue job wants are kept for it: they count as not free for the jobs of all other groups, except
+those of a better priority. A job that asks for as much of this resource, and for others, is of another group: it
+would take the units while the overdue job waits for a second resource.
 
 The bound: there is one order for all resources, so the first of all overdue jobs is held back by nobody, and starts as
 soon as those who have its units end. So every job becomes the one that has waited longest, and then overdue, after

@@ -3,6 +3,7 @@
 Theory. Whether a want is short depends on its count and priority alone: it is if its count is greater than the *bound*
 of its priority, which is what is free, less what is kept for an overdue job that this priority does not outrank. So the
 wants of a priority are sorted by count, and a change of the bound touches those between the old one and the new one.
+What is kept for a job is kept from its own want, too, which others may have: `Units` excepts its group.
 
 Source: DESIGN section 16.
 """
@@ -52,7 +53,7 @@ class Shortage:
 
     def is_short(self, want: Want) -> bool:
         """Whether too few units are free for one more job with this want."""
-        return want.count > (self._free if want == self._keeper else self._bound(want.priority))
+        return want.count > self._bound(want.priority)
 
     def update(self, free: int, keeper: Want | None) -> list[tuple[Want, bool]]:
         """Count so many units as free, and keep units for this want; return the wants that this changed.
@@ -63,7 +64,7 @@ class Shortage:
         if free == self._free and keeper == self._keeper:
             return []
         bounds = {priority: self._bound(priority) for priority in self._counts}
-        concerned = {want for want in (self._keeper, keeper) if want is not None and want in self._groups}
+        concerned: set[Want] = set()
         self._free, self._keeper = free, keeper
         for priority, before in bounds.items():
             concerned.update(self._between(priority, *sorted((before, self._bound(priority)))))

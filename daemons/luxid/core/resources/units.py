@@ -18,7 +18,7 @@ from daemons.luxid.core.resources.passes import Passes
 from daemons.luxid.core.resources.shortage import Shortage
 from daemons.luxid.core.resources.stock import Stock
 from daemons.luxid.core.resources.unitline import Line
-from daemons.luxid.core.resources.wants import Group, Place, Want
+from daemons.luxid.core.resources.wants import Group, Place, Turn, Want
 
 # number of later jobs that may take units of what a job waits for
 MAX_BYPASS: Final = 8
@@ -42,6 +42,8 @@ class Units:
         self._asked: dict[str, _Asked] = {}
         # resources of which something changed since `settle`
         self._unsettled: dict[str, None] = {}
+        # resource -> group whose want is short for others, and not for it: the units are kept for one of its jobs
+        self._excepted: dict[str, Group] = {}
         # wants that became short or not short, perhaps both, since `take_changed`
         self._changed: dict[Want, None] = {}
 
@@ -85,6 +87,8 @@ class Units:
         self._unsettle(self.passes.suspend(group))
         group.place = group.waiting = None
         for want in group.wants:
+            if self._excepted.get(want.name) is group:
+                del self._excepted[want.name]
             asked = self._asked[want.name]
             asked.shortage.leave(want)
             del asked.line.groups[group]
@@ -108,18 +112,18 @@ class Units:
 
     # what follows
 
-    def settle(self) -> list[tuple[Want, bool]]:
-        """Return the wants that became short, or are it no longer, each with whether it is short now."""
+    def settle(self) -> list[Turn]:
+        """Return the wants that became short, or are it no longer, in the order in which they did."""
         if not self._unsettled:
             return []
         unsettled, self._unsettled = self._unsettled, {}
-        changed: list[tuple[Want, bool]] = []
+        turns: list[Turn] = []
         for resource in unsettled:
             if (asked := self._asked.get(resource)) is not None:
-                changed += asked.shortage.update(self.stock.free(resource), self._keeper(resource))
-        for want, _ in changed:
-            self._changed[want] = None
-        return changed
+                turns += self._turns(resource, asked.shortage)
+        for turn in turns:
+            self._changed[turn.want] = None
+        return turns
 
     def take_changed(self) -> tuple[Want, ...]:
         """Return the wants that became short or not short, perhaps both, since the last call."""
@@ -128,12 +132,16 @@ class Units:
 
     # what is so
 
-    def is_short(self, want: Want) -> bool:
-        """Whether too few units are free for one more job with this want, counted as at the last `settle`."""
+    def is_short(self, want: Want, group: Group | None = None) -> bool:
+        """Whether too few units are free for one more job with this want, counted as at the last `settle`.
+
+        Args: group: of the job, if it is ready.
+        """
         asked = self._asked.get(want.name)
-        if asked is not None:
-            return asked.shortage.is_short(want)
-        return want.count > self.stock.free(want.name)
+        if asked is None:
+            return want.count > self.stock.free(want.name)
+        is_excepted = group is not None and self._excepted.get(want.name) is group
+        return not is_excepted and asked.shortage.is_short(want)
 
     def kept_for(self, want: Want) -> JobId | None:
         """The job for which units of the resource are kept from jobs with this want; None: there is none."""
@@ -149,7 +157,7 @@ class Units:
         return sum(group.size for group in groups if group.place is not None and self._lacks(group, resource))
 
     def _lacks(self, group: Group, resource: str) -> bool:
-        return any(want.name == resource and self.is_short(want) for want in group.wants)
+        return any(want.name == resource and self.is_short(want, group) for want in group.wants)
 
     def _pass(self, uses: Iterable[Use], place: Place) -> None:
         passed: dict[Place, Group] = {}
@@ -172,11 +180,18 @@ class Units:
             for resource in group.resources:
                 self._asked[resource].line.moved(group)
 
-    def _keeper(self, resource: str) -> Want | None:
-        first = self.passes.first(resource)
-        if first is None:
-            return None
-        return next(want for want in first.group.wants if want.name == resource)
+    def _turns(self, resource: str, shortage: Shortage) -> list[Turn]:
+        free, first = self.stock.free(resource), self.passes.first(resource)
+        keeper = None if first is None else first.group.want_of(resource)
+        changed = [Turn(*each) for each in shortage.update(free, keeper)]
+        was, now = self._excepted.pop(resource, None), None
+        if first is not None and keeper is not None and keeper.count <= free and shortage.is_short(keeper):
+            now = self._excepted[resource] = first.group
+        if was is now:
+            return changed
+        ended = [] if was is None else [Turn(was.want_of(resource), True, was)]
+        begun = [] if now is None else [Turn(now.want_of(resource), False, now)]
+        return [*ended, *changed, *begun]
 
     def _unsettle(self, resources: Iterable[str]) -> None:
         self._unsettled.update(dict.fromkeys(resources))

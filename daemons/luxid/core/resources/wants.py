@@ -38,6 +38,20 @@ class Group:
     def resources(self) -> tuple[str, ...]:
         return tuple(want.name for want in self.wants)
 
+    def want_of(self, resource: str) -> Want:
+        """What its jobs ask of one of its resources."""
+        return next(want for want in self.wants if want.name == resource)
+
+
+@attrs.frozen
+class Turn:
+    """A want became short, or is it no longer."""
+
+    want: Want
+    is_short: bool
+    # the group for which it did; None: all that have the want
+    group: Group | None = None
+
 
 def uses_of(job: Job) -> tuple[Use, ...]:
     """The units that the job takes with its slot, as its terms say."""

@@ -149,7 +149,7 @@ def _units(queue: JobQueue, entry: Entry) -> Iterator[Reason]:
             members = tuple(sorted(stock.users(want.name)))
             total, unit = stock.total(want.name), stock.unit(want.name)
             yield LacksUnits(want.name, want.count, free, total, members, is_next, unit)
-        elif queue.units.is_short(want) and (other := queue.units.kept_for(want)) not in (None, job_id):
+        elif queue.ready.is_short(job_id, want) and (other := queue.units.kept_for(want)) not in (None, job_id):
             yield YieldsUnits(want.name, other)
 
 

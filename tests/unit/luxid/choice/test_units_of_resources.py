@@ -5,6 +5,8 @@ Source: DESIGN section 16; everyday.md section e.
 
 from collections.abc import Iterable
 
+import attrs
+
 from common.ids import JobId
 from common.queue.explanation import InLine, LacksUnits, YieldsUnits
 from common.queue.jobs import Job, JobOp, JobState
@@ -201,6 +203,41 @@ def test_two_large_requests_for_the_same_two_resources_do_not_keep_each_other_ou
         assert done < 100, "starved"
 
     assert running.index(3) < running.index(4)
+
+
+def test_equal_requests_for_one_of_two_resources_do_not_starve_a_job_that_wants_both() -> None:
+    queue = queue_with(kits=2, licences=5)
+    queue.add_all([job(1, kits=2), job(2, licences=5)])
+    running = list(starts(queue))
+    queue.add(job(3, kits=2, licences=5))
+    job_id = 10
+    while 3 not in running:
+        # one of the two resources is taken at each moment
+        queue.add_all([job(job_id, kits=2), job(job_id + 1, licences=5)])
+        job_id += 2
+        running += end(queue, running.pop(0))
+        assert job_id < 100, "starved"
+
+    assert running == [3]
+    assert why(queue, 10 + BYPASS + 1) == [LacksUnits("kits", 2, 0, 2, (JobId(3),))]
+
+
+def test_units_kept_for_a_job_are_kept_from_equal_requests_of_other_groups_alone() -> None:
+    queue = queue_with(kits=2, licences=5)
+    queue.add_all([job(1, kits=2), job(2, licences=5)])
+    starts(queue)
+    queue.add(job(3, kits=2, licences=5))
+    for job_id in range(10, 10 + BYPASS):
+        queue.add(job(job_id, kits=2))
+        end(queue, 1 if job_id == 10 else job_id - 1)
+    queue.add_all([job(20, kits=2), job(4, kits=2, licences=5)])
+
+    assert end(queue, 10 + BYPASS - 1) == ()
+    assert why(queue, 20) == [YieldsUnits("kits", JobId(3))]
+    lacking = LacksUnits("licences", 5, 0, 5, (JobId(2),))
+    assert (why(queue, 3)[0], why(queue, 4)) == (attrs.evolve(lacking, is_next=True), [lacking])
+    queue.end(JobId(3), JobState.CANCELED)
+    assert starts(queue) == (20,)
 
 
 def test_jobs_that_lack_units_stand_in_nobodys_way() -> None:
