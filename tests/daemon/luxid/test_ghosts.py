@@ -20,13 +20,16 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteWork]:
     with Fleet(tmp_path_factory.mktemp("fleet"), 1) as fleet:
         fleet.start()
         fleet.master.start("luxid")
-        # it would stop commands of the first test, as their jobs are unknown
-        wait_until(lambda: "nodes.swept" in fleet.master.log("luxid"), what="its first look is over")
         yield RemoteWork(fleet)
 
 
 @pytest.fixture
 def node(work: RemoteWork) -> FleetNode:
+    def has_looked() -> bool:
+        return "nodes.swept" in work.fleet.master.log("luxid").rpartition("queue.read ")[2]
+
+    # it would stop commands of the test, as their jobs are unknown
+    wait_until(has_looked, what="the first look of a luxid that was just started is over")
     return work.fleet.nodes[0]
 
 
@@ -118,6 +121,11 @@ def test_a_new_master_claims_locks_and_forgets_what_its_jobs_need_no_more(work: 
     assert fleet.master.status(left) == "running"
     until_forgotten(work, node, "11.0.1", "13.0.1")
     assert work.phases(node)["12.0.1"] is CommandPhase.RUNNING
+
+    # tests come in any order: others wait until there is no ghost
+    is_done, text = work.kill(left)
+    assert is_done, text
+    until_laid(work)
 
 
 def test_a_command_ends_with_its_master_if_it_is_to_and_only_then(work: RemoteWork, node: FleetNode) -> None:
