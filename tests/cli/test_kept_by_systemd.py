@@ -10,6 +10,8 @@ from tests.cli.command import Ended, environment, run
 from tests.cli.fakeluxid import fake_luxid
 from tests.support.wait import wait_until
 
+# on a busy machine even this systemctl is slower than a user would like
+PATIENT = "import common.system.daemons.unit; common.system.daemons.unit._PATIENCE_S = 60.0"
 NOT_RUNNING = "error: luxid is not running; start it with: gantry --root {root} up\n"
 
 
@@ -49,7 +51,9 @@ def test_a_command_waits_for_a_daemon_that_systemd_starts_again(root: Path, syst
     systemd.tell("activating", root)
     ended: list[Ended] = []
     command = threading.Thread(
-        target=lambda: ended.append(run("gnt-job", "--root", root, "list", "--no-headers", env=systemd.env))
+        target=lambda: ended.append(
+            run("gnt-job", "--root", root, "list", "--no-headers", env=systemd.env, prelude=PATIENT)
+        )
     )
     command.start()
     wait_until(systemd.calls.exists, what="the command has found nobody, and has asked systemd")
@@ -71,7 +75,7 @@ def test_a_daemon_whose_unit_stops_meanwhile_is_not_waited_for_any_longer(root: 
 
     stopping = threading.Thread(target=stop)
     stopping.start()
-    ended = run("gnt-job", "--root", root, "list", env=systemd.env)
+    ended = run("gnt-job", "--root", root, "list", env=systemd.env, prelude=PATIENT)
     stopping.join()
 
     assert ended == Ended(3, "", NOT_RUNNING.format(root=root))
@@ -83,7 +87,9 @@ def test_a_daemon_whose_unit_stops_meanwhile_is_not_waited_for_any_longer(root: 
 def test_a_daemon_whose_unit_is_stopped_is_told_at_once(root: Path, systemd: Systemd, state: str) -> None:
     systemd.tell(state, root)
 
-    assert run("gnt-job", "--root", root, "list", env=systemd.env) == Ended(3, "", NOT_RUNNING.format(root=root))
+    assert run("gnt-job", "--root", root, "list", env=systemd.env, prelude=PATIENT) == Ended(
+        3, "", NOT_RUNNING.format(root=root)
+    )
     # once before it would wait, once for the words
     assert len(systemd.calls.read_text().splitlines()) == 2
 
@@ -91,13 +97,17 @@ def test_a_daemon_whose_unit_is_stopped_is_told_at_once(root: Path, systemd: Sys
 def test_a_unit_of_another_installation_is_not_waited_for(root: Path, systemd: Systemd) -> None:
     systemd.tell("active", root.parent / "other")
 
-    assert run("gnt-job", "--root", root, "list", env=systemd.env) == Ended(3, "", NOT_RUNNING.format(root=root))
+    assert run("gnt-job", "--root", root, "list", env=systemd.env, prelude=PATIENT) == Ended(
+        3, "", NOT_RUNNING.format(root=root)
+    )
 
 
 def test_a_daemon_that_answers_costs_no_question_to_systemd(root: Path, systemd: Systemd) -> None:
     systemd.tell("active", root)
 
     with fake_luxid(Paths.under_root(root).query_socket):
-        assert run("gnt-job", "--root", root, "list", "--no-headers", env=systemd.env) == Ended(0, "", "")
+        assert run("gnt-job", "--root", root, "list", "--no-headers", env=systemd.env, prelude=PATIENT) == Ended(
+            0, "", ""
+        )
 
     assert not systemd.calls.exists()

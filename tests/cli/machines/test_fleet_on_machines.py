@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Ended, run
+from tests.cli.command import Background, Ended, run
 from tests.cli.verbs.gantry.test_completion import complete
 from tests.support.machines.fleet import Fleet
 from tests.support.wait import wait_until
@@ -33,19 +33,30 @@ def intervals(folder: Path) -> list[tuple[float, float]]:
 
 
 def test_all_nodes_run_it_once_and_never_more_at_once_than_allowed(fleet: Fleet, tmp_path: Path) -> None:
-    script = f"b=$(date +%s.%N); echo on $GANTRY_NODE; sleep 0.1; echo $b $(date +%s.%N) >> {tmp_path}/$GANTRY_NODE"
+    times, gates = tmp_path / "times", tmp_path / "gates"
+    times.mkdir()
+    gates.mkdir()
+    # a node that ends at once may be over before it is told that it runs
+    wait = f"until [ -e {gates}/$GANTRY_NODE ]; do sleep 0.02; done"
+    script = f"b=$(date +%s.%N); echo on $GANTRY_NODE; {wait}; echo $b $(date +%s.%N) >> {times}/$GANTRY_NODE"
 
-    ended = job(fleet, "run", "--each-node", "--at-most", "1", "--wait", "--shell", "--", script)
+    words = ("--root", fleet.master.root, "run", "--each-node", "--at-most", "1", "--wait", "--shell", "--", script)
+    lines = []
+    with Background("gnt-job", *words) as running:
+        for number in (1, 2, 3):
+            lines.append(running.read_line())
+            (gates / f"node{number}.test").touch()
+            lines.append(running.read_line())
+        ended = running.end()
 
     assert (ended.code, ended.err) == (0, "")
-    lines = ended.out.splitlines()
-    # a command that is over when luxid looks is not seen to run
-    ends = [line for line in lines[:-1] if line.split()[2] != "running"]
-    assert [line.split()[1:3] for line in ends] == [[f"node{number}", "success"] for number in (1, 2, 3)]
-    assert [line.split()[-2:] for line in ends] == [["on", f"node{number}.test"] for number in (1, 2, 3)]
-    assert lines[-1].startswith("3 of 3 nodes succeeded in ")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["node1.test", "node2.test", "node3.test"]
-    found = intervals(tmp_path)
+    assert [line.split()[1:3] for line in lines] == [
+        [f"node{number}", state] for number in (1, 2, 3) for state in ("running", "success")
+    ]
+    assert lines[1].endswith("on node1.test\n")
+    assert ended.out.startswith("3 of 3 nodes succeeded in ")
+    assert sorted(path.name for path in times.iterdir()) == ["node1.test", "node2.test", "node3.test"]
+    found = intervals(times)
     assert all(before[1] <= after[0] for before, after in pairwise(found))
 
 

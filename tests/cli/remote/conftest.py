@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from cli.live import watching
 from common.webaccess.tokensfile import TokensFile, Wish
+from tests.support.forks.programs import PATIENT_SILENCE_S
 from tests.support.web.rapid import Web
 
 
@@ -14,6 +16,12 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     with Web(tmp_path_factory.mktemp("web")) as web:
         web.start()
         yield web
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stands still for a moment is no reason to wait that a user is told."""
+    monkeypatch.setattr(watching, "_SILENCE_S", PATIENT_SILENCE_S)
 
 
 @pytest.fixture(scope="package")

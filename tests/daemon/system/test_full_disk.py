@@ -137,6 +137,8 @@ def test_a_job_that_ends_while_the_disk_is_full_is_final_when_there_is_room(clus
 def test_a_queued_job_that_cannot_be_canceled_durably_stays_queued(cluster: Cluster, stamps: Stamps) -> None:
     first, second = cluster.submit_many((stamps.gated("gate"),), (stamps.work(depends=[[-1, ["success"]]]),))
     cluster.wait(first, status="running")
+    # before that its process still has something to write
+    wait_until(lambda: stamps.runs(first), what="the command runs")
 
     with no_room(cluster.paths.data):
         done, text = cluster.luxi_wire(CancelJob(second))

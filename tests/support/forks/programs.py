@@ -9,6 +9,8 @@ from typing import Final
 from tests.support.forks.forked import Forked, Forker
 
 _CHECKOUT: Final = Path(__file__).resolve().parents[3]
+# time after which a command tells why its job waits
+PATIENT_SILENCE_S: Final = 5.0
 
 
 def start_program(
@@ -34,3 +36,6 @@ def load() -> None:
     for path in sorted(Path(_CHECKOUT, "cli").rglob("*.py")):
         if path.name not in ("__init__.py", "__main__.py"):
             importlib.import_module(".".join(path.relative_to(_CHECKOUT).with_suffix("").parts))
+    watching = importlib.import_module("cli.live.watching")
+    # a machine that stands still for a moment is no reason to wait that a user is told
+    watching._SILENCE_S = PATIENT_SILENCE_S  # type: ignore[attr-defined]

@@ -99,13 +99,17 @@ def test_a_switchover_shows_how_it_goes_and_ends_with_the_new_master(keeperd: Fa
         barred = attrs.evolve(TWO, reasons=("not told as progress",))
         keeperd.view = attrs.evolve(VIEW, members=(leaving, barred), dirty=1)
         second, third = moving.read_line(), moving.read_line()
+        wait_until(lambda: keeperd.asked, what="the switchover to be asked for")
         keeperd.let_go()
         ended = moving.end()
 
     assert first.partition("  ")[2] == "epoch 7: node1 master\n"
     assert second.partition("  ")[2] == "epoch 7: node1 leaving; 1 change in etcd\n"
     assert third == "  node1 makes way for 'node2'\n"
-    assert (ended.code, ended.out, ended.err) == (0, "'node2' is the master now, epoch 8\n", "")
+    assert (ended.code, ended.err) == (0, "")
+    # a look at the cluster just before the reply tells of the new epoch, too
+    assert ended.out.endswith("'node2' is the master now, epoch 8\n")
+    assert "epoch 7" not in ended.out
     assert keeperd.asked == [calls.Switchover("node2", kill=False, limit_s=300.0)]
 
 
@@ -127,6 +131,7 @@ def test_ctrl_c_leaves_a_switchover_going(keeperd: FakeKeeperd, tmp_path: Path) 
     keeperd.is_slow = True
     with Background("gantry", "--root", tmp_path / "r", "cluster", "switchover", "--kill") as moving:
         moving.read_line()
+        wait_until(lambda: keeperd.asked, what="the switchover to be asked for")
         moving.interrupt()
         ended = moving.end()
 

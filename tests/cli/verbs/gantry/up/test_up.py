@@ -180,10 +180,10 @@ def test_a_daemon_is_restarted_while_another_one_does_not_get_ready(root: Path) 
         while not up.read_line().startswith("up;"):
             pass
         before = pids(root)
-        lock = Paths.under_root(root).config_data
-        whole = lock.read_bytes()
-        lock.unlink()
-        os.mkfifo(lock)
+        config = Paths.under_root(root).config_data
+        whole = config.with_name("whole")
+        config.rename(whole)
+        os.mkfifo(config)
 
         # reads its configuration, and waits for a writer
         os.kill(before["wconfd"], signal.SIGKILL)
@@ -191,8 +191,8 @@ def test_a_daemon_is_restarted_while_another_one_does_not_get_ready(root: Path) 
         os.kill(before["forkserver"], signal.SIGKILL)
         told += [up.read_line(), up.read_line()]
 
-        lock.unlink()
-        lock.write_bytes(whole)
+        # in one step: a wconfd that has not opened it yet may
+        whole.rename(config)
         # a process that has not read its settings yet has no pid file
         wait_until(lambda: "wconfd" in pids(root), what="wconfd is being started")
         os.kill(pids(root)["wconfd"], signal.SIGKILL)
