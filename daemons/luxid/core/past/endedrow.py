@@ -119,13 +119,15 @@ def was_kept(job: Job) -> bool:
 
 def freed_at(job: Job, spans: Iterable[Span]) -> float | None:
     """When the last job on which it depended had ended, and it was not on hold, by the history of its waits; None: that
-    is not known."""
+    is not known. What kept it after it had begun, from a later opcode or a further try, does not count."""
     received_at = _seconds(job.received_at) or 0.0
+    begun = _first_begun(job, [each for op in job.ops for each in tries_of(op)])
     ends = [
         span.until
         for span in spans
         # an earlier job may have had the same id
         if span.cause.kind in _KEEPING and span.until is not None and span.until >= received_at
+        if begun is None or span.since < begun
     ]
     return max(ends, default=None)
 

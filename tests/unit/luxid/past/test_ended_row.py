@@ -64,6 +64,19 @@ def test_neither_its_begin_nor_its_dependencies_count_as_waiting() -> None:
     assert (freed.eligible_at, freed.wait_s) == (108.0, 2.0)
 
 
+def test_what_keeps_a_job_between_its_opcodes_does_not_make_it_eligible_later() -> None:
+    spans = [
+        Span(Cause(WaitKind.DEPENDENCY, (3,)), 100.0, 103.0),
+        Span(Cause(WaitKind.DEPENDENCY, (4,)), 115.0, 150.0),
+        Span(Cause(WaitKind.HOLD), 150.0, 160.0),
+    ]
+    job = _job(_op(depends=[[3, []]]))
+
+    row = _row(job, freed_at(job, spans))
+
+    assert (row.eligible_at, row.start_at, row.wait_s) == (103.0, 110.0, 7.0)
+
+
 def test_the_time_on_hold_does_not_count_as_waiting_also_after_the_release() -> None:
     held = terms_entry(JobTerms(), 106_000_000_000).to_wire()
     never = terms_entry(JobTerms("backup"), 99_000_000_000).to_wire()
