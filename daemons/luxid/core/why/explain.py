@@ -76,7 +76,8 @@ def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId
             later = (*_later(entry.job), *_dependencies(queue, job_id, shown))
             return (*later, *_rule(entry), *_limits(queue, entry), *_units(queue, entry))
         case Phase.BLOCKED:
-            return (*_dependencies(queue, job_id, shown), *_rule(entry), *_limits(queue, entry))
+            blocked = (*_dependencies(queue, job_id, shown), *_rule(entry), *_limits(queue, entry))
+            return (*blocked, *_units(queue, entry))
         case Phase.READY:
             held = (*_rule(entry), *_limits(queue, entry), *_units(queue, entry), *_slots(queue))
             # a paused job stands in no line, even if others wait

@@ -12,6 +12,7 @@ from common.queue.explanation import InLine, LacksUnits, YieldsUnits
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.terms import JobTerms, read_use, terms_entry
 from common.resources import Resource
+from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why.explain import explain
 
@@ -135,6 +136,17 @@ def test_a_resource_that_nobody_has_set_is_waited_for() -> None:
     assert why(queue, 1) == [LacksUnits("licences", 1, 0, None, ())]
     queue.units.replace(resources(licences=1))
     assert starts(queue) == (1,)
+
+
+def test_a_job_that_waits_for_another_one_is_told_what_it_will_lack_besides() -> None:
+    queue = queue_with(licences=1)
+    after = job(2, licences=2)
+    depends = attrs.evolve(after.ops[0], input={**after.ops[0].input, "depends": [[1, []]]})
+    queue.add_all([job(1), attrs.evolve(after, ops=(depends,))])
+    starts(queue)
+
+    assert queue.phase(JobId(2)) is Phase.BLOCKED
+    assert why(queue, 2) == [LacksUnits("licences", 2, 1, 1, ())]
 
 
 def test_a_lower_total_takes_nothing_from_anybody() -> None:
