@@ -14,12 +14,13 @@ from typing import Final
 
 import attrs
 
-from common.errors import Conflict, Denied, GantryError, InvalidRequest
+from common.errors import Conflict, Denied, GantryError, InvalidRequest, OpcodeUnknown
 from common.opcodes.base import REDACTED, write_opcode
 from common.opcodes.registry import parse_opcode
 from common.queue.batch import Batch, batch_entry, batch_of_trail
 from common.queue.dependencies import Dependency, DependencyVerdict, judge
 from common.queue.jobs import FINAL_NAMES, JobState
+from common.queue.publickeys import ARGV, PUBLIC_KEYS
 from common.queue.reasons import ReasonEntry, rate_bucket
 from common.queue.terms import checked, terms_entry, terms_of_trail
 from common.queue.tries import tries_of_trail
@@ -27,6 +28,8 @@ from common.queue.tries import tries_of_trail
 LABEL: Final = "rerun-of"
 _USER: Final = "gnt:user"
 _SUCCESS: Final = "success"
+# keys of an opcode of which others see a part
+_SEEN_BY_ALL: Final = frozenset((*PUBLIC_KEYS, ARGV))
 
 
 @attrs.frozen
@@ -138,23 +141,30 @@ def _ops(
 
 
 def _check_whole(job: OldJob, op: Mapping[str, object]) -> None:
-    """Raises: InvalidRequest: the opcode is not known as it was submitted."""
+    """Raises: InvalidRequest, Denied: the opcode is not known as it was submitted."""
+    # the normal form of job files has all parameters with a default, but for those that came with a later release
+    is_cut = op.keys() <= _SEEN_BY_ALL
     try:
         parsed = parse_opcode(op)
     except GantryError as error:
+        if is_cut and not isinstance(error, OpcodeUnknown):
+            raise _of_another(job) from error
         raise InvalidRequest(f"job {job.job_id} cannot run again: {error.message}") from error
-    # the normal form of job files has all parameters with a default; what others may see of a job has a few
-    if write_opcode(parsed).keys() - op.keys():
-        raise Denied(
-            f"job {job.job_id} is another user's, and what it runs is told only to its submitter and to operators; "
-            "only they can let it run again"
-        )
+    if is_cut and write_opcode(parsed).keys() - op.keys():
+        raise _of_another(job)
     hidden = [name for name, value in (parsed.secret_parameters() or {}).items() if value == REDACTED]
     if hidden:
         raise InvalidRequest(
             f"job {job.job_id} had secret parameters ({', '.join(hidden)}), which no file keeps; "
             "submit it anew, with them"
         )
+
+
+def _of_another(job: OldJob) -> Denied:
+    return Denied(
+        f"job {job.job_id} is another user's, and what it runs is told only to its submitter and to operators; "
+        "only they can let it run again"
+    )
 
 
 def _dependency(

@@ -9,19 +9,13 @@ Source: DESIGN section 4, "Who is calling".
 
 import enum
 from collections.abc import Mapping
-from typing import Final
 
 import attrs
 
 from common.access import Caller, Role, check_role
 from common.queue.jobs import Job, JobOp
+from common.queue.publickeys import ARGV, PUBLIC_KEYS
 from common.queue.submitter import NO_UID, owner_of
-
-# keys of an opcode's input that everybody sees; besides, the program's name
-_PUBLIC: Final = (
-    *("OP_ID", "dry_run", "debug_level", "priority", "depends", "comment", "reason"),
-    *("locks", "user", "shell", "timeout", "node"),
-)
 
 
 class Deed(enum.Enum):
@@ -83,9 +77,9 @@ def _public_op(op: JobOp) -> JobOp:
 
 def public_input(op_input: Mapping[str, object]) -> dict[str, object]:
     """What everybody may see of an opcode's input."""
-    shown = {key: op_input[key] for key in _PUBLIC if key in op_input}
-    argv = op_input.get("argv")
+    shown = {key: op_input[key] for key in PUBLIC_KEYS if key in op_input}
+    argv = op_input.get(ARGV)
     if isinstance(argv, list | tuple) and argv:
         # the first word of a shell's line may be an assignment, so not even that is shown
-        shown["argv"] = ["sh"] if op_input.get("shell") else [argv[0]]
+        shown[ARGV] = ["sh"] if op_input.get("shell") else [argv[0]]
     return shown

@@ -131,11 +131,26 @@ def test_secrets_are_in_no_file_so_a_job_with_some_is_refused() -> None:
         rerun(old(3, {**write_opcode(parse_opcode(create))}))
 
 
-def test_what_is_told_of_another_user_s_job_is_not_run() -> None:
-    seen = {"OP_ID": "OP_RUN_COMMAND", "argv": ["rm"], "depends": None, "comment": None, "reason": [], "priority": 0}
+@pytest.mark.parametrize("more", [{"OP_ID": "OP_RUN_COMMAND", "argv": ["rm"]}, {"OP_ID": "OP_TEST_DELAY"}])
+def test_what_is_told_of_another_user_s_job_is_not_run(more: dict[str, Any]) -> None:
+    """Also if a parameter that an opcode needs is not told."""
+    seen = {"depends": None, "comment": None, "reason": [], "priority": 0, **more}
 
     with pytest.raises(Denied, match="job 3 is another user's"):
         rerun(old(3, seen))
+
+
+def test_a_job_of_an_earlier_release_runs_again_with_the_default_of_a_parameter_that_is_new_since() -> None:
+    before = {key: value for key, value in op(argv=["backup"]).items() if key not in ("keep_locks", "detach")}
+
+    (made,) = rerun(old(3, before))
+
+    assert parse_opcode(dict(made.ops[0])) == parse_opcode({**op(argv=["backup"]), "reason": made.ops[0]["reason"]})
+
+
+def test_an_opcode_that_is_no_more_is_named() -> None:
+    with pytest.raises(InvalidRequest, match="job 3 cannot run again: unknown opcode 'OP_GONE'"):
+        rerun(old(3, {"OP_ID": "OP_GONE", "reason": []}))
 
 
 def test_jobs_of_a_batch_are_a_batch_again_with_its_limits() -> None:
