@@ -57,8 +57,14 @@ class Story:
         self.note()
 
     def note(self) -> None:
-        files = {file.name: file.read_bytes() for file in self.folder.iterdir() if not file.name.endswith(".tmp")}
+        files = self._files()
+        # as of one moment: the writer may be making the locks whole
+        while (again := self._files()) != files:
+            files = again
         self.moments.append(Moment(self.done, self.asked, files))
+
+    def _files(self) -> Mapping[str, bytes]:
+        return {file.name: file.read_bytes() for file in self.folder.iterdir() if not file.name.endswith(".tmp")}
 
     def _watched(self, real: Callable[..., object]) -> Callable[..., object]:
         def call(*args: object, **named: object) -> object:
