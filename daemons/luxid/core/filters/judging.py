@@ -150,6 +150,11 @@ class Judging:
         """Judge a job that has still to be; returns whether it must be held, because it is rejected."""
         return self._rejudge(self._entries[job_id], self._take(job_id))
 
+    def settle(self, entry: Entry) -> None:
+        """Judge a job that is about to take a slot by the chain in force: it takes places in the limits of that."""
+        if self.is_unjudged(entry.job.job_id):
+            self.judge(entry.job.job_id)
+
     def is_rejected(self, entry: Entry) -> bool:
         """Whether a rule rejects this job, which has no process; if so, note that."""
         rule = entry.ruling.rule

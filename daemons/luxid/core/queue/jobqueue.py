@@ -118,6 +118,7 @@ class JobQueue:
         """A job, as its file is, has no process, and its command may run on a node."""
         entry = self._entry(job)
         if entry.phase is not Phase.ORPHANED:
+            self._judging.settle(entry)
             self._entries.move(entry, Phase.ORPHANED)
         self.advanced(job)
 

@@ -64,6 +64,24 @@ def start(queue: JobQueue, now_s: float = NOW) -> tuple[int, ...]:
     return started
 
 
+def test_an_orphaned_job_takes_a_place_of_the_rule_that_came_while_its_file_was_read() -> None:
+    queue = make_queue(make_job(1))
+    start(queue)
+    queue.filters_changed([rule(["RATE_LIMIT", 1])])
+    queue.hold(JobId(1))
+    queue.filters_changed([rule(["RATE_LIMIT", 2])])
+
+    queue.orphan(make_job(1))
+    queue.add_all([make_job(2), make_job(3)])
+
+    assert start(queue) == (2,)
+    queue.end(JobId(2), JobState.SUCCESS)
+    assert start(queue) == (3,)
+    queue.end(JobId(1), JobState.SUCCESS)
+    queue.end(JobId(3), JobState.SUCCESS)
+    assert queue.limit_usage.counts() == (0, 0)
+
+
 # the examples of the filters design
 
 
