@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from protocol.luxi.resources import ReadResourceUse, RemoveResource
 from tests.cli.command import Ended, normalised, run
 from tests.cli.verbs.gantry.test_completion import PATIENT
 from tests.support.cluster import Cluster
@@ -17,6 +18,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(tmp_path_factory.mktemp("resources") / "root") as cluster:
         cluster.start()
         yield cluster
+
+
+@pytest.fixture(autouse=True)
+def _removed(cluster: Cluster) -> Iterator[None]:
+    """No resource is left for the tests after it, whichever they are."""
+    yield
+    for use in cluster.luxi(ReadResourceUse()):
+        cluster.luxi(RemoveResource(use.resource.node, use.resource.name))
 
 
 def gantry(cluster: Cluster, *words: object) -> Ended:

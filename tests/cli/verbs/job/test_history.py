@@ -4,6 +4,8 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +19,22 @@ from tests.support.cluster import Cluster
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with with_past(tmp_path_factory.mktemp("history")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """One whose past may be removed."""
+    with with_past(tmp_path) as cluster:
+        yield cluster
+
+
+@contextmanager
+def with_past(root: Path) -> Iterator[Cluster]:
+    """A cluster in which five jobs have ended."""
     settings = "[retention]\nkeep_jobs = 3\nkeep_per_name = 1\n"
-    with Cluster(tmp_path_factory.mktemp("history"), settings=settings) as cluster:
+    with Cluster(root, settings=settings) as cluster:
         cluster.start("wconfd", "forkserver", "luxid")
         trail = [terms_entry(JobTerms("nightly", {"team": "web"}), 0).to_wire()]
         flag = cluster.root / "tried"
@@ -111,7 +127,8 @@ def test_what_is_not_understood_is_told(cluster: Cluster, words: tuple[str, ...]
     assert ended.out == ""
 
 
-def test_prune_tells_first_and_removes_then(cluster: Cluster) -> None:
+def test_prune_tells_first_and_removes_then(own_cluster: Cluster) -> None:
+    cluster = own_cluster
     for _ in range(4):
         cluster.wait(cluster.submit(command("echo", "out")))
     cluster.luxi(AutoArchiveJobs(-1, 60))
