@@ -39,4 +39,5 @@ def _as_taken(entry: ReasonEntry, by: str, now_ns: int) -> ReasonEntry:
     """The entry as luxid writes it: others look for its words in the text, and JSON has many ways to write one."""
     wanted = check_terms(entry.reason)
     hold = None if wanted.hold is None else Hold(by, now_ns / 1e9, wanted.hold.why)
-    return terms_entry(attrs.evolve(wanted, hold=hold), entry.at_ns)
+    # a later instant would tell that the terms were changed after the job came
+    return terms_entry(attrs.evolve(wanted, hold=hold), min(entry.at_ns, now_ns))

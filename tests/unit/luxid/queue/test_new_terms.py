@@ -8,7 +8,7 @@ from common.opcodes.base import write_opcode
 from common.opcodes.registry import parse_opcode
 from common.queue.jobs import Job, JobOp
 from common.queue.reasons import ReasonEntry
-from common.queue.terms import SOURCE, Hold, JobTerms, Use, terms_entry, terms_of_trail
+from common.queue.terms import SOURCE, Hold, JobTerms, Use, changed_at, terms_entry, terms_of, terms_of_trail
 from daemons.luxid.core.resources.wants import uses_of
 from daemons.luxid.core.submission.newjobs import ParsedJob
 from daemons.luxid.core.submission.newterms import with_checked_terms
@@ -41,6 +41,15 @@ def test_a_hold_is_put_by_the_submitter_now_whatever_the_client_says() -> None:
     taken = terms_of_trail([entry.to_wire() for entry in op.reason])
     assert taken == JobTerms("backup", {"team": "web"}, 9.0, Hold("alice", 5.0, "wait for me"))
     assert [(entry.source, entry.at_ns) for entry in op.reason] == [("gnt:user", 1), (SOURCE, 7)]
+
+
+def test_a_client_s_clock_that_is_ahead_does_not_make_the_terms_look_changed() -> None:
+    (op,) = with_checked_terms(job([terms_entry(JobTerms("backup"), 2 * NOW_NS)]), "alice", NOW_NS)
+
+    taken = Job(JobId(1), (JobOp(write_opcode(op)),), received_at=(5, 0))
+
+    assert terms_of(taken).name == "backup"
+    assert changed_at(taken) is None
 
 
 @pytest.mark.parametrize(
