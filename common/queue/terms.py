@@ -224,9 +224,11 @@ def with_terms(job: Job, terms: JobTerms, at_ns: int) -> Job:
     So its instant tells, as long as the job is known, that the terms were changed after it came.
     """
     first = job.ops[0]
-    trail = [entry for entry in first.input.get("reason") or ()]
+    known = first.input.get("reason")
+    trail: list[object] = [*known] if isinstance(known, list | tuple) else []
     entry = terms_entry(terms, at_ns).to_wire()
-    place = next((index for index, each in enumerate(trail) if each and each[0] == SOURCE), len(trail))
+    stated = (isinstance(each, list | tuple) and bool(each) and each[0] == SOURCE for each in trail)
+    place = next((index for index, is_terms in enumerate(stated) if is_terms), len(trail))
     is_stated = terms != NO_TERMS or place < len(trail)
     changed = [*trail[:place], *([entry] if is_stated else []), *trail[place + 1 :]]
     return replace_op(job, 0, attrs.evolve(first, input={**first.input, "reason": changed}))

@@ -11,7 +11,7 @@ different kinds are unequal, and in the order null < bool < number < string < li
 Source: filters design; luxid.md 6.2, 6.3; DESIGN section 11.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Final
@@ -126,10 +126,12 @@ def _check_opcode(expression: Expression) -> None:
 def _compile_reason(expression: Expression, _: FilterRule) -> Test[Job]:
     test = compile_expression(expression, _REASON_FIELDS.get, PREDICATE)
 
-    def holds(job: Job) -> bool:
-        return any(test(entry) for op in job.ops for entry in op.input.get("reason") or ())
+    return lambda job: any(test(entry) for op in job.ops for entry in _entries(op.input.get("reason")))
 
-    return holds
+
+def _entries(trail: object) -> Sequence[object]:
+    """Those of a trail in a job's file; a malformed one has none."""
+    return trail if isinstance(trail, list | tuple) else ()
 
 
 def _reason_part(place: int) -> Field[object]:

@@ -47,6 +47,13 @@ def test_a_job_without_terms_has_no_entry_and_one_that_had_some_tells_when_they_
     assert changed_at(plain) is None
 
 
+@pytest.mark.parametrize("trail", [5, None, [7, ["gnt:user", "monthly", 1]]])
+def test_terms_are_stated_beside_a_malformed_trail(trail: object) -> None:
+    changed = with_terms(Job(JobId(1), (JobOp({"OP_ID": "OP_X", "reason": trail}),)), JobTerms("backup"), 7)
+
+    assert terms_of(changed).name == "backup"
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [

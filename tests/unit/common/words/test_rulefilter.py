@@ -37,6 +37,14 @@ def test_a_name_a_label_or_a_reason_of_digits_is_a_text(where: str) -> None:
     assert matches(where)
 
 
+@pytest.mark.parametrize("trail", [5, True, "gnt:user", [7, [], ["gnt:user"]]])
+def test_a_malformed_trail_in_a_file_has_no_reason(trail: object) -> None:
+    predicates = tuple(rule_predicates("reason=123"))
+    rule = FilterRule(uuid="u", watermark=JobId(0), priority=0, predicates=predicates, action="PAUSE", reason_trail=())
+
+    assert not compile_chain([rule])[0].matches(Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DELAY", "reason": trail}),)))
+
+
 @pytest.mark.parametrize(("where", "is_met"), [("label.team", True), ("label.rack", False), ("!label.rack", True)])
 def test_a_text_alone_asks_whether_the_job_has_it(where: str, is_met: bool) -> None:
     assert matches(where) is is_met
