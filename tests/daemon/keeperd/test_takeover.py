@@ -35,6 +35,18 @@ def cluster_view(candidate: Candidate) -> ClusterView:
         return keeperd.call(ShowCluster())
 
 
+def whole_view(candidate: Candidate) -> ClusterView:
+    """What it tells when it has heard of etcd in time; else a part of the view is missing."""
+    found: list[ClusterView] = []
+
+    def is_whole() -> bool:
+        found[:] = [cluster_view(candidate)]
+        return bool(found[0].history and found[0].etcd)
+
+    wait_until(is_whole, what=f"{candidate.name} tells of etcd, too", state=lambda: found)
+    return found[0]
+
+
 def until_fit(candidate: Candidate) -> None:
     """Wait until this node may take over: the master has compared its files."""
     wait_until(
@@ -65,8 +77,7 @@ def test_one_node_serves_and_all_tell_of_it(fleet: LeaseFleet) -> None:
     master = fleet.until_master()
     replica = other_than(fleet, master)
     until_fit(replica)
-    wait_until(lambda: cluster_view(master).history, what="the mastership is written down")
-    view = cluster_view(replica)
+    view = whole_view(replica)
 
     assert not replica.pids("luxid", "wconfd", "forkserver")
     assert (view.asked, view.state, view.master) == (replica.name, "follow", master.name), view.members
@@ -110,8 +121,8 @@ def test_a_switchover_moves_it_and_is_written_down(fleet: LeaseFleet) -> None:
     assert fleet.until_master() is new
     assert new.cluster.wait(job, later) == ["success", "success"]
     assert not old.pids("luxid", "wconfd", "forkserver")
-    wait_until(lambda: cluster_view(new).history[-1].node == new.name, what="the switch-over is written down")
-    assert cluster_view(new).history[-1].cause == "switch-over, asked by root"
+    wait_until(lambda: whole_view(new).history[-1].node == new.name, what="the switch-over is written down")
+    assert whole_view(new).history[-1].cause == "switch-over, asked by root"
 
 
 def test_a_switchover_back_at_once_waits_for_the_comparison_of_the_files(fleet: LeaseFleet) -> None:

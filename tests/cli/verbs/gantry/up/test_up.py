@@ -30,6 +30,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
     if root.exists():
         run("gantry", "--root", root, "down", "--jobs")
         # if luxid was not there to kill jobs
+        run("gantry", "--root", root, "down")
         ended = run("gantry", "--root", root, "down")
         assert ended.out == "already down\n"
 
@@ -151,7 +152,9 @@ def test_a_command_waits_for_a_daemon_that_is_being_restarted(root: Path) -> Non
     before = pids(root)
 
     kill(before["luxid"])
-    listed = gantry(root, "job", "list", "--no-headers")
+    # a loaded machine needs more than ten seconds
+    patient = "import cli.connection; cli.connection.RESTART_PATIENCE_S = 60.0"
+    listed = run("gantry", "--root", root, "job", "list", "--no-headers", prelude=patient)
 
     assert listed == Ended(0, "", "")
     assert pids(root)["luxid"] != before["luxid"]
