@@ -128,6 +128,14 @@ def test_failures_count_after_a_restart() -> None:
     assert [each.job_id for each in queue.decide(NOW).doomed] == [2]
 
 
+def test_a_batch_of_another_user_with_the_same_id_takes_no_places() -> None:
+    queue = queue_with(*(job_of(job_id, at_most=1, uid=1000 + job_id % 2) for job_id in range(1, 5)))
+
+    assert start(queue) == (1, 2)
+    queue.end(JobId(2), JobState.SUCCESS)
+    assert start(queue) == (4,)
+
+
 def test_a_batch_of_another_user_with_the_same_id_stops_nothing() -> None:
     queue = queue_with(job_of(1, failures=0, uid=1001), job_of(2, failures=0))
 

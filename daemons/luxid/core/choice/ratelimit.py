@@ -13,6 +13,7 @@ from collections.abc import Iterable
 import attrs
 
 from common.ids import JobId
+from common.queue.submitter import JobOwner
 
 
 @attrs.frozen(cache_hash=True)
@@ -36,7 +37,9 @@ class RuleLimit(Limit):
 
 @attrs.frozen(cache_hash=True)
 class BatchLimit(Limit):
-    """Limit of the batch with this id (`common.queue.batch`)."""
+    """Limit of the batch with this id (`common.queue.batch`), which jobs of another user do not belong to."""
+
+    owner: JobOwner | None = None
 
 
 class LimitUsage:

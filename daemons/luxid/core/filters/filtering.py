@@ -19,6 +19,7 @@ from common.queue.filters.actions import Action, ActionKind
 from common.queue.filters.rules import CompiledRule, compile_chain
 from common.queue.jobs import Job
 from common.queue.reasons import rate_buckets
+from common.queue.submitter import owner_of
 from daemons.luxid.core.choice.ratelimit import BatchLimit, BucketLimit, Limit, RuleLimit
 from daemons.luxid.core.filters.staticmatch import OpIds, StaticMatch, static_match_of
 
@@ -150,9 +151,15 @@ def _ruling(rule: CompiledRule) -> Ruling:
 def bucket_limits(job: Job) -> tuple[Limit, ...]:
     """Return the limits that the job names in its reasons: that of its batch, and buckets."""
     found = rate_buckets([op.input.get("reason") for op in job.ops])
-    batch = batch_of(job)
-    of_batch = (BatchLimit(batch.batch_id, batch.at_most),) if batch is not None and batch.at_most is not None else ()
+    of_batch = _batch_limits(job)
     if not found:
         return of_batch
     buckets = sorted((BucketLimit(bucket.text, bucket.limit) for bucket in found), key=lambda limit: limit.name)
     return (*of_batch, *buckets)
+
+
+def _batch_limits(job: Job) -> tuple[Limit, ...]:
+    batch = batch_of(job)
+    if batch is None or batch.at_most is None:
+        return ()
+    return (BatchLimit(batch.batch_id, batch.at_most, owner_of(job)),)
