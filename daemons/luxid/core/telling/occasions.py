@@ -22,6 +22,8 @@ from common.queue.jobs import Job, JobState
 from common.queue.tries import next_try
 from common.settingwords.notifysettings import Rules
 
+# names that are remembered as failing; of more, the oldest are forgotten: they may be used only once
+MOST_FAILING: Final = 10_000
 _OP_ID: Final = OpNotify.OP_ID
 # the end of a job's batch; None: other jobs of it have not ended
 FindBatchEnd = Callable[[Job, Batch], BatchEnd | None]
@@ -33,8 +35,8 @@ class Occasions:
 
     rules: Rules
     _batch_end: FindBatchEnd
-    # names whose last job failed
-    _failing: set[str] = attrs.Factory(set)
+    # names whose last job failed, in the order of these failures
+    _failing: dict[str, None] = attrs.Factory(dict)
     # rules whose receivers want no more
     _off: set[str] = attrs.Factory(set)
     # id of a batch that has not ended -> its jobs that have
@@ -91,10 +93,13 @@ class Occasions:
         if not name or state is JobState.CANCELED:
             return False
         if state is JobState.ERROR:
-            self._failing.add(name)
+            self._failing.pop(name, None)
+            self._failing[name] = None
+            if len(self._failing) > MOST_FAILING:
+                del self._failing[next(iter(self._failing))]
             return False
         was_failing = name in self._failing
-        self._failing.discard(name)
+        self._failing.pop(name, None)
         return was_failing
 
     def _events(self, subject: Subject, kind: str, batch: BatchEnd | None = None, number: int = 0) -> Iterator[Event]:

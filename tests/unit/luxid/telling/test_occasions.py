@@ -10,7 +10,7 @@ from common.queue.batch import Batch, batch_entry
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.terms import JobTerms, terms_entry
 from common.settingwords.notifysettings import NotifyRule
-from daemons.luxid.core.telling.occasions import Occasions
+from daemons.luxid.core.telling.occasions import MOST_FAILING, Occasions
 from daemons.luxid.untold import Untold
 
 RULES = {
@@ -53,6 +53,17 @@ def test_a_name_recovers_once_and_canceled_jobs_change_nothing() -> None:
 
     assert first == second
     assert [key for key in first if "recovered" in key] == ["notify/5/recovered/ends"]
+
+
+def test_names_that_fail_once_and_never_come_again_are_forgotten_in_the_end() -> None:
+    told = occasions()
+    told.ended(job(1, JobState.ERROR, "first"))
+    told.ended(job(2, JobState.ERROR, "second"))
+    for number in range(3, MOST_FAILING + 2):
+        told.ended(job(number, JobState.ERROR, f"once-{number}"))
+
+    assert "notify/99999/recovered/ends" in keys(told, job(99999, JobState.SUCCESS, "second"))
+    assert "notify/99999/recovered/ends" not in keys(told, job(99999, JobState.SUCCESS, "first"))
 
 
 def test_jobs_of_a_batch_that_has_not_ended_are_not_told() -> None:
