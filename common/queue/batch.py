@@ -50,7 +50,8 @@ class Batch:
     def text(self) -> str:
         """The text of its entry."""
         limits = (("at-most", self.at_most), ("failures", self.failures))
-        told = [f";{name}={count}" for name, count in limits if count is not None]
+        # a limit above the number of jobs is none, and its digits may be more than can be read again
+        told = [f";{name}={min(count, MOST_JOBS)}" for name, count in limits if count is not None]
         each = f";each={','.join(self.each)}" if self.each else ""
         return f"id={self.batch_id};place={self.place};jobs={self.size}{''.join(told)}{each}"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from common.ids import JobId
-from common.queue.batch import SOURCE, Batch, batch_entry, batch_of
+from common.queue.batch import MOST_JOBS, SOURCE, Batch, batch_entry, batch_of
 from common.queue.jobs import Job, JobOp
 
 
@@ -23,6 +23,12 @@ def job_with(*trail: object) -> Job:
 def test_a_batch_is_read_as_it_was_written(batch: Batch, text: str) -> None:
     assert batch.text == text
     assert batch_of(job_with(batch_entry(batch, 5).to_wire())) == batch
+
+
+def test_a_limit_above_the_number_of_jobs_does_not_make_the_batch_unreadable() -> None:
+    batch = Batch("a", 1, 2, at_most=10**9, failures=10**9, each=("host",))
+
+    assert batch_of(job_with(batch_entry(batch, 5).to_wire())) == Batch("a", 1, 2, MOST_JOBS, MOST_JOBS, ("host",))
 
 
 def test_at_most_none_at_once_is_no_limit_as_it_would_hold_them_for_ever() -> None:
