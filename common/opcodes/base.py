@@ -149,10 +149,15 @@ _ALWAYS_WRITTEN = frozenset({"depends", "comment"})
 def read_opcode(kind: type[OpCode], value: Mapping[str, object]) -> OpCode:
     """Read an opcode's JSON object; null means missing, and `depend` means `depends`.
 
-    Raises: InvalidRequest: an unknown key, a wrong type or a value out of range; the message names all of them.
+    Raises: InvalidRequest: an unknown key, a wrong type or a value out of range; the message names all of them. Or
+        `depend` and `depends` both have a value.
     """
     known = shape_of(kind).parameters
-    given = {"depends" if key == "depend" else key: item for key, item in value.items() if key != "OP_ID"}
+    given = {key: item for key, item in value.items() if key != "OP_ID"}
+    if (depend := given.pop("depend", None)) is not None:
+        if given.get("depends") is not None:
+            raise InvalidRequest("'depend' and 'depends' are one parameter; write all dependencies under 'depends'")
+        given["depends"] = depend
     if "reason" in given and given["reason"] is None:
         raise InvalidRequest("reason must be a list of [source, reason, time in ns], not null; it may be empty")
     try:

@@ -60,6 +60,9 @@ def test_the_design_and_the_wire_name_of_dependencies_are_both_read() -> None:
 
     assert parse_opcode({**DELAY, "depend": [[-1, ["success"]]]}).depends == wanted
     assert parse_opcode({**DELAY, "depends": [[-1, ["success"]]]}).depends == wanted
+    # null is missing, under either name
+    assert parse_opcode({**DELAY, "depends": [[-1, ["success"]]], "depend": None}).depends == wanted
+    assert parse_opcode({**DELAY, "depend": [[-1, ["success"]]], "depends": None}).depends == wanted
 
 
 @pytest.mark.parametrize(
@@ -72,6 +75,7 @@ def test_the_design_and_the_wire_name_of_dependencies_are_both_read() -> None:
         ({"priority": "high"}, "expected int, got 'high' @ $.priority"),
         ({"on_nodes": "n1"}, "expected a list, got 'n1' @ $.on_nodes"),
         ({"on_master": 1}, "expected true or false, got 1 @ $.on_master"),
+        ({"depend": [[3, []]], "depends": [[4, []]]}, "'depend' and 'depends' are one parameter"),
         ({"depends": [[3, None]]}, "a dependency is [job id, [states]]"),
         ({"depends": [[3, ["running"]]]}, "may wait for canceled, success or error"),
         ({"reason": None}, "reason must be a list"),

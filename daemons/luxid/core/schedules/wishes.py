@@ -111,7 +111,7 @@ def _check(schedule: Schedule) -> None:
     if not schedule.job:
         raise InvalidRequest(f"schedule '{schedule.name}': its job needs at least one opcode")
     for op in schedule.job:
-        if op.get("depends"):
+        if op.get("depends") or op.get("depend"):
             raise InvalidRequest(
                 f"schedule '{schedule.name}': its job cannot depend on other jobs, as it is submitted again and again"
             )

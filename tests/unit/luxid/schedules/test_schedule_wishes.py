@@ -40,6 +40,7 @@ def with_terms(terms: JobTerms) -> tuple[dict[str, object], ...]:
         ({"deadline_s": 1e9}, "the deadline of a schedule is 0 to"),
         ({"zone": "Mars/Olympus"}, "unknown time zone"),
         ({"job": ({**OP, "depends": [[1, []]]},)}, "its job cannot depend on other jobs"),
+        ({"job": ({**OP, "depend": [[1, []]]},)}, "its job cannot depend on other jobs"),
         ({"job": with_terms(JobTerms(begin_at=1.0))}, "its job cannot begin later or be on hold"),
         ({"job": with_terms(JobTerms(hold=Hold()))}, "its job cannot begin later or be on hold"),
     ],
