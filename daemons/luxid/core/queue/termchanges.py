@@ -76,14 +76,17 @@ def changed_job(job: Job, change: JobChange, by: Changer, now_ns: int) -> Job:
     return set_priority(job, change.priority)
 
 
-def change_words(job: Job, change: JobChange, *, is_changed: bool) -> str:
-    """What has become of the job, in a sentence. Args: job: after the change."""
-    what = f"job {job.job_id}"
-    hold = terms_of(job).hold
+def change_words(before: Job, after: Job, change: JobChange) -> str:
+    """What has become of the job, in a sentence. Args: after: the very same job if nothing was changed."""
+    what = f"job {after.job_id}"
+    is_changed = after is not before
+    hold = terms_of(before).hold
+    # a job that was held already, or not at all, may have changed in something else
+    also = f"{what} was changed; it" if is_changed else what
     if change.release:
-        return f"{what} is released" if is_changed else f"{what} was not held"
-    if change.hold is not None and hold is not None:
-        return f"{what} is held" if is_changed else f"{what} is held already{f' by {hold.by}' if hold.by else ''}"
+        return f"{also} was not held" if hold is None else f"{what} is released"
+    if change.hold is not None:
+        return f"{what} is held" if hold is None else f"{also} is held already{f' by {hold.by}' if hold.by else ''}"
     if is_for_running(change):
         return f"{what} has priority {change.priority}"
     return f"{what} was changed" if is_changed else f"{what} was so already"

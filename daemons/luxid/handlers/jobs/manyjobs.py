@@ -101,10 +101,7 @@ class ManyJobs:
         changed = await self._rewriting.change_all(
             job_ids, lambda job: changed_job(job, change, by, now_ns), pause_s=self._room.pause_s
         )
-        return {
-            job_id: _failed(job) or _changed(job, change, is_changed=job is not before[job_id])
-            for job_id, job in changed.items()
-        }
+        return {job_id: _failed(job) or _changed(before[job_id], job, change) for job_id, job in changed.items()}
 
     async def _change_other(self, job_id: JobId, change: JobChange, by: Changer, peer: Peer) -> Done:
         with trio.move_on_after(_SETTLED_S):
@@ -205,6 +202,6 @@ def _failed(job: Job | GantryError) -> Done | None:
     return Done(False, job.message) if isinstance(job, GantryError) else None
 
 
-def _changed(job: Job | GantryError, change: JobChange, *, is_changed: bool) -> Done:
-    assert isinstance(job, Job)
-    return Done(True, change_words(job, change, is_changed=is_changed))
+def _changed(before: Job, after: Job | GantryError, change: JobChange) -> Done:
+    assert isinstance(after, Job)
+    return Done(True, change_words(before, after, change))

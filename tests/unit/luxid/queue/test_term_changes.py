@@ -1,5 +1,6 @@
 """Changes of queued jobs (DESIGN section 16)."""
 
+import attrs
 import pytest
 
 from common.errors import Denied, InvalidRequest
@@ -51,11 +52,31 @@ def test_a_second_hold_leaves_the_first_and_a_second_release_changes_nothing() -
 
     again = changed_job(held, JobChange(hold="me too"), ROOT, NOW_NS * 2)
     assert again is held
-    assert change_words(again, JobChange(hold="me too"), is_changed=False) == "job 1 is held already by alice"
+    assert change_words(held, again, JobChange(hold="me too")) == "job 1 is held already by alice"
     free = changed_job(held, JobChange(release=True), ALICE, NOW_NS)
     assert terms_of(free) == BEFORE
     assert changed_job(free, JobChange(release=True), ALICE, NOW_NS) is free
-    assert change_words(free, JobChange(release=True), is_changed=False) == "job 1 was not held"
+    assert change_words(free, free, JobChange(release=True)) == "job 1 was not held"
+
+
+@pytest.mark.parametrize(
+    ("hold", "change", "words"),
+    [
+        (None, JobChange(name="x", hold=""), "job 1 is held"),
+        (None, JobChange(name="x", release=True), "job 1 was changed; it was not held"),
+        (Hold("alice", 5.0, ""), JobChange(name="x", release=True), "job 1 is released"),
+        (Hold("alice", 5.0, ""), JobChange(name="x", hold=""), "job 1 was changed; it is held already by alice"),
+        (Hold("", 5.0, ""), JobChange(name="x", hold=""), "job 1 was changed; it is held already"),
+    ],
+)
+def test_a_change_of_something_else_is_told_as_no_change_of_the_hold(
+    hold: Hold | None, change: JobChange, words: str
+) -> None:
+    before = job(attrs.evolve(BEFORE, hold=hold))
+
+    after = changed_job(before, change, ROOT, NOW_NS)
+
+    assert change_words(before, after, change) == words
 
 
 def test_the_hold_of_an_operator_is_lifted_by_operators_only() -> None:
