@@ -23,7 +23,7 @@ _PHRASED: Final = frozenset((*INSTANTS, *_NAMES))
 
 
 def past_filter(text: str, now: float, zone: tzinfo | None) -> Expression:
-    """Read a filter; luxid checks the names of its fields.
+    """Read a filter; luxid checks the names of its fields. The field of a text, alone, says that it is not empty.
 
     Args:
         now: seconds since the epoch.

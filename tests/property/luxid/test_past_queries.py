@@ -3,6 +3,7 @@
 import contextlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC
 from pathlib import Path
 
 import attrs
@@ -15,6 +16,7 @@ from common.ids import JobId
 from common.query.predicate import NO_VALUE, QUERY, Field, FilterError, compile_expression
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL, JobState
+from common.words.filters.pastfilter import past_filter
 from daemons.luxid.core.past.endedrow import PastRow
 from daemons.luxid.core.past.pastfields import Eyes
 from daemons.luxid.core.past.places import Place
@@ -46,6 +48,28 @@ _rows = st.builds(
     public_why=st.sampled_from(["", "failed"]),
     node=st.sampled_from(["", "node2"]),
     batch=st.sampled_from(["", "b1"]),
+)
+_ROW = PastRow(
+    job_id=JobId(0),
+    state=JobState.SUCCESS,
+    name="",
+    summary="",
+    public_summary="",
+    user="ada",
+    uid=_ADA,
+    labels={},
+    received_at=None,
+    eligible_at=None,
+    start_at=None,
+    end_at=None,
+    wait_s=None,
+    run_s=None,
+    tries=1,
+    exit_code=None,
+    why="",
+    public_why="",
+    node="",
+    batch="",
 )
 _texts = st.sampled_from(["", "backup", "ada", "web", "error", "RUN_COMMAND(rsync --secret)", "failed"])
 _text_fields = st.sampled_from(
@@ -142,9 +166,31 @@ def test_pages_follow_one_order_and_unknown_values_come_last(
     assert (page, total) == (whole[offset : offset + limit], len(rows))
 
 
+def test_a_text_alone_says_that_it_is_not_empty(tmp_path: Path) -> None:
+    labels: list[dict[str, str]] = [{"team": "web"}, {"team": ""}, {}]
+    nodes = ["", "node2", ""]
+    rows = [attrs.evolve(_ROW, labels=each, node=node) for each, node in zip(labels, nodes, strict=True)]
+
+    with _filled(tmp_path, rows) as (index, _):
+        found = {
+            text: sorted(
+                job.id for job in read_list(index, ReadHistory(Past(filter=past_filter(text, 0.0, UTC))), _ALL)[0]
+            )
+            for text in ("label.team", "!label.team", "node", "!node", "label.team | node")
+        }
+
+    assert found == {
+        "label.team": [1],
+        "!label.team": [2, 3],
+        "node": [2],
+        "!node": [1, 3],
+        "label.team | node": [1, 2],
+    }
+
+
 def test_what_does_not_fit_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     with _filled(tmp_path, []) as (index, _):
-        for wanted in (["==", "wait", "long"], ["==", "colour", "red"], ["?", "name"], ["=[]", "name", "x"]):
+        for wanted in (["==", "wait", "long"], ["==", "colour", "red"], ["?", "wait"], ["=[]", "name", "x"]):
             with pytest.raises(FilterError):
                 read_list(index, ReadHistory(Past(filter=wanted)), _ALL)
         with pytest.raises(FilterError):

@@ -80,6 +80,9 @@ def _translated(expression: Expression, eyes: Eyes) -> Condition:
             return Condition(f"matches(?, {field.sql})", (regex.pattern, *field.params))
         case IsTrue(field=name):
             field = eyes.field(name)
+            if field.kind is Kind.TEXT:
+                # it is there and not empty; false, and not unknown, without the label: so `!` finds those without it
+                return Condition(f"(ifnull({field.sql}, '') <> '')", field.params)
             if field.kind is not Kind.TRUTH:
                 raise FilterError(f"field {name!r} is not true or false but {field.kind.value}")
             return Condition(field.sql, field.params)
