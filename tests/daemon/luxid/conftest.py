@@ -14,7 +14,8 @@ NO_SWEEP = "sweep_s = 3600.0\n"
 @pytest.fixture
 def idle(tmp_path: Path) -> Iterator[Cluster]:
     """An installation of which nothing but wconfd runs."""
-    with Cluster(tmp_path, settings=f"[luxid]\nmax_running_jobs = 4\nkill_grace_s = 0.5\n{NO_SWEEP}") as cluster:
+    settings = f"[luxid]\nmax_running_jobs = 4\nkill_grace_s = 0.5\n{NO_SWEEP}[wconfd]\n{NO_SWEEP}"
+    with Cluster(tmp_path, settings=settings) as cluster:
         cluster.start("wconfd")
         yield cluster
 
