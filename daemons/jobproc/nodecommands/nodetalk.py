@@ -19,7 +19,7 @@ from daemons.jobproc.nodecommands.conversation import Ask, Conversation, Over, R
 from daemons.jobproc.nodecommands.nodelink import NodeLink
 from daemons.jobproc.nodecommands.streamcopy import StreamCopy
 from protocol.noded.clients.outcomes import Failed, FailureKind, Replied, Skipped
-from protocol.noded.commands import CommandNews, FollowCommand
+from protocol.noded.commands import CommandNews, CommandPhase, CommandState, FollowCommand
 
 # seconds of silence after which the user is told: a node daemon that is only started again is not worth a line
 TELL_S: Final = 3.0
@@ -82,14 +82,13 @@ class NodeTalk:
             news = self.link.ask(step.call, step.limit_s, is_urgent)
             if not isinstance(news, Replied):
                 return self._hear_nothing(conversation, news)
+            self._recall(conversation, news.value.state)
             self._copy(conversation, news.value)
             return conversation.hear_news(news.value, time.monotonic())
         state = self.link.ask(step.call, step.limit_s, is_urgent)
         if not isinstance(state, Replied):
             return self._hear_nothing(conversation, state)
-        if conversation.state is None:
-            self.output.recall(state.value.output_base)
-            self.error.recall(state.value.error_base)
+        self._recall(conversation, state.value)
         return conversation.hear(state.value, time.monotonic())
 
     def _hear_nothing(self, conversation: Conversation, outcome: Failed | Skipped | None) -> Conversation:
@@ -100,6 +99,12 @@ class NodeTalk:
         failed = outcome if isinstance(outcome, Failed) else unsent
         _log.debug("node.silent", key=conversation.key, node=self.link.node.name, reason=failed.text)
         return conversation.hear_failure(failed, time.monotonic())
+
+    def _recall(self, conversation: Conversation, state: CommandState) -> None:
+        """Find the place of the command's output in the job's files, when the node has first told of the command."""
+        if conversation.state is None and state.phase is not CommandPhase.UNKNOWN:
+            self.output.recall(state.output_base)
+            self.error.recall(state.error_base)
 
     def _copy(self, conversation: Conversation, news: CommandNews) -> None:
         for stream, copy, begin, content in (

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import attrs
 import pytest
 
 from common.commands.output import OutputFile
@@ -93,3 +94,29 @@ def test_output_that_the_node_has_dropped_is_a_gap_and_is_counted(tmp_path: Path
 
     assert made.dropped == 4
     assert {path.name[-2:]: path.read_bytes() for path in tmp_path.iterdir()} == {"00": b"ab", "06": b"end"}
+
+
+def test_who_takes_up_a_command_that_was_started_with_other_words_knows_what_was_copied(tmp_path: Path) -> None:
+    """The node refuses such a start, and is asked what it knows of the key."""
+    file = OutputFile(tmp_path / "job-1", 1000)
+    file.append(b"of another opcode\none\n")
+    ended = attrs.evolve(state(CommandPhase.ENDED, 8), output_base=18)
+    rest = CommandNews(state=ended, output_from=4, output=Content(b"two\n"))
+    refused = Failed(FailureKind.REFUSED, "another command was started as 1.0.1 before")
+    made, conversation = talk(tmp_path, [], refused, Replied(CommandNews(state=ended)), Replied(rest))
+    made.output = StreamCopy(file, file.end, 5)
+
+    made.carry_on(attrs.evolve(conversation, may_run=True, output=made.output.stream))
+
+    assert made.output.written(8).tail == ["one", "two"]
+
+
+def test_who_takes_up_such_a_command_without_its_files_leaves_its_output_at_its_place(tmp_path: Path) -> None:
+    ended = attrs.evolve(state(CommandPhase.ENDED, 4), output_base=18)
+    refused = Failed(FailureKind.REFUSED, "another command was started as 1.0.1 before")
+    news = CommandNews(state=ended, output=Content(b"one\n"))
+    made, conversation = talk(tmp_path, [], refused, Replied(CommandNews(state=ended)), Replied(news))
+
+    made.carry_on(attrs.evolve(conversation, may_run=True))
+
+    assert [path.name for path in tmp_path.iterdir()] == [f"job-1.{18:020d}"]
