@@ -32,7 +32,7 @@ from common.ids import JobId
 from common.locks import Owner
 from common.opcodes.base import REDACTED, OpCode, with_secrets
 from common.opcodes.registry import parse_opcode
-from common.queue.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST, JobState
+from common.queue.jobs import JobState
 from common.settings import Settings
 from common.system.livelock import Livelock
 from common.system.log import get_log
@@ -45,6 +45,7 @@ from daemons.jobproc.leftprocesses import LeftProcesses
 from daemons.jobproc.locking import JobLocks, Paused
 from daemons.jobproc.opcodeends import SHUTDOWN, OpcodeEnds
 from daemons.jobproc.opcodelocks import OpcodeLocks
+from daemons.jobproc.prioritymessage import take_priority
 from daemons.jobproc.retrying import Retrying
 from daemons.jobproc.units.registry import make_unit
 from daemons.jobproc.waitrecord import WaitRecord
@@ -283,15 +284,12 @@ class _Life:
 
     def _take_priority(self) -> None:
         """Read luxid's message with a new priority, and apply it."""
-        path = self._settings.paths.priority_message(self._job_id)
         try:
-            priority = int(path.read_text())
-            path.unlink()
-        except FileNotFoundError:
-            return
+            priority = take_priority(self._settings.paths.priority_message(self._job_id))
         except (OSError, ValueError) as error:
             _log.warning("priority.unreadable", job=self._job_id, error=error)
             return
-        priority = max(PRIORITY_HIGHEST, min(priority, PRIORITY_LOWEST))
+        if priority is None:
+            return
         self._record.set_priority(priority)
         _log.info("job.priority", job=self._job_id, priority=priority)
