@@ -211,12 +211,20 @@ class ForkServer:
         """Try the code on disk when asked to; return true once a trial has succeeded."""
         if self._signals.hup_came and self._trial is None:
             self._signals.hup_came = False
-            self._trial = subprocess.Popen(
-                [sys.executable, *sys.orig_argv[1:]], env={**os.environ, TRIAL: "1"}, stdin=subprocess.DEVNULL
-            )
+            self._trial = _begin_trial()
         if self._trial is None or self._trial.returncode is None:
             return False
         code, self._trial = self._trial.returncode, None
         if code != 0:
             _log.error("code.not_renewed", exit_code=code, next="go on with the old code; try the program by hand")
         return code == 0
+
+
+def _begin_trial() -> "subprocess.Popen[bytes] | None":
+    """Start a copy that only tests the code on disk; None: it cannot be started, and the jobs must not suffer."""
+    argv = [sys.executable, *sys.orig_argv[1:]]
+    try:
+        return subprocess.Popen(argv, env={**os.environ, TRIAL: "1"}, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        _log.error("code.not_renewed", reason=error, next="go on with the old code; send HUP again")
+        return None

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import signal
 import socket
 import stat
@@ -272,6 +273,21 @@ def test_broken_code_does_not_replace_the_working_program(host: JobHost, server:
     wait_until(lambda: "code.not_renewed" in host.log(), what="the trial fails")
 
     assert host.run(1, DUMMY).state.value == "success"
+
+
+def test_want_of_descriptors_for_the_trial_does_not_end_the_fork_server(
+    host: JobHost, server: "subprocess.Popen[bytes]"
+) -> None:
+    limits = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+
+    server.send_signal(signal.SIGHUP)
+
+    wait_until(lambda: "code.not_renewed" in host.log(), what="the failed trial to be told")
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, limits)
+    assert server.poll() is None
+    host.write_job(1, DUMMY)
+    assert host.fork(1).pid
 
 
 def test_bad_option_is_a_usage_error(host: JobHost) -> None:
