@@ -44,8 +44,11 @@ def _held_on(keeper: Keeper, view: View, now: float) -> Step:
 
 
 def _followed(keeper: Keeper, event: Looked, now: float) -> Step:
-    if event.view.master is not None:
-        keeper = attrs.evolve(keeper, vacant_at=None, made_way_until=0.0)
+    master = event.view.master
+    if master is not None:
+        # its own key may be seen once more: a look is quicker than the removal
+        made_way_until = keeper.made_way_until if master.node == keeper.me.node else 0.0
+        keeper = attrs.evolve(keeper, vacant_at=None, made_way_until=made_way_until)
     elif keeper.vacant_at is None:
         keeper = attrs.evolve(keeper, vacant_at=now, jitter=event.jitter)
         if keeper.in_maintenance:

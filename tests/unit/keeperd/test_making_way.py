@@ -104,6 +104,22 @@ def test_old_master_leaves_the_others_time_and_then_campaigns_itself() -> None:
     assert "no other node has taken over within 10 s" in refusal
 
 
+def test_old_master_leaves_the_others_time_although_its_own_key_is_seen_once_more() -> None:
+    play = Play().master()
+    epoch = play.epoch
+    play.look(wanting(play, TO_ANY, member("n2")))
+    play.tell(Drained(epoch))
+    play.tell(DaemonsEnded(epoch))
+    released_at = play.now
+
+    # this look was quicker than the removal of the key
+    play.look()
+    play.look(vacated(play.view, clean=True))
+    play.wait()
+
+    assert play.now == released_at + TAKER_LIMIT_S
+
+
 def test_old_master_follows_the_one_that_took_over() -> None:
     play = Play().master()
     epoch = play.epoch
