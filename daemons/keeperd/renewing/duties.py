@@ -96,7 +96,8 @@ class Duties:
         self._set_until(before, duty)
         if not duty.lease:
             self._next_at = math.inf
-        elif duty.lease != before.lease or duty.epoch != before.epoch:
+        elif duty.lease != before.lease or duty.epoch != before.epoch or (duty.until and not before.until):
+            # its deadline may come a message after the lease
             self._next_at = max(boottime(), duty.sent_at + duty.keepalive_s)
         self._watch()
 

@@ -108,6 +108,15 @@ def test_nothing_is_renewed_after_the_deadline_although_etcd_would(renewing: Ren
     assert renewing.deadline.has_passed
 
 
+def test_a_lease_is_renewed_when_its_deadline_is_told_a_moment_later(renewing: Renewing, lease: int) -> None:
+    renewing.send(duty(lease, 0.0))
+    assert renewing.next(Renewed, Late) == Late(3)
+
+    renewing.send(duty(lease, boottime() + 20))
+
+    assert isinstance(renewing.next(Renewed, Late), Renewed)
+
+
 def test_the_end_of_a_mastership_is_the_end_of_its_deadline(renewing: Renewing, lease: int) -> None:
     renewing.send(duty(lease, boottime() + 20))
     renewing.next(Renewed)
