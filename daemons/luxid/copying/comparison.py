@@ -6,7 +6,7 @@ lists its files: those that the master has not are strangers there.
 Source: noded.md 6; DESIGN section 12.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, assert_never
 
 import attrs
@@ -81,13 +81,19 @@ def all_parts(paths: Paths, *, takes_ours: bool) -> Iterator[Part]:
 
 
 class Comparison:
-    """A comparison that goes on after a failed call."""
+    """A comparison that goes on after a failed call; when a folder here cannot be listed, it begins anew.
 
-    def __init__(self, paths: Paths, calls: QueueCalls, line: NodeLine, parts: Iterator[Part]) -> None:
+    Args: all_parts: begins with the first part.
+    """
+
+    def __init__(
+        self, paths: Paths, calls: QueueCalls, line: NodeLine, all_parts: Callable[[], Iterator[Part]]
+    ) -> None:
         self._paths = paths
         self._calls = calls
         self._line = line
-        self._parts = parts
+        self._all_parts = all_parts
+        self._parts = all_parts()
         # parts that are begun
         self._open: list[Part] = []
 
@@ -97,7 +103,12 @@ class Comparison:
         Raises: NotSent: the next call takes the same part again. OSError.
         """
         if not self._open:
-            part = await in_thread(_next, self._parts)
+            try:
+                part = await in_thread(_next, self._parts)
+            except OSError:
+                # an iterator that has raised is at its end, as if all had been compared
+                self._parts = self._all_parts()
+                raise
             if part is None:
                 return None
             self._open.append(part)

@@ -12,6 +12,7 @@ Source: noded.md 6, 8; DESIGN section 12.
 
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import trio
@@ -208,7 +209,7 @@ class NodeSender:
 
     def comparison(self) -> Comparison:
         """A new comparison of everything."""
-        parts = all_parts(self._paths, takes_ours=self.backlog.takes_ours)
+        parts = partial(all_parts, self._paths, takes_ours=self.backlog.takes_ours)
         return Comparison(self._paths, self._calls, self.line, parts)
 
     def _fail(self, failed: Failed) -> None:

@@ -1,6 +1,7 @@
 """What the comparison of the master's jobs with a node's finds, and what it asks the node for. Source: noded.md 6."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from hashlib import sha1
 from pathlib import Path
 from typing import cast
@@ -12,7 +13,7 @@ import trio
 from common.ids import JobId
 from common.paths import Paths
 from daemons.luxid.copying.calls import QueueCalls
-from daemons.luxid.copying.comparison import Comparison, Jobs
+from daemons.luxid.copying.comparison import Comparison, Jobs, all_parts
 from daemons.luxid.copying.line import NodeLine
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
@@ -74,13 +75,45 @@ async def test_what_differs_is_found_and_the_archive_is_asked_only_for_archived_
                 put(paths.job_file(JobId(job)) if place == "live" else paths.archived_job_file(JobId(job)), content)
     node = Node(WireNames(roots[1]))
     line = NodeLine(NODE, cast(NodeClient, node))
-    comparison = Comparison(ours, QueueCalls(ours, WireNames(roots[0])), line, iter(()))
+    comparison = Comparison(ours, QueueCalls(ours, WireNames(roots[0])), line, lambda: iter(()))
 
     found = await comparison.compare(Jobs([JobId(job) for job in cases]))
 
     assert found.differ == {job: differs for job, (_, _, differs) in cases.items() if differs is not None}
     asked = [(_job(name), "/archive/" in name) for name in node.asked]
     assert sorted(asked) == sorted([*((job, False) for job in range(1, 10)), *((job, True) for job in range(4, 10))])
+
+
+@pytest.mark.trio
+async def test_a_folder_that_cannot_be_listed_does_not_end_the_comparison(tmp_path: Path) -> None:
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    put(paths.job_file(JobId(1)), "a")
+    put(paths.archived_job_file(JobId(2)), "a")
+    folder = paths.archived_job_file(JobId(2)).parent
+    node = Node(WireNames(tmp_path / "node2"))
+    names = QueueCalls(paths, WireNames(tmp_path))
+    parts = partial(all_parts, paths, takes_ours=False)
+    comparison = Comparison(paths, names, NodeLine(NODE, cast(NodeClient, node)), parts)
+    await comparison.step()
+    # as an error of the disk: the name is there, and no folder can be listed
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(folder)
+    with pytest.raises(OSError, match="symbolic links"):
+        await _rest(comparison)
+
+    folder.unlink()
+    (tmp_path / "elsewhere").rename(folder)
+
+    assert await _rest(comparison) == [1, 2]
+
+
+async def _rest(comparison: Comparison) -> list[JobId]:
+    """The jobs that are compared from now on."""
+    compared: list[JobId] = []
+    while (found := await comparison.step()) is not None:
+        compared += found.jobs
+    return compared
 
 
 def _job(name: str) -> int:
