@@ -33,7 +33,10 @@ class Uncommitted:
     def part(self) -> tuple[Mapping[Key, Fate], Passing] | None:
         """What one change takes; None: nothing is left."""
         fates = next(in_parts(self._fates), {})
-        ended = [key for key in fates if isinstance(key, int) and key in self._over] or list(self._over)[:MOST_FILES]
+        ended = [key for key in fates if isinstance(key, int) and key in self._over]
+        if not ended:
+            # one whose file is in a later part leaves its process with that
+            ended = [job_id for job_id in self._over if job_id not in self._fates][:MOST_FILES]
         return (fates, Passing(over=frozenset(ended))) if fates or ended else None
 
     def committed(self, fates: Mapping[Key, Fate], passing: Passing) -> None:

@@ -39,6 +39,16 @@ def test_each_file_and_each_job_is_in_one_part_and_a_part_is_small() -> None:
     assert all(jobs == keys for keys, jobs in parts if keys)
 
 
+def test_a_job_whose_file_comes_later_stays_in_the_hands_of_its_process_until_then() -> None:
+    fates: dict[Key, Fate] = {JobId(number): Written(b"") for number in range(MOST_FILES + 1)}
+
+    # those of the first part have their processes still
+    parts = drained(laid(fates, MOST_FILES, MOST_FILES + 1))
+
+    assert [jobs for keys, jobs in parts if MOST_FILES in keys] == [{MOST_FILES}]
+    assert sorted(job for _, jobs in parts for job in jobs) == [MOST_FILES, MOST_FILES + 1]
+
+
 def test_large_files_do_not_share_a_part_that_etcd_refuses() -> None:
     content = b"x" * MOST_BYTES
     fates: dict[Key, Fate] = {JobId(number): Written(content) for number in range(20)}
