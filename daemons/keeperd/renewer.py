@@ -140,7 +140,7 @@ class Renewer:
 
     async def _one(self, task_status: trio.TaskStatus[None]) -> None:
         """Start a process, and hear it until it ends."""
-        setup = await _setup(self._settings)
+        setup = await setup_of(self._settings)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs:
             command = python_command(_MODULE, str(theirs.fileno()))
@@ -199,8 +199,8 @@ class Renewer:
                 assert_never(report)
 
 
-async def _setup(settings: Settings) -> Setup:
-    """All that the process needs; names are looked up again and again until each has been found once."""
+async def setup_of(settings: Settings) -> Setup:
+    """All that the process needs; names are looked up again and again until one is found."""
     etcd = settings.etcd
     places: list[Place] = []
     pauses = retry_pauses()
@@ -212,8 +212,9 @@ async def _setup(settings: Settings) -> Setup:
             except OSError as error:
                 _log.warning("etcd.name_unknown", host=endpoint.host, reason=error)
                 continue
-            family, _, _, _, address = found[0]
-            places.append(Place(int(family), tuple(address), endpoint.host, endpoint.port, endpoint.is_tls))
+            # a member may listen at one of them only, as for localhost
+            for family, _, _, _, address in found:
+                places.append(Place(int(family), tuple(address), endpoint.host, endpoint.port, endpoint.is_tls))
         if not places:
             await trio.sleep(next(pauses))
     password = await in_thread(_read_password, etcd.password_file) if etcd.password_file else ""
