@@ -59,7 +59,11 @@ def shown(value: object) -> str:
     """A value as an error tells it."""
     import orjson
 
-    text = orjson.dumps(value).decode()
+    try:
+        text = orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:
+        # it can be read deeper than it can be written
+        return f"{'a list' if isinstance(value, list) else 'an object'} that is nested too deeply"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

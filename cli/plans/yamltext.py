@@ -11,7 +11,7 @@ Source: DESIGN section 16; yaml.org/spec/1.2.2, section 10.3.
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NoReturn, Protocol
 
 import attrs
@@ -42,6 +42,8 @@ class Node:
     column: int
     # number of values in it, aliases counted wherever they stand
     size: int
+    # number of levels of values in each other, through aliases too, at most DEEPEST
+    depth: int
 
     def value(self) -> object:
         """What it means."""
@@ -170,6 +172,8 @@ class _Composer:
         node = self._made(event, events, depth)
         if node.size > MOST_VALUES:
             self._refuse(event, f"its aliases make more than {MOST_VALUES:,} values of it")
+        if node.depth > DEEPEST:
+            self._refuse(event, f"its aliases nest it deeper than {DEEPEST} levels")
         if event.anchor is not None:
             self._anchors[event.anchor] = node
         return node
@@ -178,12 +182,12 @@ class _Composer:
         place = (event.start_mark.line + 1, event.start_mark.column + 1)
         if isinstance(event, yaml.ScalarEvent):
             is_plain = event.style is None or event.style == ""
-            return Scalar(*place, 1, event.value, self._meaning(event) if is_plain else event.value)
+            return Scalar(*place, 1, 1, event.value, self._meaning(event) if is_plain else event.value)
         if isinstance(event, yaml.SequenceStartEvent):
             nodes = []
             while not isinstance(each := next(events), yaml.SequenceEndEvent):
                 nodes.append(self._node(each, events, depth + 1))
-            return Items(*place, 1 + sum(node.size for node in nodes), nodes)
+            return Items(*place, 1 + sum(node.size for node in nodes), _levels(nodes), nodes)
         return self._pairs(place, events, depth)
 
     def _pairs(self, place: tuple[int, int], events: Iterator[_Event], depth: int) -> Node:
@@ -203,7 +207,7 @@ class _Composer:
         for source in merged:
             assert isinstance(source, Pairs)
             own = {**own, **{key: node for key, node in source.nodes.items() if key not in own}}
-        return Pairs(*place, 1 + sum(1 + node.size for node in own.values()), own)
+        return Pairs(*place, 1 + sum(1 + node.size for node in own.values()), _levels(own.values()), own)
 
     def _merged(self, event: _Event, value: Node) -> Sequence[Node]:
         found = value.nodes if isinstance(value, Items) else [value]
@@ -229,3 +233,8 @@ class _Composer:
     def _refuse(self, event: _Event, reason: str) -> NoReturn:
         mark = event.start_mark
         raise InvalidRequest(f"{self._name}:{mark.line + 1}:{mark.column + 1}: {reason}")
+
+
+def _levels(inner: Iterable[Node]) -> int:
+    """The depth of a node with these in it."""
+    return 1 + max((node.depth for node in inner), default=0)

@@ -100,6 +100,14 @@ def test_deep_nesting_is_refused_and_kills_nobody(text: str) -> None:
         value(text)
 
 
+def test_aliases_of_aliases_are_not_nested_without_end() -> None:
+    deep = f"a0: &a0 {'[' * 60}x{']' * 60}"
+    lines = [deep, *(f"a{n}: &a{n} {'[' * 60}*a{n - 1}{']' * 60}" for n in range(1, 30))]
+
+    with pytest.raises(InvalidRequest, match=r"^p:2:\d+: its aliases nest it deeper than 100 levels"):
+        value("\n".join(lines))
+
+
 def test_each_value_has_its_place() -> None:
     root = read_yaml(b"base: &b\n  x: 1\njobs:\n  - name: a\n    <<: *b\n    words: [p, q]\n", "p")
 
