@@ -82,7 +82,8 @@ def wholes(value: object) -> list[int]:
 
 def duration(value: object) -> float:
     """Seconds: 90, or `90s`, `5m`, `2h`."""
-    return DURATION.convert(value if isinstance(value, int | float) else text(value), None, None)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return DURATION.convert(str(value) if is_number else text(value), None, None)
 
 
 def size(value: object) -> int:

@@ -48,6 +48,7 @@ from protocol.luxi.submission import OpInput
 _JOINED: Final = ("labels", "use", "env")
 _WORK: Final = ("run", "shell", "ops")
 _FREE: Final = "x-"
+_ID: Final = re.compile(r"[0-9]{1,18}")
 # how luxid names an opcode of a submission
 _PLACE: Final = re.compile(r"(?:job (\d{1,9}), )?opcode (\d{1,9}): |job (\d{1,9}): ", re.ASCII)
 
@@ -162,7 +163,7 @@ class _Planned:
             raise self._document.error((*path, wrong), f"'{wrong}' is for 'run' and 'shell'; write it into the opcode")
         given = _Given(self._document, path, job, defaults)
         ops = self._ops(given, path)
-        first = {**ops[0], **self._depends(path, job.get("after"), ops[0])}
+        first = self._after(path, job.get("after"), ops[0])
         self._remember(path, job, place)
         return [self._with_terms(first, given, path), *ops[1:]]
 
@@ -201,16 +202,21 @@ class _Planned:
                 self._repeated.add(name)
             self._named[name] = place
 
-    def _depends(self, path: Path, after: object, op: OpInput) -> dict[str, object]:
-        """The dependencies of the first opcode, those that it has already before them."""
+    def _after(self, path: Path, after: object, op: OpInput) -> OpInput:
+        """The first opcode with these dependencies, those that it has already before them."""
         if after is None:
-            return {}
-        own = op.get("depends")
+            return op
         found = [self._dependency((*path, "after", *step), path[1], name, ends) for step, name, ends in _targets(after)]
-        return {"depends": [*(own if isinstance(own, list) else ()), *found]}
+        # both names mean the same to luxid, which refuses them together
+        name = "depend" if op.get("depends") is None and op.get("depend") is not None else "depends"
+        own = op.get(name)
+        return {**op, name: [*(own if isinstance(own, list) else ()), *found]}
 
     def _dependency(self, path: Path, place: str | int, name: object, ends: object) -> list[object]:
         statuses: list[str] = []
+        if ends == []:
+            # luxid would take it for any end
+            raise self._document.error(path, f"say how the job is to end: {', '.join(sorted(ENDS))}")
         for each in ends if isinstance(ends, list) else [ends]:
             if not isinstance(each, str) or each not in ENDS:
                 raise self._document.error(path, f"no job ends as {shown(each)}; write {', '.join(sorted(ENDS))}")
@@ -236,7 +242,7 @@ def _targets(after: object) -> Iterator[tuple[Path, object, object]]:
     """Each with the path to it, the job, and the ways in which it may end."""
     if isinstance(after, dict):
         for name, ends in after.items():
-            yield (name,), int(name) if name.isdigit() else name, ends
+            yield (name,), int(name) if _ID.fullmatch(name) else name, ends
     elif isinstance(after, list):
         for place, name in enumerate(after):
             yield (place,), name, "success"

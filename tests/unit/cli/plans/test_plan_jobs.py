@@ -139,6 +139,10 @@ def test_defaults_stand_behind_and_mappings_are_joined() -> None:
         ("jobs:\n- {name: a, run: [a], after: a}", "p.yaml:2:30: no job above is named 'a'"),
         ("jobs:\n- {name: a, run: [a]}\n- {name: a, run: [a]}\n- {run: [a], after: [a]}", "p.yaml:4:22: several jobs"),
         ("jobs:\n- run: [a]\n  after: {5: done}", 'p.yaml:3:14: no job ends as "done"; write any, canceled, error'),
+        ("jobs:\n- run: [a]\n  after: {5: []}", "p.yaml:3:14: say how the job is to end: any, "),
+        ("jobs:\n- run: [a]\n  after: {²: any}", "p.yaml:3:14: no job above is named '²'"),
+        ("jobs:\n- run: [a]\n  timeout: true", "p.yaml:3:12: timeout: expected a text, got true"),
+        ("jobs:\n- run: [a]\n  timeout: -5", "p.yaml:3:12: timeout: '-5' is not a duration"),
         ("jobs:\n- ops: []", "p.yaml:2:8: ops: expected a list of at least one opcode, got []"),
         ("jobs:\n- ops: [{}]", "p.yaml:2:9: the opcode lacks a string OP_ID"),
         ("jobs:\n- ops: [{OP_ID: OP_TEST_DUMMY}]\n  user: x", "p.yaml:3:9: 'user' is for 'run' and 'shell'"),
@@ -154,6 +158,18 @@ def test_an_error_is_told_with_its_line_and_column(text: str, error: str) -> Non
     with pytest.raises(InvalidRequest) as refused:
         plan(text)
     assert refused.value.message.startswith(error)
+
+
+def test_a_value_that_is_nested_too_deeply_to_be_told_is_refused_all_the_same() -> None:
+    with pytest.raises(InvalidRequest, match=r"^f.json:1:10: expected a job: .*, got a list that is nested too deeply"):
+        plan(f'{{"jobs":[{"[" * 300}{"]" * 300}]}}', "f.json")
+
+
+@pytest.mark.parametrize("name", ["depend", "depends"])
+def test_what_an_opcode_waits_for_is_kept_beside_after_under_either_name(name: str) -> None:
+    (op,) = plan(f"jobs:\n- ops: [{{OP_ID: OP_A, {name}: [[7, [error]]]}}]\n  after: 5").jobs[0]
+
+    assert op == {"OP_ID": "OP_A", name: [[7, ["error"]], [5, ["success"]]]}
 
 
 def test_luxids_words_about_an_opcode_are_told_with_its_place() -> None:
