@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Final, TypedDict
 
 import click
 
@@ -19,6 +19,18 @@ from cli.submitting.wishes import Wishes, job_with_wishes
 from common.errors import InvalidRequest
 from common.queue.terms import Use
 from protocol.luxi.submission import JobInput, OpInput
+
+# options for the command alone: a plan says these things itself
+_OF_COMMAND: Final = {
+    "locks": "--lock",
+    "node": "--node",
+    "timeout": "--timeout",
+    "cwd": "--cwd",
+    "env": "--env",
+    "shell": "--shell",
+    "user": "--user",
+    "memory": "--memory",
+}
 
 
 class JobOptions(TypedDict):
@@ -75,7 +87,7 @@ def read_job(words: Sequence[str], options: JobOptions) -> JobInput | None:
     """The job of the command, or of the plan; None: neither is given.
 
     Raises:
-        click.UsageError: both are given.
+        click.UsageError: both are given, or options of a command with the plan.
         InvalidRequest: the plan is none, or of several jobs.
     """
     plan = options["plan"]
@@ -83,6 +95,9 @@ def read_job(words: Sequence[str], options: JobOptions) -> JobInput | None:
         return _with_wishes([_command(words, options)], options) if words else None
     if words:
         raise click.UsageError("--plan and a command exclude each other; give one of them")
+    given = next((option for name, option in _OF_COMMAND.items() if options[name]), None)  # type: ignore[literal-required]
+    if given is not None:
+        raise click.UsageError(f"{given} is for a command, and would be lost with --plan; write it into the plan")
     jobs = read_plan(read_document(plan.read_bytes(), str(plan))).jobs
     if len(jobs) != 1:
         raise InvalidRequest(f"{plan}: a schedule has one job, and the file holds {len(jobs)}")

@@ -98,6 +98,11 @@ def test_a_plan_file_is_the_job_and_rare_times_are_told_in_years(cluster: Cluste
         ),
         (("modify", "--zone", "Mars/Olympus", "nobody"), 2, "unknown time zone 'Mars/Olympus'"),
         (("modify", "--user", "web", "nobody"), 2, "give the command again, after --"),
+        (
+            ("add", "--cron", "@daily", "--plan", "/dev/null", "--lock", "node/web1", "x"),
+            2,
+            "--lock is for a command, and would be lost with --plan; write it into the plan",
+        ),
         (("info", "nobody"), 1, "there is no schedule 'nobody'; 'gantry schedule list' shows them"),
         (("add", "--cron", "@daily", "x"), 2, "a schedule needs a command after --, or --plan FILE"),
         (
