@@ -76,7 +76,8 @@ def select_jobs(choice: JobChoice, action: Action, *, is_forced: bool, is_dry: b
         Exit: no job matches, or it was a dry run.
         NotConfirmed: the user declines, or cannot be asked.
     """
-    if choice.is_plain and not choice.job_ids:
+    # --archived alone only widens the choice: it would be all jobs
+    if not (choice.job_ids or choice.conditions or choice.statuses):
         raise click.UsageError("name jobs by their ids, or by a condition such as --pending or --where FILTER")
     if choice.is_plain and not is_dry:
         return choice.job_ids

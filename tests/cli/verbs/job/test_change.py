@@ -58,6 +58,16 @@ def test_cancel_by_state_with_force_does_not_ask(start_luxid: Start, job: Job) -
     assert luxid.jobs[6].status == "running"
 
 
+def test_the_archive_alone_chooses_no_jobs(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(FakeJob(5), FakeJob(6, "running"))
+
+    ended = job("cancel", "--archived", "--force")
+
+    assert ended.code == 2
+    assert "name jobs by their ids, or by a condition" in ended.err
+    assert luxid.calls == []
+
+
 def test_cancel_by_a_state_that_no_job_has_is_an_error(start_luxid: Start, job: Job) -> None:
     start_luxid(FakeJob(6, "running"))
 
