@@ -114,8 +114,10 @@ def _write(file: Path, noted: Noted, *, is_new: bool) -> None:
 
 def _remove_old(folder: Path) -> None:
     for each in os.scandir(folder):
-        if time.time() - each.stat().st_mtime > _KEPT_S:
-            os.unlink(each.path)
+        # another session may have removed it, or put it in its place, meanwhile
+        with contextlib.suppress(OSError):
+            if time.time() - each.stat().st_mtime > _KEPT_S:
+                os.unlink(each.path)
 
 
 def _runs(ids: Sequence[int]) -> list[list[int]]:

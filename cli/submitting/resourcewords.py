@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cli.luxid import Luxid
 from cli.screen import remark
-from common.errors import RemoteError
+from common.errors import GantryError
 from common.queue.terms import Use, terms_of_trail, terms_text
 from common.words.unitcounts import units_text
 from protocol.luxi.resources import ReadResourceUse, ResourceUse
@@ -20,12 +20,12 @@ _HAS_USES = '"uses"'
 def tell_lacking(client: Luxid, jobs: Sequence[Sequence[OpInput]]) -> None:
     """Tell which resources nobody has set, or has set to fewer than a job wants; they are asked for only if wanted.
 
-    Raises: as `BlockingClient.call`, but for a refusal: who may submit need not see the resources.
+    Raises nothing: the jobs are submitted, and their ids are not yet told. Who may submit need not see the resources.
     """
     if wanted := list(_uses(jobs)):
         try:
             known = client.call(ReadResourceUse())
-        except RemoteError:
+        except (GantryError, OSError):
             return
         for line in lacking(wanted, known):
             remark(line)

@@ -1,6 +1,7 @@
 """`gnt-job run` with names, labels, times, holds, resources and retries; keys; PREV. Source: DESIGN section 16."""
 
 import json
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -239,6 +240,18 @@ def test_a_folder_that_cannot_be_written_does_not_keep_from_submitting(
     (tmp_path / "state").write_text("a file")
 
     assert shell() == Ended(0, "1\n", "")
+
+
+def test_an_old_note_that_cannot_be_removed_does_not_keep_from_noting(
+    luxid: FakeLuxid, shell: Job, tmp_path: Path
+) -> None:
+    old = tmp_path / "state" / "gantry" / "sessions" / "old"
+    old.mkdir(parents=True)
+    os.utime(old, (1, 1))
+
+    shell()
+
+    assert shell("--after-success", "PREV").out == "2\n"
 
 
 def test_the_jobs_of_a_batch_are_waited_for_and_its_failure_is_no_one_job_s(luxid: FakeLuxid, shell: Job) -> None:
