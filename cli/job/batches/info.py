@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from cli.choosing.batchnames import BATCH
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import command_line, job_program, wants_json
@@ -26,7 +27,7 @@ _TOLD_FIRST: Final = ("error", "running", "canceling", "canceled", "waiting", "q
 
 
 @click.command("info", cls=Command, examples=("gnt-job batch info b5f2c8a10b4d", "gnt-job batch info PREV"))
-@click.argument("batch_ids", metavar="BATCH|PREV...", nargs=-1, required=True)
+@click.argument("batch_ids", metavar="BATCH|PREV...", nargs=-1, required=True, type=BATCH)
 def info(batch_ids: Sequence[str]) -> int:
     """Tell how batches stand: counts, limits, and the jobs that failed, run or wait, with their nodes or values."""
     with open_luxid() as client:

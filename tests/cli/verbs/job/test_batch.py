@@ -77,6 +77,9 @@ def test_json_has_counts_and_jobs(luxid: FakeLuxid, job: Job) -> None:
 def test_an_unknown_batch_is_told(luxid: FakeLuxid, job: Job) -> None:
     for verb in (("batch", "info", "b9"), ("wait", "--batch", "b9"), ("output", "--batch", "b9")):
         assert (job(*verb).code, "there is no batch 'b9'" in job(*verb).err) == (1, True)
+    # the jobs without a batch are none
+    ended = job("batch", "info", "")
+    assert (ended.code, "'' is no batch; 'gnt-job batch list' shows all" in ended.err) == (2, True)
 
 
 def test_list_and_cancel_take_a_batch(luxid: FakeLuxid, job: Job) -> None:
