@@ -69,8 +69,9 @@ def read_found(dirty: Dirty, changes: QueueChanges, keys: Keys) -> Found:
     revisions: dict[Key, int] = {}
     running: dict[JobId, RunningJob] = {}
     for name, entry in dirty.entries.items():
-        if name.startswith(keys.running):
-            running[JobId(int(name.removeprefix(keys.running)))] = decode(entry.value, RunningJob, name)
+        job_id = name.removeprefix(keys.running)
+        if job_id != name and job_id.isascii() and job_id.isdigit():
+            running[JobId(int(job_id))] = decode(entry.value, RunningJob, name)
         elif (key := changes.key(name)) is not None:
             fates[key], revisions[key] = decode_fate(name, entry.value), entry.revision
         else:
@@ -123,7 +124,9 @@ class Laying:
 
     def _lay_serial(self, content: bytes) -> None:
         path = self._paths.serial_file
-        if int(content) > int(path.read_bytes() if path.exists() else 0):
+        here = read_all([path]).get(path, b"").strip()
+        # a damaged one counts for nothing
+        if int(content) > (int(here) if here.isdigit() else -1):
             self._write(FileWrite(path, content))
 
     def _lay_job(self, job_id: JobId, fate: Fate, running: RunningJob | None) -> Fate | None:

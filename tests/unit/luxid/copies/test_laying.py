@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from common.lease.dirty import Archived
+from common.lease.dirty import Archived, Written
+from common.lease.joining import Dirty, Entry
 from common.lease.keys import Keys
 from common.lease.records import RunningJob
 from common.paths import Paths
 from common.queue.files.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
+from daemons.luxid.core.copies.backlog import Fact
 from daemons.luxid.replicating.queuechanges import QueueChanges
-from daemons.luxid.replicating.replaying import Found, Laying
+from daemons.luxid.replicating.replaying import Found, Laying, read_found
 
 
 def test_the_folder_of_an_archived_job_is_durable_before_the_live_file_is_gone(
@@ -46,3 +48,23 @@ def test_the_folder_of_an_archived_job_is_durable_before_the_live_file_is_gone(
     is_gone = steps.index(("unlink", str(live)))
     assert ("fsync", str(archived.parent.parent)) in steps[:is_gone]
     assert ("fsync", str(archived.parent)) in steps[:is_gone]
+
+
+def test_a_foreign_key_among_the_running_jobs_is_left_alone(tmp_path: Path) -> None:
+    keys = Keys("/test/")
+    changes = QueueChanges(Paths.under_root(tmp_path), keys, RunningJob(node="n1", epoch=1))
+    dirty = Dirty(3, {f"{keys.running}note": Entry(b"of an operator", 3)})
+
+    assert read_found(dirty, changes, keys) == Found({}, {}, {})
+
+
+@pytest.mark.parametrize("damaged", ["", "not a number"])
+def test_a_damaged_serial_becomes_what_etcd_has(tmp_path: Path, damaged: str) -> None:
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    paths.serial_file.write_text(damaged)
+    changes = QueueChanges(paths, Keys("/test/"), RunningJob(node="n1", epoch=1))
+
+    Laying(paths, changes, "n1", (9, 0)).lay(Found({Fact.SERIAL: Written(b"17\n")}, {Fact.SERIAL: 3}, {}))
+
+    assert paths.serial_file.read_bytes() == b"17\n"
