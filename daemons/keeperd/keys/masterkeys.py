@@ -21,6 +21,7 @@ from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.keeperd.core.events import CampaignLost, CampaignWon
 from daemons.keeperd.identity import Identity
+from daemons.keeperd.keys.viewing import number_in
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdError, EtcdUnknown, LeaseGone
 from protocol.etcd.kv import Delete, Equals, Field, Get, KeyValue, LeaseId, Operation, Outcome, Put, Transaction
@@ -139,7 +140,7 @@ class MasterKeys:
         """Take a restored etcd as it is, unless somebody else has changed epoch or acceptance. Raises: EtcdError."""
         outcome = await self._client.transact(Transaction((), [Get(self._keys.epoch), Get(self._keys.accepted)]))
         epoch, before = ((found[0] if found else None) for found in outcome.found)
-        if epoch is not None and int(epoch.value or b"0") >= accepted.epoch:
+        if number_in(epoch) >= accepted.epoch:
             return
         when = [
             Equals(self._keys.epoch, Field.MODIFIED, epoch.mod_revision if epoch else 0),

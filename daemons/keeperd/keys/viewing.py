@@ -59,13 +59,13 @@ class Viewer:
             revision=outcome.header.revision,
             master=None if master is None else _master(master),
             master_revision=master.create_revision if master else 0,
-            epoch=_number(epoch),
+            epoch=number_in(epoch),
             epoch_revision=epoch.mod_revision if epoch else 0,
             last_master=_record(found.get(keys.last_master), LastMaster),
             maintenance=_record(found.get(keys.maintenance), Maintenance),
             wanted=_record(found.get(keys.wanted), Wanted),
             is_stale=keys.stale(node) in found,
-            synced=_number(found.get(keys.synced(node))),
+            synced=number_in(found.get(keys.synced(node))),
             others=members,
             has_twin=own is not None and own.nonce not in self._own_nonces,
             accepted=_record(found.get(keys.accepted), Accepted),
@@ -101,7 +101,7 @@ def _record(pair: KeyValue | None, kind: type[T]) -> T | None:
         return None
 
 
-def _number(pair: KeyValue | None) -> int:
+def number_in(pair: KeyValue | None) -> int:
     """The number that a key holds as text; 0: there is none."""
     if pair is None:
         return 0

@@ -204,6 +204,17 @@ def test_an_acceptance_ends_the_mastership_and_raises_the_epoch(etcd: TestEtcd) 
     run(etcd, play)
 
 
+def test_an_acceptance_mends_an_epoch_that_is_no_number(etcd: TestEtcd) -> None:
+    async def play(one: Node, _: Node) -> None:
+        await one.client.transact(Transaction((), [Put(one.keys.epoch, b"foreign")]))
+
+        await one.master_keys.accept(Accepted(epoch=8, node="node1.test"))
+
+        assert (await one.viewer.look()).epoch == 8
+
+    run(etcd, play)
+
+
 def record(nonce: str) -> MemberRecord:
     return MemberRecord(
         node="node1.test", nonce=nonce, machine_id="m", boot_id="b", release="1", state="follow", role=Role.REPLICA
