@@ -19,7 +19,7 @@ import trio
 from common.durable.atomicfile import write_files
 from common.durable.durably import durably
 from common.durable.groupcommit import GroupCommit
-from common.errors import Conflict, DamagedFile, Unavailable
+from common.errors import Conflict, Unavailable
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
@@ -252,7 +252,7 @@ class NodeCommands:
             if self._settings.paths.node_commands.is_dir():
                 try:
                     await self._sweep()
-                except (OSError, DamagedFile) as error:
+                except OSError as error:
                     _log.warning("commands.not_swept", reason=error, next="again in an hour")
             await trio.sleep(_SWEEP_S)
 

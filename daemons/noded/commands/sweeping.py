@@ -7,12 +7,15 @@ import time
 from typing import Final
 
 from common.durable.atomicfile import remove_leftovers
+from common.errors import DamagedFile
+from common.system.log import get_log
 from daemons.noded.commands.commandrecords import END, GONE, LIVE, START, VOID, CommandRecords
 from daemons.noded.core.commandphases import may_be_forgotten
 
 DAY_S: Final = 86_400.0
 # age of a temporary file that nobody goes on writing
 _LEFT_AFTER_S: Final = 3600.0
+_log: Final = get_log(__name__)
 
 
 def forget_ended(records: CommandRecords, key: str, boot: str) -> None:
@@ -22,7 +25,7 @@ def forget_ended(records: CommandRecords, key: str, boot: str) -> None:
 
 
 def sweep_key(records: CommandRecords, key: str, boot: str, keep_s: float) -> None:
-    """Remove what is too old of a key. Raises: OSError, DamagedFile."""
+    """Remove what is too old of a key; one with a damaged record stays as it is. Raises: OSError."""
     now = time.time()
     note_age_s = records.age_of(key, GONE, now)
     if note_age_s is not None:
@@ -35,7 +38,10 @@ def sweep_key(records: CommandRecords, key: str, boot: str, keep_s: float) -> No
     if not ages:
         _sweep_lock(records, key, now, keep_s)
     elif min(ages) > keep_s:
-        forget_ended(records, key, boot)
+        try:
+            forget_ended(records, key, boot)
+        except DamagedFile as error:
+            _log.warning("command.not_forgotten", command=key, reason=error.message, effect="the others are")
 
 
 def _sweep_lock(records: CommandRecords, key: str, now: float, keep_s: float) -> None:

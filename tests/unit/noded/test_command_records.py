@@ -128,6 +128,22 @@ def test_old_ends_become_notes_and_old_notes_go(records: CommandRecords) -> None
     assert left == ["1.0.1.gone", "2.0.1.end", "2.0.1.start", "5.0.1.live", "output"]
 
 
+def test_a_damaged_record_does_not_keep_the_others_from_being_swept(records: CommandRecords) -> None:
+    for key in (KEY, "2.0.1"):
+        accept(records, key)
+        end(records, key)
+    records.path(KEY, END).write_text("foreign")
+    long_ago = records.path(KEY, END).stat().st_mtime - 2 * DAY_S
+    for path in records.folder.glob("*.*"):
+        os.utime(path, (long_ago, long_ago))
+
+    for key in records.all_keys():
+        sweep_key(records, key, "b", DAY_S)
+
+    assert records.path(KEY, END).read_text() == "foreign"
+    assert records.path("2.0.1", GONE).exists()
+
+
 def test_output_is_read_from_any_byte_on(tmp_path: Path) -> None:
     for start, content in ((100, b"abcde"), (105, b"fgh")):
         (tmp_path / f"out.{start:020d}").write_bytes(content)
