@@ -10,7 +10,7 @@ from daemons.keeperd.core.doubting import PROOFS, after_acceptance, after_look, 
 from daemons.keeperd.core.events import EtcdSilent, Looked
 from daemons.keeperd.core.keeper import Cause, Keeper, Step, remembering
 from daemons.keeperd.core.leaving import stop
-from daemons.keeperd.core.mastership import is_ours
+from daemons.keeperd.core.mastership import fitness_changed, is_ours
 from daemons.keeperd.core.settling import settled
 from daemons.keeperd.core.standings import HOLDING, IDLE
 from daemons.keeperd.core.states import State, View
@@ -40,7 +40,12 @@ def _held_on(keeper: Keeper, view: View, now: float) -> Step:
         return keeper, ()
     if not is_ours(held, view):
         return stop(keeper, now, Cause.LOST)
-    return reconsider(keeper, now) if keeper.state is State.LEAVING else consider_wish(keeper, now)
+    if keeper.state is State.LEAVING:
+        return reconsider(keeper, now)
+    keeper, acts = consider_wish(keeper, now)
+    # another node may be able to take over from an unfit one since
+    keeper, left = fitness_changed(keeper, now)
+    return keeper, (*acts, *left)
 
 
 def _followed(keeper: Keeper, event: Looked, now: float) -> Step:

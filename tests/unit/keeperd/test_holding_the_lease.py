@@ -388,6 +388,17 @@ def test_master_with_a_full_disk_leaves_only_if_another_may_follow() -> None:
     assert (alone.state, accompanied.state) == (State.MASTER, State.LEAVING)
 
 
+def test_master_with_a_full_disk_leaves_when_another_may_follow_later() -> None:
+    play = Play().master()
+    play.look(seen_by(play, member("n2", "stale")))
+    play.tell(FitnessChanged(("the disk is full",)))
+    assert play.at(State.MASTER)
+
+    play.look(seen_by(play, member("n2")))
+
+    assert play.at(State.LEAVING)
+
+
 def test_all_that_is_due_after_a_long_stop_is_done_at_once() -> None:
     play = Play().master()
 
