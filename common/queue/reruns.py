@@ -135,7 +135,8 @@ def _ops(
         found = [_dependency(job, index, each, place, places, states) for each in _depends(op)]
         depends = [each.to_wire() for each in found if each is not None]
         trail = [*_limits(op), *(_first_entries(job, batch, at_ns) if index == 0 else ())]
-        changed = {**op, "depends": depends or None, "reason": [entry.to_wire() for entry in trail]}
+        # under either name these are the old jobs
+        changed = {**op, "depend": None, "depends": depends or None, "reason": [entry.to_wire() for entry in trail]}
         made.append({key: value for key, value in changed.items() if value is not None})
     return made
 

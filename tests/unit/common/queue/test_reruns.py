@@ -98,6 +98,15 @@ def test_a_dependency_on_another_job_is_left_out_if_it_is_met_and_kept_if_it_can
     assert made.ops[0].get("depends") == kept
 
 
+def test_a_dependency_under_its_other_name_is_not_kept_on_the_old_job() -> None:
+    first, second = old(2), old(3, {"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], "depend": [[2, ["success"]]]})
+
+    made = rerun(first, second)[1].ops[0]
+
+    assert "depend" not in made
+    assert made["depends"] == [[-1, ["success"]]]
+
+
 @pytest.mark.parametrize(
     ("states", "wanted", "text"),
     [
