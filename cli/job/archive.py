@@ -16,12 +16,14 @@ from cli.exitcodes import DONE, FAILED
 from cli.luxid import Luxid
 from cli.query import jobs_now
 from cli.screen import complain, say_json
-from common.errors import NotFound, RemoteError
+from common.errors import Conflict, Denied, NotFound, RemoteError
 from common.ids import JobId
 from common.words.outcome import no_such_job
 from protocol.luxi.jobs import ArchiveJob
 
 _ACTION: Final = Action("archive", ENDED)
+# refusals that are about one job, and keep no other from the archive
+_OF_ONE: Final = (NotFound.code, Denied.code, Conflict.code)
 
 
 @click.command(
@@ -50,9 +52,9 @@ def _archive(client: Luxid, job_id: JobId) -> bool | None:
     try:
         return client.call(ArchiveJob(job_id))
     except RemoteError as error:
-        if error.code != NotFound.code:
+        if error.code not in _OF_ONE:
             raise
-        complain(error.message)
+        complain(error.message if str(job_id) in error.message else f"job {job_id}: {error.message}")
         return None
 
 

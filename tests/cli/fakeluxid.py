@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from common.access import Role
-from common.errors import GantryError, InvalidRequest, JobLost, PrerequisiteError, Unavailable
+from common.errors import Conflict, GantryError, InvalidRequest, JobLost, PrerequisiteError, Unavailable
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.query.kinds import QueryKind
@@ -235,6 +235,8 @@ class FakeLuxid:
 
     async def _archive(self, call: ArchiveJob) -> bool:
         job = self.jobs.get(call.job_id)
+        if job is not None and job.batch:
+            raise Conflict("those who are to be told of its batch are not told yet")
         if job is None or job.status not in FINAL or job.archived:
             return False
         job.archived = True

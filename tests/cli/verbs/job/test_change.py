@@ -58,6 +58,15 @@ def test_cancel_by_state_with_force_does_not_ask(start_luxid: Start, job: Job) -
     assert luxid.jobs[6].status == "running"
 
 
+def test_a_job_that_cannot_be_archived_yet_keeps_no_other_from_the_archive(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(FakeJob(5, "success"), FakeJob(6, "success", batch="b1"), FakeJob(7, "success"))
+
+    ended = job("archive", "5", "6", "7")
+
+    assert ended == Ended(1, "", "error: job 6: those who are to be told of its batch are not told yet\n")
+    assert (luxid.jobs[5].archived, luxid.jobs[7].archived) == (True, True)
+
+
 def test_the_archive_alone_chooses_no_jobs(start_luxid: Start, job: Job) -> None:
     luxid = start_luxid(FakeJob(5), FakeJob(6, "running"))
 
