@@ -60,7 +60,7 @@ def explain_jobs(job_ids: Sequence[int]) -> Mapping[int, Explanation]:
             new = _explain(client, wanted)
             found.update(new)
             named = dict.fromkeys(job_id for each in new.values() for job_id in each.culprits)
-            wanted = [job_id for job_id in named if job_id not in found][: _MOST - len(found)]
+            wanted = [job_id for job_id in named if job_id not in found][: max(_MOST - len(found), 0)]
     return found
 
 

@@ -194,3 +194,16 @@ def test_an_ended_job_tells_why_it_ended_so(start_luxid: Start, job: Job) -> Non
         "  submitted at CLOCK, begun at CLOCK, ran TIME\n"
     )
     assert as_json[0]["end"] == "failed, TEST_DELAY(1.0): no space left"
+
+
+def test_not_more_jobs_are_looked_at_because_many_are_named(start_luxid: Start, job: Job) -> None:
+    """Of more than a hundred named jobs those that block them are not looked at."""
+    luxid = start_luxid(*(FakeJob(number) for number in range(1, 1001)))
+    # the hundred and first has many in its way
+    waits = {"kind": "dependency", "state": "queued", "since": None, "wanted": list[str]()}
+    luxid.reasons = {101: [{**waits, "job_id": number} for number in range(500, 1000)]}
+
+    ended = job("why", *range(1, 102))
+
+    assert ended.code == 0
+    assert "… 500 more not looked at; see: " in ended.out
