@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import os
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -55,9 +56,9 @@ def changed_since(files: Iterable[Path], since: float) -> list[Path]:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a rotated file; a file that is gone, or cut off while it was compressed, ends early."""
+    """The lines of a rotated file; a file that is gone, cut off while it was compressed, or damaged, ends early."""
     with (
-        contextlib.suppress(FileNotFoundError, EOFError, gzip.BadGzipFile),
+        contextlib.suppress(FileNotFoundError, EOFError, gzip.BadGzipFile, zlib.error),
         gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file,
     ):
         yield from map(as_text, file)
