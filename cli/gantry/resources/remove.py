@@ -6,9 +6,10 @@ import click
 
 from cli.commands import Command
 from cli.connection import open_luxid
+from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.gantry.resources.naming import RESOURCE, node_option, resource_key
-from cli.screen import say
+from cli.screen import say, say_json
 from protocol.luxi.resources import RemoveResource
 
 
@@ -21,5 +22,8 @@ def remove(names: Sequence[str], node: str | None) -> int:
     with open_luxid() as client:
         for key in keys:
             client.call(RemoveResource(key.node, key.resource))
-            say(f"there is no resource '{key.key}' any more")
+            if not wants_json():
+                say(f"there is no resource '{key.key}' any more")
+    if wants_json():
+        say_json([key.key for key in keys])
     return DONE

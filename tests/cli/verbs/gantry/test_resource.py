@@ -91,6 +91,12 @@ def test_what_is_not_there_is_told(cluster: Cluster) -> None:
     assert "'1.5' is not whole" in resource(cluster, "set", "kits", "1.5").err
 
 
+def test_what_is_removed_is_told_as_json(cluster: Cluster) -> None:
+    resource(cluster, "set", "kits", "1")
+
+    assert json.loads(resource(cluster, "remove", "kits", "--output", "json").out) == ["kits"]
+
+
 def test_a_removed_resource_is_waited_for(cluster: Cluster) -> None:
     resource(cluster, "set", "--node", "web2", "disks", "1")
 
