@@ -44,7 +44,9 @@ def change_nodes(config: Config, change: NodeChange, now: float, told: Stamp | N
         ConfigurationError: a node was changed since it was read, or is not there; a uuid is taken; no such group.
         Conflict: the cluster would be unsound; the message says why.
     """
-    if told:
+    names_nodes = bool(change.nodes or change.removed)
+    # without nodes, whose serial numbers tell one call from another, an equal call may be a new wish
+    if told and names_nodes:
         return config, told
     nodes = {uuid: node for uuid, node in config.nodes.items() if uuid not in change.removed}
     for uuid in change.removed:
@@ -59,7 +61,9 @@ def change_nodes(config: Config, change: NodeChange, now: float, told: Stamp | N
     if not change.may_fall_short:
         _check_pool(config, nodes, size)
     cluster = attrs.evolve(config.cluster, candidate_certs=certs, candidate_pool_size=size)
-    after = advanced(config, with_cluster_touched(attrs.evolve(config, nodes=nodes, cluster=cluster), now), now)
+    after = config
+    if names_nodes or cluster != config.cluster:
+        after = advanced(config, with_cluster_touched(attrs.evolve(config, nodes=nodes, cluster=cluster), now), now)
     return after, (after.serial_no, after.mtime)
 
 

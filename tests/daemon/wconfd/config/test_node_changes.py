@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster
 
@@ -58,3 +60,26 @@ def test_while_an_owner_has_locked_the_configuration_nothing_is_changed(
     assert "uuid-node2" not in call("readConfig")["nodes"]
     call("unlockConfig", job(1))
     assert call("changeNodes", *given) is not None
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_size_of_the_pool_can_be_set_again_after_another_one(connect: Connect) -> None:
+    call = connect()
+
+    for size in (5, 3, 5):
+        call("changeNodes", [], [], {}, False, size)
+
+    assert call("readConfig")["cluster"]["candidate_pool_size"] == 5
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_size_of_the_pool_that_is_delivered_twice_is_set_once(connect: Connect) -> None:
+    call = connect()
+
+    stamp = call("changeNodes", [], [], {}, False, 5)
+    call("allocatePort")
+    config = call("readConfig")
+    call("changeNodes", [], [], {}, False, 5)
+
+    assert stamp is not None
+    assert call("readConfig") == config
