@@ -102,6 +102,9 @@ class ReservationStore:
             return await self._writer.change(step)
         finally:
             self._changing[owner] -= 1
+            if not self._changing[owner]:
+                # or it would grow with each owner that there ever was
+                del self._changing[owner]
 
     async def release_minors(self, *disks: str) -> None:
         """Remove the temporary minors of these disks. Raises, Durability: as `change`."""
@@ -113,7 +116,7 @@ class ReservationStore:
 
     def owners(self) -> frozenset[Owner]:
         """All owners that have reserved anything, or are about to."""
-        return self.state.owners() | frozenset(+self._changing)
+        return self.state.owners() | frozenset(self._changing)
 
     async def drop_owner(self, owner: Owner) -> bool:
         """Remove all reservations of an owner; return false if there were none. Raises, Durability: as `change`."""

@@ -1,6 +1,8 @@
 """Reservations in their wire form, over a real file and through deaths and restarts (wconfd.md 2.4, 6.2)."""
 
+import gc
 import signal
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import trio
 from common.clusterinit import create_cluster
 from common.locks import Owner
 from common.paths import Paths
+from daemons.wconfd.tempresstore import ReservationStore
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster
@@ -194,3 +197,17 @@ def test_minors_that_the_configuration_got_before_a_crash_are_released_at_the_st
     idle.start("wconfd")
 
     assert on_disk(idle.paths.tempres_data)["dRBD"] == [["n1", [[1, "e"]]], ["n2", [[2, "d"]]]]
+
+
+@pytest.mark.trio
+async def test_an_owner_that_has_nothing_any_more_is_not_kept(tmp_path: Path, nursery: trio.Nursery) -> None:
+    store = ReservationStore.load(tmp_path / "tempres.data")
+    await nursery.start(store.run)
+    owner = Owner(1, "/run/livelocks/job_1")
+    kept = weakref.ref(owner)
+
+    await store.change(lambda state: (state, None), owner)
+    del owner
+    gc.collect()
+
+    assert kept() is None
