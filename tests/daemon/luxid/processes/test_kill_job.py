@@ -42,14 +42,12 @@ def patient(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def submit_stubborn(cluster: Cluster, seconds: float = 600, **parameters: object) -> tuple[JobId, list[Process]]:
+def submit_stubborn(cluster: Cluster, **parameters: object) -> tuple[JobId, list[Process]]:
     """A job whose processes ignore TERM and leave their session, once all of them are there."""
     folder = cluster.root / "pids"
     folder.mkdir()
     folder.chmod(0o777)
-    job_id = cluster.submit(
-        command(sys.executable, "-c", STUBBORN, str(folder), str(seconds), locks=LOCKS, **parameters), dummy()
-    )
+    job_id = cluster.submit(command(sys.executable, "-c", STUBBORN, str(folder), locks=LOCKS, **parameters), dummy())
     wait_until(lambda: len(os.listdir(folder)) == 12, what="all have begun")
     processes = [process for name in os.listdir(folder) if (process := find_process(int(name))) is not None]
     assert len(processes) == 12
@@ -171,7 +169,9 @@ def test_a_command_has_the_grace_time_and_is_shown_as_canceling_until_it_has_end
 
 
 def test_what_an_ended_job_left_under_its_locks_is_ended_by_a_kill_of_it(cluster: Cluster) -> None:
-    job_id, processes = submit_stubborn(cluster, seconds=0.5, keep_locks=True)
+    job_id, processes = submit_stubborn(cluster, keep_locks=True)
+    # as the command is told to end
+    (cluster.root / "pids.over").touch()
     wait_until(lambda: cluster.job(job_id, "opstatus")[0][0] == "success", what="the command has ended")
     # the second opcode waits for them
     cluster.luxi(CancelJob(job_id))
