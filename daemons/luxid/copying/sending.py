@@ -218,6 +218,7 @@ class NodeSender:
             self._comparison = None
         if len(self.backlog) > MOST_KEPT:
             self.backlog.forget()
+            self._comparison = None
         if self.failure is None:
             effect = "what it lacks is sent when it can be reached"
             self.failed_since = trio.current_time()

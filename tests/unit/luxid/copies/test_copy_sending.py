@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 import trio
 
+from common.ids import JobId
 from common.paths import Paths
 from daemons.luxid.copying.calls import QueueCalls
 from daemons.luxid.copying.purgeturn import PurgeTurn
@@ -17,6 +18,7 @@ from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied
 from protocol.noded.virtualpaths import WireNames
 
+JOBS = [JobId(1), JobId(2), JobId(3)]
 NODE = NodeAddress("node2", "192.0.2.2")
 REPLIES: Mapping[str, object] = {"node_verify": {"filelist": {}}, "gantry_list_files": (), "version": 1}
 
@@ -100,6 +102,42 @@ async def test_a_comparison_begins_anew_when_ganetis_daemon_has_taken_the_place_
 
     assert client.methods.count("gantry_list_files") == 1
     assert sender.verdict is not None
+
+
+class Away(Called):
+    """Cannot be reached when its files are first listed; three jobs change meanwhile."""
+
+    sender: NodeSender
+
+    async def call_nodes(
+        self, nodes: Iterable[NodeAddress], call: AnyCall, limit_s: float
+    ) -> Mapping[str, Outcome[object]]:
+        found = await super().call_nodes(nodes, call, limit_s)
+        if call.METHOD != "gantry_list_files" or self.methods.count(call.METHOD) > 1:
+            return found
+        for number in JOBS:
+            self.sender.backlog.changed(number, 1)
+        return {NODE.name: Failed(FailureKind.UNREACHABLE, "connection refused")}
+
+
+@pytest.mark.trio
+async def test_a_comparison_begins_anew_when_too_much_has_changed_to_be_kept(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemons.luxid.copying.sending.MOST_KEPT", len(JOBS) - 1)
+    client = Away()
+    client.sender = sender = _sender(tmp_path, client)
+    for number in JOBS:
+        Paths.under_root(tmp_path).job_file(number).write_text("a")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sender.run)
+        while sender.verdict is None:
+            await client.until_asked()
+        nursery.cancel_scope.cancel()
+
+    # those that were compared before have changed since
+    assert client.methods.count("node_verify") == 2
 
 
 def test_one_node_is_purged_at_a_time() -> None:
