@@ -85,7 +85,11 @@ def test_each_node_has_its_facts_or_its_error_in_its_cells(root: Path) -> None:
             fleet.master.start("noded")
             for node in (live, frozen):
                 node.start()
-            _start(fleet)
+            fleet.master.start("wconfd")
+            for paths in (fleet.master.paths, live.paths):
+                # until then a node obeys nobody
+                wait_until(paths.ssconf_file("master_candidates_certs").exists, what="the node knows its master")
+            fleet.master.start("luxid")
             frozen.freeze()
 
             rows, notes = _ask(fleet, ("name", "mtotal", "bootid", "mfree", *GNT_NODE_LIST))
