@@ -128,7 +128,8 @@ def check_times(settings: KeeperdSettings, etcd: EtcdSettings) -> None:
 
 def _check_lease(settings: KeeperdSettings) -> None:
     ttl = settings.ttl_s
-    if ttl != int(ttl) or not ttl <= _LONGEST_TTL_S:
+    # in this order: an infinite one is no whole number
+    if ttl > _LONGEST_TTL_S or ttl != int(ttl):
         raise InvalidRequest(
             f"ttl_s {_s(ttl)} in '[keeperd]' must be whole seconds, at most {_s(_LONGEST_TTL_S)}: etcd counts no parts"
         )

@@ -56,6 +56,7 @@ def test_ghosts_go_by_time_only_with_the_old_masters_watchdog() -> None:
     [
         (KeeperdSettings(ttl_s=4.0), EtcdSettings(), "ttl_s 4 s in '[keeperd]' must be at least 5 s: stop"),
         (KeeperdSettings(ttl_s=7.5), EtcdSettings(), "must be whole seconds"),
+        (KeeperdSettings(ttl_s=float("inf")), EtcdSettings(), "ttl_s inf s in '[keeperd]' must be whole seconds"),
         (KeeperdSettings(), EtcdSettings(request_timeout_s=2.0), "3 requests of 2 s are 6 s and must be less than"),
         (KeeperdSettings(watchdog="/dev/watchdog", watchdog_s=6), EtcdSettings(), "watchdog_s 6 in '[keeperd]'"),
         (KeeperdSettings(stale_s=10.0), EtcdSettings(), "stale_s 10 s in '[keeperd]' must be longer than ttl_s 10 s"),
