@@ -38,6 +38,8 @@ PROGRAMS: Final = (
 SHELLS: Final = ("bash", "zsh", "fish")
 _PATIENCE_S: Final = 0.5
 _MOST_ITEMS: Final = 200
+# failures that contribute no values; options that exclude each other are told when the command runs
+_NO_VALUES: Final = (GantryError, OSError, click.ClickException)
 # jobs whose values are offered
 _NEWEST: Final = 500
 
@@ -125,7 +127,7 @@ def seen_values(field: str) -> list[str]:
         with open_luxid() as client:
             query = Query(QueryKind.JOB, (field,), None, Page(_NEWEST))
             found = [value for (value,) in client.call(query, timeout_s=_PATIENCE_S).values()]
-    except (GantryError, OSError):
+    except _NO_VALUES:
         return []
     texts = (text for value in found for text in (value if isinstance(value, list | dict) else (value,)))
     return sorted({str(text) for text in texts if text})[:_MOST_ITEMS]
@@ -170,5 +172,5 @@ def _held_locks() -> list[CompletionItem]:
 def _quietly(items: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
     try:
         return items()
-    except (GantryError, OSError):
+    except _NO_VALUES:
         return []

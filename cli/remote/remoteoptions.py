@@ -141,7 +141,8 @@ def _with_password(place: "Place") -> "Place":
     user = place.credentials.user
     if user is None or place.credentials.password is not None:
         return place
-    if not is_interactive():
+    # while the shell asks what could be typed next nobody can be asked
+    if not is_interactive() or click.get_current_context().resilient_parsing:
         raise InvalidRequest(f"the password of '{user}' is missing; put it into $GANTRY_PASSWORD, or use a token")
     import attrs
 

@@ -55,6 +55,11 @@ def test_without_daemons_nothing_completes_and_nothing_is_said(tmp_path: Path) -
     assert complete("gnt-job", "--root", tmp_path, "run", "--lock", "node/[") == ["node/[lockset]"]
 
 
+def test_options_that_exclude_each_other_complete_nothing(tmp_path: Path) -> None:
+    assert complete("gnt-job", "--root", tmp_path, "--remote", "https://web1", "watch", "1") == []
+    assert complete("gnt-job", "--root", tmp_path, "--remote", "https://web1", "list", "--where", "user=a") == []
+
+
 def test_lock_levels_complete() -> None:
     assert complete("gnt-job", "run", "--lock", "no") == ["nodegroup/", "node/", "node-res/"]
 
