@@ -177,15 +177,17 @@ def tries_made(row: Row) -> int:
     return 1 + max((len(tries) for tries in row["tries"] or ()), default=0)
 
 
-def _used(show: Callable[[Usage], str]) -> Callable[[Row, float], str]:
-    def cell(row: Row, _: float) -> str:
+def _used(title: str, count: Callable[[Usage], float], show: Callable[[float], str]) -> Field:
+    def rank(row: Row, _: float) -> float | None:
         usage = usage_of(row["opresult"])
-        return "" if usage is None else show(usage)
+        return None if usage is None else count(usage)
 
-    return cell
+    def cell(row: Row, now: float) -> str:
+        return "" if (used := rank(row, now)) is None else show(used)
+
+    return Field(title, ("opresult",), cell, is_number=True, rank=rank)
 
 
-_RESULTS: Final = ("opresult",)
 _TIMES: Final = ("status", "received_ts", "start_ts", "end_ts")
 FIELDS: Final[Mapping[str, Field]] = {
     "id": _plain("id", "ID", is_number=True),
@@ -195,10 +197,10 @@ FIELDS: Final[Mapping[str, Field]] = {
     "age": _lasting("AGE", ("received_ts",), _age_s),
     "runtime": _lasting("RUNTIME", _TIMES, _runtime_s),
     "time": _lasting("TIME", _TIMES, _time_s),
-    "memory": Field("MEMORY", _RESULTS, _used(lambda used: size(used.memory_peak_bytes)), is_number=True),
-    "cpu": Field("CPU", _RESULTS, _used(lambda used: f"{used.cpu_s:.2f}s"), is_number=True),
-    "read": Field("READ", _RESULTS, _used(lambda used: size(used.read_bytes)), is_number=True),
-    "written": Field("WRITTEN", _RESULTS, _used(lambda used: size(used.written_bytes)), is_number=True),
+    "memory": _used("MEMORY", lambda used: used.memory_peak_bytes, size),
+    "cpu": _used("CPU", lambda used: used.cpu_s, lambda seconds: f"{seconds:.2f}s"),
+    "read": _used("READ", lambda used: used.read_bytes, size),
+    "written": _used("WRITTEN", lambda used: used.written_bytes, size),
     "summary": _plain("summary", "SUMMARY"),
     "opid": _plain("opid", "OPCODE_ID"),
     "reason": _plain("reason", "REASON"),
@@ -209,7 +211,9 @@ FIELDS: Final[Mapping[str, Field]] = {
     "labels": _pairs("labels", "LABELS"),
     "hold": Field("HOLD", ("hold",), _hold),
     "uses": _pairs("uses", "USES"),
-    "tries": Field("TRIES", ("tries",), lambda row, _: str(tries_made(row)), is_number=True),
+    "tries": Field(
+        "TRIES", ("tries",), lambda row, _: str(tries_made(row)), is_number=True, rank=lambda row, _: tries_made(row)
+    ),
     "ops": _plain("ops", "OPCODES"),
     "opresult": _plain("opresult", "OPCODE_RESULT"),
     "opstatus": _plain("opstatus", "OPCODE_STATUS"),
