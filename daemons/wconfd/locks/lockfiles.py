@@ -107,12 +107,17 @@ def read_pair(path: Path) -> tuple[bytes, bytes | None]:
     Raises: OSError: `locks.data` is missing, or a file cannot be read.
     """
     pair = (path.read_bytes(), _read_journal(path))
-    while pair[1] and encode_header(digest(pair[0]))[0] != pair[1].partition(b"\n")[0] + b"\n":
+    while not _is_continued(*pair):
         again = (path.read_bytes(), _read_journal(path))
         if again == pair:
             break
         pair = again
     return pair
+
+
+def _is_continued(content: bytes, journal: bytes | None) -> bool:
+    # without a journal, `locks.data` may have been read before a daemon that ends has made it whole
+    return journal is not None and encode_header(digest(content))[0] == journal.partition(b"\n")[0] + b"\n"
 
 
 def _read_journal(path: Path) -> bytes | None:

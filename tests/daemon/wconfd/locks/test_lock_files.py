@@ -462,3 +462,19 @@ def test_what_reading_grants_is_whole_on_disk_at_once(locks: Locks) -> None:
     assert state.pending_of(C) is None
     assert locks.path.read_bytes() == encode(state) == durable_locks(locks.path)
     assert files.is_whole
+
+
+def test_a_reader_is_not_misled_by_a_daemon_that_ends_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has read `locks.data` before that was made whole, and finds no journal any more."""
+    locks, read_journal = Locks(path), lockfiles._read_journal
+    locks.take("node/n1=exclusive")
+    locks.take("node/n2=exclusive", C)
+
+    def ended(path: Path) -> bytes | None:
+        if journal_of(path).exists():
+            locks.files.finish(locks.state)
+        return read_journal(path)
+
+    monkeypatch.setattr(lockfiles, "_read_journal", ended)
+
+    assert lockfiles.read_locks(path).state == locks.state
