@@ -59,7 +59,7 @@ class Servants:
             await self._failed(epoch, f"they are not ready within {_READY_S:g} s")
             return
         self._report(DaemonsReady(epoch))
-        ended = await self._until_one_ends()
+        ended = await self.until_one_ends()
         await self._failed(epoch, f"{ended} has ended")
 
     async def end(self, started_epoch: int) -> None:
@@ -124,8 +124,18 @@ class Servants:
             return False
         return True
 
-    async def _until_one_ends(self) -> str:
-        """Return its name."""
+    async def until_one_ends(self) -> str:
+        """Return the name of the daemon; again and again while they cannot be looked for."""
+        retries = retry_pauses()
+        while True:
+            try:
+                return await self._first_end()
+            except* OSError as failed:
+                _log.error("master.not_watched", reason=failed.exceptions[0], going_on="again until it succeeds")
+            await trio.sleep(next(retries))
+
+    async def _first_end(self) -> str:
+        """Raises: ExceptionGroup: of OSError."""
         ended: list[str] = []
         async with trio.open_nursery() as nursery:
 
