@@ -1,11 +1,28 @@
 """Variables, values and marks of `--each`. Source: DESIGN section 16; everyday.md d."""
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.fleet.eachvalues import Variable, elements_of, fill, lines_of, marked, read_variable
+from cli.fleet.batching import spread
+from cli.fleet.eachvalues import (
+    MOST_VARIABLES,
+    Variable,
+    elements_of,
+    fill,
+    lines_of,
+    marked,
+    read_variable,
+    variable,
+)
+from cli.fleet.fleetoptions import FleetWish
+from cli.submitting.wishes import Wishes
 from common.errors import InvalidRequest
+from common.queue.batch import batch_of_trail
+
+OP = {"OP_ID": "OP_RUN_COMMAND", "argv": ["true"]}
+WISHES = Wishes(None, None, is_waiting=False, is_ganeti_form=False, prints_ids=False)
 
 
 @pytest.mark.parametrize(
@@ -86,3 +103,25 @@ def test_texts_with_marks_are_found() -> None:
 def test_a_text_without_marks_stays_as_it_is(text: str, values: dict[str, str]) -> None:
     if not any(f"{{{name}}}" in text for name in values):
         assert fill(text, values) == text
+
+
+@pytest.mark.parametrize("nodes", [(), ("web1",)])
+def test_the_longest_names_of_as_many_variables_as_there_may_be_fit_into_the_entry_of_a_batch(
+    nodes: tuple[str, ...],
+) -> None:
+    names = [f"{letter}{'x' * 30}" for letter in "abcdefgh"][: MOST_VARIABLES - len(nodes)]
+    wish = FleetWish(nodes, variables=tuple(variable(name, ["1", "2"]) for name in names[:1]), at_most=1, failures=0)
+    wish = attrs.evolve(wish, variables=(*wish.variables, *(variable(name, ["1"]) for name in names[1:])))
+
+    found = spread(OP, nodes, wish, WISHES, "run")
+
+    batch = batch_of_trail(found.jobs[1][0]["reason"])
+    assert batch is not None
+    assert (batch.at_most, batch.failures, batch.each) == (1, 0, tuple(names))
+
+
+def test_more_variables_than_that_are_refused() -> None:
+    wish = FleetWish(variables=tuple(variable(f"v{number}", ["1"]) for number in range(MOST_VARIABLES + 1)))
+
+    with pytest.raises(InvalidRequest, match="at most 8 variables, got 9"):
+        spread(OP, (), wish, WISHES, "run")
