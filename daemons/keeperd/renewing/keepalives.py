@@ -3,6 +3,7 @@
 Source: lease.md 1 and 5.
 """
 
+import contextlib
 import socket
 import ssl
 import time
@@ -114,14 +115,32 @@ def make_context(setup: Setup) -> ssl.SSLContext | None:
     return context
 
 
+def password_in(path: str) -> str:
+    """Raises: OSError; ValueError: it is no text."""
+    with open(path, encoding="utf-8") as file:
+        return file.read().rstrip("\n")
+
+
 def authenticate(endpoint: Endpoint, setup: Setup, limit_s: float) -> None:
-    """Get a token of the user. Raises: Silent."""
-    body = orjson.dumps({"name": setup.user, "password": setup.password})
+    """Get a token of the user; with the password that is in its file now, if that of the start is refused.
+
+    Raises: Silent.
+    """
+    until = time.monotonic() + limit_s
     endpoint.token = ""
-    status, reply = endpoint.post("/v3/auth/authenticate", body, limit_s)
+    status, reply = _log_in(endpoint, setup.user, setup.password, limit_s)
+    if status != _OK and setup.password_file:
+        with contextlib.suppress(OSError, ValueError):
+            if (password := password_in(setup.password_file)) != setup.password:
+                status, reply = _log_in(endpoint, setup.user, password, until - time.monotonic())
     # else authentication may be switched off: the request itself will tell
     if status == _OK:
         endpoint.token = _read(reply, token)
+
+
+def _log_in(endpoint: Endpoint, user: str, password: str, limit_s: float) -> tuple[int, bytes]:
+    body = orjson.dumps({"name": user, "password": password})
+    return endpoint.post("/v3/auth/authenticate", body, limit_s)
 
 
 def ask_for_lease(endpoint: Endpoint, setup: Setup, lease: int, limit_s: float) -> float:

@@ -41,6 +41,8 @@ class Setup:
     places: tuple[Place, ...]
     user: str = ""
     password: str = ""
+    # where another one may be put; empty: nowhere
+    password_file: str = ""
     ca_file: str = ""
     cert_file: str = ""
     key_file: str = ""

@@ -4,6 +4,7 @@ import json
 import socket
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -114,3 +115,15 @@ def test_a_member_that_accepts_and_never_replies_costs_no_more_than_its_limit() 
 
         with pytest.raises(Silent, match="no reply in time"):
             ask_for_lease(endpoint, Setup("unused", ()), 7, 0.05)
+
+
+def test_a_password_that_was_changed_since_the_start_is_read_again(member: Guarded, tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text("secret\n")
+    setup = Setup("unused", (), user="root", password="earlier", password_file=str(path))
+
+    endpoint = member.endpoint
+
+    assert ask_for_lease(endpoint, setup, 7, LIMIT_S) == 60.0
+    assert member.logins == 2
+    endpoint.close()
