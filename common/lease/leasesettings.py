@@ -21,12 +21,18 @@ def _watchdog(_: object, field: Checked, value: str) -> None:
         raise ValueError(f"{field.name} must be the path of a device such as /dev/watchdog, or empty")
 
 
+def _prefix(_: object, field: Checked, value: str) -> None:
+    # `/one` would be the beginning of the keys of `/one2`, too
+    if not value.endswith("/"):
+        raise ValueError(f"{field.name} must end with '/', as in /gantry/")
+
+
 @attrs.frozen
 class EtcdSettings:
     # URLs of its members, for `replication = "etcd"`
     endpoints: tuple[str, ...] = ()
     # beginning of all keys; of each cluster its own
-    prefix: str = "/gantry/"
+    prefix: str = attrs.field(default="/gantry/", validator=_prefix)
     # user of etcd, where it asks for one, and the file with the password
     user: str = ""
     password_file: str = ""

@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from common.errors import Conflict
+from common.errors import Conflict, DamagedFile
 from common.lease.joining import Dirty
 from common.lease.keys import Keys
 from common.lease.records import Accepted, LastMaster, MasterRecord, decode, encode
@@ -56,12 +56,21 @@ async def look(client: Etcd, keys: Keys) -> Held:
     return Held(
         Dirty(dirty.revision, content),
         frozenset(key.removeprefix(keys.members) for key in entries if key.startswith(keys.members)),
-        int(epoch.value) if epoch is not None else 0,
+        _epoch_in(keys, epoch.value) if epoch is not None else 0,
         epoch.revision if epoch is not None else 0,
         decode(master.value, MasterRecord, keys.master) if master is not None else None,
         decode(last.value, LastMaster, keys.last_master) if last is not None else None,
         frozenset(key.removeprefix(keys.stales) for key in entries if key.startswith(keys.stales)),
     )
+
+
+def _epoch_in(keys: Keys, value: bytes) -> int:
+    """Raises: DamagedFile."""
+    if not value.isdigit():
+        raise DamagedFile(
+            f"the key '{keys.epoch}' of etcd has a value that is not ours: {value[:20]!r}", key=keys.epoch
+        )
+    return int(value)
 
 
 async def found_cluster(

@@ -147,6 +147,7 @@ def test_the_systems_file_is_read(system: Path) -> None:
         ("[luxid]\nmax_running_jobs = 2.0", r"must be a whole number, got 2.0"),
         ("[cluster]\nreplication = 'all'", r"got 'all': replication must be one of none, nodes, etcd"),
         ("[noded]\nport = 65536", r"got 65536: port must be a port from 1 to 65535"),
+        ("[etcd]\nprefix = '/one'", r"got '/one': prefix must end with '/', as in /gantry/"),
         ("[luxid]\nmax_running_jobs = 0", r"got 0: max_running_jobs must be greater than 0"),
         ("[luxid]\nkill_grace_s = -1", r"got -1: kill_grace_s must be at least 0"),
         ("[luxid]\nkill_grace_s = nan", r"got nan: kill_grace_s must be at least 0"),
