@@ -9,20 +9,32 @@ Source: lease.md 5.
 import os
 import ssl
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from common.errors import InvalidRequest
 from common.system.log import get_log
-from protocol.etcd.address import EtcdAddress
 
 _log: Final = get_log(__name__)
+
+
+class TlsFiles(Protocol):
+    """Paths, each of which may be empty."""
+
+    @property
+    def ca_file(self) -> str: ...
+
+    @property
+    def cert_file(self) -> str: ...
+
+    @property
+    def key_file(self) -> str: ...
 
 
 class TlsContexts:
     """Raises: InvalidRequest: a file cannot be read, or is no certificate."""
 
-    def __init__(self, address: EtcdAddress) -> None:
-        self._address = address
+    def __init__(self, files: TlsFiles) -> None:
+        self._of = files
         self.current = self._load()
         self._stamps = self._look()
 
@@ -40,7 +52,7 @@ class TlsContexts:
             _log.info("etcd.certificates_renewed")
 
     def _load(self) -> ssl.SSLContext:
-        of = self._address
+        of = self._of
         try:
             context = ssl.create_default_context(cafile=of.ca_file or None)
             if of.cert_file:
@@ -57,7 +69,7 @@ class TlsContexts:
         return [(name, _stamp(name)) for name in self._files()]
 
     def _files(self) -> Sequence[str]:
-        of = self._address
+        of = self._of
         return [name for name in (of.ca_file, of.cert_file, of.key_file) if name]
 
 

@@ -13,7 +13,6 @@ import math
 import os
 import select
 import socket
-import ssl
 from typing import Final
 
 from common.lease.deadline import NEVER, DeadlineWriter, boottime
@@ -33,6 +32,7 @@ from daemons.keeperd.renewing.orders import (
     decode,
     encode,
 )
+from protocol.etcd.tlscontexts import TlsContexts
 
 # interval of the watchdog's food
 _FEED_S: Final = 0.5
@@ -45,11 +45,11 @@ class Over(Exception):
 
 
 class Duties:
-    def __init__(self, line: socket.socket, setup: Setup, context: ssl.SSLContext | None) -> None:
+    def __init__(self, line: socket.socket, setup: Setup, tls: TlsContexts | None) -> None:
         self._line = line
         self._setup = setup
         self._writer = DeadlineWriter.attach(setup.deadline_file)
-        self._endpoints = [Endpoint(place, context) for place in setup.places]
+        self._endpoints = [Endpoint(place, tls) for place in setup.places]
         self._duty = Duty()
         self._heard_at = boottime()
         # the deadline as written; NEVER: there is no mastership

@@ -15,6 +15,7 @@ import orjson
 
 from daemons.keeperd.renewing.orders import Place, Setup
 from protocol.etcd.replyfields import Json, lease_seconds, token
+from protocol.etcd.tlscontexts import TlsContexts
 
 R = TypeVar("R")
 _OK: Final = 200
@@ -29,9 +30,9 @@ class Silent(Exception):
 class Endpoint:
     """One member of etcd; raises `Silent` for all that is not a reply."""
 
-    def __init__(self, place: Place, context: ssl.SSLContext | None) -> None:
+    def __init__(self, place: Place, tls: TlsContexts | None) -> None:
         self.place = place
-        self._context = context if place.is_tls else None
+        self._tls = tls if place.is_tls else None
         self._sock: socket.socket | None = None
         self._http = h11.Connection(h11.CLIENT)
         # token of the user; empty: none yet
@@ -49,6 +50,9 @@ class Endpoint:
             status, reply = self._reply(sock, until)
         except (OSError, h11.ProtocolError, Silent) as error:
             self.close()
+            if isinstance(error, ssl.SSLError) and self._tls is not None:
+                # perhaps a certificate has expired, and another one lies there
+                self._tls.refused()
             raise Silent(_words(error)) from error
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             self.close()
@@ -66,9 +70,9 @@ class Endpoint:
                 _bound(sock, until)
                 sock.connect(self.place.address)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                if self._context is not None:
+                if self._tls is not None:
                     _bound(sock, until)
-                    sock = self._context.wrap_socket(sock, server_hostname=self.place.host)
+                    sock = self._tls.current.wrap_socket(sock, server_hostname=self.place.host)
             except BaseException:
                 sock.close()
                 raise
@@ -105,14 +109,9 @@ class Endpoint:
                 raise Silent("it closed the connection")
 
 
-def make_context(setup: Setup) -> ssl.SSLContext | None:
-    """The TLS of all connections, made at the start; None: none needs it. Raises: OSError."""
-    if not any(place.is_tls for place in setup.places):
-        return None
-    context = ssl.create_default_context(cafile=setup.ca_file or None)
-    if setup.cert_file:
-        context.load_cert_chain(setup.cert_file, setup.key_file or None)
-    return context
+def make_contexts(setup: Setup) -> TlsContexts | None:
+    """The TLS of all connections, made at the start; None: none needs it. Raises: InvalidRequest."""
+    return TlsContexts(setup) if any(place.is_tls for place in setup.places) else None
 
 
 def password_in(path: str) -> str:

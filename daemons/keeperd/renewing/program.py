@@ -18,7 +18,7 @@ import sys
 from typing import Final
 
 from daemons.keeperd.renewing.duties import Duties, Over
-from daemons.keeperd.renewing.keepalives import make_context
+from daemons.keeperd.renewing.keepalives import make_contexts
 from daemons.keeperd.renewing.orders import MAX_MESSAGE, Setup, decode
 
 # MCL_CURRENT and MCL_FUTURE
@@ -37,7 +37,7 @@ def main() -> None:
         setup = decode(first) if first else None
         if not isinstance(setup, Setup):
             return
-        duties = Duties(line, setup, make_context(setup))
+        duties = Duties(line, setup, make_contexts(setup))
         _take_precedence()
         duties.run()
 

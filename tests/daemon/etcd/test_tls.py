@@ -4,6 +4,7 @@ Source: lease.md 5.
 """
 
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +13,15 @@ import pytest
 import trustme
 
 from common.errors import InvalidRequest
+from daemons.keeperd.renewing.keepalives import Endpoint, Silent, ask_for_lease, make_contexts
+from daemons.keeperd.renewing.orders import Place, Setup
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdDenied, EtcdUnknown
 from protocol.etcd.kv import Get, Put, Transaction
 from tests.support.etcds.etcd import HOST, Etcd, EtcdTls, binaries
 from tests.support.etcds.etcdfixtures import NONE
+from tests.support.wait import PATIENCE_S
 
 pytestmark = pytest.mark.trio
 
@@ -113,6 +117,33 @@ async def test_a_certificate_that_is_replaced_is_used_without_a_restart(secured:
         write(tmp_path, "mine", secured.authority.issue_cert("client.test"))
 
         await client.get(Get("k"))
+
+
+async def test_a_lease_is_renewed_with_a_certificate_that_is_replaced(secured: Secured, tmp_path: Path) -> None:
+    async with EtcdClient(secured.address()) as client:
+        lease = (await client.grant(60)).lease
+    for suffix in (".pem", ".key"):
+        shutil.copyfile(secured.file(f"forged{suffix}"), tmp_path / f"mine{suffix}")
+    port = secured.etcd.members[0].port
+    place = Place(socket.AF_INET, (HOST, port), HOST, port, is_tls=True)
+    setup = Setup(
+        "unused",
+        (place,),
+        ca_file=secured.file("ca.pem"),
+        cert_file=str(tmp_path / "mine.pem"),
+        key_file=str(tmp_path / "mine.key"),
+    )
+    endpoint = Endpoint(place, make_contexts(setup))
+
+    with pytest.raises(Silent):
+        ask_for_lease(endpoint, setup, lease, PATIENCE_S)
+    write(tmp_path, "mine", secured.authority.issue_cert("client.test"))
+    # the first try finds that the certificate of before is refused
+    with pytest.raises(Silent):
+        ask_for_lease(endpoint, setup, lease, PATIENCE_S)
+
+    assert ask_for_lease(endpoint, setup, lease, PATIENCE_S) > 0
+    endpoint.close()
 
 
 async def test_a_certificate_that_cannot_be_read_is_told_at_once(secured: Secured) -> None:
