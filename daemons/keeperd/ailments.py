@@ -47,6 +47,10 @@ class Ailments:
             _log.info("node.fit", part=part)
         self._report(FitnessChanged(self.reasons))
 
+    def watchdog(self, reason: str) -> None:
+        """Note why the watchdog cannot be used, looked at or open; empty: it can."""
+        self.set("watchdog", reason)
+
     async def run(self, watchdog_is_free: Callable[[], bool]) -> None:
         """Look again and again; for ever. Args: watchdog_is_free: whether nothing here has it open."""
         keeperd = self._settings.keeperd
@@ -54,7 +58,7 @@ class Ailments:
             self.set("disk", await in_thread(why_no_room, self._settings.paths.data))
             if keeperd.watchdog and watchdog_is_free():
                 # opened for a moment: a device that is gone must be seen before it is needed
-                self.set("watchdog", await in_thread(check_watchdog, keeperd.watchdog, watchdog_s(keeperd)))
+                self.watchdog(await in_thread(check_watchdog, keeperd.watchdog, watchdog_s(keeperd)))
             await trio.sleep(2 * keeperd.ttl_s)
 
 

@@ -102,7 +102,8 @@ class _Keeperd:
         self._keys = keys = Keys(settings.etcd.prefix)
         self._me = me = _me(settings, identity)
         self.shell = shell = Shell(me)
-        self._renewer = Renewer(settings, shell.report, lambda: shell.is_well)
+        ailments = Ailments(settings, shell.report)
+        self._renewer = Renewer(settings, shell.report, lambda: shell.is_well, ailments.watchdog)
         self._viewer = Viewer(client, keys, identity, memories.nonces)
         self._chronicle = Chronicle(client, keys, identity.node)
         self._parts = Parts(
@@ -114,7 +115,7 @@ class _Keeperd:
             fencing=Fencing(settings),
             address=Address(settings),
             draining=Draining(settings),
-            ailments=Ailments(settings, shell.report),
+            ailments=ailments,
         )
         self._member = Membership(
             client, keys, identity, memories.nonces, lambda: member_record(shell.keeper, identity), me.ttl_s
@@ -157,10 +158,7 @@ class _Keeperd:
 
     def _problems(self) -> list[str]:
         """What is wrong here, in words for an operator."""
-        found = [*self._parts.ailments.reasons, *self._store.problems]
-        if self._renewer.watchdog_failure:
-            found.append(self._renewer.watchdog_failure)
-        return found
+        return [*self._parts.ailments.reasons, *self._store.problems]
 
 
 def _me(settings: Settings, identity: Identity) -> Me:

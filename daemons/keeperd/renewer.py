@@ -39,18 +39,23 @@ class Renewer:
     """Args:
     report: is told what became of the lease.
     is_well: whether the machine gets on; false: no heartbeat.
+    watchdog_unfit: is told why the watchdog cannot be used; empty: it can.
     """
 
-    def __init__(self, settings: Settings, report: Callable[[Event], None], is_well: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        report: Callable[[Event], None],
+        is_well: Callable[[], bool],
+        watchdog_unfit: Callable[[str], None],
+    ) -> None:
         self._settings = settings
         self._report = report
         self._is_well = is_well
+        self._watchdog_unfit = watchdog_unfit
         self._writer = DeadlineWriter(settings.paths.deadline_file)
         self._duty = Duty()
         self._line: socket.socket | None = None
-        # why the watchdog cannot be used; empty: it can, or there is none
-        self.watchdog_failure = ""
-        self.watchdog_is_open = False
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the process running; started when there is one. Cancellation: ends it."""
@@ -187,10 +192,8 @@ class Renewer:
             case orders.Late(epoch):
                 _log.error("deadline.passed", epoch=epoch)
             case orders.Watching(failure, is_open):
-                self.watchdog_failure, self.watchdog_is_open = failure, is_open
-                if failure:
-                    _log.error("watchdog.unfit", reason=failure)
-                else:
+                self._watchdog_unfit(failure)
+                if not failure:
                     _log.info("watchdog.open" if is_open else "watchdog.closed")
             case orders.Told(event, text):
                 _log.warning(event, reason=text)
