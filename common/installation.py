@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from common.settings import Settings
-from common.system.trust import check_trusted
+from common.system.accounts.trust import check_trusted
 
 # umask for our files and sockets that have no explicit mode
 UMASK: Final = 0o027

@@ -13,7 +13,7 @@ from common.installation import check_safe, has_systemd
 from common.nodes.ownaddress import own_address
 from common.settings import Settings
 from common.settingsfile import load_settings
-from common.system.asowner import as_owner_of
+from common.system.accounts.asowner import as_owner_of
 
 
 @click.command(

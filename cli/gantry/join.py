@@ -30,7 +30,7 @@ from common.objects.config import CONFIG_VERSION
 from common.queue.jobs import FINAL_NAMES
 from common.settings import Settings
 from common.settingsfile import load_settings
-from common.system.asowner import as_owner_of, as_root_again
+from common.system.accounts.asowner import as_owner_of, as_root_again
 from common.system.daemons.running import find_daemon, find_supervisor
 from protocol.dial import pauses
 from protocol.noded.clients.joining import MasterDoor

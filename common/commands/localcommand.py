@@ -33,9 +33,9 @@ from common.commands.supervision import Terms
 from common.commands.surroundings import SHELL, environment_of
 from common.errors import PrerequisiteError, Unavailable
 from common.settings import Settings
+from common.system.accounts.users import groups_of, user_named
 from common.system.livelock import Livelock
 from common.system.signals import ProcessSignals
-from common.system.users import groups_of, user_named
 
 _NO_CPUS: Final = (
     "'cpus' cannot be kept: no control group for processors can be made here; run the daemons as root or in a "

@@ -8,7 +8,7 @@ from typing import Final, NewType
 
 from common.access import Grantee
 from common.settingwords.settingvalues import list_of, whole_number
-from common.system.users import group_named, user_named
+from common.system.accounts.users import group_named, user_named
 
 # numeric ids; the file may have names instead
 Uid = NewType("Uid", int)

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from common.settings import Settings
-from common.system.trust import check_trusted_tree
+from common.system.accounts.trust import check_trusted_tree
 
 
 def use_plugins(settings: Settings) -> None:

@@ -19,7 +19,7 @@ from common.durable.durably import durably
 from common.durable.folders import sync_folders
 from common.errors import Conflict, DamagedFile, Denied
 from common.paths import Paths
-from common.system.asowner import as_owner_of
+from common.system.accounts.asowner import as_owner_of
 
 _FOLDER_MODE: Final = 0o750
 # bound on what is read: thousands of users and tokens

@@ -24,7 +24,6 @@ from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.keeperd.core.events import Event, LeaseLost, Renewed
 from daemons.keeperd.renewing import orders
-from daemons.keeperd.renewing.keepalives import password_in
 from daemons.keeperd.renewing.orders import MAX_MESSAGE, Duty, Place, Report, Setup, decode, encode
 from protocol.etcd.address import Endpoint
 
@@ -221,12 +220,10 @@ async def setup_of(settings: Settings) -> Setup:
                 places.append(Place(int(family), tuple(address), endpoint.host, endpoint.port, endpoint.is_tls))
         if not places:
             await trio.sleep(next(pauses))
-    password = await in_thread(password_in, etcd.password_file) if etcd.password_file else ""
     return Setup(
         str(settings.paths.deadline_file),
         tuple(places),
         etcd.user,
-        password,
         etcd.password_file,
         etcd.ca_file,
         etcd.cert_file,

@@ -11,8 +11,8 @@ from common.errors import Denied, InvalidRequest
 from common.ids import JobId
 from common.queue.submitter import JobOwner, owner_of
 from common.schedules.schedule import Schedule
+from common.system.accounts.users import groups_of, user_named, user_numbered
 from common.system.inthread import in_thread
-from common.system.users import groups_of, user_named, user_numbered
 from daemons.luxid.core.schedules.wishes import ScheduleOwner
 from daemons.luxid.core.submission.rights import Host, Submitter
 from daemons.luxid.jobs.livejobs import LiveJobs

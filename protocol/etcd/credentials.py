@@ -7,17 +7,27 @@ Source: lease.md 5.
 """
 
 from pathlib import Path
+from typing import Protocol
 
 from common.errors import InvalidRequest
-from protocol.etcd.address import EtcdAddress
+
+
+class Account(Protocol):
+    """A user, and the path of the file with the password."""
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def password_file(self) -> str: ...
 
 
 class Credentials:
     """Raises: InvalidRequest: the file of the password cannot be read."""
 
-    def __init__(self, address: EtcdAddress) -> None:
-        self.user = address.user
-        self._path = Path(address.password_file)
+    def __init__(self, account: Account) -> None:
+        self.user = account.user
+        self._path = Path(account.password_file)
         self.password = self._read()
 
     def has_changed(self) -> bool:

@@ -16,8 +16,8 @@ import attrs
 from common.access import Access, Role, caller_text
 from common.errors import Denied, InvalidRequest
 from common.queue.submitter import NO_UID
+from common.system.accounts.users import groups_of, user_named
 from common.system.inthread import in_thread
-from common.system.users import groups_of, user_named
 from protocol.peer import Peer
 from protocol.speaker import Speaker
 

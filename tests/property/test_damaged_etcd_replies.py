@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemons.keeperd.renewing.keepalives import Endpoint, Silent, ask_for_lease
-from daemons.keeperd.renewing.orders import Place, Setup
+from daemons.keeperd.renewing.orders import Place
 from protocol.etcd import maintenance, questions
 from protocol.etcd.errors import Compacted, EtcdError, LeaseGone, WatchEnded
 from protocol.etcd.kv import Equals, Field, Found, Get, Header, Outcome, Put, Transaction, WatchEvent
@@ -73,7 +73,6 @@ OTHERS: st.SearchStrategy[object] = st.sampled_from(
         "1_0",
     ]
 ) | st.text(max_size=5)
-SETUP = Setup("unused", ())
 Way = tuple[str | int, ...]
 
 
@@ -199,7 +198,7 @@ class _Member(Endpoint):
 @given(told=damages(RENEWAL))
 def test_a_damaged_renewal_is_silence_and_never_the_end_of_a_lease(told: object) -> None:
     try:
-        lives_s = ask_for_lease(_Member(json.dumps(told).encode()), SETUP, LEASE, 10.0)
+        lives_s = ask_for_lease(_Member(json.dumps(told).encode()), None, LEASE, 10.0)
     except Silent:
         return
 

@@ -32,6 +32,7 @@ from daemons.keeperd.renewing.orders import (
     decode,
     encode,
 )
+from protocol.etcd.credentials import Credentials
 from protocol.etcd.tlscontexts import TlsContexts
 
 # interval of the watchdog's food
@@ -45,11 +46,15 @@ class Over(Exception):
 
 
 class Duties:
-    def __init__(self, line: socket.socket, setup: Setup, tls: TlsContexts | None) -> None:
+    """Raises: InvalidRequest: a file with a password or a certificate cannot be read."""
+
+    def __init__(self, line: socket.socket, setup: Setup) -> None:
         self._line = line
-        self._setup = setup
-        self._writer = DeadlineWriter.attach(setup.deadline_file)
+        # None: etcd asks for no user
+        self._who = Credentials(setup) if setup.user else None
+        tls = TlsContexts(setup) if any(place.is_tls for place in setup.places) else None
         self._endpoints = [Endpoint(place, tls) for place in setup.places]
+        self._writer = DeadlineWriter.attach(setup.deadline_file)
         self._duty = Duty()
         self._heard_at = boottime()
         # the deadline as written; NEVER: there is no mastership
@@ -141,7 +146,7 @@ class Duties:
         endpoint = self._endpoints[0]
         sent_at = boottime()
         try:
-            lives_s = ask_for_lease(endpoint, self._setup, duty.lease, duty.request_s)
+            lives_s = ask_for_lease(endpoint, self._who, duty.lease, duty.request_s)
         except Silent as silent:
             self._endpoints.append(self._endpoints.pop(0))
             self._report(Told("keepalive.failed", f"{endpoint.place.label}: {silent}"))

@@ -3,7 +3,6 @@
 Source: lease.md 1 and 5.
 """
 
-import contextlib
 import socket
 import ssl
 import time
@@ -13,7 +12,8 @@ from typing import Final, TypeVar
 import h11
 import orjson
 
-from daemons.keeperd.renewing.orders import Place, Setup
+from daemons.keeperd.renewing.orders import Place
+from protocol.etcd.credentials import Credentials
 from protocol.etcd.replyfields import Json, lease_seconds, token
 from protocol.etcd.tlscontexts import TlsContexts
 
@@ -109,48 +109,35 @@ class Endpoint:
                 raise Silent("it closed the connection")
 
 
-def make_contexts(setup: Setup) -> TlsContexts | None:
-    """The TLS of all connections, made at the start; None: none needs it. Raises: InvalidRequest."""
-    return TlsContexts(setup) if any(place.is_tls for place in setup.places) else None
-
-
-def password_in(path: str) -> str:
-    """Raises: OSError; ValueError: it is no text."""
-    with open(path, encoding="utf-8") as file:
-        return file.read().rstrip("\n")
-
-
-def authenticate(endpoint: Endpoint, setup: Setup, limit_s: float) -> None:
-    """Get a token of the user; with the password that is in its file now, if that of the start is refused.
+def authenticate(endpoint: Endpoint, who: Credentials, limit_s: float) -> None:
+    """Get a token of the user; with the password that is in its file now, if that of before is refused.
 
     Raises: Silent.
     """
     until = time.monotonic() + limit_s
     endpoint.token = ""
-    status, reply = _log_in(endpoint, setup.user, setup.password, limit_s)
-    if status != _OK and setup.password_file:
-        with contextlib.suppress(OSError, ValueError):
-            if (password := password_in(setup.password_file)) != setup.password:
-                status, reply = _log_in(endpoint, setup.user, password, until - time.monotonic())
+    status, reply = _log_in(endpoint, who, limit_s)
+    if status != _OK and who.has_changed():
+        status, reply = _log_in(endpoint, who, until - time.monotonic())
     # else authentication may be switched off: the request itself will tell
     if status == _OK:
         endpoint.token = _read(reply, token)
 
 
-def _log_in(endpoint: Endpoint, user: str, password: str, limit_s: float) -> tuple[int, bytes]:
-    body = orjson.dumps({"name": user, "password": password})
+def _log_in(endpoint: Endpoint, who: Credentials, limit_s: float) -> tuple[int, bytes]:
+    body = orjson.dumps({"name": who.user, "password": who.password})
     return endpoint.post("/v3/auth/authenticate", body, limit_s)
 
 
-def ask_for_lease(endpoint: Endpoint, setup: Setup, lease: int, limit_s: float) -> float:
+def ask_for_lease(endpoint: Endpoint, who: Credentials | None, lease: int, limit_s: float) -> float:
     """Renew it; return the seconds that it lives, 0 if etcd says that it is gone. Raises: Silent: nothing is known."""
     until = time.monotonic() + limit_s
     body = orjson.dumps({"ID": str(lease)})
-    if setup.user and not endpoint.token:
-        authenticate(endpoint, setup, limit_s)
+    if who is not None and not endpoint.token:
+        authenticate(endpoint, who, limit_s)
     status, reply = endpoint.post("/v3/lease/keepalive", body, until - time.monotonic())
-    if status != _OK and setup.user and _is_about_token(status, reply):
-        authenticate(endpoint, setup, until - time.monotonic())
+    if status != _OK and who is not None and _is_about_token(status, reply):
+        authenticate(endpoint, who, until - time.monotonic())
         status, reply = endpoint.post("/v3/lease/keepalive", body, until - time.monotonic())
     if status != _OK:
         raise Silent(f"it replied with {status}: {reply[:100]!r}")

@@ -39,9 +39,8 @@ class Setup:
 
     deadline_file: str
     places: tuple[Place, ...]
+    # user of etcd, and the file with the password; empty: etcd asks for none
     user: str = ""
-    password: str = ""
-    # where another one may be put; empty: nowhere
     password_file: str = ""
     ca_file: str = ""
     cert_file: str = ""

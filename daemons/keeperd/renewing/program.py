@@ -17,9 +17,9 @@ import socket
 import sys
 from typing import Final
 
+from common.errors import InvalidRequest
 from daemons.keeperd.renewing.duties import Duties, Over
-from daemons.keeperd.renewing.keepalives import make_contexts
-from daemons.keeperd.renewing.orders import MAX_MESSAGE, Setup, decode
+from daemons.keeperd.renewing.orders import MAX_MESSAGE, Setup, Told, decode, encode
 
 # MCL_CURRENT and MCL_FUTURE
 _LOCK_ALL: Final = 1 | 2
@@ -37,7 +37,11 @@ def main() -> None:
         setup = decode(first) if first else None
         if not isinstance(setup, Setup):
             return
-        duties = Duties(line, setup, make_contexts(setup))
+        try:
+            duties = Duties(line, setup)
+        except InvalidRequest as error:
+            line.send(encode(Told("renewing.impossible", error.message)))
+            return
         _take_precedence()
         duties.run()
 

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from common.errors import Denied
-from common.system.users import group_named, user_named
+from common.system.accounts.users import group_named, user_named
 from protocol.noded.fileowners import GROUPS, USERS
 
 # user and group

@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from common.errors import Unavailable
-from common.system.users import user_numbered
+from common.system.accounts.users import user_numbered
 
 
 def login_of(uid: int) -> str | None:

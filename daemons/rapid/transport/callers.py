@@ -11,8 +11,8 @@ import trio
 from starlette.requests import Request as HttpRequest
 
 from common.access import Access, Role
+from common.system.accounts.users import user_numbered
 from common.system.inthread import in_thread
-from common.system.users import user_numbered
 from common.webaccess.principal import Principal
 from common.webaccess.rights import Rights
 from daemons.rapid.calls import Call, Face

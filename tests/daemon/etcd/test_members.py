@@ -1,8 +1,5 @@
 """What members say of themselves, what keeps etcd in order, and which releases are used."""
 
-import socket
-from typing import Any
-
 import attrs
 import pytest
 import trio
@@ -12,8 +9,9 @@ from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import Compacted, EtcdUnknown, UnsafeRelease
 from protocol.etcd.kv import Get, Put, Transaction
 from protocol.etcd.maintenance import Alarm
-from tests.support.etcds.etcd import HOST, TestEtcd
+from tests.support.etcds.etcd import TestEtcd
 from tests.support.fakes.etcdmember import reply, scripted_member
+from tests.support.sockets.twoaddresses import TwoAddresses
 
 pytestmark = pytest.mark.trio
 
@@ -87,31 +85,8 @@ async def test_a_server_that_is_not_etcd_is_told_as_such() -> None:
                 await client.get(Get("k"))
 
 
-class _TwoAddresses(trio.abc.HostnameResolver):
-    """A name with an address of each kind, as localhost; the one of IPv6 comes first."""
-
-    async def getaddrinfo(
-        self,
-        host: bytes | None,
-        port: bytes | str | int | None,
-        family: int = 0,
-        type: int = 0,
-        proto: int = 0,
-        flags: int = 0,
-    ) -> list[tuple[Any, ...]]:
-        assert port is not None
-        rest = (socket.SOCK_STREAM, 6, "")
-        return [
-            (socket.AF_INET6, *rest, ("::1", int(port), 0, 0)),
-            (socket.AF_INET, *rest, (HOST, int(port))),
-        ]
-
-    async def getnameinfo(self, sockaddr: object, flags: int) -> tuple[str, str]:
-        raise NotImplementedError
-
-
 async def test_a_member_that_listens_at_one_address_of_its_name_is_found(etcd: TestEtcd) -> None:
-    trio.socket.set_custom_hostname_resolver(_TwoAddresses())
+    trio.socket.set_custom_hostname_resolver(TwoAddresses())
     endpoint = Endpoint("member.test", etcd.address().endpoints[0].port)
 
     async with EtcdClient(attrs.evolve(etcd.address(), endpoints=(endpoint,))) as client:

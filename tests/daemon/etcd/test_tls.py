@@ -13,12 +13,13 @@ import pytest
 import trustme
 
 from common.errors import InvalidRequest
-from daemons.keeperd.renewing.keepalives import Endpoint, Silent, ask_for_lease, make_contexts
+from daemons.keeperd.renewing.keepalives import Endpoint, Silent, ask_for_lease
 from daemons.keeperd.renewing.orders import Place, Setup
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdDenied, EtcdUnknown
 from protocol.etcd.kv import Get, Put, Transaction
+from protocol.etcd.tlscontexts import TlsContexts
 from tests.support.etcds.etcd import HOST, Etcd, EtcdTls, binaries
 from tests.support.etcds.etcdfixtures import NONE
 from tests.support.wait import PATIENCE_S
@@ -133,16 +134,16 @@ async def test_a_lease_is_renewed_with_a_certificate_that_is_replaced(secured: S
         cert_file=str(tmp_path / "mine.pem"),
         key_file=str(tmp_path / "mine.key"),
     )
-    endpoint = Endpoint(place, make_contexts(setup))
+    endpoint = Endpoint(place, TlsContexts(setup))
 
     with pytest.raises(Silent):
-        ask_for_lease(endpoint, setup, lease, PATIENCE_S)
+        ask_for_lease(endpoint, None, lease, PATIENCE_S)
     write(tmp_path, "mine", secured.authority.issue_cert("client.test"))
     # the first try finds that the certificate of before is refused
     with pytest.raises(Silent):
-        ask_for_lease(endpoint, setup, lease, PATIENCE_S)
+        ask_for_lease(endpoint, None, lease, PATIENCE_S)
 
-    assert ask_for_lease(endpoint, setup, lease, PATIENCE_S) > 0
+    assert ask_for_lease(endpoint, None, lease, PATIENCE_S) > 0
     endpoint.close()
 
 

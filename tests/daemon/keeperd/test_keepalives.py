@@ -11,9 +11,9 @@ import pytest
 
 from daemons.keeperd.renewing.keepalives import Endpoint, Silent, ask_for_lease
 from daemons.keeperd.renewing.orders import Place, Setup
+from protocol.etcd.credentials import Credentials
 
 LIMIT_S = 30.0
-SETUP = Setup("unused", (), user="root", password="secret")
 
 
 class Guarded(ThreadingHTTPServer):
@@ -74,21 +74,28 @@ def member() -> Iterator[Guarded]:
         thread.join()
 
 
-def test_it_logs_in_once_and_again_when_the_token_is_not_known(member: Guarded) -> None:
+@pytest.fixture
+def who(tmp_path: Path) -> Credentials:
+    path = tmp_path / "password"
+    path.write_text("secret\n")
+    return Credentials(Setup("unused", (), user="root", password_file=str(path)))
+
+
+def test_it_logs_in_once_and_again_when_the_token_is_not_known(member: Guarded, who: Credentials) -> None:
     endpoint = member.endpoint
 
-    assert [ask_for_lease(endpoint, SETUP, 7, LIMIT_S) for _ in range(3)] == [60.0] * 3
+    assert [ask_for_lease(endpoint, who, 7, LIMIT_S) for _ in range(3)] == [60.0] * 3
     assert member.logins == 1
     member.token = "abc.2"
-    assert ask_for_lease(endpoint, SETUP, 7, LIMIT_S) == 60.0
+    assert ask_for_lease(endpoint, who, 7, LIMIT_S) == 60.0
     assert member.logins == 2
     endpoint.close()
 
 
-def test_a_lease_without_a_time_is_gone(member: Guarded) -> None:
+def test_a_lease_without_a_time_is_gone(member: Guarded, who: Credentials) -> None:
     endpoint = member.endpoint
 
-    assert ask_for_lease(endpoint, SETUP, 8, LIMIT_S) == 0
+    assert ask_for_lease(endpoint, who, 8, LIMIT_S) == 0
     endpoint.close()
 
 
@@ -99,12 +106,12 @@ def test_a_lease_without_a_time_is_gone(member: Guarded) -> None:
         *(b'{"result": {"ID": "7", "TTL": null}}', b'{"result": {"ID": "7", "TTL": "-1"}}', b'{"result": {"ID": "9"}}'),
     ],
 )
-def test_what_decides_nothing_is_silence(member: Guarded, reply: bytes) -> None:
+def test_what_decides_nothing_is_silence(member: Guarded, who: Credentials, reply: bytes) -> None:
     member.broken = reply
     endpoint = member.endpoint
 
     with pytest.raises(Silent):
-        ask_for_lease(endpoint, SETUP, 7, LIMIT_S)
+        ask_for_lease(endpoint, who, 7, LIMIT_S)
     endpoint.close()
 
 
@@ -114,16 +121,16 @@ def test_a_member_that_accepts_and_never_replies_costs_no_more_than_its_limit() 
         endpoint = Endpoint(Place(socket.AF_INET, ("127.0.0.1", port), "127.0.0.1", port, is_tls=False), None)
 
         with pytest.raises(Silent, match="no reply in time"):
-            ask_for_lease(endpoint, Setup("unused", ()), 7, 0.05)
+            ask_for_lease(endpoint, None, 7, 0.05)
 
 
 def test_a_password_that_was_changed_since_the_start_is_read_again(member: Guarded, tmp_path: Path) -> None:
     path = tmp_path / "password"
+    path.write_text("earlier\n")
+    who = Credentials(Setup("unused", (), user="root", password_file=str(path)))
     path.write_text("secret\n")
-    setup = Setup("unused", (), user="root", password="earlier", password_file=str(path))
-
     endpoint = member.endpoint
 
-    assert ask_for_lease(endpoint, setup, 7, LIMIT_S) == 60.0
+    assert ask_for_lease(endpoint, who, 7, LIMIT_S) == 60.0
     assert member.logins == 2
     endpoint.close()

@@ -22,6 +22,7 @@ from daemons.keeperd.renewing.orders import (
     Renewed,
     Report,
     Setup,
+    Told,
     Watching,
     decode,
     encode,
@@ -37,7 +38,7 @@ TTL_S = 60
 class Renewing:
     """The real process, with this test as its keeperd."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, port: int, **account: str) -> None:
         path = folder / "deadline"
         DeadlineWriter(path).close()
         self.deadline = Deadline(path)
@@ -47,8 +48,7 @@ class Renewing:
         self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), env=python_environment())
         theirs.close()
         place = Place(socket.AF_INET, ("127.0.0.1", port), "127.0.0.1", port, is_tls=False)
-        self.send(Setup(str(path), (place,)))
-        assert self.next(Ready) == Ready()
+        self.send(Setup(str(path), (place,), **account))
 
     def send(self, order: Order) -> None:
         self.line.send(encode(order))
@@ -68,6 +68,7 @@ class Renewing:
 @pytest.fixture
 def renewing(module_etcd: Etcd, tmp_path: Path) -> Iterator[Renewing]:
     process = Renewing(tmp_path, module_etcd.members[0].port)
+    assert process.next(Ready) == Ready()
     yield process
     process.close()
 
@@ -176,3 +177,14 @@ def test_a_watchdog_that_cannot_be_opened_is_told(renewing: Renewing, tmp_path: 
     assert isinstance(told, Watching)
     assert told.failure == f"the watchdog '{tmp_path}/none' cannot be opened: no such file or directory"
     assert not os.path.exists(tmp_path / "none")
+
+
+def test_a_password_that_cannot_be_read_is_told_and_the_process_ends(tmp_path: Path) -> None:
+    process = Renewing(tmp_path, 1, user="root", password_file=str(tmp_path / "none"))
+
+    told = process.next(Ready, Told)
+    process.close()
+
+    assert isinstance(told, Told)
+    assert told.text.startswith(f"the password for etcd cannot be read from '{tmp_path}/none': no such file")
+    assert process.process.returncode == 0

@@ -279,14 +279,14 @@ MUTANTS: Final = (
     ),
     _mutant(
         "refuse folders that others can write",
-        "common/system/trust.py",
+        "common/system/accounts/trust.py",
         "    if status.st_mode & stat.S_IWOTH:\n",
         "    if False:\n",
         "tests/unit/common/system/test_trust.py::test_a_part_that_everybody_can_write_is_refused_by_name",
     ),
     _mutant(
         "refuse folders of other users",
-        "common/system/trust.py",
+        "common/system/accounts/trust.py",
         "    if status.st_uid not in uids:\n",
         "    if False:\n",
         "tests/unit/common/system/test_trust.py::test_a_folder_of_another_user_is_refused_wherever_it_is_in_the_path",

@@ -58,7 +58,7 @@ def check_unix_user(login: str, paths: Paths) -> None:
     Raises: InvalidRequest: it does not. Unavailable: users cannot be read now. OSError.
     """
     # imported late: few verbs need it
-    from common.system.users import user_named
+    from common.system.accounts.users import user_named
 
     if (found := user_named(login)) is None:
         raise InvalidRequest(f"there is no user '{login}' on this machine; make it first, on all nodes")

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from common.errors import Unavailable
-from common.system import users
-from common.system.users import group_named, groups_of, user_named, user_numbered
+from common.system.accounts import users
+from common.system.accounts.users import group_named, groups_of, user_named, user_numbered
 
 NOBODY = "no-such-name"
 LOOK_UPS: list[Callable[[], object]] = [
@@ -24,7 +24,7 @@ LOOK_UPS: list[Callable[[], object]] = [
 WITHOUT_DESCRIPTORS = f"""
 import resource, sys
 from common.errors import Unavailable
-from common.system.users import group_named, groups_of, user_named, user_numbered
+from common.system.accounts.users import group_named, groups_of, user_named, user_numbered
 import pwd
 me = pwd.getpwuid(0)
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))

@@ -1,0 +1,1 @@
+"""Commands on a cluster elsewhere: the place, and what is asked there."""
