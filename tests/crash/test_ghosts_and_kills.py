@@ -6,6 +6,7 @@ Nobody may get the lock while a command runs that its guard stands for (DESIGN s
 
 import random
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TypeVar
@@ -127,8 +128,10 @@ class Driver:
 
     def _take(self, owner: Owner) -> None:
         self._call(UpdateLocksWaiting(owner, 0, (LockRequest(NODE, LockMode.EXCLUSIVE),)))
+        until = time.monotonic() + PATIENCE_S
         while not self._call(WaitLocks(owner, 1.0)):
             assert not self._tally.has_failed, "another driver has failed"
+            assert time.monotonic() < until, self._client.call(ListGhosts())
         assert self._call(ListLocks(owner)) == ((NODE, LockMode.EXCLUSIVE),)
         # a command that still runs is not ours
         assert not self._tally.running, self._tally.running

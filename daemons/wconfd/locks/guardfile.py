@@ -4,7 +4,9 @@ Theory. Two files cannot be written as one, so the order decides. Before a chang
 gets all guards that hold before it or after it; so no crash finds locks without their guards. After the change the file
 may still have guards of owners that hold nothing any more. These are *void*: they are dropped when the file is read,
 and are removed when the file is next written, at the latest when `locks.data` is made whole. An owner that takes locks
-again has its void guards removed before. So a guard in the file counts exactly if its owner holds locks on disk.
+again has its void guards removed before. An owner that still holds locks, and has no guards any more, as they were
+laid, has them removed before, too: what they stood for has ended. So a guard in the file counts exactly if its owner
+holds locks on disk.
 
 As long as there are no guards, nothing is ever written, nor is there a file.
 
@@ -78,6 +80,9 @@ class GuardFile:
         if not self._on_disk and not after.guards:
             return
         wanted = after.guards.with_others_of(before.guards)
+        for owner, _ in before.guards:
+            if owner not in after.guards and after.table.modes_of(owner):
+                wanted = wanted.without(owner)
         void = [owner for owner, _ in self._on_disk if owner not in wanted]
         are_all_there = all(self._on_disk.of(owner) == guarded for owner, guarded in wanted)
         if not are_all_there or any(after.table.modes_of(owner) for owner in void):

@@ -161,6 +161,29 @@ def test_a_crash_while_guards_are_laid_or_claimed_keeps_what_is_left(tmp_path: P
         assert found in [after[moment.done], after[moment.asked]], moment
 
 
+def test_a_guard_that_was_laid_of_a_living_owner_does_not_come_back_after_a_crash(tmp_path: Path) -> None:
+    story = Story(tmp_path / "lib")
+
+    async def run() -> None:
+        locks = LockStore.load(tmp_path / "lib" / "locks.data", max_bypass=2)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(locks.run)
+            take = requests(WANTED)
+            await story.step("taken", locks.change(OLD, lambda state: waiting.try_update(state, OLD, take)))
+            await story.step("guarded", locks.change(OLD, lambda state: ghostrules.guard(state, OLD, [G1, G2])))
+            await story.step("laid", locks.carry_out(lambda state: ghostrules.lay(state, ["1.0.1", "1.1.1"])))
+            nursery.cancel_scope.cancel()
+
+    story.run(run)
+
+    # OLD lives until the crash: what is left of it is free, or is kept by its guards
+    kept = {"/nowhere/old": f"{WANTED} /1.0.1 /1.1.1"}
+    after: dict[str, dict[str, str]] = {"begun": {}, "taken": {}, "guarded": kept, "laid": {}}
+    for moment in story.moments:
+        found = holders(remains(moment, tmp_path / "crashed"))
+        assert found in [after[moment.done], after[moment.asked]], moment
+
+
 @pytest.mark.trio
 async def test_a_guard_that_cannot_be_written_is_refused_and_a_void_one_is_gone_before_the_owner_takes_locks_again(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
