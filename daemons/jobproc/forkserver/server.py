@@ -211,7 +211,7 @@ class ForkServer:
         """Try the code on disk when asked to; return true once a trial has succeeded."""
         if self._signals.hup_came and self._trial is None:
             self._signals.hup_came = False
-            self._trial = _begin_trial()
+            self._trial = begin_trial()
         if self._trial is None or self._trial.returncode is None:
             return False
         code, self._trial = self._trial.returncode, None
@@ -220,7 +220,7 @@ class ForkServer:
         return code == 0
 
 
-def _begin_trial() -> "subprocess.Popen[bytes] | None":
+def begin_trial() -> "subprocess.Popen[bytes] | None":
     """Start a copy that only tests the code on disk; None: it cannot be started, and the jobs must not suffer."""
     argv = [sys.executable, *sys.orig_argv[1:]]
     try:
