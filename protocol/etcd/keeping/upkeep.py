@@ -36,6 +36,7 @@ class Upkeep:
         self._client = client
         # revision at the last time: watchers and readers of pages may still want what came after
         self._before = 0
+        self._emptied: dict[Endpoint, int] = {}
 
     async def look(self) -> StoreLook:
         """Ask all members how they are. Members that do not reply are no error."""
@@ -76,14 +77,21 @@ class Upkeep:
         look = await self.look()
         compact_to, self._before = self._before, look.revision
         done: list[Step] = []
-        while len(done) < _MOST_STEPS and (step := next_step(look, done, compact_to)) is not None:
+        # revision before which this round has made etcd forget
+        forgotten = 0
+        while len(done) < _MOST_STEPS and (step := next_step(look, done, compact_to, self._emptied)) is not None:
             done.append(step)
-            await self._try(step)
+            worked = await self._try(step)
+            if worked and isinstance(step, Compact):
+                forgotten = step.revision
+            elif worked and isinstance(step, Defragment):
+                self._emptied[step.endpoint] = forgotten
             if not isinstance(step, Compact) or look.is_full:
                 look = await self._look_after(step)
         return look
 
-    async def _try(self, step: Step) -> None:
+    async def _try(self, step: Step) -> bool:
+        """Whether it worked."""
         try:
             await self._carry_out(step)
         except EtcdDenied as error:
@@ -93,6 +101,8 @@ class Upkeep:
         else:
             if not isinstance(step, Compact):
                 _log.info("etcd.upkeep", step=step)
+            return True
+        return False
 
     async def _carry_out(self, step: Step) -> None:
         match step:

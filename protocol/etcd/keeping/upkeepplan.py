@@ -10,11 +10,14 @@ the lease.
 How full it is, is told by the part of the file that is used, if a defragmentation would win back the rest. If too
 little is free for that, the whole file counts: etcd compares its size with the quota, whatever is free in it.
 
+What a member says to be used lags by one change: space that the last compaction has freed still counts, and full etcd
+takes no change. So a full member without room is defragmented whatever it says, once for all that was deleted so far.
+
 Source: lease.md 5.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -74,11 +77,13 @@ class StoreLook:
         return next((level for least, level in levels if part >= least), Fullness.FINE)
 
     @property
-    def has_room(self) -> bool:
-        """Whether no file is so large that the next change would raise the alarm again."""
-        return all(
-            quota - self.members[each].size > max(quota * _ROOM, _ROOM_BYTES) for each, quota in self._known_quotas()
-        )
+    def crowded(self) -> Collection[Endpoint]:
+        """The members whose files are so large that the next change may raise the alarm again."""
+        return [
+            each
+            for each, quota in self._known_quotas()
+            if quota - self.members[each].size <= max(quota * _ROOM, _ROOM_BYTES)
+        ]
 
     @property
     def may_spare_one(self) -> bool:
@@ -115,14 +120,15 @@ class Disarm:
 Step = Compact | MoveLeader | Defragment | Disarm
 
 
-def next_step(look: StoreLook, done: Sequence[Step], compact_to: int) -> Step | None:
+def next_step(look: StoreLook, done: Sequence[Step], compact_to: int, emptied: Mapping[Endpoint, int]) -> Step | None:
     """The next thing to do; None: there is nothing more.
 
     Args:
         done: steps that were tried in this round, whatever came of them; none is tried twice.
         compact_to: revision before which nobody wants to know anything; 0: none. All of it, if etcd is full.
+        emptied: last revision up to which a member was compacted and then defragmented.
     """
-    return next((step for step in _steps(look, done, compact_to) if step not in done), None)
+    return next((step for step in _steps(look, done, compact_to, emptied) if step not in done), None)
 
 
 def _taken(status: MemberStatus) -> int:
@@ -130,17 +136,17 @@ def _taken(status: MemberStatus) -> int:
     return status.used if status.size - status.used >= status.size * _FREE else status.size
 
 
-def _steps(look: StoreLook, done: Sequence[Step], compact_to: int) -> Iterator[Step]:
+def _steps(look: StoreLook, done: Sequence[Step], compact_to: int, emptied: Mapping[Endpoint, int]) -> Iterator[Step]:
     wanted = look.revision if look.is_full else compact_to
     if wanted and not any(isinstance(step, Compact) for step in done):
         yield Compact(wanted)
-    yield from _defragmentation(look, done)
-    if look.has_room:
+    yield from _defragmentation(look, done, emptied)
+    if not look.crowded:
         yield from (Disarm(alarm) for alarm in look.alarms if alarm.is_full)
 
 
-def _defragmentation(look: StoreLook, done: Sequence[Step]) -> Iterator[Step]:
-    worthwhile = [each for each in look.members if _is_worthwhile(look, each) and Defragment(each) not in done]
+def _defragmentation(look: StoreLook, done: Sequence[Step], emptied: Mapping[Endpoint, int]) -> Iterator[Step]:
+    worthwhile = [each for each in look.members if _is_worthwhile(look, each, emptied) and Defragment(each) not in done]
     leader = next((each for each, status in look.members.items() if status.is_leader), None)
     # one that is alone is busy for all: only if etcd is of no use anyway
     if not look.may_spare_one and not (look.is_full and len(look.members) == 1 and not look.silent):
@@ -154,11 +160,13 @@ def _defragmentation(look: StoreLook, done: Sequence[Step]) -> Iterator[Step]:
         yield MoveLeader(leader, _successor(look))
 
 
-def _is_worthwhile(look: StoreLook, endpoint: Endpoint) -> bool:
+def _is_worthwhile(look: StoreLook, endpoint: Endpoint, emptied: Mapping[Endpoint, int]) -> bool:
     status, quota = look.members[endpoint], look.quotas.get(endpoint, 0)
     if not is_safe_to_defragment(status.release):
         return False
-    least = _FREE_IF_FULL if look.is_full and not look.has_room else _FREE
+    if look.is_full and endpoint in look.crowded and emptied.get(endpoint) != look.revision:
+        return True
+    least = _FREE_IF_FULL if look.is_full and look.crowded else _FREE
     has_free = status.size - status.used >= status.size * least
     return has_free and (look.is_full or (quota > 0 and status.size >= quota * _LARGE))
 
