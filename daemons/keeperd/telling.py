@@ -15,7 +15,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.keeperd.core.claims import Claimed, judge_claims
-from daemons.keeperd.core.events import Event, NodesTold
+from daemons.keeperd.core.events import Event, NodesTold, OwnNodeSilent
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
@@ -74,8 +74,9 @@ class NodeTeller:
                 await trio.sleep(next(pauses))
 
     async def _tell_own(self, own: NodeAddress, call: ClaimEpoch, epoch: int, report: Callable[[Event], None]) -> bool:
-        """Tell this node's own daemon, however long that takes; false: it knows a higher epoch."""
+        """Tell this node's own daemon; false: it knows a higher epoch. The machine decides how long that may take."""
         pauses = retry_pauses()
+        began_at = trio.current_time()
         while True:
             outcomes = await self._client.call_nodes([own], call, _ROUND_S, even_paused=True)
             outcome = outcomes[own.name]
@@ -85,6 +86,7 @@ class NodeTeller:
                 report(NodesTold(epoch, higher=higher))
                 return False
             _log.warning("epoch.not_told", node=own.name, reason=outcome, going_on="again until it replies")
+            report(OwnNodeSilent(epoch, trio.current_time() - began_at))
             await trio.sleep(next(pauses))
 
     async def _judge(self, asked: Sequence[NodeAddress], outcomes: Mapping[str, Outcome[None]], epoch: int) -> Claimed:

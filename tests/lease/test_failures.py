@@ -6,7 +6,9 @@ The table "What can be lost" is in `tests/daemon/lease/test_what_can_be_lost.py`
 import signal
 
 from common.daemons import MASTER_DAEMONS
+from common.lease.keys import Keys
 from tests.lease.work import Work
+from tests.support.machines.etcdentries import entries
 from tests.support.machines.leasefleet import Candidate
 from tests.support.wait import wait_until
 
@@ -25,6 +27,11 @@ def epoch_of_master(work: Work, above: int = 0) -> int:
     while (grant := work.fleet.until_master(above=above).grant()) is None:
         pass
     return grant.fence.epoch
+
+
+def key_of_master(work: Work) -> str:
+    """The record of whoever has won the last campaign, whether it serves or not; empty: nobody."""
+    return entries(work.fleet.etcd, work.fleet.prefix).get(Keys(work.fleet.prefix).master, b"").decode()
 
 
 def until_success(work: Work, epoch: int) -> None:
@@ -65,6 +72,22 @@ def test_the_node_of_the_master_dies_and_another_one_goes_on(work: Work) -> None
     old.up()
     work.fleet.until_same()
     assert is_still(work, new, epoch)
+
+
+def test_a_take_over_whose_own_node_daemon_is_silent_is_left_to_another_node(work: Work) -> None:
+    old = work.fleet.until_master()
+    stuck, other = (each for each in work.fleet if each is not old)
+    stuck.cut_from_nodes()
+    other.signal(signal.SIGSTOP, "keeperd")
+
+    old.crash()
+    wait_until(lambda: stuck.name in key_of_master(work), what=f"{stuck.name} has the lease", timeout_s=90.0)
+    other.signal(signal.SIGCONT, "keeperd")
+
+    assert work.fleet.until_master(besides=old) is other
+    assert not stuck.pids(*MASTER_DAEMONS)
+    stuck.heal()
+    old.up()
 
 
 def test_a_command_on_a_node_outlives_the_master_and_its_job_succeeds(work: Work) -> None:

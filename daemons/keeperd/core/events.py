@@ -75,6 +75,15 @@ class NodesTold:
 
 
 @attrs.frozen
+class OwnNodeSilent:
+    """This node's own daemon, which is told of an epoch first, has not replied; told after each attempt."""
+
+    epoch: int
+    # seconds since the first attempt
+    silent_s: float
+
+
+@attrs.frozen
 class DaemonsReady:
     """All daemons of the master serve."""
 
@@ -147,6 +156,7 @@ Event = (
     | Renewed
     | LeaseLost
     | NodesTold
+    | OwnNodeSilent
     | DaemonsReady
     | DaemonsFailed
     | FenceRefused

@@ -31,6 +31,7 @@ from daemons.keeperd.core.events import (
     LeaseLost,
     Looked,
     NodesTold,
+    OwnNodeSilent,
     Renewed,
     RestoreAccepted,
     StopAsked,
@@ -45,6 +46,7 @@ from daemons.keeperd.core.mastership import (
     fitness_changed,
     lease_lost,
     nodes_told,
+    own_node_silent,
     renewed,
     restart,
 )
@@ -131,6 +133,8 @@ def _handle(keeper: Keeper, event: Event, now: float) -> Step:
             return lease_lost(keeper, event.epoch, now, Cause.REFUSED)
         case NodesTold():
             return nodes_told(keeper, event, now)
+        case OwnNodeSilent():
+            return own_node_silent(keeper, event, now)
         case DaemonsReady():
             return daemons_ready(keeper, event)
         case DaemonsFailed():

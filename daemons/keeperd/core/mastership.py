@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from daemons.keeperd.core.acts import Look, SetDeadline, StartDaemons, Tell
-from daemons.keeperd.core.events import DaemonsFailed, DaemonsReady, NodesTold, Renewed
+from daemons.keeperd.core.events import DaemonsFailed, DaemonsReady, NodesTold, OwnNodeSilent, Renewed
 from daemons.keeperd.core.fitness import fit_others
 from daemons.keeperd.core.keeper import Cause, Held, Keeper, Step, moved
 from daemons.keeperd.core.leaving import give_up, leave, stop
@@ -24,6 +24,8 @@ FAILURES: Final = 3
 FAILURES_S: Final = 60.0
 # seconds until the next start when no other node may have them
 RESTART_S: Final = 5.0
+# seconds for which a take-over waits for its own node daemon, if another node can do it
+OWN_NODE_S: Final = 10.0
 # seconds between two masterships that are given up because a node knows a higher epoch
 GIVE_UP_S: Final = 60.0
 
@@ -77,6 +79,20 @@ def _outdone(keeper: Keeper, held: Held, now: float) -> Step:
     if before is not None and now < before + GIVE_UP_S:
         keeper = attrs.evolve(keeper, not_before=before + GIVE_UP_S, pause_reason=Cause.HIGHER.value)
     keeper, acts = give_up(attrs.evolve(keeper, gave_up_at=now, cause=Cause.HIGHER), now)
+    return keeper, (tell, *acts)
+
+
+def own_node_silent(keeper: Keeper, event: OwnNodeSilent, now: float) -> Step:
+    """Wait for this node's daemon, for without its word an old master's calls count here; or let another node do it."""
+    held = held_of(keeper, event.epoch)
+    if held is None or keeper.state is not State.TAKING or held.is_started:
+        return keeper, ()
+    if event.silent_s < OWN_NODE_S or not may_move(keeper):
+        return keeper, ()
+    tell = Tell("keeperd.own_node_silent", {"epoch": held.epoch, "silent_s": round(event.silent_s, 3)}, is_error=True)
+    until = now + held.times.ttl_s
+    keeper = attrs.evolve(keeper, not_before=until, pause_reason="its own node daemon does not reply")
+    keeper, acts = give_up(attrs.evolve(keeper, cause=Cause.FAILING), now)
     return keeper, (tell, *acts)
 
 

@@ -55,6 +55,7 @@ class Node:
         self.ways = Ways()
         self.memory = Memory()
         self.noded_epoch = 0
+        self.noded_down_until = 0.0
         self.files: set[int] = set()
         self.servants: Servants | None = None
         self.keeperd: ShellModel | None = None
@@ -85,10 +86,10 @@ class Node:
     def reaches(self, peer: "Node") -> bool:
         now = self.world.now
         is_linked = peer is self or now >= max(self.ways.alone_until, peer.ways.alone_until)
-        return is_linked and now >= peer.down_until
+        return is_linked and now >= max(peer.down_until, peer.noded_down_until)
 
     def reachable_epoch(self) -> int:
-        return max(peer.noded_epoch for peer in self.all_nodes() if self.reaches(peer))
+        return max((peer.noded_epoch for peer in self.all_nodes() if self.reaches(peer)), default=0)
 
     def living_peers(self) -> dict[str, MemberRecord]:
         """What the others have said of themselves."""

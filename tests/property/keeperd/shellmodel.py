@@ -36,6 +36,7 @@ from daemons.keeperd.core.events import (
     LeaseLost,
     Looked,
     NodesTold,
+    OwnNodeSilent,
     Renewed,
 )
 from daemons.keeperd.core.fitness import bars
@@ -304,13 +305,26 @@ class ShellModel:
 
     # nodes
 
-    def _tell_nodes(self, fence: Fence) -> None:
+    def _tell_nodes(self, fence: Fence, silent_s: float = 0.0) -> None:
+        if self.world.now < self.node.noded_down_until:
+            self._tell_later(fence, silent_s)
+            return
         silent = [peer for peer in self.node.all_nodes() if not self._tell_node(peer, fence)]
         higher = max((peer.noded_epoch for peer in self.node.all_nodes() if peer not in silent), default=0)
         event = NodesTold(fence.epoch, higher if higher > fence.epoch else 0, tuple(peer.name for peer in silent))
         self.world.after(TELL_S if silent else 0.05, lambda: self.handle(event))
         if silent:
             self.world.after(TELL_AGAIN_S, lambda: self._tell_again(fence, silent))
+
+    def _tell_later(self, fence: Fence, silent_s: float) -> None:
+        """The own node daemon is down: this is told, and it is asked again."""
+
+        def again() -> None:
+            if self.process.is_alive and self.renewing == fence.epoch:
+                self.handle(OwnNodeSilent(fence.epoch, silent_s + TELL_AGAIN_S))
+                self._tell_nodes(fence, silent_s + TELL_AGAIN_S)
+
+        self.world.after(TELL_AGAIN_S, again)
 
     def _tell_node(self, peer: "Node", fence: Fence) -> bool:
         if not self.node.reaches(peer):

@@ -13,7 +13,7 @@ SEEDS = {
     "release_before_the_daemons_are_dead": (4, "act at the same time", ()),
     "late_keepalive_counts": (0, "after its deadline|due at", ()),
     "stale_nodes_campaign": (4, "acknowledged writes", ()),
-    "older_etcd_is_believed": (0, "acknowledged writes|after a calm|epochs do not rise", ()),
+    "older_etcd_is_believed": (6, "acknowledged writes|after a calm|epochs do not rise", ()),
     "no_margin": (5, "act at the same time", ("7 ", "13 ")),
 }
 

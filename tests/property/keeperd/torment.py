@@ -103,6 +103,7 @@ class Torment:
             "25 answered, heard late": (2, self._late_answer),
             "27 etcd full": (1, self._full),
             "37 node knows more": (0.3, self._node_knows_more),
+            "the node daemon is down": (1, self._node_daemon_down),
             "39 key removed by hand": (0.5, self._remove_key),
             "46 twin": (0.5, lambda node: setattr(node, "twin_until", self.world.now + self._some(60))),
             "49 crash at a step": (2, self._crash_at_steps),
@@ -176,6 +177,9 @@ class Torment:
 
     def _node_knows_more(self, node: Node) -> None:
         node.noded_epoch += 3
+
+    def _node_daemon_down(self, node: Node) -> None:
+        node.noded_down_until = self.world.now + self._some(200)
 
     def _remove_key(self, _: Node) -> None:
         self.cluster.forced(2 * self.plan.ttl_s)
@@ -292,7 +296,7 @@ class Torment:
         self.world.etcd.want(None)
         for node in self._nodes():
             node.ways = attrs.evolve(Ways())
-            node.twin_until = node.disk_delay_s = node.crash_chance = node.fails_until = 0.0
+            node.noded_down_until = node.twin_until = node.disk_delay_s = node.crash_chance = node.fails_until = 0.0
             node.has_stale_reads = False
             self._fitness(node, ())
             for process in node.processes():

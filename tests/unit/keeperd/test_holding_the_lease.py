@@ -29,6 +29,7 @@ from daemons.keeperd.core.events import (
     FitnessChanged,
     LeaseLost,
     NodesTold,
+    OwnNodeSilent,
     Renewed,
 )
 from daemons.keeperd.core.keeper import Cause
@@ -307,6 +308,42 @@ def test_master_that_hears_of_a_higher_epoch_ends() -> None:
     play.tell(NodesTold(play.epoch, higher=40))
 
     assert (play.state, play.keeper.cause) == (State.STOPPING, Cause.HIGHER)
+
+
+def test_take_over_with_a_silent_node_daemon_of_its_own_is_left_to_another_node_after_a_while() -> None:
+    play = Play().taking()
+    play.look(seen_by(play, member("n2")))
+
+    play.tell(OwnNodeSilent(play.epoch, silent_s=9.0))
+    assert play.at(State.TAKING)
+    play.tell(OwnNodeSilent(play.epoch, silent_s=10.0))
+
+    assert play.at(State.BARRED)
+    assert play.has(Release)
+    assert StartDaemons not in {type(act) for act in play.acts}
+    play.look(vacated(play.view, clean=True))
+    play.wait()
+    assert play.has(Campaign)
+
+
+def test_take_over_that_nobody_else_can_do_waits_for_its_own_node_daemon() -> None:
+    play = Play().taking()
+    play.look(seen_by(play, member("n2", priority=0)))
+
+    play.tell(OwnNodeSilent(play.epoch, silent_s=600.0))
+
+    assert play.at(State.TAKING)
+    play.tell(NodesTold(play.epoch))
+    assert play.has(StartDaemons)
+
+
+def test_silence_of_the_node_daemon_once_the_daemons_run_changes_nothing() -> None:
+    play = Play().master()
+    play.look(seen_by(play, member("n2")))
+
+    play.tell(OwnNodeSilent(play.epoch, silent_s=600.0))
+
+    assert play.at(State.MASTER)
 
 
 def test_old_master_is_fenced_unless_it_has_ended_cleanly() -> None:
