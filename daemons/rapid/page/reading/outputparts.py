@@ -45,11 +45,12 @@ async def read_piece(
 
 
 async def output_from(daemons: Daemons, job_id: int, offset: int, of_try: int | None = None) -> Output:
-    """The output from a byte on, as much as a page shows. Args, Raises: as `read_piece`."""
+    """The output from a byte on, as much as there is now and a page shows. Args, Raises: as `read_piece`."""
     found = await read_piece(daemons, job_id, offset, of_try=of_try)
     while found.content and not found.is_end and len(found.content) < SHOWN_BYTES:
-        found = _joined(found, await read_piece(daemons, job_id, found.end, of_try=of_try))
-        if found.is_end:
+        more = await read_piece(daemons, job_id, found.end, of_try=of_try)
+        found = _joined(found, more)
+        if not more.content:
             break
     if len(found.content) > SHOWN_BYTES:
         return Output(found.content[:SHOWN_BYTES], found.start, is_end=False)
