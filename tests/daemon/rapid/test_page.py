@@ -201,6 +201,11 @@ def test_a_forged_form_changes_nothing(operator: Visitor, token: str | None, ori
     assert operator.get("/ui").status_code == 200
 
 
+def test_a_head_of_a_stream_of_a_page_leaves_its_connection_usable(operator: Visitor) -> None:
+    assert operator.client.head("/ui/live/jobs").status_code == 200
+    assert operator.get("/ui/jobs").status_code == 200
+
+
 def test_a_form_without_origin_and_a_token_of_another_visitor_are_refused(operator: Visitor) -> None:
     other = Visitor(operator.web)
     other.log_in("op", "op-secret")

@@ -69,7 +69,12 @@ class LiveResponse(StreamingResponse, Generic[F]):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        # HEAD wants no body, and must not wait for the end of one
+        if scope["method"] != "HEAD":
+            await self._follow(receive, send)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
+    async def _follow(self, receive: Receive, send: Send) -> None:
         async def push(data: bytes) -> None:
             async with self._gate:
                 await send({"type": "http.response.body", "body": data, "more_body": True})
@@ -80,7 +85,6 @@ class LiveResponse(StreamingResponse, Generic[F]):
             nursery.start_soon(_follow_view, self._watched, push)
             if self._watched.following is not None:
                 nursery.start_soon(_follow_output, self._watched.asked, self._watched.following, push)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 Push = Callable[[bytes], Awaitable[None]]
@@ -160,6 +164,8 @@ async def _follow_output(asked: Asked, following: Following, push: Push) -> None
             continue
         offset = piece.end
         if text := decoder.decode(piece.content, final=piece.is_end):
-            await push(event(appended("output", str(escape(defused(text)))), f"output-{offset}"))
+            # without the beginning of a character whose rest is still to come
+            shown = offset - len(decoder.getstate()[0])
+            await push(event(appended("output", str(escape(defused(text)))), f"output-{shown}"))
         if piece.is_end:
             return
