@@ -25,8 +25,8 @@ _LARGE: Final = 64 * 1024
 async def read_body(call: Call, http: HttpRequest, raw: bytes) -> object:
     """Return the body as an instance of `call.takes`; a form of a page as a dict of name to list of texts.
 
-    Raises: Refused: 415, the body is neither JSON nor a form where forms are taken. InvalidRequest: it is not such a
-        value, or it is missing.
+    Raises: Refused: 415, the body is not JSON, or of a page no form. InvalidRequest: it is not such a value, or it is
+        missing.
     """
     if not raw:
         if call.takes is not None and call.is_body_required and call.face is not Face.GANETI:
@@ -36,22 +36,21 @@ async def read_body(call: Call, http: HttpRequest, raw: bytes) -> object:
     if call.takes is None and call.face is not Face.GANETI:
         raise InvalidRequest(f"{call.verb} {http.url.path} takes no body")
     if len(raw) >= _LARGE:
-        return await in_thread(_parse, call, http, raw)
-    return _parse(call, http, raw)
+        return await in_thread(_parse, call, raw)
+    return _parse(call, raw)
 
 
 def _check_type(face: Face, content_type: str) -> None:
     """Raises: Refused."""
     # Ganeti refuses a parameter after the type; it does no harm
     kind = content_type.partition(";")[0].strip()
-    if kind.lower() == _JSON or (face is Face.PAGE and kind.lower() == _FORM):
-        return
-    wanted = f"'{_JSON}'" + (f" or '{_FORM}'" if face is Face.PAGE else "")
-    raise Refused(415, f"the content type of the body must be {wanted}, got '{content_type[:80]}'")
+    wanted = _FORM if face is Face.PAGE else _JSON
+    if kind.lower() != wanted:
+        raise Refused(415, f"the content type of the body must be '{wanted}', got '{content_type[:80]}'")
 
 
-def _parse(call: Call, http: HttpRequest, raw: bytes) -> object:
-    if _FORM in http.headers.get("content-type", "").lower():
+def _parse(call: Call, raw: bytes) -> object:
+    if call.face is Face.PAGE:
         return _form(raw)
     try:
         value = orjson.loads(raw)

@@ -83,6 +83,10 @@ BAD_BODIES = {
     "an unknown key": (post("/3/jobs", b'{"opcodes": []}'), 400),
     "no body": (post("/3/jobs", b""), 400),
     "a form": (post("/3/jobs", b"a=b", "application/x-www-form-urlencoded"), 415),
+    "a form by the parameter of its type": (
+        post("/3/jobs", b"a=b", "application/json; as=application/x-www-form-urlencoded"),
+        400,
+    ),
     "no type": (post("/3/jobs", JOB, ""), 415),
     "ganeti: no json": (post("/2/jobs", b"{"), 501),
     "ganeti: bad json": (post("/2/filters", b"{"), 400),

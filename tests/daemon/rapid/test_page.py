@@ -188,6 +188,7 @@ def test_a_user_who_is_removed_has_no_session(web: Web, operator: Visitor) -> No
         (None, "https://evil.example"),
         (None, "null"),
         (None, "https://127.0.0.1:1"),
+        (None, "https://["),
     ],
 )
 def test_a_forged_form_changes_nothing(operator: Visitor, token: str | None, origin: str | None) -> None:
@@ -199,6 +200,13 @@ def test_a_forged_form_changes_nothing(operator: Visitor, token: str | None, ori
         assert reply.status_code == 403, path
     assert operator.web.cluster.luxi(QueryConfigValues(("drain_flag",))) == (False,)
     assert operator.get("/ui").status_code == 200
+
+
+def test_a_page_takes_forms_only(operator: Visitor) -> None:
+    for body in ({"token": 5}, {"token": [7]}, {"token": None}, ["token"]):
+        reply = operator.client.post("/ui/theme", json=body)
+
+        assert reply.status_code == 415, body
 
 
 def test_a_head_of_a_stream_of_a_page_leaves_its_connection_usable(operator: Visitor) -> None:

@@ -110,5 +110,9 @@ def _is_own(http: HttpRequest) -> bool:
     if origin is None:
         # every browser of these days sends one of the two with a form
         return http.headers.get("sec-fetch-site") == "same-origin"
-    parts = urlsplit(origin)
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        # brackets without an address in them
+        return False
     return parts.scheme in ("https", "http") and bool(parts.netloc) and parts.netloc == http.headers.get("host", "")
