@@ -85,7 +85,8 @@ class Bodies:
         async with AsyncExitStack() as held:
             with trio.move_on_after(self._timeout_s) as scope:
                 await part.read_until(receive, min(_SMALL, limit))
-                if not part.is_complete:
+                # one that is too large already is not kept, so it takes nobody's place
+                if not part.is_complete and part.size <= limit:
                     await held.enter_async_context(self._large)
                     await part.read_until(receive, limit)
                 if part.size > limit:
