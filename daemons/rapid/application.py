@@ -17,7 +17,7 @@ import attrs
 import trio
 from anycorn.typing import ASGIReceiveCallable
 from starlette.requests import Request as HttpRequest
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from common.access import Role
@@ -88,7 +88,7 @@ class Application:
             await self._send(response, scope, receive, send)
 
     async def _send(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
-        if type(response) is Response:
+        if not isinstance(response, StreamingResponse):
             await response(scope, receive, send)
             return
         try:
