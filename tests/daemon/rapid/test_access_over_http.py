@@ -292,6 +292,17 @@ def test_strangers_may_read_if_the_settings_say_so_and_see_no_secrets(web: Web) 
     assert web.remote(auth=("none", "xyz")).get("/3/jobs").status_code == 200
 
 
+@pytest.mark.usefixtures("for_strangers")
+def test_strangers_who_may_read_may_follow_what_they_read(web: Web) -> None:
+    for client in (web.remote(), web.remote(auth=("none", "xyz"))):
+        for query in ("", "?topics=filters,locks,queue"):
+            with client.stream("GET", f"/3/events{query}") as reply:
+                assert reply.status_code == 200, reply.read()
+                lines = reply.iter_lines()
+                names = [next(line for line in lines if line.startswith("event: ")) for _ in range(4)]
+            assert names == ["event: begin", "event: filters", "event: locks", "event: queue"]
+
+
 @pytest.mark.usefixtures("as_ganeti")
 def test_with_ganetis_rule_everybody_reads_ganetis_resources_and_only_writers_change(web: Web) -> None:
     job_id = submitted(web.remote(auth=("jill", "xyz")))

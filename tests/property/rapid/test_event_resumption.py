@@ -9,6 +9,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.errors import TooBusy
 from common.ids import JobId
 from common.locks import LockMode, Owner, parse_lock
 from common.objects.filter import FilterRule
@@ -44,6 +45,8 @@ class World:
         self.jobs: dict[int, int] = {}
         self.held: dict[str, int] = {}
         self.rule = self.running = 0
+        # number of questions that luxid refuses from now on
+        self.refusals = 0
         self.hub.knowledge.begun(self._begin())
         self.hub.knowledge.locks_changed(Snapshot((), 1))
 
@@ -69,6 +72,8 @@ class World:
                 # what happens now is told by nobody
                 self.jobs[key] = number
                 knowledge.begun(self._begin())
+            case "refusal":
+                self.refusals = number
             case _:
                 raise AssertionError(kind)
 
@@ -87,18 +92,24 @@ class Reader:
         self.held: dict[str, int] = {}
         self.rule = self.running = -1
 
-    async def read(self) -> None:
-        """Connect, read all there is, and go."""
+    async def read(self, most: int | None = None) -> None:
+        """Connect, read all there is, or so many events, and go."""
         place = Place.read(self._last) if self._last else None
         stream = event_stream(self._world.hub, self._wish, place, self._fetch)
         # longer than a stream waits for luxid, and shorter than it is silent
-        with trio.move_on_after(5):
+        with trio.move_on_after(12):
             async for chunk in stream:
                 for text in chunk.decode().strip().split("\n\n"):
-                    self._take(text)
+                    if most is not None and (most := most - 1) < 0:
+                        break
+                    if not text.startswith(":"):
+                        self._take(text)
         await stream.aclose()
 
     async def _fetch(self, ids: Sequence[JobId]) -> Sequence[object]:
+        if self._world.refusals:
+            self._world.refusals -= 1
+            raise TooBusy("others are asking")
         return [{"id": each, "priority": self._world.jobs.get(each)} for each in ids]
 
     def _take(self, text: str) -> None:
@@ -131,7 +142,7 @@ def _never(lost: object) -> Any:
     raise AssertionError("nobody runs the hub")
 
 
-KINDS = st.sampled_from(["job", "job", "locks", "rules", "queue", "gap", "read", "read"])
+KINDS = st.sampled_from(["job", "job", "locks", "rules", "queue", "gap", "read", "read", "glance", "refusal"])
 STEPS = st.lists(st.tuples(KINDS, st.integers(1, 3), st.integers(0, 2)), max_size=40)
 
 
@@ -145,6 +156,9 @@ def test_a_reader_that_comes_and_goes_has_what_is_there(
         for kind, key, number in steps:
             if kind == "read":
                 await reader.read()
+            elif kind == "glance":
+                # the connection breaks after some events
+                await reader.read(key + number)
             else:
                 world.take(kind, key, number)
         await reader.read()
