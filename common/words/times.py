@@ -3,6 +3,7 @@
 import datetime
 import time
 from collections.abc import Mapping
+from math import inf
 from typing import Final
 
 from common.queue import jobs
@@ -56,9 +57,12 @@ def duration(seconds: float) -> str:
 
 
 def seconds_of(text: str) -> float | None:
-    """The seconds of `90`, `90s`, `1.5m`, `2h`, `7d`, `1w`; None: the text is no duration."""
+    """The seconds of `90`, `90s`, `1.5m`, `2h`, `7d`, `1w`; None: the text is no duration, or beyond all numbers."""
     number, factor = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
-    return float(number) * factor if number.replace(".", "", 1).isdecimal() and number.isascii() else None
+    if not (number.replace(".", "", 1).isdecimal() and number.isascii()):
+        return None
+    seconds = float(number) * factor
+    return seconds if seconds < inf else None
 
 
 def iso(seconds: float) -> str:

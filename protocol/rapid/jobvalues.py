@@ -13,6 +13,8 @@ from common.queue.jobs import LogEntry
 from protocol.rapid.jobs import LogLine
 
 _MICRO: Final = 1_000_000
+# no instant is farther from 1970
+_FARTHEST_S: Final = 1e12
 
 
 def to_seconds(pair: object) -> object:
@@ -25,8 +27,8 @@ def to_seconds(pair: object) -> object:
 
 
 def to_pair(seconds: object) -> object:
-    """Seconds as `[seconds, microseconds]`; null unchanged."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+    """Seconds as `[seconds, microseconds]`; null, and what is no instant, unchanged."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or abs(seconds) > _FARTHEST_S:
         return seconds
     return list(divmod(round(seconds * _MICRO), _MICRO))
 

@@ -65,16 +65,13 @@ async def fetch_page(daemons: Daemons, query: JobQuery) -> Rows:
     ascending = query.ascending if cursor is None else cursor.ascending
     # one more than wanted tells whether there is a next page
     page = Page(query.limit + 1, cursor.after if cursor else None, not ascending)
-    # a look-up has a row without a status for a job that does not exist
+    # a look-up has a row without a status for a job that does not exist, which has a place on the page nevertheless
     needed = tuple(dict.fromkeys((*fields, "id", "status", *(("archived",) if query.archived else ()))))
     found = await daemons.luxid(Query(QueryKind.JOB, needed, read_job_filter(query.filter), page))
     jobs = [job_object(needed, values) for values in found.values()]
-    jobs = [job for job in jobs if job["status"] is not None]
-    shown = jobs[: query.limit]
-    has_more = len(jobs) > len(shown)
-    last = JobId(int(str(shown[-1]["id"]))) if shown else JobId(0)
-    cursor_after = Cursor(last, ascending).text() if has_more else None
-    return Rows([_only(fields, job) for job in shown], cursor_after, daemons.notes)
+    shown, has_more = jobs[: query.limit], len(jobs) > query.limit
+    cursor_after = Cursor(JobId(int(str(shown[-1]["id"]))), ascending).text() if has_more else None
+    return Rows([_only(fields, job) for job in shown if job["status"] is not None], cursor_after, daemons.notes)
 
 
 async def fetch_jobs(daemons: Daemons, job_ids: Sequence[JobId], fields: Sequence[str]) -> list[dict[str, object]]:

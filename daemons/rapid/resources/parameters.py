@@ -99,7 +99,7 @@ def job_id_of(asked: Asked) -> JobId:
     """The job id of the path. Raises: Refused: no job can have it."""
     number = int(asked.http.path_params["id"])
     if not 0 < number < _ID_END:
-        raise Refused(404, f"there is no job {number:.20g}; job ids are whole numbers from 1")
+        raise Refused(404, f"there is no job {number!s:.20}; job ids are whole numbers from 1")
     return JobId(number)
 
 

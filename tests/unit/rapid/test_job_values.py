@@ -35,6 +35,11 @@ def test_times_are_seconds_and_log_lines_objects() -> None:
     assert structure(job, Job).received_ts == 1700000000.25
 
 
+def test_numbers_that_are_no_instants_stay() -> None:
+    for number in (1e308, -1e308, 10**30):
+        assert to_pair(number) == number
+
+
 def test_a_row_comes_back_as_it_was() -> None:
     assert luxi_row(FIELDS, job_object(FIELDS, LUXI)) == LUXI
 

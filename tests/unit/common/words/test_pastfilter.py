@@ -42,3 +42,4 @@ def test_what_is_no_time_or_state_is_refused(text: str) -> None:
 def test_durations() -> None:
     assert [seconds_of(text) for text in ("90", "90s", "1.5m", "2h", "1d", "1w")] == [90, 90, 90, 7200, 86400, 604800]
     assert [seconds_of(text) for text in ("", "m", "-1m", "1e3", "inf", "1.2.3", "²")] == [None] * 7
+    assert [seconds_of("9" * digits + "w") is None for digits in (300, 308, 400)] == [False, True, True]
