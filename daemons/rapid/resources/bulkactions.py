@@ -21,6 +21,7 @@ from common.words.filters.filtertext import Expression as Wire
 from daemons.rapid.calls import Asked, Daemons
 from daemons.rapid.resources.filterwords import ENDED, UNENDED, both, read_job_filter
 from daemons.rapid.resources.jobactions import archive_done
+from protocol.http.body import HungUp
 from protocol.luxi import jobs as luxi
 from protocol.luxi.queries import Page, Query
 from protocol.rapid.jobactions import (
@@ -134,19 +135,31 @@ def check_expected(wish: ManyJobs, job_ids: Sequence[JobId], ticket: str) -> Non
 
 
 def one_by_one(change: One) -> Change:
-    """Change jobs by a call of luxid each, a few at a time; a refusal of one stops no other."""
+    """Change jobs by a call of luxid each, a few at a time; a refusal of one stops no other.
+
+    The change raises HungUp if the client goes while luxid is away.
+    """
 
     async def change_all(daemons: Daemons, job_ids: Sequence[JobId]) -> Sequence[luxi.Done]:
         results: dict[JobId, luxi.Done] = {}
         rest = iter(job_ids)
+        has_gone = False
 
         async def work() -> None:
-            for job_id in rest:
-                results[job_id] = await _changed(daemons, job_id, change)
+            nonlocal has_gone
+            try:
+                for job_id in rest:
+                    results[job_id] = await _changed(daemons, job_id, change)
+            except HungUp:
+                has_gone = True
+                nursery.cancel_scope.cancel()
 
         async with trio.open_nursery() as nursery:
             for _ in range(min(_AT_ONCE, len(job_ids))):
                 nursery.start_soon(work)
+        if has_gone:
+            # as itself, not in the group of a nursery
+            raise HungUp
         return [results[job_id] for job_id in job_ids]
 
     return change_all
