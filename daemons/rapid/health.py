@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import GantryError, Unavailable
+from common.errors import GantryError, TooBusy, Unavailable
 from common.system.daemons.program import release
 from daemons.rapid.backend import Backend
 from daemons.rapid.calls import Asked, Call, Given
@@ -82,6 +82,8 @@ class HealthHandlers:
                 await self._backend.luxid.call_once(QueryConfigValues(()))
         except trio.TooSlowError:
             return f"luxid gave no answer within {_LUXID_S:g} s"
+        except TooBusy as error:
+            return error.message
         except Unavailable:
             return "luxid does not answer"
         except GantryError as error:
