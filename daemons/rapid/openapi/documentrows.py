@@ -38,9 +38,15 @@ class _Kept:
             "Content-Security-Policy": POLICY,
             "X-Content-Type-Options": "nosniff",
         }
-        if asked.http.headers.get("if-none-match") == self._etag:
+        if _names(asked.http.headers.get("if-none-match", ""), self._etag):
             return Response(status_code=304, headers=headers)
         return Response(self._body, headers=headers, media_type=self._media_type)
+
+
+def _names(header: str, etag: str) -> bool:
+    """Whether a client has this: proxies that compress a reply make its tag weak, and caches send several."""
+    tags = [each.strip().removeprefix("W/") for each in header.split(",")]
+    return etag in tags or tags == ["*"]
 
 
 def rows(table: Sequence[Call], version: str) -> Sequence[Call]:

@@ -39,11 +39,14 @@ def test_the_document_and_its_pages_are_served_once_and_then_known(web: Web) -> 
         ("/3/docs.css", "text/css; charset=utf-8"),
     ):
         first = web.local.get(path)
-        again = web.local.get(path, headers={"If-None-Match": first.headers["etag"]})
+        tag = first.headers["etag"]
+        again = [web.local.get(path, headers={"If-None-Match": each}) for each in (tag, f'W/{tag}, "other"', "*")]
+        changed = web.local.get(path, headers={"If-None-Match": '"other"'})
 
         assert (first.status_code, first.headers["content-type"]) == (200, kind)
         assert "default-src 'none'" in first.headers["content-security-policy"]
-        assert (again.status_code, again.content) == (304, b"")
+        assert [(each.status_code, each.content) for each in again] == [(304, b"")] * 3
+        assert changed.content == first.content
 
 
 def on_own_node(web: Web, body: object) -> Any:
