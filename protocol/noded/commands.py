@@ -171,7 +171,10 @@ class ForgetCommands(NodeCall[None]):
 
 @attrs.frozen
 class ListCommands(NodeCall[tuple[CommandState, ...]]):
-    """The states of all commands whose keys come after this one, sorted as strings; at most `MOST_COMMANDS`."""
+    """The states of all commands whose keys come after this one, sorted as strings; at most `MOST_COMMANDS`.
+
+    One whose records on the node are damaged counts as running.
+    """
 
     METHOD = "gantry_list_commands"
     LIMIT_S = URGENT_S

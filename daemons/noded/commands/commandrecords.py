@@ -123,7 +123,7 @@ class CommandRecords:
     def read(self, key: str) -> KeyRecords:
         """The records of a key. Cost: a few calls of the kernel, however many keys there are."""
         # in this order, see `commandphases`
-        begun = self._read_begun(key)
+        begun = self.read_begun(key)
         is_held = probe(str(self.path(key, LIVE))) is not Life.DEAD
         return self._read_others(key, is_held, begun)
 
@@ -212,7 +212,8 @@ class CommandRecords:
                 file=str(path),
             ) from error
 
-    def _read_begun(self, key: str) -> BegunRecord | None:
+    def read_begun(self, key: str) -> BegunRecord | None:
+        """Who runs the command, also where another record is damaged; None: it has not begun. Raises: OSError."""
         try:
             content = self.path(key, LIVE).read_bytes()
         except FileNotFoundError:

@@ -5,12 +5,17 @@ The functions are for threads. Source: DESIGN section 13.
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Final
 
+from common.errors import DamagedFile
+from common.system.log import get_log
 from daemons.noded.commands.commandrecords import CommandRecords, KeyRecords, boot_id
 from daemons.noded.commands.spooledoutput import ERRORS, OUTPUT, Spooled, read_spooled
 from daemons.noded.core.commandphases import phase_of
 from protocol.noded.commands import MOST_COMMANDS, MOST_OUTPUT, CommandNews, CommandPhase, CommandState, FollowCommand
 from protocol.noded.contents import Content
+
+_log: Final = get_log(__name__)
 
 
 class CommandStates:
@@ -18,6 +23,8 @@ class CommandStates:
 
     def __init__(self, records: CommandRecords) -> None:
         self._records = records
+        # keys with a damaged record, of which the log tells
+        self._doubted: set[str] = set()
 
     @cached_property
     def boot(self) -> str:
@@ -57,14 +64,32 @@ class CommandStates:
         )
 
     def states_after(self, after: str) -> tuple[CommandState, ...]:
-        """The states of the known keys after this one, at most `MOST_COMMANDS`."""
+        """The states of the known keys after this one, at most `MOST_COMMANDS`. Raises: OSError.
+
+        A key with a damaged record is told as running: nobody may take its locks, and the others are told as well.
+        """
         states: list[CommandState] = []
         for key in self._records.all_keys():
             if key > after and len(states) < MOST_COMMANDS:
-                state = self.state(key, self._records.read(key))
+                state = self._state_or_doubt(key)
                 if state.phase is not CommandPhase.UNKNOWN:
                     states.append(state)
         return tuple(states)
+
+    def _state_or_doubt(self, key: str) -> CommandState:
+        try:
+            state = self.state(key, self._records.read(key))
+        except DamagedFile as error:
+            self.doubt(key, error)
+            return CommandState(key=key, phase=CommandPhase.RUNNING)
+        self._doubted.discard(key)
+        return state
+
+    def doubt(self, key: str, error: DamagedFile) -> None:
+        """Tell in the log of a damaged record, once."""
+        if key not in self._doubted:
+            self._doubted.add(key)
+            _log.error("command.unreadable", command=key, reason=error.message, effect="it counts as running")
 
     def running(self) -> Sequence[str]:
         """The keys whose commands may run."""

@@ -7,8 +7,6 @@ daemon nothing has to be found again; whoever asks for a command reads what it h
 Source: DESIGN section 13.
 """
 
-import os
-import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, assert_never
@@ -19,11 +17,10 @@ import trio
 from common.durable.atomicfile import write_files
 from common.durable.durably import durably
 from common.durable.groupcommit import GroupCommit
-from common.errors import Conflict, Unavailable
+from common.errors import Conflict, DamagedFile, Unavailable
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.processes import Process, holders, is_living, send, send_all
 from common.system.retrypauses import retry_pauses
 from daemons.noded.commands.commandbells import CommandBells
 from daemons.noded.commands.commandrecords import (
@@ -31,13 +28,13 @@ from daemons.noded.commands.commandrecords import (
     START,
     VOID,
     CommandRecords,
-    KeyRecords,
     StartRecord,
     digest_of_command,
 )
 from daemons.noded.commands.commandstates import CommandStates
 from daemons.noded.commands.launching import Launcher
 from daemons.noded.commands.runnermessages import RunnerOrder, Verdict
+from daemons.noded.commands.signalling import signal_runner
 from daemons.noded.commands.sweeping import DAY_S, forget_ended, sweep_key, sweep_leftovers
 from daemons.noded.core.commandphases import Start, Stop, on_start, on_stop
 from protocol.noded.commands import (
@@ -128,8 +125,9 @@ class NodeCommands:
             return await in_thread(self._states.news, call)
 
     async def stop(self, key: str) -> CommandState:
-        """Ask for the end of a command; a key that has not begun becomes void. Raises: OSError, DamagedFile.
+        """Ask for the end of a command; a key that has not begun becomes void. Raises: OSError.
 
+        One with a damaged record counts as running.
         Durability: that it is void is durable on return.
         """
         await self._prepare()
@@ -146,7 +144,7 @@ class NodeCommands:
                 await in_thread(forget_ended, self._records, key, self._states.boot)
 
     async def states(self, after: str) -> tuple[CommandState, ...]:
-        """The states of the keys after this one. Raises: OSError, DamagedFile."""
+        """The states of the keys after this one. Raises: OSError."""
         await self._prepare()
         return await in_thread(self._states.states_after, after)
 
@@ -212,12 +210,17 @@ class NodeCommands:
             await trio.sleep(next(pauses))
 
     async def _stop(self, key: str) -> CommandState | None:
-        found = await in_thread(self._records.read, key)
+        try:
+            found = await in_thread(self._records.read, key)
+        except DamagedFile as error:
+            self._states.doubt(key, error)
+            await in_thread(signal_runner, self._records, key)
+            return CommandState(key=key, phase=CommandPhase.RUNNING)
         match on_stop(found.records, self._states.boot):
             case Stop.TELL:
                 return await in_thread(self._states.state, key, found)
             case Stop.SIGNAL:
-                await in_thread(self._signal, key, found)
+                await in_thread(signal_runner, self._records, key)
                 return await in_thread(self._states.state, key, found)
             case Stop.VOID:
                 if not await in_thread(self._void_under_lock, key):
@@ -235,16 +238,6 @@ class NodeCommands:
                 return False
             durably(lambda: write_files([self._records.write(key, VOID, {})]))
             return True
-
-    def _signal(self, key: str, found: KeyRecords) -> None:
-        runner = Process(found.begun.pid, found.begun.started_at) if found.begun and found.begun.pid else None
-        _log.info("command.stopping", command=key, pid=runner.pid if runner else None)
-        if runner is not None and is_living(runner):
-            send(runner, signal.SIGTERM)
-            return
-        # the runner was killed: its supervisor takes the same signal
-        left = holders(str(self._records.path(key, LIVE)))
-        send_all((each for each in left if each.pid != os.getpid()), signal.SIGTERM)
 
     async def _sweep_now_and_then(self) -> None:
         """Forget what ended long ago, and remove old notes; now, and every hour."""

@@ -20,9 +20,11 @@ from daemons.noded.commands.commandrecords import (
     StartRecord,
     digest_of_command,
 )
+from daemons.noded.commands.commandstates import CommandStates
 from daemons.noded.commands.spooledoutput import OUTPUT, read_spooled
 from daemons.noded.commands.sweeping import DAY_S, sweep_key
 from daemons.noded.core.commandphases import Accepted, Records
+from protocol.noded.commands import CommandPhase
 
 KEY = "1.0.1"
 
@@ -159,3 +161,23 @@ def test_output_is_read_from_any_byte_on(tmp_path: Path) -> None:
     assert read(108) == (108, 108, b"")
     assert read(2**62) == (108, 2**62, b"")
     assert read_spooled(tmp_path / "none", OUTPUT, 5, 9).content == b""
+
+
+def test_a_damaged_record_counts_as_running_and_does_not_hide_the_other_commands(
+    records: CommandRecords, caplog: pytest.LogCaptureFixture
+) -> None:
+    for key in (KEY, "2.0.1"):
+        accept(records, key)
+        end(records, key)
+    records.path(KEY, END).write_text("foreign")
+    states = CommandStates(records)
+
+    told = [states.states_after("") for _ in range(2)]
+
+    for listed in told:
+        assert [(each.key, each.phase) for each in listed] == [
+            (KEY, CommandPhase.RUNNING),
+            ("2.0.1", CommandPhase.ENDED),
+        ]
+    # once
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [("ERROR", "command.unreadable")]

@@ -146,6 +146,19 @@ def test_only_the_end_of_much_output_is_kept_and_that_is_told(commands: Commands
     assert whole[news.output_from :].startswith(news.output.data)
 
 
+def test_a_command_with_a_damaged_record_is_stopped_and_counts_as_running(commands: CommandsOf, node: Node) -> None:
+    commands.start(shell("sleep 1000"), "13.0.1")
+    record = node.paths.node_commands / "13.0.1.start"
+    whole = record.read_bytes()
+    record.write_bytes(b"foreign")
+
+    stopped = commands.stop("13.0.1")
+
+    assert stopped.phase is CommandPhase.RUNNING
+    record.write_bytes(whole)
+    assert commands.end_of("13.0.1").state.phase is CommandPhase.ENDED
+
+
 def test_a_command_that_writes_again_and_again_costs_few_calls(commands: CommandsOf) -> None:
     began = time.monotonic()
     commands.start(shell("for i in $(seq 200); do echo $i; sleep 0.005; done"), "10.0.1")
