@@ -19,6 +19,7 @@ from common.notify.payload import BatchEnd, Event
 from common.opcodes.notify import OpNotify
 from common.queue.batch import Batch, batch_of
 from common.queue.jobs import Job, JobState
+from common.queue.submitter import JobOwner, owner_of
 from common.queue.tries import next_try
 from common.settingwords.notifysettings import Rules
 
@@ -39,8 +40,8 @@ class Occasions:
     _failing: dict[str, None] = attrs.Factory(dict)
     # rules whose receivers want no more
     _off: set[str] = attrs.Factory(set)
-    # id of a batch that has not ended -> its jobs that have
-    _early: dict[str, set[JobId]] = attrs.Factory(dict)
+    # batch that has not ended -> its jobs that have; ids are chosen by clients, so two owners may have the same
+    _early: dict[tuple[str, JobOwner | None], set[JobId]] = attrs.Factory(dict)
     # all of those jobs
     _held: set[JobId] = attrs.Factory(set)
 
@@ -79,12 +80,12 @@ class Occasions:
         return tuple(sorted(self._off))
 
     def _end_of_batch(self, job: Job, batch: Batch) -> BatchEnd | None:
-        end = self._batch_end(job, batch)
+        end, key = self._batch_end(job, batch), (batch.batch_id, owner_of(job))
         if end is None:
-            self._early.setdefault(batch.batch_id, set()).add(job.job_id)
+            self._early.setdefault(key, set()).add(job.job_id)
             self._held.add(job.job_id)
             return None
-        earlier = self._early.pop(batch.batch_id, set())
+        earlier = self._early.pop(key, set())
         self._held -= earlier
         return attrs.evolve(end, earlier=frozenset(earlier - {job.job_id}))
 

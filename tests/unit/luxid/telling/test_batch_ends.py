@@ -12,6 +12,7 @@ from common.notify.payload import BatchEnd
 from common.paths import Paths
 from common.queue.batch import MOST_JOBS, SOURCE, Batch, batch_entry, batch_of
 from common.queue.jobs import Job, JobOp, JobState
+from common.queue.submitter import JobOwner, owner_entries
 from common.settingwords.notifysettings import NotifyRule
 from daemons.luxid.core.queue.endedjobs import EndedJobs
 from daemons.luxid.core.telling.occasions import Occasions
@@ -20,8 +21,10 @@ from daemons.luxid.notifying.batchends import BatchEnds
 from daemons.luxid.untold import Untold
 
 
-def member(job_id: int, place: int, size: int, state: JobState, batch_id: str = "b") -> Job:
-    trail = [batch_entry(Batch(batch_id, place, size), 0).to_wire()]
+def member(job_id: int, place: int, size: int, state: JobState, batch_id: str = "b", uid: int | None = None) -> Job:
+    """Args: uid: of the owner; None: the daemons' user."""
+    owner = () if uid is None else owner_entries(JobOwner(uid, ""), 0)
+    trail = [entry.to_wire() for entry in (batch_entry(Batch(batch_id, place, size), 0), *owner)]
     op = JobOp(input={"OP_ID": "OP_TEST_DUMMY", "reason": trail}, state=state)
     return Job(JobId(job_id), (op,), received_at=(1_790_000_000, 5), end_at=(1_790_000_009, 0))
 
@@ -107,3 +110,31 @@ def test_batches_that_have_the_same_id_one_after_the_other_are_each_told(tmp_pat
     keys = [event.key(job.job_id) for job in (first, second) for event in told.ended(job)]
 
     assert keys == ["notify/batch-nightly-1790000000/success/r", "notify/batch-nightly-1790086400/success/r"]
+
+
+def test_a_batch_of_another_owner_with_the_same_id_neither_ends_a_batch_nor_releases_its_jobs(tmp_path: Path) -> None:
+    live, rules = Live(), {"r": NotifyRule(on=("end",), program=("/bin/true",))}
+    told = Occasions(rules, ends(live, tmp_path, 23).find)
+    live.put(*(member(10 + place, place, 3, JobState.QUEUED, uid=1000) for place in (1, 2, 3)))
+    live.put(*(member(20 + place, place, 3, JobState.QUEUED, uid=1001) for place in (1, 2, 3)))
+
+    def end(first: int, place: int, uid: int) -> list[str]:
+        done = member(first + place, place, 3, JobState.SUCCESS, uid=uid)
+        live.put(done)
+        return [event.key(done.job_id) for event in told.ended(done)]
+
+    assert [end(20, 1, 1001), end(10, 1, 1000), end(10, 2, 1000)] == [[], [], []]
+    assert [end(20, 2, 1001), end(20, 3, 1001)] == [[], ["notify/batch-b-1790000000/success/r"]]
+    # of the other batch a job has not ended
+    assert [told.holds(JobId(job_id)) for job_id in (11, 12, 21, 22)] == [True, True, False, False]
+    assert end(10, 3, 1000) == ["notify/batch-b-1790000000/success/r"]
+
+
+def test_a_batch_whose_id_is_used_again_is_not_ended_by_the_place_of_the_other(tmp_path: Path) -> None:
+    live = Live()
+    found = ends(live, tmp_path, 22)
+    live.put(member(11, 1, 2, JobState.QUEUED), member(12, 2, 2, JobState.SUCCESS))
+    live.put(member(21, 1, 2, JobState.SUCCESS), member(22, 2, 2, JobState.QUEUED))
+
+    assert end_of(member(21, 1, 2, JobState.SUCCESS), found) is None
+    assert end_of(member(12, 2, 2, JobState.SUCCESS), found) is None
