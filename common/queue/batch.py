@@ -16,6 +16,7 @@ from typing import Final
 
 import attrs
 
+from common.errors import InvalidRequest
 from common.queue.jobs import Job
 from common.queue.reasons import ReasonEntry
 
@@ -59,6 +60,15 @@ class Batch:
 def batch_entry(batch: Batch, at_ns: int) -> ReasonEntry:
     """The entry with which a client names the batch of a job."""
     return ReasonEntry(SOURCE, batch.text, at_ns)
+
+
+def check_batch(text: str) -> None:
+    """Raises: InvalidRequest: the text of an entry names no batch."""
+    if _read(text) is None:
+        raise InvalidRequest(
+            f"the job's batch '{text:.100}' cannot be read; write it as id=NAME;place=3;jobs=20, with at most "
+            f"{MOST_JOBS} jobs, then if wanted ;at-most=N ;failures=N ;each=KEY,KEY"
+        )
 
 
 def batch_of_trail(trail: object) -> Batch | None:

@@ -6,6 +6,7 @@ from common.errors import InvalidRequest
 from common.ids import JobId
 from common.opcodes.base import write_opcode
 from common.opcodes.registry import parse_opcode
+from common.queue.batch import SOURCE as BATCH
 from common.queue.jobs import Job, JobOp
 from common.queue.reasons import ReasonEntry
 from common.queue.terms import SOURCE, Hold, JobTerms, Use, changed_at, terms_entry, terms_of, terms_of_trail
@@ -69,6 +70,21 @@ def test_a_client_s_clock_that_is_ahead_does_not_make_the_terms_look_changed() -
 def test_a_term_that_breaks_a_rule_refuses_the_job(trails: list[list[ReasonEntry]], message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
         with_checked_terms(job(*trails), "alice", NOW_NS)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "id=a;place=1;jobs=2;at-most=many", "id=a;place=3;jobs=2", "id=a b;place=1;jobs=2"]
+)
+def test_a_batch_that_cannot_be_read_refuses_the_job(text: str) -> None:
+    """Taken for none, its jobs would all run at once, and after any number of failures."""
+    with pytest.raises(InvalidRequest, match=r"the job's batch .* cannot be read; write it as id=NAME;place=3;jobs=20"):
+        with_checked_terms(job([USER, ReasonEntry(BATCH, text, 1)]), "alice", NOW_NS)
+
+
+def test_a_batch_that_can_be_read_is_kept_as_it_is() -> None:
+    plain = job([ReasonEntry(BATCH, "id=a;place=1;jobs=2;at-most=1;failures=0;each=host", 1)])
+
+    assert with_checked_terms(plain, "alice", NOW_NS) is plain
 
 
 def test_terms_are_kept_as_luxid_writes_them_however_the_client_did() -> None:
