@@ -4,6 +4,8 @@ Source: DESIGN section 15; `cli.luxid`.
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self, TypeVar, cast
 
@@ -15,9 +17,11 @@ from common.errors import RemoteError, Unavailable
 from protocol.dial import pauses
 from protocol.messages import Request
 from protocol.rapid.clients.blocking import RapidClient
+from protocol.rapid.clients.httpcall import HttpCall
 from protocol.rapid.clients.place import Place
 
 R = TypeVar("R")
+T = TypeVar("T")
 _WHO: Final = "give --token-file FILE, or a user in the address: https://USER@HOST"
 
 
@@ -28,7 +32,7 @@ class RemoteLuxid:
     """
 
     def __init__(self, place: Place) -> None:
-        self._client = RapidClient(place)
+        self._client = _LimitedClient(place)
 
     def __enter__(self) -> Self:
         return self
@@ -42,9 +46,13 @@ class RemoteLuxid:
         """Nothing is left that a later call could not use."""
 
     def call(self, request: Request[R], *, timeout_s: float | None = None) -> R:
-        """Raises: as `BlockingClient.call`; InvalidRequest: no call over HTTP does this."""
+        """Carry out one request, which may need several calls, within `timeout_s` seconds.
+
+        Raises: as `BlockingClient.call`; InvalidRequest: no call over HTTP does this.
+        """
         try:
-            return cast(R, carry_out(request, self._client))
+            with self._client.within(timeout_s):
+                return cast(R, carry_out(request, self._client))
         except RemoteError as error:
             if error.code != "unauthenticated":
                 raise
@@ -62,3 +70,31 @@ class RemoteLuxid:
                     raise
             time.sleep(pause)
         raise AssertionError("pauses() has no end")
+
+
+class _LimitedClient(RapidClient):
+    """A client of which several calls together may have a limit of time. For one thread."""
+
+    # instant of the monotonic clock; None: no limit, each call has its usual time
+    _until: float | None = None
+
+    @contextmanager
+    def within(self, limit_s: float | None) -> Iterator[None]:
+        """Limit the calls of the body to so many seconds together; None: no limit."""
+        usual = self._timeout_s, self._patience_s
+        self._until = None if limit_s is None else time.monotonic() + limit_s
+        try:
+            yield
+        finally:
+            self._until = None
+            self._timeout_s, self._patience_s = usual
+
+    def run(self, call: HttpCall[T]) -> T:
+        """Raises: as `RapidClient`; Unavailable: the time is over."""
+        if self._until is not None:
+            left_s = self._until - time.monotonic()
+            if left_s <= 0:
+                raise Unavailable(f"{self.place.name} gave no reply in time")
+            # beside what it takes to look up the name of the server
+            self._timeout_s, self._patience_s = left_s, min(left_s, self._patience_s)
+        return super().run(call)

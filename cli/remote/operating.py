@@ -68,7 +68,11 @@ def _in_parts(job_ids: Sequence[JobId], call: Call, client: RapidClient) -> tupl
     for start in range(0, len(ids), BULK_MOST):
         for each in client.run(call(ids[start : start + BULK_MOST])).results:
             told[each.id] = Done(each.done, each.message)
-    return tuple(told[job_id] for job_id in job_ids)
+    return tuple(told.get(job_id) or _untold(job_id, client) for job_id in job_ids)
+
+
+def _untold(job_id: JobId, client: RapidClient) -> Done:
+    return Done(False, f"{client.place.name} does not tell what became of job {job_id}; look with 'gnt-job info'")
 
 
 @carry_out.register

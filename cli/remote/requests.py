@@ -6,6 +6,8 @@ has the same facts with other names and times; this is the only place that knows
 Source: DESIGN section 15; luxid.md section 2.
 """
 
+import itertools
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import singledispatch
 from typing import Final
@@ -33,7 +35,7 @@ from protocol.luxi.jobs import (
 )
 from protocol.luxi.output import JobOutput, OutputStream, ReadJobOutput
 from protocol.luxi.processes import ReadLeftProcesses
-from protocol.luxi.queries import FieldDefinitions, Query, QueryFields, QueryFilters, QueryJobs, QueryResult, Rows
+from protocol.luxi.queries import FieldDefinitions, Page, Query, QueryFields, QueryFilters, QueryJobs, QueryResult, Rows
 from protocol.luxi.submission import JobInput, Refused, SubmitAnswer, SubmitJob, SubmitManyJobs, Submitted
 from protocol.luxi.why.explain import ExplainJobs
 from protocol.luxi.why.waits import ReadJobWaits
@@ -49,6 +51,7 @@ from protocol.rapid.objects import ObjectQuery
 
 _KNOWN: Final = frozenset(Job.__annotations__)
 _USER: Final = "gnt:user"
+_ALL: Final = Page(sys.maxsize, descending=False)
 
 
 @singledispatch
@@ -112,13 +115,22 @@ def _(request: Query, client: RapidClient) -> QueryResult:
         _show(found.notes)
         return found
     query = JobQuery(filter=condition, archived="archived" in request.fields)
-    rows = _rows_of(request.fields, _listed(query, request.fields, client))
+    rows = _rows_of(request.fields, _listed(query, request.fields, client, request.page or _ALL))
     return QueryResult((), [[(0, value) for value in row] for row in rows])
 
 
-def _listed(query: JobQuery, fields: Sequence[str], client: RapidClient) -> Iterator[Mapping[str, object]]:
-    """All jobs that a query finds, by id."""
-    page = attrs.evolve(query, fields=_asked(fields), limit=PAGE_MOST, ascending=True)
+def _listed(
+    query: JobQuery, fields: Sequence[str], client: RapidClient, part: Page = _ALL
+) -> Iterator[Mapping[str, object]]:
+    """The jobs that a query finds, by id; of them this part."""
+    if part.after is not None:
+        raise InvalidRequest("with --remote a list of jobs begins with the first or the last one")
+    size = min(part.limit, PAGE_MOST)
+    page = attrs.evolve(query, fields=_asked(fields), limit=size, ascending=not part.descending)
+    return itertools.islice(_pages_of(page, client), part.limit)
+
+
+def _pages_of(page: JobQuery, client: RapidClient) -> Iterator[Mapping[str, object]]:
     while True:
         found = client.run(jobcalls.query_bare_jobs(page))
         _show(found.notes)

@@ -11,6 +11,7 @@ from typing import Final, NoReturn, TypedDict, TypeVar
 import httpx2
 import orjson
 
+from common.errors import InvalidRequest
 from common.queue.jobs import FINAL_NAMES
 from protocol.rapid.clients.httpcall import HttpCall
 from protocol.rapid.clients.place import Place
@@ -74,11 +75,18 @@ def _context(place: Place) -> ssl.SSLContext:
 
 
 def request_options(call: HttpCall[T], timeout_s: float) -> RequestOptions:
-    """Args: timeout_s: seconds for the reply, beside the time that the call waits for something."""
+    """The arguments of a call's request.
+
+    Args: timeout_s: seconds for the reply, beside the time that the call waits for something.
+    Raises: InvalidRequest: JSON has no such values.
+    """
     headers = dict(call.headers)
     content = None
     if call.body is not None:
-        content = orjson.dumps(call.body)
+        try:
+            content = orjson.dumps(call.body)
+        except TypeError as error:
+            raise InvalidRequest(f"{call.verb} {call.path} cannot be sent: {error}") from error
         headers["Content-Type"] = "application/json"
     return {
         "params": dict(call.params),
