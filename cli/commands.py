@@ -10,14 +10,18 @@ import os
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import attrs
 import click
+from click.core import ParameterSource
 
 from cli.context import NO_COLOR, OF_MACHINE, OUTPUT, ROOT
 from cli.exitcodes import EVERYWHERE, WAITING, ExitCode, FailedToWait
 from common.errors import Unavailable
+
+# options of verbs that may wait, which say how
+OF_WAITING: Final = ("--wait-timeout", "--raw", "--exit")
 
 
 @attrs.frozen
@@ -107,12 +111,22 @@ class WaitingCommand(Command):
             raise
 
     def invoke(self, ctx: click.Context) -> object:
+        self._check_waits(ctx)
         try:
             return super().invoke(ctx)
         except Exception as error:
             if ctx.params.get("is_waiting") and not isinstance(error, click.exceptions.Exit):
                 raise FailedToWait(error) from error
             raise
+
+    def _check_waits(self, ctx: click.Context) -> None:
+        """Raises: click.UsageError: an option has no effect, as nothing is waited for."""
+        if ctx.params.get("is_waiting"):
+            return
+        for option in self.params:
+            is_given = ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+            if is_given and option.opts[0] in OF_WAITING:
+                raise click.UsageError(f"{option.opts[0]} has no effect without --wait; add that, or leave it out", ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Exit codes with --wait"):

@@ -160,6 +160,9 @@ def test_two_inputs_are_refused(start_luxid: Start, job: Job) -> None:
         (("--lock", "node/a:shared", "--lock", "node/a"), "--lock names 'node/a' as shared and as exclusive"),
         (("--lock", "node/\x1b[2J"), "has characters that cannot be printed"),
         (("--user", ""), "--user ''"),
+        (("--wait-timeout", "5s"), "--wait-timeout has no effect without --wait; add that, or leave it out\n"),
+        (("--raw",), "--raw has no effect without --wait; "),
+        (("--exit", "max"), "--exit has no effect without --wait; "),
     ],
 )
 def test_what_no_command_can_run_with_is_a_wrong_usage(job: Job, words: tuple[str, ...], message: str) -> None:
