@@ -104,3 +104,15 @@ DEPENDENCY: Final = DependencyType()
 SIZE: Final = SizeType()
 ULIMIT: Final = UlimitType()
 VARIABLE: Final = EnvironmentType()
+
+
+def check_text(*texts: str) -> None:
+    """Raises: click.UsageError: a text is not UTF-8; Python shows such bytes as lone surrogates."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(text).decode(errors="backslashreplace")
+            raise click.UsageError(
+                f"'{shown:.60}' is not UTF-8, and a job is text; name it by a pattern with --shell, or in a script"
+            ) from None

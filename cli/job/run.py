@@ -9,7 +9,7 @@ from typing import Unpack
 import attrs
 import click
 
-from cli.choosing.commandargs import CPUS, SIZE, ULIMIT, VARIABLE
+from cli.choosing.commandargs import CPUS, SIZE, ULIMIT, VARIABLE, check_text
 from cli.choosing.lockargs import LOCK, LockWish, lock_modes
 from cli.commands import WaitingCommand
 from cli.connection import open_luxid
@@ -176,7 +176,7 @@ def run_command(
         raise click.UsageError("--stdin and --stdin-text exclude each other; give one of them")
     if str(stdin_from) == "-":
         stdin_from, stdin_text = None, read_standard_input()
-    _check_text(*words, *(text for variable in env for text in variable), str(cwd), str(stdin_from))
+    check_text(*words, *(text for variable in env for text in variable), str(cwd), str(stdin_from))
     if user == "":
         raise click.UsageError("--user '' names nobody; leave it out, or write the name of a user")
     wishes = attrs.evolve(wishes_of(options), ends_as_command=True)
@@ -266,15 +266,3 @@ def _check_program(word: str) -> None:
             f"--hold takes no text, so '{word:.60}' would be the command; a text for --hold is that of --reason, "
             "and the command stands after --"
         )
-
-
-def _check_text(*texts: str) -> None:
-    """Raises: click.UsageError: a text is not UTF-8; Python shows such bytes as lone surrogates."""
-    for text in texts:
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            shown = os.fsencode(text).decode(errors="backslashreplace")
-            raise click.UsageError(
-                f"'{shown:.60}' is not UTF-8, and a job is text; name it by a pattern with --shell, or in a script"
-            ) from None

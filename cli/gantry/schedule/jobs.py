@@ -7,7 +7,7 @@ from typing import Final, TypedDict
 
 import click
 
-from cli.choosing.commandargs import SIZE, VARIABLE
+from cli.choosing.commandargs import SIZE, VARIABLE, check_text
 from cli.choosing.lockargs import LOCK, LockWish, lock_modes
 from cli.durations import POSITIVE_DURATION
 from cli.options import F, with_options
@@ -105,11 +105,12 @@ def read_job(words: Sequence[str], options: JobOptions) -> JobInput | None:
 
 
 def _command(words: Sequence[str], options: JobOptions) -> dict[str, object]:
+    check_text(*words, *(text for variable in options["env"] for text in variable), str(options["cwd"]))
     op: dict[str, object] = {
         "OP_ID": "OP_RUN_COMMAND",
         "argv": list(words),
         # not the folder of whoever adds the schedule: it is there for years
-        "cwd": _absolute(options["cwd"]),
+        "cwd": _absolute(options["cwd"], options["node"]),
         "shell": options["shell"] or None,
         "env": dict(options["env"]) or None,
         "locks": lock_modes(options["locks"]) or None,
@@ -135,9 +136,10 @@ def _with_wishes(ops: Sequence[OpInput], options: JobOptions) -> JobInput:
     return tuple(job_with_wishes(ops, wishes, "schedule"))
 
 
-def _absolute(cwd: Path | None) -> str | None:
+def _absolute(cwd: Path | None, node: str | None) -> str | None:
     if cwd is None:
         return None
-    if is_remote() and not cwd.is_absolute():
-        raise click.UsageError(f"--cwd '{cwd}' is on the other machine; write a path that begins with /")
+    if (is_remote() or node) and not cwd.is_absolute():
+        where = "the node" if node else "the other machine"
+        raise click.UsageError(f"--cwd '{cwd}' is on {where}; write a path that begins with /")
     return os.path.abspath(cwd)

@@ -16,10 +16,12 @@ from protocol.luxi.schedules import PauseSchedule
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, type=SCHEDULE)
 def pause(names: tuple[str, ...]) -> int:
     """Let schedules rest: they have no runs until they are resumed."""
-    found = [ask(PauseSchedule(name, is_paused=True)) for name in names]
+    found = []
+    for name in dict.fromkeys(names):
+        found.append(ask(PauseSchedule(name, is_paused=True)))
+        # at once: the next one may be refused
+        if not wants_json():
+            remark(f"schedule '{name}' is paused")
     if wants_json():
         say_json([view_json(view) for view in found])
-    else:
-        for name in names:
-            remark(f"schedule '{name}' is paused")
     return DONE

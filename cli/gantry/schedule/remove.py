@@ -15,7 +15,7 @@ from protocol.luxi.schedules import RemoveScheduleOf
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, type=SCHEDULE)
 def remove(names: tuple[str, ...]) -> int:
     """Remove schedules; jobs of their runs stay, also those that are still queued."""
-    gone = {name: ask(RemoveScheduleOf(name)) for name in names}
+    gone = {name: ask(RemoveScheduleOf(name)) for name in dict.fromkeys(names)}
     if wants_json():
         say_json(gone)
         return DONE if all(gone.values()) else FAILED

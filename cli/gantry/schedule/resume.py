@@ -16,10 +16,12 @@ from protocol.luxi.schedules import PauseSchedule
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, type=SCHEDULE)
 def resume(names: tuple[str, ...]) -> int:
     """Let paused schedules go on; runs missed meanwhile are not made up for."""
-    found = [ask(PauseSchedule(name, is_paused=False)) for name in names]
+    found = []
+    for name in dict.fromkeys(names):
+        found.append(ask(PauseSchedule(name, is_paused=False)))
+        # at once: the next one may be refused
+        if not wants_json():
+            remark(f"schedule '{name}' is on again")
     if wants_json():
         say_json([view_json(view) for view in found])
-    else:
-        for name in names:
-            remark(f"schedule '{name}' is on again")
     return DONE

@@ -68,7 +68,12 @@ def test_the_story_of_a_schedule(cluster: Cluster) -> None:
         },
     )
     assert completed.out == "plain,nightly\n"
-    assert schedule(cluster, "remove", "nightly") == Ended(0, "", "schedule 'nightly' is removed\n")
+    for verb, says in (("pause", "is paused"), ("resume", "is on again")):
+        halfway = schedule(cluster, verb, "nightly", "none")
+        assert halfway.code == 1
+        # what was done before the refusal
+        assert halfway.err.startswith(f"schedule 'nightly' {says}\nerror: ")
+    assert schedule(cluster, "remove", "nightly", "nightly") == Ended(0, "", "schedule 'nightly' is removed\n")
     assert schedule(cluster, "remove", "nightly").code == 1
 
 
@@ -103,6 +108,12 @@ def test_a_plan_file_is_the_job_and_rare_times_are_told_in_years(cluster: Cluste
             2,
             "--lock is for a command, and would be lost with --plan; write it into the plan",
         ),
+        (
+            ("add", "--every", "5m", "--node", "web1", "--cwd", "data", "x", "--", "true"),
+            2,
+            "--cwd 'data' is on the node; write a path that begins with /",
+        ),
+        (("add", "--every", "5m", "x", "--", "rm", "\udcff"), 2, "is not UTF-8, and a job is text"),
         (("info", "nobody"), 1, "there is no schedule 'nobody'; 'gantry schedule list' shows them"),
         (("add", "--cron", "@daily", "x"), 2, "a schedule needs a command after --, or --plan FILE"),
         (
