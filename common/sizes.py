@@ -17,8 +17,9 @@ def read_mebibytes(value: object) -> int:
 
     Raises: ValueError: the value is not a size.
     """
+    size: object = value
     if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
-        return round(float(match[1]) * _UNITS[match[2].lower()])
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**63:
+        size = float(match[1]) * _UNITS[match[2].lower()]
+    if isinstance(size, bool) or not isinstance(size, int | float) or not abs(size) < 2**63:
         raise expected("a size in MiB, or with a unit such as '2g'", value)
-    return round(value)
+    return round(size)

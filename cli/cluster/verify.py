@@ -17,7 +17,7 @@ from cli.screen import complain, say_json, say_styled
 from cli.tables import Column, Layout, render
 from cli.why.leftprocesses import left_processes
 from cli.why.lockview import ask_lock_view
-from common.errors import ConfigVerifyError, GantryError, RemoteError, Unavailable
+from common.errors import ConfigVerifyError, Denied, GantryError, RemoteError, Unavailable
 from common.health.findings import Finding, Level
 from common.nodes.nodeplace import place_of, why_not_master
 from common.opcodes.types import VERIFY_ERRORS
@@ -183,4 +183,6 @@ def _config_problems() -> list[str]:
                 return [error.message]
     except Unavailable as error:
         return [with_next_step(error).message]
+    except Denied as error:
+        return [error.message]
     return []

@@ -120,6 +120,11 @@ _OFF: Final = (
     click.option("--no-lvm-storage", "has_no_lvm", is_flag=True, help="As --vg-name ''."),
     click.option("--no-drbd-storage", "has_no_drbd", is_flag=True, help="As --drbd-usermode-helper ''."),
 )
+# flag, the parameter that it empties, and the options of both
+_EXCLUDING: Final = (
+    ("has_no_lvm", "vg_name", "--no-lvm-storage and --vg-name"),
+    ("has_no_drbd", "drbd_helper", "--no-drbd-storage and --drbd-usermode-helper"),
+)
 _POLICY_PARTS: Final = {
     "bounds": "minmax",
     "std": "std",
@@ -136,10 +141,16 @@ def parameter_options(function: F) -> F:
 
 
 def op_values(given: Values) -> dict[str, object]:
-    """The parameters of the opcode that are given. Args: given: all that `parameter_options` pass."""
+    """The parameters of the opcode that are given.
+
+    Args: given: all that `parameter_options` pass.
+    Raises: click.UsageError: two options contradict each other.
+    """
     values = dict(given)
-    for flag, name in (("has_no_lvm", "vg_name"), ("has_no_drbd", "drbd_helper")):
+    for flag, name, options in _EXCLUDING:
         if values.pop(flag):
+            if values[name]:
+                raise click.UsageError(f"{options} exclude each other; give one of them")
             values[name] = ""
     policy = {part: value for name, part in _POLICY_PARTS.items() if (value := values.pop(name)) is not None}
     values["ipolicy"] = policy or None

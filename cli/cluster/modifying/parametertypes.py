@@ -11,6 +11,9 @@ import click
 from common.sizes import read_mebibytes
 
 _MICROSECONDS: Final = 1_000_000
+# longest interval; in microseconds it fits into 64 bits
+_MOST_SECONDS: Final = 10**12
+_COUNT_DIGITS: Final = 9
 _YES: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 # action of a mark before a name
 _ACTIONS: Final = {"+": "add", "-": "remove"}
@@ -71,20 +74,28 @@ def _yes(text: str) -> bool:
 
 
 def _intervals(text: str) -> dict[str, int]:
-    return {name: round(_number(value) * _MICROSECONDS) for name, value in _pairs(text)}
+    return {name: round(_seconds(value) * _MICROSECONDS) for name, value in _pairs(text)}
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    # this form refuses nan as well
+    if not 0 <= seconds <= _MOST_SECONDS:
+        raise ValueError(f"'{text:.40}' is not a number of seconds from 0 to {_MOST_SECONDS}")
+    return seconds
 
 
 def _sizes(text: str) -> dict[str, int]:
-    return {
-        name: read_mebibytes(value) if name.endswith("-size") else int(_number(value)) for name, value in _pairs(text)
-    }
+    return {name: read_mebibytes(value) if name.endswith("-size") else _count(value) for name, value in _pairs(text)}
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"'{text:.40}' is not a number") from None
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _COUNT_DIGITS):
+        raise ValueError(f"'{text:.40}' is not a whole number")
+    return int(text)
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:

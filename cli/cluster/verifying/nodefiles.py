@@ -68,10 +68,11 @@ def _json(path: Path) -> Iterator[str]:
 
 
 def _queue(paths: Paths) -> Iterator[str]:
-    version = paths.version_file.read_text().strip()
+    # a damaged file may have any bytes
+    version = paths.version_file.read_text(errors="replace").strip()
     if version != str(QUEUE_VERSION):
         yield f"'{paths.version_file}': the queue has version {version!r:.20}, expected {QUEUE_VERSION}"
-    serial = paths.serial_file.read_text().strip()
+    serial = paths.serial_file.read_text(errors="replace").strip()
     if not (serial.isascii() and serial.isdigit()):
         yield f"'{paths.serial_file}': expected the last job id, got {serial!r:.20}"
     damaged = sorted(entry.name for entry in paths.damaged.iterdir()) if paths.damaged.is_dir() else []

@@ -36,7 +36,13 @@ def verify_by_jobs(parameters: Mapping[str, object]) -> int:
     ids = _job_ids(submitted)
     if not wants_json():
         say(f"Submitted jobs {', '.join(map(str, ids))}")
-    results = [_followed(job_id) for job_id in ids]
+    # imported late: the start of other verbs does without
+    from cli.live.watching import GoesOn
+
+    try:
+        results = [_followed(job_id) for job_id in ids]
+    except GoesOn as goes_on:
+        return goes_on.code
     if wants_json():
         say_json({"jobs": ids, "results": results})
     failed = results.count(None)

@@ -148,6 +148,21 @@ def test_verify_lists_every_problem(tmp_path: Path, cluster: Callable[..., Ended
     assert as_json["configuration"] == ["node 'a' has no group", "node 'b' has no group"]
 
 
+def test_verify_tells_of_files_that_are_no_text(tmp_path: Path, cluster: Callable[..., Ended]) -> None:
+    paths = Paths.under_root(tmp_path)
+    with daemons(paths):
+        paths.version_file.write_bytes(b"\xff\xfe")
+        paths.serial_file.write_bytes(b"\x80")
+        ended = cluster("verify", "--output", "json")
+
+    strange = "\N{REPLACEMENT CHARACTER}"
+    assert ended.code == 1
+    assert json.loads(ended.out)["queue"] == [
+        f"'{paths.version_file}': the queue has version '{2 * strange}', expected 1",
+        f"'{paths.serial_file}': expected the last job id, got '{strange}'",
+    ]
+
+
 def test_verify_without_daemons_still_looks_at_the_files(tmp_path: Path, cluster: Callable[..., Ended]) -> None:
     with daemons(Paths.under_root(tmp_path)):
         pass
@@ -209,6 +224,26 @@ def test_init_refuses_a_name_that_nothing_can_have(tmp_path: Path, words: list[s
 def test_modify_needs_something_to_change_and_numbers_above_zero(cluster: Callable[..., Ended]) -> None:
     assert cluster("modify").err.startswith("error: nothing to change; name a limit, as in: gnt-cluster modify --max")
     assert "0 is not in the range" in cluster("modify", "--max-running-jobs", "0").err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--no-lvm-storage", "--vg-name", "xenvg"), "--no-lvm-storage and --vg-name exclude each other"),
+        (("--no-drbd-storage", "--drbd-usermode-helper", "/x"), "--no-drbd-storage and --drbd-usermode-helper exclude"),
+        (("--ipolicy-std-specs", "cpu-count=2.7"), "'2.7' is not a whole number"),
+        (("--ipolicy-std-specs", "cpu-count=inf"), "'inf' is not a whole number"),
+        (("--data-collector-interval", "lv=inf"), "'inf' is not a number of seconds from 0 to 1000000000000"),
+    ],
+)
+def test_modify_refuses_values_that_nothing_can_have(
+    cluster: Callable[..., Ended], words: tuple[str, ...], message: str
+) -> None:
+    """No daemon is asked: there is none."""
+    ended = cluster("modify", *words)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
 
 
 def test_verify_names_the_nodes_that_the_configuration_does_not_reach(

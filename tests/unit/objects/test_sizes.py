@@ -12,7 +12,9 @@ def test_a_size_is_read_as_mebibytes(value: object, mebibytes: int) -> None:
     assert read_mebibytes(value) == mebibytes
 
 
-@pytest.mark.parametrize("value", ["", "2x", "-1", "g", True, None, [], float("nan"), float("inf"), 2**63])
+@pytest.mark.parametrize(
+    "value", ["", "2x", "-1", "g", True, None, [], float("nan"), float("inf"), 2**63, "9" * 400, f"{2**63}m"]
+)
 def test_what_is_no_size_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="expected a size in MiB"):
         read_mebibytes(value)
