@@ -41,6 +41,9 @@ def test_a_node_whose_replies_are_good_has_no_faults() -> None:
             f"incompatible protocol versions: master {CONFIG_VERSION}, node [2150000, ",
         ),
         ({"time": [2000, 0]}, "Node time diverges by at least 990.0s from master"),
+        # at its reply, or at the question: no later one is proved
+        ({"time": [1160, 500_000]}, "Node time diverges by at least 150.5s from master"),
+        ({"time": [849, 500_000]}, "Node time diverges by at least 150.5s from master"),
         ({"time": "now"}, "Node returned invalid time"),
         ({"filelist": {}}, f"File {FILE} is missing"),
         ({"filelist": {FILE: "bb"}}, f"File {FILE} differs from the master's; send it with: gnt-cluster redist-conf"),
