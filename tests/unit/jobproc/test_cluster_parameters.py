@@ -169,6 +169,10 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"vg_name": ""}, "the volume group cannot be unset: instance 'i1.test' has disks in it"),
     ({"file_storage_dir": "srv"}, "'file_storage_dir' must be a whole path such as /srv/files, got 'srv'"),
     ({"reserved_lvs": ["("]}, "the pattern '(' in 'reserved_lvs' cannot be read: "),
+    (
+        {"diskparams": {"plain": {"stripes": "default"}}},
+        "'stripes' in 'diskparams' cannot be 'default': the cluster's ",
+    ),
     ({"diskparams": {"plain": {"x": 1}}}, "there is no disk parameter of 'plain' 'x'; known are stripes"),
     ({"mac_prefix": "aa"}, "MAC prefix 'aa' is not three octets"),
     ({"add_uids": [[9, 5]]}, "user ids cannot be from 9 to 5; they lie between 0 and 4294967295"),

@@ -116,6 +116,16 @@ def test_instances_that_mirror_disks_are_locked_while_the_secondary_address_chan
     }
 
 
+def test_an_address_that_is_written_otherwise_is_the_same(tmp_path: Path) -> None:
+    config = two_nodes(primary_ip="2001:db8::2", secondary_ip="2001:db8::2")
+    master = attrs.evolve(config.nodes[UUIDS.node], primary_ip="2001:db8::1", secondary_ip="2001:db8::1")
+    config = attrs.evolve(config, nodes={**config.nodes, UUIDS.node: master})
+
+    told = refusal(tmp_path, config, secondary_ip="2001:DB8:0::1")
+
+    assert told == "node 'node1.test' has the address 2001:db8::1 already"
+
+
 def test_the_power_of_a_node_is_known_only_where_it_can_be_switched(tmp_path: Path) -> None:
     assert refusal(tmp_path, two_nodes(), powered=False).startswith("whether node 'n2.test' is powered cannot be set")
     switched = two_nodes(candidate=False, offline=True, powered=False, ndparams=PartialNdParams(oob_program="/bin/oob"))

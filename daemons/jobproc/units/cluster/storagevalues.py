@@ -7,16 +7,19 @@ Source: opcodes.md 4, CLUSTER_SET_PARAMS; wconfd.md 7.3 and 7.6.
 
 import posixpath
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
 
 from common.errors import PrerequisiteError
 from common.objects.cluster import Cluster
+from common.objects.entity import Params
 from common.objects.index import ConfigIndex
 from common.objects.kinds import DiskTemplate
 from common.opcodes.cluster import OpClusterSetParams
 from daemons.jobproc.units.values.diskparameters import changed_disk_parameters
+from daemons.jobproc.units.values.readers import DEFAULT
 
 _ON_VOLUMES: Final = frozenset({DiskTemplate.PLAIN, DiskTemplate.DRBD})
 # parameter -> disk template whose files lie in the folder
@@ -61,11 +64,22 @@ def with_storage(cluster: Cluster, op: OpClusterSetParams, config: ConfigIndex, 
     if op.reserved_lvs is not None:
         cluster = attrs.evolve(cluster, reserved_lvs=_patterns(op.reserved_lvs))
     if op.diskparams:
+        _refuse_defaults(op.diskparams)
         cluster = attrs.evolve(cluster, diskparams=changed_disk_parameters(cluster.diskparams, op.diskparams))
         if DiskTemplate.DRBD in op.diskparams:
             notes += _OF_DRBD
     _check(cluster, op, config)
     return cluster
+
+
+def _refuse_defaults(given: Mapping[DiskTemplate, Params]) -> None:
+    """Raises: PrerequisiteError: 'default' is for groups, which inherit, and the cluster does not."""
+    for values in given.values():
+        for name, value in values.items():
+            if value == DEFAULT:
+                raise PrerequisiteError(
+                    f"'{name}' in 'diskparams' cannot be 'default': the cluster's value is the default", "wrong_input"
+                )
 
 
 def _with_templates(cluster: Cluster, wanted: tuple[DiskTemplate, ...], config: ConfigIndex) -> Cluster:

@@ -21,18 +21,21 @@ def mirrored_instances(config: ConfigIndex, node: NodeUuid) -> Sequence[str]:
     )
 
 
-def check_secondary_ip(context: UnitContext, node: Node, address: str, *, is_forced: bool) -> None:
-    """Raises: PrerequisiteError: the address is another node's or not the node's own, or instances use the old one."""
+def checked_secondary_ip(context: UnitContext, node: Node, text: str, *, is_forced: bool) -> str:
+    """The address, in its usual form.
+
+    Raises: PrerequisiteError: it is another node's or not the node's own, or instances use the old one.
+    """
     config = context.config
     master = config.config.nodes[config.cluster.master_node]
-    checked_address(address)
+    address = checked_address(text)
     check_free([address], [other for other in config.nodes if other.uuid != node.uuid])
     _check_homes(node, master, address, is_forced=is_forced)
     instances = mirrored_instances(config, NodeUuid(node.uuid))
     if node.offline:
         if instances:
             raise PrerequisiteError(f"node '{node.name}' is offline, and has instances that use its secondary address")
-        return
+        return address
     running = [each.name for each in config.instances if each.name in instances and each.admin_state is AdminState.UP]
     if running:
         raise PrerequisiteError(f"instance '{running[0]}' uses the secondary address of the node; shut it down first")
@@ -41,6 +44,7 @@ def check_secondary_ip(context: UnitContext, node: Node, address: str, *, is_for
 
     if not NodeCalls(context.settings).has_address(node, address):
         raise PrerequisiteError(f"node '{node.name}' does not have the address {address}", "environment_error")
+    return address
 
 
 def _check_homes(node: Node, master: Node, address: str, *, is_forced: bool) -> None:

@@ -24,7 +24,7 @@ from daemons.jobproc.units.nodes.filling import Promotions, fill_pool
 from daemons.jobproc.units.nodes.finding import instances_on, node_of
 from daemons.jobproc.units.nodes.parameters import changed_parameters
 from daemons.jobproc.units.nodes.roles import FLAGS, NodeRole, RoleWishes, decide_role, role_of, with_role
-from daemons.jobproc.units.nodes.secondaryip import check_secondary_ip, mirrored_instances
+from daemons.jobproc.units.nodes.secondaryip import checked_secondary_ip, mirrored_instances
 from daemons.jobproc.units.nodes.unsupported import refuse_states
 
 _CHANGES: Final = (
@@ -64,10 +64,11 @@ class NodeSetParamsUnit(LogicalUnit[OpNodeSetParams]):
         if self.op.vm_capable is False and instances_on(config, before):
             raise PrerequisiteError(f"node '{before.name}' has instances and must stay vm_capable")
         self._check_power(context)
+        self._secondary_ip: str | None = None
         if self.op.secondary_ip:
             if mirrored_instances(config, self._uuid) != self._instances:
                 raise PrerequisiteError(f"instances of node '{before.name}' have changed meanwhile; try again")
-            check_secondary_ip(context, before, self.op.secondary_ip, is_forced=self.op.force)
+            self._secondary_ip = checked_secondary_ip(context, before, self.op.secondary_ip, is_forced=self.op.force)
         others = [node for node in config.nodes if node.uuid != self._uuid]
         decision = decide_role(
             before,
@@ -110,8 +111,10 @@ class NodeSetParamsUnit(LogicalUnit[OpNodeSetParams]):
 
     def _with_values(self, node: Node) -> Node:
         """The node with the parameters that are no roles."""
-        given = ("master_capable", "vm_capable", "secondary_ip", "powered")
+        given = ("master_capable", "vm_capable", "powered")
         changes = {name: value for name in given if (value := getattr(self.op, name)) is not None}
+        if self._secondary_ip is not None:
+            changes["secondary_ip"] = self._secondary_ip
         params = changed_parameters(node.ndparams, self.op.ndparams or {})
         return attrs.evolve(node, **changes, ndparams=params)
 
