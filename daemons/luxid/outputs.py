@@ -42,16 +42,23 @@ class Piece:
 def read_output(base: Path, offset: int, limit: int = LONGEST_PIECE) -> Piece:
     """Return the next bytes at or after `offset`, at most `limit`; empty if there are no more yet.
 
+    A character may begin in one file and end in the next, so bytes that follow each other are returned together.
+
     Args: base: common path of the stream's pieces.
     """
     starts = _starts(base)
     later = [start for start in starts if start > offset]
+    begin, found = offset, b""
     for start in [*[start for start in starts if start <= offset][-1:], *later]:
-        begin = max(start, offset)
-        content = _read_at(Path(f"{base}.{start:020d}"), begin - start, limit)
+        end = begin + len(found)
+        if found and (start != end or len(found) >= limit):
+            # output in between is lost
+            break
+        at = max(start, end)
+        content = _read_at(Path(f"{base}.{start:020d}"), at - start, limit - len(found))
         if content:
-            return Piece(begin, content)
-    return Piece(offset, b"")
+            begin, found = begin if found else at, found + content
+    return Piece(begin, found)
 
 
 def decode_whole(content: bytes, *, is_end: bool) -> tuple[str, int]:
