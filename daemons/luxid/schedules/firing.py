@@ -233,8 +233,6 @@ class Firing:
     async def _submit_run(self, schedule: Schedule, nominal_at: float, decision: Decision) -> ScheduleRun | None:
         """Submit a run; None: something hinders it, and it is tried again."""
         nominal = instant_name(nominal_at)
-        for job_id in decision.cancel:
-            self._cancel(schedule, job_id)
         try:
             job_id = await self._submit(
                 schedule, run_job(schedule, nominal_at, decision.after), run_key(schedule, nominal_at)
@@ -245,6 +243,9 @@ class Firing:
                 return None
             _log.warning("run.refused", schedule=schedule.name, nominal=nominal, reason=error)
             return ScheduleRun(nominal_at, RunState.REFUSED, why=error.message)
+        # only now: a run that is refused, or hindered for hours, replaces no job
+        for each in decision.cancel:
+            self._cancel(schedule, each)
         self._told.pop(schedule.uuid, None)
         _log.info("run.submitted", schedule=schedule.name, nominal=nominal, job=job_id)
         return ScheduleRun(nominal_at, RunState.SUBMITTED, job_id)

@@ -34,12 +34,12 @@ class Decision:
 
     # runs that get no job, the oldest first
     skipped: tuple[ScheduleRun, ...] = ()
-    # jobs of earlier runs that are to be canceled
-    cancel: tuple[JobId, ...] = ()
     # nominal instant of the run that is to be submitted
     submit_at: float | None = None
     # jobs whose end its job waits for
     after: tuple[JobId, ...] = ()
+    # jobs of earlier runs that are to be canceled, once its job is submitted
+    cancel: tuple[JobId, ...] = ()
     # when to decide again; None: not before the schedule changes
     next_at: float | None = None
     # whether it is settled for so far ahead that it begins anew, before anything else is decided

@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from common.errors import Denied, GantryError, QueueDrained, Unavailable
 from common.ids import JobId
-from common.schedules.schedule import Missed, RunState, Schedule, ScheduleRun
+from common.schedules.schedule import Missed, Overlap, RunState, Schedule, ScheduleRun
 from common.schedules.settling import settled
 from common.schedules.times import instant_name
 from daemons.luxid.schedules.book import ScheduleBook
@@ -99,14 +99,20 @@ class World:
         # keys of the submissions, in order
         self.keys: list[str] = []
         self.failures: list[Exception] = []
+        # canceled, and unended, jobs
+        self.canceled: list[JobId] = []
+        self.unended: set[JobId] = set()
         self.book = ScheduleBook(cast(Client, self.wconfd))
-        self.firing = Firing(self.book, self.clock, self._submit, lambda *_: None, lambda _: False)
+        self.firing = Firing(self.book, self.clock, self._submit, self._cancel, self.unended.__contains__)
 
     async def _submit(self, schedule: Schedule, job: JobInput, key: str) -> JobId:
         if self.failures:
             raise self.failures.pop(0)
         self.keys.append(key)
         return JobId(len(self.keys))
+
+    def _cancel(self, schedule: Schedule, job_id: JobId) -> None:
+        self.canceled.append(job_id)
 
     def runs(self, uuid: str = "u") -> tuple[ScheduleRun, ...]:
         return self.wconfd.schedules[uuid].runs
@@ -170,6 +176,25 @@ async def test_a_hindrance_delays_a_run_and_a_refusal_ends_it(autojump_clock: Mo
     assert (run.state, run.why, run.nominal_at) == (RunState.REFUSED, "user 7 may not submit", BEGIN + 3600)
     await world.clock.move(3600)
     assert [run.state for run in world.runs()] == [RunState.REFUSED, RunState.SUBMITTED]
+
+
+@pytest.mark.parametrize("failure", [Denied("user 7 may not submit"), QueueDrained()])
+async def test_a_job_is_canceled_for_the_next_run_only_when_that_has_its_job(
+    failure: GantryError, autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    world = World(hourly(overlap=Overlap.CANCEL_RUNNING))
+    world.unended.add(JobId(1))
+    nursery.start_soon(world.firing.run)
+    await world.clock.move(3600)
+
+    world.failures = [failure]
+    await world.clock.move(3600)
+    assert (world.keys, world.canceled) == ([key_of(1)], [])
+    await trio.sleep(60)
+    await world.clock.move(3600)
+
+    assert world.keys[-1] == key_of(3)
+    assert set(world.canceled) == {1}
 
 
 async def test_a_run_that_is_hindered_too_long_was_missed(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
