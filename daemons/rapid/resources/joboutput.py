@@ -143,6 +143,11 @@ async def _part(reader: _Reader, wanted: _Wanted) -> Response:
     else:
         most = RANGE_MOST if wanted.last is None else min(RANGE_MOST, wanted.last - wanted.first + 1)
         start, content, end = await _from(reader, wanted.first, most)
+        if wanted.last is not None and start + len(content) > wanted.last + 1:
+            # what was wanted is gone, at least its beginning
+            content, end = content[: max(wanted.last + 1 - start, 0)], None
+            if not content:
+                raise Refused(416, f"the bytes before {start} of the output are not kept any more", code="invalid")
     if not content:
         raise Refused(416, f"the output has no bytes from {start} on", code="invalid")
     headers = {**_TEXT, "content-range": f"bytes {start}-{start + len(content) - 1}/{end if end is not None else '*'}"}
