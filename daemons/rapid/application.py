@@ -31,6 +31,7 @@ from daemons.rapid.mastership import Mastership
 from daemons.rapid.refusals import Refused
 from daemons.rapid.transport.callers import Callers, address_of
 from daemons.rapid.transport.faces import Faces, bug, success
+from daemons.rapid.transport.origins import is_of_another_site
 from daemons.rapid.transport.requestbody import read_body
 from daemons.rapid.transport.routing import Found, Routes
 from protocol.http.body import Bodies, BodyRefused, HungUp
@@ -142,6 +143,9 @@ class Application:
             raise _missing(found, http)
         if not found.call.is_everywhere:
             await self._mastership.check(http.url.path)
+        if found.call.changes and found.face is not Face.PAGE and is_of_another_site(http.headers):
+            # a page looks for itself, and for more
+            raise Refused(403, "another site made a browser send this, so nothing was changed")
         caller = await self._callers.identify(http, found.face)
         return _Admitted(found.call, caller, self._callers.role_for(found.call, caller))
 

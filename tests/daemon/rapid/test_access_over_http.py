@@ -245,6 +245,22 @@ def test_logs_name_who_changed_what_and_no_secret(web: Web) -> None:
     assert text.split("_")[2] not in web.log()
 
 
+@pytest.mark.parametrize(
+    "headers", [{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "https://evil.example"}]
+)
+def test_another_site_cannot_change_anything_by_a_password_that_a_browser_knows(
+    web: Web, headers: dict[str, str]
+) -> None:
+    client = web.remote(auth=("joan", "xyz"))
+    form = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+
+    assert status(client.post("/3/queue/drain", headers=form)) == (403, "denied")
+    assert client.post("/2/nodes/node1/powercycle", headers=form).status_code == 403
+    assert client.get("/3/queue", headers=headers).json()["drained"] is False
+    for own in ({"Origin": web.url}, {"Sec-Fetch-Site": "same-origin", "Origin": web.url}, {"Sec-Fetch-Site": "none"}):
+        assert client.post("/3/queue/undrain", headers=own).status_code == 200, own
+
+
 # other rules: rapid is started again, and once more for the tests after it, whichever they are
 
 

@@ -14,7 +14,6 @@ import os
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 import attrs
 from starlette.requests import Request as HttpRequest
@@ -24,6 +23,7 @@ from common.webaccess.principal import Principal
 from daemons.rapid.page.views.frame import THEMES
 from daemons.rapid.page.visits.sessions import LONGEST_S, Session, Sessions
 from daemons.rapid.refusals import Refused
+from daemons.rapid.transport.origins import is_of_host
 
 COOKIE: Final = "gantry-visit"
 THEME_COOKIE: Final = "gantry-theme"
@@ -110,9 +110,4 @@ def _is_own(http: HttpRequest) -> bool:
     if origin is None:
         # every browser of these days sends one of the two with a form
         return http.headers.get("sec-fetch-site") == "same-origin"
-    try:
-        parts = urlsplit(origin)
-    except ValueError:
-        # brackets without an address in them
-        return False
-    return parts.scheme in ("https", "http") and bool(parts.netloc) and parts.netloc == http.headers.get("host", "")
+    return is_of_host(origin, http.headers.get("host", ""))
