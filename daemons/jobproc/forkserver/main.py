@@ -8,8 +8,8 @@ Half of a child's work is such copying; so the parent makes once what each child
 
 It outlives luxid, which finds it by its socket, and its end does not touch the jobs: they go on, and
 their livelocks report their deaths. SIGHUP makes it start over with fresh code in the same
-process. First a copy is tried that only imports everything; if that works, exec replaces the program, while
-the listening socket stays open and its queue keeps the clients that connect meanwhile.
+process. First a copy is tried that only reads the settings and imports everything; if that works, exec replaces the
+program, while the listening socket stays open and its queue keeps the clients that connect meanwhile.
 
 Source: DESIGN section 7; protocol.forkserver.
 """
@@ -33,10 +33,11 @@ from common.commands.surroundings import take_surroundings
 from common.daemons import Place
 from common.errors import Conflict, GantryError
 from common.ids import JobId
+from common.installation import check_safe
 from common.nodes.nodeplace import place_of, why_not_master
 from common.replication import NoLongerMaster
 from common.settings import Settings
-from common.settingsfile import ROOT_VARIABLE
+from common.settingsfile import ROOT_VARIABLE, load_settings
 from common.system.daemons.pidfile import PidFile
 from common.system.daemons.program import Options, fail, prepare, read_options
 from common.system.daemons.sdnotify import notify
@@ -91,13 +92,11 @@ def _take_over() -> tuple[socket.socket, Children] | None:
 
 
 def _exec_fresh_code(listener: socket.socket, children: Children, pid_file: PidFile) -> None:
-    """Replace this program by the code on disk.
+    """Replace this program by the code on disk. The signals in `HANDLED` are blocked: their default action is death.
 
     Raises: OSError: it cannot be executed.
     """
     left = {"listener": listener.fileno(), "jobs": {str(pid): job_id for pid, job_id in children.jobs.items()}}
-    # signals wait until the loop runs again: their default action is death
-    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     os.environ[INHERITED] = orjson.dumps(left).decode()
     os.set_inheritable(listener.fileno(), True)
     pid_file.keep_over_exec()
@@ -123,9 +122,7 @@ def _run(options: Options) -> None:
     sweep_limit_groups(settings.paths.run)
     if groups is not None:
         groups.sweep()
-    warm_up()
-    if settings.cluster.has_nodes:
-        warm_up_for_nodes()
+    _warm_up_for(settings)
     rehearse(settings)
     gc.collect()
     gc.freeze()
@@ -158,14 +155,33 @@ def _guard(settings: Settings) -> Guard | None:
     return LeaseEnd.of(settings.paths)
 
 
+def _warm_up_for(settings: Settings) -> None:
+    """Raises: ImportError and others: a plug-in is broken."""
+    warm_up()
+    if settings.cluster.has_nodes:
+        warm_up_for_nodes()
+
+
+def _try(options: Options) -> None:
+    """Do what fails at a start with bad settings or broken code, and change nothing.
+
+    Raises: as `_run`; ImportError and others: a plug-in is broken.
+    """
+    settings = load_settings(options.root)
+    check_safe(settings)
+    use_plugins(settings)
+    _warm_up_for(settings)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """The program gantry-forkserver."""
-    if os.environ.pop(TRIAL, None):
-        warm_up()
-        return
     options = read_options("gantry-forkserver", "Forks a process for each job.", argv)
+    is_trial = os.environ.pop(TRIAL, None) is not None
+    if is_trial:
+        # the state of the service is the fork server's to tell
+        os.environ.pop("NOTIFY_SOCKET", None)
     try:
-        _run(options)
+        (_try if is_trial else _run)(options)
     except (GantryError, OSError) as error:
         fail("gantry-forkserver", error)
 

@@ -21,7 +21,7 @@ from common.ids import JobId
 from common.settings import Settings
 from common.system.daemons.sdnotify import notify
 from common.system.daemons.watchdog import SIGN, sign_interval_s, tell_stacks_at_the_end
-from common.system.log import get_log, rename_program
+from common.system.log import get_log, rename_program, reopen_log
 from common.system.signals import HANDLED, ProcessSignals
 from daemons.jobproc import life
 from daemons.jobproc.forkserver.children import Children
@@ -30,8 +30,9 @@ from protocol.envelope import Call, failure
 from protocol.forkserver import JobExited, StartJob
 from protocol.peer import own_access, peer_of, with_role
 
-# variable set for the copy that only tests whether the code can be imported
+# variable set for the copy that only tests whether settings and code are good
 TRIAL: Final = "GANTRY_FORKSERVER_TRIAL"
+_AFTER_FAILURE: Final = "go on with the old code; mend what its standard error tells, and send HUP again"
 _log = get_log(__name__)
 
 
@@ -45,6 +46,8 @@ class Guard(Protocol):
 
 class ForkServer:
     """The loop: control connections in, forks, ends of children out.
+
+    It is made with the signals in `HANDLED` blocked. Then it has all descriptors that it needs to be ready.
 
     Args:
         listener: a non-blocking listening socket.
@@ -72,16 +75,19 @@ class ForkServer:
         if guard is not None:
             self._selector.register(guard, selectors.EVENT_READ)
         self._signals = ProcessSignals()
+        self._signals.install()
+        self._selector.register(self._signals.fileno(), selectors.EVENT_READ)
         self._trial: subprocess.Popen[bytes] | None = None
         # seconds; None: nobody waits for signs of life
         self._sign_interval_s = sign_interval_s()
 
     def serve(self) -> bool:
-        """Serve until SIGTERM (returns false), or until fresh code can take over (returns true)."""
-        self._signals.install()
+        """Serve until SIGTERM (returns false), or until fresh code can take over (returns true).
+
+        At the end the signals in `HANDLED` are blocked again: one that comes afterwards is for the fresh code.
+        """
         if self._sign_interval_s is not None:
             tell_stacks_at_the_end()
-        self._selector.register(self._signals.fileno(), selectors.EVENT_READ)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         # children of the previous program in this process: their signal may be gone
         self._reap()
@@ -95,8 +101,10 @@ class ForkServer:
                     self._signals.drain()
             self._reap()
             if self._is_fresh_code_good():
-                return True
-        return False
+                break
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        # it may have come since the trial
+        return not self._signals.cancel_asked
 
     def _wait(self) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait for events; with a guard, this process ends here when it may not carry them out."""
@@ -209,18 +217,21 @@ class ForkServer:
 
     def _is_fresh_code_good(self) -> bool:
         """Try the code on disk when asked to; return true once a trial has succeeded."""
+        if self._trial is not None and self._trial.returncode is not None:
+            code, self._trial = self._trial.returncode, None
+            if code == 0:
+                return True
+            _log.error("code.not_renewed", exit_code=code, next=_AFTER_FAILURE)
+        # a HUP during a trial asks for another one: what failed may be mended since
         if self._signals.hup_came and self._trial is None:
             self._signals.hup_came = False
-            self._trial = begin_trial()
-        if self._trial is None or self._trial.returncode is None:
-            return False
-        code, self._trial = self._trial.returncode, None
-        if code != 0:
-            _log.error("code.not_renewed", exit_code=code, next="go on with the old code; try the program by hand")
-        return code == 0
+            # also for a rotation of the logs, which must not depend on the trial
+            reopen_log()
+            self._trial = _begin_trial()
+        return False
 
 
-def begin_trial() -> "subprocess.Popen[bytes] | None":
+def _begin_trial() -> "subprocess.Popen[bytes] | None":
     """Start a copy that only tests the code on disk; None: it cannot be started, and the jobs must not suffer."""
     argv = [sys.executable, *sys.orig_argv[1:]]
     try:

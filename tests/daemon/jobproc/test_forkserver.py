@@ -1,8 +1,8 @@
 """The fork server: control messages, descriptors, ends of children, fresh code. DESIGN section 7."""
 
 import contextlib
-import errno
 import os
+import resource
 import signal
 import socket
 import stat
@@ -14,13 +14,31 @@ from typing import Any
 import pytest
 
 from common.system.livelock import is_alive
-from daemons.jobproc.forkserver.server import begin_trial
 from protocol.calling import request_bytes
 from protocol.framing import pack
 from tests.support.daemons.forkserver import Control, JobHost
 from tests.support.wait import PATIENCE_S, wait_until
 
 DUMMY: dict[str, Any] = {"OP_ID": "OP_TEST_DUMMY"}
+_SLEEP_AFTER = """
+import _socket, socket, time
+
+def sendto(self, data, *rest):
+    sent = _socket.socket.sendto(self, data, *rest)
+    if data.startswith(b"{message}"):
+        time.sleep(0.5)
+    return sent
+
+socket.socket.sendto = sendto
+"""
+_UNTIL_THE_GATE = """
+import pathlib, time
+
+root = pathlib.Path("{root}")
+(root / "begun").touch()
+while not (root / "gate").exists():
+    time.sleep(0.01)
+"""
 LONG_DELAY: dict[str, Any] = {"OP_ID": "OP_TEST_DELAY", "duration": 600.0, "interruptible": True}
 
 
@@ -262,12 +280,8 @@ def test_broken_code_does_not_replace_the_working_program(host: JobHost, server:
     server.terminate()
     server.communicate()
     host.reconnect()
-    plugin.mkdir()
     host.start_server(PYTHONPATH=str(plugin))
-    info = plugin / "broken-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[gantry.units]\nbroken = broken_units\n")
+    put_broken_plugin(plugin)
     assert host.server is not None
 
     host.server.send_signal(signal.SIGHUP)
@@ -276,13 +290,102 @@ def test_broken_code_does_not_replace_the_working_program(host: JobHost, server:
     assert host.run(1, DUMMY).state.value == "success"
 
 
-def test_want_of_descriptors_for_the_trial_is_no_error_of_the_fork_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+def restart_slow(host: JobHost, message: str) -> "subprocess.Popen[bytes]":
+    """A fork server that sleeps after this message to the service manager, as if its processor were busy."""
+    assert isinstance(host.server, subprocess.Popen)
+    host.server.terminate()
+    host.server.communicate()
+    host.reconnect()
+    site = host.root / "site"
+    site.mkdir(exist_ok=True)
+    (site / "sitecustomize.py").write_text(_SLEEP_AFTER.format(message=message))
+    host.start_server(PYTHONPATH=str(site))
+    assert isinstance(host.server, subprocess.Popen)
+    return host.server
 
-    monkeypatch.setattr(subprocess, "Popen", refuse)
 
-    assert begin_trial() is None
+def test_ready_fork_server_goes_on_without_descriptors(host: JobHost) -> None:
+    server = restart_slow(host, "READY=1")
+    limits = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+
+    server.send_signal(signal.SIGHUP)
+
+    # for want of a descriptor for the trial
+    wait_until(lambda: "code.not_renewed" in host.log(), what="the failed trial to be told", state=host.log)
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, limits)
+    assert server.poll() is None
+    host.write_job(1, DUMMY)
+    assert host.fork(1).pid
+
+
+def test_request_to_end_is_not_lost_when_the_code_is_being_renewed(host: JobHost) -> None:
+    server = restart_slow(host, "RELOADING=1")
+    server.send_signal(signal.SIGHUP)
+    wait_until(lambda: "code.renewed" in host.log(), what="it is being renewed", state=host.log)
+
+    server.terminate()
+
+    assert server.wait(PATIENCE_S) == 0
+    assert not host.paths.forkserver_socket.exists()
+
+
+def put_broken_plugin(folder: Path, code: str = "") -> None:
+    """Args: code: runs when it is imported, before that fails."""
+    info = folder / "broken-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[gantry.units]\nbroken = broken_units\n")
+    (folder / "broken_units.py").write_text(f"{code}\nraise ImportError('broken')\n")
+
+
+def test_hup_during_a_trial_that_fails_is_followed_by_another_trial(
+    host: JobHost, server: "subprocess.Popen[bytes]"
+) -> None:
+    plugins = host.root / "plugins"
+    server.terminate()
+    server.communicate()
+    host.start_server(PYTHONPATH=str(plugins))
+    put_broken_plugin(plugins, _UNTIL_THE_GATE.format(root=host.root))
+    assert host.server is not None
+
+    host.server.send_signal(signal.SIGHUP)
+    wait_until(lambda: (host.root / "begun").exists(), what="the trial has begun")
+    host.server.send_signal(signal.SIGHUP)
+    (host.root / "gate").touch()
+
+    wait_until(lambda: host.log().count("code.not_renewed") == 2, what="two failed trials", state=host.log)
+
+
+def test_log_is_opened_again_though_the_code_is_broken(host: JobHost, server: "subprocess.Popen[bytes]") -> None:
+    settings, log = host.root / "gantry.toml", host.paths.log_file("forkserver")
+    settings.write_text("nonsense")
+    log.rename(log.with_name("rotated"))
+
+    server.send_signal(signal.SIGHUP)
+
+    wait_until(lambda: log.exists() and "code.not_renewed" in host.log(), what="the new log tells of the trial")
+
+
+@pytest.mark.parametrize("fault", ["settings", "plugin"])
+def test_what_would_end_the_fresh_program_ends_the_trial(
+    host: JobHost, server: "subprocess.Popen[bytes]", fault: str
+) -> None:
+    settings, plugins = host.root / "gantry.toml", host.root / "plugins"
+    if fault == "settings":
+        settings.write_text("[jobproc]\nno_such_key = 1\n")
+    else:
+        put_broken_plugin(plugins)
+        settings.write_text(f'[plugins]\nfolder = "{plugins}"\n')
+
+    server.send_signal(signal.SIGHUP)
+
+    wait_until(lambda: "code.not_renewed" in host.log(), what="the trial fails", state=host.log)
+    assert host.run(1, DUMMY).state.value == "success"
+    assert "code.renewed" not in host.log()
+    settings.write_text("")
+    server.send_signal(signal.SIGHUP)
+    wait_until(lambda: host.log().count("forkserver.ready") == 2, what="it is ready again", state=host.log)
 
 
 def test_bad_option_is_a_usage_error(host: JobHost) -> None:
