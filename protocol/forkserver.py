@@ -20,8 +20,8 @@ An executor that sends the word `pause` instead supports requests to pause: at S
 it looks for the file `<job id>.pause` beside the messages of priorities. While the file exists it begins no opcode,
 releases the locks it holds or waits for, writes *queued* for the opcode, removes its livelock and ends.
 
-If our process cannot make its livelock, it sends `error: ` and the reason in place of the path, and ends. That is
-not the job's failure, so the job is started again later.
+If our process cannot make its livelock, or lacks descriptors or memory before, it sends `error: ` and the reason in
+place of the path, and ends. That is not the job's failure, so the job is started again later.
 
 If luxid dies before the go-ahead, P reads end-of-file, removes its livelock and exits: the job
 file then says queued and names a dead livelock, so the next luxid starts the job again, once.

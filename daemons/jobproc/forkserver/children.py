@@ -15,6 +15,7 @@ from common.errors import Conflict, Unavailable
 from common.ids import JobId
 from common.system.log import get_log
 from common.system.signals import HANDLED
+from daemons.jobproc.handshake import refuse
 
 _log = get_log(__name__)
 
@@ -64,8 +65,7 @@ class Children:
             if pid == 0:
                 _live_and_exit(job_id, sock, live)
         except OSError as error:
-            reason = (error.strerror or "").lower()
-            raise Unavailable(f"no process for job {job_id}: {reason}; try again later") from error
+            raise Unavailable(f"no process for job {job_id}: {_reason(error)}; try again later") from error
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._jobs[pid] = job_id
@@ -86,12 +86,17 @@ def _live_and_exit(job_id: JobId, sock: socket.socket, live: Callable[[JobId, so
     code = 1
     try:
         code = live(job_id, sock)
-    except OSError as error:
-        # nothing has happened to the job (`life.run`): luxid starts it again
+    except (OSError, MemoryError) as error:
+        # nothing has happened to the job (`life.run`): luxid starts it again, and is told that this was no try of it
         with contextlib.suppress(BaseException):
+            refuse(sock, _reason(error))
             _log.warning("job.not_started", job=job_id, reason=error)
     except BaseException:
         with contextlib.suppress(BaseException):
             _log.exception("job.crashed", job=job_id)
     finally:
         os._exit(code)
+
+
+def _reason(error: OSError | MemoryError) -> str:
+    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else "out of memory"

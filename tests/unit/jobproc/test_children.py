@@ -1,0 +1,47 @@
+"""The children of the fork server, played without a fork (DESIGN section 7)."""
+
+import errno
+import os
+import socket
+
+import pytest
+
+from common.ids import JobId
+from daemons.jobproc.forkserver.children import Children
+from protocol.forkserver import REFUSAL
+from protocol.framing import pack
+
+
+class Ended(BaseException):
+    """What `os._exit` does to a child."""
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (OSError(errno.ENFILE, os.strerror(errno.ENFILE)), b"too many open files in system"),
+        (MemoryError(), b"out of memory"),
+    ],
+)
+def test_child_that_cannot_begin_says_why_so_that_it_is_no_try_of_its_job(
+    monkeypatch: pytest.MonkeyPatch, trouble: Exception, reason: bytes
+) -> None:
+    codes = []
+
+    def end(code: int) -> None:
+        codes.append(code)
+        raise Ended
+
+    def live(job_id: JobId, sock: socket.socket) -> int:
+        raise trouble
+
+    monkeypatch.setattr(os, "fork", lambda: 0)
+    monkeypatch.setattr(os, "_exit", end)
+    ours, theirs = socket.socketpair()
+
+    with ours, theirs:
+        with pytest.raises(Ended):
+            Children({}).start(JobId(1), theirs, live)
+
+        assert ours.recv(4096) == pack(REFUSAL + reason)
+    assert codes == [1]
