@@ -143,7 +143,12 @@ class LocalCommand:
 
     def _start(self, sink: Sink, error_sink: Sink | None) -> RunningProgram:
         """Raises: _NotBegun; SupervisorLost."""
-        launch = self._launch()
+        try:
+            launch = self._launch()
+        except OSError as error:
+            # a descriptor or memory for its start is lacking
+            path = self._place.settings.jobproc.command_path
+            raise _NotBegun(program_words(self._spec.argv[0], path, error)) from error
         try:
             return RunningProgram(launch, self._terms(), sink, self._place.signals, error_sink)
         except NotStarted as failure:

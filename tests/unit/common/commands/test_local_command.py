@@ -1,7 +1,9 @@
 """A command is refused for what is really amiss: an unreadable list of users says nothing about the user."""
 
+import errno
 import os
 import pwd
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -10,10 +12,18 @@ from common.commands.localcommand import LocalCommand
 from common.commands.spec import CommandSpec
 from common.commands.surroundings import environment_of
 from common.errors import PrerequisiteError, Unavailable
-from common.settings import JobprocSettings
+from common.paths import Paths
+from common.settings import JobprocSettings, Settings
 from tests.support.userlookups import without_descriptors
 
 OTHER = next(user for user in pwd.getpwall() if user.pw_uid not in (0, os.getuid()))
+
+
+class Place:
+    """A place for commands that do not come to run."""
+
+    def __init__(self, root: Path) -> None:
+        self.settings = Settings(Paths.under_root(root))
 
 
 def command_of(user: str) -> LocalCommand:
@@ -42,3 +52,16 @@ def test_an_own_user_who_cannot_be_looked_up_now_does_not_lose_the_home(monkeypa
 
     with pytest.raises(Unavailable, match="the users of this machine cannot be read now"):
         environment_of(None, JobprocSettings())
+
+
+@pytest.mark.parametrize("lacking", ["pipe2", "memfd_create"])
+def test_a_command_without_descriptors_for_its_start_is_one_that_did_not_begin(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    command = LocalCommand(CommandSpec(argv=("id",), stdin_text="x"), cast(Any, Place(tmp_path)))
+    monkeypatch.setattr(os, lacking, refuse)
+
+    assert command.run(lambda _: None).not_begun == "'id' cannot be started: too many open files"
