@@ -250,8 +250,10 @@ class Supervision:
                 return
             seen = children
             for pid in children:
-                # not reaped, so the pid still belongs to it
-                os.kill(pid, signal.SIGKILL)
+                # another user's, such as sudo, is waited for
+                with contextlib.suppress(PermissionError):
+                    # not reaped, so the pid still belongs to it
+                    os.kill(pid, signal.SIGKILL)
             self._reap()
 
     def _tell_end(self, *, is_over: bool) -> None:
