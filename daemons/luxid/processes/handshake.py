@@ -33,7 +33,7 @@ class Handshake:
 
     Args:
         timeout_s: of each message.
-    timeout_s: limit of each message."""
+    """
 
     def __init__(self, stream: trio.abc.Stream, timeout_s: float) -> None:
         self._stream = stream

@@ -151,7 +151,7 @@ class ForkServerClient:
         except (OSError, GantryError, trio.ClosedResourceError) as error:
             _log.warning("forkserver.lost", reason=error, effect="jobs wait until it is back")
         finally:
-            self._drop()
+            self._drop(sock)
             events.lost()
 
     async def _receive(
@@ -178,19 +178,20 @@ class ForkServerClient:
             await _send_with_fd(sock, pack(request_bytes(request.METHOD, positional(request))), fd)
             reply = await self._incoming.receive()
         except (OSError, trio.ClosedResourceError, trio.EndOfChannel) as error:
-            self._drop()
+            self._drop(sock)
             raise ConnectionLost("the fork server went away") from error
         except BaseException:
-            self._drop()
+            self._drop(sock)
             raise
         return structure_reply(StartJob, read_reply(reply))
 
-    def _drop(self) -> None:
-        """Close the connection; `run` makes a new one."""
-        if self._sock is not None:
-            trio.lowlevel.notify_closing(self._sock)
-            self._sock.close()
-            self._sock = None
+    def _drop(self, sock: socket.socket) -> None:
+        """Close this connection, unless that was done; `run` makes a new one, and may have done so already."""
+        if self._sock is not sock:
+            return
+        trio.lowlevel.notify_closing(sock)
+        sock.close()
+        self._sock = None
         if self._replies is not None:
             self._replies.close()
             self._replies = None
