@@ -17,7 +17,6 @@ from typing import Final, assert_never
 
 import trio
 
-from common.errors import Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job
 from common.system.inthread import in_thread
@@ -74,10 +73,15 @@ class Kills:
                     self._found.append(job_id)
                 case None:
                     self._processes.kill_is_over(job_id)
-                case Phase.READY | Phase.BLOCKED | Phase.DEFERRED | Phase.HELD | Phase.STARTING | Phase.ORPHANED:
+                case Phase.HELD:
+                    # it is ended already, by what dooms it
+                    self._processes.record(job_id).ask = Ask.KILL
+                case Phase.READY | Phase.BLOCKED | Phase.DEFERRED | Phase.STARTING | Phase.ORPHANED:
                     # its process had ended between two opcodes
                     self._processes.record(job_id).ask = Ask.KILL
-                    self._nursery.start_soon(self._cancel, job_id)
+                    # at once: it must not be started before the task has its turn
+                    self._jobs.queue.hold(job_id)
+                    self._nursery.start_soon(self._cancel, self._jobs.unended(job_id))
                 case _:
                     assert_never(phase)
         for job_id in self._processes.found_notes():
@@ -88,11 +92,8 @@ class Kills:
                 record = self._processes.record(job_id)
                 record.ask = record.ask or Ask.CANCEL
 
-    async def _cancel(self, job_id: JobId) -> None:
-        try:
-            await self._rewriting.change(job_id, lambda job: cancel_queued(job, timestamp()))
-        except Unavailable as error:
-            _log.error("job.not_canceled", job=job_id, reason=error, effect="the next luxid tries again")
+    async def _cancel(self, job: Job) -> None:
+        await self._rewriting.finish(cancel_queued(job, timestamp()))
 
     def resume(self) -> None:
         """Continue the kills that `recover` found."""
