@@ -33,6 +33,7 @@ from common.locks import Owner
 from common.opcodes.base import REDACTED, OpCode, with_secrets
 from common.opcodes.registry import parse_opcode
 from common.queue.jobs import JobState
+from common.queue.prioritymessage import taken_priority
 from common.settings import Settings
 from common.system.livelock import Livelock
 from common.system.log import get_log
@@ -45,7 +46,6 @@ from daemons.jobproc.leftprocesses import LeftProcesses
 from daemons.jobproc.locking import JobLocks, Paused
 from daemons.jobproc.opcodeends import SHUTDOWN, OpcodeEnds
 from daemons.jobproc.opcodelocks import OpcodeLocks
-from daemons.jobproc.prioritymessage import take_priority
 from daemons.jobproc.retrying import Retrying
 from daemons.jobproc.units.registry import make_unit
 from daemons.jobproc.waitrecord import WaitRecord
@@ -285,11 +285,10 @@ class _Life:
     def _take_priority(self) -> None:
         """Read luxid's message with a new priority, and apply it."""
         try:
-            priority = take_priority(self._settings.paths.priority_message(self._job_id))
+            with taken_priority(self._settings.paths.priority_message(self._job_id)) as priority:
+                if priority is None:
+                    return
+                self._record.set_priority(priority)
+                _log.info("job.priority", job=self._job_id, priority=priority)
         except (OSError, ValueError) as error:
             _log.warning("priority.unreadable", job=self._job_id, error=error)
-            return
-        if priority is None:
-            return
-        self._record.set_priority(priority)
-        _log.info("job.priority", job=self._job_id, priority=priority)

@@ -141,6 +141,7 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
     telling = Telling(settings, jobs, early.config.current, lambda: store.serial)
     telling.recover(each.job for each in found.jobs)
     kills.recover()
+    deaths.recover()
     if ghosts is not None:
         ghosts.begin(dead, ghosts_raised, nursery)
     # the process may have been another machine's, whose end only a lease proves

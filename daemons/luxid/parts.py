@@ -24,6 +24,7 @@ from daemons.luxid.processes.jobprocesses import JobProcesses
 from daemons.luxid.processes.killmessages import KillMessages
 from daemons.luxid.processes.leftunits import LeftUnits
 from daemons.luxid.processes.pausing import Pauses
+from daemons.luxid.processes.toldpriorities import ToldPriorities
 from daemons.luxid.scheduler import JobTask, Scheduler
 
 # a start mostly waits for a fork and a write; more at once do not help
@@ -58,7 +59,8 @@ class Parts:
             _weights(settings),
             settings.max_unit_bypass,
         )
-        processes, counts = JobProcesses(KillMessages(store.paths)), JobCounts(opcode_classes())
+        processes = JobProcesses(KillMessages(store.paths), ToldPriorities(store.paths))
+        counts = JobCounts(opcode_classes())
         jobs = LiveJobs(queue, JobTable(store.find_live), processes, counts=counts, takes_up=takes_up)
         waits, ends = WaitFiles(store.paths), Ends()
         # with an external executor each process reports for itself whether it supports pauses

@@ -65,7 +65,9 @@ class Luxid:
         self.used: set[JobId] = set()
         self.picked: set[JobId] = set()
         self.ended_on_disk: dict[JobId, Job] = {}
-        self.jobs = LiveJobs(queue, JobTable(self.ended_on_disk.get), JobProcesses(cast(Any, Disk())))
+        self.jobs = LiveJobs(
+            queue, JobTable(self.ended_on_disk.get), JobProcesses(cast(Any, Disk()), cast(Any, Disk()))
+        )
         disk = cast(Any, Disk())
         self.scheduler = Scheduler(self.jobs, disk, disk, disk, disk, LeftUnits(self.jobs, disk))
         self.logs = Logs()

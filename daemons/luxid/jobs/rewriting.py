@@ -81,15 +81,16 @@ class Rewriting:
 
     async def finish(self, job: Job) -> None:
         """Write the end of a held job, and report it; tries until the disk takes it."""
-        await self._write(job)
+        await self.keep(job)
         self._events.ended(job)
 
     async def put_back(self, job: Job) -> None:
         """Write a held job that waits for its turn again, and report it; tries until the disk takes it."""
-        await self._write(job)
+        await self.keep(job)
         self._events.requeue(job)
 
-    async def _write(self, job: Job) -> None:
+    async def keep(self, job: Job) -> None:
+        """Write a job that nobody else writes, and report nothing; tries until the disk takes it."""
         while True:
             try:
                 await self._store.save(job)

@@ -16,12 +16,12 @@ from common.commands.output import stream_end
 from common.errors import DamagedFile, GantryError, NotFound
 from common.ids import JobId
 from common.queue.askers import asked_by
-from common.queue.jobs import Job
+from common.queue.jobs import Job, set_priority
 from common.system.deathprobe import is_found_dead
 from common.system.inthread import in_thread
 from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.system.log import get_log
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.decisions import AT_REST, Phase
 from daemons.luxid.core.queue.losttries import after_lost_try, is_rerunnable
 from daemons.luxid.core.queue.nodework import LONG_LIFE_S
 from daemons.luxid.core.queue.recovery import DEATH_SOURCE, Circumstances, after_death, fail_job
@@ -59,6 +59,17 @@ class Deaths:
         self._events = events
         self._nursery = nursery
         self._ghosts_raised = ghosts_raised
+
+    def recover(self) -> None:
+        """Give the jobs what processes had not heard of that ended without a luxid; call it before any is started."""
+        told = self._jobs.processes.told_priorities
+        for job_id in told.jobs:
+            phase = self._jobs.phase(job_id)
+            if phase is None:
+                told.withdraw(job_id)
+            elif phase in AT_REST:
+                self._jobs.queue.hold(job_id)
+                self._nursery.start_soon(self._put_back, self._jobs.unended(job_id))
 
     async def run(self) -> None:
         """Probe the processes that are suspected to be dead, until cancelled."""
@@ -119,6 +130,7 @@ class Deaths:
         if job.next_index is None:
             self._events.ended(job)
             return
+        job = await self._with_told_priority(job)
         ask = self._jobs.processes.ask(job_id)
         by = asked_by(self._store.paths.asker_note(job_id))
         ended = after_death(job, ask, timestamp(), time.time_ns(), by, self._circumstances(job_id))
@@ -139,6 +151,19 @@ class Deaths:
             self._events.requeue(job)
         else:
             await self._attempts.failed(job, "the job's process ended before it did anything")
+
+    async def _put_back(self, job: Job) -> None:
+        self._events.requeue(await self._with_told_priority(job))
+
+    async def _with_told_priority(self, job: Job) -> Job:
+        """The job, which is written if its process ended before it had heard of a new priority."""
+        told = self._jobs.processes.told_priorities
+        if (priority := told.left(job.job_id)) is not None:
+            job = set_priority(job, priority)
+            await self._rewriting.keep(job)
+            _log.info("job.priority", job=job.job_id, priority=priority, reason="its process had not heard of it")
+        told.withdraw(job.job_id)
+        return job
 
     def _output_ends(self, job_id: JobId) -> tuple[int, int]:
         paths = self._store.paths

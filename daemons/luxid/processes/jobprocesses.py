@@ -20,6 +20,7 @@ from common.ids import JobId
 from daemons.luxid.bells import Bells
 from daemons.luxid.core.queue.recovery import Ask
 from daemons.luxid.processes.killmessages import KillMessages
+from daemons.luxid.processes.toldpriorities import ToldPriorities
 from protocol.forkserver import Secrets
 
 
@@ -61,8 +62,9 @@ class JobProcess:
 class JobProcesses:
     """The records of all jobs that have one."""
 
-    def __init__(self, kill_messages: KillMessages) -> None:
+    def __init__(self, kill_messages: KillMessages, told_priorities: ToldPriorities) -> None:
         self._kill_messages = kill_messages
+        self.told_priorities = told_priorities
         self._records: dict[JobId, JobProcess] = {}
         # file name of a livelock -> the job whose present process holds it
         self._by_livelock: dict[str, JobId] = {}
@@ -106,6 +108,7 @@ class JobProcesses:
         if record is not None:
             self._forget_livelock(record)
         self._kill_messages.withdraw(job_id, was_kill=record is not None and record.ask is Ask.KILL)
+        self.told_priorities.withdraw(job_id)
 
     def _forget_livelock(self, record: JobProcess) -> None:
         if record.livelock is not None:

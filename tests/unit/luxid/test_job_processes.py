@@ -1,13 +1,16 @@
 """The records of job processes: what a process takes with it, and what goes with the job (DESIGN section 7)."""
 
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import trio
 
 from common.ids import JobId
+from common.paths import Paths
 from daemons.luxid.core.queue.recovery import Ask
 from daemons.luxid.processes.jobprocesses import JobProcesses
+from daemons.luxid.processes.toldpriorities import ToldPriorities
 
 JOB, OTHER = JobId(1), JobId(2)
 
@@ -27,7 +30,8 @@ class Messages:
 
 
 def processes(messages: Messages | None = None) -> JobProcesses:
-    return JobProcesses(cast(Any, messages or Messages()))
+    paths = Paths.under_root(Path("/nowhere"))
+    return JobProcesses(cast(Any, messages or Messages()), ToldPriorities(paths))
 
 
 async def suspects_of(told: JobProcesses) -> frozenset[JobId]:

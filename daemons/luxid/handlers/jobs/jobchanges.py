@@ -3,10 +3,8 @@
 Source: luxid.md 2.4-2.6.
 """
 
-import os
 import signal
 import time
-from pathlib import Path
 from typing import Final
 
 import trio
@@ -94,10 +92,14 @@ class Jobs:
     async def _tell_process(self, call: ChangeJobPriority, peer: Peer) -> Done:
         """Leave the number where the job process looks for it, and wake it (luxid.md 2.5)."""
         job = self._jobs.unended(call.job_id)
-        message = self._store.paths.priority_message(call.job_id)
-        _write_message(message, str(call.priority))
+        told = self._jobs.processes.told_priorities
+        try:
+            told.tell(call.job_id, call.priority)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            return Done(False, f"job {call.job_id} cannot be told its new priority: {reason}; try again")
         if not signal_process(job, signal.SIGUSR1):
-            message.unlink(missing_ok=True)
+            told.withdraw(call.job_id)
             return Done(False, f"job {call.job_id} is just being started, or its process has just ended; try again")
         _log.info("job.priority", job=call.job_id, priority=call.priority, **peer.named)
         return Done(True, f"job {call.job_id} was told its new priority {call.priority}")
@@ -175,18 +177,6 @@ class Jobs:
         for job_id in missing:
             _log.warning("job.file_missing", job=job_id, effect="forgotten; somebody removed its file")
         return missing
-
-
-def _write_message(path: Path, text: str) -> None:
-    """Write the message in one step and readable only for its owner: the process may read it at any signal."""
-    temp = path.with_suffix(".tmp")
-    temp.unlink(missing_ok=True)
-    fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
-    temp.replace(path)
 
 
 def _is_old(job: Job, ended_before: float | None) -> bool:

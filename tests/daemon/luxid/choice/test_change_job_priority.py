@@ -1,12 +1,15 @@
 """ChangeJobPriority (luxid.md 2.5)."""
 
+import os
+import signal
+
 import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
 from protocol.luxi.jobs import CancelJob, ChangeJobPriority
 from protocol.wconfd.locks import ListLocksWaitingStatus
-from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
+from tests.daemon.luxid.ops import after, command, delay, dummy, process_of, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
 
@@ -80,3 +83,58 @@ def test_a_final_job_has_no_priority_to_change(cluster: Cluster) -> None:
     cluster.wait(job_id)
 
     assert cluster.luxi(ChangeJobPriority(job_id, 10)).is_done is False
+
+
+def messages(cluster: Cluster) -> list[str]:
+    return sorted(path.name for path in cluster.paths.messages.iterdir())
+
+
+@pytest.mark.parametrize("is_rerunnable", [True, False])
+def test_a_number_that_the_process_did_not_live_to_hear_of_is_the_jobs(
+    cluster: Cluster, *, is_rerunnable: bool
+) -> None:
+    job_id = cluster.submit(command("sleep", "60", rerunnable=is_rerunnable))
+    cluster.wait(job_id, status="running")
+    pid = process_of(cluster, job_id)
+    os.kill(pid, signal.SIGSTOP)
+
+    assert cluster.luxi(ChangeJobPriority(job_id, -10)).is_done is True
+    assert messages(cluster) == [f"{job_id}.prio"]
+    cluster.kill_group(pid)
+
+    if is_rerunnable:
+        wait_until(lambda: read_job(cluster, job_id).priority == -10, what="the job has the priority")
+    else:
+        assert cluster.wait(job_id) == ["error"]
+    wait_until(lambda: messages(cluster) == [], what="the message is removed", state=lambda: messages(cluster))
+
+
+def test_a_number_that_was_left_while_no_luxid_ran_is_the_jobs(cluster: Cluster) -> None:
+    ended = cluster.submit(dummy())
+    cluster.wait(ended)
+    running = cluster.submit_many(*[(delay(60),)] * 4)
+    cluster.wait(*running, status="running")
+    queued = cluster.submit(dummy(), dummy())
+    cluster.kill("luxid")
+    for job_id in (ended, queued):
+        cluster.paths.priority_message(job_id).write_text("-10")
+
+    cluster.start("luxid")
+
+    wait_until(lambda: cluster.job(queued, "priority") == (-10,), what="the job has the priority")
+    assert [op.priority for op in read_job(cluster, queued).ops] == [-10, -10]
+    wait_until(lambda: messages(cluster) == [], what="the messages are removed", state=lambda: messages(cluster))
+
+
+def test_a_message_that_cannot_be_left_is_a_refusal(cluster: Cluster) -> None:
+    job_id = cluster.submit(delay(60))
+    cluster.wait(job_id, status="running")
+    folder = cluster.paths.messages
+    folder.rename(folder.with_name("away"))
+
+    done, text = cluster.luxi_wire(ChangeJobPriority(job_id, -10))
+
+    folder.with_name("away").rename(folder)
+    assert done is False
+    assert text == f"job {job_id} cannot be told its new priority: no such file or directory; try again"
+    assert "Traceback" not in cluster.log("luxid")

@@ -28,6 +28,7 @@ from daemons.luxid.jobs.jobtable import JobTable
 from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.processes.jobprocesses import JobProcesses
 from daemons.luxid.processes.killmessages import KillMessages
+from daemons.luxid.processes.toldpriorities import ToldPriorities
 from protocol.luxi.history import EndedJobs, ReadHistory
 from tests.support.wait import wait_until_async
 
@@ -45,7 +46,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def _jobs(store: Store) -> LiveJobs:
     queue = JobQueue(1, 1, store.archived_state)
-    return LiveJobs(queue, JobTable(store.find_live), JobProcesses(KillMessages(store.paths)))
+    return LiveJobs(
+        queue, JobTable(store.find_live), JobProcesses(KillMessages(store.paths), ToldPriorities(store.paths))
+    )
 
 
 def _end(jobs: LiveJobs, store: Store, number: int) -> None:

@@ -26,6 +26,7 @@ from daemons.luxid.jobs.jobviews import JobViews
 from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.processes.jobprocesses import JobProcesses
 from daemons.luxid.processes.killmessages import KillMessages
+from daemons.luxid.processes.toldpriorities import ToldPriorities
 
 # more than are remembered because they are like each other
 MANY = 5000
@@ -42,7 +43,7 @@ def jobs(count: int) -> list[Job]:
 
 def make_views(queue: JobQueue) -> JobViews:
     paths = Paths.under_root(Path("/nowhere"))
-    live = LiveJobs(queue, JobTable(lambda _: None), JobProcesses(KillMessages(paths)))
+    live = LiveJobs(queue, JobTable(lambda _: None), JobProcesses(KillMessages(paths), ToldPriorities(paths)))
     return JobViews(live, JobLogs(paths))
 
 

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from daemons.jobproc.prioritymessage import take_priority
+from common.queue.prioritymessage import left_priority, remove_priority, taken_priority, write_priority
+
+
+def take_priority(message: Path) -> int | None:
+    with taken_priority(message) as priority:
+        return priority
 
 
 def test_a_message_is_taken_once_and_leaves_nothing(tmp_path: Path) -> None:
@@ -49,3 +54,20 @@ def test_a_message_that_is_no_number_is_told_and_taken(tmp_path: Path) -> None:
         take_priority(message)
 
     assert take_priority(message) is None
+
+
+def test_a_message_is_left_until_it_is_applied(tmp_path: Path) -> None:
+    message = tmp_path / "1.prio"
+    assert left_priority(message) is None
+    write_priority(message, -10)
+    assert left_priority(message) == -10
+
+    with taken_priority(message) as priority:
+        assert (priority, left_priority(message)) == (-10, -10)
+        write_priority(message, 10)
+        assert left_priority(message) == 10
+
+    assert left_priority(message) == 10
+    remove_priority(message)
+    assert left_priority(message) is None
+    assert list(tmp_path.iterdir()) == []
