@@ -1,6 +1,7 @@
 """The page of one job."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Final
 
 import attrs
@@ -37,6 +38,8 @@ from protocol.rapid.events import Topic
 
 # seconds that the job's own timeline shows at least
 SHORTEST_S: Final = 2.0
+# seconds for which the end of a running job's output is looked for
+_LONGEST_S: Final = 2.0
 
 
 @attrs.frozen
@@ -112,7 +115,8 @@ async def with_output(asked: Asked, facts: Facts) -> Facts:
         if is_part:
             output = await output_from(asked.daemons, job_id, start or 0, of_try)
         else:
-            output = await output_end(asked.daemons, job_id)
+            is_final = facts.row["status"] in FINAL_NAMES
+            output = await output_end(asked.daemons, job_id, inf if is_final else _LONGEST_S)
     except Denied:
         # it is told to the submitter and to operators
         return facts

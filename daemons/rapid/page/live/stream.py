@@ -169,3 +169,5 @@ async def _follow_output(asked: Asked, following: Following, push: Push) -> None
             await push(event(appended("output", str(escape(defused(text)))), f"output-{shown}"))
         if piece.is_end:
             return
+        # a job may print line by line, and faster than anybody reads
+        await trio.sleep(LEAST_S)

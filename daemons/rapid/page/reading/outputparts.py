@@ -1,8 +1,10 @@
 """The output of a job's commands: a part of it, or its end."""
 
+from math import inf
 from typing import Final
 
 import attrs
+import trio
 
 from common.ids import JobId
 from daemons.rapid.calls import Daemons
@@ -57,10 +59,13 @@ async def output_from(daemons: Daemons, job_id: int, offset: int, of_try: int | 
     return found
 
 
-async def output_end(daemons: Daemons, job_id: int) -> Output:
-    """The last part of the output. Cost: all of it is read."""
-    found = await read_piece(daemons, job_id, 0)
-    while not found.is_end:
+async def output_end(daemons: Daemons, job_id: int, longest_s: float = inf) -> Output:
+    """The last part of the output. Cost: all of it is read.
+
+    Args: longest_s: time after which that counts as the end which was reached: a job may print faster than it is read.
+    """
+    found, ends_at = await read_piece(daemons, job_id, 0), trio.current_time() + longest_s
+    while not found.is_end and trio.current_time() < ends_at:
         more = await read_piece(daemons, job_id, found.end)
         found = _joined(found, more)
         if not more.content:

@@ -4,6 +4,7 @@ import re
 from typing import Any, TypeVar, cast
 
 import pytest
+import trio
 
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Following
@@ -57,7 +58,7 @@ def _text(data: str) -> str:
 
 
 @pytest.mark.trio
-async def test_a_browser_that_comes_back_loses_no_part_of_a_character() -> None:
+async def test_a_browser_that_comes_back_loses_no_part_of_a_character(autojump_clock: trio.abc.Clock) -> None:
     printed = "aé€z".encode()
     told = await _followed(printed, 0)
 
@@ -68,7 +69,17 @@ async def test_a_browser_that_comes_back_loses_no_part_of_a_character() -> None:
 
 
 @pytest.mark.trio
-async def test_bytes_that_are_no_characters_are_replaced() -> None:
+async def test_a_job_that_prints_line_by_line_is_shown_at_most_four_times_a_second(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    told = await _followed(b"z" * 80, 0)
+
+    assert len(told) == 40
+    assert trio.current_time() == pytest.approx(10)
+
+
+@pytest.mark.trio
+async def test_bytes_that_are_no_characters_are_replaced(autojump_clock: trio.abc.Clock) -> None:
     told = await _followed(b"\xc3z\xe2\x82", 0)
 
     assert told == [(2, "\ufffdz"), (4, "\ufffd")]

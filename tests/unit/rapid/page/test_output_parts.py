@@ -3,6 +3,7 @@
 from typing import Any, TypeVar
 
 import pytest
+import trio
 
 from daemons.rapid.page.reading.outputparts import SHOWN_BYTES, Output, output_end, output_from
 from protocol.client import Client
@@ -60,6 +61,23 @@ async def test_no_more_is_shown_than_a_page_holds() -> None:
     assert await output_end(Luxid(printed, is_final=True), 1) == Output(
         printed[-SHOWN_BYTES:], len(printed) - SHOWN_BYTES, True
     )
+
+
+@pytest.mark.trio
+async def test_the_end_of_an_output_that_grows_faster_than_it_is_read_is_not_waited_for(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    class Babbler(Luxid):
+        async def luxid(self, request: Request[R]) -> R:
+            await trio.sleep(0.01)
+            return await super().luxid(request)
+
+    luxid = Babbler(b"x" * 900 * PIECE, is_final=False)
+
+    found = await output_end(luxid, 1, longest_s=2.0)
+
+    assert (found.end, found.is_end) == (201 * PIECE, False)
+    assert trio.current_time() == pytest.approx(2.01)
 
 
 @pytest.mark.trio
