@@ -14,6 +14,8 @@ from typing import Final, Protocol
 from common.errors import InvalidRequest
 from common.system.log import get_log
 
+# two files that were written at one tick of the kernel's clock differ in the rest
+_Stamp = tuple[int, int, int, int]
 _log: Final = get_log(__name__)
 
 
@@ -35,8 +37,9 @@ class TlsContexts:
 
     def __init__(self, files: TlsFiles) -> None:
         self._of = files
-        self.current = self._load()
+        # before they are read: what is replaced meanwhile is found to have changed
         self._stamps = self._look()
+        self.current = self._load()
 
     def refused(self) -> None:
         """Take it that a certificate was refused: use the files of now from the next connection on, if they changed."""
@@ -65,16 +68,17 @@ class TlsContexts:
             ) from error
         return context
 
-    def _look(self) -> Sequence[tuple[str, int]]:
-        return [(name, _stamp(name)) for name in self._files()]
+    def _look(self) -> Sequence[_Stamp | None]:
+        return [_stamp(name) for name in self._files()]
 
     def _files(self) -> Sequence[str]:
         of = self._of
         return [name for name in (of.ca_file, of.cert_file, of.key_file) if name]
 
 
-def _stamp(path: str) -> int:
+def _stamp(path: str) -> _Stamp | None:
     try:
-        return os.stat(path).st_mtime_ns
+        found = os.stat(path)
     except OSError:
-        return 0
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

@@ -3,8 +3,10 @@
 Source: lease.md 5.
 """
 
+import os
 import shutil
 import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,6 +127,8 @@ async def test_a_lease_is_renewed_with_a_certificate_that_is_replaced(secured: S
         lease = (await client.grant(60)).lease
     for suffix in (".pem", ".key"):
         shutil.copyfile(secured.file(f"forged{suffix}"), tmp_path / f"mine{suffix}")
+        # of another tick of the kernel's clock than the one that will take its place
+        os.utime(tmp_path / f"mine{suffix}", (1.0, 1.0))
     port = secured.etcd.members[0].port
     place = Place(socket.AF_INET, (HOST, port), HOST, port, is_tls=True)
     setup = Setup(
@@ -150,3 +154,29 @@ async def test_a_lease_is_renewed_with_a_certificate_that_is_replaced(secured: S
 async def test_a_certificate_that_cannot_be_read_is_told_at_once(secured: Secured) -> None:
     with pytest.raises(InvalidRequest, match="'ca_file', 'cert_file' and 'key_file'"):
         EtcdClient(secured.address("missing"))
+
+
+async def test_a_certificate_that_is_replaced_while_it_is_read_first_is_used_when_it_was_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = trustme.CA()
+    write(tmp_path, "mine", authority.issue_cert("client.test"))
+    load = TlsContexts._load
+
+    def replaced_meanwhile(contexts: TlsContexts) -> ssl.SSLContext:
+        loaded = load(contexts)
+        monkeypatch.setattr(TlsContexts, "_load", load)
+        write(tmp_path, "mine", authority.issue_cert("client.test"))
+        # whatever the ticks of the kernel's clock
+        os.utime(tmp_path / "mine.pem", (2**31, 2**31))
+        return loaded
+
+    monkeypatch.setattr(TlsContexts, "_load", replaced_meanwhile)
+    contexts = TlsContexts(
+        Setup("unused", (), cert_file=str(tmp_path / "mine.pem"), key_file=str(tmp_path / "mine.key"))
+    )
+    first = contexts.current
+
+    contexts.refused()
+
+    assert contexts.current is not first
