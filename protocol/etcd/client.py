@@ -147,6 +147,13 @@ class EtcdClient:
         except Compacted:
             return
 
+    async def compact_at(self, endpoint: Endpoint, revision: int, limit_s: float = _COMPACT_S) -> None:
+        """As `compact`; this member has forgotten it when this returns, whatever others have."""
+        try:
+            await self._asker.ask_member(endpoint, maintenance.compact(revision), limit_s)
+        except Compacted:
+            return
+
     async def defragment(self, endpoint: Endpoint, limit_s: float = DEFRAGMENT_S) -> None:
         """Give free space of this member's file back. It serves nobody meanwhile."""
         await self._asker.ask_member(endpoint, maintenance.defragment(), limit_s)

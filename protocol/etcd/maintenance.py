@@ -116,7 +116,10 @@ def disarm(alarm: Alarm) -> Question[None]:
 
 
 def compact(revision: int) -> Question[None]:
-    """Return only when the members have removed the old revisions from their files."""
+    """The reply comes when the member that is asked has removed the old revisions from its file.
+
+    It waits for that also where they were compacted already, and the reply says so; others may lag behind.
+    """
     body = {"revision": str(revision), "physical": True}
     return Question("/v3/kv/compaction", orjson.dumps(body), _nothing, takes_long=True)
 

@@ -81,7 +81,7 @@ class Upkeep:
         forgotten = 0
         while len(done) < _MOST_STEPS and (step := next_step(look, done, compact_to, self._emptied)) is not None:
             done.append(step)
-            worked = await self._try(step)
+            worked = await self._try(step, look)
             if worked and isinstance(step, Compact):
                 forgotten = step.revision
             elif worked and isinstance(step, Defragment):
@@ -90,10 +90,10 @@ class Upkeep:
                 look = await self._look_after(step)
         return look
 
-    async def _try(self, step: Step) -> bool:
+    async def _try(self, step: Step, look: StoreLook) -> bool:
         """Whether it worked."""
         try:
-            await self._carry_out(step)
+            await self._carry_out(step, look)
         except EtcdDenied as error:
             _log.warning("etcd.upkeep_denied", step=step, reason=error.message, next="give its user the role root")
         except EtcdError as error:
@@ -104,10 +104,14 @@ class Upkeep:
             return True
         return False
 
-    async def _carry_out(self, step: Step) -> None:
+    async def _carry_out(self, step: Step, look: StoreLook) -> None:
         match step:
             case Compact(revision):
                 await self._client.compact(revision)
+                # one that lags behind would be defragmented in vain, and full etcd may see no change after which its
+                # free space counts
+                for endpoint in look.members if look.is_full else ():
+                    await self._client.compact_at(endpoint, revision)
             case MoveLeader(leader, member_id):
                 await self._client.move_leader(leader, member_id)
             case Defragment(endpoint):
