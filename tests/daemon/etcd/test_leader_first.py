@@ -125,3 +125,25 @@ async def test_members_are_asked_once_a_term_and_one_that_led_in_an_earlier_term
 
     assert sorted(members.asked, key=str) == [first, second, silent]
     assert members.found == [second]
+
+
+async def test_members_are_asked_again_while_the_leader_of_a_term_is_not_elected(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    members = Members()
+    leader = LeaderFirst(members.endpoints, members.ask, members.found.append)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leader.run)
+        leader.heard(7)
+        await trio.sleep(10)
+        # nobody waits for it while nothing is asked of etcd
+        assert len(members.asked) == 3
+        members.leads = {members.endpoints[1]: 7}
+        for _ in range(2):
+            leader.heard(7)
+            await trio.sleep(10)
+        nursery.cancel_scope.cancel()
+
+    assert len(members.asked) == 6
+    assert members.found == [members.endpoints[1]]
