@@ -34,6 +34,10 @@ ABOUT_TOKENS: Final = frozenset({Meaning.NO_TOKEN, Meaning.NO_USERS, Meaning.DEN
 _log: Final = get_log(__name__)
 
 
+class _NoReply(Broken):
+    pass
+
+
 class Asker:
     """The members of one etcd, and which of them is asked. Raises: InvalidRequest: password or certificates."""
 
@@ -103,10 +107,14 @@ class Asker:
         for pause in pauses():
             for index in self._round():
                 member = self._order[index]
+                # this process may have stood still since it looked at the clock
+                left_s = max(0.0, deadline - trio.current_time())
                 try:
-                    return await _within(min(each_s, deadline - trio.current_time()), attempt(member))
+                    return await _within(min(each_s, left_s), attempt(member))
                 except Broken as broken:
-                    reasons[member.endpoint] = str(broken)
+                    # an attempt that the caller's limit has cut short tells less than the one before
+                    if not (isinstance(broken, _NoReply) and left_s < each_s and member.endpoint in reasons):
+                        reasons[member.endpoint] = str(broken)
                     self._avoid(index, str(broken))
                 if trio.current_time() >= deadline:
                     raise _unknown(reasons)
@@ -187,7 +195,7 @@ def of_own_token(refusal: Refusal) -> Exception:
 async def _within(limit_s: float, attempt: Awaitable[R]) -> R:
     with trio.move_on_after(limit_s):
         return await attempt
-    raise Broken(f"no reply within {limit_s:.3g} s")
+    raise _NoReply(f"no reply within {limit_s:.3g} s")
 
 
 async def _token(member: Member, who: Credentials) -> str | Refusal:

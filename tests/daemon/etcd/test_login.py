@@ -17,7 +17,7 @@ from protocol.etcd.errors import EtcdDenied, EtcdUnknown
 from protocol.etcd.kv import Get, Put, Transaction
 from tests.support.etcds.etcd import Etcd, TestEtcd, binaries
 from tests.support.etcds.etcdfixtures import NONE
-from tests.support.fakes.etcdmember import reply, scripted_member
+from tests.support.fakes.etcdmember import address_of, reply, scripted_member
 
 pytestmark = pytest.mark.trio
 PASSWORD = "first password"
@@ -152,7 +152,7 @@ async def test_many_tasks_that_are_refused_at_a_time_log_in_once(password_file: 
             "/v3/kv/range": [BAD_TOKEN] * 10 + [FOUND],
             "/v3/auth/authenticate": [TOKEN],
         }
-        address = as_root(EtcdAddress((member.endpoint,)), password_file)
+        address = as_root(address_of(member), password_file)
         async with EtcdClient(address) as client, trio.open_nursery() as nursery:
             for _ in range(10):
                 nursery.start_soon(client.get, Get("k"))
@@ -165,7 +165,7 @@ async def test_a_member_that_does_not_take_its_own_token_is_left_for_the_next(pa
     async with scripted_member() as bad, scripted_member() as good:
         bad.replies |= {"/v3/kv/range": [BAD_TOKEN], "/v3/auth/authenticate": [TOKEN]}
         good.replies |= {"/v3/kv/range": [FOUND]}
-        async with EtcdClient(as_root(EtcdAddress((bad.endpoint, good.endpoint)), password_file)) as client:
+        async with EtcdClient(as_root(address_of(bad, good), password_file)) as client:
             assert (await client.get(Get("k"))).header.revision == 7
 
     assert bad.asked("/v3/auth/authenticate") == 1
@@ -175,7 +175,7 @@ async def test_a_member_that_asks_for_a_token_and_for_no_users_is_no_endless_loo
     no_users = reply(412, b'{"error":"etcdserver: authentication is not enabled","code":9}')
     async with scripted_member() as member:
         member.replies |= {"/v3/kv/range": [BAD_TOKEN], "/v3/auth/authenticate": [no_users]}
-        address = as_root(EtcdAddress((member.endpoint,), request_limit_s=1.0), password_file)
+        address = as_root(address_of(member, request_limit_s=1.0), password_file)
         async with EtcdClient(address) as client:
             with pytest.raises(EtcdUnknown, match="does not take its own token"):
                 await client.get(Get("k"))

@@ -4,13 +4,13 @@ import attrs
 import pytest
 import trio
 
-from protocol.etcd.address import Endpoint, EtcdAddress
+from protocol.etcd.address import Endpoint
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import Compacted, EtcdUnknown, UnsafeRelease
 from protocol.etcd.kv import Get, Put, Transaction
 from protocol.etcd.maintenance import Alarm
 from tests.support.etcds.etcd import TestEtcd
-from tests.support.fakes.etcdmember import reply, scripted_member
+from tests.support.fakes.etcdmember import address_of, reply, scripted_member
 from tests.support.sockets.twoaddresses import TwoAddresses
 
 pytestmark = pytest.mark.trio
@@ -61,7 +61,7 @@ async def test_there_are_no_alarms_and_to_disarm_one_that_is_not_there_is_no_err
 
 @pytest.mark.parametrize("release", ["3.5.0", "3.5.1", "3.5.2"])
 async def test_a_release_that_loses_data_is_refused_before_anything_is_sent(release: str) -> None:
-    async with scripted_member() as member, EtcdClient(EtcdAddress((member.endpoint,))) as client:
+    async with scripted_member() as member, EtcdClient(address_of(member)) as client:
         member.replies["/version"] = [reply(200, f'{{"etcdserver":"{release}"}}'.encode())]
         with pytest.raises(UnsafeRelease, match=f"{release}.*allow_broken_releases"):
             await client.get(Get("k"))
@@ -73,14 +73,14 @@ async def test_it_is_used_where_the_settings_say_so() -> None:
     found = reply(200, b'{"header":{"cluster_id":"1","member_id":"2","revision":"7"}}')
     async with scripted_member() as member:
         member.replies |= {"/version": [reply(200, b'{"etcdserver":"3.5.1"}')], "/v3/kv/range": [found]}
-        async with EtcdClient(EtcdAddress((member.endpoint,), allow_broken_releases=True)) as client:
+        async with EtcdClient(attrs.evolve(address_of(member), allow_broken_releases=True)) as client:
             assert (await client.get(Get("k"))).header.revision == 7
 
 
 async def test_a_server_that_is_not_etcd_is_told_as_such() -> None:
     async with scripted_member() as member:
         member.replies["/version"] = [reply(200, b"<html>")]
-        async with EtcdClient(EtcdAddress((member.endpoint,), request_limit_s=1.0)) as client:
+        async with EtcdClient(address_of(member, request_limit_s=1.0)) as client:
             with pytest.raises(EtcdUnknown, match="no member of etcd: it replied b'<html>'"):
                 await client.get(Get("k"))
 

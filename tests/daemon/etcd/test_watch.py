@@ -9,12 +9,11 @@ import attrs
 import pytest
 import trio
 
-from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import Compacted, EtcdUnknown, WatchEnded
 from protocol.etcd.kv import Delete, Get, Put, Transaction, WatchEvent
 from tests.support.etcds.etcd import TestEtcd
-from tests.support.fakes.etcdmember import reply, scripted_member, stream
+from tests.support.fakes.etcdmember import address_of, reply, scripted_member, stream
 
 pytestmark = pytest.mark.trio
 CREATED = b'{"result":{"header":{"cluster_id":"1","member_id":"2"},"created":true}}'
@@ -88,7 +87,7 @@ async def test_a_watch_goes_to_a_member_that_takes_it(etcd: TestEtcd) -> None:
     ],
 )
 async def test_a_watch_that_was_ended_without_a_close_raises(line: bytes, reason: str) -> None:
-    async with scripted_member() as member, EtcdClient(EtcdAddress((member.endpoint,))) as client:
+    async with scripted_member() as member, EtcdClient(address_of(member)) as client:
         member.replies["/v3/watch"] = [stream(CREATED, line)]
         async with client.watch("/a/", 5) as events:
             with pytest.raises(WatchEnded, match=reason):
@@ -102,7 +101,7 @@ async def test_a_watch_that_is_canceled_in_its_first_line_is_tried_elsewhere() -
     async with (
         scripted_member() as bad,
         scripted_member() as good,
-        EtcdClient(EtcdAddress((bad.endpoint, good.endpoint))) as client,
+        EtcdClient(address_of(bad, good)) as client,
     ):
         bad.replies["/v3/watch"] = [stream(canceled)]
         good.replies["/v3/watch"] = [stream(CREATED)]
@@ -112,7 +111,7 @@ async def test_a_watch_that_is_canceled_in_its_first_line_is_tried_elsewhere() -
 
 
 async def test_a_watch_that_nobody_takes_is_no_watch() -> None:
-    async with scripted_member() as member, EtcdClient(EtcdAddress((member.endpoint,), request_limit_s=1.0)) as client:
+    async with scripted_member() as member, EtcdClient(address_of(member, request_limit_s=1.0)) as client:
         member.replies["/v3/watch"] = [reply(503, b"")]
         with pytest.raises(EtcdUnknown, match="HTTP 503"):
             async with client.watch("/a/", 5):
@@ -121,7 +120,7 @@ async def test_a_watch_that_nobody_takes_is_no_watch() -> None:
 
 async def test_a_line_that_comes_in_pieces_is_read_whole() -> None:
     event = b'{"result":{"events":[{"kv":{"key":"YQ==","mod_revision":"6","value":"Yg=="}}]}}'
-    async with scripted_member() as member, EtcdClient(EtcdAddress((member.endpoint,))) as client:
+    async with scripted_member() as member, EtcdClient(address_of(member)) as client:
         first, rest = b"%x\r\n%s\r\n" % (19, event[:19]), stream(event[19:]).partition(b"\r\n\r\n")[2]
         member.replies["/v3/watch"] = [stream(CREATED) + first + rest]
         async with client.watch("a", 5) as events:

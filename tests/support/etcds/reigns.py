@@ -8,20 +8,27 @@ from common.lease.deadline import Deadline, DeadlineWriter, boottime
 from common.lease.fence import Fence
 from common.lease.keys import Keys
 from protocol.etcd.fenced.untilknown import Etcd
-from protocol.etcd.kv import Delete, Get, Put, Transaction
+from protocol.etcd.kv import Delete, Equals, Field, Get, Put, Transaction
 
 LONG_S = 3600.0
 
 
 async def reign(client: Etcd, keys: Keys, node: str = "n1") -> Fence:
-    """Make a node the master, whoever was it before."""
-    await client.transact(Transaction([], [Delete(keys.master)]))
-    before = (await client.get(Get(keys.epoch))).values
+    """Make a node the master, whoever was it before.
+
+    A slow member carries a request out that another one has carried out as well: the second time it has no effect.
+    """
+    old, before = (await client.get(Get(keys.master))).values, (await client.get(Get(keys.epoch))).values
+    for master in old:
+        is_same = Equals(keys.master, Field.MODIFIED, master.mod_revision)
+        await client.transact(Transaction([is_same], [Delete(keys.master)]))
     epoch = int(before[0].value) + 1 if before else 1
-    outcome = await client.transact(
-        Transaction([], [Put(keys.master, node.encode()), Put(keys.epoch, str(epoch).encode())])
-    )
-    return Fence(epoch, outcome.header.revision, outcome.header.revision)
+    is_free = Equals(keys.master, Field.CREATED, 0)
+    is_next = Equals(keys.epoch, Field.MODIFIED, before[0].mod_revision if before else 0)
+    puts = [Put(keys.master, node.encode()), Put(keys.epoch, str(epoch).encode())]
+    await client.transact(Transaction([is_free, is_next], puts))
+    (now,) = (await client.get(Get(keys.epoch))).values
+    return Fence(epoch, now.mod_revision, now.mod_revision)
 
 
 @contextmanager

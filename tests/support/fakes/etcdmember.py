@@ -2,7 +2,7 @@
 
 async with scripted_member() as member:
     member.replies["/v3/kv/range"] = [reply(503, b"..."), HANG]
-    client = EtcdClient(EtcdAddress((member.endpoint,)))
+    client = EtcdClient(address_of(member))
 """
 
 from collections.abc import AsyncIterator
@@ -12,8 +12,9 @@ from typing import Final
 import h11
 import trio
 
-from protocol.etcd.address import Endpoint
+from protocol.etcd.address import Endpoint, EtcdAddress
 from tests.support.etcds.etcd import HOST
+from tests.support.wait import PATIENCE_S
 
 # a script's word for a reply that never comes
 HANG: Final = b""
@@ -84,6 +85,11 @@ class ScriptedMember:
         http.send(h11.Response(status_code=200, headers=[("Content-Length", "0")]))
         http.send(h11.EndOfMessage())
         return True
+
+
+def address_of(*members: ScriptedMember, request_limit_s: float = PATIENCE_S) -> EtcdAddress:
+    """Args: request_limit_s: short only where a limit must pass: else a test that stands still would ask again."""
+    return EtcdAddress(tuple(member.endpoint for member in members), request_limit_s)
 
 
 @asynccontextmanager
