@@ -132,6 +132,10 @@ def calling(caller: Submitter | Locker) -> Iterator[None]:
     caller.check()
 
 
+def files_of_jobs(cluster: Cluster) -> list[str]:
+    return sorted(path.name for path in cluster.paths.queue.glob("job-*"))
+
+
 def locks_of(cluster: Cluster, owner: Owner) -> dict[Lock, LockMode]:
     owned = cluster.wconf(ListLocks(owner))
     return dict(owned)
@@ -161,8 +165,12 @@ def test_each_answered_id_is_one_job_that_ends_however_often_luxid_is_killed(
     }
     assert max(Counter(known.values()).values()) == 1, "a submission became two jobs"
     assert set(cluster.wait(*known)) == {"success"}
-    # job processes that run write through temporary files
-    assert sorted(path.name for path in cluster.paths.queue.glob("job-*")) == sorted(f"job-{job}" for job in known)
+    # who writes does so through temporary files
+    wait_until(
+        lambda: files_of_jobs(cluster) == sorted(f"job-{job}" for job in known),
+        what="only the files of the jobs are there",
+        state=lambda: files_of_jobs(cluster),
+    )
     stamps.assert_nothing_ran_twice()
     for job_id in known:
         assert stamps.run(job_id).end is not None

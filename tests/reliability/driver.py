@@ -143,13 +143,15 @@ class Driver:
 
     def view(self) -> View:
         """What the daemons say, as soon as they can be asked."""
-        for _ in range(_TRIES):
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
             self.farm.revive()
             try:
                 return view_of_daemons(self.farm.paths, self._luxid, self._wconfd)
             except (Unavailable, RemoteError):
+                if time.monotonic() > deadline:
+                    raise
                 time.sleep(0.1)
-        return view_of_daemons(self.farm.paths, self._luxid, self._wconfd)
 
     def rest(self) -> View:
         """Wait until all jobs are final and no lock is held but those of this driver.

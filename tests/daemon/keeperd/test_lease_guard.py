@@ -87,10 +87,15 @@ def test_a_timer_fires_at_the_deadline_and_follows_it(tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_busy_ends_at_the_deadline(tmp_path: Path) -> None:
-    writer = DeadlineWriter(tmp_path / "deadline")
+    # on a machine that stands still the first deadline may pass before it is moved on
+    assert any(ends_at_a_deadline_that_moved_on(tmp_path / "deadline", ahead_s) for ahead_s in (2.0, 20.0))
+
+
+def ends_at_a_deadline_that_moved_on(path: Path, ahead_s: float) -> bool:
+    writer = DeadlineWriter(path)
     writer.set(boottime() + 3600)
     with subprocess.Popen(
-        [sys.executable, "-c", BUSY, str(tmp_path / "deadline")],
+        [sys.executable, "-c", BUSY, str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=Path(__file__).parents[3],
@@ -98,16 +103,15 @@ def test_a_process_that_is_busy_ends_at_the_deadline(tmp_path: Path) -> None:
         assert busy.stdin is not None
         assert busy.stdout is not None
         assert busy.stdout.readline() == b"loaded\n"
-        # moved on once
-        writer.set(boottime() + 4)
+        writer.set(boottime() + ahead_s)
         busy.stdin.write(b"\n")
         busy.stdin.flush()
-        assert busy.stdout.readline() == b"guarded\n"
-        until = boottime() + 4.5
+        was_guarded = busy.stdout.readline() == b"guarded\n"
+        until = boottime() + ahead_s + 0.5
         writer.set(until)
 
         assert busy.wait(PATIENCE_S) == NOT_MASTER
-        assert boottime() >= until
+        return was_guarded and boottime() >= until
 
 
 @pytest.fixture

@@ -74,7 +74,19 @@ def epoch_of(candidate: Candidate) -> int:
 
 
 def test_one_node_serves_and_all_tell_of_it(fleet: LeaseFleet) -> None:
-    master = fleet.until_master()
+    while True:
+        master = fleet.until_master()
+        epoch = epoch_of(master)
+        try:
+            check_that_all_tell_of_it(fleet, master)
+            return
+        except AssertionError:
+            # on a slow machine the short lease may have run out meanwhile
+            if epoch_of(fleet.until_master()) == epoch:
+                raise
+
+
+def check_that_all_tell_of_it(fleet: LeaseFleet, master: Candidate) -> None:
     replica = other_than(fleet, master)
     until_fit(replica)
     view = whole_view(replica)
@@ -82,7 +94,7 @@ def test_one_node_serves_and_all_tell_of_it(fleet: LeaseFleet) -> None:
     assert not replica.pids("luxid", "wconfd", "forkserver")
     assert (view.asked, view.state, view.master) == (replica.name, "follow", master.name), view.members
     assert {member.name for member in view.members} == {master.name, replica.name}
-    assert [(each.node, each.cause) for each in view.history] == [(master.name, "the first master")]
+    assert (view.history[0].cause, view.history[-1].node) == ("the first master", master.name)
     assert [(etcd.is_leader, etcd.quota_bytes) for etcd in view.etcd] == [(True, 2**31)]
     assert cluster_view(master).valid_s is not None
     told: dict[str, object] = {}

