@@ -10,12 +10,12 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import singledispatch
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 
 from cli.screen import show_note
-from common.errors import Conflict, InvalidRequest, JobLost, RemoteError
+from common.errors import Conflict, InvalidRequest, JobLost, ProtocolError, RemoteError
 from common.ids import JobId
 from common.query.kinds import QueryKind
 from common.queue.explanation import Reason
@@ -48,6 +48,8 @@ from protocol.rapid.filters import FilterWish
 from protocol.rapid.jobs import PAGE_MOST, Job, JobQuery
 from protocol.rapid.jobvalues import job_object, log_entry, luxi_row
 from protocol.rapid.objects import ObjectQuery
+
+S = TypeVar("S", bound=Sequence[object])
 
 _KNOWN: Final = frozenset(Job.__annotations__)
 _USER: Final = "gnt:user"
@@ -104,7 +106,7 @@ def _(request: QueryJobs, client: RapidClient) -> Rows:
 
 def _named(job_ids: tuple[JobId, ...], request: QueryJobs, client: RapidClient) -> list[Mapping[str, object]]:
     query = JobQuery(ids=job_ids, fields=_asked(request.fields))
-    return client.run(jobcalls.query_bare_jobs(query)).jobs
+    return _one_each(job_ids, client.run(jobcalls.query_bare_jobs(query)).jobs, client)
 
 
 @carry_out.register
@@ -137,6 +139,8 @@ def _pages_of(page: JobQuery, client: RapidClient) -> Iterator[Mapping[str, obje
         yield from found.jobs
         if found.next is None:
             return
+        if found.next == page.cursor:
+            raise ProtocolError(f"{client.place.name} gives the same page of a list again and again")
         page = attrs.evolve(page, cursor=found.next)
 
 
@@ -161,25 +165,35 @@ def _(request: QueryFields, client: RapidClient) -> FieldDefinitions:
 
 @carry_out.register
 def _(request: ExplainJobs, client: RapidClient) -> tuple[tuple[Reason, ...] | None, ...]:
-    told = (client.run(jobcalls.explain_jobs(ids)).jobs for ids in _parts(request.job_ids))
+    parts = _parts(request.job_ids)
+    told = (_one_each(ids, client.run(jobcalls.explain_jobs(ids)).jobs, client) for ids in parts)
     return tuple(job.reasons for jobs in told for job in jobs)
 
 
 @carry_out.register
 def _(request: ReadJobWaits, client: RapidClient) -> tuple[tuple[Span, ...] | None, ...]:
-    told = (client.run(jobcalls.read_waits(ids)).jobs for ids in _parts(request.job_ids))
+    parts = _parts(request.job_ids)
+    told = (_one_each(ids, client.run(jobcalls.read_waits(ids)).jobs, client) for ids in parts)
     return tuple(job.spans for jobs in told for job in jobs)
 
 
 @carry_out.register
 def _(request: ReadLeftProcesses, client: RapidClient) -> tuple[tuple[int, ...], ...]:
-    told = (client.run(jobcalls.read_left_processes(ids)).jobs for ids in _parts(request.job_ids))
+    parts = _parts(request.job_ids)
+    told = (_one_each(ids, client.run(jobcalls.read_left_processes(ids)).jobs, client) for ids in parts)
     return tuple(job.pids for jobs in told for job in jobs)
 
 
 def _parts(job_ids: tuple[JobId, ...]) -> Iterator[tuple[JobId, ...]]:
     """At most as many ids at once as a call takes."""
     return (job_ids[start : start + PAGE_MOST] for start in range(0, len(job_ids), PAGE_MOST))
+
+
+def _one_each(job_ids: Sequence[JobId], told: S, client: RapidClient) -> S:
+    """What is told, if it is one value for each job. Raises: ProtocolError: what is told of which job is not known."""
+    if len(told) != len(job_ids):
+        raise ProtocolError(f"{client.place.name} was asked about {len(job_ids)} jobs, and tells of {len(told)}")
+    return told
 
 
 @carry_out.register

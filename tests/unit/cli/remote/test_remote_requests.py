@@ -8,18 +8,22 @@ import pytest
 
 from cli.remote.luxid import RemoteLuxid
 from cli.remote.requests import carry_out
-from common.errors import InvalidRequest, RemoteError, Unavailable
+from common.errors import InvalidRequest, ProtocolError, RemoteError, Unavailable
 from common.ids import JobId
 from common.query.kinds import QueryKind
 from protocol.luxi.jobs import CancelJobs, Done
+from protocol.luxi.processes import ReadLeftProcesses
 from protocol.luxi.queries import Page, Query, QueryJobs, QueryResult
 from protocol.luxi.queue import SetDrainFlag
 from protocol.luxi.schedules import ListSchedules
 from protocol.luxi.submission import Refused, SubmitManyJobs
+from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.why.waits import ReadJobWaits
 from protocol.rapid.clients.blocking import RapidClient
 from protocol.rapid.clients.httpcall import HttpCall
 from protocol.rapid.clients.jobcalls import BareJobs
 from protocol.rapid.clients.place import Place
+from protocol.rapid.explanations import Explanation, Explanations, LeftProcessesOfJobs, WaitsOfJobs
 from protocol.rapid.jobactions import ChangedJob, ManyChanged
 
 T = TypeVar("T")
@@ -96,7 +100,7 @@ def test_a_call_with_a_limit_of_time_keeps_to_it() -> None:
 def test_a_limit_of_time_is_for_all_pages_together() -> None:
     def endless(self: RapidClient, call: HttpCall[T]) -> T:
         clock[0] += 0.2
-        return cast(T, BareJobs([{"id": 7}], next="more"))
+        return cast(T, BareJobs([{"id": 7}], next=str(clock[0])))
 
     clock = [100.0]
     with pytest.MonkeyPatch.context() as patch:
@@ -104,3 +108,30 @@ def test_a_limit_of_time_is_for_all_pages_together() -> None:
         patch.setattr(RapidClient, "run", endless)
         with RemoteLuxid(Place.at("http://127.0.0.1:1")) as luxid, pytest.raises(Unavailable):
             luxid.call(QueryJobs(None, ("id",)), timeout_s=0.5)
+
+
+@pytest.mark.parametrize(
+    ("request_", "reply"),
+    [
+        (QueryJobs((JobId(7), JobId(8)), ("status",)), BareJobs([{"status": "running"}])),
+        (ExplainJobs((JobId(7), JobId(8))), Explanations((Explanation(JobId(8), None),))),
+        (ReadJobWaits((JobId(7),)), WaitsOfJobs(())),
+        (ReadLeftProcesses((JobId(7),)), LeftProcessesOfJobs(())),
+    ],
+)
+def test_a_reply_of_which_it_is_not_known_whose_it_is_is_told(request_: object, reply: object) -> None:
+    class Forgetful(RapidClient):
+        def run(self, call: HttpCall[T]) -> T:
+            return cast(T, reply)
+
+    with Forgetful("http://127.0.0.1:1") as client, pytest.raises(ProtocolError, match=r"was asked about . jobs, and"):
+        carry_out(request_, client)
+
+
+def test_a_list_without_an_end_is_told() -> None:
+    class Endless(RapidClient):
+        def run(self, call: HttpCall[T]) -> T:
+            return cast(T, BareJobs([{"id": 7}], next="more"))
+
+    with Endless("http://127.0.0.1:1") as client, pytest.raises(ProtocolError, match="the same page of a list again"):
+        carry_out(QueryJobs(None, ("id",)), client)
