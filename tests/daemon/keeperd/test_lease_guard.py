@@ -141,6 +141,7 @@ def test_the_fork_server_kills_all_jobs_before_it_ends(cluster: Cluster) -> None
         wait_until(lambda: not _is_in_group(job.pid), what="the session of the job is empty")
     finally:
         job.kill()
+        job.wait()
 
 
 def _is_in_group(group: int) -> bool:
