@@ -99,7 +99,10 @@ class Telling:
         if not self._rules.is_on:
             return
         while True:
-            events = await self._untold.first(_AT_ONCE)
+            events: list[UntoldEvent] = []
+            # the instant moves on without events, too: a late one would be behind the keys that say what was told
+            with trio.move_on_after(_MOVE_S):
+                events = await self._untold.first(_AT_ONCE)
             async with trio.open_nursery() as nursery:
                 for each in events:
                     nursery.start_soon(self._tell, submit, each)
