@@ -30,7 +30,7 @@ class DaemonProcess:
     def __init__(self, name: str, paths: Paths, root: Path | None) -> None:
         """Start it in a session of its own, so that a Ctrl-C reaches only the supervisor.
 
-        Raises: OSError: its log or its socket cannot be opened, or no process can be made.
+        Raises: OSError: its log or socket cannot be opened, or no process can be made or watched; none is left then.
         """
         self.name = name
         self._paths = paths
@@ -44,19 +44,24 @@ class DaemonProcess:
         # its own words on its state
         self._said = ""
         place = [] if root is None else ["--root", str(root)]
-        with os.fdopen(open_log(paths.log_file(name)), "ab") as log:
-            self._log_start = log.seek(0, os.SEEK_END)
-            self._process = subprocess.Popen(
-                python_command(daemon_named(name).module, *place),
-                env={**python_environment(), "NOTIFY_SOCKET": str(address)},
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                start_new_session=True,
-            )
-        # readable once the process has ended
-        self.pidfd = os.pidfd_open(self._process.pid)
+        with contextlib.ExitStack() as undoing:
+            undoing.callback(self._let_go)
+            with os.fdopen(open_log(paths.log_file(name)), "ab") as log:
+                self._log_start = log.seek(0, os.SEEK_END)
+                self._process = subprocess.Popen(
+                    python_command(daemon_named(name).module, *place),
+                    env={**python_environment(), "NOTIFY_SOCKET": str(address)},
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            # one that nobody watches would keep every later one from starting
+            undoing.callback(self._kill)
+            # readable once the process has ended
+            self.pidfd = os.pidfd_open(self._process.pid)
+            undoing.pop_all()
 
     @property
     def pid(self) -> int:
@@ -102,7 +107,7 @@ class DaemonProcess:
     def how_ended(self) -> str:
         """`with exit code 1`, `by SIGKILL`; waits for the end."""
         code = self._process.wait()
-        return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        return f"by {_signal_name(-code)}" if code < 0 else f"with exit code {code}"
 
     def ask_to_end(self) -> None:
         self._process.terminate()
@@ -114,8 +119,7 @@ class DaemonProcess:
             self._process.wait(STOP_TIMEOUT_S)
             return True
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self._kill()
             return False
         finally:
             self.close()
@@ -123,8 +127,15 @@ class DaemonProcess:
     def close(self) -> None:
         """Release the resources of an ended process."""
         os.close(self.pidfd)
+        self._let_go()
+
+    def _let_go(self) -> None:
         self.notifications.close()
         self._address.unlink(missing_ok=True)
+
+    def _kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
     def log_tail(self) -> str:
         """The end of its log since its start, for an error message."""
@@ -135,3 +146,11 @@ class DaemonProcess:
             if lines:
                 return f"; its log '{path}' ends:\n" + "\n".join(f"  {line}" for line in lines)
         return f"; its log '{path}' says nothing"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        # a real-time signal has no name of its own
+        return f"signal {number}"

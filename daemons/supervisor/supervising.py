@@ -70,9 +70,11 @@ class Supervisor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-        self._signals.close()
-        self._pid_file.release()
+        try:
+            self.stop()
+        finally:
+            self._signals.close()
+            self._pid_file.release()
 
     def start_all(self) -> None:
         """Start the daemons in order, each when the one before is ready.
@@ -98,10 +100,15 @@ class Supervisor:
                 self._attend()
 
     def stop(self) -> None:
-        """Stop all daemons, each before those that it needs; keeperd first, with those of the master."""
-        self._end_mastership()
-        for name in reversed(self._kept):
-            self._stop(name)
+        """Stop all daemons, each before those that it needs; keeperd first, with those of the master.
+
+        What is told meanwhile may fail, as nobody reads it any more: it is raised when all have been stopped.
+        """
+        with contextlib.ExitStack() as stopping:
+            # carried out in the opposite order
+            for name in self._kept:
+                stopping.callback(self._stop, name)
+            self._end_mastership()
 
     def _end_mastership(self) -> None:
         keeper = self._running.get(_KEEPER)
