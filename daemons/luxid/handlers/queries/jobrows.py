@@ -64,6 +64,7 @@ class JobRows:
 
         Unreadable jobs are left out.
 
+        Raises: Unavailable: the archive cannot be listed at the moment.
         Args:
             without: final states; live jobs that are known to be in one of them are left out unread.
             bounds: of the ids of a page; None: none.
@@ -73,13 +74,19 @@ class JobRows:
             ended = self._ended.get
             job_ids = [job_id for job_id in job_ids if ended(job_id) not in without]
         if archived:
-            set_aside = await in_thread(_archived_ids, self._store.paths.archive)
-            job_ids = sorted({*job_ids, *set_aside})
+            job_ids = sorted({*job_ids, *await self._set_aside()})
         job_ids = in_order_of(page, job_ids, bounds)
         # an UnreadJob was archived since the ids were listed, or removed from the archive
         async with aclosing(self._rows(job_ids, is_lenient=True)) as batches:
             async for batch in batches:
                 yield [row for row in batch if isinstance(row, JobView) and (archived or not row.is_archived)]
+
+    async def _set_aside(self) -> list[JobId]:
+        try:
+            return await in_thread(_archived_ids, self._store.paths.archive)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise Unavailable(f"the archive cannot be listed: {reason}; try again") from error
 
     async def unread(
         self, job_ids: Sequence[JobId] | None, page: Page | None = None
@@ -150,7 +157,13 @@ def _batches(job_ids: Sequence[JobId]) -> Iterator[Sequence[JobId]]:
 
 
 def _archived_ids(archive: Path) -> list[JobId]:
-    """List the archive, in a thread, because a large one takes long."""
-    names = [name for _, _, files in os.walk(archive) for name in files]
+    """List the archive, in a thread, because a large one takes long. Raises: OSError: a folder cannot be listed."""
+    names = [name for _, _, files in os.walk(archive, onerror=_check_gone) for name in files]
     numbers = [name[len(_PREFIX) :] for name in names if name.startswith(_PREFIX)]
     return [JobId(int(number)) for number in numbers if number.isascii() and number.isdigit()]
+
+
+def _check_gone(error: OSError) -> None:
+    """Raises: OSError: the folder is there; without its jobs a list would be taken for whole."""
+    if not isinstance(error, FileNotFoundError):
+        raise error

@@ -1,0 +1,38 @@
+"""The rows of jobs, where the disk gives trouble (DESIGN section 11: an error of descriptors is no verdict)."""
+
+import errno
+import os
+import types
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from common.errors import Unavailable
+from common.paths import Paths
+from daemons.luxid.core.queue.endedjobs import EndedJobs
+from daemons.luxid.handlers.queries.jobrows import JobRows
+from daemons.luxid.jobs.jobtable import JobTable
+
+pytestmark = pytest.mark.trio
+
+
+def rows(root: Path) -> JobRows:
+    store = types.SimpleNamespace(paths=Paths.under_root(root))
+    return JobRows(JobTable(lambda _: None), cast(Any, store), cast(Any, None), EndedJobs())
+
+
+async def test_a_list_lacks_no_archived_jobs_because_their_folder_cannot_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> object:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+    with pytest.raises(Unavailable, match="the archive cannot be listed: too many open files; try again"):
+        [batch async for batch in rows(tmp_path).every(archived=True)]
+
+
+async def test_a_queue_without_an_archive_has_no_archived_jobs(tmp_path: Path) -> None:
+    assert [batch async for batch in rows(tmp_path).every(archived=True)] == []
