@@ -136,6 +136,9 @@ class Firing:
     async def _wait(self) -> None:
         at = self._agenda.next_at
         self._clock.wake_at(None if at is None else min(at, self._clock.now() + _LONGEST_SLEEP_S))
+        if self._clock.now() < self._last_now:
+            # it was set back while runs were submitted, when no alarm was set that would tell: all is planned anew
+            return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._until_woken, nursery.cancel_scope)
             await self._has_news.wait()

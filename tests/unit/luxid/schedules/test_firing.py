@@ -102,6 +102,8 @@ class World:
         # canceled, and unended, jobs
         self.canceled: list[JobId] = []
         self.unended: set[JobId] = set()
+        # seconds by which the clock is set at the next submission
+        self.sets_clock_by = 0.0
         self.book = ScheduleBook(cast(Client, self.wconfd))
         self.firing = Firing(self.book, self.clock, self._submit, self._cancel, self.unended.__contains__)
 
@@ -109,6 +111,8 @@ class World:
         if self.failures:
             raise self.failures.pop(0)
         self.keys.append(key)
+        self.clock.at += self.sets_clock_by
+        self.sets_clock_by = 0.0
         return JobId(len(self.keys))
 
     def _cancel(self, schedule: Schedule, job_id: JobId) -> None:
@@ -176,6 +180,17 @@ async def test_a_hindrance_delays_a_run_and_a_refusal_ends_it(autojump_clock: Mo
     assert (run.state, run.why, run.nominal_at) == (RunState.REFUSED, "user 7 may not submit", BEGIN + 3600)
     await world.clock.move(3600)
     assert [run.state for run in world.runs()] == [RunState.REFUSED, RunState.SUBMITTED]
+
+
+async def test_a_clock_that_is_set_back_while_a_run_is_submitted_is_noticed_too(nursery: trio.Nursery) -> None:
+    world = World(hourly(created_at=BEGIN - 400 * DAY))
+    nursery.start_soon(world.firing.run)
+    await world.clock.move(0)
+
+    world.sets_clock_by = -365 * DAY
+    await world.clock.move(3600)
+
+    assert world.clock.alarm == BEGIN + 2 * 3600 - 365 * DAY
 
 
 @pytest.mark.parametrize("failure", [Denied("user 7 may not submit"), QueueDrained()])
