@@ -24,10 +24,11 @@ _SLEEP_AFTER = """
 import _socket, socket, time
 
 def sendto(self, data, *rest):
-    sent = _socket.socket.sendto(self, data, *rest)
-    if data.startswith(b"{message}"):
-        time.sleep(0.5)
-    return sent
+    try:
+        return _socket.socket.sendto(self, data, *rest)
+    finally:
+        if data.startswith(b"{message}"):
+            time.sleep(0.5)
 
 socket.socket.sendto = sendto
 """
