@@ -42,6 +42,7 @@ def test_child_that_cannot_begin_says_why_so_that_it_is_no_try_of_its_job(
     with ours, theirs:
         with pytest.raises(Ended):
             Children({}).start(JobId(1), theirs, live)
+        theirs.close()
 
         assert ours.recv(4096) == pack(REFUSAL + reason)
     assert codes == [1]

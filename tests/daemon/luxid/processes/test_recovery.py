@@ -94,20 +94,6 @@ def test_a_job_without_a_process_is_ended_or_goes_on(
     assert idle.wait(idle.submit(dummy())) == ["success"]
 
 
-def test_jobs_that_were_to_be_killed_between_two_opcodes_are_canceled_and_not_started(idle: Cluster) -> None:
-    job_ids = range(1, 21)
-    for job_id in job_ids:
-        write_job(idle, (_S, _Q), str(idle.paths.livelocks / f"job_{job_id:06d}_1"), job_id)
-        idle.paths.kill_message(job_id).touch()
-
-    idle.start("forkserver", "luxid")
-
-    assert idle.wait(*job_ids) == ["canceled"] * 20
-    assert carried_out(idle) == []
-    wait_until(lambda: list(idle.paths.messages.iterdir()) == [], what="the messages are removed")
-    assert "job.started" not in idle.log("luxid")
-
-
 @pytest.mark.parametrize("found", [(_Q, _Q), (_W, _Q), (_R, _Q), (_S, _R), (_S, _Q)], ids=str)
 def test_a_job_whose_process_lives_is_left_to_it(
     idle: Cluster, livelock: Livelock, found: tuple[JobState, ...]

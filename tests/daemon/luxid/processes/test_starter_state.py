@@ -14,10 +14,13 @@ from common.paths import Paths
 from common.queue.jobs import Job, JobOp, OpEvent, apply_event
 from common.settings import LuxidSettings
 from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.recovery import Fate
+from daemons.luxid.files.loading import FoundJob
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.jobs.livejobs import LiveJobs
 from daemons.luxid.parts import Parts
 from daemons.luxid.processes.attempts import BACK_OFF
+from daemons.luxid.processes.killing import Kills
 from daemons.luxid.processes.launcher import ForkServerClient
 from daemons.luxid.scheduler import Scheduler
 from tests.support.fakes.launcher import FakeLauncher
@@ -143,3 +146,28 @@ async def test_a_process_that_sends_nonsense_is_given_up_after_three_times(tmp_p
         nursery.cancel_scope.cancel()
     parts.launcher.close()
     parts.store.close()
+
+
+async def test_a_job_that_was_to_be_killed_between_two_opcodes_is_canceled_and_not_started(tmp_path: Path) -> None:
+    paths, launcher = Paths.under_root(tmp_path), FakeLauncher()
+    paths.make_folders()
+    paths.kill_message(1).touch()
+    store = open_store(paths)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(store.files.run)
+        parts = Parts.make(store, LuxidSettings())
+        kills = Kills(parts.jobs, parts.rewriting, nursery, 0.0, is_external=False)
+        parts.scheduler.recover([FoundJob(new_job(), Fate.CONTINUE)])
+
+        kills.recover()
+        parts.begin(nursery, starter_of(parts, launcher).start)
+        with parts.jobs.bells.listen(JobId(1)) as bell:
+            while parts.jobs.phase(JobId(1)) is not None:
+                await bell.wait()
+
+        assert store.read_job(JobId(1)).ops[0].state.value == "canceled"
+        assert launcher.starts == 0
+        assert not paths.kill_message(1).exists()
+        nursery.cancel_scope.cancel()
+    launcher.close()
+    store.close()
