@@ -4,6 +4,7 @@ import time
 from typing import Final
 
 import click
+from click.core import ParameterSource
 
 from cli.commands import Command
 from cli.context import installation, uses_color, wants_json
@@ -38,6 +39,7 @@ _COLUMNS: Final = (Column("TOKEN"), Column("STATE"), Column("EXPIRES"), Column("
 @click.option("--revoke", metavar="TOKEN", help="Let this token be used no more; the first eight digits name it.")
 def join_token(expires: float, readd: str, is_list: bool, revoke: str | None) -> int:
     """Make a token, and print the command with which one new machine joins; to be run on the master."""
+    _refuse_mixture(is_list=is_list, is_revoking=revoke is not None)
     settings = installation()
     files = JoinTokenFiles(settings.paths)
     files.check_user()
@@ -55,6 +57,19 @@ def join_token(expires: float, readd: str, is_list: bool, revoke: str | None) ->
     token, secret = files.make(expires, readd, time.time())
     _tell(settings, token, TokenText(token.id, secret, fingerprint))
     return DONE
+
+
+def _refuse_mixture(*, is_list: bool, is_revoking: bool) -> None:
+    """Raises: click.UsageError: options are given of which one would have no effect."""
+    ctx = click.get_current_context()
+    given = [name for name, is_given in (("--list", is_list), ("--revoke", is_revoking)) if is_given]
+    if given:
+        names = {"expires": "--expires", "readd": "--readd"}
+        given += [
+            option for name, option in names.items() if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        ]
+    if len(given) > 1:
+        raise click.UsageError(f"{given[0]} and {given[1]} exclude each other; give one of them")
 
 
 def _refuse_others(settings: Settings) -> None:

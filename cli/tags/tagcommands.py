@@ -3,8 +3,10 @@
 Source: opcodes.md 4, TAGS_SET and TAGS_DEL; luxid.md 2.2, QueryTags.
 """
 
+import os
+import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TextIO, Unpack
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TextIO, Unpack
 
 import attrs
 import click
@@ -121,8 +123,17 @@ def _remove_command(tagged: TaggedKind) -> click.Command:
     return remove_tags
 
 
+class _TagsFile(click.File):
+    def convert(
+        self, value: str | os.PathLike[str] | IO[Any], param: click.Parameter | None, ctx: click.Context | None
+    ) -> IO[Any]:
+        if value == "-" and sys.stdin is None:
+            self.fail("standard input is closed; name a file, or pipe the tags in", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def _from_option(function: F) -> F:
-    kind = click.File(encoding="utf-8", errors="replace")
+    kind = _TagsFile(encoding="utf-8", errors="replace")
     return click.option(
         "--from", "source", type=kind, help="A file with further tags, one a line; - is standard input."
     )(function)

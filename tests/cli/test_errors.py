@@ -163,8 +163,11 @@ def test_closed_standard_input_is_an_error_for_who_reads_it_and_no_answer_for_wh
     error = "error: standard input is closed; name a file, or pipe the jobs in\n"
     with _a_job_that_ended(tmp_path):
         assert _in_shell("cli.job.main", "submit - <&-", tmp_path) == Ended(2, "", error)
+        tags = _in_shell("cli.cluster.main", "add-tags --from - <&-", tmp_path)
         asked = _in_shell("cli.job.main", "archive --finished <&-", tmp_path)
 
+    assert (tags.code, tags.out) == (2, "")
+    assert "standard input is closed; name a file, or pipe the tags in" in tags.err
     assert (asked.code, asked.out) == (13, "")
     assert asked.err.endswith("\nnothing was changed; to archive them without this question add --force\n")
 

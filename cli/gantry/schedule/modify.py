@@ -15,7 +15,7 @@ from cli.gantry.schedule.names import SCHEDULE
 from cli.gantry.schedule.shown import info_lines, view_json
 from cli.gantry.schedule.wishing import ScheduleOptions, read_wish, times_options
 from cli.screen import say, say_json
-from protocol.luxi.schedules import ChangeSchedule
+from protocol.luxi.schedules import ChangeSchedule, ScheduleWish
 
 
 @click.command(
@@ -43,6 +43,10 @@ def modify(
     wish = read_wish(name, words, options)
     if wish.job is None and any(value for key, value in options.items() if key in JobOptions.__annotations__):
         raise click.UsageError("options of the command count only together with it: give the command again, after --")
+    if wish == ScheduleWish(name=name):
+        raise click.UsageError(
+            "nothing to change; name a value, as in: gantry schedule modify --cron '30 3 * * *' NAME"
+        )
     view = ask(ChangeSchedule(wish))
     if wants_json():
         say_json(view_json(view))

@@ -246,6 +246,23 @@ def test_modify_refuses_values_that_nothing_can_have(
     assert message in ended.err
 
 
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (("--list", "--revoke", "abcdefgh"), "--list and --revoke"),
+        (("--revoke", "abcdefgh", "--readd", "web2"), "--revoke and --readd"),
+        (("--list", "--expires", "5m"), "--list and --expires"),
+    ],
+)
+def test_a_join_token_is_made_listed_or_revoked(
+    cluster: Callable[..., Ended], words: tuple[str, ...], options: str
+) -> None:
+    ended = cluster("join-token", *words)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"error: {options} exclude each other; give one of them\n"
+
+
 def test_verify_names_the_nodes_that_the_configuration_does_not_reach(
     tmp_path: Path, cluster: Callable[..., Ended]
 ) -> None:

@@ -114,6 +114,7 @@ def test_a_plan_file_is_the_job_and_rare_times_are_told_in_years(cluster: Cluste
             "--cwd 'data' is on the node; write a path that begins with /",
         ),
         (("add", "--every", "5m", "x", "--", "rm", "\udcff"), 2, "is not UTF-8, and a job is text"),
+        (("modify", "nobody"), 2, "nothing to change; name a value, as in: gantry schedule modify --cron"),
         (("info", "nobody"), 1, "there is no schedule 'nobody'; 'gantry schedule list' shows them"),
         (("add", "--cron", "@daily", "x"), 2, "a schedule needs a command after --, or --plan FILE"),
         (
