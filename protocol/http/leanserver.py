@@ -92,10 +92,14 @@ class LeanServer(TCPServer):
 
     async def _idle_timeout(self) -> None:
         """Close the connection when it has been idle for too long, or the server ends while it is idle."""
-        with trio.CancelScope(deadline=self._idle_until) as self._pause:
-            await self.context.terminated.wait()
-            if self._idle_until == inf:
-                # the end of the request will close it
-                return
+        is_over = False
+        while not is_over:
+            with trio.CancelScope(deadline=self._idle_until) as self._pause:
+                await self.context.terminated.wait()
+                if self._idle_until == inf:
+                    # the end of the request will close it
+                    return
+            # a request may have come at the very instant: then this is no pause any more
+            is_over = not self._pause.cancelled_caught or self._idle_until <= trio.current_time()
         with anyio.CancelScope(shield=True):
             await self._initiate_server_close()

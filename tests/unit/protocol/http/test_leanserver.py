@@ -1,8 +1,9 @@
 """HTTP on one connection: how often it sends, and when it ends."""
 
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 import attrs
@@ -173,3 +174,26 @@ async def test_the_end_of_the_server_ends_an_idle_connection_at_once_and_a_busy_
         goes_on.set()
         await busy.read_until(b"hello")
         assert await busy.sock.recv(10) == b""
+
+
+async def test_no_request_is_carried_out_whose_reply_the_end_of_idleness_cuts_off(mock_clock: MockClock) -> None:
+    for _ in range(40):
+        carried_out = 0
+
+        async def app(scope: Any, receive: Any, send: Send) -> None:
+            nonlocal carried_out
+            carried_out += 1
+            await replying(b"hello")(scope, receive, send)
+
+        async with connected(app) as client:
+            await client.call(GET, b"hello")
+            await wait_all_tasks_blocked()
+
+            # at the same instant a request comes, and the pause is over
+            os.write(client.sock.fileno(), GET)
+            mock_clock.jump(KEEP_ALIVE_S)
+            told = b""
+            with suppress(ConnectionResetError):
+                told = await client.sock.recv(2**20)
+
+        assert carried_out == 1 + told.endswith(b"hello")
