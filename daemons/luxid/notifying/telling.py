@@ -19,7 +19,7 @@ import orjson
 import trio
 
 from common.durable.atomicfile import write_file
-from common.errors import Conflict, GantryError, JobQueueFull, Unavailable
+from common.errors import Conflict, GantryError, Unavailable
 from common.ids import JobId
 from common.notify.matching import Subject
 from common.notify.payload import Place, message_id, payload
@@ -119,12 +119,15 @@ class Telling:
             except Conflict:
                 # it was told as the job was then
                 break
-            except (Unavailable, JobQueueFull, OSError) as error:
-                _log.warning("notify.delayed", job=each.job.job_id, rule=each.event.rule, reason=error, retry_s=pause_s)
-                await trio.sleep(pause_s)
-            except GantryError as error:
+            except (GantryError, OSError) as error:
+                rule = each.event.rule
+                # by its code: the configuration may be what cannot be had
+                if isinstance(error, OSError) or error.code == Unavailable.code:
+                    _log.warning("notify.delayed", job=each.job.job_id, rule=rule, reason=error, retry_s=pause_s)
+                    await trio.sleep(pause_s)
+                    continue
                 effect = "nobody is told of it"
-                _log.error("notify.refused", job=each.job.job_id, rule=each.event.rule, reason=error, effect=effect)
+                _log.error("notify.refused", job=each.job.job_id, rule=rule, reason=error, effect=effect)
                 break
             else:
                 _log.info("notify.queued", job=each.job.job_id, rule=each.event.rule, by_job=job_id)

@@ -11,12 +11,18 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from common.errors import GantryError, Unavailable
 from common.ids import JobId
+from common.objects.index import ConfigIndex
+from common.queue.jobs import Job, JobOp, JobState
+from common.settings import Settings
 from common.settingsfile import load_settings
 from common.settingwords.notifysettings import NotifyRule, NotifySettings
+from daemons.luxid.config.configcache import ConfigurationMissing
 from daemons.luxid.notifying import telling
 from daemons.luxid.notifying.telling import Telling
 from daemons.luxid.untold import Untold
+from tests.support.configs import small_config
 
 pytestmark = pytest.mark.trio
 BEGIN = 1_790_000_000.0
@@ -28,6 +34,14 @@ class Live:
     """As much of the live jobs as is asked here."""
 
     untold: Untold = attrs.Factory(Untold)
+
+
+def settings_of(root: Path) -> Settings:
+    """Of an installation where somebody is told of all ends."""
+    rules = NotifySettings(rules={"r": NotifyRule(on=("end",), program=("/bin/true",))})
+    settings = attrs.evolve(load_settings(root), notify=rules)
+    settings.paths.make_folders()
+    return settings
 
 
 async def nobody() -> Any:
@@ -50,9 +64,7 @@ async def test_the_instant_moves_on_while_nothing_is_told(
     begun = trio.current_time()
     monkeypatch.setattr(telling, "time", types.SimpleNamespace(time=lambda: BEGIN + trio.current_time() - begun))
     monkeypatch.setattr(telling, "in_thread", at_once)
-    rules = NotifySettings(rules={"r": NotifyRule(on=("end",), program=("/bin/true",))})
-    settings = attrs.evolve(load_settings(tmp_path), notify=rules)
-    settings.paths.make_folders()
+    settings = settings_of(tmp_path)
     of_luxid = Telling(settings, cast(Any, Live()), nobody, lambda: JobId(7))
     of_luxid.recover([])
 
@@ -61,3 +73,29 @@ async def test_the_instant_moves_on_while_nothing_is_told(
 
     since = orjson.loads(settings.paths.notify_since.read_bytes())["since"]
     assert BEGIN + 2 * DAY - 2 * 3600 < since < BEGIN + 2 * DAY - 3000
+
+
+@pytest.mark.parametrize("failure", [ConfigurationMissing("wconfd is away"), Unavailable("the disk is full")])
+async def test_what_cannot_be_told_now_is_told_later(
+    failure: GantryError, tmp_path: Path, autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    live, keys, failures = Live(), list[str](), [failure]
+
+    async def configuration() -> ConfigIndex:
+        if failures:
+            raise failures.pop()
+        return ConfigIndex(small_config())
+
+    async def take(op: Mapping[str, object], key: str) -> JobId:
+        keys.append(key)
+        return JobId(8)
+
+    of_luxid = Telling(settings_of(tmp_path), cast(Any, live), configuration, lambda: JobId(7))
+    of_luxid.recover([])
+    nursery.start_soon(of_luxid.run, take)
+
+    live.untold.ended(Job(JobId(7), (JobOp({"OP_ID": "OP_TEST_DUMMY"}, state=JobState.ERROR),)))
+    await trio.sleep(10)
+
+    assert keys == ["notify/7/error/r"]
+    assert len(live.untold) == 0
