@@ -56,6 +56,8 @@ class Watched:
         self._hangs_since: float | None = None
         self.report = failed(self.about, time.time_ns(), "nothing is collected yet")
         self.numbers: Sequence[Number] = ()
+        # set when there is a report of a call
+        self.has_reported = trio.Event()
         # seconds that the last call took
         self.took_s = 0.0
 
@@ -93,6 +95,7 @@ class Watched:
         self.took_s = trio.current_time() - self._began_at
         if scope.cancelled_caught:
             self._note_hanging(at_ns, limit_s)
+        self.has_reported.set()
 
     def _note_hanging(self, at_ns: int, limit_s: float) -> None:
         if self._hangs_since is None:
@@ -157,12 +160,11 @@ class Reports:
             found.extend(each.numbers)
         return found
 
-    async def first_round(self, patience_s: float) -> None:
-        """Wait until each has a report, at most so long."""
+    async def first_reports(self, patience_s: float) -> None:
+        """Wait until each has a report, at most so long; the others go on with `run`."""
         with trio.move_on_after(patience_s):
-            async with trio.open_nursery() as nursery:
-                for each in self.active:
-                    nursery.start_soon(each.collect)
+            for each in self.active:
+                await each.has_reported.wait()
 
     async def run(self) -> None:
         """Collect until cancelled."""

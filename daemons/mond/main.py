@@ -42,8 +42,8 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     address, port = settings.mond_address, settings.mond.port
     with open_listener(address, port, where="'address' and 'port' in [mond]") as listener:
         async with trio.open_nursery() as nursery:
-            await reports.first_round(_PATIENCE_S)
             nursery.start_soon(reports.run)
+            await reports.first_reports(_PATIENCE_S)
             nursery.start_soon(RhythmsByConfd(settings, reports).run)
             nursery.start_soon(connections.serve, listener)
             _log.info("reports.served", address=address or "*", port=port, collectors=len(reports.active))
