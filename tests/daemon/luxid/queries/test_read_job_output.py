@@ -72,7 +72,7 @@ def test_a_reader_of_rotated_output_goes_on_with_what_is_left(idle: Cluster) -> 
 
     first = idle.luxi(ReadJobOutput(JobId(1), 3))
 
-    assert first == JobOutput("b" * 50, 150, False)
+    assert first == JobOutput("b" * 50 + "c" * 10, 160, False)
     assert read_all(idle, 1, 120) == "b" * 30 + "c" * 10
 
 
