@@ -58,6 +58,8 @@ class Watched:
         self.numbers: Sequence[Number] = ()
         # set when there is a report of a call
         self.has_reported = trio.Event()
+        # why the last call failed for a mistake of the collector, as it was logged; "": it did not
+        self._mistake = ""
         # seconds that the last call took
         self.took_s = 0.0
 
@@ -115,14 +117,19 @@ class Watched:
             if len(content) > _MAX_BYTES:
                 raise ValueError(f"its report has {len(content)} bytes, at most {_MAX_BYTES} are possible")
             report = Report(self.about, at_ns, content, found.status or Status(StatusCode.OK))
+            self._mistake = ""
             return report, tuple(found.numbers)[:_MAX_NUMBERS]
         except GantryError as error:
             return failed(self.about, at_ns, error.message), ()
         except OSError as error:
             return failed(self.about, at_ns, explain_os_error(error)), ()
         except Exception as error:
-            _log.exception("collector.failed", name=self.about.name)
-            return failed(self.about, at_ns, f"{type(error).__name__}: {error}"), ()
+            text = f"{type(error).__name__}: {error}"
+            if text != self._mistake:
+                # once, not at each interval
+                self._mistake = text
+                _log.exception("collector.failed", name=self.about.name)
+            return failed(self.about, at_ns, text), ()
 
 
 class Reports:

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from common.settings import Settings
-from daemons.mond.collecting import Reports
+from daemons.mond.collecting import Reports, Watched
 from daemons.mond.collectors.base import Collector, Found
 
 NO_SETTINGS = cast(Settings, None)
@@ -53,3 +53,31 @@ async def test_a_collector_that_is_not_done_in_time_has_its_first_report_when_it
         nursery.cancel_scope.cancel()
 
     assert seldom.calls == 1
+
+
+class Faulty(Collector):
+    """It fails with these texts, one after the other; an empty one is a success."""
+
+    NAME: ClassVar[str] = "faulty"
+    TEXTS: ClassVar[tuple[str, ...]] = ("a", "a", "b", "", "b", "b")
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._texts = iter(self.TEXTS)
+
+    def collect(self) -> Found:
+        if text := next(self._texts):
+            raise KeyError(text)
+        return Found({})
+
+
+@pytest.mark.trio
+async def test_a_collector_that_fails_at_each_call_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched(Faulty(NO_SETTINGS))
+    told = []
+    for _ in Faulty.TEXTS:
+        await watched.collect()
+        told.append(orjson.loads(watched.report.data).get("error"))
+
+    assert told == ["KeyError: 'a'", "KeyError: 'a'", "KeyError: 'b'", None, "KeyError: 'b'", "KeyError: 'b'"]
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
