@@ -24,7 +24,9 @@ from common.ids import JobId
 from common.notify.matching import Subject
 from common.notify.payload import Place, message_id, payload
 from common.objects.index import ConfigIndex
+from common.queue.batch import Batch, batch_of
 from common.queue.jobs import FINAL, Job, Timestamp, to_seconds
+from common.queue.submitter import JobOwner, owner_of
 from common.queue.tries import next_try
 from common.replication import NoLongerMaster
 from common.settings import Settings
@@ -83,8 +85,15 @@ class Telling:
         jobs = list(found)
         since = self._since(jobs, time.time())
         self._note(since)
-        for job in sorted((job for job in jobs if job.state in FINAL), key=_ended_at):
+        ended = sorted((job for job in jobs if job.state in FINAL), key=_ended_at)
+        last_of = {_key_of(job, batch): job.job_id for job in ended if (batch := batch_of(job)) is not None}
+        for job in ended:
             self._untold.note_end(job)
+            batch = batch_of(job)
+            if batch is not None and last_of[_key_of(job, batch)] != job.job_id:
+                # all its jobs are in the table: for each of them the whole batch would be looked at
+                occasions.ended_early(job, batch)
+                continue
             events = occasions.ended(job)
             if _ended_at(job) >= since:
                 self._untold.put(job, events)
@@ -190,3 +199,8 @@ class Telling:
 def _ended_at(job: Job) -> float:
     at: Timestamp | None = job.end_at or job.received_at
     return 0.0 if at is None else to_seconds(at)
+
+
+def _key_of(job: Job, batch: Batch) -> tuple[str, JobOwner | None, int]:
+    """What the jobs of a batch have in common, and no others; of an id that was used again, too."""
+    return batch.batch_id, owner_of(job), job.job_id - batch.place

@@ -57,6 +57,11 @@ class Occasions:
         events = list(self._events(subject, job.state.value))
         return [*events, *self._events(subject, RECOVERED)] if has_recovered else events
 
+    def ended_early(self, job: Job, batch: Batch) -> None:
+        """As `ended`, for a job of a batch of which another job has ended later. Cost: O(1)."""
+        self._early.setdefault((batch.batch_id, owner_of(job)), set()).add(job.job_id)
+        self._held.add(job.job_id)
+
     def holds(self, job_id: JobId) -> bool:
         """Whether the job has ended, and its batch has not."""
         return job_id in self._held
@@ -80,12 +85,11 @@ class Occasions:
         return tuple(sorted(self._off))
 
     def _end_of_batch(self, job: Job, batch: Batch) -> BatchEnd | None:
-        end, key = self._batch_end(job, batch), (batch.batch_id, owner_of(job))
+        end = self._batch_end(job, batch)
         if end is None:
-            self._early.setdefault(key, set()).add(job.job_id)
-            self._held.add(job.job_id)
+            self.ended_early(job, batch)
             return None
-        earlier = self._early.pop(key, set())
+        earlier = self._early.pop((batch.batch_id, owner_of(job)), set())
         self._held -= earlier
         return attrs.evolve(end, earlier=frozenset(earlier - {job.job_id}))
 

@@ -1,12 +1,14 @@
 """When a batch has ended, as those who are to be told of it see it (DESIGN section 16)."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any, cast
 
 import attrs
 import pytest
 
+from common.durable.atomicfile import write_file
 from common.ids import JobId
 from common.notify.payload import BatchEnd
 from common.paths import Paths
@@ -18,7 +20,9 @@ from daemons.luxid.core.queue.endedjobs import EndedJobs
 from daemons.luxid.core.telling.occasions import Occasions
 from daemons.luxid.jobs.jobtable import JobTable
 from daemons.luxid.notifying.batchends import BatchEnds
+from daemons.luxid.notifying.telling import Telling
 from daemons.luxid.untold import Untold
+from tests.support.notifying import settings_of
 
 
 def member(job_id: int, place: int, size: int, state: JobState, batch_id: str = "b", uid: int | None = None) -> Job:
@@ -45,6 +49,11 @@ class Live:
             self.table.put(job)
             if job.next_index is None:
                 self.ended.put(job.job_id, job.state)
+
+
+@attrs.define
+class LiveWithEvents(Live):
+    untold: Untold = attrs.Factory(Untold)
 
 
 def ends(live: Live, root: Path, serial: int) -> BatchEnds:
@@ -138,3 +147,32 @@ def test_a_batch_whose_id_is_used_again_is_not_ended_by_the_place_of_the_other(t
 
     assert end_of(member(21, 1, 2, JobState.SUCCESS), found) is None
     assert end_of(member(12, 2, 2, JobState.SUCCESS), found) is None
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_a_batch_is_looked_at_once_when_its_jobs_are_found_at_the_start(
+    has_ended: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for each of its jobs would stop luxid for minutes with a batch of thousands."""
+    size, looked_at = 300, list[JobId]()
+    jobs = [member(number, number, size, JobState.SUCCESS) for number in range(1, size + 1)]
+    jobs = [attrs.evolve(job, end_at=(int(time.time()), 0)) for job in jobs]
+    if not has_ended:
+        jobs[7] = member(8, 8, size, JobState.QUEUED)
+    live = LiveWithEvents()
+    live.put(*jobs)
+    in_memory = JobTable.in_memory
+
+    def look(table: JobTable, job_id: JobId) -> Job | None:
+        looked_at.append(job_id)
+        return in_memory(table, job_id)
+
+    monkeypatch.setattr(JobTable, "in_memory", look)
+    settings = settings_of(tmp_path)
+    write_file(settings.paths.notify_since, b'{"since":0}')
+
+    Telling(settings, cast(Any, live), cast(Any, None), lambda: JobId(size)).recover(jobs)
+
+    assert len(looked_at) <= 3 * size
+    assert len(live.untold) == int(has_ended)
+    assert not live.untold.is_told(JobId(1))

@@ -15,14 +15,12 @@ from common.errors import GantryError, Unavailable
 from common.ids import JobId
 from common.objects.index import ConfigIndex
 from common.queue.jobs import Job, JobOp, JobState
-from common.settings import Settings
-from common.settingsfile import load_settings
-from common.settingwords.notifysettings import NotifyRule, NotifySettings
 from daemons.luxid.config.configcache import ConfigurationMissing
 from daemons.luxid.notifying import telling
 from daemons.luxid.notifying.telling import Telling
 from daemons.luxid.untold import Untold
 from tests.support.configs import small_config
+from tests.support.notifying import settings_of
 
 pytestmark = pytest.mark.trio
 BEGIN = 1_790_000_000.0
@@ -34,14 +32,6 @@ class Live:
     """As much of the live jobs as is asked here."""
 
     untold: Untold = attrs.Factory(Untold)
-
-
-def settings_of(root: Path) -> Settings:
-    """Of an installation where somebody is told of all ends."""
-    rules = NotifySettings(rules={"r": NotifyRule(on=("end",), program=("/bin/true",))})
-    settings = attrs.evolve(load_settings(root), notify=rules)
-    settings.paths.make_folders()
-    return settings
 
 
 async def nobody() -> Any:

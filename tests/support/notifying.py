@@ -1,0 +1,17 @@
+"""Settings by which somebody is told of jobs."""
+
+from pathlib import Path
+
+import attrs
+
+from common.settings import Settings
+from common.settingsfile import load_settings
+from common.settingwords.notifysettings import NotifyRule, NotifySettings
+
+
+def settings_of(root: Path) -> Settings:
+    """Of an installation where somebody is told of all ends."""
+    rules = NotifySettings(rules={"r": NotifyRule(on=("end",), program=("/bin/true",))})
+    settings = attrs.evolve(load_settings(root), notify=rules)
+    settings.paths.make_folders()
+    return settings
