@@ -48,7 +48,10 @@ class Chronicle:
             self._cause = _cause(keeper.view, self._node)
         elif keeper.state is State.MASTER and before is State.TAKING and keeper.held is not None:
             change = Change(at=time.time(), epoch=keeper.held.epoch, node=self._node, cause=self._cause)
-            self._sender.send_nowait((keeper.held.fence, change))
+            try:
+                self._sender.send_nowait((keeper.held.fence, change))
+            except trio.WouldBlock:
+                _log.info("history.not_written", epoch=change.epoch, reason="earlier changes wait for etcd")
 
     async def run(self) -> None:
         """Write for ever; what etcd does not take is left out after some tries."""

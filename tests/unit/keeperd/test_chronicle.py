@@ -61,3 +61,18 @@ def test_the_cause_is_what_an_operator_asked_of_this_node_or_what_became_of_the_
     trio.run(main)
 
     assert f'"cause":"{cause}"'.encode() in etcd.written[0]
+
+
+def test_more_changes_than_can_wait_for_etcd_are_left_out() -> None:
+    play = Play().campaigning(vacated(mastered(NEW, "n2", 1)))
+    play.win()
+    taking = play.keeper
+    play.become_ready()
+    chronicle = Chronicle(cast(EtcdClient, Etcd()), Keys("/gantry/"), "n1")
+
+    for _ in range(20):
+        chronicle.hear(taking)
+        chronicle.hear(play.keeper)
+
+    # the oldest wait
+    assert chronicle._changes.statistics().current_buffer_used == 10
