@@ -42,6 +42,8 @@ _WRAP: Final = re.compile(r"(\d{1,2})-(\d{1,2})", re.ASCII)
 LONGEST: Final = 200
 # longer than any zone was ever set at once: Samoa lost a day
 _NIGHT: Final = datetime.timedelta(hours=26)
+# more than the library passes over of such a night
+_ASTRAY: Final = datetime.timedelta(hours=3)
 _MINUTE: Final = datetime.timedelta(minutes=1)
 _SECOND: Final = datetime.timedelta(seconds=1)
 # an instant beyond which nobody plans, and the library's calendar ends
@@ -58,7 +60,10 @@ class CronWords:
     def next_after(self, at: datetime.datetime) -> datetime.datetime | None:
         """The first instant after this one. Args: at: in the zone of the words. None: there is none for 50 years."""
         if not _is_odd(at):
-            return next(self._walk(at), None)
+            found = next(self._walk(at), None)
+            # the walk may have come to such a night
+            near = None if found is None or not self._goes_astray(found) else max(_later(found, -_ASTRAY), at, key=_utc)
+            return found if near is None or not _is_odd(near) else self.next_after(near)
         if self._names_times:
             return next((found for found in self._walk(_later(at, -_NIGHT)) if _utc(found) > _utc(at)), None)
         minute = _later(at.replace(second=0, microsecond=0), _MINUTE)
@@ -73,7 +78,9 @@ class CronWords:
     def last_until(self, at: datetime.datetime) -> datetime.datetime | None:
         """The last instant at or before this one; otherwise as `next_after`."""
         if not _is_odd(at):
-            return next(self._walk(_later(at, _SECOND), reverse=True), None)
+            found = next(self._walk(_later(at, _SECOND), reverse=True), None)
+            near = None if found is None or not self._goes_astray(found) else min(_later(found, _ASTRAY), at, key=_utc)
+            return found if near is None or not _is_odd(near) else self.last_until(near)
         if self._names_times:
             walk = self._walk(_later(at, _NIGHT), reverse=True)
             return next((found for found in walk if _utc(found) <= _utc(at)), None)
@@ -95,6 +102,10 @@ class CronWords:
         """Whether it names times of the day, which go by the clock on the wall; others go by real time."""
         minute, hour = self.expression.split()[:2]
         return not minute.startswith("*") and not hour.startswith("*")
+
+    def _goes_astray(self, found: datetime.datetime) -> bool:
+        """Whether the library may have passed an instant over on its way to this one."""
+        return not self._names_times and _is_odd(found)
 
     def _walk(self, begin: datetime.datetime, *, reverse: bool = False) -> "Iterator[datetime.datetime]":
         if begin.year > _LATEST_YEAR:
