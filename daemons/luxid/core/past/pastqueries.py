@@ -22,6 +22,8 @@ FEW: Final = 20
 # bounds of one reply
 MOST_JOBS: Final = 20_000
 MOST_GROUPS: Final = 1000
+# SQLite takes no larger number
+MOST_OFFSET: Final = 2**63 - 1
 _SHOWN: Final = (
     *("id", "status", "name", "summary", "user"),
     *("received", "eligible", "start", "end", "wait", "run", "tries", "exit_code", "why", "node", "batch", "archived"),
@@ -31,8 +33,10 @@ _SORTED: Final[Mapping[Sorting, str]] = {sorting: sorting.value for sorting in S
 
 def list_query(call: ReadHistory, eyes: Eyes) -> Condition:
     """Select the rows for `ended_job`. Raises: InvalidRequest, FilterError."""
-    if not 0 <= call.limit <= MOST_JOBS or call.offset < 0:
-        raise InvalidRequest(f"limit must be 0 to {MOST_JOBS} and offset at least 0, got {call.limit}, {call.offset}")
+    if not 0 <= call.limit <= MOST_JOBS or not 0 <= call.offset <= MOST_OFFSET:
+        raise InvalidRequest(
+            f"limit must be 0 to {MOST_JOBS} and offset 0 to {MOST_OFFSET}, got {call.limit}, {call.offset}"
+        )
     fields, chosen = [eyes.field(name) for name in _SHOWN], condition_of(call.choice, eyes)
     order, way = eyes.field(_SORTED[call.sort]), "ASC" if call.is_ascending else "DESC"
     sql = (
