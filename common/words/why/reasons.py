@@ -241,7 +241,9 @@ def _elapsed(now: float, since: float | None, counting: float | None = None) -> 
 
 
 def _ending(reason: Ending) -> str:
-    return f"is being killed and keeps its locks until all of it has ended: pid {pids_in_words(reason.pids)}"
+    # none is left once all have ended, for the moment in which that is noticed
+    left = f": pid {pids_in_words(reason.pids)}" if reason.pids else ""
+    return f"is being killed and keeps its locks until all of it has ended{left}"
 
 
 def _ghost(reason: HeldByGhost, now: float) -> str:

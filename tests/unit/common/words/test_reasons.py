@@ -6,6 +6,7 @@ from common.ids import JobId
 from common.locks import LockMode, parse_lock
 from common.queue.explanation import (
     BeingWritten,
+    Ending,
     Faded,
     HeldByGhost,
     Holding,
@@ -47,6 +48,8 @@ def after(job_id: int) -> Reason:
          "job/4 is a ghost: its process is gone for 1m00s, and its command may still run on node 'web1' and 'web2'; "
          "its locks are kept until the node tells that it has ended or an operator says by 'gantry fenced' that the "
          "node is down"),
+        ((Ending((311, 312)),), "is being killed and keeps its locks until all of it has ended: pid 311, 312"),
+        ((Ending(()),), "is being killed and keeps its locks until all of it has ended"),
         ((TakenUp("web1", 1),), "its process died; a new one takes its command on node 'web1' up"),
         ((TakenUp("web1", 3),),
          "its process died; a new one takes its command on node 'web1' up, after a pause, as 3 have died in a row"),
