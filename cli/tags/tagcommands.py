@@ -6,7 +6,7 @@ Source: opcodes.md 4, TAGS_SET and TAGS_DEL; luxid.md 2.2, QueryTags.
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TextIO, Unpack
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, TextIO, Unpack
 
 import attrs
 import click
@@ -125,8 +125,8 @@ def _remove_command(tagged: TaggedKind) -> click.Command:
 
 class _TagsFile(click.File):
     def convert(
-        self, value: str | os.PathLike[str] | IO[Any], param: click.Parameter | None, ctx: click.Context | None
-    ) -> IO[Any]:
+        self, value: str | os.PathLike[str] | IO[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> IO[str]:
         if value == "-" and sys.stdin is None:
             self.fail("standard input is closed; name a file, or pipe the tags in", param, ctx)
         return super().convert(value, param, ctx)

@@ -12,6 +12,7 @@ from common.queue.tries import tries_of
 from common.system.processes import find_process, is_living
 from tests.support.checked import assert_all_is_free, job_on_disk
 from tests.support.cluster import Cluster
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
 
@@ -38,7 +39,7 @@ def test_a_kill_between_the_write_of_a_try_and_the_end_of_its_process_costs_no_t
     wait_until(lambda: job_on_disk(cluster, job_id).state is JobState.RUNNING, what="it runs")
     pid = job_on_disk(cluster, job_id).process_id
     assert pid
-    cluster.daemons["wconfd"].send_signal(signal.SIGSTOP)
+    stop(cluster.daemons["wconfd"].pid)
     gate.touch()
     wait_until(lambda: tries_on_disk(cluster, job_id) == 1, what="the failed try is on disk")
 

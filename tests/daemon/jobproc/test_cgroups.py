@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from common.commands.cgroups import Group, GroupTree, find_groups, while_starting
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
 # each child leaves its session and group and makes four more, which do the same: 200 in all, which no machine minds
@@ -69,7 +70,7 @@ def test_a_fork_storm_that_leaves_its_session_ends_as_a_whole(tree: GroupTree) -
 def test_a_stopped_process_ends_as_well(tree: GroupTree) -> None:
     group = tree.make("job-2.cg")
     process = start_in(group, "sleep", "600")
-    process.send_signal(signal.SIGSTOP)
+    stop(process.pid)
 
     end(group)
 

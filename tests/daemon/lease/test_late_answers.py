@@ -10,6 +10,7 @@ from protocol.luxi.queries import QueryJobs
 from protocol.messages import Request
 from protocol.wconfd.config import ReadConfig
 from tests.support.machines.playedpair import Asking, PlayedPair
+from tests.support.stopping import stop
 from tests.support.wait import PATIENCE_S, wait_until
 
 CALLERS = 40
@@ -22,7 +23,7 @@ def test_who_asked_a_stopped_master_gets_no_answer_of_an_old_one(pair: PlayedPai
     socket = pair.first.paths.query_socket if is_luxid else pair.first.paths.wconfd_socket
     request: Request[Any] = QueryJobs(None, ("id",)) if is_luxid else ReadConfig()
     process = pair.first.cluster.daemons[daemon]
-    process.send_signal(signal.SIGSTOP)
+    stop(process.pid)
     askings = [Asking(socket, request) for _ in range(CALLERS)]
     wait_until(lambda: all(asking.is_sent for asking in askings), what="all requests wait for it")
 

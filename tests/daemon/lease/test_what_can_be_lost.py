@@ -17,6 +17,7 @@ from tests.reliability.lease.ledgers import command, ledger_lines
 from tests.support.etcds.etcd import Etcd, EtcdBinary
 from tests.support.machines.playedpair import Asking, PlayedPair
 from tests.support.machines.proxy import Behaviour
+from tests.support.stopping import stop
 from tests.support.wait import PATIENCE_S, wait_until
 
 KEY = "key-of-the-client"
@@ -169,7 +170,7 @@ def test_a_write_that_was_under_way_when_its_writer_was_stopped_is_refused(pair:
     (way,) = pair.first.etcd_ways
     wait_until(lambda: way.held, what=f"{daemon} has sent its transaction")
     process = pair.first.cluster.daemons[daemon]
-    process.send_signal(signal.SIGSTOP)
+    stop(process.pid)
 
     pair.begin(pair.second)
     pair.first.heal()

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.daemon.luxid.ops import dummy
 from tests.support.machines.nodes import HOST
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web
 
@@ -70,7 +71,7 @@ def test_strangers_get_no_numbers_unless_a_setting_says_so(web: Web) -> None:
 
 
 def test_a_luxid_that_is_away_or_stopped_leaves_the_other_numbers(web: Web) -> None:
-    web.cluster.daemons["luxid"].send_signal(signal.SIGSTOP)
+    stop(web.cluster.daemons["luxid"].pid)
     try:
         wait_until(lambda: values(web, "up", "daemon")["luxid"] == 0, what="the stopped luxid is missed")
         assert "gantry_jobs" not in families(web)

@@ -27,6 +27,7 @@ import attrs
 
 from protocol.etcd.address import Endpoint, EtcdAddress
 from tests.support.sockets.ports import free_port
+from tests.support.stopping import stop
 from tests.support.wait import PATIENCE_S, wait_until
 
 # not by PATH, where the wheel has a program that only starts another one
@@ -183,7 +184,7 @@ class EtcdMember:
 
     def pause(self) -> None:
         """SIGSTOP: the kernel accepts its connections, nobody replies."""
-        os.kill(self.pid, signal.SIGSTOP)
+        stop(self.pid)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

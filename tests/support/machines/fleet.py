@@ -21,6 +21,7 @@ from tests.support.cluster import Cluster
 from tests.support.machines.nodes import LEAN, NOW
 from tests.support.machines.simulated import add_nodes
 from tests.support.sockets.ports import free_port
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
 
@@ -59,7 +60,7 @@ class FleetNode:
         self.cluster.kill("noded", signal.SIGKILL)
 
     def freeze(self) -> None:
-        self.cluster.daemons["noded"].send_signal(signal.SIGSTOP)
+        stop(self.cluster.daemons["noded"].pid)
 
     def thaw(self) -> None:
         self.cluster.daemons["noded"].send_signal(signal.SIGCONT)

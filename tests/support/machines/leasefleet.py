@@ -42,6 +42,7 @@ from tests.support.machines.movablemaster import Machine, name_certificates, unl
 from tests.support.machines.nodes import LEAN
 from tests.support.machines.proxy import Behaviour, Proxy
 from tests.support.sockets.ports import free_port
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
 HOST: Final = "127.0.0.1"
@@ -157,7 +158,10 @@ class Candidate:
 
 def send(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
+        if number is signal.SIGSTOP:
+            stop(pid)
+        else:
+            os.kill(pid, number)
 
 
 class _Fleet(Fleet):

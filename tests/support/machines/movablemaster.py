@@ -23,6 +23,7 @@ from tests.cli.command import Ended, run
 from tests.support.cluster import Cluster
 from tests.support.leftovers import processes_under
 from tests.support.machines.fleet import Fleet, differing, files, queue_files
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
 
@@ -52,7 +53,9 @@ class Machine:
         # those that were forked meanwhile, too
         while new := set(processes_under(self.cluster.root)) - frozen:
             for pid in new:
-                _signal(pid, signal.SIGSTOP)
+                # a job's process may have ended
+                with contextlib.suppress(ProcessLookupError):
+                    stop(pid)
             frozen |= new
         return frozen
 

@@ -12,6 +12,7 @@ from protocol.wconfd.ghosts import ListGhosts
 from protocol.wconfd.locks import ListAllLocks
 from tests.daemon.jobproc.nodecommands.jobs import locks_of, log_of, output_of, result_of, shell
 from tests.support.machines.fleet import Fleet, FleetNode
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
 
@@ -27,7 +28,7 @@ def kill_process(fleet: Fleet, job_id: int) -> None:
 def frozen_starts(fleet: Fleet) -> Iterator[None]:
     """No job gets a process within this context."""
     server = fleet.master.daemons["forkserver"]
-    server.send_signal(signal.SIGSTOP)
+    stop(server.pid)
     try:
         yield
     finally:

@@ -1,8 +1,5 @@
 """ChangeJobPriority (luxid.md 2.5)."""
 
-import os
-import signal
-
 import pytest
 
 from common.errors import RemoteError
@@ -11,6 +8,7 @@ from protocol.luxi.jobs import CancelJob, ChangeJobPriority
 from protocol.wconfd.locks import ListLocksWaitingStatus
 from tests.daemon.luxid.ops import after, command, delay, dummy, process_of, read_job
 from tests.support.cluster import Cluster
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
 
@@ -96,7 +94,7 @@ def test_a_number_that_the_process_did_not_live_to_hear_of_is_the_jobs(
     job_id = cluster.submit(command("sleep", "60", rerunnable=is_rerunnable))
     cluster.wait(job_id, status="running")
     pid = process_of(cluster, job_id)
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
 
     assert cluster.luxi(ChangeJobPriority(job_id, -10)).is_done is True
     assert messages(cluster) == [f"{job_id}.prio"]

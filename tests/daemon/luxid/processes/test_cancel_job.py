@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 
 import pytest
 
@@ -11,6 +10,7 @@ from common.system.livelock import is_alive
 from protocol.luxi.jobs import CancelJob
 from tests.daemon.luxid.ops import after, command, delay, dummy, process_of, read_job
 from tests.support.cluster import Cluster
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
 
@@ -71,7 +71,7 @@ def test_a_process_that_ignores_everything_is_killed_and_its_job_says_so(cluster
     pid = read_job(cluster, job_id).process_id
     assert pid
     # it cannot react to TERM any more, only KILL ends it
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
 
     cluster.luxi(CancelJob(job_id, kill=True))
 
@@ -122,7 +122,7 @@ def test_who_killed_a_job_that_waits_for_locks_is_told_after_a_restart_too(clust
     job_id = cluster.submit(command("true", locks=locks))
     cluster.wait(job_id, status="waiting")
     process = process_of(cluster, job_id)
-    os.kill(process, signal.SIGSTOP)
+    stop(process)
 
     assert cluster.luxi(CancelJob(job_id, kill=True)).is_done is True
     cluster.restart("luxid")

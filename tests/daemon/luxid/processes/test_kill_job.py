@@ -21,6 +21,7 @@ from tests.daemon.jobproc.test_supervisor import STUBBORN
 from tests.daemon.luxid.ops import command, delay, dummy, read_job
 from tests.support.checked import assert_all_is_free
 from tests.support.cluster import Cluster
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
 LOCKS = {"node/n1": "exclusive"}
@@ -118,8 +119,8 @@ def test_a_stopped_job_process_and_a_stopped_supervisor_are_ended_after_all_else
     job_id, processes = submit_stubborn(cluster)
     pid = read_job(cluster, job_id).process_id
     assert pid
-    os.kill(supervisor_of(cluster, job_id).pid, signal.SIGSTOP)
-    os.kill(pid, signal.SIGSTOP)
+    stop(supervisor_of(cluster, job_id).pid)
+    stop(pid)
 
     kill(cluster, job_id)
 
@@ -141,7 +142,7 @@ def test_a_unit_that_does_not_listen_is_ended_without_the_grace_time(patient: Cl
     job_id = patient.submit(delay(600), dummy())
     stopped = patient.submit(delay(600))
     patient.wait(job_id, stopped, status="running")
-    os.kill(read_job(patient, stopped).process_id or 0, signal.SIGSTOP)
+    stop(read_job(patient, stopped).process_id or 0)
 
     kill(patient, job_id)
     kill(patient, stopped)

@@ -17,6 +17,7 @@ from protocol.luxi.why.explain import ExplainJobs
 from tests.daemon.luxid.ops import after, command, dummy, read_job
 from tests.support.cluster import Cluster
 from tests.support.descriptors import no_descriptors
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
 
@@ -76,7 +77,7 @@ def test_a_death_that_cannot_be_probed_is_found_when_it_can(cluster: Cluster) ->
     assert job.process_id
 
     # it would remove the livelock's file, which is a proof as well
-    cluster.daemons["wconfd"].send_signal(signal.SIGSTOP)
+    stop(cluster.daemons["wconfd"].pid)
     with no_descriptors(luxid_of(cluster)):
         cluster.kill_group(job.process_id)
         assert not is_alive(job.livelock or "")

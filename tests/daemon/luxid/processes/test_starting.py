@@ -15,6 +15,7 @@ from protocol.luxi.why.explain import ExplainJobs
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of, read_job
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.fakes.disks import immutable
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
 StartFake = Callable[[str], None]
@@ -94,7 +95,7 @@ def test_a_fork_server_that_hangs_fails_no_job(idle: Cluster) -> None:
     idle.configure("[luxid]\nstart_timeout_s = 0.1\nsweep_s = 3600.0\n")
     idle.start("forkserver", "luxid")
     tally = idle.root / "tally"
-    idle.daemons["forkserver"].send_signal(signal.SIGSTOP)
+    stop(idle.daemons["forkserver"].pid)
     job_id = idle.submit(command("sh", "-c", f"echo >> {tally}"))
 
     wait_until(lambda: idle.log("luxid").count("job.start_failed") >= 4, what="several attempts")

@@ -18,6 +18,7 @@ from protocol.luxi.why.explain import ExplainJobs
 from protocol.wconfd.locks import FreeLocks, ListAllLocksOwners, TryUpdateLocks, UpdateLocksWaiting
 from tests.daemon.luxid.ops import after, command, delay, dummy
 from tests.support.cluster import Cluster
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
 TICK_S, TICKS = LuxidSettings().lock_weight_tick_s, LuxidSettings().lock_weight_ticks
@@ -177,7 +178,7 @@ def test_without_wconfd_the_rest_is_told_and_what_is_missing(cluster: Cluster, h
     if how == "away":
         cluster.kill("wconfd")
     else:
-        os.kill(wconfd, signal.SIGSTOP)
+        stop(wconfd)
 
     try:
         found, behind = reasons(cluster, waiter), reasons(cluster, queued)
@@ -204,7 +205,7 @@ def test_many_jobs_wait_for_a_slow_wconfd_once(cluster: Cluster) -> None:
     cluster.wait(*waiters, status="waiting")
     wait_until(lambda: all("lock" in reasons(cluster, each) for each in waiters), what="their requests are pending")
     wconfd = cluster.daemons["wconfd"].pid
-    os.kill(wconfd, signal.SIGSTOP)
+    stop(wconfd)
 
     try:
         told = cluster.luxi_wire(ExplainJobs(tuple(map(JobId, waiters))))

@@ -27,6 +27,7 @@ from protocol.noded.commands import CommandPhase, FollowCommand
 from tests.cli.command import run
 from tests.support.machines.nodecommands import CommandsOf, fork_servers, shell, title
 from tests.support.machines.nodes import Node
+from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
 
@@ -169,7 +170,7 @@ def test_an_accepted_start_without_a_runner_is_never_begun_after_a_stop(node: No
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     try:
         yield
     finally:
