@@ -16,8 +16,8 @@ from common.ids import JobId
 from protocol.luxi.jobs import CancelJob
 from tests.cli.command import Ended, run
 from tests.daemon.luxid.ops import command
+from tests.support.accounts.users import ALICE, call_as, needs_root, uid_of
 from tests.support.cluster import Cluster
-from tests.support.users import ALICE, call_as, needs_root, uid_of
 
 pytestmark = needs_root
 

@@ -31,7 +31,7 @@ from common.settingwords.retentionsettings import RetentionSettings
 from common.settingwords.settingtables import ALL_READERS
 from common.settingwords.settingusers import Uid
 from common.webaccess.rapidsettings import RapidSettings
-from tests.support.userlookups import without_descriptors
+from tests.support.accounts.userlookups import without_descriptors
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 SAMPLE = DEPLOY / "gantry.toml.sample"

@@ -84,12 +84,18 @@ def test_leaving_master_renews_its_lease() -> None:
     assert play.has(SetDeadline)
 
 
-def test_old_master_leaves_the_others_time_and_then_campaigns_itself() -> None:
+def released() -> Play:
+    """A master that has made way for any other, and has given its lease back."""
     play = Play().master()
     epoch = play.epoch
     play.look(wanting(play, TO_ANY, member("n2")))
     play.tell(Drained(epoch))
     play.tell(DaemonsEnded(epoch))
+    return play
+
+
+def test_old_master_leaves_the_others_time_and_then_campaigns_itself() -> None:
+    play = released()
     released_at = play.now
     play.look(vacated(play.view, clean=True))
     assert play.at(State.FOLLOW)
@@ -105,11 +111,7 @@ def test_old_master_leaves_the_others_time_and_then_campaigns_itself() -> None:
 
 
 def test_old_master_leaves_the_others_time_although_its_own_key_is_seen_once_more() -> None:
-    play = Play().master()
-    epoch = play.epoch
-    play.look(wanting(play, TO_ANY, member("n2")))
-    play.tell(Drained(epoch))
-    play.tell(DaemonsEnded(epoch))
+    play = released()
     released_at = play.now
 
     # this look was quicker than the removal of the key

@@ -16,8 +16,8 @@ from daemons.luxid.core.submission.rights import Submitter
 from daemons.luxid.submitters import Submitters
 from protocol.peer import Peer
 from protocol.speaker import Speaker
+from tests.support.accounts.userlookups import without_descriptors
 from tests.support.keptvalues import NIGHTLY
-from tests.support.userlookups import without_descriptors
 
 pytestmark = pytest.mark.trio
 # another user of this machine than the one who runs the tests

@@ -8,7 +8,7 @@ import pytest
 from common.errors import Unavailable
 from daemons.noded.files.owners import named_owner
 from protocol.noded.fileowners import GROUPS, USERS
-from tests.support.userlookups import without_descriptors
+from tests.support.accounts.userlookups import without_descriptors
 
 USER, GROUP = min(USERS - {"root"}), min(GROUPS - {"root"})
 

@@ -12,7 +12,7 @@ from daemons.rapid.calls import Face
 from daemons.rapid.page.logins import login_of
 from daemons.rapid.transport.callers import Callers
 from protocol.peer import Peer
-from tests.support.userlookups import without_descriptors
+from tests.support.accounts.userlookups import without_descriptors
 
 OWN = pwd.getpwuid(os.getuid())
 

@@ -64,10 +64,10 @@ class JobRows:
 
         Unreadable jobs are left out.
 
-        Raises: Unavailable: the archive cannot be listed at the moment.
         Args:
             without: final states; live jobs that are known to be in one of them are left out unread.
             bounds: of the ids of a page; None: none.
+        Raises: Unavailable: the archive cannot be listed at the moment.
         """
         job_ids = self._table.ids()
         if without:

@@ -24,7 +24,7 @@ from common.webaccess.tokensfile import TokensFile, Wish
 from common.webaccess.usersfile import UsersFile
 from common.webaccess.userstext import User
 from tests.cli.command import Ended, argv, environment, run
-from tests.support.users import ALICE, BOB, needs_root, uid_of
+from tests.support.accounts.users import ALICE, BOB, needs_root, uid_of
 from tests.support.wait import PATIENCE_S
 
 ME = getpass.getuser()

@@ -22,8 +22,8 @@ from protocol.luxi.history import Past, Prune, Pruned, ReadHistory
 from protocol.luxi.jobs import AutoArchiveJobs
 from protocol.luxi.submission import SubmitJob
 from tests.daemon.luxid.ops import after, command, dummy, gated
+from tests.support.accounts.users import ADMIN, OPERATOR, Refused, call_as, needs_root
 from tests.support.cluster import Cluster
-from tests.support.users import ADMIN, OPERATOR, Refused, call_as, needs_root
 from tests.support.wait import wait_until
 
 DAY = 86400.0

@@ -14,8 +14,8 @@ from protocol.luxi.history import EndedJob, Grouping, Past, ReadHistory, Sorting
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob
 from protocol.luxi.submission import SubmitJob
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated
+from tests.support.accounts.users import ALICE, BOB, call_as, needs_root, uid_of
 from tests.support.cluster import Cluster
-from tests.support.users import ALICE, BOB, call_as, needs_root, uid_of
 from tests.support.wait import wait_until
 
 

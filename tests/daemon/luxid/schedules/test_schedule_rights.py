@@ -20,8 +20,8 @@ from protocol.luxi.schedules import (
 from protocol.messages import Request
 from protocol.speaker import Speaker
 from protocol.wconfd.schedules import PutSchedule, ReadSchedules
+from tests.support.accounts.users import ADMIN, ALICE, BOB, OPERATOR, READER, Refused, call_as, needs_root
 from tests.support.cluster import Cluster
-from tests.support.users import ADMIN, ALICE, BOB, OPERATOR, READER, Refused, call_as, needs_root
 from tests.support.wait import wait_until
 
 pytestmark = needs_root

@@ -30,9 +30,20 @@ from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from protocol.messages import Request
 from tests.daemon.luxid.ops import command, dummy, gated, read_job
+from tests.support.accounts.users import (
+    ADMIN,
+    ALICE,
+    BOB,
+    GATEWAY,
+    OPERATOR,
+    READER,
+    Refused,
+    call_as,
+    needs_root,
+    uid_of,
+)
 from tests.support.cluster import Cluster
 from tests.support.deferred import stated
-from tests.support.users import ADMIN, ALICE, BOB, GATEWAY, OPERATOR, READER, Refused, call_as, needs_root, uid_of
 
 pytestmark = needs_root
 ROLES = f"""

@@ -20,8 +20,8 @@ from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue
 from protocol.messages import Request
 from protocol.speaker import Speaker
 from tests.daemon.luxid.ops import command, dummy
+from tests.support.accounts.users import ALICE, BOB, Refused, call_as, needs_root, uid_of
 from tests.support.cluster import Cluster
-from tests.support.users import ALICE, BOB, Refused, call_as, needs_root, uid_of
 
 pytestmark = needs_root
 CI, BOBS = Speaker("ci", Role.SUBMIT, ALICE), Speaker("bob", Role.SUBMIT, BOB)

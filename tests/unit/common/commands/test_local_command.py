@@ -14,7 +14,7 @@ from common.commands.surroundings import environment_of
 from common.errors import PrerequisiteError, Unavailable
 from common.paths import Paths
 from common.settings import JobprocSettings, Settings
-from tests.support.userlookups import without_descriptors
+from tests.support.accounts.userlookups import without_descriptors
 
 OTHER = next(user for user in pwd.getpwall() if user.pw_uid not in (0, os.getuid()))
 

@@ -15,7 +15,7 @@ from protocol.peer import Peer
 from protocol.serving.service import Service
 from protocol.serving.speaking import Speakers
 from protocol.speaker import Speaker, read_speaker
-from tests.support.userlookups import without_descriptors
+from tests.support.accounts.userlookups import without_descriptors
 
 OTHER = next(user for user in pwd.getpwall() if user.pw_uid not in (0, os.getuid()))
 ROOT_LOGIN = pwd.getpwuid(0).pw_name

@@ -11,15 +11,14 @@ from common.errors import RemoteError
 from common.webaccess.principal import NOBODY
 from daemons.rapid.calls import Asked
 from daemons.rapid.ganeti.handlers.ganetijobs import Jobs
-from protocol.client import Client
-from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.luxi.queries import QueryJobs
 from protocol.messages import Request
+from tests.support.fakes.luxidalone import LuxidAlone
 
 R = TypeVar("R")
 
 
-class Luxid:
+class Luxid(LuxidAlone):
     """Jobs 1 to `count`, of which some are gone since they were listed, and some cannot be read."""
 
     def __init__(self, count: int, gone: frozenset[int] = frozenset(), unread: frozenset[int] = frozenset()) -> None:
@@ -42,12 +41,6 @@ class Luxid:
             raise RemoteError("a file cannot be read", code="unavailable", wire_name="GenericError")
         reply = tuple(tuple(self._value(job_id, field) for field in request.fields) for job_id in request.job_ids)
         return reply  # type: ignore[no-any-return]
-
-    async def wconfd(self, request: Request[R]) -> R:
-        raise AssertionError("nobody asks it")
-
-    async def feed(self, request: Subscribe) -> tuple[Client, FeedBegin]:
-        raise AssertionError("nobody follows")
 
     def _value(self, job_id: int, field: str) -> object:
         return job_id if field == "id" else None if job_id in self._gone else field

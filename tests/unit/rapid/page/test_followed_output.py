@@ -9,15 +9,14 @@ import trio
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Following
 from daemons.rapid.page.live.stream import _follow_output
-from protocol.client import Client
-from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.luxi.output import JobOutput, ReadJobOutput
 from protocol.messages import Request
+from tests.support.fakes.luxidalone import LuxidAlone
 
 R = TypeVar("R")
 
 
-class Luxid:
+class Luxid(LuxidAlone):
     """The output of a job that has ended, two bytes a reply."""
 
     def __init__(self, printed: bytes) -> None:
@@ -29,12 +28,6 @@ class Luxid:
         content = self._printed[request.offset : request.offset + 2]
         reply: Any = JobOutput(content.decode("latin-1"), request.offset + len(content), not content)
         return reply  # type: ignore[no-any-return]
-
-    async def wconfd(self, request: Request[R]) -> R:
-        raise AssertionError("nobody asks it")
-
-    async def feed(self, request: Subscribe) -> tuple[Client, FeedBegin]:
-        raise AssertionError("nobody follows")
 
 
 async def _followed(printed: bytes, offset: int) -> list[tuple[int, str]]:

@@ -6,17 +6,16 @@ import pytest
 import trio
 
 from daemons.rapid.page.reading.outputparts import SHOWN_BYTES, Output, output_end, output_from
-from protocol.client import Client
-from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.luxi.output import JobOutput, ReadJobOutput
 from protocol.messages import Request
+from tests.support.fakes.luxidalone import LuxidAlone
 
 R = TypeVar("R")
 # bytes of one of luxid's replies
 PIECE = 1000
 
 
-class Luxid:
+class Luxid(LuxidAlone):
     """The output of one job, of which nothing before `begin` is kept."""
 
     def __init__(self, printed: bytes, *, is_final: bool, begin: int = 0) -> None:
@@ -34,12 +33,6 @@ class Luxid:
         content = self._printed[start : start + PIECE]
         reply: Any = JobOutput(content.decode("latin-1"), start + len(content), not content and self._is_final)
         return reply  # type: ignore[no-any-return]
-
-    async def wconfd(self, request: Request[R]) -> R:
-        raise AssertionError("nobody asks it")
-
-    async def feed(self, request: Subscribe) -> tuple[Client, FeedBegin]:
-        raise AssertionError("nobody follows")
 
 
 @pytest.mark.trio

@@ -9,10 +9,9 @@ from common.webaccess.principal import NOBODY
 from daemons.rapid.calls import Asked
 from daemons.rapid.refusals import Refused
 from daemons.rapid.resources.joboutput import JobOutputs
-from protocol.client import Client
-from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.luxi.output import JobOutput, ReadJobOutput
 from protocol.messages import Request
+from tests.support.fakes.luxidalone import LuxidAlone
 
 R = TypeVar("R")
 PRINTED = b"0123456789"
@@ -20,7 +19,7 @@ PRINTED = b"0123456789"
 BEGIN = 4
 
 
-class Luxid:
+class Luxid(LuxidAlone):
     """The output of a job, three bytes a reply."""
 
     def __init__(self) -> None:
@@ -33,12 +32,6 @@ class Luxid:
         offset = start + len(content) if content else request.offset
         reply: Any = JobOutput(content.decode("latin-1"), offset, not content)
         return reply  # type: ignore[no-any-return]
-
-    async def wconfd(self, request: Request[R]) -> R:
-        raise AssertionError("nobody asks it")
-
-    async def feed(self, request: Subscribe) -> tuple[Client, FeedBegin]:
-        raise AssertionError("nobody follows")
 
 
 async def _part(range: str) -> tuple[bytes, str]:

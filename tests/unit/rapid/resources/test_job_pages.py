@@ -12,16 +12,15 @@ from daemons.rapid.calls import Asked
 from daemons.rapid.refusals import Refused
 from daemons.rapid.resources.joblists import fetch_page
 from daemons.rapid.resources.parameters import job_id_of
-from protocol.client import Client
-from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.luxi.queries import Query, QueryResult
 from protocol.messages import Request
 from protocol.rapid.jobs import JobQuery
+from tests.support.fakes.luxidalone import LuxidAlone
 
 R = TypeVar("R")
 
 
-class Luxid:
+class Luxid(LuxidAlone):
     """A look-up: it has a row also for a job that does not exist."""
 
     def __init__(self, asked: range, there: frozenset[int]) -> None:
@@ -38,12 +37,6 @@ class Luxid:
         rows: Any = [[(0, self._value(job_id, field)) for field in request.fields] for job_id in ids]
         reply: Any = QueryResult((), rows)
         return reply  # type: ignore[no-any-return]
-
-    async def wconfd(self, request: Request[R]) -> R:
-        raise AssertionError("nobody asks it")
-
-    async def feed(self, request: Subscribe) -> tuple[Client, FeedBegin]:
-        raise AssertionError("nobody follows")
 
     def _value(self, job_id: int, field: str) -> object:
         return job_id if field == "id" else "success" if job_id in self._there else None

@@ -1,0 +1,1 @@
+"""Users of the machine, and the want of them."""

@@ -1,0 +1,1 @@
+"""Tests: what commands tell of a cluster as a whole."""

@@ -1,0 +1,1 @@
+"""Tests: what callers of /3 ask for."""
