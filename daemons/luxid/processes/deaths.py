@@ -158,7 +158,8 @@ class Deaths:
     async def _with_told_priority(self, job: Job) -> Job:
         """The job, which is written if its process ended before it had heard of a new priority."""
         told = self._jobs.processes.told_priorities
-        if (priority := told.left(job.job_id)) is not None:
+        priority = await self._jobs.unread.until_read(job.job_id, told.left)
+        if priority is not None:
             job = set_priority(job, priority)
             await self._rewriting.keep(job)
             _log.info("job.priority", job=job.job_id, priority=priority, reason="its process had not heard of it")

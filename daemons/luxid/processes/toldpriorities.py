@@ -9,6 +9,7 @@ Source: luxid.md 2.5.
 import re
 from typing import Final
 
+from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.prioritymessage import left_priority, remove_priority, write_priority
@@ -37,12 +38,19 @@ class ToldPriorities:
         self._told.add(job_id)
 
     def left(self, job_id: JobId) -> int | None:
-        """Return the priority that the job's process, which is dead, had not taken; None: there is none."""
+        """Return the priority that the job's process, which is dead, had not taken; None: there is none.
+
+        Raises: Unavailable: it cannot be read at the moment.
+        """
         if job_id not in self._told:
             return None
+        message = self._paths.priority_message(job_id)
         try:
-            return left_priority(self._paths.priority_message(job_id))
-        except (OSError, ValueError) as error:
+            return left_priority(message)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise Unavailable(f"the new priority in '{message}' cannot be read: {reason}") from error
+        except ValueError as error:
             _log.warning("priority.unreadable", job=job_id, error=error, effect="the job keeps its priority")
             return None
 

@@ -107,6 +107,25 @@ def test_a_number_that_the_process_did_not_live_to_hear_of_is_the_jobs(
     wait_until(lambda: messages(cluster) == [], what="the message is removed", state=lambda: messages(cluster))
 
 
+def test_a_number_that_cannot_be_read_holds_the_job_until_it_can(cluster: Cluster) -> None:
+    job_id = cluster.submit(command("sleep", "60", rerunnable=True))
+    cluster.wait(job_id, status="running")
+    pid = process_of(cluster, job_id)
+    stop(pid)
+    assert cluster.luxi(ChangeJobPriority(job_id, -10)).is_done is True
+    message = cluster.paths.priority_message(job_id)
+    message.unlink()
+    message.mkdir()
+
+    cluster.kill_group(pid)
+    wait_until(lambda: f"job.unreadable job={job_id}" in cluster.log("luxid"), what="luxid says that it cannot read")
+    assert read_job(cluster, job_id).priority == 0
+    message.rmdir()
+    message.write_text("-10")
+
+    wait_until(lambda: read_job(cluster, job_id).priority == -10, what="the job has the priority")
+
+
 def test_a_number_that_was_left_while_no_luxid_ran_is_the_jobs(cluster: Cluster) -> None:
     ended = cluster.submit(dummy())
     cluster.wait(ended)
