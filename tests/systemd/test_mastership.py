@@ -21,9 +21,9 @@ _OF_MASTER: Final = ("wconfd", "forkserver", "luxid")
 
 
 @pytest.fixture(scope="module")
-def running(tree: Layers, place: Path, crashable_etcd: EtcdBinary) -> Iterator[Machines]:
+def running(tree: Layers, place: Path, etcd_binary: EtcdBinary) -> Iterator[Machines]:
     with booted(tree, place) as machines:
-        start_etcd(machines, crashable_etcd)
+        start_etcd(machines, etcd_binary)
         make_cluster(machines, settings(machines))
         yield machines
 

@@ -19,7 +19,7 @@ from tests.bench.figures import RUNS, show
 from tests.bench.jobs import NO_OP, many_jobs, one_job
 from tests.bench.queued import pause_all
 from tests.support.cluster import Cluster
-from tests.support.etcds.etcd import Etcd
+from tests.support.etcds.etcd import Etcd, needed_etcd
 from tests.support.machines.leasefleet import LeaseFleet
 
 JOBS: Final = 50
@@ -33,7 +33,7 @@ _TTL_S: Final = 10.0
 def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="gantry-bench-") as scratch,
-        Etcd(Path(scratch), members=3) as etcd,
+        Etcd(Path(scratch), members=3, binary=needed_etcd()) as etcd,
         Cluster(Path(scratch) / "alone") as alone,
         LeaseFleet(Path(scratch) / "fleet", etcd, ttl_s=_TTL_S) as fleet,
     ):

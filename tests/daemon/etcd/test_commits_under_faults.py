@@ -31,8 +31,8 @@ LIMIT_S = 0.7
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory, crashable_etcd: EtcdBinary) -> Iterator[Etcd]:
-    with Etcd(tmp_path_factory.mktemp("etcd"), members=3, binary=crashable_etcd) as etcd:
+def three(tmp_path_factory: pytest.TempPathFactory, etcd_binary: EtcdBinary) -> Iterator[Etcd]:
+    with Etcd(tmp_path_factory.mktemp("etcd"), members=3, binary=etcd_binary) as etcd:
         yield etcd
 
 

@@ -26,8 +26,8 @@ FOUND = b'{"header":{"cluster_id":"1","member_id":"2","revision":"7"}}'
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory, crashable_etcd: EtcdBinary) -> Iterator[Etcd]:
-    with Etcd(tmp_path_factory.mktemp("etcd"), members=3, binary=crashable_etcd) as etcd:
+def three(tmp_path_factory: pytest.TempPathFactory, etcd_binary: EtcdBinary) -> Iterator[Etcd]:
+    with Etcd(tmp_path_factory.mktemp("etcd"), members=3, binary=etcd_binary) as etcd:
         yield etcd
 
 
@@ -137,10 +137,8 @@ async def test_a_change_whose_reply_was_lost_is_told_by_what_is_read(three: Etcd
     assert [(each.value, each.create_revision == each.mod_revision) for each in outcome.found[0]] == [(b"mine", True)]
 
 
-async def test_a_member_that_was_restarted_is_used_on_new_connections(
-    tmp_path: Path, crashable_etcd: EtcdBinary
-) -> None:
-    with Etcd(tmp_path, binary=crashable_etcd) as etcd:
+async def test_a_member_that_was_restarted_is_used_on_new_connections(tmp_path: Path, etcd_binary: EtcdBinary) -> None:
+    with Etcd(tmp_path, binary=etcd_binary) as etcd:
         async with EtcdClient(etcd.address()) as client:
             await put(client, "before")
             etcd.members[0].kill()

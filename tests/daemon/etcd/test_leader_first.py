@@ -13,15 +13,15 @@ from protocol.etcd.errors import EtcdError, EtcdUnknown
 from protocol.etcd.kv import Get, Header
 from protocol.etcd.leaderfirst import LeaderFirst
 from protocol.etcd.maintenance import MemberStatus
-from tests.support.etcds.etcd import Etcd
+from tests.support.etcds.etcd import Etcd, EtcdBinary
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    with Etcd(tmp_path_factory.mktemp("etcd"), members=3) as etcd:
+def three(tmp_path_factory: pytest.TempPathFactory, etcd_binary: EtcdBinary) -> Iterator[Etcd]:
+    with Etcd(tmp_path_factory.mktemp("etcd"), members=3, binary=etcd_binary) as etcd:
         yield etcd
 
 

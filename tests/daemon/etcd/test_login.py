@@ -15,8 +15,7 @@ from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdDenied, EtcdUnknown
 from protocol.etcd.kv import Get, Put, Transaction
-from tests.support.etcds.etcd import Etcd, TestEtcd, binaries
-from tests.support.etcds.etcdfixtures import NONE
+from tests.support.etcds.etcd import Etcd, EtcdBinary, TestEtcd
 from tests.support.fakes.etcdmember import address_of, reply, scripted_member
 
 pytestmark = pytest.mark.trio
@@ -27,10 +26,8 @@ BAD_TOKEN = reply(401, b'{"error":"etcdserver: invalid auth token","code":16}')
 
 
 @pytest.fixture(scope="module")
-def guarded_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    if not binaries():
-        pytest.skip(NONE)
-    with Etcd(tmp_path_factory.mktemp("etcd"), options=("--bcrypt-cost=4",)) as etcd:
+def guarded_etcd(tmp_path_factory: pytest.TempPathFactory, etcd_binary: EtcdBinary) -> Iterator[Etcd]:
+    with Etcd(tmp_path_factory.mktemp("etcd"), options=("--bcrypt-cost=4",), binary=etcd_binary) as etcd:
         etcd.ask_for_users(PASSWORD)
         yield etcd
 
@@ -113,10 +110,10 @@ async def test_a_password_that_was_changed_is_read_again(guarded_etcd: Etcd, pas
             await put(client, "/changed")
 
 
-async def test_users_may_be_asked_for_while_a_client_runs(tmp_path: Path, password_file: Path) -> None:
-    if not binaries():
-        pytest.skip(NONE)
-    with Etcd(tmp_path / "etcd", options=("--bcrypt-cost=4",)) as etcd:
+async def test_users_may_be_asked_for_while_a_client_runs(
+    tmp_path: Path, password_file: Path, etcd_binary: EtcdBinary
+) -> None:
+    with Etcd(tmp_path / "etcd", options=("--bcrypt-cost=4",), binary=etcd_binary) as etcd:
         async with EtcdClient(as_root(etcd.address(), password_file)) as client:
             await put(client, "/before")
             lease = (await client.grant(60)).lease
@@ -126,10 +123,10 @@ async def test_users_may_be_asked_for_while_a_client_runs(tmp_path: Path, passwo
             await client.renew(lease)
 
 
-async def test_a_member_that_was_restarted_gives_a_new_token(tmp_path: Path, password_file: Path) -> None:
-    if not binaries():
-        pytest.skip(NONE)
-    with Etcd(tmp_path / "etcd", options=("--bcrypt-cost=4",)) as etcd:
+async def test_a_member_that_was_restarted_gives_a_new_token(
+    tmp_path: Path, password_file: Path, etcd_binary: EtcdBinary
+) -> None:
+    with Etcd(tmp_path / "etcd", options=("--bcrypt-cost=4",), binary=etcd_binary) as etcd:
         etcd.ask_for_users(PASSWORD)
         async with EtcdClient(as_root(etcd.address(), password_file)) as client:
             await put(client, "/before")

@@ -22,8 +22,7 @@ from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdDenied, EtcdUnknown
 from protocol.etcd.kv import Get, Put, Transaction
 from protocol.etcd.tlscontexts import TlsContexts
-from tests.support.etcds.etcd import HOST, Etcd, EtcdTls, binaries
-from tests.support.etcds.etcdfixtures import NONE
+from tests.support.etcds.etcd import HOST, Etcd, EtcdBinary, EtcdTls
 from tests.support.wait import PATIENCE_S
 
 pytestmark = pytest.mark.trio
@@ -51,9 +50,7 @@ def write(folder: Path, name: str, certificate: trustme.LeafCert) -> None:
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    if not binaries():
-        pytest.skip(NONE)
+def secured(tmp_path_factory: pytest.TempPathFactory, etcd_binary: EtcdBinary) -> Iterator[Secured]:
     folder = tmp_path_factory.mktemp("tls")
     authority, stranger = trustme.CA(), trustme.CA()
     authority.cert_pem.write_to_path(folder / "ca.pem")
@@ -63,7 +60,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     write(folder, "named", authority.issue_cert("client.test", common_name="someone"))
     write(folder, "forged", stranger.issue_cert("client.test"))
     tls = EtcdTls(*(str(folder / name) for name in ("ca.pem", "server.pem", "server.key")))
-    with Etcd(folder / "etcd", tls=tls) as etcd:
+    with Etcd(folder / "etcd", binary=etcd_binary, tls=tls) as etcd:
         yield Secured(etcd, tls, folder, authority)
 
 
@@ -96,7 +93,7 @@ async def test_a_client_with_a_strange_certificate_is_refused_in_words_about_it(
 
 async def test_a_certificate_with_a_name_is_no_user_and_keeps_out_the_user(secured: Secured, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("pass")
-    with Etcd(tmp_path, options=("--bcrypt-cost=4",), tls=secured.tls) as etcd:
+    with Etcd(tmp_path, options=("--bcrypt-cost=4",), binary=secured.etcd.binary, tls=secured.tls) as etcd:
         etcd.ask_for_users("pass")
         nameless = attrs.evolve(secured.address(of=etcd), user="root", password_file=str(tmp_path / "password"))
         named = attrs.evolve(nameless, cert_file=secured.file("named.pem"), key_file=secured.file("named.key"))

@@ -39,14 +39,14 @@ async def fill_nearly(client: EtcdClient) -> None:
 
 
 async def test_its_level_follows_etcd_while_this_node_is_the_master(
-    tmp_path: Path, crashable_etcd: EtcdBinary, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, etcd_binary: EtcdBinary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storekeeping, "_FILLING_S", 0.5)
     writer = FullnessWriter(tmp_path / "fullness")
     reader = FullnessReader(tmp_path / "fullness")
     now = [keeper(State.FOLLOW)]
     (tmp_path / "etcd").mkdir()
-    with Etcd(tmp_path / "etcd", options=(f"--quota-backend-bytes={QUOTA}",), binary=crashable_etcd) as etcd:
+    with Etcd(tmp_path / "etcd", options=(f"--quota-backend-bytes={QUOTA}",), binary=etcd_binary) as etcd:
         async with EtcdClient(etcd.address()) as client, trio.open_nursery() as nursery:
             await fill_nearly(client)
             store = StoreKeeping(client, Keys("/k/"), writer)

@@ -140,8 +140,8 @@ def test_a_start_that_was_committed_without_a_process_is_an_error_and_runs_nowhe
     assert ledger_lines(tmp_path) == []
 
 
-def test_nothing_acknowledged_is_lost_with_the_power_of_all(tmp_path: Path, crashable_etcd: EtcdBinary) -> None:
-    with Etcd(tmp_path / "etcd", binary=crashable_etcd) as etcd, PlayedPair(tmp_path, etcd) as pair:
+def test_nothing_acknowledged_is_lost_with_the_power_of_all(tmp_path: Path, etcd_binary: EtcdBinary) -> None:
+    with Etcd(tmp_path / "etcd", binary=etcd_binary) as etcd, PlayedPair(tmp_path, etcd) as pair:
         pair.begin(pair.first)
         ids = [pair.first.cluster.submit(dummy()) for _ in range(3)]
         pair.first.cluster.wait(*ids)

@@ -15,16 +15,23 @@ from pathlib import Path
 import attrs
 import pytest
 
+from tests.support.etcds.etcd import ETCD_SERVER
+from tests.support.etcds.etcdfixtures import leave_out
 from tests.support.sockets.ports import free_port
 from tests.support.wait import wait_until
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "etcd"
 ETCD = shutil.which("etcd")
 
-needs_etcd = pytest.mark.skipif(
-    ETCD is None or shutil.which("etcdctl") is None or shutil.which("openssl") is None,
-    reason="etcd, etcdctl and openssl are not installed",
-)
+needs_etcd = pytest.mark.usefixtures("tools")
+
+
+@pytest.fixture(scope="module")
+def tools() -> None:
+    """Leave a test out that lacks a program which deploy/etcd/README.md lets an operator install."""
+    programs = ("etcd", "etcdctl", "openssl")
+    if missing := [program for program in programs if shutil.which(program) is None]:
+        leave_out(f"not installed: {', '.join(missing)}; {ETCD_SERVER}, etcd-client and openssl")
 
 
 @attrs.frozen
@@ -90,7 +97,7 @@ def settings_for(folder: Path, tls: Path, ports: list[int]) -> str:
 
 
 @pytest.fixture(scope="module")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tls(tmp_path_factory: pytest.TempPathFactory, tools: None) -> Path:
     folder = tmp_path_factory.mktemp("tls") / "made"
     subprocess.run([DEPLOY / "make-certificates", folder, "etcd1=127.0.0.1"], check=True, capture_output=True)
     return folder

@@ -41,7 +41,7 @@ from tests.reliability.lease.reigns import KeyChange, entries_left, reign_violat
 from tests.reliability.lease.torments import HARMS, Scene, Struck, disk_of
 from tests.reliability.lease.violations import violations
 from tests.reliability.ledger import Outcome as LedgerOutcome
-from tests.support.etcds.etcd import Etcd, binaries
+from tests.support.etcds.etcd import Etcd, needed_etcd
 from tests.support.machines.following import Follower, NoReply
 from tests.support.machines.leasefleet import LeaseFleet
 from tests.support.wait import wait_until
@@ -256,7 +256,7 @@ def disks(fleet: LeaseFleet) -> Iterator[bool]:
 
 
 def run(folder: Path, seed: str, seconds: float) -> Outcome:
-    binary = next(each for each in binaries() if each.may_crash)
+    binary = needed_etcd()
     with Etcd(folder / "etcd", MEMBERS, binary=binary) as etcd:
         fleet = LeaseFleet(folder, etcd, has_ways=True)
         with disks(fleet) as has_disks, fleet:

@@ -36,7 +36,7 @@ from tests.reliability.lease.history import EndedJob, Rest, Submit, Told
 from tests.reliability.lease.ledgers import command, ledger_lines, token_of
 from tests.reliability.lease.violations import violations
 from tests.reliability.ledger import Outcome
-from tests.support.etcds.etcd import Etcd, binaries
+from tests.support.etcds.etcd import Etcd, needed_etcd
 from tests.support.machines.following import Follower, NoReply
 from tests.support.machines.leasefleet import TTL_S, Candidate, LeaseFleet
 from tests.support.wait import wait_until
@@ -241,7 +241,7 @@ _HARMS: Final = {
 
 def run(folder: Path, kinds: Sequence[str], count: int, seed: str, ttl_s: float, pause_s: float) -> int:
     chance = random.Random(seed)
-    binary = next(each for each in binaries() if each.may_crash)
+    binary = needed_etcd()
     with contextlib.ExitStack() as stack:
         etcd = stack.enter_context(Etcd(folder / "etcd", _MEMBERS, binary=binary))
         fleet = stack.enter_context(LeaseFleet(folder, etcd, ttl_s=ttl_s, has_ways="cut" in kinds))

@@ -14,8 +14,8 @@ from tests.support.etcds.etcd import Etcd, EtcdBinary
 
 
 @pytest.fixture
-def three(tmp_path: Path, crashable_etcd: EtcdBinary) -> Iterator[Etcd]:
-    with Etcd(tmp_path, 3, binary=crashable_etcd) as etcd:
+def three(tmp_path: Path, etcd_binary: EtcdBinary) -> Iterator[Etcd]:
+    with Etcd(tmp_path, 3, binary=etcd_binary) as etcd:
         yield etcd
 
 

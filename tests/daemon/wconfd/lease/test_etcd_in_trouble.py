@@ -19,9 +19,9 @@ from tests.support.etcds.fulletcd import SMALL, fill, make_room
 
 
 @pytest.fixture
-def etcd(tmp_path: Path, crashable_etcd: EtcdBinary) -> Iterator[TestEtcd]:
+def etcd(tmp_path: Path, etcd_binary: EtcdBinary) -> Iterator[TestEtcd]:
     (tmp_path / "etcd").mkdir()
-    with Etcd(tmp_path / "etcd", options=(SMALL,), binary=crashable_etcd) as etcd:
+    with Etcd(tmp_path / "etcd", options=(SMALL,), binary=etcd_binary) as etcd:
         yield TestEtcd(etcd, etcd.new_prefix())
 
 
