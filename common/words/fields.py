@@ -13,7 +13,7 @@ import attrs
 
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
 from common.words.times import clock, duration, to_seconds
-from common.words.usage import Usage, size, usage_of
+from common.words.usage import Usage, memory_words, size, usage_of
 
 
 class Row(TypedDict, total=False):
@@ -177,13 +177,13 @@ def tries_made(row: Row) -> int:
     return 1 + max((len(tries) for tries in row["tries"] or ()), default=0)
 
 
-def _used(title: str, count: Callable[[Usage], float], show: Callable[[float], str]) -> Field:
+def _used(title: str, count: Callable[[Usage], float], show: Callable[[Usage], str]) -> Field:
     def rank(row: Row, _: float) -> float | None:
         usage = usage_of(row["opresult"])
         return None if usage is None else count(usage)
 
-    def cell(row: Row, now: float) -> str:
-        return "" if (used := rank(row, now)) is None else show(used)
+    def cell(row: Row, _: float) -> str:
+        return "" if (usage := usage_of(row["opresult"])) is None else show(usage)
 
     return Field(title, ("opresult",), cell, is_number=True, rank=rank)
 
@@ -197,10 +197,10 @@ FIELDS: Final[Mapping[str, Field]] = {
     "age": _lasting("AGE", ("received_ts",), _age_s),
     "runtime": _lasting("RUNTIME", _TIMES, _runtime_s),
     "time": _lasting("TIME", _TIMES, _time_s),
-    "memory": _used("MEMORY", lambda used: used.memory_peak_bytes, size),
-    "cpu": _used("CPU", lambda used: used.cpu_s, lambda seconds: f"{seconds:.2f}s"),
-    "read": _used("READ", lambda used: used.read_bytes, size),
-    "written": _used("WRITTEN", lambda used: used.written_bytes, size),
+    "memory": _used("MEMORY", lambda used: used.memory_peak_bytes, memory_words),
+    "cpu": _used("CPU", lambda used: used.cpu_s, lambda used: f"{used.cpu_s:.2f}s"),
+    "read": _used("READ", lambda used: used.read_bytes, lambda used: size(used.read_bytes)),
+    "written": _used("WRITTEN", lambda used: used.written_bytes, lambda used: size(used.written_bytes)),
     "summary": _plain("summary", "SUMMARY"),
     "opid": _plain("opid", "OPCODE_ID"),
     "reason": _plain("reason", "REASON"),

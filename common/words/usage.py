@@ -19,6 +19,8 @@ class Usage:
     memory_peak_bytes: int
     # whether the peak covers all processes; False: it is that of the largest one
     memory_of_all: bool
+    # whether the peak is only a bound; the true one is not known
+    memory_is_at_most: bool
     cpu_user_s: float
     cpu_system_s: float
     read_bytes: int
@@ -41,6 +43,7 @@ def usage_of(results: Sequence[object] | None) -> Usage | None:
     return Usage(
         int(highest["memory_peak_bytes"]),
         bool(highest["memory_of_all"]),
+        bool(highest.get("memory_is_at_most", False)),
         sum(usage["cpu_user_s"] for usage in found),
         sum(usage["cpu_system_s"] for usage in found),
         read_bytes=sum(int(usage["read_bytes"]) for usage in found),
@@ -59,11 +62,17 @@ def _usages(results: Sequence[object]) -> Iterator[Mapping[str, float]]:
                 pass
 
 
+def memory_words(usage: Usage) -> str:
+    """The memory peak for a column."""
+    return f"{'<=' if usage.memory_is_at_most else ''}{size(usage.memory_peak_bytes)}"
+
+
 def usage_words(usage: Usage) -> str:
     """The usage in one line."""
     whose = "" if usage.memory_of_all else " (largest process)"
+    bound = "at most " if usage.memory_is_at_most else ""
     return (
-        f"peak memory {size(usage.memory_peak_bytes)}{whose}, CPU {usage.cpu_user_s:.2f}s user and "
+        f"peak memory {bound}{size(usage.memory_peak_bytes)}{whose}, CPU {usage.cpu_user_s:.2f}s user and "
         f"{usage.cpu_system_s:.2f}s system, {size(usage.read_bytes)} read and {size(usage.written_bytes)} written"
     )
 

@@ -67,10 +67,18 @@ def test_result_tells_what_the_command_and_its_children_used(host: JobHost) -> N
 
     usage = host.job(one).ops[0].result["usage"]
     assert usage["memory_peak_bytes"] > 200 * MIB
+    assert not usage["memory_is_at_most"]
     assert usage["cpu_user_s"] > 0
     assert usage["cpu_system_s"] > 0
     assert usage["read_bytes"] >= 0
     assert usage["written_bytes"] >= 0
+
+
+def test_memory_of_a_command_smaller_than_our_own_process_is_told_as_a_bound(bare_host: JobHost) -> None:
+    """The kernel counts the process before it executes its program, too, when it is a copy of ours."""
+    usage = bare_host.job(run(bare_host, command("true"))).ops[0].result["usage"]
+
+    assert (usage["memory_is_at_most"], usage["memory_of_all"]) == (True, False)
 
 
 def test_usage_of_a_command_that_failed_is_told_as_well(host: JobHost) -> None:

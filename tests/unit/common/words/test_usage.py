@@ -37,6 +37,17 @@ def test_memory_is_the_highest_and_the_rest_a_sum() -> None:
     assert cells == ["1.0 GiB", "4.25s", "512 B", "6.0 MiB"]
 
 
+def test_a_peak_that_is_only_a_bound_is_told_as_such() -> None:
+    bound = {"usage": {**used(35 * 2**20, 0.0, 0), "memory_is_at_most": True}}
+    known = {"usage": {**used(2**30, 0.0, 0), "memory_is_at_most": False}}
+
+    usage = usage_of([bound])
+    assert usage is not None
+    assert usage_words(usage).startswith("peak memory at most 35.0 MiB (largest process), CPU")
+    assert FIELDS["memory"].show({"opresult": [bound]}, 0.0) == "<=35.0 MiB"
+    assert FIELDS["memory"].show({"opresult": [bound, known]}, 0.0) == "1.0 GiB"
+
+
 def test_a_job_without_commands_used_nothing_that_is_known() -> None:
     assert usage_of([None, "x", ["OpExecError", ["bad"]], ["OpPrereqError", ["bad", "wrong_state"]]]) is None
     assert FIELDS["memory"].show({"opresult": None}, 0.0) == ""
