@@ -298,8 +298,10 @@ def test_verify_on_a_node_that_is_not_the_master_asks_none_of_the_masters_daemon
     with daemons(paths):
         pass
     (tmp_path / "gantry.toml").write_text('[cluster]\nreplication = "nodes"\nnode_name = "n2"\n')
-    paths.ssconf_file("master_node").write_text("n1\n")
-    paths.ssconf_file("master_candidates").write_text("n1\nn2\n")
+    for name, content in (("master_node", "n1\n"), ("master_candidates", "n1\nn2\n")):
+        # as it is written, nobody but root may write into it
+        paths.ssconf_file(name).unlink(missing_ok=True)
+        paths.ssconf_file(name).write_text(content)
 
     found = json.loads(cluster("verify", "--output", "json").out)
 

@@ -20,6 +20,8 @@ import trio.testing
 from common.access import Role
 from common.errors import NotFound
 from protocol.peer import Peer
+from protocol.serving.admission import ConnectionLimits
+from protocol.serving.connection import ServerRules
 from protocol.serving.hangup import CallerGone, HangUps, Line
 from protocol.serving.server import Route, Service
 from protocol.stream import Publisher, Stream
@@ -155,7 +157,9 @@ async def test_only_those_who_went_are_given_up_of_two_thousand(path: Path, echo
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 5000)), hard))
     try:
-        async with serving(path, echo.service):
+        # by default some of the places are for root alone
+        rules = ServerRules(connections=ConnectionLimits(reserve=0))
+        async with serving(path, echo.service, rules):
             before = trio.lowlevel.current_statistics().tasks_living
             callers = [await raw_caller(path) for _ in range(2000)]
             for caller in callers:

@@ -18,6 +18,8 @@ from tests.support.cluster import Cluster
 
 # logins that each system has; what they are allowed is the test's business
 ALICE, BOB, READER, OPERATOR, ADMIN, GATEWAY = "games", "man", "nobody", "mail", "bin", "news"
+# the user that runs the tests; without root no job can be another user's
+OWN_LOGIN: Final = pwd.getpwuid(os.getuid()).pw_name
 needs_root: Final = pytest.mark.skipif(os.getuid() != 0, reason="only root can become other users")
 
 

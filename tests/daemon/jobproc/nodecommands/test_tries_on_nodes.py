@@ -72,7 +72,8 @@ def test_a_second_try_is_taken_up_by_another_process(fleet: Fleet, node: FleetNo
 def test_a_command_that_the_node_has_lost_runs_again_only_if_its_submitter_said_so(
     fleet: Fleet, node: FleetNode, *, is_rerunnable: bool
 ) -> None:
-    script = "echo try $GANTRY_TRY; [ $GANTRY_TRY = 2 ] || sleep 600"
+    # no shell that could tell of the death of its child before it dies itself
+    script = "echo try $GANTRY_TRY; [ $GANTRY_TRY = 2 ] || exec sleep 600"
     job = fleet.master.submit(shell(script, retries=1, rerunnable=is_rerunnable))
     wait_printed(fleet, job, b"try 1\n")
 

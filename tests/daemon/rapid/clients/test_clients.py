@@ -25,6 +25,7 @@ from protocol.rapid.events import Begin, JobsChanged, Topic
 from protocol.rapid.filters import FilterWish
 from protocol.rapid.following import FollowWish
 from protocol.rapid.jobactions import CancelMany
+from tests.support.accounts.users import OWN_LOGIN
 from tests.support.machines.nodes import HOST
 from tests.support.sockets.ports import free_port
 from tests.support.wait import wait_until
@@ -36,7 +37,7 @@ LONG = {"OP_ID": "OP_TEST_DELAY", "duration": 600.0}
 
 @pytest.fixture(scope="module")
 def place(web: Web) -> Place:
-    token = TokensFile(web.paths).create(Wish("ci", ("operate",), None, "root"), time.time())[1]
+    token = TokensFile(web.paths).create(Wish("ci", ("operate",), None, OWN_LOGIN), time.time())[1]
     return Place.at(web.url, token=str(token), ca=web.paths.rapi_pem)
 
 
@@ -56,7 +57,7 @@ def test_a_job_is_submitted_waited_for_and_read(client: RapidClient) -> None:
     assert client.wait(job_id).status is JobState.SUCCESS
     assert "".join(client.output(job_id)) == "a\nb\n"
     job = client.job(job_id)
-    assert (job.user, job.archived) == ("root", False)
+    assert (job.user, job.archived) == (OWN_LOGIN, False)
     assert job.ops is not None
     assert job.ops[0]["argv"] == ["/bin/sh", "-c", "echo a; echo b"]
     assert client.why(job_id) == ()
@@ -130,7 +131,7 @@ def test_the_queue_the_locks_and_the_caller_are_told(client: RapidClient) -> Non
     # jobs of other tests may be ending yet
     wait_until(lambda: client.locks() == (), what="nobody holds a lock", state=client.locks)
     me = client.me()
-    assert (me.name, me.unix_user, me.role, me.owner) == ("ci", "root", "operate", "root")
+    assert (me.name, me.unix_user, me.role, me.owner) == ("ci", OWN_LOGIN, "operate", OWN_LOGIN)
 
 
 def test_a_refusal_is_an_error_with_its_code(client: RapidClient) -> None:
@@ -175,7 +176,7 @@ async def test_a_trio_program_does_the_same(place: Place) -> None:
         assert (await client.submit_many([[DELAY]], key="k"))[0].id == job_id + 1
         with pytest.raises(RemoteError):
             await client.cancel(job_id)
-        assert (await client.me()).owner == "root"
+        assert (await client.me()).owner == OWN_LOGIN
         assert await client.filters() == ()
 
 

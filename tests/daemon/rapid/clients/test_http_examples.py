@@ -1,6 +1,7 @@
 """The examples of deploy/examples/http do what they say."""
 
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -10,15 +11,17 @@ import pytest
 
 from common.webaccess.tokensfile import TokensFile, Wish
 from tests.cli.command import CHECKOUT, environment
+from tests.support.accounts.users import OWN_LOGIN
 from tests.support.web.rapid import Web
 
 EXAMPLES = CHECKOUT / "deploy" / "examples" / "http"
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 FAILS = "echo 'it says \"a\\\\b\"'; exit 4"
 
 
 @pytest.fixture(scope="module")
 def variables(web: Web) -> dict[str, str]:
-    wish = Wish("pipeline", ("jobs.submit", "jobs.read"), None, "root")
+    wish = Wish("pipeline", ("jobs.submit", "jobs.read"), None, OWN_LOGIN)
     token = TokensFile(web.paths).create(wish, time.time())[1]
     address = web.url.replace("127.0.0.1", "localhost")
     return {"GANTRY_REMOTE": address, "GANTRY_CA": str(web.paths.rapi_pem), "GANTRY_TOKEN": str(token)}
@@ -31,6 +34,7 @@ def _run(argv: list[str], variables: dict[str, str]) -> tuple[int, str, str]:
     return told.returncode, told.stdout, told.stderr
 
 
+@needs_curl
 def test_curl_submits_follows_and_tells_the_end(web: Web, variables: dict[str, str]) -> None:
     script = str(EXAMPLES / "submit.sh")
 
@@ -39,6 +43,7 @@ def test_curl_submits_follows_and_tells_the_end(web: Web, variables: dict[str, s
     assert (code, out) == (1, 'it says "a\\b"\n')
 
 
+@needs_curl
 def test_the_same_key_is_the_same_job(web: Web, variables: dict[str, str]) -> None:
     keyed = variables | {"GANTRY_KEY": "deploy-17"}
     runs = [_run([str(EXAMPLES / "submit.sh"), "echo $GANTRY_JOB_ID"], keyed) for _ in range(2)]
@@ -46,6 +51,7 @@ def test_the_same_key_is_the_same_job(web: Web, variables: dict[str, str]) -> No
     assert runs[0][1] == runs[1][1] != ""
 
 
+@needs_curl
 def test_curl_tells_why_it_failed(variables: dict[str, str]) -> None:
     code, out, err = _run([str(EXAMPLES / "submit.sh"), "true"], variables | {"GANTRY_TOKEN": "wrong"})
 

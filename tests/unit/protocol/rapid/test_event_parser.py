@@ -54,7 +54,7 @@ def test_an_event_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_long_line_in_many_pieces_costs_little() -> None:
     parser, piece, count = EventParser(), b"x" * 8192, 4096
-    began = time.perf_counter()
+    began = time.process_time()
 
     assert [*parser.feed(b"data: ")] == []
     for _ in range(count):
@@ -63,4 +63,4 @@ def test_a_long_line_in_many_pieces_costs_little() -> None:
 
     assert len(event.data) == len(piece) * count
     # a copy of all at each piece takes more than a minute
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
