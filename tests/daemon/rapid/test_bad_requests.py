@@ -131,6 +131,19 @@ def test_a_body_that_does_not_end_is_cut_off(hasty: Web) -> None:
         assert reply.json["detail"] == "the body was not complete after 1 s"
 
 
+@pytest.mark.parametrize("path", ["/3/jobs", "/2/filters", "/ui/login"])
+def test_an_announced_length_that_nobody_would_read_is_refused_before_the_body_is_there(web: Web, path: str) -> None:
+    for connect, statuses in ((over_socket, {413}), (over_tls, {413, 401})):
+        with connect(web) as sock:
+            sock.sendall(post(path, b"{}").replace(b"Length: 2", b"Length: 1000000000000"))
+
+            # a body that is waited for would be refused with 408
+            reply = read_reply(sock)
+
+            assert reply.status in statuses
+            assert (reply.is_closed, sock.recv(1)) == (True, b"")
+
+
 def test_a_body_that_nobody_wants_is_cut_off_too(hasty: Web) -> None:
     with over_tls(hasty) as sock:
         sock.sendall(post("/3/jobs", JOB)[:-1])
