@@ -79,6 +79,11 @@ BAD_BODIES = {
     "json and more": (post("/3/jobs", JOB + b"}"), 400),
     "not a number": (post("/3/jobs", b'{"ops": NaN}'), 400),
     "too deep": (post("/3/jobs", b"[" * 100_000), 400),
+    "too deep in an opcode": (
+        post("/3/jobs", b'{"jobs":[{"ops":[{"OP_ID":"OP_TEST_DUMMY","result":%b}]}]}' % (b"[" * 500 + b"]" * 500)),
+        400,
+    ),
+    "too deep for ganeti": (post("/2/filters", b'{"predicates":%b}' % (b"[" * 500 + b"]" * 500)), 400),
     "another type": (post("/3/jobs", b"7"), 400),
     "an unknown key": (post("/3/jobs", b'{"opcodes": []}'), 400),
     "no body": (post("/3/jobs", b""), 400),
