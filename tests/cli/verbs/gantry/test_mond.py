@@ -20,8 +20,9 @@ from tests.support.wait import wait_until
 def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One machine with both daemons; those of the queue are not needed here, and are there."""
     root = tmp_path_factory.mktemp("node")
-    tables = [("confd", free_port()), ("mond", free_port())]
-    lines = [f'[{name}]\nenabled = "yes"\naddress = "{HOST}"\nport = {port}\n' for name, port in tables]
+    # mond has no address of its own
+    tables = [("confd", f'address = "{HOST}"\n', free_port()), ("mond", "", free_port())]
+    lines = [f'[{name}]\nenabled = "yes"\n{address}port = {port}\n' for name, address, port in tables]
     (root / "gantry.toml").write_text(f'[cluster]\nnode_name = "node1.test"\n{"".join(lines)}')
     started = run("gantry", "--root", root, "up", "--detach")
     assert started.code == 0, started
