@@ -142,6 +142,10 @@ class AccessSettings:
         return grant(own_uid, given, self.trusted)
 
 
+# where a daemon listens that only this machine may ask
+LOOPBACK: Final = "127.0.0.1"
+
+
 @attrs.frozen
 class GanetiSettings:
     """Settings for an installation where the daemons replace Ganeti's, among its tools and its other daemons."""
@@ -201,8 +205,11 @@ class Settings:
 
     @property
     def mond_address(self) -> str:
-        """The address at which mond listens; empty: all."""
-        return self.mond.address or self.noded.address
+        """The address at which mond listens: of this machine alone, unless its settings name another one."""
+        if self.mond.address:
+            return self.mond.address
+        # nodes that share a machine have loopback addresses of their own
+        return self.noded.address if self.noded.address.startswith("127.") else LOOPBACK
 
 
 # name of a table -> its class, by the fields of `Settings`

@@ -9,6 +9,7 @@ key, `error`, with the code and the fields that do not fit into `[name, args]`; 
 Source: DESIGN section 4; luxid.md 1.2-1.6; wconfd.md 1.2-1.5; JSON-RPC 2.0, sections 4-6.
 """
 
+import contextlib
 import enum
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -18,6 +19,7 @@ import orjson
 
 from common.asciijson import ascii_json
 from common.errors import GantryError, InvalidRequest, UnknownMethod
+from common.jsonreading import TooDeep, read_json
 from protocol.speaker import Speaker, read_speaker
 
 PARSE_ERROR: Final = -32700
@@ -71,6 +73,7 @@ class MalformedRequest(InvalidRequest):
         call_id: CallId = None,
         rpc_code: int = INVALID_REQUEST,
         only_arguments: bool = False,
+        is_call: bool = False,
     ) -> None:
         super().__init__(message)
         # dialect as far as it can be known, so that the reply has the shape its reader expects
@@ -79,6 +82,8 @@ class MalformedRequest(InvalidRequest):
         self.rpc_code = rpc_code
         # whether the envelope is right, but the arguments are not a list: daemons differ in what follows
         self.only_arguments = only_arguments
+        # whether the envelope may well be right, so that the connection is of use
+        self.is_call = is_call
 
 
 @attrs.frozen
@@ -94,7 +99,9 @@ def read_message(payload: bytes) -> Call | Batch:
     Raises: MalformedRequest: it is not a request in either dialect.
     """
     try:
-        value = decode(payload)
+        value = _decode(payload)
+    except TooDeep as error:
+        raise _too_deep(payload, error) from None
     except ValueError as error:
         dialect = Dialect.JSONRPC if b'"jsonrpc"' in payload else Dialect.GANETI
         raise MalformedRequest(f"request is not JSON: {error}", dialect=dialect, rpc_code=PARSE_ERROR) from None
@@ -108,14 +115,39 @@ def read_message(payload: bytes) -> Call | Batch:
 
 
 def decode(payload: bytes) -> object:
-    """Read JSON; invalid UTF-8 is tolerated. Raises: ValueError."""
+    """Read the JSON of a reply; invalid UTF-8 is tolerated. Raises: ValueError."""
     try:
         return orjson.loads(payload)
     except orjson.JSONDecodeError:
-        text = payload.decode(errors="replace")
-        if "�" not in text:
-            raise
-        return orjson.loads(text)
+        return orjson.loads(_mended(payload))
+
+
+def _decode(payload: bytes) -> object:
+    """Read the JSON of a request, as `decode`. Raises: ValueError, TooDeep."""
+    try:
+        return read_json(payload)
+    except orjson.JSONDecodeError:
+        return read_json(_mended(payload))
+
+
+def _mended(payload: bytes) -> str:
+    """The text without its invalid UTF-8. Raises: orjson.JSONDecodeError: there is none, so it is no JSON."""
+    text = payload.decode(errors="replace")
+    if "�" not in text:
+        orjson.loads(payload)
+    return text
+
+
+def _too_deep(payload: bytes, error: TooDeep) -> MalformedRequest:
+    call_id: CallId = None
+    dialect = Dialect.JSONRPC if b'"jsonrpc"' in payload else Dialect.GANETI
+    if dialect is Dialect.JSONRPC:
+        # only the parser goes into it, as far as it can
+        with contextlib.suppress(ValueError):
+            value = decode(payload)
+            found = value.get("id") if isinstance(value, dict) else None
+            call_id = found if isinstance(found, str | int | float) and not isinstance(found, bool) else None
+    return MalformedRequest(error.message, dialect=dialect, call_id=call_id, rpc_code=INVALID_PARAMS, is_call=True)
 
 
 def _read_ganeti(value: dict[str, object]) -> Call:

@@ -62,7 +62,8 @@ def mond(node: str | None, collector: str | None, no_headers: bool, separator: s
     The exit code is 1 if one of them is not well.
     """
     settings = installation()
-    host = address_of(settings.paths, node) if node is not None else settings.mond_address or "localhost"
+    is_here = node is None or node == settings.cluster.own_name
+    host = settings.mond_address if is_here or node is None else address_of(settings.paths, node)
     reports = [each for each in _ask(host, settings.mond.port) if collector in (None, each.name)]
     if collector is not None and not reports:
         raise PrerequisiteError(
@@ -85,7 +86,10 @@ def _ask(host: str, port: int) -> tuple[_Report, ...]:
         connection.request("GET", "/1/report/all")
         return structure(orjson.loads(connection.getresponse().read()), tuple[_Report, ...], "reports")
     except (OSError, http.client.HTTPException) as error:
-        raise Unavailable(f"mond does not reply at {host} port {port}: {str(error).lower()}") from error
+        raise Unavailable(
+            f"mond does not reply at {host} port {port}: {str(error).lower()}; other machines reach it only where "
+            "'address' in '[mond]' of that node's settings lets them"
+        ) from error
     except (orjson.JSONDecodeError, InvalidRequest) as error:
         raise ProtocolError(f"what replies at {host} port {port} is no mond") from error
     finally:

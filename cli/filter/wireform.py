@@ -11,6 +11,7 @@ import orjson
 
 from cli.filter.rulesubmission import RuleWish, predicates_of, rule_options, set_rule
 from cli.options import F, with_options
+from common.jsonreading import TooDeep, read_json
 
 _RATE_LIMIT: Final = re.compile(r"RATE_LIMIT\s+0*([1-9][0-9]{0,8})")
 _WORDS: Final = ("ACCEPT", "PAUSE", "REJECT", "CONTINUE")
@@ -28,7 +29,9 @@ class PredicatesType(click.ParamType):  # type: ignore[type-arg]  # generic in n
         if isinstance(value, list):
             return value
         try:
-            predicates = orjson.loads(value)
+            predicates = read_json(value)
+        except TooDeep as error:
+            self.fail(error.message, param, ctx)
         except orjson.JSONDecodeError as error:
             self.fail(f"'{value}' is not JSON: {error}", param, ctx)
         if not isinstance(predicates, list):

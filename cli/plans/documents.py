@@ -59,11 +59,7 @@ def shown(value: object) -> str:
     """A value as an error tells it."""
     import orjson
 
-    try:
-        text = orjson.dumps(value).decode()
-    except orjson.JSONEncodeError:
-        # it can be read deeper than it can be written
-        return f"{'a list' if isinstance(value, list) else 'an object'} that is nested too deeply"
+    text = orjson.dumps(value).decode()
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -3,7 +3,6 @@
 Source: DESIGN section 16.
 """
 
-import contextlib
 import json
 import re
 from typing import Final
@@ -12,6 +11,8 @@ import orjson
 
 from cli.plans.documents import Path
 from common.errors import InvalidRequest
+from common.jsonreading import TooDeep
+from common.jsonreading import read_json as bounded
 
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _ATOM: Final = re.compile(r"[^ \t\r\n,\]}]+")
@@ -22,11 +23,13 @@ _DECODER: Final = json.JSONDecoder()
 def read_json(text: bytes, name: str) -> object:
     """Raises: InvalidRequest: the text is not JSON, with line and column; or an object has a key twice."""
     try:
-        value: object = orjson.loads(text)
+        value = bounded(text)
     except orjson.JSONDecodeError as error:
         reason = error.msg[:1].lower() + error.msg[1:]
         reason = reason.partition(": line ")[0]
         raise InvalidRequest(f"{name}:{error.lineno}:{error.colno}: not JSON: {reason}") from None
+    except TooDeep as error:
+        raise InvalidRequest(f"{name}: {error.message}") from None
     _refuse_repeated_keys(text, name)
     return value
 
@@ -40,9 +43,7 @@ def _refuse_repeated_keys(text: bytes, name: str) -> None:
             raise _Repeated
 
     try:
-        # nested deeper than this slow parser can go: luxid refuses that
-        with contextlib.suppress(RecursionError):
-            json.loads(text, object_pairs_hook=check)
+        json.loads(text, object_pairs_hook=check)
     except _Repeated:
         key, (line, column) = _repeated_key(text.decode())
         raise InvalidRequest(f"{name}:{line}:{column}: an object has the key '{key}' twice; write it once") from None

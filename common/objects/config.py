@@ -16,6 +16,7 @@ from common.objects.kinds import DiskUuid, FilterUuid, GroupUuid, InstanceUuid, 
 from common.objects.networks.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
+from common.objects.numbers import plain
 
 # version of the format: major * 1000000 + minor * 10000
 CONFIG_VERSION: Final = 3_000_000
@@ -31,7 +32,7 @@ class Config:
     networks: Mapping[NetworkUuid, Network]
     disks: Mapping[DiskUuid, AnyDisk]
     filters: Mapping[FilterUuid, FilterRule]
-    ctime: float = 0
-    mtime: float = 0
+    ctime: float = attrs.field(default=0, converter=plain)
+    mtime: float = attrs.field(default=0, converter=plain)
     # number that grows with every effective change of any object
     serial_no: int

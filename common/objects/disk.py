@@ -10,6 +10,7 @@ import attrs
 
 from common.objects.entity import Params
 from common.objects.kinds import DiskMode, DiskTemplate, NodeUuid
+from common.objects.numbers import plain
 
 # value that identifies the disk to its storage; its shape depends on the type
 LogicalId = tuple[Any, ...]
@@ -72,8 +73,8 @@ class Disk:
     name: str | None = None
     spindles: int | None = None
     params: Params | None = None
-    ctime: float = 0
-    mtime: float = 0
+    ctime: float = attrs.field(default=0, converter=plain)
+    mtime: float = attrs.field(default=0, converter=plain)
     uuid: str
     serial_no: int
 
@@ -95,8 +96,8 @@ class ForthcomingDisk:
     name: str | None = None
     spindles: int | None = None
     params: Params | None = None
-    ctime: float = 0
-    mtime: float = 0
+    ctime: float = attrs.field(default=0, converter=plain)
+    mtime: float = attrs.field(default=0, converter=plain)
     uuid: str
     serial_no: int
 

@@ -15,6 +15,8 @@ from typing import Final
 
 import attrs
 
+from common.objects.numbers import plain
+
 # JSON values by free names, such as the parameters of a hypervisor
 Params = Mapping[str, object]
 
@@ -32,8 +34,8 @@ class Entity:
     """An object with an id, a serial number that counts its changes, times and tags."""
 
     # seconds since the epoch; 0: not known
-    ctime: float = 0
-    mtime: float = 0
+    ctime: float = attrs.field(default=0, converter=plain)
+    mtime: float = attrs.field(default=0, converter=plain)
     uuid: str
     # number of changes, counted from 1
     serial_no: int

@@ -4,8 +4,10 @@ Source: wconfd.md 7.3, "Parameter groups".
 """
 
 import attrs
+from attrs.converters import optional
 
 from common.objects.kinds import DiskTemplate
+from common.objects.numbers import plain
 
 
 @attrs.frozen(kw_only=True)
@@ -45,8 +47,8 @@ class Ipolicy:
     # ranges of sizes; an instance must lie in one of them
     minmax: tuple[MinMax, ...]
     std: Ispec
-    spindle_ratio: float
-    vcpu_ratio: float
+    spindle_ratio: float = attrs.field(converter=plain)
+    vcpu_ratio: float = attrs.field(converter=plain)
     disk_templates: tuple[DiskTemplate, ...]
 
 
@@ -56,6 +58,6 @@ class PartialIpolicy:
 
     minmax: tuple[MinMax, ...] | None = None
     std: PartialIspec | None = None
-    spindle_ratio: float | None = None
-    vcpu_ratio: float | None = None
+    spindle_ratio: float | None = attrs.field(default=None, converter=optional(plain))
+    vcpu_ratio: float | None = attrs.field(default=None, converter=optional(plain))
     disk_templates: tuple[DiskTemplate, ...] | None = None

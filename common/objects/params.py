@@ -9,8 +9,10 @@ Source: wconfd.md 7.3, "Parameter groups".
 from typing import TypeVar
 
 import attrs
+from attrs.converters import optional
 
 from common.objects.kinds import Mebibytes, NicMode
+from common.objects.numbers import plain
 
 F = TypeVar("F", bound=attrs.AttrsInstance)
 
@@ -64,7 +66,7 @@ class NdParams:
     ovs_name: str
     ovs_link: str
     ssh_port: int
-    cpu_speed: float
+    cpu_speed: float = attrs.field(converter=plain)
 
 
 @attrs.frozen(kw_only=True)
@@ -76,7 +78,7 @@ class PartialNdParams:
     ovs_name: str | None = None
     ovs_link: str | None = None
     ssh_port: int | None = None
-    cpu_speed: float | None = None
+    cpu_speed: float | None = attrs.field(default=None, converter=optional(plain))
 
 
 def filled(full: F, partial: attrs.AttrsInstance) -> F:

@@ -3,9 +3,35 @@
 Source: DESIGN section 15; rapi.md 1; common/settings.py.
 """
 
+import ipaddress
+from collections.abc import Sequence
+from typing import Final
+
 import attrs
 
 from common.settingwords.settingchecks import not_negative, port, positive
+from common.validation import Checked
+
+# the word in `trusted_proxies` for the Unix socket
+OVER_SOCKET: Final = "unix"
+_PROXY_HEADERS: Final = ("X-Forwarded-For", "Forwarded")
+
+
+def _proxies(_: object, field: Checked, value: Sequence[str]) -> None:
+    for text in value:
+        try:
+            if text != OVER_SOCKET:
+                ipaddress.ip_network(text, strict=False)
+        except ValueError:
+            raise ValueError(
+                f"{field.name}: '{text}' is neither an address or network such as '192.0.2.1' or '10.0.0.0/8', "
+                f"nor '{OVER_SOCKET}'"
+            ) from None
+
+
+def _proxy_header(_: object, field: Checked, value: str) -> None:
+    if value not in _PROXY_HEADERS:
+        raise ValueError(f"{field.name} must be one of {', '.join(_PROXY_HEADERS)}")
 
 
 @attrs.frozen
@@ -45,6 +71,10 @@ class RapidSettings:
     stop_timeout_s: float = attrs.field(default=5.0, validator=not_negative)
     # whether /metrics is for everybody, without a name
     anonymous_metrics: bool = False
+    # addresses and networks of proxies whose word on their clients' addresses counts; "unix": over the Unix socket
+    trusted_proxies: tuple[str, ...] = attrs.field(default=(), validator=_proxies)
+    # header in which they say it
+    proxy_header: str = attrs.field(default="X-Forwarded-For", validator=_proxy_header)
 
     def url(self, node: str) -> str:
         """The address of the interface on a node. Args: node: its name; an address to listen at counts more."""

@@ -15,7 +15,7 @@ from typing import Final, cast
 
 import attrs
 import trio
-from anycorn.typing import ASGIReceiveCallable
+from anycorn.typing import ASGIReceiveCallable, HTTPScope
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -29,9 +29,10 @@ from daemons.rapid.calls import WAITS, Asked, Call, Face
 from daemons.rapid.load import Load
 from daemons.rapid.mastership import Mastership
 from daemons.rapid.refusals import Refused
-from daemons.rapid.transport.callers import Callers, address_of
+from daemons.rapid.transport.callers import Callers, address_of, is_encrypted
 from daemons.rapid.transport.faces import Faces, bug, success
 from daemons.rapid.transport.origins import is_of_another_site
+from daemons.rapid.transport.proxies import Proxies
 from daemons.rapid.transport.requestbody import read_body
 from daemons.rapid.transport.routing import Found, Routes
 from protocol.http.body import Bodies, BodyRefused, HungUp
@@ -42,6 +43,7 @@ _CROWDED: Final = {"Retry-After": "1", "Connection": "close"}
 _BODY_OF_NOBODY: Final = 64 * 1024
 # key of ASGI's scope: who calls
 _CALLER: Final = "gantry.caller"
+_PROTECTION: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 _log: Final = get_log(__name__)
 
 
@@ -65,6 +67,7 @@ class Parts:
     bodies: Bodies
     faces: Faces
     load: Load
+    proxies: Proxies = attrs.field(factory=Proxies)
 
 
 class Application:
@@ -78,14 +81,20 @@ class Application:
         self._bodies = parts.bodies
         self._faces = parts.faces
         self._load = parts.load
+        self._proxies = parts.proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             # a web socket, which nobody needs here
             await send({"type": "websocket.close", "code": 1008, "reason": None})
             return
+        self._proxies.look_behind(scope)
         with self._load.request(), suppress(HungUp):
-            response = await self._response(HttpRequest(scope, receive), receive)
+            http = HttpRequest(scope, receive)
+            found = self._routes.find(scope)
+            response = await self._response(found, http, receive)
+            if found.face is Face.OURS:
+                _protect(response)
             await self._send(response, scope, receive, send)
 
     async def _send(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
@@ -110,14 +119,13 @@ class Application:
             await self._callers.wait_until_over(caller)
             scope.cancel()
 
-    async def _response(self, http: HttpRequest, receive: Receive) -> Response:
+    async def _response(self, found: Found, http: HttpRequest, receive: Receive) -> Response:
         """Raises: HungUp: nobody waits for it."""
-        found = self._routes.find(http.scope)
         http.scope["path_params"] = dict(found.params)
         try:
             admitted = await self._admit(found, http)
         except GantryError as error:
-            is_whole = await self._bodies.skip(cast(ASGIReceiveCallable, receive))
+            is_whole = await self._bodies.skip(cast(HTTPScope, http.scope), cast(ASGIReceiveCallable, receive))
             response = await self._faces.refusal(found.face, http, error)
             if not is_whole:
                 response.headers["Connection"] = "close"
@@ -126,7 +134,8 @@ class Application:
             return await self._reply(admitted, http, b"")
         try:
             limit = _BODY_OF_NOBODY if admitted.caller.is_anonymous else None
-            async with self._bodies.read(cast(ASGIReceiveCallable, receive), limit) as raw:
+            scope = cast(HTTPScope, http.scope)
+            async with self._bodies.read(scope, cast(ASGIReceiveCallable, receive), limit) as raw:
                 response = await self._reply(admitted, http, raw)
         except BodyRefused as refused:
             refusal = Refused(refused.status, refused.text, code="invalid", headers={"Connection": "close"})
@@ -143,9 +152,9 @@ class Application:
             raise _missing(found, http)
         if not found.call.is_everywhere:
             await self._mastership.check(http.url.path)
-        if found.call.changes and found.face is not Face.PAGE and is_of_another_site(http.headers):
-            # a page looks for itself, and for more
-            raise Refused(403, "another site made a browser send this, so nothing was changed")
+        # a page looks for itself, and for more
+        if found.face is not Face.PAGE:
+            _check_site(found.call, http)
         caller = await self._callers.identify(http, found.face)
         return _Admitted(found.call, caller, self._callers.role_for(found.call, caller))
 
@@ -219,6 +228,22 @@ class Application:
                 status=response.status_code,
             )
         return response
+
+
+def _check_site(call: Call, http: HttpRequest) -> None:
+    """Raises: Refused: a browser sends this for a page of another site.
+
+    With a password that the browser knows it may not read either: some of Ganeti's resources submit jobs to read.
+    """
+    has_password = http.headers.get("authorization", "")[:6].lower() == "basic "
+    if (call.changes or has_password) and is_of_another_site(http.headers, is_encrypted=is_encrypted(http)):
+        raise Refused(403, "another site made a browser send this, so nothing was done")
+
+
+def _protect(response: Response) -> None:
+    """Tell browsers and proxies to take a reply for what it is, and not to keep it, where it says nothing else."""
+    names = [name for name, _ in response.raw_headers]
+    response.raw_headers += [header for header in _PROTECTION if header[0] not in names]
 
 
 def _has_body(http: HttpRequest) -> bool:

@@ -52,6 +52,7 @@ from daemons.rapid.rpc import Handlers, rows
 from daemons.rapid.transport.callers import Callers, Gate, describer
 from daemons.rapid.transport.certificate import FileIdentity
 from daemons.rapid.transport.faces import Faces, no_request
+from daemons.rapid.transport.proxies import Proxies
 from protocol.client import Client
 from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
@@ -152,6 +153,7 @@ def make_parts(settings: Settings, gate: Gate, backend: Backend, page: Page) -> 
         bodies=Bodies(rules.max_body_bytes, rules.body_timeout_s),
         faces=Faces(page.login.draw_error),
         load=Load(),
+        proxies=Proxies.of(rules.trusted_proxies, rules.proxy_header),
     )
 
 

@@ -2,8 +2,8 @@
 
 Theory. A body is read to its end before the reply, also before a refusal: else the client, which still writes, may
 lose the reply, and the connection cannot be used again. What is too much is read and thrown away, up to some more;
-after that the connection is closed. Bodies of more than `_SMALL` bytes wait for each other, so that not all
-connections hold large ones at once.
+after that the connection is closed. One whose announced length is beyond even that is refused at once. Bodies of more
+than `_SMALL` bytes wait for each other, so that not all connections hold large ones at once.
 
 Source: noded.md 2.
 """
@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 import trio
 from anycorn.typing import ASGIReceiveCallable as Receive
+from anycorn.typing import HTTPScope
 
 _SMALL: Final = 2**20
 _LARGE_AT_ONCE: Final = 8
@@ -75,31 +76,51 @@ class Bodies:
         self._large = trio.CapacityLimiter(_LARGE_AT_ONCE)
 
     @asynccontextmanager
-    async def read(self, receive: Receive, limit: int | None = None) -> AsyncIterator[bytes]:
+    async def read(self, scope: HTTPScope, receive: Receive, limit: int | None = None) -> AsyncIterator[bytes]:
         """The body; while the context lasts, a large one counts as held.
 
         Args: limit: bytes for this caller, if less than for others.
         Raises: BodyRefused, HungUp.
         """
         part, limit = _Part(), min(self._limit, limit or self._limit)
+        if self._is_hopeless(scope):
+            raise _too_large(limit)
         async with AsyncExitStack() as held:
-            with trio.move_on_after(self._timeout_s) as scope:
+            with trio.move_on_after(self._timeout_s) as cut:
                 await part.read_until(receive, min(_SMALL, limit))
                 # one that is too large already is not kept, so it takes nobody's place
                 if not part.is_complete and part.size <= limit:
                     await held.enter_async_context(self._large)
                     await part.read_until(receive, limit)
                 if part.size > limit:
-                    await part.skip_until(receive, (1 + _PATIENCE) * self._limit)
-            if scope.cancelled_caught:
+                    await part.skip_until(receive, self._most_skipped)
+            if cut.cancelled_caught:
                 raise BodyRefused(408, f"the body was not complete after {self._timeout_s:g} s")
             if part.size > limit:
-                raise BodyRefused(413, f"the body of a request is at most {limit} bytes")
+                raise _too_large(limit)
             yield bytes(part.content)
 
-    async def skip(self, receive: Receive) -> bool:
+    async def skip(self, scope: HTTPScope, receive: Receive) -> bool:
         """Read a body that nobody wants, as far as `read` would; return whether that was all. Raises: HungUp."""
+        if self._is_hopeless(scope):
+            return False
         part = _Part()
         with trio.move_on_after(self._timeout_s):
-            await part.skip_until(receive, (1 + _PATIENCE) * self._limit)
+            await part.skip_until(receive, self._most_skipped)
         return part.is_complete
+
+    @property
+    def _most_skipped(self) -> int:
+        return (1 + _PATIENCE) * self._limit
+
+    def _is_hopeless(self, scope: HTTPScope) -> bool:
+        """Whether the headers announce a body that would not be read to its end."""
+        for name, value in scope["headers"]:
+            if name == b"content-length":
+                # the server has checked that it is a number
+                return int(value) > self._most_skipped
+        return False
+
+
+def _too_large(limit: int) -> BodyRefused:
+    return BodyRefused(413, f"the body of a request is at most {limit} bytes")

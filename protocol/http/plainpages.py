@@ -59,7 +59,7 @@ class PlainPages:
             await send({"type": "websocket.close", "code": 1008, "reason": None})
             return
         try:
-            await self._bodies.skip(receive)
+            await self._bodies.skip(scope, receive)
         except HungUp:
             return
         method = str(scope["method"])

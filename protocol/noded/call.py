@@ -21,6 +21,7 @@ import orjson
 
 from common.asciijson import ascii_json
 from common.errors import InvalidRequest
+from common.jsonreading import read_json
 from common.shapehooks import expected
 from protocol.messages import Request, positional, structure_request
 
@@ -101,7 +102,7 @@ def read_request(kind: type[C], body: bytes) -> C:
     Cost: contents of files are unpacked, up to their limit; for large bodies, call it in a thread.
     """
     try:
-        value = orjson.loads(body)
+        value = read_json(body)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(f"the body of {kind.METHOD} is not JSON: {error}") from None
     return kind.from_wire(value)

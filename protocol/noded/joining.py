@@ -13,6 +13,7 @@ import attrs
 import orjson
 
 from common.errors import GantryError, InvalidRequest, RemoteError
+from common.jsonreading import read_json
 from common.wire import structure, unstructure
 
 T = TypeVar("T")
@@ -122,7 +123,7 @@ def failure_body(error: GantryError) -> bytes:
 def read_body(body: bytes, kind: type[T], what: str) -> T:
     """Raises: InvalidRequest: the body is not JSON, or not of this class."""
     try:
-        value = orjson.loads(body)
+        value = read_json(body)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(f"the {what} is not JSON: {error}") from None
     return structure(value, kind, what)

@@ -118,7 +118,8 @@ class Service:
             message = read_message(payload)
         except MalformedRequest as error:
             self.tally.refuse(error.code)
-            return _refuse(error, error, close=close_on_bad_arguments or not error.only_arguments)
+            close = not error.is_call and (close_on_bad_arguments or not error.only_arguments)
+            return _refuse(error, error, close=close)
         if isinstance(message, Batch):
             return await self._answer_batch(message, peer, line)
         return await self._answer_call(message, peer, close_on_bad_arguments, line)

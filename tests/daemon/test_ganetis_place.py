@@ -14,10 +14,12 @@ import pytest
 
 from common.daemons import daemon_named
 from common.ids import JobId
+from common.query.kinds import QueryKind
 from common.settingsfile import load_settings
 from common.system.daemons.program import read_options
 from protocol.luxi.cluster import QueryClusterInfo
 from protocol.luxi.jobs import CancelJob
+from protocol.luxi.queries import QueryFields
 from protocol.wconfd.locks import Echo
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.wait import wait_until
@@ -48,6 +50,35 @@ def test_processes_pid_files_versions_and_words_are_those_that_its_tools_expect(
     ssconf = idle.paths.ssconf_file("release_version")
     wait_until(lambda: ssconf.read_text() == "3.0.3\n", what="the nodes are told the same")
     assert idle.luxi_wire(CancelJob(JobId(99999))) == [False, "Job 99999 not found in queue"]
+
+
+def test_ganetis_job_fields_are_listed_and_ours_are_there_by_name(idle: Cluster) -> None:
+    # as recorded from Ganeti 3.0.2
+    ganetis = [
+        "archived",
+        "end_ts",
+        "id",
+        "opend",
+        "opexec",
+        "oplog",
+        "oppriority",
+        "opresult",
+        "ops",
+        "opstart",
+        "opstatus",
+        "priority",
+        "received_ts",
+        "start_ts",
+        "status",
+        "summary",
+    ]
+    idle.start("wconfd", "forkserver", "luxid")
+
+    for names in (None, ()):
+        listed = idle.luxi_wire(QueryFields(QueryKind.JOB, names))
+        assert [field["name"] for field in listed["fields"]] == ganetis
+    ours = idle.luxi(QueryFields(QueryKind.JOB, ("name", "labels"))).fields
+    assert [(field.name, field.kind != "unknown") for field in ours] == [("name", True), ("labels", True)]
 
 
 def test_usr1_does_not_end_a_daemon(idle: Cluster) -> None:

@@ -181,17 +181,59 @@ def test_wconfd_names_what_is_wrong_with_the_arguments(cluster: Cluster, method:
 @pytest.mark.parametrize(
     "nested", ['{"env": %s}', '{"comment": %s}', '{"reason": %s}', '{"depends": %s}', '{"locks": %s}']
 )
-def test_deep_nesting_inside_an_opcode_is_refused(cluster: Cluster, nested: str) -> None:
-    # as deep as the JSON reader takes it
-    field = nested % ("[" * 900 + "]" * 900)
+@pytest.mark.parametrize("levels", [500, 900])
+def test_deep_nesting_inside_an_opcode_is_refused(cluster: Cluster, nested: str, levels: int) -> None:
+    # the latter is about as deep as the JSON parser takes it
+    field = nested % ("[" * levels + "]" * levels)
     op = '{"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], ' + field[1:]
 
     with RawCaller(cluster.paths.query_socket) as caller:
         text = error_of(caller.ask(f'{{"method": "SubmitJob", "args": [[{op}]]}}'.encode()))
 
-    assert nested.split('"')[1] in text
-    assert "internal error" not in text
+    assert "nested deeper than 128 levels" in text
     assert_serves(cluster, "luxid")
+
+
+def assert_too_deep(answer: bytes | None) -> None:
+    """The connection is still of use after it."""
+    assert "nested deeper than 128 levels" in error_of(answer)
+    assert orjson.loads(answer or b"")["error"]["code"] == "invalid"
+
+
+@pytest.mark.parametrize("levels", [110, 500, 900])
+@pytest.mark.parametrize("opening", ["[", '{"a": '])
+@pytest.mark.parametrize("field", ["OP_TEST_DUMMY.result", "OP_TEST_DUMMY.messages", "OP_TEST_DUMMY.comment"])
+def test_a_deep_value_is_kept_or_refused_and_never_an_internal_error(
+    cluster: Cluster, field: str, opening: str, levels: int
+) -> None:
+    name, _, key = field.partition(".")
+    value = opening * levels + "1" + ("]" if opening == "[" else "}") * levels
+    op = f'{{"OP_ID": "{name}", "result": null, "messages": null, "fail": null, "{key}": {value}}}'
+    calls = [
+        ("SubmitJob", f"[[{op}]]"),
+        ("SubmitManyJobs", f"[[[{op}]]]"),
+        ("QueryJobs", f"[null, {value}]"),
+        ("Query", f'["job", ["id"], {value}]'),
+        ("SetDrainFlag", f"[{value}]"),
+        ("ReplaceFilter", f'[null, 1, [["jobid", {value}]], "ACCEPT", []]'),
+    ]
+
+    is_refused = levels > 128
+    with RawCaller(cluster.paths.query_socket) as caller:
+        for method, args in calls:
+            asked = f'{{"jsonrpc": "2.0", "id": 5, "method": "{method}", "params": {args}}}'
+            ours = orjson.loads(caller.ask(asked.encode()) or b"")
+            assert ours["id"] == 5
+            assert ours.get("error", {"code": 0})["code"] in ((-32602,) if is_refused else (0, -32602)), ours
+            if is_refused:
+                assert_too_deep(caller.ask(f'{{"method": "{method}", "args": {args}}}'.encode()))
+    with RawCaller(cluster.paths.wconfd_socket) as caller:
+        for method in ("echo", "updateLocksWaiting", "listLocks"):
+            answer = caller.ask(f'{{"method": "{method}", "args": [{value}]}}'.encode())
+            if is_refused:
+                assert_too_deep(answer)
+            assert b"nternal" not in (answer or b"")
+    assert "Traceback" not in cluster.log("luxid") + cluster.log("wconfd")
 
 
 def test_a_message_of_100_mb_is_refused_with_the_limit(cluster: Cluster, daemon: str) -> None:

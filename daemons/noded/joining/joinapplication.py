@@ -48,7 +48,7 @@ class JoinApplication:
             await send({"type": "websocket.close", "code": 1008, "reason": None})
             return
         try:
-            async with self._bodies.read(receive) as body:
+            async with self._bodies.read(scope, receive) as body:
                 page = await self._page(scope, body)
         except HungUp:
             return

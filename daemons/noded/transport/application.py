@@ -64,9 +64,9 @@ class Application:
         procedure = str(scope["path"]).removeprefix("/")
         refusal = self._refusal(scope, procedure)
         if refusal is not None:
-            await self._bodies.skip(receive)
+            await self._bodies.skip(scope, receive)
             return refusal
-        async with self._bodies.read(receive) as body:
+        async with self._bodies.read(scope, receive) as body:
             return await self._result(procedure, body, _epoch(scope))
 
     def _refusal(self, scope: HTTPScope, procedure: str) -> Page | None:

@@ -2,25 +2,30 @@
 
 Theory. A check costs a tenth of a second of one core. What was right is remembered, by a hash whose key only this
 process has, together with what was stored then: so a request with a password that was right before costs nothing,
-and a password that is changed must be checked again. All other attempts go through the throttle of their address and
-through few threads; when too many wait for these, the rest is sent away. So wrong passwords, from however many
-addresses, cost a bounded part of the machine, and hold up nobody whose password is remembered.
+and a password that is changed must be checked again. All other attempts go through the throttle and through few
+threads, which serve addresses in turn, and the users of an address in turn; when too many wait for these, the rest is
+sent away, from where most wait. So wrong passwords, from however many addresses, cost a bounded part of the machine,
+and hold up nobody whose password is remembered, and others for about as long as one check.
 
-Source: issue 12, "Wrong password".
+Requests of an address that bring the same password at once wait for one check; if it was wrong, each other one is an
+attempt of its own, so that no more are answered than the throttle lets pass.
 """
 
 import hashlib
 import os
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
+import attrs
 import trio
 
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.webaccess.passwords import is_right, read_password
 from common.webaccess.userstext import User
-from daemons.rapid.access.throttle import FREE, LONGEST_WAIT_S, Throttle
+from daemons.rapid.access.throttle import FREE, FREE_OF_ADDRESS, LONGEST_WAIT_S, Throttle, network_of
 from daemons.rapid.refusals import Refused
 
 # checks at once, and checks that wait for their turn
@@ -31,49 +36,149 @@ MOST_REMEMBERED: Final = 2048
 _log: Final = get_log(__name__)
 
 
+@attrs.define(eq=False)
+class _Waiter:
+    address: str
+    name: str
+    called: trio.Event = attrs.Factory(trio.Event)
+    is_sent_away: bool = False
+
+
+class FairTurns:
+    """A few places, for which addresses take turns, and the users of each address.
+
+    Args: places: that there are. most_waiting: beyond them the last one of an address where most wait is sent away.
+    """
+
+    def __init__(self, places: int, most_waiting: int) -> None:
+        self._free = places
+        self._most_waiting = most_waiting
+        self._waiting = 0
+        # whose turn is next comes first
+        self._addresses: OrderedDict[str, OrderedDict[str, deque[_Waiter]]] = OrderedDict()
+
+    @asynccontextmanager
+    async def turn(self, address: str, name: str) -> AsyncIterator[None]:
+        """Hold a place while the context lasts. Raises: Refused: 503: too many wait. Cancellation: at any time."""
+        await self._take(_Waiter(network_of(address), name))
+        try:
+            yield
+        finally:
+            self._give_back()
+
+    async def _take(self, waiter: _Waiter) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        self._add(waiter)
+        try:
+            await waiter.called.wait()
+        except trio.Cancelled:
+            if waiter.is_sent_away:
+                pass
+            elif waiter.called.is_set():
+                # the place came at the same moment
+                self._give_back()
+            else:
+                self._remove(waiter)
+            raise
+        if waiter.is_sent_away:
+            raise _crowded()
+
+    def _add(self, waiter: _Waiter) -> None:
+        """Raises: Refused: nobody who waits has to make room for this one."""
+        if self._waiting >= self._most_waiting:
+            most = max(self._addresses, key=self._count)
+            if self._count(most) <= self._count(waiter.address) + 1:
+                raise _crowded()
+            names = self._addresses[most]
+            last = max(names.values(), key=len)[-1]
+            self._remove(last)
+            last.is_sent_away = True
+            last.called.set()
+        self._waiting += 1
+        self._addresses.setdefault(waiter.address, OrderedDict()).setdefault(waiter.name, deque()).append(waiter)
+
+    def _count(self, address: str) -> int:
+        return sum(map(len, self._addresses.get(address, {}).values()))
+
+    def _remove(self, waiter: _Waiter) -> None:
+        names = self._addresses[waiter.address]
+        names[waiter.name].remove(waiter)
+        self._waiting -= 1
+        if not names[waiter.name]:
+            del names[waiter.name]
+        if not names:
+            del self._addresses[waiter.address]
+
+    def _give_back(self) -> None:
+        """Give the place to the next one."""
+        if not self._addresses:
+            self._free += 1
+            return
+        address, names = next(iter(self._addresses.items()))
+        name, waiters = next(iter(names.items()))
+        waiter = waiters[0]
+        # first to the ends of both lines, where they stay if more of theirs wait
+        self._addresses.move_to_end(address)
+        names.move_to_end(name)
+        self._remove(waiter)
+        waiter.called.set()
+
+
 class PasswordChecks:
     def __init__(self) -> None:
         self._throttle = Throttle()
-        self._limiter = trio.CapacityLimiter(THREADS)
+        self._turns = FairTurns(THREADS, MOST_WAITING)
         self._key = os.urandom(32)
         # hash of name and password -> what was stored when they were right
         self._right: OrderedDict[bytes, str] = OrderedDict()
+        # hash of name and password, and where they come from -> the end of a check that is under way
+        self._under_way: dict[tuple[bytes, str], trio.Event] = {}
 
     async def is_right(self, name: str, user: User | None, given: str, address: str) -> bool:
         """Whether this is the password of this user.
 
         Args: user: None: there is no user of this name, which takes as long as a wrong password.
-        Raises: Refused: 429: too many wrong passwords from this address; 503: too many checks are waiting.
+        Raises: Refused: 429: too many wrong passwords; 503: too many checks are waiting.
         """
+        key = self._hash(name, given), address
+        if (same := self._under_way.get(key)) is not None:
+            await same.wait()
         if self.is_remembered(name, user, given):
             return True
-        await self._wait_for_turn(address)
-        if self._limiter.statistics().tasks_waiting >= MOST_WAITING:
-            raise Refused(503, "too many passwords are being checked; try again", headers={"Retry-After": "1"})
-        async with self._limiter:
-            # another request may have brought the same while this one waited
-            if self.is_remembered(name, user, given):
-                return True
-            # with a limiter of its own: this task has this one already
-            stored = None if user is None else read_password(user.password)
-            found = await in_thread(is_right, stored, name, given)
-        if found and user is not None:
-            self._remember(name, user, given)
-        else:
-            self._tell(name, address, self._throttle.failed(address, trio.current_time()))
+        attempt = self._throttle.begin(address, name, trio.current_time())
+        if attempt is None:
+            raise _slowed_down()
+        is_wrong = False
+        try:
+            if attempt.wait_s:
+                await trio.sleep(attempt.wait_s)
+            found = await self._checked(key, name, user, given)
+            is_wrong = not found
+        finally:
+            counts = self._throttle.end(attempt, trio.current_time(), is_wrong=is_wrong)
+        if is_wrong:
+            self._tell(name, address, *counts)
         return found
 
-    async def _wait_for_turn(self, address: str) -> None:
-        wait_s = self._throttle.wait_for_turn(address, trio.current_time())
-        if wait_s is None:
-            raise Refused(
-                429,
-                "too many wrong passwords from this address; try again later",
-                code="too_many_attempts",
-                headers={"Retry-After": str(int(LONGEST_WAIT_S))},
-            )
-        if wait_s:
-            await trio.sleep(wait_s)
+    async def _checked(self, key: tuple[bytes, str], name: str, user: User | None, given: str) -> bool:
+        """Check a password whose turn has come. Raises: Refused: 503."""
+        over = self._under_way.setdefault(key, trio.Event())
+        try:
+            async with self._turns.turn(key[1], name):
+                # another request may have brought the same while this one waited
+                if self.is_remembered(name, user, given):
+                    return True
+                stored = None if user is None else read_password(user.password)
+                found = await in_thread(is_right, stored, name, given)
+            if found and user is not None:
+                self._remember(key[0], user)
+            return found
+        finally:
+            over.set()
+            if self._under_way.get(key) is over:
+                del self._under_way[key]
 
     def is_remembered(self, name: str, user: User | None, given: str) -> bool:
         """Whether this password of this user was right before, so that nothing need be checked."""
@@ -85,8 +190,8 @@ class PasswordChecks:
         self._right.move_to_end(key)
         return True
 
-    def _remember(self, name: str, user: User, given: str) -> None:
-        self._right[self._hash(name, given)] = user.password
+    def _remember(self, key: bytes, user: User) -> None:
+        self._right[key] = user.password
         if len(self._right) > MOST_REMEMBERED:
             self._right.popitem(last=False)
 
@@ -94,9 +199,26 @@ class PasswordChecks:
         whole = f"{name}\0{given}".encode(errors="surrogatepass")
         return hashlib.blake2b(whole, key=self._key, digest_size=32).digest()
 
-    def _tell(self, name: str, address: str, failures: int) -> None:
+    def _tell(self, name: str, address: str, failures: int, of_address: int) -> None:
         # the first ones; an attack must not fill the disk with lines
-        if failures <= FREE:
+        if of_address > FREE_OF_ADDRESS + 1:
+            return
+        if of_address == FREE_OF_ADDRESS + 1:
+            _log.warning("access.slowed_down", address=address, failures=of_address)
+        elif failures <= FREE:
             _log.warning("access.wrong_password", user=f"{name:.64}", address=address, failures=failures)
         elif failures == FREE + 1:
-            _log.warning("access.slowed_down", address=address, failures=failures)
+            _log.warning("access.slowed_down", user=f"{name:.64}", address=address, failures=failures)
+
+
+def _slowed_down() -> Refused:
+    return Refused(
+        429,
+        "too many wrong passwords from this address; try again later",
+        code="too_many_attempts",
+        headers={"Retry-After": str(int(LONGEST_WAIT_S))},
+    )
+
+
+def _crowded() -> Refused:
+    return Refused(503, "too many passwords are being checked; try again", headers={"Retry-After": "1"})

@@ -9,6 +9,7 @@ from typing import Final
 import orjson
 
 from common.errors import InvalidRequest
+from common.jsonreading import read_json
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL_NAMES
 from common.words.filters.filtertext import Expression as Wire
@@ -46,7 +47,7 @@ def _expression(value: object) -> object:
         raise InvalidRequest(f"filter: expected text, or a list of the query language, got {value!r:.60}")
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
-            return orjson.loads(value)
+            return read_json(value)
         except orjson.JSONDecodeError as error:
             raise InvalidRequest(f"filter: it begins with '[', but is not JSON: {error}") from None
     return value

@@ -11,6 +11,7 @@ import trio
 
 from common.errors import InvalidRequest, JobLost, RemoteError
 from common.ids import JobId
+from common.jsonreading import read_json
 from common.queue.jobs import FINAL_NAMES, JobState
 from daemons.rapid.calls import Asked, Daemons, Parameter
 from daemons.rapid.resources.joblists import FIELDS, fetch_job, known_fields
@@ -98,7 +99,7 @@ def _previous(text: str | None, fields: Sequence[str]) -> object:
     if text is None:
         return None
     try:
-        known = orjson.loads(text)
+        known = read_json(text)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(f"parameter 'previous' is not JSON: {error}") from None
     if not isinstance(known, dict):

@@ -115,6 +115,9 @@ def peer_over_socket(http: HttpRequest) -> Peer | None:
 
 def address_of(http: HttpRequest) -> str:
     """Where a request came from, for logs."""
+    if http.client is not None and not http.client.port:
+        # as a trusted proxy says
+        return http.client.host
     if (peer := peer_over_socket(http)) is not None:
         return f"uid={peer.uid},pid={peer.pid}"
     return "unknown" if http.client is None else f"{http.client.host}:{http.client.port}"
@@ -123,6 +126,11 @@ def address_of(http: HttpRequest) -> str:
 def host_of(http: HttpRequest) -> str:
     """The address of a client without its port: what all its connections share."""
     return address_of(http) if http.client is None else http.client.host
+
+
+def is_encrypted(http: HttpRequest) -> bool:
+    """Whether a browser sees an address with `https`, as far as is known here; a proxy may say so, too."""
+    return http.url.scheme == "https" or http.headers.get("x-forwarded-proto", "").lower() == "https"
 
 
 def _principal(peer: Peer) -> Principal:

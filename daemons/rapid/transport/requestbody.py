@@ -10,6 +10,7 @@ import orjson
 from starlette.requests import Request as HttpRequest
 
 from common.errors import InvalidRequest
+from common.jsonreading import read_json
 from common.system.inthread import in_thread
 from common.wire import structure
 from daemons.rapid.calls import Call, Face
@@ -53,7 +54,7 @@ def _parse(call: Call, raw: bytes) -> object:
     if call.face is Face.PAGE:
         return _form(raw)
     try:
-        value = orjson.loads(raw)
+        value = read_json(raw)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(f"the body is not JSON: {error}") from None
     if call.takes is None or call.takes is object:

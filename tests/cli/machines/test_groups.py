@@ -124,3 +124,17 @@ def test_the_help_of_the_verbs_on_tags_has_an_example_for_each_program(run: Prog
 
         assert told.code == 0
         assert f"{program} {verb}" in told.out.partition("Examples")[2]
+
+
+def test_numbers_without_a_fraction_are_told_and_saved_as_whole_ones(run: Programs) -> None:
+    words = ("--ipolicy-vcpu-ratio", "4", "--ipolicy-spindle-ratio", "32.5", "--node-parameters", "cpu_speed=2")
+    assert run("gnt-group", "modify", *words, "rack2").code == 0
+
+    told = run("gnt-group", "info", "--output", "json", "rack2").out
+    saved = run.cluster.paths.config_data.read_text()
+    for text in (saved, told.replace(": ", ":")):
+        assert '"cpu_speed":2' in text
+        assert '"vcpu-ratio":4' in text
+        assert '"spindle-ratio":32.5' in text
+        assert '"cpu_speed":2.0' not in text
+        assert '"vcpu-ratio":4.0' not in text

@@ -3,6 +3,7 @@
 import getpass
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +14,7 @@ import trio
 from common.webaccess.passwords import hashed
 from common.webaccess.tokensfile import TokensFile, Wish
 from common.webaccess.usersfile import UsersFile
+from daemons.rapid.access.throttle import FREE
 from tests.support.wait import PATIENCE_S, wait_until
 from tests.support.web.rapid import Web
 
@@ -256,9 +258,71 @@ def test_another_site_cannot_change_anything_by_a_password_that_a_browser_knows(
 
     assert status(client.post("/3/queue/drain", headers=form)) == (403, "denied")
     assert client.post("/2/nodes/node1/powercycle", headers=form).status_code == 403
-    assert client.get("/3/queue", headers=headers).json()["drained"] is False
+    assert client.get("/3/queue").json()["drained"] is False
     for own in ({"Origin": web.url}, {"Sec-Fetch-Site": "same-origin", "Origin": web.url}, {"Sec-Fetch-Site": "none"}):
         assert client.post("/3/queue/undrain", headers=own).status_code == 200, own
+
+
+def test_another_site_cannot_read_by_a_password_that_a_browser_knows(web: Web) -> None:
+    jobs = web.local.get("/2/jobs").json()
+    client, foreign = web.remote(auth=("joan", "xyz")), {"Sec-Fetch-Site": "cross-site"}
+    _, text = token(web, "reader", "jobs.read")
+
+    # the first one would submit a job
+    for path in ("/2/os", "/3/jobs", "/2/jobs?bulk=1"):
+        assert client.get(path, headers=foreign).status_code == 403
+    assert web.local.get("/2/jobs").json() == jobs
+    assert client.get("/3/jobs", headers={"Sec-Fetch-Site": "none"}).status_code == 200
+    # a browser knows no tokens, so a script of that site was given it
+    assert web.remote(token=text).get("/3/jobs", headers=foreign).status_code == 200
+
+
+def test_a_page_of_the_same_host_without_encryption_is_another_site(web: Web) -> None:
+    client = web.remote(auth=("joan", "xyz"))
+
+    refused = client.post("/3/queue/drain", headers={"Origin": web.url.replace("https:", "http:")})
+
+    assert status(refused) == (403, "denied")
+    assert client.get("/3/queue").json()["drained"] is False
+
+
+# attempts at passwords
+
+
+def statuses_at_once(client: httpx2.Client, passwords: list[str], headers: dict[str, str]) -> list[int]:
+    def ask(password: str) -> int:
+        return client.get("/3/jobs", auth=("jack", password), headers=headers).status_code
+
+    with ThreadPoolExecutor(len(passwords)) as pool:
+        return list(pool.map(ask, passwords))
+
+
+def test_of_sixty_wrong_passwords_at_once_few_are_checked_and_others_behind_the_proxy_are_served(web: Web) -> None:
+    with restarted(web, 'trusted_proxies = ["127.0.0.0/8"]\n'):
+        client = web.remote()
+        client.get("/version")
+        guesser, other = {"X-Forwarded-For": "8.8.8.8, 203.0.113.5"}, {"X-Forwarded-For": "203.0.113.6"}
+
+        found = statuses_at_once(client, [f"wrong{number}" for number in range(60)], guesser)
+
+        assert set(found) == {401, 429}
+        # those that cost nothing, and those that get a turn in the time that all of it takes
+        assert found.count(401) <= FREE + 8
+        assert client.get("/3/jobs", auth=("jack", "wrong"), headers=other).status_code == 401
+        assert client.get("/3/jobs", auth=("jill", "xyz"), headers=guesser).status_code == 200
+    assert "address=203.0.113.5" in web.log()
+    assert "8.8.8.8" not in web.log()
+
+
+def test_nobody_but_a_trusted_proxy_may_name_another_address(web: Web) -> None:
+    with restarted(web, 'trusted_proxies = ["192.0.2.1"]\n'):
+        client = web.remote()
+        client.get("/version")
+
+        named = client.get("/3/jobs", auth=("jack", "wrong"), headers={"X-Forwarded-For": "198.51.100.7"})
+
+    assert named.status_code == 401
+    assert "198.51.100.7" not in web.log()
 
 
 # other rules: rapid is started again, and once more for the tests after it, whichever they are

@@ -421,7 +421,7 @@ async def test_a_flood_of_wrong_passwords_is_bounded_and_holds_up_nobody_who_is_
         return False
 
     async def guess(number: int) -> None:
-        status, _ = await refused(gate, basic("jack", "wrong"), f"198.51.{number // 256}.{number % 256}")
+        status, _ = await refused(gate, basic("jack", f"wrong{number}"), f"198.51.{number // 256}.{number % 256}")
         found.append(status)
 
     monkeypatch.setattr(passwordchecks, "in_thread", hold)
@@ -435,6 +435,118 @@ async def test_a_flood_of_wrong_passwords_is_bounded_and_holds_up_nobody_who_is_
         may_go_on.set()
 
     assert found.count(401) == MOST_WAITING + THREADS
+
+
+class Slow:
+    """Checks that each take as long as this virtual clock says."""
+
+    def __init__(self, check_s: float) -> None:
+        self.count = 0
+        self.check_s = check_s
+
+    async def in_thread(self, _: object, stored: Password | None, name: str, given: str) -> bool:
+        self.count += 1
+        await trio.sleep(self.check_s)
+        return stored is not None and matches(stored, name, given)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    checks = Slow(1.0)
+    monkeypatch.setattr(passwordchecks, "in_thread", checks.in_thread)
+    return checks
+
+
+async def guesses_at_once(gate: Authenticator, passwords: list[str]) -> list[tuple[int, float]]:
+    """Statuses of wrong passwords of jack from one address, with the time that each took."""
+    found, began = [], trio.current_time()
+
+    async def guess(password: str) -> None:
+        status, _ = await refused(gate, basic("jack", password))
+        found.append((status, trio.current_time() - began))
+
+    async with trio.open_nursery() as nursery:
+        for password in passwords:
+            nursery.start_soon(guess, password)
+    return found
+
+
+async def test_of_sixty_wrong_passwords_at_once_few_are_checked_and_the_others_sent_away_at_once(
+    gate: Authenticator, slow: Slow, autojump_clock: trio.testing.MockClock
+) -> None:
+    found = await guesses_at_once(gate, [f"wrong{number}" for number in range(60)])
+
+    assert 0 < [status for status, _ in found].count(401) == slow.count <= FREE + 5
+    assert {(status, at) for status, at in found if status != 401} == {(429, 0.0)}
+
+
+async def test_the_same_wrong_password_many_times_at_once_has_no_more_answers(
+    gate: Authenticator, slow: Slow, autojump_clock: trio.testing.MockClock
+) -> None:
+    found = await guesses_at_once(gate, ["wrong"] * 60)
+
+    assert 0 < [status for status, _ in found].count(401) == slow.count <= FREE + 5
+    # they waited for the one check of that password
+    assert {(status, at) for status, at in found if status != 401} == {(429, slow.check_s)}
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "192.0.2.2"], ids=["same address", "another address"])
+async def test_a_first_login_waits_for_few_checks_of_others(
+    gate: Authenticator, slow: Slow, autojump_clock: trio.testing.MockClock, host: str
+) -> None:
+    waited = []
+
+    async def log_in() -> None:
+        await trio.sleep(0.1)
+        began = trio.current_time()
+        await gate.identify(request(basic("jill", "xyz"), host))
+        waited.append(trio.current_time() - began)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(60):
+            nursery.start_soon(refused, gate, basic("jack", f"wrong{number}"))
+        nursery.start_soon(log_in)
+
+    # those that are being checked, perhaps one more, and its own
+    assert waited[0] <= 3 * slow.check_s
+
+
+async def test_who_waits_for_a_check_makes_room_for_an_address_where_fewer_wait(
+    gate: Authenticator, slow: Slow, autojump_clock: trio.testing.MockClock
+) -> None:
+    statuses = []
+
+    async def guess(number: int) -> None:
+        # as many as an address has free, from as few addresses as fill the line
+        status, _ = await refused(gate, basic(f"user{number % 20}", "wrong"), f"198.51.100.{number // 20}")
+        statuses.append(status)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(MOST_WAITING + THREADS):
+            nursery.start_soon(guess, number)
+        await trio.sleep(0.1)
+        began = trio.current_time()
+
+        assert (await gate.identify(request(basic("jill", "xyz")))).name == "jill"
+        assert trio.current_time() - began <= 5 * slow.check_s
+
+    assert statuses.count(503) == 1
+
+
+async def test_a_caller_who_goes_while_he_waits_leaves_his_place_to_others(
+    gate: Authenticator, slow: Slow, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(refused, gate, basic(f"user{number}", "wrong"))
+        await trio.sleep(1.5)
+        nursery.cancel_scope.cancel()
+    began = trio.current_time()
+
+    for _ in range(FREE):
+        assert await refused(gate, basic("jack", "wrong")) == (401, "wrong_password")
+
+    assert trio.current_time() - began == pytest.approx(FREE * slow.check_s)
 
 
 async def test_wrong_passwords_slow_down_their_address_and_a_right_one_gets_its_turn(

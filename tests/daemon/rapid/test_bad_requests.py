@@ -79,6 +79,11 @@ BAD_BODIES = {
     "json and more": (post("/3/jobs", JOB + b"}"), 400),
     "not a number": (post("/3/jobs", b'{"ops": NaN}'), 400),
     "too deep": (post("/3/jobs", b"[" * 100_000), 400),
+    "too deep in an opcode": (
+        post("/3/jobs", b'{"jobs":[{"ops":[{"OP_ID":"OP_TEST_DUMMY","result":%b}]}]}' % (b"[" * 500 + b"]" * 500)),
+        400,
+    ),
+    "too deep for ganeti": (post("/2/filters", b'{"predicates":%b}' % (b"[" * 500 + b"]" * 500)), 400),
     "another type": (post("/3/jobs", b"7"), 400),
     "an unknown key": (post("/3/jobs", b'{"opcodes": []}'), 400),
     "no body": (post("/3/jobs", b""), 400),
@@ -129,6 +134,19 @@ def test_a_body_that_does_not_end_is_cut_off(hasty: Web) -> None:
 
         assert (reply.status, reply.json["status"], reply.is_closed) == (408, 408, True)
         assert reply.json["detail"] == "the body was not complete after 1 s"
+
+
+@pytest.mark.parametrize("path", ["/3/jobs", "/2/filters", "/ui/login"])
+def test_an_announced_length_that_nobody_would_read_is_refused_before_the_body_is_there(web: Web, path: str) -> None:
+    for connect, statuses in ((over_socket, {413}), (over_tls, {413, 401})):
+        with connect(web) as sock:
+            sock.sendall(post(path, b"{}").replace(b"Length: 2", b"Length: 1000000000000"))
+
+            # a body that is waited for would be refused with 408
+            reply = read_reply(sock)
+
+            assert reply.status in statuses
+            assert (reply.is_closed, sock.recv(1)) == (True, b"")
 
 
 def test_a_body_that_nobody_wants_is_cut_off_too(hasty: Web) -> None:

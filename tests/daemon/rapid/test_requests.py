@@ -118,3 +118,13 @@ def test_each_change_is_logged_with_who_from_where_what_and_the_result(web: Web)
     for part in (f"caller={me}", f'peer="uid={os.getuid()},pid={os.getpid()}"', "verb=DELETE", "path=/2/jobs/4711"):
         assert part in line, line
     assert "status=" in line
+
+
+def test_browsers_and_proxies_take_replies_for_what_they_are_and_keep_none(web: Web) -> None:
+    for path in ("/3", "/3/jobs", "/3/queue", "/3/health", "/3/nothing", "/3/jobs/99999", "/metrics"):
+        headers = web.local.get(path).headers
+        assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store"), path
+    assert web.local.post("/3/jobs", content=b"{").headers["cache-control"] == "no-store"
+    # it says by itself how long it may be kept
+    assert web.local.get("/3/openapi.json").headers.get_list("cache-control") == ["no-cache"]
+    assert web.local.get("/3/openapi.json").headers.get_list("x-content-type-options") == ["nosniff"]

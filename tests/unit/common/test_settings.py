@@ -273,3 +273,23 @@ def test_the_file_for_a_ganeti_cluster_is_read(tmp_path: Path) -> None:
 
     assert settings.paths.query_socket == Path("/run/ganeti/socket/ganeti-query")
     assert settings.luxid.executor[-1].endswith("exec.py")
+
+
+@pytest.mark.parametrize(
+    ("mond", "noded", "address"),
+    [
+        ("", "", "127.0.0.1"),
+        ("", "192.0.2.1", "127.0.0.1"),
+        ("", "::", "127.0.0.1"),
+        # nodes that share a machine
+        ("", "127.0.0.5", "127.0.0.5"),
+        ("0.0.0.0", "192.0.2.1", "0.0.0.0"),
+        ("192.0.2.7", "127.0.0.5", "192.0.2.7"),
+    ],
+)
+def test_mond_is_for_this_machine_alone_unless_its_settings_say_otherwise(
+    tmp_path: Path, mond: str, noded: str, address: str
+) -> None:
+    (tmp_path / "gantry.toml").write_text(f'[mond]\naddress = "{mond}"\n[noded]\naddress = "{noded}"\n')
+
+    assert load_settings(tmp_path).mond_address == address

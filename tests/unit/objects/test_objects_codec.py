@@ -37,6 +37,41 @@ def test_the_recorded_configuration_is_saved_as_it_was_loaded() -> None:
     assert saved(decode_config(value)) == value
 
 
+def with_fractions(value: Any) -> Any:
+    """All whole numbers of fields that may have a fraction, as programs in Python tend to write them."""
+    fields = ("ctime", "mtime", "cpu_speed", "vcpu-ratio", "spindle-ratio")
+    if isinstance(value, dict):
+        return {
+            key: float(each) if key in fields and isinstance(each, int) else with_fractions(each)
+            for key, each in value.items()
+        }
+    return list(map(with_fractions, value)) if isinstance(value, list) else value
+
+
+def test_numbers_without_a_fraction_are_saved_as_whole_ones_whatever_they_were() -> None:
+    value = recorded_json()
+
+    content = encode_config(decode_config(with_fractions(value))).content
+
+    assert orjson.dumps(with_fractions(value)).count(b".0,") > content.count(b".0,")
+    # compared as texts: to Python 1.0 is 1
+    assert orjson.dumps(orjson.loads(content), option=orjson.OPT_SORT_KEYS) == orjson.dumps(
+        value, option=orjson.OPT_SORT_KEYS
+    )
+
+
+def test_changed_numbers_are_whole_ones_too_where_they_have_no_fraction() -> None:
+    config = small_config()
+    ratio = attrs.evolve(config.cluster.ipolicy, vcpu_ratio=4.0, spindle_ratio=32.5)
+    speed = attrs.evolve(config.cluster.ndparams, cpu_speed=2.0)
+    cluster = to_json(attrs.evolve(config.cluster, ipolicy=ratio, ndparams=speed, mtime=1000.0))
+
+    text = orjson.dumps(cluster)
+    for wanted in (b'"vcpu-ratio":4,', b'"spindle-ratio":32.5', b'"cpu_speed":2', b'"mtime":1000,'):
+        assert wanted in text, text
+    assert b'"cpu_speed":2.0' not in text
+
+
 def test_saving_adds_the_defaulted_keys_and_nothing_else() -> None:
     value = recorded_json()
     uuid, node = next(iter(value["nodes"].items()))

@@ -81,7 +81,20 @@ def test_args_that_are_no_list_are_a_fault_of_the_arguments(args: bytes) -> None
 
 @pytest.mark.parametrize("bracket", [b"[", b'{"a":'])
 def test_deep_nesting_is_refused(bracket: bytes) -> None:
-    assert "not JSON" in refusal(bracket * 1_000_000).message
+    error = refusal(bracket * 1_000_000)
+
+    assert (error.message, error.code) == (
+        "the JSON is nested deeper than 128 levels, which is the limit",
+        "invalid",
+    )
+
+
+@pytest.mark.parametrize("levels", [127, 500, 900])
+def test_a_deep_call_of_json_rpc_is_refused_under_its_id(levels: int) -> None:
+    error = refusal(b'{"jsonrpc":"2.0","id":7,"method":"echo","params":[%b]}' % (b"[" * levels + b"]" * levels))
+
+    assert (error.dialect, error.call_id, error.rpc_code) == (Dialect.JSONRPC, 7, -32602)
+    assert "128 levels" in error.message
 
 
 def test_refusal_of_a_long_value_is_short() -> None:

@@ -5,7 +5,7 @@ Source: luxid.md 2.2, 7.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import assert_never
+from typing import Final, assert_never
 
 from common.errors import InvalidRequest, PrerequisiteError
 from common.ids import JobId
@@ -49,11 +49,35 @@ from protocol.peer import Peer
 from protocol.serving.pieces import Pieces
 from protocol.wconfd.locks import ListLocksWaitingStatus
 
+# job fields that Ganeti 3.0 lists, by name; ours are beside them
+GANETIS_JOB_FIELDS: Final = (
+    "archived",
+    "end_ts",
+    "id",
+    "opend",
+    "opexec",
+    "oplog",
+    "oppriority",
+    "opresult",
+    "ops",
+    "opstart",
+    "opstatus",
+    "priority",
+    "received_ts",
+    "start_ts",
+    "status",
+    "summary",
+)
+
 
 class ObjectQueries:
     """The methods that show things as rows. Replies are JSON in pieces: the many rows are never in memory together."""
 
-    def __init__(self, jobs: JobRows, queue: JobQueue, sources: Sources, wconfd: Client) -> None:
+    def __init__(
+        self, jobs: JobRows, queue: JobQueue, sources: Sources, wconfd: Client, *, is_in_ganeti: bool = False
+    ) -> None:
+        # whether Ganeti's tools ask, which expect Ganeti's fields
+        self._is_in_ganeti = is_in_ganeti
         self._jobs = jobs
         self._queue = queue
         self._sources = sources
@@ -89,7 +113,10 @@ class ObjectQueries:
                 assert_never(call.what)
 
     async def query_fields(self, call: QueryFields, peer: Peer) -> FieldDefinitions:
-        return FieldDefinitions(tuple(_definitions(call.what, call.fields)))
+        names = call.fields
+        if not names and self._is_in_ganeti and call.what is QueryKind.JOB:
+            names = GANETIS_JOB_FIELDS
+        return FieldDefinitions(tuple(_definitions(call.what, names)))
 
     async def query_jobs(self, call: QueryJobs, peer: Peer) -> Pieces[Rows]:
         plan = JOBS.plan_classic(call.fields)

@@ -23,6 +23,7 @@ from common.webaccess.principal import Principal
 from daemons.rapid.page.views.frame import THEMES
 from daemons.rapid.page.visits.sessions import LONGEST_S, Session, Sessions
 from daemons.rapid.refusals import Refused
+from daemons.rapid.transport.callers import is_encrypted
 from daemons.rapid.transport.origins import is_of_host
 
 COOKIE: Final = "gantry-visit"
@@ -110,4 +111,4 @@ def _is_own(http: HttpRequest) -> bool:
     if origin is None:
         # every browser of these days sends one of the two with a form
         return http.headers.get("sec-fetch-site") == "same-origin"
-    return is_of_host(origin, http.headers.get("host", ""))
+    return is_of_host(origin, http.headers.get("host", ""), is_encrypted=is_encrypted(http))

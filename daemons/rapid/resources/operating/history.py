@@ -9,6 +9,7 @@ from typing import Final
 
 import orjson
 
+from common.jsonreading import read_json
 from common.queue.jobs import FINAL_NAMES, JobState
 from common.words.filters.pastfilter import past_filter
 from daemons.rapid.calls import Asked, Parameter
@@ -70,7 +71,7 @@ def _filter(text: str) -> object:
     if not text.lstrip().startswith("["):
         return past_filter(text, time.time(), UTC)
     try:
-        return orjson.loads(text)
+        return read_json(text)
     except orjson.JSONDecodeError as error:
         raise Refused(400, f"filter: it begins with '[', but is not JSON: {error}") from None
 

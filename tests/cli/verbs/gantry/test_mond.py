@@ -1,6 +1,7 @@
 """`gantry up` and `status` with confd and mond, and `gnt-debug mond`."""
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from cli.debug.main import group
 from cli.program import exit_code
+from common.settingsfile import load_settings
 from tests.cli.command import Ended, run
 from tests.support.machines.nodes import HOST
 from tests.support.sockets.ports import free_port
@@ -18,8 +20,9 @@ from tests.support.wait import wait_until
 def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One machine with both daemons; those of the queue are not needed here, and are there."""
     root = tmp_path_factory.mktemp("node")
-    tables = [("confd", free_port()), ("mond", free_port())]
-    lines = [f'[{name}]\nenabled = "yes"\naddress = "{HOST}"\nport = {port}\n' for name, port in tables]
+    # mond has no address of its own
+    tables = [("confd", f'address = "{HOST}"\n', free_port()), ("mond", "", free_port())]
+    lines = [f'[{name}]\nenabled = "yes"\n{address}port = {port}\n' for name, address, port in tables]
     (root / "gantry.toml").write_text(f'[cluster]\nnode_name = "node1.test"\n{"".join(lines)}')
     started = run("gantry", "--root", root, "up", "--detach")
     assert started.code == 0, started
@@ -52,6 +55,14 @@ def test_collectors_of_this_node_are_shown(root: Path, capsys: pytest.CaptureFix
     wanted = {"memory", "lag", "node-role"}
     wait_until(lambda: wanted <= {row[0] for row in rows()}, what="the first reports", state=rows)
     assert rows()[0] == ["COLLECTOR", "CATEGORY", "AT", "STATUS", "MESSAGE"]
+
+
+def test_only_this_machine_can_ask_where_the_settings_say_nothing(root: Path) -> None:
+    port = load_settings(root).mond.port
+
+    socket.create_connection(("127.0.0.1", port)).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", port))
 
 
 def test_a_collector_is_shown_whole_of_a_node_by_its_name(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

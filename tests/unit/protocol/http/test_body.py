@@ -27,9 +27,13 @@ class Sender:
         return {"type": "http.request", "body": b"end", "more_body": False}
 
 
+def scope(*headers: tuple[bytes, bytes]) -> Any:
+    return {"type": "http", "headers": headers}
+
+
 async def _read(bodies: Bodies, sender: Sender, limit: int | None, sizes: list[int]) -> None:
     try:
-        async with bodies.read(cast(Any, sender.receive), limit) as body:
+        async with bodies.read(scope(), cast(Any, sender.receive), limit) as body:
             sizes.append(len(body))
     except BodyRefused as refused:
         sizes.append(-refused.status)
@@ -71,3 +75,28 @@ async def test_large_bodies_wait_for_each_other(autojump_clock: trio.abc.Clock) 
             each.goes_on.set()
 
     assert sizes == [_SMALL + 4] * (_LARGE_AT_ONCE + 1)
+
+
+class Silent:
+    """A client that announces a body and sends nothing."""
+
+    async def receive(self) -> Any:
+        await trio.sleep_forever()
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("length", [4 * LIMIT + 1, 10**12])
+async def test_an_announced_length_that_would_not_be_read_is_refused_at_once(
+    autojump_clock: trio.abc.Clock, length: int
+) -> None:
+    bodies, silent = Bodies(LIMIT, timeout_s=60), cast(Any, Silent().receive)
+    announced = scope((b"host", b"x"), (b"content-length", b"%d" % length))
+    began = trio.current_time()
+
+    with pytest.raises(BodyRefused, match=f"at most {LIMIT} bytes") as refused:
+        async with bodies.read(announced, silent):
+            pass
+
+    assert refused.value.status == 413
+    assert not await bodies.skip(announced, silent)
+    assert trio.current_time() == began

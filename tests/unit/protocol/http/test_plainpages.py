@@ -19,7 +19,12 @@ def asked(method: str, kind: str = "http", *, is_gone: bool = False) -> list[dic
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    trio.run(pages, cast(Any, {"type": kind, "method": method, "path": "/a"}), cast(Any, receive), cast(Any, send))
+    trio.run(
+        pages,
+        cast(Any, {"type": kind, "method": method, "path": "/a", "headers": []}),
+        cast(Any, receive),
+        cast(Any, send),
+    )
     return sent
 
 

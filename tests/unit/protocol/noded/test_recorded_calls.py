@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from common.errors import GantryError
+from common.errors import GantryError, InvalidRequest
 from protocol.noded.call import read_request, request_body
 from protocol.noded.procedures import REFUSED
 from protocol.noded.replies import CallRefused, failure_body, read_reply, reply_body
@@ -76,3 +76,10 @@ def _unpacked(request: bytes) -> object:
 
 def _is_packed(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and isinstance(value[0], int) and isinstance(value[1], str)
+
+
+def test_arguments_that_are_nested_too_deeply_are_refused_with_the_limit() -> None:
+    kind = next(iter(CLASSES.values()))
+
+    with pytest.raises(InvalidRequest, match="nested deeper than 128 levels"):
+        read_request(kind, b"[" * 500 + b"]" * 500)
