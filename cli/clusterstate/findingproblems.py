@@ -18,6 +18,7 @@ from common.health.findings import (
     luxid_findings,
     queue_findings,
     schedule_findings,
+    watch_findings,
 )
 from common.metrics.process import ProcessUse
 from common.settings import Settings
@@ -72,6 +73,7 @@ def _of_luxid(told: LuxidHealth, settings: Settings) -> Iterator[Finding]:
     if wconfd is not None:
         processes = {**processes, "wconfd": wconfd.process}
     yield from descriptor_findings(processes, settings.health)
+    yield from watch_findings(processes)
     yield from luxid_findings(
         damaged_files=told.damaged_files,
         unread_jobs=told.unread_jobs,

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import click
@@ -80,7 +81,7 @@ def logs(
             complain("no log can be read; they are for root and the owner of the installation")
             return FAILED
         # made before anything is read, so that nothing is missed between
-        watch = FolderWatch(files[0].path.parent, kinds=_KINDS) if is_following else None
+        watch = _watch(files[0].path.parent) if is_following else None
         shown = _show(reading.backlog(choice, is_tail=is_tail), count)
         if not shown and watch is None:
             remark("no record of the logs is like that; they are kept for a while only")
@@ -90,6 +91,15 @@ def logs(
 
 
 _KINDS: Final = EventKind.MODIFY | EventKind.CREATE | EventKind.MOVED_TO
+# seconds between two looks at the logs while the kernel does not tell of news
+_LOOK_S: Final = 1.0
+
+
+def _watch(folder: Path) -> FolderWatch:
+    def tell(why: str) -> None:
+        warn(f"the logs are read again each second, as they cannot be watched: {why}")
+
+    return FolderWatch(folder, kinds=_KINDS, look_s=_LOOK_S, told=tell)
 
 
 class _Reading:

@@ -16,6 +16,7 @@ from common.settingwords.healthsettings import HealthSettings
 
 # ended jobs that the history may lack for a while without harm
 _BEHIND: Final = 1000
+_WATCH_REMEDY: Final = "mend the reason; the daemon tries it again by itself, and need not be restarted"
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -124,6 +125,14 @@ def descriptor_findings(processes: Mapping[str, ProcessUse], settings: HealthSet
             text = f"{name} uses {process.descriptors} of its {process.max_descriptors} descriptors"
             remedy = "look who holds connections ('ss -xp'), or raise LimitNOFILE of its service, and restart it"
             yield Finding(level, "descriptors", text, remedy)
+
+
+def watch_findings(processes: Mapping[str, ProcessUse]) -> Iterator[Finding]:
+    """Daemons that the kernel tells of no changes of files. Args: processes: by the name of the daemon."""
+    for name, process in processes.items():
+        if process.unwatched:
+            text = f"{name} looks at folders at intervals, and learns late of what changes there"
+            yield Finding(Level.WARNING, "watches", f"{text}: {'; '.join(process.unwatched)}", _WATCH_REMEDY)
 
 
 def lag_findings(lags: Mapping[str, float], settings: HealthSettings) -> Iterator[Finding]:

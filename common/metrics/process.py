@@ -29,10 +29,15 @@ class ProcessUse(Lenient):
     descriptors: int = 0
     # limit of descriptors; -1: there is none
     max_descriptors: int = -1
+    # folders of which the kernel tells it no changes, each with the reason: it looks at them at intervals
+    unwatched: tuple[str, ...] = ()
 
 
-def own_use(release: str) -> ProcessUse:
-    """What this process uses now. Cost: some 50 us, and linear in its open descriptors."""
+def own_use(release: str, unwatched: tuple[str, ...] = ()) -> ProcessUse:
+    """What this process uses now. Args: unwatched: as in `ProcessUse`.
+
+    Cost: some 50 us, and linear in its open descriptors.
+    """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return ProcessUse(
         release=release,
@@ -42,6 +47,7 @@ def own_use(release: str) -> ProcessUse:
         # one of them is that of the listing
         descriptors=len(os.listdir("/proc/self/fd")) - 1,
         max_descriptors=-1 if limit == resource.RLIM_INFINITY else limit,
+        unwatched=unwatched,
     )
 
 

@@ -66,32 +66,15 @@ class Knowledge:
 
     async def follow(self) -> None:
         """Load what changes, until cancelled."""
-        while True:
-            try:
-                watch = FolderWatch(self._paths.data, kinds=_KINDS)
-            except OSError as error:
-                _log.error("folder.not_watched", reason=explain_os_error(error), retry_s=CHECK_S)
-                await trio.sleep(CHECK_S)
-                await self.load()
-                continue
-            async with watch:
-                # what has changed before the watch
-                await self.load()
-                await self._follow(watch)
-
-    async def _follow(self, watch: FolderWatch) -> None:
-        """Return when the folder is gone."""
         names = (self._paths.hmac_key.name, self._paths.config_data.name)
-        while True:
-            with trio.move_on_after(CHECK_S) as scope:
-                events = await watch.events()
-            if scope.cancelled_caught:
-                await self.load()
-                continue
-            if any(event.needs_rescan or event.name in names for event in events):
-                await self.load()
-            if any(event.kind & EventKind.FOLDER_GONE for event in events):
-                return
+        async with FolderWatch(self._paths.data, kinds=_KINDS) as watch:
+            # what has changed before the watch
+            await self.load()
+            while True:
+                with trio.move_on_after(CHECK_S) as scope:
+                    events = await watch.events()
+                if scope.cancelled_caught or any(event.needs_rescan or event.name in names for event in events):
+                    await self.load()
 
     def _tell(self, key: "_Found", took_s: float) -> None:
         now = self.current

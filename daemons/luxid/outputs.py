@@ -18,7 +18,6 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
 from common.system.watch import EventKind, FolderWatch
@@ -28,6 +27,8 @@ from daemons.luxid.bells import Bell, Bells
 LONGEST_PIECE: Final = 2**20
 # the kernel refuses to read where no file can have a byte
 LONGEST_FILE: Final = 2**63 - 1
+# seconds between two looks for output while the kernel tells of none
+_LOOK_S: Final = 1.0
 _PIECE: Final = re.compile(r"job-(\d+)(?:\.err)?\.(\d{20})", re.ASCII)
 
 
@@ -79,10 +80,9 @@ class OutputWatch:
 
     @contextmanager
     def listen(self, job_id: JobId, called: Callable[[], None] | None = None) -> Iterator[Bell]:
-        """Yield the bell that rings when the job has printed something.
+        """Yield the bell that rings when the job may have printed something.
 
         Args: called: called at each ring.
-        Raises: Unavailable: the folder cannot be watched; the system's limit of watches may be reached.
         """
         with self._bells.listen(job_id) as bell:
             if self._watch is None:
@@ -99,10 +99,7 @@ class OutputWatch:
                     self._watch = None
 
     def _begin(self) -> FolderWatch:
-        try:
-            watch = FolderWatch(self._folder, kinds=EventKind.MODIFY | EventKind.CREATE)
-        except OSError as error:
-            raise Unavailable(f"the output cannot be followed: {error}; ask without a timeout") from error
+        watch = FolderWatch(self._folder, kinds=EventKind.MODIFY | EventKind.CREATE, look_s=_LOOK_S)
         self._nursery.start_soon(self._follow, watch)
         return watch
 
@@ -110,11 +107,12 @@ class OutputWatch:
         try:
             while True:
                 events = await watch.events()
+                if any(event.needs_rescan for event in events):
+                    self._bells.ring_all()
+                    continue
                 for name in {event.name for event in events}:
                     if (match := _PIECE.fullmatch(name)) is not None:
                         self._bells.ring(JobId(int(match[1])))
-                if any(event.needs_rescan for event in events):
-                    self._bells.ring_all()
         except trio.ClosedResourceError:
             # there are no listeners any more
             return

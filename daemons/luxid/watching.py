@@ -5,20 +5,16 @@ The watches are made before the queue is read, so that nothing is missed in betw
 Source: DESIGN sections 5 and 6; luxid.md 5.7.
 """
 
-import contextlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import attrs
 
 from common.ids import JobId
 from common.paths import Paths
-from common.system.log import get_log
 from common.system.watch import EventKind, FolderEvent, FolderWatch
 
 _PREFIX: Final = "job-"
-_log: Final = get_log(__name__)
 
 
 @attrs.frozen
@@ -31,7 +27,7 @@ class FolderEvents:
     logs_grew: Callable[[set[JobId]], None]
     # called with the livelocks that an ended process had open, by their names within the folder
     livelocks_touched: Callable[[set[str]], None]
-    # called when events were lost: check everything
+    # called when events were lost, and again and again while they cannot come: check everything
     overflow: Callable[[], None]
 
 
@@ -39,13 +35,11 @@ class QueueWatch:
     """The watches of luxid."""
 
     def __init__(self, paths: Paths) -> None:
-        with contextlib.ExitStack() as on_failure:
-            # every write of a job file is a rename (luxid.md 3)
-            self._queue = _watch(paths.queue, EventKind.MOVED_TO, on_failure)
-            self._logs = _watch(paths.job_logs, EventKind.MODIFY, on_failure)
-            kinds = EventKind.CLOSE_WRITE | EventKind.DELETE | EventKind.MOVED_FROM
-            self._livelocks = _watch(paths.livelocks, kinds, on_failure)
-            on_failure.pop_all()
+        # every write of a job file is a rename (luxid.md 3)
+        self._queue = FolderWatch(paths.queue, kinds=EventKind.MOVED_TO)
+        self._logs = FolderWatch(paths.job_logs, kinds=EventKind.MODIFY)
+        kinds = EventKind.CLOSE_WRITE | EventKind.DELETE | EventKind.MOVED_FROM
+        self._livelocks = FolderWatch(paths.livelocks, kinds=kinds)
 
     def close(self) -> None:
         self._queue.close()
@@ -76,12 +70,6 @@ class QueueWatch:
             _tell_of_loss(events, tell)
 
 
-def _watch(folder: Path, kinds: EventKind, on_failure: contextlib.ExitStack) -> FolderWatch:
-    watch = FolderWatch(folder, kinds=kinds)
-    on_failure.callback(watch.close)
-    return watch
-
-
 def _tell_of_jobs(events: list[FolderEvent], tell: FolderEvents) -> None:
     if changed := {job_id for event in events if (job_id := _job_of(event.name)) is not None}:
         tell.jobs_changed(changed)
@@ -97,5 +85,4 @@ def _job_of(name: str) -> JobId | None:
 
 def _tell_of_loss(events: list[FolderEvent], tell: FolderEvents) -> None:
     if any(event.needs_rescan for event in events):
-        _log.warning("watch.overflow", effect="all jobs are looked at")
         tell.overflow()

@@ -19,7 +19,6 @@ from common.nodes.ssconffiles import master_name
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.retrypauses import retry_pauses
 from common.system.watch import EventKind, FolderWatch
 from daemons.rapid.leaseclock import LeaseClock
 from daemons.rapid.refusals import Refused
@@ -97,21 +96,10 @@ class Mastership:
                 nursery.start_soon(self._follow_clock, self._clock, lost)
 
     async def _follow_folder(self, folder: Path, lost: Callable[[], None]) -> None:
-        pauses = retry_pauses()
-        while True:
-            try:
-                async with FolderWatch(folder, kinds=_CHANGES) as watch:
-                    await self._follow(watch, lost)
-            except OSError as error:
-                _log.error("place.not_watched", reason=explain_os_error(error), going_on="again until it succeeds")
-            await trio.sleep(next(pauses))
-
-    async def _follow(self, watch: FolderWatch, lost: Callable[[], None]) -> None:
-        """Return when the folder is gone."""
-        is_gone = False
-        while not is_gone:
-            await self._note(lost)
-            is_gone = any(event.kind & EventKind.FOLDER_GONE for event in await watch.events())
+        async with FolderWatch(folder, kinds=_CHANGES) as watch:
+            while True:
+                await self._note(lost)
+                await watch.events()
 
     async def _follow_clock(self, clock: LeaseClock, lost: Callable[[], None]) -> None:
         while True:

@@ -65,6 +65,8 @@ def _units(root: Path, folder: Path) -> None:
             _copy(unit, root / "usr/lib/systemd/user" / unit.name)
     for kind in ("sysusers", "tmpfiles"):
         _copy(folder / f"gantry.{kind}.conf", root / f"usr/lib/{kind}.d/gantry.conf")
+    # read before all others, so that it never lowers what the administrator has set
+    _copy(folder / "gantry.sysctl.conf", root / "usr/lib/sysctl.d/00-gantry.conf")
 
 
 def _documentation(folder: Path, source: Path) -> None:

@@ -48,17 +48,10 @@ class FollowedOutputs:
         return bool(self._waiting)
 
     def begin(self, wake: Callable[[], None]) -> None:
-        """Call this whenever there may be something to read.
-
-        Raises: Unavailable: the folder cannot be watched.
-        """
+        """Call this whenever there may be something to read."""
         self._wake = wake
-        try:
-            for job_id in self.job_ids:
-                self._listening.enter_context(self._watch.listen(job_id, partial(self.printed, job_id)))
-        except BaseException:
-            self.close()
-            raise
+        for job_id in self.job_ids:
+            self._listening.enter_context(self._watch.listen(job_id, partial(self.printed, job_id)))
         wake()
 
     def printed(self, job_id: JobId) -> None:

@@ -13,6 +13,7 @@ from common.metrics.process import ProcessUse, own_use
 from common.paths import Paths
 from common.system.daemons.program import release
 from common.system.inthread import in_thread
+from common.system.watch import unwatched
 from daemons.luxid.history.pasthistory import PastHistory
 from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.luxi.daemon.health import LuxidHealth, ReadHealth, Room
@@ -37,7 +38,7 @@ class Health:
         async with trio.open_nursery() as nursery:
             for folder in dict.fromkeys((self._paths.data, self._paths.queue, self._paths.run, self._paths.log)):
                 nursery.start_soon(_measure, folder, rooms)
-            process.append(await in_thread(own_use, release()))
+            process.append(await in_thread(own_use, release(), unwatched()))
         untold = self._jobs.untold
         return LuxidHealth(
             rooms=tuple(sorted(rooms, key=lambda room: room.path)),

@@ -20,6 +20,7 @@ from common.nodes.epochs import read_seen
 from common.queue.jobs import JobState, to_seconds
 from common.system.daemons.program import release
 from common.system.inthread import in_thread
+from common.system.watch import unwatched
 from daemons.luxid.core.copies.commitsnow import CommitsNow
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobs.jobviews import JobViews
@@ -151,4 +152,4 @@ class Metrics:
 
 
 def _read_files(folder: Path, epoch_file: Path) -> tuple[ProcessUse, os.statvfs_result, int]:
-    return own_use(release()), os.statvfs(folder), read_seen(epoch_file).number
+    return own_use(release(), unwatched()), os.statvfs(folder), read_seen(epoch_file).number

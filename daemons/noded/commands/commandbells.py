@@ -1,32 +1,28 @@
 """News of commands: a bell for each follower rings when something of its command has changed.
 
-Theory. One inotify instance watches the folder of records (an end is put in place; a lock file is closed, as the kernel
-does at the death of its holder), the folder that holds the folders of output, and the output of each command that
-somebody follows. Nothing is watched before the first follower. The kernel reports a closed lock file some instructions
-before the lock is free, so its followers look again a few times.
+Theory. The folder of records is watched (an end is put in place; a lock file is closed, as the kernel does at the death
+of its holder), the folder that holds the folders of output, and the output of each command that somebody follows.
+Nothing is watched before the first follower. The kernel reports a closed lock file some instructions before the lock is
+free, so its followers look again a few times. Where the kernel gives no watch, all followers look every second.
 
 Source: DESIGN sections 5 and 13.
 """
 
-import errno
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
-import inotify_simple
 import trio
 
-from common.errors import Unavailable
 from common.system.livelock import PROBE_AGAIN_AFTER_S
-from common.system.log import get_log
+from common.system.watch import EventKind, FolderEvent, FolderWatch
 from daemons.noded.commands.commandrecords import LIVE, CommandRecords
 
-_flags = inotify_simple.flags
-_RECORDS: Final = _flags.MOVED_TO | _flags.CLOSE_WRITE | _flags.ONLYDIR
-_FOLDERS: Final = _flags.CREATE | _flags.ONLYDIR
-_OUTPUT: Final = _flags.MODIFY | _flags.CREATE | _flags.ONLYDIR
-_log: Final = get_log(__name__)
+_RECORDS: Final = EventKind.MOVED_TO | EventKind.CLOSE_WRITE
+_OUTPUT: Final = EventKind.MODIFY | EventKind.CREATE
+# seconds between two looks while the kernel tells of no news
+_LOOK_S: Final = 1.0
 
 
 class Bell:
@@ -59,27 +55,20 @@ class CommandBells:
         self._records = records
         self._nursery = nursery
         self._bells: dict[str, set[Bell]] = {}
-        self._inotify: inotify_simple.INotify | None = None
-        # descriptor of a watch <-> key whose output it watches
-        self._keys: dict[int, str] = {}
-        self._watches: dict[str, int] = {}
-        self._folder_watches = (-1, -1)
+        self._is_watching = False
+        # key -> watch of its output
+        self._outputs: dict[str, FolderWatch] = {}
         # no more news come: the daemon ends
         self.is_closed = False
 
     @contextmanager
     def listen(self, key: str) -> Iterator[Bell]:
-        """Yield the bell of this key. Raises: Unavailable: the system's limit of watches is reached."""
+        """Yield the bell of this key."""
         bell = Bell()
         self._bells.setdefault(key, set()).add(bell)
         try:
             self._begin()
             self._watch_output(key)
-        except OSError as error:
-            self._drop(key, bell)
-            limit = "; raise fs.inotify.max_user_watches" if error.errno == errno.ENOSPC else ""
-            raise Unavailable(f"commands on this node cannot be followed: {error.strerror}{limit}") from error
-        try:
             yield bell
         finally:
             self._drop(key, bell)
@@ -90,28 +79,18 @@ class CommandBells:
         self._ring_all()
 
     def _begin(self) -> None:
-        if self._inotify is not None:
-            return
-        inotify = inotify_simple.INotify(nonblocking=True)
-        try:
-            records = inotify.add_watch(self._records.folder, _RECORDS)
-            self._folder_watches = records, inotify.add_watch(self._records.outputs, _FOLDERS)
-        except BaseException:
-            inotify.close()
-            raise
-        self._inotify = inotify
-        self._nursery.start_soon(self._take_events, inotify)
+        if not self._is_watching:
+            self._is_watching = True
+            # watched from here on, not only when the tasks begin
+            self._follow(FolderWatch(self._records.folder, kinds=_RECORDS, look_s=_LOOK_S), self._take_records)
+            self._follow(FolderWatch(self._records.outputs, kinds=EventKind.CREATE, look_s=_LOOK_S), self._take_folders)
 
     def _watch_output(self, key: str) -> None:
-        """Raises: OSError."""
-        if key in self._watches or self._inotify is None:
-            return
-        try:
-            watch = self._inotify.add_watch(self._records.output(key), _OUTPUT)
-        except FileNotFoundError:
-            # no output yet: the folder of folders reports it
-            return
-        self._keys[watch], self._watches[key] = key, watch
+        folder = self._records.output(key)
+        # without output yet the folder of folders tells of it
+        if key not in self._outputs and folder.is_dir():
+            watch = self._outputs[key] = FolderWatch(folder, kinds=_OUTPUT, look_s=_LOOK_S)
+            self._follow(watch, partial(self._take_output, key))
 
     def _drop(self, key: str, bell: Bell) -> None:
         bells = self._bells[key]
@@ -119,44 +98,41 @@ class CommandBells:
         if bells:
             return
         del self._bells[key]
-        watch = self._watches.pop(key, None)
-        if watch is not None and self._inotify is not None:
-            del self._keys[watch]
-            try:
-                self._inotify.rm_watch(watch)
-            except OSError:
-                # its folder was removed, and the watch with it
-                return
+        if (watch := self._outputs.pop(key, None)) is not None:
+            watch.close()
 
-    async def _take_events(self, inotify: inotify_simple.INotify) -> None:
-        try:
-            while True:
-                await trio.lowlevel.wait_readable(inotify.fileno())
-                for event in inotify.read(timeout=0):
-                    self._take(event)
-        finally:
-            self._inotify = None
-            inotify.close()
+    def _follow(self, watch: FolderWatch, take: Callable[[Sequence[FolderEvent]], None]) -> None:
+        async def follow() -> None:
+            async with watch:
+                try:
+                    while True:
+                        take(await watch.events())
+                except trio.ClosedResourceError:
+                    # its last follower has gone
+                    return
 
-    def _take(self, event: inotify_simple.Event) -> None:
-        if event.mask & _flags.Q_OVERFLOW:
-            _log.warning("commands.news_lost", next="all followers look again")
-            self._ring_all()
-        elif (key := self._keys.get(event.wd)) is not None:
-            self._ring(key, is_for_records=False)
-        elif event.wd == self._folder_watches[0]:
-            key, _, kind = os.fsdecode(event.name).rpartition(".")
+        self._nursery.start_soon(follow)
+
+    def _take_records(self, events: Sequence[FolderEvent]) -> None:
+        for event in events:
+            if event.needs_rescan:
+                self._ring_all()
+                continue
+            key, _, kind = event.name.rpartition(".")
             self._ring(key)
             if kind == LIVE and key in self._bells:
                 self._nursery.start_soon(self._ring_again, key)
-        elif event.wd == self._folder_watches[1] and event.name in self._bells:
-            self._begin_output(event.name)
 
-    def _begin_output(self, key: str) -> None:
-        try:
+    def _take_folders(self, events: Sequence[FolderEvent]) -> None:
+        is_any = any(event.needs_rescan for event in events)
+        for key in tuple(self._bells) if is_any else self._bells.keys() & {event.name for event in events}:
             self._watch_output(key)
-        except OSError as error:
-            _log.error("commands.output_not_watched", command=key, reason=error, effect="output comes late")
+            self._ring(key, is_for_records=False)
+
+    def _take_output(self, key: str, events: Sequence[FolderEvent]) -> None:
+        if any(event.kind & EventKind.FOLDER_GONE for event in events) and key in self._outputs:
+            # the folder of folders tells of a new one
+            self._outputs.pop(key).close()
         self._ring(key, is_for_records=False)
 
     async def _ring_again(self, key: str) -> None:

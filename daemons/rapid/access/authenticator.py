@@ -13,10 +13,9 @@ import trio
 from starlette.requests import Request as HttpRequest
 
 from common.access import Role
-from common.errors import Denied
+from common.errors import Denied, explain_os_error
 from common.paths import Paths
 from common.system.log import get_log
-from common.system.retrypauses import retry_pauses
 from common.system.watch import EventKind, FolderWatch
 from common.webaccess.folder import AccessFolder
 from common.webaccess.principal import NOBODY, Principal
@@ -46,6 +45,8 @@ class Authenticator:
         self._changed = trio.Event()
         # id and reason of each refused token that the log has told of
         self._told: set[tuple[str, str]] = set()
+        # why the folder cannot be made, as the log has told; "": it is there
+        self._why_no_folder = ""
         self._accounts.refresh()
 
     async def identify(self, http: HttpRequest) -> Principal:
@@ -133,30 +134,29 @@ class Authenticator:
     async def follow(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
         """Wake those who wait when the files change; for a task of its own.
 
-        Where the folder cannot be watched, the log says so, and it is tried again.
+        Where the folder cannot be made or watched, the log says so, and it is tried again.
         """
         task_status.started()
-        pauses = retry_pauses()
-        while True:
-            try:
-                self._folder.make()
-                async with FolderWatch(self._folder.path, kinds=_CHANGES) as watch:
-                    pauses = retry_pauses()
-                    await self._follow(watch)
-            except (OSError, Denied) as error:
-                _log.error(
-                    "access.not_watched", path=self._folder.path, reason=error, retry_s=(pause_s := next(pauses))
-                )
-                await trio.sleep(pause_s)
+        self._make_folder()
+        async with FolderWatch(self._folder.path, kinds=_CHANGES) as watch:
+            while True:
+                self._refresh()
+                if any(event.needs_rescan for event in await watch.events()):
+                    # it may have been removed
+                    self._make_folder()
 
-    async def _follow(self, watch: FolderWatch) -> None:
-        """Refresh at each event; return when the folder is gone."""
-        self._refresh()
-        while True:
-            events = await watch.events()
-            self._refresh()
-            if any(event.kind & EventKind.FOLDER_GONE for event in events):
-                return
+    def _make_folder(self) -> None:
+        try:
+            self._folder.make()
+        except (OSError, Denied) as error:
+            reason = explain_os_error(error) if isinstance(error, OSError) else error.message
+            if reason != self._why_no_folder:
+                _log.error(
+                    "access.no_folder", path=self._folder.path, reason=reason, going_on="again until it succeeds"
+                )
+            self._why_no_folder = reason
+        else:
+            self._why_no_folder = ""
 
     def _refresh(self) -> None:
         if self._accounts.refresh():

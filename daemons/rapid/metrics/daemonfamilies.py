@@ -57,6 +57,8 @@ def _processes(processes: Mapping[str, ProcessUse]) -> Iterator[Metric]:
     yield gauge("process_open_fds", "Open descriptors of the daemon.", each(lambda use: use.descriptors), "daemon")
     text = "Limit of descriptors of the daemon."
     yield gauge("process_max_fds", text, each(lambda use: _limit(use.max_descriptors)), "daemon")
+    text = "Folders of which the kernel tells the daemon no changes; it looks at them at intervals."
+    yield gauge("unwatched_folders", text, each(lambda use: float(len(use.unwatched))), "daemon")
 
 
 def _calls(calls: Mapping[str, CallCounts]) -> Iterator[Metric]:

@@ -21,6 +21,7 @@ from common.metrics.process import own_use
 from common.system.daemons.program import release
 from common.system.inthread import in_thread
 from common.system.log import get_log
+from common.system.watch import unwatched
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call
 from daemons.rapid.metrics.httpfamilies import HttpNow
@@ -117,7 +118,7 @@ class MetricHandlers:
             nursery.start_soon(ask_wconfd)
             if self._keeperd is not None:
                 nursery.start_soon(ask_keeperd, self._keeperd)
-        return Snapshot(luxid, wconfd, own_use(release()), self._now(), view)
+        return Snapshot(luxid, wconfd, own_use(release(), unwatched()), self._now(), view)
 
 
 async def _told(daemon: Callee, request: Request[R]) -> R | None:

@@ -12,6 +12,7 @@ from common.metrics.calls import CallTally
 from common.metrics.commitwork import CommitWork
 from common.metrics.process import own_use
 from common.system.daemons.program import release
+from common.system.watch import unwatched
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.locks.deaths import Deaths
 from daemons.wconfd.locks.lockstore import LockStore
@@ -34,7 +35,7 @@ class MetricHandlers:
     async def read_metrics(self, _: ReadMetrics, __: Peer) -> WconfdMetrics:
         """Cost: linear in owners of locks and in those that wait."""
         return WconfdMetrics(
-            process=own_use(release()),
+            process=own_use(release(), unwatched()),
             calls=self._tally.read(),
             locks=self._locks_now(),
             config_serial=self._config.config.serial_no,
