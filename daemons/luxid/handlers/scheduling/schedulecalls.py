@@ -62,6 +62,9 @@ class Schedules:
         if not 0 <= call.next_count <= MOST_NEXT:
             raise InvalidRequest(f"next_count must be 0 to {MOST_NEXT}, got {call.next_count}")
         await self._book.require()
+        if call.names is not None:
+            found = [schedule for name in call.names if (schedule := await self._book.find(name)) is not None]
+            return tuple(self._view(schedule, call.next_count, peer) for schedule in found)
         return tuple(await in_turns(self._views(call.next_count, peer)))
 
     async def add_schedule(self, call: AddSchedule, peer: Peer) -> ScheduleView:
@@ -158,7 +161,8 @@ class Schedules:
     def _views(self, count: int, peer: Peer) -> Generator[int, None, list[ScheduleView]]:
         views = []
         for schedule in self._book.all():
-            views.append(self._view(schedule, count, peer))
+            # jobs may be large, and lists long
+            views.append(self._view(attrs.evolve(schedule, job=()), count, peer))
             yield _COSTS
         return views
 
