@@ -196,7 +196,23 @@ class JobQueueFull(GantryError):
     wire_name = "JobQueueFull"
 
     def wire_args(self) -> list[object]:
-        return []
+        # Ganeti's has none, and its clients ignore them; ours show the numbers
+        return [] if self.message == type(self).__doc__ else [self.message]
+
+
+class PlacesReserved(JobQueueFull):
+    """the queue places that are left are reserved for users with the role 'operate'"""
+
+
+class OverLimit(GantryError):
+    """this user has as many as allowed"""
+
+    code = "over_limit"
+    wire_name = "OpPrereqError"
+
+    def wire_args(self) -> list[object]:
+        # Ganeti's clients show these words beside the message
+        return [self.message, "temp_insufficient_resources"]
 
 
 class JobLost(NotFound):

@@ -85,6 +85,18 @@ class LimitsSettings:
     # bytes of unfinished messages and unread replies that a daemon keeps
     max_kept_bytes: int = attrs.field(default=256 * 2**20, validator=positive)
     max_kept_bytes_per_user: int = attrs.field(default=64 * 2**20, validator=positive)
+    # jobs of one user that may be queued; 0: half of `max_queued_jobs`. None of these bounds is one of `full`
+    max_queued_jobs_per_user: int = attrs.field(default=0, validator=not_negative)
+    # queue places, at most half of all, reserved for *operate* and more
+    reserved_queue_places: int = attrs.field(default=500, validator=not_negative)
+    # jobs of one user that may run where others wait; 0: all but as many as are reserved
+    max_running_jobs_per_user: int = attrs.field(default=0, validator=not_negative)
+    # running jobs, at most half of all, reserved for *operate* and more
+    reserved_running_jobs: int = attrs.field(default=2, validator=not_negative)
+    # schedules of one user
+    max_schedules_per_user: int = attrs.field(default=500, validator=positive)
+    # bytes of a schedule's job as JSON
+    max_schedule_bytes: int = attrs.field(default=64 * 2**10, validator=positive)
     max_job_opcodes: int = attrs.field(default=1000, validator=positive)
     # bytes of a job's opcodes as JSON
     max_job_bytes: int = attrs.field(default=2**20, validator=positive)

@@ -77,4 +77,9 @@ def _classes(kind: type[GantryError]) -> Iterator[type[GantryError]]:
 
 
 # several classes share the name GenericError, so it implies no code
-_CODES: Final = {kind.wire_name: kind.code for kind in _classes(GantryError) if kind.wire_name != GantryError.wire_name}
+# of several classes with one name the first counts: the usual one
+_CODES: Final = {
+    kind.wire_name: kind.code
+    for kind in reversed(list(_classes(GantryError)))
+    if kind.wire_name != GantryError.wire_name
+}

@@ -35,6 +35,7 @@ SERVER_CODES: Final[Mapping[str, int]] = {
     "order_violation": -32003,
     "denied": -32004,
     "unavailable": -32005,
+    "over_limit": -32006,
 }
 
 

@@ -14,7 +14,19 @@ from protocol.rapid.clients.blocking import RapidClient
 
 @carry_out.register
 def _(request: schedules.ListSchedules, client: RapidClient) -> tuple[schedules.ScheduleView, ...]:
-    return client.run(standingcalls.list_schedules(request.next_count)).schedules
+    if request.names is None:
+        return client.run(standingcalls.list_schedules(request.next_count)).schedules
+    found = (_schedule_named(name, request.next_count, client) for name in request.names)
+    return tuple(view for view in found if view is not None)
+
+
+def _schedule_named(name: str, next_count: int, client: RapidClient) -> schedules.ScheduleView | None:
+    try:
+        return client.run(standingcalls.get_schedule(name, next_count))
+    except RemoteError as error:
+        if error.code != NotFound.code:
+            raise
+        return None
 
 
 @carry_out.register

@@ -140,6 +140,27 @@ class NoFreeSlot(Tagged):
 
 
 @attrs.frozen
+class SlotsReserved(Tagged):
+    """The slots that are free are reserved for users with the role *operate*."""
+
+    KIND = "reserved slots"
+    # slots that users without the role have taken, and that they may take together
+    used: int
+    limit: int
+    # slots in all
+    slots: int
+
+
+@attrs.frozen
+class UserAtBound(Tagged):
+    """As many jobs of its user run as may where others wait: jobs of others are started first."""
+
+    KIND = "user"
+    running_count: int
+    limit: int
+
+
+@attrs.frozen
 class InLine(Tagged):
     """Other jobs are started first."""
 
@@ -326,6 +347,8 @@ Reason = (
     | LacksUnits
     | YieldsUnits
     | NoFreeSlot
+    | SlotsReserved
+    | UserAtBound
     | InLine
     | LevelWeight
     | Faded

@@ -45,6 +45,12 @@ _DENIED: Final = ErrorCode(
     "The user or token lacks a right, or the job belongs to another user.",
     "Nothing was changed; an administrator gives rights: [access] in gantry.toml, 'gantry user modify'.",
 )
+_OVER_LIMIT: Final = ErrorCode(
+    "This user has as many as allowed",
+    "A bound of '[limits]' for one user is reached: jobs in the queue, schedules, or their size; the detail names the "
+    "bound and the user's own number.",
+    "Nothing was changed; wait until some jobs have ended, or remove some. An administrator raises the bound.",
+)
 _UNAVAILABLE: Final = ErrorCode(
     "Something cannot be reached at the moment",
     "A daemon is away, the queue is closed or full, or there is too much to do.",
@@ -64,6 +70,7 @@ ERROR_CODES: Final[Mapping[str, ErrorCode]] = {
     "order_violation": _ORDER_VIOLATION,
     "denied": _DENIED,
     "unavailable": _UNAVAILABLE,
+    "over_limit": _OVER_LIMIT,
     "internal": _INTERNAL,
 }
 # codes of the HTTP interface alone

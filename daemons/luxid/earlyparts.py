@@ -65,7 +65,7 @@ def early_parts(
     commit_ask: CommitAsk | None = None,
 ) -> EarlyParts:
     """Make them; the queue of jobs has obstacles until others are ready."""
-    parts = Parts.make(store, settings.luxid, takes_up=takes_up(settings))
+    parts = Parts.make(store, settings.luxid, settings.limits, takes_up=takes_up(settings))
     # until the launcher is connected
     parts.scheduler.obstruct(AWAY)
     # until the configuration could be read

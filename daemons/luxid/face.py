@@ -105,7 +105,7 @@ def service_of(
     )
     nursery.start_soon(telling.run, submission.submit_own)
     own_jobs = OwnJobs(acceptance, submission, keys, bounds)
-    schedules = ScheduleParts(book, own_jobs, submitters, jobs, canceller, nursery)
+    schedules = ScheduleParts(book, own_jobs, submitters, jobs, canceller, settings.limits, nursery)
     return Service(
         routes(
             Handlers(

@@ -3,6 +3,7 @@
 Source: DESIGN section 6; luxid.md 5.10.
 """
 
+import os
 import time
 from functools import partial
 from typing import Final
@@ -17,6 +18,7 @@ from common.system.log import get_log
 from common.system.plugins import use_plugins
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS
+from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.earlyparts import AWAY, EarlyParts, early_parts, takes_up
 from daemons.luxid.face import rules_of, service_of
 from daemons.luxid.feed.feed import Feed
@@ -48,6 +50,7 @@ from daemons.luxid.processes.starting import Starter
 from daemons.luxid.processes.takingup import TakeUps
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.schedules.book import ScheduleBook
+from daemons.luxid.submitters import roles_of
 from daemons.luxid.watching import FolderEvents, QueueWatch
 from protocol.client import Client
 from protocol.mastercheck import check_master
@@ -137,6 +140,9 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
     kills = Kills(jobs, parts.rewriting, nursery, grace_s, is_external=is_external)
 
     await nursery.start(store.files.run)
+    unended = (each.job for each in found.jobs if each.fate is not Fate.ENDED)
+    for uid, role in (await roles_of(settings.access.access(os.getuid()), unended)).items():
+        jobs.queue.users.note_role(uid, role)
     dead = scheduler.recover(found.jobs)
     telling = Telling(settings, jobs, early.config.current, lambda: store.serial)
     telling.recover(each.job for each in found.jobs)

@@ -3,14 +3,16 @@
 Source: DESIGN section 6.
 """
 
+import os
 from typing import Final
 
 import attrs
 import trio
 
 from common.opcodes.registry import opcode_classes
-from common.settings import LuxidSettings
+from common.settings import LimitsSettings, LuxidSettings
 from common.system.clocks.wallclock import Clock
+from daemons.luxid.core.choice.userbounds import UserBounds
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.queue.jobcounts import JobCounts
 from daemons.luxid.core.queue.jobqueue import JobQueue
@@ -46,9 +48,16 @@ class Parts:
 
     @classmethod
     def make(
-        cls, store: Store, settings: LuxidSettings, *, takes_up: bool = False, clock: Clock | None = None
+        cls,
+        store: Store,
+        settings: LuxidSettings,
+        limits: LimitsSettings | None = None,
+        *,
+        takes_up: bool = False,
+        clock: Clock | None = None,
     ) -> "Parts":
         """Args:
+        limits: bounds of each user; None: the defaults.
         takes_up: whether commands run on nodes, where they outlive the processes of their jobs.
         clock: as for `Scheduler`.
         """
@@ -58,6 +67,7 @@ class Parts:
             store.archived_state,
             _weights(settings),
             settings.max_unit_bypass,
+            _user_bounds(settings.max_queued_jobs, limits or LimitsSettings()),
         )
         processes = JobProcesses(KillMessages(store.paths), ToldPriorities(store.paths))
         counts = JobCounts(opcode_classes())
@@ -83,6 +93,17 @@ class Parts:
         nursery.start_soon(self.rewriting.run)
         nursery.start_soon(self.left.run, self.store.paths.livelocks, self.scheduler.units_free)
         self.scheduler.begin(nursery, start, take_up)
+
+
+def _user_bounds(most: int, limits: LimitsSettings) -> UserBounds:
+    return UserBounds(
+        queued=most,
+        queued_per_user=limits.max_queued_jobs_per_user or max(1, most // 2),
+        queued_reserve=limits.reserved_queue_places,
+        running_per_user=limits.max_running_jobs_per_user,
+        slots_reserve=limits.reserved_running_jobs,
+        unbounded=frozenset((0, os.getuid())),
+    )
 
 
 def _weights(settings: LuxidSettings) -> WeightRules:

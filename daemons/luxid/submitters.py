@@ -4,20 +4,25 @@ Source: DESIGN section 4, "Who is calling".
 """
 
 import os
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from common.access import Access, Role, caller_text, check_role
-from common.errors import Denied, InvalidRequest
+from common.errors import Denied, InvalidRequest, Unavailable
 from common.ids import JobId
+from common.queue.jobs import Job
 from common.queue.submitter import JobOwner, owner_of
 from common.schedules.schedule import Schedule
 from common.system.accounts.users import groups_of, user_named, user_numbered
 from common.system.inthread import in_thread
+from common.system.log import get_log
 from daemons.luxid.core.schedules.wishes import ScheduleOwner
 from daemons.luxid.core.submission.rights import Host, Submitter
 from daemons.luxid.jobs.livejobs import LiveJobs
 from protocol.peer import Peer
 from protocol.speaker import Speaker
+
+_log: Final = get_log(__name__)
 
 
 class Submitters:
@@ -125,6 +130,27 @@ class Submitters:
         """The job whose process is the peer."""
         running = map(self._jobs.unended, self._jobs.queue.running())
         return next((job.job_id for job in running if job.process_id == peer.pid), None)
+
+
+async def roles_of(access: Access, jobs: Iterable[Job]) -> Mapping[int, Role]:
+    """The present roles of the Unix users whose these jobs are; one who cannot be looked up now has none."""
+    found: dict[int, Role] = {}
+    if not access.is_shared:
+        # nobody but those with all rights, whose jobs have no owner
+        return found
+    for owner in {owner for job in jobs if (owner := owner_of(job)) is not None and owner.role is None}:
+        try:
+            found[owner.uid] = await in_thread(_role_of, access, owner)
+        except Unavailable as error:
+            _log.warning("role.unknown", user=owner.login, reason=error, effect="the jobs get no reserved places")
+    return found
+
+
+def _role_of(access: Access, owner: JobOwner) -> Role:
+    """Raises: Unavailable: users cannot be read now."""
+    user = user_named(owner.login) if owner.login else None
+    groups = groups_of(user) if user is not None and user.pw_uid == owner.uid else ()
+    return access.role_of(owner.uid, groups)
 
 
 def _of_speaker(peer: Peer, speaker: Speaker, user: str | None, by_job: JobId | None) -> Submitter:

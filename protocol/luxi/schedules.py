@@ -44,10 +44,12 @@ class ScheduleView(Lenient):
 
 @attrs.frozen
 class ListSchedules(Request[tuple[ScheduleView, ...]]):
-    """All schedules, by name, each with this number of next runs."""
+    """All schedules, by name, each with this number of next runs; without the opcodes of their jobs."""
 
     METHOD = "ListSchedules"
     next_count: int = 3
+    # only these, if they are there, with the opcodes of their jobs; null: all, without
+    names: tuple[str, ...] | None = None
 
 
 @attrs.frozen

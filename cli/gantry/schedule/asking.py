@@ -19,8 +19,11 @@ def ask(request: Request[R]) -> R:
 
 
 def views(names: tuple[str, ...] = (), next_count: int = 3) -> list[ScheduleView]:
-    """The schedules of these names, in their order; without names all. Raises: PrerequisiteError: one is not there."""
-    found = {view.schedule.name: view for view in ask(ListSchedules(next_count))}
+    """The schedules of these names, in their order; without names all, without the opcodes of their jobs.
+
+    Raises: PrerequisiteError: one is not there.
+    """
+    found = {view.schedule.name: view for view in ask(ListSchedules(next_count, names or None))}
     unknown = [name for name in names if name not in found]
     if unknown:
         text = f"there is no schedule {unknown[0]!r:.80}; 'gantry schedule list' shows them"

@@ -25,7 +25,8 @@ def list_schedules(no_headers: bool, separator: str | None) -> int:
     """List all schedules by name: state, words and zone, the next run, and what became of the last one."""
     found = views(next_count=3 if wants_json() else 1)
     if wants_json():
-        say_json([view_json(view) for view in found])
+        # a list has no opcodes; `info` shows them
+        say_json([{key: value for key, value in view_json(view).items() if key != "job"} for view in found])
         return DONE
     layout, now = Layout(not no_headers, separator, has_color=uses_color()), time.time()
     for line in render([*map(Column, _TITLES)], [_cells(view, now) for view in found], layout):

@@ -29,9 +29,11 @@ from common.queue.explanation import (
     Obstacle,
     OnHold,
     Reason,
+    SlotsReserved,
     TakenUp,
     TriesAgain,
     Unreadable,
+    UserAtBound,
     WaitsForJob,
     WaitsForLock,
     YieldsUnits,
@@ -64,6 +66,17 @@ def in_words(reason: Reason, now: float) -> str:
             return _batch(reason)
         case NoFreeSlot():
             return f"no place is free, {reason.used} of {reason.slots} are taken: {_jobs(reason.running)}"
+        case SlotsReserved():
+            kept = reason.slots - reason.limit
+            return (
+                f"the last {kept} of {reason.slots} places are reserved for users with the role 'operate'; "
+                f"jobs of the others have {reason.used} of at most {reason.limit}"
+            )
+        case UserAtBound():
+            return (
+                f"its user runs {reason.running_count} jobs, of at most {reason.limit} while others wait; "
+                "theirs are started first"
+            )
         case InLine():
             return _order(reason)
         case Faded():

@@ -14,9 +14,11 @@ from typing import Final, TypeVar
 import attrs
 import trio
 
-from common.errors import GantryError, NotFound, Unavailable
+from common.errors import GantryError, NotFound, OverLimit, Unavailable
+from common.queue.submitter import JobOwner
 from common.schedules.schedule import Schedule, ScheduleRun
 from common.schedules.settling import settled
+from daemons.luxid.core.choice.userbounds import UserKey, key_of
 from protocol.client import Client
 from protocol.messages import Request
 from protocol.wconfd.schedules import PutSchedule, ReadSchedules, RemoveSchedule, Settlement, SettleRuns
@@ -38,6 +40,8 @@ class ScheduleBook:
         self._wconfd = wconfd
         self.changed = changed
         self._schedules: dict[str, Schedule] = {}
+        # number of schedules of each user
+        self._counts: Counter[UserKey] = Counter()
         # number of runs since the start of luxid, by what became of them
         self.made: Counter[str] = Counter()
         # one change at a time
@@ -93,14 +97,24 @@ class ScheduleBook:
             self.is_stale = True
             raise
         self._schedules = {each.uuid: each for each in found}
+        self._counts = Counter(map(user_of, found))
         self.changed(None)
 
-    async def add(self, schedule: Schedule) -> None:
+    async def add(self, schedule: Schedule, most: int | None = None) -> None:
         """Add a schedule. Durability: on return it survives a loss of power.
 
-        Raises: GantryError: wconfd has refused it. Unavailable: whether it is there is unknown.
+        Args: most: number of schedules that its user may have; None: any.
+        Raises: OverLimit: the user has so many. GantryError: wconfd has refused it. Unavailable: whether it is there is
+            unknown.
         """
         async with self._turn:
+            count = self._counts[user_of(schedule)]
+            if most is not None and count >= most:
+                raise OverLimit(
+                    f"user {schedule.user or schedule.http_user!r} has {count} schedules, of at most {most}; remove "
+                    "some, or have an administrator raise 'max_schedules_per_user' in '[limits]'",
+                    limit=most,
+                )
             await self._put(schedule)
         self.changed([schedule.uuid])
 
@@ -124,6 +138,8 @@ class ScheduleBook:
 
     async def _put(self, schedule: Schedule) -> None:
         await self._call(PutSchedule(schedule))
+        if schedule.uuid not in self._schedules:
+            self._counts[user_of(schedule)] += 1
         self._schedules[schedule.uuid] = schedule
 
     async def restart(self, uuid: str, now: float) -> Schedule | None:
@@ -134,7 +150,8 @@ class ScheduleBook:
         """False: it was gone already. Durability, Raises: as `add`."""
         async with self._turn:
             is_gone = await self._call(RemoveSchedule(schedule.uuid))
-            self._schedules.pop(schedule.uuid, None)
+            if (gone := self._schedules.pop(schedule.uuid, None)) is not None:
+                self._counts[user_of(gone)] -= 1
         self.changed([schedule.uuid])
         return is_gone
 
@@ -170,3 +187,8 @@ class ScheduleBook:
         except BaseException:
             self.forget()
             raise
+
+
+def user_of(schedule: Schedule) -> UserKey:
+    """By what the schedules of its user are counted."""
+    return key_of(JobOwner(schedule.uid, schedule.user, http_user=schedule.http_user))

@@ -7,7 +7,8 @@ at any age (`submissionkeys`).
 
 What hinders everybody (a full disk, a drained queue, wconfd away) is no verdict on a run: it is tried again, until it
 counts as missed; meanwhile one schedule at a time finds out whether it is over, however many are due. What is said
-about the job itself (its user may not submit, a rule rejects it) is one: the run is refused.
+about the job itself (its user may not submit or has too many jobs, a rule rejects it) is one: the run is refused. Where
+only the places reserved for operators are left, each run waits for itself, and keeps nobody's schedule from its turn.
 
 Source: DESIGN section 16; everyday.md section c.
 """
@@ -17,7 +18,7 @@ from typing import Final
 
 import trio
 
-from common.errors import GantryError, InvalidRequest, Unavailable
+from common.errors import GantryError, InvalidRequest, PlacesReserved, Unavailable
 from common.ids import JobId
 from common.schedules.schedule import RunState, Schedule, ScheduleRun
 from common.schedules.times import Times, instant_name, times_of
@@ -34,6 +35,8 @@ from protocol.luxi.submission import JobInput
 GROUP: Final = 50
 # seconds after which a schedule that cannot be looked at now is looked at again
 LOOKED_AGAIN_S: Final = 5.0
+# seconds after which a run that found no queue place, but for the reserved ones, is tried again
+PLACES_AGAIN_S: Final = 20.0
 # seconds; an instant may lie further ahead than a timer can be set
 _LONGEST_SLEEP_S: Final = 100 * 366 * 86400.0
 # codes of errors that concern everybody, or nobody yet
@@ -241,6 +244,11 @@ class Firing:
                 schedule, run_job(schedule, nominal_at, decision.after), run_key(schedule, nominal_at)
             )
         except GantryError as error:
+            if isinstance(error, PlacesReserved):
+                # those of operators may have their jobs meanwhile
+                self._agenda.put(schedule.uuid, self._clock.now() + PLACES_AGAIN_S)
+                self._tell_once(schedule, "run.hindered", error.message)
+                return None
             if error.code in _HINDRANCES:
                 self._try_later(schedule, error)
                 return None

@@ -23,6 +23,10 @@ def list_schedules(next_count: int) -> HttpCall[ScheduleList]:
     return HttpCall("GET", "/3/schedules", ScheduleList, {"next": str(next_count)})
 
 
+def get_schedule(name: str, next_count: int) -> HttpCall[ScheduleView]:
+    return HttpCall("GET", _schedule(name), ScheduleView, {"next": str(next_count)})
+
+
 def add_schedule(wish: ScheduleWish) -> HttpCall[ScheduleView]:
     """Refused if there is one of this name."""
     return _put_schedule(wish, _ADDED)

@@ -124,7 +124,9 @@ def test_a_schedule_is_added_shown_paused_run_and_removed(web: Web) -> None:
     added = web.local.put("/3/schedules/nightly", json=form)
     assert added.status_code == 200, added.text
     assert added.json()["next_at"][0] > time.time()
-    assert [each["schedule"]["name"] for each in web.local.get("/3/schedules").json()["schedules"]] == ["nightly"]
+    (listed,) = (each["schedule"] for each in web.local.get("/3/schedules").json()["schedules"])
+    assert (listed["name"], listed["job"]) == ("nightly", [])
+    assert web.local.get("/3/schedules/nightly").json()["schedule"]["job"][0]["argv"] == TRUE["argv"]
     assert web.local.post("/3/schedules/nightly/pause").json()["schedule"]["is_paused"]
     assert not web.local.post("/3/schedules/nightly/resume").json()["schedule"]["is_paused"]
     run = web.local.post("/3/schedules/nightly/run").json()["id"]

@@ -13,22 +13,25 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from common.access import Role
 from common.ids import JobId
 from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.queue.batch import batch_of
-from common.queue.explanation import BatchFull, Faded, HeldByRule, InLine, LimitFull
+from common.queue.explanation import BatchFull, Faded, HeldByRule, InLine, LimitFull, SlotsReserved, UserAtBound
 from common.queue.filters.actions import ActionKind
 from common.queue.filters.ruleloads import BucketLoad, RuleLoad
 from common.queue.filters.rules import compile_chain
 from common.queue.jobs import Job, JobOp, JobState, set_priority
+from common.queue.submitter import OWNER_SOURCE
 from daemons.luxid.core.choice.aliases import Aliases
+from daemons.luxid.core.choice.userbounds import UserBounds
 from daemons.luxid.core.choice.weights import LEVELS, WeightRules
 from daemons.luxid.core.filters import judging
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why.explain import AHEAD_NAMED, explain
-from tests.support.naive.schedule import NaiveJob, NaiveSchedule
+from tests.support.naive.schedule import NaiveJob, NaiveSchedule, batch_name
 
 SLOTS, START_LIMIT = 5, 3
 WEIGHTS = WeightRules(base=1.0, tick_s=10.0, ticks=4)
@@ -40,6 +43,11 @@ BATCHES = (
     "id=two;place=1;jobs=9;at-most=2;failures=0",
     "id=all;place=1;jobs=9;failures=1",
 )
+# two users, and an operator; others' jobs are the daemons' user's
+OWNERS = ("uid=1001;login=anna", "uid=1002;login=ben", "uid=1003;login=olga")
+OPERATORS = frozenset((1003,))
+# of the slots two are reserved, and one user may run two jobs where others wait
+BOUNDS = UserBounds(2**20, 2**20, running_per_user=2, slots_reserve=2)
 NAMES_ONLY = ("a", "b", "i1", "i2", "g")
 
 locks = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(("shared", "exclusive")), max_size=3)
@@ -59,8 +67,8 @@ others = st.sampled_from(
     ]
 )
 reasons = st.lists(
-    st.sampled_from(("rate-limit:1", "rate-limit:2:x", "rate-limit:3:y", "spring cleaning", *BATCHES)),
-    max_size=2,
+    st.sampled_from(("rate-limit:1", "rate-limit:2:x", "rate-limit:3:y", "spring cleaning", *BATCHES, *OWNERS)),
+    max_size=3,
     unique=True,
 )
 opcodes = st.tuples(st.one_of(commands, others), reasons)
@@ -82,11 +90,13 @@ actions = st.sampled_from(
 
 
 def make_job(job_id: int, ops: list[tuple[dict[str, Any], list[str]]], priority: int, received_s: int) -> Job:
-    made = [JobOp({**op, "reason": [_entry(reason) for reason in trail]}, priority=priority) for op, trail in ops]
+    made = [JobOp({**op, "reason": list(map(_entry, trail))}, priority=priority) for op, trail in ops]
     return Job(JobId(job_id), tuple(made), received_at=(received_s, 0))
 
 
 def _entry(reason: str) -> list[object]:
+    if reason in OWNERS:
+        return [OWNER_SOURCE, reason, 1]
     return ["gantry:batch" if reason in BATCHES else "user", reason, 1]
 
 
@@ -97,8 +107,8 @@ class Scheduling(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now_s = 1_000_000
-        self.twin = NaiveSchedule(WEIGHTS, SLOTS, START_LIMIT)
-        self.queue = JobQueue(SLOTS, START_LIMIT, lambda _: None, WEIGHTS)
+        self.twin = NaiveSchedule(WEIGHTS, SLOTS, START_LIMIT, operators=OPERATORS, reserved=2, per_user=2)
+        self.queue = self.make_queue()
         self.ended: dict[int, JobState] = {}
         self.failed: list[Job] = []
         # failures of the batches with jobs that have not ended
@@ -112,6 +122,12 @@ class Scheduling(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.patch.undo()
+
+    def make_queue(self) -> JobQueue:
+        queue = JobQueue(SLOTS, START_LIMIT, lambda _: None, WEIGHTS, bounds=BOUNDS)
+        for uid in OPERATORS:
+            queue.users.note_role(uid, Role.OPERATE)
+        return queue
 
     # the two side by side
 
@@ -162,8 +178,8 @@ class Scheduling(RuleBasedStateMachine):
 
     def batches(self, jobs: Iterable[Job]) -> list[str]:
         """The batches of these jobs that may stop."""
-        found = map(batch_of, jobs)
-        return [batch.batch_id for batch in found if batch is not None and batch.failures is not None]
+        found = ((job, batch_of(job)) for job in jobs)
+        return [batch_name(job) for job, batch in found if batch is not None and batch.failures is not None]
 
     def forget_batches(self) -> None:
         """Those without jobs that have not ended."""
@@ -347,7 +363,7 @@ class Scheduling(RuleBasedStateMachine):
         """All its memory is lost. A start under way led to a process, or not; no job starts meanwhile."""
         for job_id in self.twin.ids(Phase.STARTING):
             self.twin.jobs[job_id].busy = data.draw(st.sampled_from((Phase.RUNNING, None)))
-        self.queue = JobQueue(SLOTS, START_LIMIT, lambda _: None, WEIGHTS)
+        self.queue = self.make_queue()
         self.rejected.clear()
         for job_id, state in self.ended.items():
             self.queue.end(JobId(job_id), state)
@@ -390,8 +406,32 @@ class Scheduling(RuleBasedStateMachine):
     @invariant()
     def no_limit_is_exceeded_by_a_start_and_none_is_left_unused(self) -> None:
         """Never fewer than possible: a job that may start and does not has no slot."""
-        if self.twin.startable():
+        startable = [job_id for job_id in self.twin.startable() if self.twin.standing(self.twin.jobs[job_id]) < 2]
+        if startable:
             assert self.twin.free() == 0
+
+    @invariant()
+    def jobs_are_counted_by_user(self) -> None:
+        users, twin = self.queue.users, self.twin
+        for uid in (1001, 1002, 1003):
+            assert users.running(uid) == twin.running_of(uid)
+            assert users.queued(uid) + users.running(uid) == sum(
+                twin.uid_of(each) == uid for each in twin.jobs.values()
+            )
+        assert users.all_running == twin.running_of_all()
+        assert users.all_queued == users.queued(1001) + users.queued(1002)
+
+    @invariant()
+    def reasons_name_the_bounds_that_hold(self) -> None:
+        for job_id in self.twin.ids(None):
+            each = self.twin.jobs[job_id]
+            told = explain(self.queue, JobId(job_id), self.now_s, lambda _: None)
+            has_slots = self.queue.free_slots() > 0
+            uid = self.twin.uid_of(each)
+            is_reserved = self.twin.standing(each) == 2 and has_slots
+            assert is_reserved == any(isinstance(reason, SlotsReserved) for reason in told)
+            is_full = uid is not None and self.twin.running_of(uid) >= 2
+            assert is_full == any(isinstance(reason, UserAtBound) for reason in told)
 
     @invariant()
     def running_jobs_pause_by_the_rules_in_force(self) -> None:
@@ -423,6 +463,7 @@ class Scheduling(RuleBasedStateMachine):
     def nothing_is_kept_for_jobs_that_are_gone(self) -> None:
         if not self.twin.jobs:
             assert self.queue.ready.groups() == 0
+            assert self.queue.users.is_empty()
 
 
 def advanced(job: Job) -> Job:

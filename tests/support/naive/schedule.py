@@ -17,6 +17,7 @@ from common.queue.filters.actions import ActionKind
 from common.queue.filters.rules import CompiledRule, compile_chain
 from common.queue.jobs import Job
 from common.queue.reasons import rate_buckets
+from common.queue.submitter import owner_of
 from daemons.luxid.core.choice.weights import LEVELS, PAIR_WEIGHTS, WeightRules
 from daemons.luxid.core.queue.decisions import Phase
 from tests.support.naive.chain import applying
@@ -58,6 +59,10 @@ class NaiveSchedule:
     rules: Sequence[FilterRule] = ()
     # words for the same lock, of any level
     same: Sequence[frozenset[str]] = ()
+    # uids of those who may take reserved slots, number of these slots, and jobs that one user may run where others wait
+    operators: frozenset[int] = frozenset()
+    reserved: int = 0
+    per_user: int = 10**9
 
     def rule_for(self, job: Job) -> CompiledRule | None:
         return applying(compile_chain(self.rules), job)
@@ -73,7 +78,7 @@ class NaiveSchedule:
             found[f"rule {rule.rule.uuid}"] = rule.action.limit
         batch = batch_of(job)
         if batch is not None and batch.at_most is not None:
-            found[f"batch {batch.batch_id}"] = batch.at_most
+            found[f"batch {batch_name(job)}"] = batch.at_most
         return found
 
     def members(self, limit: str) -> list[int]:
@@ -87,7 +92,7 @@ class NaiveSchedule:
         return {
             job_id
             for job_id, each, batch in found
-            if batch is not None and batch.failures is not None and failed.get(batch.batch_id, 0) > batch.failures
+            if batch is not None and batch.failures is not None and failed.get(batch_name(each.job), 0) > batch.failures
             if each.busy is None and each.job.next_index == 0
         }
 
@@ -141,12 +146,36 @@ class NaiveSchedule:
                 return 3.0
         return PAIR_WEIGHTS[_place(mine)][_place(other)]
 
-    def key(self, each: NaiveJob, now_s: float) -> tuple[int, float, int, int]:
+    def uid_of(self, each: NaiveJob) -> int | None:
+        """None: the daemons' user."""
+        owner = owner_of(each.job)
+        return None if owner is None else owner.uid
+
+    def takes_slots(self, each: NaiveJob) -> bool:
+        return each.busy in (Phase.STARTING, Phase.RUNNING)
+
+    def running_of(self, uid: int | None) -> int:
+        return sum(self.uid_of(each) == uid and self.takes_slots(each) for each in self.jobs.values())
+
+    def running_of_all(self) -> int:
+        """Of all users without reserved slots."""
+        users = [self.uid_of(each) for each in self.jobs.values() if self.takes_slots(each)]
+        return sum(uid is not None and uid not in self.operators for uid in users)
+
+    def standing(self, each: NaiveJob) -> int:
+        uid = self.uid_of(each)
+        if uid is None:
+            return 0
+        if uid not in self.operators and self.running_of_all() >= self.slots - self.reserved:
+            return 2
+        return int(self.running_of(uid) >= self.per_user)
+
+    def key(self, each: NaiveJob, now_s: float) -> tuple[int, int, float, int, int]:
         received_at = each.job.received_at
         received = math.floor(received_at[0] / self.weights.tick_s) if received_at else 0
         ticks = max(0, math.floor(now_s / self.weights.tick_s) - received)
         weight = self.static_weight(each) * max(0.0, 1 - ticks / self.weights.ticks)
-        return each.job.priority, weight, received, each.job.job_id
+        return self.standing(each), each.job.priority, weight, received, each.job.job_id
 
     def startable(self) -> dict[int, float]:
         """With static weights."""
@@ -155,7 +184,9 @@ class NaiveSchedule:
     def pick(self, now_s: float) -> list[int]:
         """Start what may start, in order."""
         started: list[int] = []
-        while self.free() > 0 and (ready := [each for each in self.jobs.values() if self.may_start(each)]):
+        while self.free() > 0 and (
+            ready := [each for each in self.jobs.values() if self.may_start(each) and self.standing(each) < 2]
+        ):
             best = min(ready, key=lambda each: self.key(each, now_s))
             best.busy = Phase.STARTING
             best.held = {}
@@ -168,6 +199,12 @@ class NaiveSchedule:
 
     def ids(self, *busy: Phase | None) -> list[int]:
         return [job_id for job_id, each in self.jobs.items() if each.busy in busy]
+
+
+def batch_name(job: Job) -> str:
+    """Jobs of another user are not of the same batch, whatever they say."""
+    batch = batch_of(job)
+    return "" if batch is None else f"{batch.batch_id} of {owner_of(job)}"
 
 
 def _taken(runner: NaiveJob, level: LockLevel) -> tuple[LevelDeclaration, ...]:

@@ -19,7 +19,9 @@ from common.queue.explanation import (
     NoFreeSlot,
     OnHold,
     Reason,
+    SlotsReserved,
     TriesAgain,
+    UserAtBound,
     WaitsForJob,
 )
 from common.queue.jobs import Job, JobState, OpEvent, apply_event, replace_op
@@ -40,6 +42,10 @@ def reason_text(reason: Reason) -> str:
             return f"batch {reason.batch}: full with {listed(reason.members)}"
         case NoFreeSlot():
             return f"slots: {reason.used} of {reason.slots}"
+        case SlotsReserved():
+            return f"reserved slots: {reason.used} of {reason.limit}"
+        case UserAtBound():
+            return f"user: {reason.running_count} of {reason.limit}"
         case InLine():
             return " after ".join(filter(None, [f"order: {reason.position}", listed(reason.ahead)]))
         case Faded():

@@ -38,30 +38,32 @@ Glossary:
     shortlist        the rules of a new chain that may apply to a filter class, and the ruling if none does
     bucket, batch    a limit that a job names in its reasons; jobs submitted together, of which only some run at once
     limit            that of a bucket, of a batch, or of a rule with RATE_LIMIT
-    admission        a job's limits, and whether it is paused; an admission class is open if it is not paused and none
-                     of its limits is full
+    admission        a job's limits and user, and whether it is paused; an admission class is open if it is not paused
+                     and none of its limits is full
     needs            the locks that an opcode declares: names and kinds by level
     taking           a kind of lock on one level: shared or exclusive; named, unknown or all
     shape            the needs without the names
     clash            a name in common with a running job, one of the two exclusive
     lock class       jobs with equal needs
     job class        jobs of one lock class, admission class and priority: only age orders them
-    weight class     jobs of one priority and shape that clash on the same levels: only age orders them
+    weight class     jobs of one user, priority and shape that clash on the same levels: only age orders them
     partition        the job classes of one weight class in one admission class
     static weight    what a job would cost the running ones; *aged*: what its age has left of that
     tick             the unit of age
-    rank             priority, aged weight, age, id: the order of starts
+    standing         what the bounds say of a user's jobs now: they start as usual, after all others, or not at all
+    rank             standing, priority, aged weight, age, id: the order of starts
     aliases          the names and UUIDs of one object: running jobs lock by UUID what queued ones call by name
 
 Theory. The best job is the one of the smallest rank. To find it, the ready jobs are kept in nested classes, such that
 within a class neither time nor events ever change the order. All jobs of a job class have the same static weight, so
 the one received first is never the heavier one: the order is (received tick, id). From priority, shape and the levels
 of clashes alone follows the static weight: so a weight class, too, is ordered by (received tick, id), whatever
-different names its jobs have. A closed admission class shows no head in its partitions, so its jobs are passed over.
+different names its jobs have. Its jobs are of one user, so that the bounds are asked for its head alone. A closed
+admission class shows no head in its partitions, so its jobs are passed over.
 
 Each class knows its own head, and tells the class above when that changes. So a pick compares one head for each weight
 class of the best priority, with weights as they are at this moment; there are as many weight classes as there are
-shapes of opcodes, however many jobs, names and limits. No tick of the clock has to be told.
+shapes of opcodes and users, however many jobs, names and limits. No tick of the clock has to be told.
 
 A start or an end changes the number of jobs that take a name. Only where it crosses zero may the lock classes that need
 this name begin or cease to clash on a level; their job classes then belong into another weight class. They are moved

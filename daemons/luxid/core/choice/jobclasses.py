@@ -15,6 +15,7 @@ from common.ids import JobId
 from daemons.luxid.core.choice.admission import Admission
 from daemons.luxid.core.choice.needs import Name, Needs, Shape
 from daemons.luxid.core.choice.runninglocks import NameChange, RunningLocks
+from daemons.luxid.core.choice.userbounds import User
 from daemons.luxid.core.resources.wants import Group
 
 # received tick, job id
@@ -134,6 +135,7 @@ class WeightClass(LazyHeap):
     priority: int
     shape: Shape
     clashes: int
+    user: User | None
     # the static weight, and the epoch for which it is so
     weight: float = attrs.field(default=0.0, init=False)
     epoch: int = attrs.field(default=-1, init=False)

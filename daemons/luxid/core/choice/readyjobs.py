@@ -3,7 +3,7 @@
 Source: DESIGN section 6, "Selection", "Weights"; predictive-queue design; luxid.md 5.11.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
 
 from common.ids import JobId
@@ -20,30 +20,39 @@ from daemons.luxid.core.choice.jobclasses import (
 from daemons.luxid.core.choice.needs import Shape
 from daemons.luxid.core.choice.ratelimit import Limit, LimitUsage
 from daemons.luxid.core.choice.runninglocks import NameChange, RunningLocks
+from daemons.luxid.core.choice.userbounds import Standing, User, UserJobs
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.queue.entry import Entry
 from daemons.luxid.core.resources.units import Units
 from daemons.luxid.core.resources.wants import Group, Want
 
-# priority, aged weight, age and id: the smallest is started first
-Rank = tuple[int, float, Key]
+# standing of the user, priority, aged weight, age and id: the smallest is started first
+Rank = tuple[Standing, int, float, Key]
 
 
 class ReadyJobs:
     """The jobs that may start once no rule pauses them, their limits have room, and they get units and a slot."""
 
-    def __init__(self, rules: WeightRules, running_locks: RunningLocks, limit_usage: LimitUsage, units: Units) -> None:
+    def __init__(
+        self,
+        rules: WeightRules,
+        running_locks: RunningLocks,
+        limit_usage: LimitUsage,
+        units: Units,
+        users: UserJobs,
+    ) -> None:
         self._rules = rules
         self._running_locks = running_locks
         self._limit_usage = limit_usage
         self._units = units
+        self._users = users
         self._class_of: dict[JobId, JobClass] = {}
         self._lock_classes = LockClasses(running_locks)
         self._admission_classes: dict[Admission, AdmissionClass] = {}
         # limit, or want -> admission classes that it closes when full, or short
         self._limited: dict[Limit, dict[AdmissionClass, None]] = {}
-        # priority -> shape and clashes -> weight class
-        self._weight_classes: dict[int, dict[tuple[Shape, int], WeightClass]] = {}
+        # priority -> shape, clashes and user -> weight class
+        self._weight_classes: dict[int, dict[tuple[Shape, int, User | None], WeightClass]] = {}
         # lock classes whose clashes have changed since their job classes were filed
         self._misfiled: dict[LockClass, None] = {}
         # classes and jobs looked at so far
@@ -108,21 +117,31 @@ class ReadyJobs:
         self.settle_units()
         self._refile_all()
         now_tick = self._rules.tick(now_s)
+        # of the best priority of those users whose jobs start after all others
+        later: list[tuple[WeightClass, Key]] = []
         for priority in sorted(self._weight_classes):
             weight_classes = self._weight_classes[priority].values()
             self.touched += len(weight_classes)
             heads = [(each, head) for each in weight_classes if (head := each.first()) is not None]
-            if heads:
-                factor = self._rules.factor
-                _, first = min((self._static(each) * factor(head[0], now_tick), head) for each, head in heads)
-                return JobId(first[1])
-        return None
+            standings = [self._users.standing(each.user) for each, _ in heads]
+            usual = [head for head, standing in zip(heads, standings, strict=True) if standing is Standing.USUAL]
+            if usual:
+                return self._lightest(usual, now_tick)
+            pairs = zip(heads, standings, strict=True)
+            later = later or [head for head, standing in pairs if standing is Standing.AFTER_OTHERS]
+        return self._lightest(later, now_tick) if later else None
+
+    def _lightest(self, heads: Sequence[tuple[WeightClass, Key]], now_tick: int) -> JobId:
+        factor = self._rules.factor
+        _, first = min((self._static(each) * factor(head[0], now_tick), head) for each, head in heads)
+        return JobId(first[1])
 
     def rank(self, entry: Entry, now_s: float) -> Rank:
         """The rank of a job in the order of starts at this moment."""
         factor = self._rules.factor(entry.received_tick, self._rules.tick(now_s))
         weight = self._running_locks.weight_of(entry.needs) * factor
-        return entry.job.priority, weight, (entry.received_tick, entry.job.job_id)
+        standing = self._users.standing(entry.user)
+        return standing, entry.job.priority, weight, (entry.received_tick, entry.job.job_id)
 
     def ahead(self, entry: Entry, now_s: float, named: int) -> tuple[int, tuple[JobId, ...]]:
         """How many ready jobs are started before this one if nothing changes, and the first of them.
@@ -136,30 +155,29 @@ class ReadyJobs:
         rank, now_tick = self.rank(entry, now_s), self._rules.tick(now_s)
         count = 0
         heads: list[tuple[Rank, int, JobClass]] = []
-        for number, job_class in enumerate(self._open_classes(rank[0])):
+        for number, job_class in enumerate(self._open_classes()):
             first = self._rank(job_class, job_class.head, now_tick) if job_class.head is not None else rank
             if first < rank:
                 heads.append((first, number, job_class))
-                is_whole = job_class.size == 1 or job_class.priority < rank[0]
+                is_whole = job_class.size == 1 or first[:2] < rank[:2]
                 count += job_class.size if is_whole else self._count_before(job_class, rank, now_tick)
         # the first jobs are all of the job classes with the first heads
         leaders = [job_class for _, _, job_class in nsmallest(named, heads)]
         ranks = (self._rank(job_class, key, now_tick) for job_class in leaders for key in job_class.valid_keys())
-        return count, tuple(JobId(each[2][1]) for each in nsmallest(named, ranks) if each < rank)
+        return count, tuple(JobId(each[3][1]) for each in nsmallest(named, ranks) if each < rank)
 
     def _count_before(self, job_class: JobClass, rank: Rank, now_tick: int) -> int:
         return sum(self._rank(job_class, key, now_tick) < rank for key in job_class.valid_keys())
 
-    def _open_classes(self, lowest: int) -> Iterator[JobClass]:
-        """Job classes of this priority and better ones that are open."""
+    def _open_classes(self) -> Iterator[JobClass]:
         for lock_class in self._lock_classes:
             for job_class in lock_class.job_classes:
-                if job_class.priority <= lowest and not job_class.admission.closed_by:
+                if not job_class.admission.closed_by:
                     yield job_class
 
     def _rank(self, job_class: JobClass, key: Key, now_tick: int) -> Rank:
         weight = self._static(job_class.partition.weight_class) * self._rules.factor(key[0], now_tick)
-        return job_class.priority, weight, key
+        return self._users.standing(job_class.admission.key.user), job_class.priority, weight, key
 
     def is_short(self, job_id: JobId, want: Want) -> bool:
         """Whether too few units are free for this want of the job."""
@@ -225,7 +243,7 @@ class ReadyJobs:
     def _job_class(self, admission: AdmissionClass, priority: int, lock_class: LockClass) -> JobClass:
         job_class = lock_class.find_class(admission, priority)
         if job_class is None:
-            partition = self._partition(admission, self._weight_class(priority, lock_class))
+            partition = self._partition(admission, self._weight_class(priority, lock_class, admission.key.user))
             job_class = JobClass(self._class_of, priority, admission, lock_class, partition)
             lock_class.add_class(job_class)
             partition.size += 1
@@ -280,7 +298,10 @@ class ReadyJobs:
 
     def _refile(self, job_class: JobClass) -> None:
         self.touched += 1
-        before, weight_class = job_class.partition, self._weight_class(job_class.priority, job_class.lock_class)
+        before, weight_class = (
+            job_class.partition,
+            self._weight_class(job_class.priority, job_class.lock_class, job_class.admission.key.user),
+        )
         after = self._partition(job_class.admission, weight_class)
         after.size += 1
         job_class.enter(after)
@@ -304,9 +325,9 @@ class ReadyJobs:
             weight_class.size += 1
         return partition
 
-    def _weight_class(self, priority: int, lock_class: LockClass) -> WeightClass:
+    def _weight_class(self, priority: int, lock_class: LockClass, user: User | None) -> WeightClass:
         weight_classes = self._weight_classes.setdefault(priority, {})
-        key = (lock_class.needs.shape, lock_class.filed_clashes)
+        key = (lock_class.needs.shape, lock_class.filed_clashes, user)
         weight_class = weight_classes.get(key)
         if weight_class is None:
             weight_class = weight_classes[key] = WeightClass(self._class_of, priority, *key)
@@ -314,6 +335,6 @@ class ReadyJobs:
 
     def _drop_weight_class(self, weight_class: WeightClass) -> None:
         weight_classes = self._weight_classes[weight_class.priority]
-        del weight_classes[weight_class.shape, weight_class.clashes]
+        del weight_classes[weight_class.shape, weight_class.clashes, weight_class.user]
         if not weight_classes:
             del self._weight_classes[weight_class.priority]

@@ -24,6 +24,7 @@ from daemons.luxid.core.choice.ratelimit import LimitUsage
 from daemons.luxid.core.choice.readings import Reading, next_needs, next_reading
 from daemons.luxid.core.choice.readyjobs import ReadyJobs
 from daemons.luxid.core.choice.runningjobs import RunningJobs
+from daemons.luxid.core.choice.userbounds import User
 from daemons.luxid.core.filters.filterclasses import FilterClasses
 from daemons.luxid.core.filters.filtering import Filtering, Shortlist, bucket_limits
 from daemons.luxid.core.filters.loads import Loads
@@ -68,8 +69,8 @@ class Judging:
         """True when no job still to be judged could outrank the current best."""
         return not self._restrained
 
-    def new_entry(self, job: Job, received_tick: int) -> Entry:
-        """Return an entry for a job that has none; it is held."""
+    def new_entry(self, job: Job, received_tick: int, user: User | None = None) -> Entry:
+        """Return an entry for a job of this user that has none; it is held."""
         filter_class = self._filter_classes.enter(job, self._filtering.judge(job))
         reading = next_reading(job)
         return Entry(
@@ -81,6 +82,7 @@ class Judging:
             received_tick,
             _only_summary(job, reading),
             uses_of(job),
+            user,
         )
 
     def renew(self, entry: Entry, job: Job) -> None:

@@ -13,7 +13,8 @@ Theory. Every job that has not ended has an entry, and the entry a phase:
 
 `STEPS` says which phase may follow on which; a job comes and goes as held. A ready job is one of `ReadyJobs`. A job
 counts against its limits, and its locks against others, from when it begins to start until its process is gone;
-against the limit of its batch, and with its units, until it ends, or becomes ready, blocked or deferred. All this is
+against the limit of its batch, and with its units, until it ends, or becomes ready, blocked or deferred; for its user
+as long as it has an entry, as running while it takes a slot, and as queued otherwise. All this is
 entered and left where the phase changes, and nowhere else; only of units that an ended job keeps, as processes of it
 live, the shell tells the end (`Units.give`).
 
@@ -27,6 +28,7 @@ from common.ids import JobId
 from common.queue.jobs import Job
 from daemons.luxid.core.choice.readyjobs import ReadyJobs
 from daemons.luxid.core.choice.runningjobs import RunningJobs
+from daemons.luxid.core.choice.userbounds import UserJobs
 from daemons.luxid.core.queue.decisions import AT_REST, Phase, QueueCounts
 from daemons.luxid.core.queue.deferrals import Deferrals
 from daemons.luxid.core.queue.entry import Entry
@@ -77,8 +79,9 @@ _WITHOUT_PLACE: Final = AT_REST
 class Entries:
     """The entries by job; keeps ready, running and pausing jobs and the history in step with their phases."""
 
-    def __init__(self, ready: ReadyJobs, running_jobs: RunningJobs, history: History) -> None:
+    def __init__(self, ready: ReadyJobs, running_jobs: RunningJobs, history: History, users: UserJobs) -> None:
         self._ready = ready
+        self._users = users
         self._running_jobs = running_jobs
         self.history = history
         self.pausing = Pausing()
@@ -104,6 +107,7 @@ class Entries:
     def add(self, entry: Entry) -> None:
         """A job that has no entry; it is held."""
         self._entries[entry.job.job_id] = entry
+        self._users.queue(entry.user, 1)
         self._count[Phase.HELD] += 1
 
     def drop(self, job_id: JobId, *, lives_on: bool = False) -> None:
@@ -116,6 +120,7 @@ class Entries:
         if entry.phase is not Phase.HELD:
             raise ValueError(f"job {job_id} is {entry.phase.value} and cannot end before it is held")
         self.history.leave(self._entries.pop(job_id))
+        self._users.queue(entry.user, -1)
         if job_id in self._running_jobs.kept:
             self._running_jobs.release(job_id, lives_on=lives_on)
         self._count[Phase.HELD] -= 1
@@ -137,6 +142,8 @@ class Entries:
         if before in _WITH_PROCESS and phase not in _WITH_PROCESS:
             self._running_jobs.remove(entry)
             self._with_process.discard(job_id)
+            self._users.run(entry.user, -1)
+            self._users.queue(entry.user, 1)
         self._count[before] -= 1
         entry.phase = phase
         self._count[phase] += 1
@@ -150,6 +157,8 @@ class Entries:
         if phase in _WITH_PROCESS and before not in _WITH_PROCESS:
             self._running_jobs.add(entry, is_chosen=before is Phase.READY)
             self._with_process.add(job_id)
+            self._users.queue(entry.user, -1)
+            self._users.run(entry.user, 1)
         if Phase.RUNNING in (before, phase):
             (self._running.add if phase is Phase.RUNNING else self._running.discard)(job_id)
             self.pausing.note(entry)

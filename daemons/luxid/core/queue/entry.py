@@ -13,6 +13,7 @@ from common.queue.waithistory import Cause, Span
 from daemons.luxid.core.choice.admission import Admission, admission_of
 from daemons.luxid.core.choice.needs import Needs
 from daemons.luxid.core.choice.ratelimit import Limit
+from daemons.luxid.core.choice.userbounds import User
 from daemons.luxid.core.filters.filterclasses import FilterClass
 from daemons.luxid.core.filters.filtering import Ruling
 from daemons.luxid.core.queue.decisions import Phase
@@ -43,12 +44,14 @@ class Entry:
     summary: str | None = None
     # units that it takes with its slot
     uses: tuple[Use, ...] = ()
+    # whom it counts for; None: nobody who is bounded
+    user: User | None = None
     # whether its batch stopped before its first opcode had ended
     is_stopped: bool = False
     # what defers the job, whatever the time is now; None: nothing
     deferral: Deferral | None = None
-    # pause, limits and wants; follows from the filter class, the buckets, the uses and the priority, and is asked for
-    # at each change of phase
+    # pause, limits, wants and user; follows from the filter class, the buckets, the uses and the priority, and is asked
+    # for at each change of phase
     admission: Admission = attrs.field(init=False)
     # what `history` noted last: what the job waits for, since when, and for what before
     waiting_on: WaitingOn = None
@@ -77,4 +80,4 @@ class Entry:
         ruling = filter_class.ruling
         limits = (*ruling.limits, *self.buckets) if ruling.limits else self.buckets
         wants = wants_of(self.uses, self.job.priority) if self.uses else ()
-        self.admission = admission_of(limits, wants, is_paused=ruling.is_pause)
+        self.admission = admission_of(limits, wants, self.user, is_paused=ruling.is_pause)

@@ -22,12 +22,14 @@ from common.objects.filter import FilterRule
 from common.queue.deferral import Deferral, deferral_of
 from common.queue.dependencies import Dependency
 from common.queue.jobs import Job, JobState
+from common.queue.submitter import owner_of
 from common.queue.waithistory import Span
 from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.ratelimit import LimitUsage
 from daemons.luxid.core.choice.readyjobs import ReadyJobs
 from daemons.luxid.core.choice.runningjobs import RunningJobs
 from daemons.luxid.core.choice.runninglocks import RunningLocks
+from daemons.luxid.core.choice.userbounds import UNBOUNDED, UserBounds, UserJobs
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.filters.judging import Judging
 from daemons.luxid.core.queue.decisions import Decisions, Phase, Waited
@@ -51,6 +53,7 @@ class JobQueue:
         start_limit: jobs that may be `starting` at once.
         archived_state: the final state of a job that is no longer in the queue; None: there is none; raises
             Unavailable: that cannot be told for the moment. `decide` then asks for it, and `found` tells it.
+        bounds: of each user.
     """
 
     def __init__(
@@ -60,19 +63,20 @@ class JobQueue:
         archived_state: Callable[[JobId], JobState | None],
         weights: WeightRules | None = None,
         max_unit_bypass: int = MAX_BYPASS,
+        bounds: UserBounds = UNBOUNDED,
     ) -> None:
-        self.slots = slots
+        self.users = UserJobs(slots, bounds)
         self._start_limit = start_limit
         self._archived_state = archived_state
         self.weights = weights or WeightRules()
         self.limit_usage = LimitUsage()
         self.running_locks = RunningLocks(self.weights)
         self.units = Units(max_unit_bypass)
-        self.ready = ReadyJobs(self.weights, self.running_locks, self.limit_usage, self.units)
+        self.ready = ReadyJobs(self.weights, self.running_locks, self.limit_usage, self.units, self.users)
         self._running_jobs = RunningJobs(self.ready, self.running_locks, self.limit_usage, self.units)
         self._waits = Waits(self._state_of)
         self._history = History(self.limit_usage, self._waits, self.units)
-        self._entries = Entries(self.ready, self._running_jobs, self._history)
+        self._entries = Entries(self.ready, self._running_jobs, self._history, self.users)
         self.running, self.counts = self._entries.running, self._entries.counts
         self.busy = self._entries.busy
         self.oldest_waiting = self._entries.oldest_waiting
@@ -173,7 +177,7 @@ class JobQueue:
     def decide(self, now_s: float, *, may_start: bool = True) -> Decisions:
         """Decide what is to be done now; a second call right away gives nothing, unless the first was unfinished.
 
-        Order of starts: priority, aged weight, age, job id.
+        Order of starts: standing of the user, priority, aged weight, age, job id.
 
         Args:
             now_s: seconds since the epoch.
@@ -208,6 +212,15 @@ class JobQueue:
         return self._history.close(self._entries, now_s)
 
     # what is so
+
+    @property
+    def slots(self) -> int:
+        """Jobs that may have a process at once."""
+        return self.users.slots
+
+    @slots.setter
+    def slots(self, count: int) -> None:
+        self.users.slots = count
 
     @property
     def touched(self) -> int:
@@ -263,7 +276,7 @@ class JobQueue:
             tick = self.weights.received_tick(job.received_at)
             # of jobs that came together one object
             self._last_tick = self._last_tick if tick == self._last_tick else tick
-            entry = self._judging.new_entry(job, self._last_tick)
+            entry = self._judging.new_entry(job, self._last_tick, self.users.user_of(owner_of(job)))
             self._entries.add(entry)
             self._prospects.enter(job)
         return entry

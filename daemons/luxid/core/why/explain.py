@@ -25,7 +25,9 @@ from common.queue.explanation import (
     NotKnown,
     OnHold,
     Reason,
+    SlotsReserved,
     TriesAgain,
+    UserAtBound,
     WaitsForJob,
     YieldsUnits,
 )
@@ -35,6 +37,7 @@ from common.queue.terms import terms_of
 from common.queue.tries import next_try
 from daemons.luxid.core.choice.clashes import clashing_locks
 from daemons.luxid.core.choice.ratelimit import BatchLimit, BucketLimit, RuleLimit
+from daemons.luxid.core.choice.userbounds import Standing
 from daemons.luxid.core.choice.weights import LEVELS
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.entry import Entry
@@ -79,7 +82,7 @@ def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId
             blocked = (*_dependencies(queue, job_id, shown), *_rule(entry), *_limits(queue, entry))
             return (*blocked, *_units(queue, entry))
         case Phase.READY:
-            held = (*_rule(entry), *_limits(queue, entry), *_units(queue, entry), *_slots(queue))
+            held = (*_rule(entry), *_limits(queue, entry), *_units(queue, entry), *_slots(queue, entry))
             # a paused job stands in no line, even if others wait
             return held if entry.ruling.is_pause else (*held, *_order(queue, entry, now_s))
         case _:
@@ -154,16 +157,22 @@ def _units(queue: JobQueue, entry: Entry) -> Iterator[Reason]:
             yield YieldsUnits(want.name, other)
 
 
-def _slots(queue: JobQueue) -> Iterator[Reason]:
+def _slots(queue: JobQueue, entry: Entry) -> Iterator[Reason]:
+    users, user = queue.users, entry.user
+    standing = users.standing(user)
     if queue.free_slots() <= 0:
         yield NoFreeSlot(queue.slots - queue.free_slots(), queue.slots, tuple(sorted(queue.running())))
+    elif standing is Standing.NOT_NOW:
+        yield SlotsReserved(users.all_running, users.bounds.slots_of_all(queue.slots), queue.slots)
+    if user is not None and users.is_at_bound(user):
+        yield UserAtBound(users.running(user.key), users.bounds.slots_of(user, queue.slots))
 
 
 def _order(queue: JobQueue, entry: Entry, now_s: float) -> Iterator[Reason]:
     count, first = queue.ready.ahead(entry, now_s, AHEAD_NAMED)
     yield InLine(count + 1, first)
     ticks = max(0, queue.weights.tick(now_s) - entry.received_tick)
-    yield Faded(queue.running_locks.weight_of(entry.needs), queue.ready.rank(entry, now_s)[1], ticks)
+    yield Faded(queue.running_locks.weight_of(entry.needs), queue.ready.rank(entry, now_s)[2], ticks)
     for level_index, weight, job_ids in queue.running_locks.causes(entry.needs):
         level = "big lock" if level_index is None else LEVELS[level_index].value
         yield LevelWeight(level, weight, job_ids, tuple(_held(queue, entry, level_index, job_ids)))

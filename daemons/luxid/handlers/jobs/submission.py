@@ -13,12 +13,22 @@ import attrs
 import trio
 
 from common.access import Access, Role
-from common.errors import Denied, GantryError, InvalidRequest, JobQueueFull, QueueDrained, TooBusy
+from common.errors import (
+    Denied,
+    GantryError,
+    InvalidRequest,
+    JobQueueFull,
+    OverLimit,
+    PlacesReserved,
+    QueueDrained,
+    TooBusy,
+)
 from common.ids import JobId
 from common.queue.filters.rules import JobRejected, rejection
 from common.queue.jobs import Job, to_timestamp
 from common.settings import LuxidSettings
 from common.system.log import get_log
+from daemons.luxid.core.choice.userbounds import User
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
 from daemons.luxid.core.resources.wants import uses_of
 from daemons.luxid.core.submission.jobbounds import JobBounds
@@ -70,6 +80,15 @@ class Answered:
         )
 
 
+@attrs.define
+class _Arrival:
+    """Jobs that are counted before the queue counts them."""
+
+    user: User | None
+    # those that are left
+    count: int
+
+
 class Submission:
     """The methods that submit jobs.
 
@@ -94,14 +113,14 @@ class Submission:
         self._jobs = jobs
         self._store = store
         self._events = events
-        self._limit, self._has_strict_uses = settings.max_queued_jobs, settings.strict_uses
+        self._has_strict_uses = settings.strict_uses
         self._keys = keys
         self._privileged = privileged
         self._submitters = submitters
         self._bounds = bounds
         self._acceptance = acceptance
         self._room = room
-        # number of jobs that are being written
+        # number of jobs that are being written, or become visible
         self._arriving = 0
 
     async def submit_job(self, call: SubmitJob, peer: Peer) -> JobId:
@@ -196,8 +215,7 @@ class Submission:
         if MAKING_WAY in self._jobs.obstacles:
             raise TooBusy(f"{MAKING_WAY}; try again")
         self._room.check()
-        self._check_room(len(wanted))
-        self._arriving += len(wanted)
+        arrival = self._let_arrive(len(wanted), submitter)
         try:
             if pause_s := self._room.pause_s(len(wanted)):
                 await trio.sleep(pause_s)
@@ -207,13 +225,14 @@ class Submission:
             if jobs:
                 refused = {place: job.message for place, job in enumerate(built) if isinstance(job, GantryError)}
                 await self._write(jobs, refused, claim)
+            self._jobs.counts.submitted += len(jobs)
+            self._jobs.counts.refused += len(built) - len(jobs)
+            self._tally(built)
+            parsed = [ops for ops, job in zip(wanted, built, strict=True) if isinstance(job, Job)]
+            taken = [ops for ops in parsed if not isinstance(ops, GantryError)]
+            await in_turns(self._add(jobs, taken, peer, submitter, arrival))
         finally:
-            self._arriving -= len(wanted)
-        self._jobs.counts.submitted += len(jobs)
-        self._jobs.counts.refused += len(built) - len(jobs)
-        self._tally(built)
-        parsed = [ops for ops, job in zip(wanted, built, strict=True) if isinstance(job, Job)]
-        await in_turns(self._add(jobs, [ops for ops in parsed if not isinstance(ops, GantryError)], peer, submitter))
+            self._arrived(arrival, arrival.count)
         return [job.job_id if isinstance(job, Job) else job for job in built]
 
     async def _build(self, wanted: Sequence[Wanted], submitter: Submitter) -> Sequence[Job | GantryError]:
@@ -240,7 +259,7 @@ class Submission:
             await claim.fulfil(jobs, refused)
 
     def _add(
-        self, jobs: Sequence[Job], parsed: Sequence[ParsedJob], peer: Peer, submitter: Submitter
+        self, jobs: Sequence[Job], parsed: Sequence[ParsedJob], peer: Peer, submitter: Submitter, arrival: _Arrival
     ) -> Generator[int, None, None]:
         """Make the jobs visible when all of them are durable; each step yields its number of opcodes."""
         for start in range(0, len(jobs), _ADDED_AT_ONCE):
@@ -250,6 +269,8 @@ class Submission:
                 secrets = [op.secret_parameters() for op in ops]
                 if any(secrets):
                     self._jobs.processes.record(job.job_id).secrets = secrets
+            # from here on the queue counts them
+            self._arrived(arrival, len(slice_))
             self._events.add(slice_)
             yield sum(len(job.ops) for job in slice_)
 
@@ -271,13 +292,44 @@ class Submission:
             if isinstance(each, JobRejected):
                 self._jobs.queue.loads.rejections.count(str(each.fields["uuid"]))
 
-    def _check_room(self, count: int) -> None:
+    def _let_arrive(self, count: int, submitter: Submitter) -> _Arrival:
+        """Count jobs that are submitted, until the queue counts them.
+
+        Raises: OverLimit: this user has too many. JobQueueFull: all have; PlacesReserved: all but operators.
+        """
+        users, owner = self._jobs.queue.users, submitter.owner
+        if submitter.http_user is None:
+            users.note_role(submitter.uid, submitter.role)
+        user, bounds = users.user_of(owner), users.bounds
+        if user is not None and users.queued(user.key) + count > bounds.queued_per_user:
+            raise OverLimit(
+                f"user {submitter.name(self._submitters.host)!r:.80} has {users.queued(user.key)} jobs in the queue, "
+                f"of at most {bounds.queued_per_user}, and {count} more do not fit; jobs on hold count, too; wait "
+                "until some have started, or have an administrator raise 'max_queued_jobs_per_user' in '[limits]'",
+                limit=bounds.queued_per_user,
+            )
         queued = self._jobs.queue.counts().waiting_to_start + self._arriving
-        if queued + count > self._limit:
+        if queued + count > bounds.queued:
             raise JobQueueFull(
-                f"the queue holds {queued} of at most {self._limit} jobs, {count} more do not fit; "
+                f"the queue holds {queued} of at most {bounds.queued} jobs, {count} more do not fit; "
                 "wait until some have started, or raise max_queued_jobs in '[luxid]'"
             )
+        if user is not None and not user.is_operator and users.all_queued + count > bounds.queue_places:
+            raise PlacesReserved(
+                f"the queue holds {users.all_queued} jobs of users without the role 'operate', of at most "
+                f"{bounds.queue_places}, and {count} more do not fit: the last {bounds.queued - bounds.queue_places} "
+                "places are reserved ('reserved_queue_places' in '[limits]'); wait until some have started",
+                limit=bounds.queue_places,
+            )
+        self._arriving += count
+        users.queue(user, count)
+        return _Arrival(user, count)
+
+    def _arrived(self, arrival: _Arrival, count: int) -> None:
+        """Count so many of these jobs as submitted no longer: they are in the queue, or were not taken."""
+        arrival.count -= count
+        self._arriving -= count
+        self._jobs.queue.users.queue(arrival.user, -count)
 
 
 def _taken(answer: Answer) -> JobId:

@@ -12,6 +12,7 @@ from common.errors import GantryError
 from common.ids import JobId
 from common.opcodes.command import OpRunCommand
 from common.schedules.schedule import Schedule
+from common.settings import LimitsSettings
 from common.system.clocks.wallclock import WallClock
 from common.system.log import get_log
 from daemons.luxid.handlers.scheduling.ownjobs import OwnJobs
@@ -35,13 +36,14 @@ class ScheduleParts:
     submitters: Submitters
     jobs: LiveJobs
     canceller: Canceller
+    limits: LimitsSettings
     nursery: trio.Nursery
 
     def begin(self) -> Schedules:
         """Begin to submit what is due; return the methods about schedules. Raises: OSError: no descriptor is left."""
         firing = Firing(self.book, WallClock(), self._submit, self._cancel, self._is_unended)
         self.nursery.start_soon(firing.run)
-        return Schedules(self.book, self.own_jobs, self.submitters, firing.unended_jobs)
+        return Schedules(self.book, self.own_jobs, self.submitters, self.limits, firing.unended_jobs)
 
     async def _submit(self, schedule: Schedule, job: JobInput, key: str) -> JobId:
         # the user's rights are those of now

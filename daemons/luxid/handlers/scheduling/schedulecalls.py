@@ -11,10 +11,12 @@ from typing import Final
 import attrs
 
 from common.access import Role, check_role
+from common.asciijson import ascii_json
 from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from common.ids import JobId
 from common.schedules.schedule import RunState, Schedule, ScheduleRun
 from common.schedules.times import Times, times_of
+from common.settings import LimitsSettings
 from common.system.log import get_log
 from daemons.luxid.core.queue.privacy import Viewer, public_input
 from daemons.luxid.core.schedules.runjobs import hand_key, run_job
@@ -50,6 +52,8 @@ class Schedules:
     _book: ScheduleBook
     _own_jobs: OwnJobs
     _submitters: Submitters
+    # bounds of users without all rights
+    _limits: LimitsSettings
     # the jobs of a schedule's runs that have not ended, the oldest first
     _unended: Callable[[Schedule], Sequence[JobId]]
 
@@ -58,6 +62,9 @@ class Schedules:
         if not 0 <= call.next_count <= MOST_NEXT:
             raise InvalidRequest(f"next_count must be 0 to {MOST_NEXT}, got {call.next_count}")
         await self._book.require()
+        if call.names is not None:
+            found = [schedule for name in call.names if (schedule := await self._book.find(name)) is not None]
+            return tuple(self._view(schedule, call.next_count, peer) for schedule in found)
         return tuple(await in_turns(self._views(call.next_count, peer)))
 
     async def add_schedule(self, call: AddSchedule, peer: Peer) -> ScheduleView:
@@ -69,8 +76,10 @@ class Schedules:
         schedule = new_schedule(call.wish, str(uuids.uuid4()), owner, time.time())
         if await self._book.find(schedule.name) is not None:
             raise Conflict(f"there is a schedule '{schedule.name}' already; choose another name, or change it")
+        self._check_size(schedule, submitter)
         await self._own_jobs.check(run_job(schedule, schedule.created_at), submitter)
-        await self._book.add(schedule)
+        is_bounded = submitter.owner is not None
+        await self._book.add(schedule, self._limits.max_schedules_per_user if is_bounded else None)
         _log.info("schedule.added", schedule=schedule.name, uuid=schedule.uuid, **peer.named)
         return self._view(schedule, 3, peer)
 
@@ -82,6 +91,7 @@ class Schedules:
         if call.wish.job is not None:
             submitter = await self._submitters.of_schedule(after)
             _check_job_change(schedule, submitter, peer)
+            self._check_size(after, submitter)
             await self._own_jobs.check(run_job(after, after.created_at), submitter)
         after = await self._change(schedule, lambda each: changed_schedule(each, call.wish, now))
         _log.info("schedule.changed", schedule=after.name, **peer.named)
@@ -125,6 +135,16 @@ class Schedules:
             raise NotFound(f"schedule '{schedule.name}' was removed meanwhile")
         return after
 
+    def _check_size(self, schedule: Schedule, submitter: Submitter) -> None:
+        """Raises: InvalidRequest: its job is too large; says the number and the bound."""
+        size, most = len(ascii_json(schedule.job)), self._limits.max_schedule_bytes
+        if submitter.owner is not None and size > most:
+            raise InvalidRequest(
+                f"schedule '{schedule.name}': its job has {size} bytes, of at most {most}; keep what is long in a file "
+                "that the job reads, or have an administrator raise 'max_schedule_bytes' in '[limits]'",
+                limit=most,
+            )
+
     async def _owned(self, name: str, deed: str, peer: Peer) -> Schedule:
         """The schedule.
 
@@ -141,7 +161,8 @@ class Schedules:
     def _views(self, count: int, peer: Peer) -> Generator[int, None, list[ScheduleView]]:
         views = []
         for schedule in self._book.all():
-            views.append(self._view(schedule, count, peer))
+            # jobs may be large, and lists long
+            views.append(self._view(attrs.evolve(schedule, job=()), count, peer))
             yield _COSTS
         return views
 

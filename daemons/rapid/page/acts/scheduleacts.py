@@ -76,7 +76,7 @@ class ScheduleActs:
         if first(form, "sure") == "yes":
             done = Done(wish.title, (DoneLine(await do(form)),), _BACK)
             return await self._pages.page(asked, "done", done.title, done)
-        if not any(view.schedule.name == name for view in await asked.daemons.luxid(ListSchedules(0))):
+        if not await asked.daemons.luxid(ListSchedules(0, (name,))):
             raise NotFound(f"there is no schedule {name!r:.60}")
         view = Confirmation(
             f"{wish.question} schedule {name}?",

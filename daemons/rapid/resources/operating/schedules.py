@@ -76,7 +76,8 @@ async def _is_there(asked: Asked, name: str) -> bool:
     headers = asked.http.headers
     if headers.get(IF_NONE_MATCH.name) == _ANY or headers.get(IF_MATCH.name) == _ANY:
         return headers.get(IF_NONE_MATCH.name) != _ANY
-    return any(view.schedule.name == name for view in await asked.daemons.luxid(luxi.ListSchedules(0)))
+    found = await asked.daemons.luxid(luxi.ListSchedules(0, (name,)))
+    return bool(found)
 
 
 def _next_count(asked: Asked) -> int:
@@ -84,9 +85,8 @@ def _next_count(asked: Asked) -> int:
 
 
 async def _find(daemons: Daemons, name: str, next_count: int) -> ScheduleView:
-    for view in await daemons.luxid(luxi.ListSchedules(next_count)):
-        if view.schedule.name == name:
-            return view
+    for view in await daemons.luxid(luxi.ListSchedules(next_count, (name,))):
+        return view
     raise _none_of(name)
 
 

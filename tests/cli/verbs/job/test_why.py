@@ -41,6 +41,11 @@ REASON: Any = Reason
          f"the limit of filter rule {UUID} is full, 1 of 1 run: job/4"),
         ({"kind": "slots", "used": 12, "slots": 12, "running": list(range(1, 13))},
          "no place is free, 12 of 12 are taken: " + ", ".join(f"job/{n}" for n in range(1, 11)) + " and 2 others"),
+        ({"kind": "reserved slots", "used": 48, "limit": 48, "slots": 50},
+         "the last 2 of 50 places are reserved for users with the role 'operate'; "
+         "jobs of the others have 48 of at most 48"),
+        ({"kind": "user", "running_count": 46, "limit": 46},
+         "its user runs 46 jobs, of at most 46 while others wait; theirs are started first"),
         ({"kind": "order", "position": 1, "ahead": []}, "is first in line"),
         ({"kind": "order", "position": 4, "ahead": [1, 2]}, "is number 4 in line, behind job/1, job/2 and another"),
         ({"kind": "aged weight", "static": 7.5, "aged": 5.0, "ticks": 3},

@@ -12,7 +12,7 @@ from common.objects.filter import FilterRule
 from common.paths import Paths
 from common.queue.files.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
-from common.settings import LuxidSettings, Settings
+from common.settings import LimitsSettings, LuxidSettings, Settings
 from common.system.clocks.wallclock import Clock
 from daemons.luxid import earlyparts, main
 from daemons.luxid.config.filterrules import FilterRules
@@ -48,9 +48,15 @@ async def test_a_job_that_is_found_after_the_rules_is_judged_once(
     class KeptParts(Parts):
         @classmethod
         def make(
-            cls, store: Store, settings: LuxidSettings, *, takes_up: bool = False, clock: Clock | None = None
+            cls,
+            store: Store,
+            settings: LuxidSettings,
+            limits: LimitsSettings | None = None,
+            *,
+            takes_up: bool = False,
+            clock: Clock | None = None,
         ) -> Parts:
-            made.append(Parts.make(store, settings, takes_up=takes_up, clock=clock))
+            made.append(Parts.make(store, settings, limits, takes_up=takes_up, clock=clock))
             return made[0]
 
     def load_afterwards(

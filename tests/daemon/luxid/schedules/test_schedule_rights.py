@@ -1,12 +1,14 @@
 """Whose schedules are whose, and whose rights count when a run is due (DESIGN section 4)."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
 from common.access import Role
+from common.queue.terms import Hold, JobTerms, terms_entry
 from common.schedules.schedule import Missed, RunState
 from protocol.luxi.schedules import (
     AddSchedule,
@@ -17,6 +19,7 @@ from protocol.luxi.schedules import (
     RunSchedule,
     ScheduleWish,
 )
+from protocol.luxi.submission import SubmitJob
 from protocol.messages import Request
 from protocol.speaker import Speaker
 from protocol.wconfd.schedules import PutSchedule, ReadSchedules
@@ -65,9 +68,11 @@ def test_each_user_changes_his_own_and_operators_change_all(cluster: Cluster) ->
     with pytest.raises(Refused, match="AddSchedule"):
         call_as(READER, cluster, AddSchedule(wish("other")))
 
-    (seen,) = call_as(READER, cluster, ListSchedules())
+    assert call_as(ALICE, cluster, ListSchedules())[0].schedule.job == ()
+    assert call_as(ALICE, cluster, ListSchedules(0, ("none",))) == ()
+    (seen,) = call_as(READER, cluster, ListSchedules(0, ("own",)))
     assert seen.schedule.job[0]["argv"] == ["id"]
-    assert call_as(ALICE, cluster, ListSchedules())[0].schedule.job[0]["argv"] == ["id", "-un"]
+    assert call_as(ALICE, cluster, ListSchedules(0, ("own",)))[0].schedule.job[0]["argv"] == ["id", "-un"]
 
     assert call_as(OPERATOR, cluster, PauseSchedule("own", True)).schedule.is_paused
     # by whomever it is run, the job is its user's
@@ -124,3 +129,35 @@ def test_a_user_who_lost_his_role_has_no_runs_and_is_told(cluster: Cluster) -> N
     cluster.luxi(RemoveScheduleOf("lost"))
     cluster.configure(WITH_ALICE)
     cluster.restart("luxid")
+
+
+def test_number_and_bytes_of_a_user_are_bounded(tmp_path: Path) -> None:
+    bounds = "[limits]\nmax_schedules_per_user = 2\nmax_schedule_bytes = 500\nmax_queued_jobs_per_user = 1\n"
+    large = ({"OP_ID": "OP_RUN_COMMAND", "argv": ["echo", "x" * 500]},)
+    with Cluster(tmp_path / "b", settings=WITH_ALICE + bounds) as cluster:
+        cluster.start("wconfd", "forkserver", "luxid")
+        for name in ("one", "two"):
+            call_as(ALICE, cluster, AddSchedule(wish(name)))
+
+        with pytest.raises(Refused) as full:
+            call_as(ALICE, cluster, AddSchedule(wish("three")))
+        with pytest.raises(Refused, match=r"its job has \d{3} bytes, of at most 500") as too_large:
+            call_as(ALICE, cluster, ChangeSchedule(attrs.evolve(wish("one"), job=large)))
+
+        assert full.value.code == "over_limit"
+        assert f"user '{ALICE}' has 2 schedules, of at most 2" in full.value.message
+        assert too_large.value.code == "invalid"
+        # others have room, root has no bounds, and who removes one has room again, also after a restart
+        call_as(BOB, cluster, AddSchedule(wish("his")))
+        for name in ("a", "b", "c"):
+            cluster.luxi(AddSchedule(attrs.evolve(wish(name), job=large)))
+        cluster.restart("luxid")
+        with pytest.raises(Refused, match="has 2 schedules"):
+            call_as(ALICE, cluster, AddSchedule(wish("three")))
+        assert call_as(ALICE, cluster, RemoveScheduleOf("one")) is True
+        call_as(ALICE, cluster, AddSchedule(wish("three")))
+        # its runs are bounded as submissions are
+        held = {"OP_ID": "OP_TEST_DUMMY", "reason": [terms_entry(JobTerms(hold=Hold()), 0).to_wire()]}
+        call_as(ALICE, cluster, SubmitJob((held,)))
+        with pytest.raises(Refused, match="has 1 jobs in the queue, of at most 1"):
+            call_as(ALICE, cluster, RunSchedule("two"))

@@ -197,8 +197,8 @@ async def test_ids_of_jobs_that_are_refused_are_given_to_the_next(parts: Luxid) 
 
 
 async def test_a_large_submission_keeps_its_places_in_the_queue_while_it_is_made(parts: Luxid) -> None:
-    limit = LuxidSettings().max_queued_jobs
-    parts.submission._limit = COUNT
+    users = parts.jobs.queue.users
+    users.bounds = attrs.evolve(users.bounds, queued=COUNT)
     refused: list[str] = []
 
     async with trio.open_nursery() as nursery:
@@ -210,7 +210,6 @@ async def test_a_large_submission_keeps_its_places_in_the_queue_while_it_is_made
         except Exception as error:
             refused.append(str(error))
 
-    assert limit > 0
     assert len(refused) == 1
     assert f"the queue holds {COUNT} of at most {COUNT} jobs" in refused[0]
 

@@ -42,7 +42,13 @@ def test_a_job_that_becomes_ready_passes_four_modules_once_its_event_is_known() 
     seen = modules_of(lambda: queue.end(JobId(1), JobState.SUCCESS))
 
     assert queue.phase(JobId(2)) is Phase.READY
-    end_alone = {"filters/judging.py", "filters/filterclasses.py", "queue/endedjobs.py", "queue/batchstops.py"}
+    end_alone = {
+        "filters/judging.py",
+        "filters/filterclasses.py",
+        "queue/endedjobs.py",
+        "queue/batchstops.py",
+        "choice/userbounds.py",
+    }
     event = {"queue/dependents.py", "queue/prospects.py", "why/history.py"}
 
     assert seen - end_alone - event == {

@@ -10,13 +10,13 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from common.errors import Denied, GantryError, QueueDrained, Unavailable
+from common.errors import Denied, GantryError, PlacesReserved, QueueDrained, Unavailable
 from common.ids import JobId
 from common.schedules.schedule import Missed, Overlap, RunState, Schedule, ScheduleRun
 from common.schedules.settling import settled
 from common.schedules.times import instant_name
 from daemons.luxid.schedules.book import ScheduleBook
-from daemons.luxid.schedules.firing import GROUP, LOOKED_AGAIN_S, Firing
+from daemons.luxid.schedules.firing import GROUP, LOOKED_AGAIN_S, PLACES_AGAIN_S, Firing
 from protocol.client import Client
 from protocol.luxi.submission import JobInput
 from protocol.messages import AnyRequest
@@ -99,6 +99,8 @@ class World:
         # keys of the submissions, in order
         self.keys: list[str] = []
         self.failures: list[Exception] = []
+        # schedules for whose jobs only reserved queue places are left
+        self.without_places: set[str] = set()
         # canceled, and unended, jobs
         self.canceled: list[JobId] = []
         self.unended: set[JobId] = set()
@@ -108,6 +110,8 @@ class World:
         self.firing = Firing(self.book, self.clock, self._submit, self._cancel, self.unended.__contains__)
 
     async def _submit(self, schedule: Schedule, job: JobInput, key: str) -> JobId:
+        if schedule.uuid in self.without_places:
+            raise PlacesReserved
         if self.failures:
             raise self.failures.pop(0)
         self.keys.append(key)
@@ -180,6 +184,23 @@ async def test_a_hindrance_delays_a_run_and_a_refusal_ends_it(autojump_clock: Mo
     assert (run.state, run.why, run.nominal_at) == (RunState.REFUSED, "user 7 may not submit", BEGIN + 3600)
     await world.clock.move(3600)
     assert [run.state for run in world.runs()] == [RunState.REFUSED, RunState.SUBMITTED]
+
+
+async def test_a_run_that_finds_only_reserved_places_waits_for_itself(
+    autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    users = [f"u{number}" for number in range(3 * GROUP)]
+    world = World(*map(hourly, users), hourly("operators", created_at=BEGIN + 1, settled_at=BEGIN + 1))
+    world.without_places = set(users)
+    nursery.start_soon(world.firing.run)
+
+    await world.clock.move(3601)
+    assert [run.state for run in world.runs("operators")] == [RunState.SUBMITTED]
+    assert not world.runs("u1")
+    world.without_places.clear()
+    await world.clock.move(PLACES_AGAIN_S)
+
+    assert len(world.keys) == len(users) + 1
 
 
 async def test_a_clock_that_is_set_back_while_a_run_is_submitted_is_noticed_too(nursery: trio.Nursery) -> None:

@@ -9,6 +9,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from common.access import Role
 from common.errors import NotFound
+from common.settings import LimitsSettings
 from daemons.luxid.core.submission.rights import Submitter
 from daemons.luxid.handlers.scheduling.schedulecalls import Schedules
 from daemons.luxid.schedules.book import ScheduleBook
@@ -39,7 +40,7 @@ class SlowChecks:
 def calls() -> tuple[Schedules, SlowChecks, Wconfd]:
     checks, wconfd = SlowChecks(), Wconfd(NIGHTLY)
     parts = cast(Any, checks)
-    return Schedules(ScheduleBook(cast(Client, wconfd)), parts, parts, lambda _: ()), checks, wconfd
+    return Schedules(ScheduleBook(cast(Client, wconfd)), parts, parts, LimitsSettings(), lambda _: ()), checks, wconfd
 
 
 async def test_a_pause_outlives_a_change_that_was_being_checked(nursery: trio.Nursery) -> None:

@@ -38,6 +38,7 @@ def remote(code: str, wire_name: str, *args: object) -> RemoteError:
         (remote("conflict", "OpPrereqError", "unknown_entity"), 404),
         (remote("conflict", "OpPrereqError", "wrong_input"), 400),
         (remote("conflict", "OpPrereqError", "wrong_state"), 409),
+        (remote("over_limit", "OpPrereqError", "temp_insufficient_resources"), 429),
         (remote("internal", "GenericError"), 500),
         (remote("something new", "GenericError"), 500),
         (Unavailable("no luxid"), 504),
