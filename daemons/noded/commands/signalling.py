@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 from typing import Final
 
 from common.system.log import get_log
@@ -11,8 +12,12 @@ from daemons.noded.commands.commandrecords import LIVE, CommandRecords
 _log: Final = get_log(__name__)
 
 
-def signal_runner(records: CommandRecords, key: str) -> None:
-    """Ask the runner of a command to end it; its other records may be damaged. For threads. Raises: OSError."""
+def signal_runner(records: CommandRecords, key: str, launcher: Path) -> None:
+    """Ask the runner of a command to end it; its other records may be damaged. For threads.
+
+    Args: launcher: socket of the launcher, if there is one.
+    Raises: OSError.
+    """
     begun = records.read_begun(key)
     runner = Process(begun.pid, begun.started_at) if begun and begun.pid else None
     _log.info("command.stopping", command=key, pid=runner.pid if runner else None)
@@ -20,5 +25,11 @@ def signal_runner(records: CommandRecords, key: str) -> None:
         send(runner, signal.SIGTERM)
         return
     # the runner was killed: its supervisor takes the same signal
-    left = holders(str(records.path(key, LIVE)))
+    livelock = records.path(key, LIVE)
+    left = holders(str(livelock))
     send_all((each for each in left if each.pid != os.getpid()), signal.SIGTERM)
+    if launcher.exists():
+        # imported late: most nodes have no launcher
+        from protocol.launcher import End, running_commands
+
+        running_commands(launcher, str(livelock), End.ASK)
