@@ -7,16 +7,15 @@ command is started, from the process that becomes its supervisor: if the connect
 started. Afterwards the connection belongs to the supervisor: a byte requests the end of the command. The end of the
 connection requests nothing, since a command outlives its job process.
 
-A running command is named by device and inode of the livelock that its supervisor holds, as `endCommands` does.
+A running command is named by device and inode of the livelock that its supervisor holds, as `endCommands` does
+(`protocol.launched`).
 
 Source: DESIGN sections 5, 7, 13 and 16; unix(7), SCM_RIGHTS.
 """
 
 import contextlib
-import enum
 import os
 import socket
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -31,23 +30,13 @@ from common.commands.localcommand import MakeStarter
 from common.commands.spec import Leave
 from common.commands.supervision import Terms
 from common.commands.supervisor import StartSupervisor, Supervisor
-from common.errors import GantryError, InvalidRequest, Unavailable
+from common.errors import InvalidRequest, Unavailable
 from common.system.livelock import Livelock
-from common.system.log import get_log
-from protocol.calling import read_reply, request_bytes
-from protocol.dial import dial, pauses
-from protocol.framing import Framer, pack
-from protocol.messages import AnyRequest, Request, positional, structure_reply
+from protocol.launched import NAME, dial_launcher, packed, reply_to
+from protocol.messages import Request, structure_reply
 
-# bytes of a request; the command of a job has at most a megabyte by the default settings
-MOST_BYTES: Final = 64 * 2**20
-_NAME: Final = "the launcher"
 # seconds to wait for a launcher that is being restarted
 _CONNECT_S: Final = 30.0
-# seconds of a request to end commands
-_END_S: Final = 10.0
-_CHUNK: Final = 64 * 2**10
-_log = get_log(__name__)
 
 
 @attrs.frozen(kw_only=True)
@@ -96,36 +85,6 @@ class StartCommand(Request[Started]):
     submitter: str
     user: str
     command: LaunchedCommand
-
-
-class End(enum.Enum):
-    """What is to happen to commands."""
-
-    # nothing: they are only listed
-    NO = "no"
-    # their supervisors get SIGTERM
-    ASK = "ask"
-    # all their processes get SIGKILL; a supervisor only when none of them is left
-    KILL = "kill"
-
-
-@attrs.frozen
-class Running:
-    """A command that runs: its supervisor, and its processes."""
-
-    pid: int
-    started_at: int
-    pids: tuple[int, ...]
-
-
-@attrs.frozen
-class EndCommands(Request[tuple[Running, ...]]):
-    """List the commands whose supervisors hold a livelock, and end them; the reply is as of before."""
-
-    METHOD = "endCommands"
-    device: int
-    inode: int
-    how: End = End.NO
 
 
 @attrs.frozen
@@ -191,27 +150,6 @@ def find_launcher(path: Path) -> MakeStarter | None:
     return make
 
 
-def running_commands(path: Path, livelock: str, how: End = End.NO) -> tuple[Running, ...]:
-    """The commands of the launcher whose supervisors hold this livelock; they are ended as `how` says.
-
-    Never raises: without a launcher there are none, and a launcher that cannot be asked is told in the log.
-    """
-    try:
-        if not path.exists():
-            return ()
-        status = os.stat(livelock)
-        request = EndCommands(status.st_dev, status.st_ino, how)
-        with _dialled(path, _END_S) as sock:
-            sock.settimeout(_END_S)
-            sock.sendall(_packed(request))
-            return structure_reply(EndCommands, _reply(sock, request))
-    except FileNotFoundError:
-        return ()
-    except (OSError, GantryError) as error:
-        _log.warning("launcher.not_asked", reason=error, effect="commands of other users are not found")
-        return ()
-
-
 def _command(launch: Launch, terms: Terms, outputs: Sequence[int]) -> LaunchedCommand:
     prelude = launch.prelude
     return LaunchedCommand(
@@ -242,21 +180,21 @@ def _start(
     reader, writer = os.pipe2(os.O_CLOEXEC)
     sock: socket.socket | None = None
     try:
-        sock = _dialled(path, _CONNECT_S)
+        sock = dial_launcher(path, _CONNECT_S)
         # no limit: what was asked for must not begin after it was given up
         sock.settimeout(None)
         fds = Descriptors(writer, livelock.fd, launch.prelude.pipe, tuple(outputs), launch.stdin).in_order
-        payload = _packed(request)
+        payload = packed(request)
         sent = socket.send_fds(sock, [payload], fds)
         sock.sendall(payload[sent:])
-        started = structure_reply(StartCommand, _reply(sock, request))
+        started = structure_reply(StartCommand, reply_to(sock, request))
     except BaseException as error:
         os.close(reader)
         if sock is not None:
             sock.close()
         if isinstance(error, OSError):
             raise Unavailable(
-                f"{_NAME} at {path} does not answer: {error.strerror or error}; nothing was started"
+                f"{NAME} at {path} does not answer: {error.strerror or error}; nothing was started"
             ) from error
         raise
     finally:
@@ -264,29 +202,3 @@ def _start(
     sock.setblocking(False)
     group = Group(started.way, started.folder)
     return LaunchedSupervisor(started.pid, reader, group, Limited(dict.fromkeys(started.limited, group)), sock)
-
-
-def _dialled(path: Path, within_s: float) -> socket.socket:
-    """Raises: Unavailable, Denied."""
-    deadline = time.monotonic() + within_s
-    for pause in pauses():
-        try:
-            return dial(path, _NAME)
-        except Unavailable:
-            if time.monotonic() + pause >= deadline:
-                raise
-        time.sleep(pause)
-    raise AssertionError("pauses() has no end")
-
-
-def _packed(request: AnyRequest) -> bytes:
-    return pack(request_bytes(request.METHOD, positional(request)))
-
-
-def _reply(sock: socket.socket, request: AnyRequest) -> object:
-    """Raises: RemoteError: it is refused. Unavailable: the connection ended. OSError."""
-    framer = Framer(MOST_BYTES)
-    while data := sock.recv(_CHUNK):
-        for payload in framer.feed(data):
-            return read_reply(payload)
-    raise Unavailable(f"{_NAME} has ended before it replied to {request.METHOD}; nothing was started")

@@ -37,16 +37,8 @@ from daemons.launcher.core.rules import Person, Rules, may_run_as
 from daemons.launcher.records import Record, Records, own_process
 from protocol.envelope import Batch, Call, Dialect, failure, read_message, success
 from protocol.framing import Framer, pack
-from protocol.launcher import (
-    MOST_BYTES,
-    Descriptors,
-    End,
-    EndCommands,
-    LaunchedCommand,
-    Running,
-    StartCommand,
-    Started,
-)
+from protocol.launched import MOST_BYTES, End, EndCommands, Running
+from protocol.launcher import Descriptors, LaunchedCommand, StartCommand, Started
 from protocol.messages import AnyRequest, structure_request
 from protocol.peer import peer_of
 

@@ -14,15 +14,13 @@ import signal
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from common.places.runpaths import launcher_socket
 from common.queue.jobs import Job
 from common.system.livelock import is_alive
 from common.system.processes import Process, descendants, find_process, holders, is_holder, send, send_all
-
-if TYPE_CHECKING:
-    from protocol.launcher import Running
+from protocol.launched import End, Running, running_commands, supervisors_of
 
 _TICKS_S: Final = os.sysconf("SC_CLK_TCK")
 # seconds of inaccuracy between the compared clocks
@@ -72,14 +70,14 @@ def ask_to_end(job: Job) -> bool:
     targets = [process] if process is not None else holders(job.livelock)
     # not any(...): each of them must get the signal
     told = [target for target in targets if send(target, signal.SIGTERM)]
-    return bool(told or (process is None and _launched(job, "ask")))
+    return bool(told or (process is None and _launched(job, End.ASK)))
 
 
 def supervisors(job: Job) -> frozenset[Process]:
     """The supervisors of the job's commands."""
     assert job.livelock is not None
     own = frozenset(process for process in holders(job.livelock) if process.pid != job.process_id)
-    return own | _supervisors_of(_launched(job))
+    return own | supervisors_of(_launched(job))
 
 
 def kill_all(job: Job) -> frozenset[Process]:
@@ -88,14 +86,14 @@ def kill_all(job: Job) -> frozenset[Process]:
     Returns: the signalled processes; repeat the call until there are none.
     """
     assert job.livelock is not None
-    launched = _launched(job, "kill")
+    launched = _launched(job, End.KILL)
     by_launcher = frozenset(process for each in launched for pid in each.pids if (process := find_process(pid)))
     # the launcher's supervisors belong to root, and end by themselves when their commands have ended
-    roots = holders(job.livelock) - _supervisors_of(launched)
+    roots = holders(job.livelock) - supervisors_of(launched)
     below = started_by(roots)
     own = below or (frozenset() if by_launcher else roots)
     send_all(own, signal.SIGKILL)
-    return own | by_launcher or _supervisors_of(launched)
+    return own | by_launcher or supervisors_of(launched)
 
 
 def started_by(roots: Iterable[Process]) -> frozenset[Process]:
@@ -109,25 +107,15 @@ def pids_of(job: Job) -> tuple[int, ...]:
     if job.livelock is None or not is_alive(job.livelock):
         return ()
     launched = _launched(job)
-    roots = holders(job.livelock) | _supervisors_of(launched)
+    roots = holders(job.livelock) | supervisors_of(launched)
     found = {process.pid for process in started_by(roots)}.union(*(each.pids for each in launched))
     return tuple(sorted(found or {process.pid for process in roots}))
 
 
-def _launched(job: Job, how: str = "no") -> "Sequence[Running]":
-    """The job's commands that the launcher has started. Args: how: value of `protocol.launcher.End`."""
+def _launched(job: Job, how: End = End.NO) -> Sequence[Running]:
+    """The job's commands that the launcher has started."""
     assert job.livelock is not None
-    path = launcher_socket(Path(job.livelock).parent.parent)
-    if not path.exists():
-        return ()
-    # imported late: most installations have no launcher
-    from protocol.launcher import End, running_commands
-
-    return running_commands(path, job.livelock, End(how))
-
-
-def _supervisors_of(commands: "Sequence[Running]") -> frozenset[Process]:
-    return frozenset(Process(each.pid, each.started_at) for each in commands)
+    return running_commands(launcher_socket(Path(job.livelock).parent.parent), job.livelock, how)
 
 
 def _was_before(process: Process, livelock: str) -> bool:

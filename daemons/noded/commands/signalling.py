@@ -8,6 +8,7 @@ from typing import Final
 from common.system.log import get_log
 from common.system.processes import Process, holders, is_living, send, send_all
 from daemons.noded.commands.commandrecords import LIVE, CommandRecords
+from protocol.launched import End, running_commands
 
 _log: Final = get_log(__name__)
 
@@ -28,8 +29,4 @@ def signal_runner(records: CommandRecords, key: str, launcher: Path) -> None:
     livelock = records.path(key, LIVE)
     left = holders(str(livelock))
     send_all((each for each in left if each.pid != os.getpid()), signal.SIGTERM)
-    if launcher.exists():
-        # imported late: most nodes have no launcher
-        from protocol.launcher import End, running_commands
-
-        running_commands(launcher, str(livelock), End.ASK)
+    running_commands(launcher, str(livelock), End.ASK)

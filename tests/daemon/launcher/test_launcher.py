@@ -24,7 +24,8 @@ from common.system.livelock import Livelock, is_alive
 from common.system.signals import ProcessSignals
 from protocol.calling import request_bytes
 from protocol.framing import pack
-from protocol.launcher import End, find_launcher, running_commands
+from protocol.launched import End, running_commands
+from protocol.launcher import find_launcher
 from tests.support.wait import PATIENCE_S, wait_until
 
 CHECKOUT: Final = Path(__file__).resolve().parents[3]
