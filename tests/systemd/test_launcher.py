@@ -76,7 +76,9 @@ def test_root_can_upgrade_the_machine(machine: Engine) -> None:
 
 def test_all_but_commands_stays_the_daemons_users(machine: Engine) -> None:
     job = machine.job("", "sleep 60", user="alice")
-    wait_until(lambda: "sleep" in machine.container.check("ps -u alice -o comm="), what="her command", timeout_s=60)
+    wait_until(
+        lambda: "sleep" in machine.container.run("ps -u alice -o comm=").output, what="her command", timeout_s=60
+    )
 
     found = machine.container.check("ps -eo user:20=,args=").splitlines()
 
@@ -244,6 +246,16 @@ def test_an_upgrade_stays_confined_and_a_launcher_is_upgraded_under_its_commands
     upgrade(fresh)
     assert fresh.run(f"test -e {RULES} || test -e {SOCKET}").code == 1
     assert fresh.check("gnt-job run --wait -- id -un").splitlines()[-1] == "gantry"
+
+    fresh.check("gantry cluster run-as-submitter")
+    job = engine.job("--lock node/x", "sh -c 'while [ ! -e /srv/go ]; do sleep 0.1; done; id -un'")
+    before = engine.pid("launcher")
+    fresh.check("dpkg -i /root/next.deb")
+    engine.until_active("launcher", "luxid")
+    assert engine.pid("launcher") != before
+    fresh.check("touch /srv/go")
+    assert engine.until_ended([job]) == {job: "success"}
+    assert fresh.check(f"gnt-job output {job}") == "root\n"
 
 
 def test_without_root_or_systemd_no_launcher_is_switched_on(machine: Engine) -> None:

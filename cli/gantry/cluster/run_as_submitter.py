@@ -86,6 +86,8 @@ def switch_on(settings: Settings) -> None:
     _systemctl("start", _SERVICE)
     # they are started without access to the launcher's folder, as soon as there is one
     _systemctl("try-restart", *_APART, is_tolerant=True)
+    # it loads what a call of the launcher needs
+    _systemctl("try-reload-or-restart", "gantry-forkserver.service", is_tolerant=True)
 
 
 def switch_off() -> None:

@@ -1,5 +1,6 @@
 """The launcher as a real process of root, called by an ordinary user (DESIGN sections 5, 7 and 16)."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -20,11 +22,12 @@ from common.commands.spec import CommandSpec
 from common.errors import GantryError
 from common.paths import Paths
 from common.settings import Settings
+from common.system.leftjobs import kill_left_jobs
 from common.system.livelock import Livelock, is_alive
 from common.system.signals import ProcessSignals
 from protocol.calling import request_bytes
 from protocol.framing import pack
-from protocol.launched import End, running_commands
+from protocol.launched import End, find_killer, running_commands
 from protocol.launcher import find_launcher
 from tests.support.wait import PATIENCE_S, wait_until
 
@@ -323,6 +326,48 @@ def test_the_livelock_stays_held_without_the_job_process_until_the_launcher_is_a
     wait_until(lambda: not is_alive(livelock), what="the end of the command", timeout_s=PATIENCE_S)
     assert pids_of("sleep 4804") == []
     assert ask(End.KILL) == []
+
+
+def test_what_a_master_leaves_is_ended_also_where_it_runs_as_another_user(host: Host) -> None:
+    """DESIGN section 14: when a mastership runs out, nothing that its jobs have started goes on."""
+    pid, reader = host.begin(argv=("sleep", "4807"), user="root", submitter="root")
+    begun(host, "sleep 4807")
+
+    def end() -> object:
+        rounds = 0
+        while kill_left_jobs(host.paths.livelocks, find_killer(host.socket)):
+            rounds += 1
+            time.sleep(0.05)
+        return {"rounds": rounds}
+
+    assert _result(_as_user(NOBODY, end))["rounds"] > 0
+    assert pids_of("sleep 4807") == []
+    os.waitpid(pid, 0)
+    os.close(reader)
+
+
+def test_a_launcher_that_does_not_answer_is_no_proof_that_nothing_runs(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("protocol.launched._END_S", 0.1)
+    pid, reader = host.begin(argv=("sleep", "4808"), user="daemon", submitter="daemon", grace_s=0.1)
+    begun(host, "sleep 4808")
+    host.stop(signal.SIGKILL)
+
+    def end() -> object:
+        try:
+            kill_left_jobs(host.paths.livelocks, find_killer(host.socket))
+        except OSError as error:
+            return {"told": str(error)}
+        return {"told": ""}
+
+    assert "the launcher" in _result(_as_user(NOBODY, end))["told"]
+    os.kill(host.supervisors()[0], signal.SIGTERM)
+    wait_until(lambda: not pids_of("sleep 4808"), what="the end of the command", timeout_s=PATIENCE_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(reader)
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["", "launcher restarted"])
