@@ -1,7 +1,8 @@
 """The daemons of an installation, one row each.
 
 All code that starts, stops, checks or tests daemons reads these rows. A new daemon is a row here, its folder under
-`daemons/`, its console script `gantry-NAME` and its unit in `deploy/systemd/`.
+`daemons/`, its console script `gantry-NAME` and its unit in `deploy/systemd/`. The launcher has no row: it is root's,
+only systemd starts it, and it has no pid file, no log file and no settings of the installation.
 
 Source: DESIGN sections 11 and 12.
 """

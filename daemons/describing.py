@@ -35,7 +35,11 @@ from protocol.luxi.queries import FieldDefinition
 from protocol.serving.route import AnyRoute
 
 # programs without a row among the daemons: name -> module
-_MORE: Final = {"gantry-supervisor": "daemons.supervisor.main", "gantry-simulate": "daemons.luxid.simulate.program"}
+_MORE: Final = {
+    "gantry-supervisor": "daemons.supervisor.main",
+    "gantry-launcher": "daemons.launcher.main",
+    "gantry-simulate": "daemons.luxid.simulate.program",
+}
 _KINDS: Final = ("gauge", "counter", "histogram")
 
 

@@ -111,7 +111,7 @@ class RunOptions(FleetOptions, AfterOptions, RetryOptions, FollowOptions):
 )
 @click.option("--env", type=VARIABLE, multiple=True, help="Set a variable, NAME=VALUE; repeatable.")
 @click.option("--shell", is_flag=True, help="Join the words by blanks and give them to /bin/sh.")
-@click.option("--user", metavar="NAME", help="Run it as this user; needs daemons that run as root.")
+@click.option("--user", metavar="NAME", help="Run it as this user; needs a launcher, or daemons of root.")
 @click.option(
     "--exit-code",
     "exit_codes",

@@ -1,6 +1,7 @@
 """The folder in which a command starts when no `--cwd` is given: the caller's, if the command's user can enter it.
 
-Commands of root run as the user of the daemons, who cannot enter /root; a first job should not fail for that.
+Without a launcher commands of root run as the user of the daemons, who cannot enter /root; a first job should not fail
+for that.
 """
 
 import os
@@ -19,8 +20,12 @@ def start_folder(user: str | None) -> Path:
     here = Path.cwd()
     if os.geteuid() or user is not None:
         return here
+    paths = context.paths()
+    if paths.launcher_socket.exists():
+        # commands of root run as root
+        return here
     try:
-        owner = context.paths().data.stat().st_uid
+        owner = paths.data.stat().st_uid
     except OSError:
         # luxid will say what is wrong
         return here

@@ -10,7 +10,7 @@ import fcntl
 import os
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -133,13 +133,15 @@ class GroupTree:
         """The group of that name, which may not exist."""
         return Group(self.way, f"{self.folder}/{name}")
 
-    def sweep(self) -> None:
+    def sweep(self, kept: Collection[str] = ()) -> None:
         """Remove groups without processes, and the folder if none is left.
 
         While a command is being started nothing is removed: its group is empty until the command enters.
+
+        Args: kept: names of groups to leave alone.
         """
         with contextlib.suppress(OSError), _locked(self._run_folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            for name in self._names():
+            for name in set(self._names()).difference(kept):
                 self.group(name).remove()
             self.remove_if_empty()
 

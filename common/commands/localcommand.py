@@ -30,14 +30,17 @@ from common.commands.programend import Leash, ProgramEnd
 from common.commands.spec import CommandOutcome, CommandSpec
 from common.commands.startwords import folder_words, prelude_words, program_words
 from common.commands.supervision import Terms
+from common.commands.supervisor import StartSupervisor, starter
 from common.commands.surroundings import SHELL, environment_of
-from common.errors import PrerequisiteError, Unavailable
+from common.errors import GantryError, PrerequisiteError, Unavailable
 from common.settings import Settings
 from common.system.accounts.users import groups_of, user_named
 from common.system.livelock import Livelock
 from common.system.signals import ProcessSignals
 
-_NO_CPUS: Final = (
+# the submitter of jobs without an owner, for the launcher
+ROOT: Final = "root"
+NO_CPUS: Final = (
     "'cpus' cannot be kept: no control group for processors can be made here; run the daemons as root or in a "
     "service with Delegate=yes, or leave it out"
 )
@@ -45,6 +48,10 @@ _NO_CPUS: Final = (
 
 def _do_nothing() -> None:
     pass
+
+
+# starter of supervisors by the launcher: for this submitter, as this user
+MakeStarter = Callable[[str, str, Livelock], StartSupervisor]
 
 
 @attrs.frozen(kw_only=True)
@@ -56,6 +63,8 @@ class CommandPlace:
     signals: ProcessSignals
     # livelock that the command's supervisor holds as well
     livelock: Livelock
+    # makes the starter of supervisors that may become other users; None: there is no launcher here
+    launcher: MakeStarter | None = None
     # tree for the command's control group, and its name there; None: no control groups here
     groups: GroupTree | None
     group_name: str
@@ -150,11 +159,15 @@ class LocalCommand:
             path = self._place.settings.jobproc.command_path
             raise _NotBegun(program_words(self._spec.argv[0], path, error)) from error
         try:
-            return RunningProgram(launch, self._terms(), sink, self._place.signals, error_sink)
+            return RunningProgram(
+                launch, self._terms(), sink, self._place.signals, self._starter(launch.account), error_sink
+            )
         except NotStarted as failure:
             step = launch.prelude.failure() if failure.stage is Stage.PRELUDE else None
             text = prelude_words(step, self._user_name) if step else _program_words(launch, failure.error)
-            raise _NotBegun(_NO_CPUS if failure.stage is Stage.LIMIT else text) from failure
+            raise _NotBegun(NO_CPUS if failure.stage is Stage.LIMIT else text) from failure
+        except GantryError as refusal:
+            raise _NotBegun(refusal.message) from refusal
         except OSError as error:
             raise _NotBegun(_program_words(launch, error)) from error
         finally:
@@ -182,7 +195,6 @@ class LocalCommand:
         return Terms(
             place.job_id,
             place.title,
-            place.livelock,
             spec.leave,
             spec.timeout,
             spec.grace_s,
@@ -191,6 +203,12 @@ class LocalCommand:
             place.settings.paths.run,
             Wanted(spec.memory, spec.cpus),
         )
+
+    def _starter(self, account: Account | None) -> StartSupervisor:
+        place = self._place
+        if account is None or place.launcher is None:
+            return starter(place.livelock, place.signals)
+        return place.launcher(self._spec.submitter or ROOT, self._user_name, place.livelock)
 
     @property
     def _user_name(self) -> str:
@@ -206,10 +224,10 @@ class LocalCommand:
             raise PrerequisiteError(f"there is no user {self._spec.user!r} on this machine", "unknown_entity")
         if user.pw_uid == os.geteuid():
             return None
-        if os.geteuid() != 0:
+        if os.geteuid() != 0 and self._place.launcher is None:
             raise PrerequisiteError(
                 f"jobs run as {_own_name()!r} here and cannot become {self._spec.user!r}; "
-                "the daemons would have to run as root"
+                "root can change that: 'gantry cluster run-as-submitter'"
             )
         return user
 

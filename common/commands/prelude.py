@@ -51,8 +51,8 @@ class Prelude:
     limits: Mapping[int, tuple[int, int]] = attrs.field(factory=dict)
     # niceness to add
     niceness: int = 0
-    # reading and writing end
-    _pipe: tuple[int, int] = attrs.field(factory=lambda: os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
+    # reading and writing end, non-blocking
+    pipe: tuple[int, int] = attrs.field(factory=lambda: os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
 
     def run(self) -> None:
         """Do the steps; in the child. Raises: OSError, ValueError: a step failed, and has been reported."""
@@ -74,24 +74,24 @@ class Prelude:
                 resource.setrlimit(limit, pair)
         except (OSError, ValueError) as error:
             number = error.errno if isinstance(error, OSError) else None
-            os.write(self._pipe[1], json.dumps([step.value, name, number]).encode())
+            os.write(self.pipe[1], json.dumps([step.value, name, number]).encode())
             raise
 
     @property
     def fds(self) -> frozenset[int]:
         """The descriptors that `run` needs; they close when the program is executed."""
-        return frozenset(self._pipe)
+        return frozenset(self.pipe)
 
     def failure(self) -> Failure | None:
         """Return the failed step; None: none failed."""
         try:
-            step, name, number = json.loads(os.read(self._pipe[0], _LONGEST))
+            step, name, number = json.loads(os.read(self.pipe[0], _LONGEST))
         except (BlockingIOError, ValueError):
             return None
         return Failure(Step(step), name, number)
 
     def close(self) -> None:
-        for fd in self._pipe:
+        for fd in self.pipe:
             os.close(fd)
 
 

@@ -25,7 +25,7 @@ from common.commands.limits import Limited
 from common.commands.programend import Leash, ProgramEnd
 from common.commands.spec import Leave
 from common.commands.supervision import Terms
-from common.commands.supervisor import start_supervisor
+from common.commands.supervisor import StartSupervisor
 from common.system.log import get_log
 from common.system.processes import Process, descendants, send_all
 from common.system.signals import ProcessSignals
@@ -50,13 +50,21 @@ class RunningProgram:
     Args:
         sink: gets the output in pieces, as they come.
         error_sink: the same for standard error, if it is apart.
+        start: starts its supervisor.
     Raises:
         NotStarted: it could not be started.
+        GantryError: it may not be started.
         OSError: no process or descriptor is available.
     """
 
     def __init__(
-        self, launch: Launch, terms: Terms, sink: Sink, signals: ProcessSignals, error_sink: Sink | None = None
+        self,
+        launch: Launch,
+        terms: Terms,
+        sink: Sink,
+        signals: ProcessSignals,
+        start: StartSupervisor,
+        error_sink: Sink | None = None,
     ) -> None:
         # adopts the processes of a lost supervisor
         become_subreaper()
@@ -75,12 +83,12 @@ class RunningProgram:
             # no other process notices when the groups of detached commands are empty
             terms.groups.sweep()
         with while_starting(terms.run_folder):
-            self._start(launch, (sink, error_sink))
+            self._start(launch, (sink, error_sink), start)
 
-    def _start(self, launch: Launch, sinks: Sequence[Sink | None]) -> None:
+    def _start(self, launch: Launch, sinks: Sequence[Sink | None], start: StartSupervisor) -> None:
         writing_ends = [self._open(each) for each in sinks if each is not None]
         try:
-            self._supervisor = start_supervisor(launch, self._terms, writing_ends, self._signals)
+            self._supervisor = start(launch, self._terms, writing_ends)
         except BaseException:
             self.close()
             raise

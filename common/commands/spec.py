@@ -34,6 +34,8 @@ class CommandSpec(Lenient):
     cwd: str = "/"
     # None: the user of the daemons
     user: str | None = None
+    # login of the user whose job it is; None: the job has no owner, so it is root's or the daemons' user's
+    submitter: str | None = None
     stdin_text: str | None = None
     # absolute path
     stdin_path: str | None = None

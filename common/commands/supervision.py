@@ -10,8 +10,10 @@ is killed. The command itself inherits none of our descriptors. When the supervi
 command, and the processes that the command started fall to the job process, which ends them.
 
 SIGTERM requests a stop of the command; the supervisor also handles the time-out, so neither needs a living job
-process. It reports events through a pipe, one JSON object per line: `started`, or `not_started`; `ended` with the end
-of the command itself; `over`, with which it releases the livelock. At the pipe's end the supervisor is gone.
+process. The job process cannot signal a supervisor that the launcher has started as root: that one takes the request
+as a byte through a socket, `control`. The supervisor reports events through a pipe, one JSON object per line:
+`started`, or `not_started`; `ended` with the end of the command itself; `over`, with which it releases the livelock. At
+the pipe's end the supervisor is gone.
 
 Source: DESIGN sections 5 and 16; everyday.md a.
 """
@@ -20,7 +22,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NoReturn, assert_never
 
@@ -43,7 +45,6 @@ from common.commands.limits import MEMORY, Limited, Wanted
 from common.commands.spec import Leave
 from common.commands.stopping import Course, Phase, Seen, Step, advance, begin
 from common.commands.usage import killed_for_memory, usage_so_far
-from common.system.livelock import Livelock
 from common.system.log import get_log, log_fds
 from common.system.processes import descendants, own_children, send_all
 from common.system.signals import HANDLED, ProcessSignals
@@ -55,6 +56,10 @@ _REPORT_BYTES: Final = 64 * 2**10
 _log = get_log(__name__)
 
 
+def _do_nothing() -> None:
+    pass
+
+
 @attrs.frozen
 class Terms:
     """The instructions for a supervisor."""
@@ -63,7 +68,6 @@ class Terms:
     job_id: int
     # name of the supervisor among the processes of the machine
     title: str
-    livelock: Livelock
     leave: Leave
     # None: no time-out
     timeout_s: float | None
@@ -77,11 +81,15 @@ class Terms:
     wanted: Wanted = attrs.field(factory=Wanted)
 
 
-def supervise_and_exit(supervision: "Supervision") -> NoReturn:
-    """Run the supervisor to its end, in a forked child of the job process."""
+def supervise_and_exit(supervision: "Supervision", at_end: Callable[[], None] = _do_nothing) -> NoReturn:
+    """Run the supervisor to its end, in a forked child.
+
+    Args: at_end: called when all is over, unless the supervisor failed.
+    """
     code = 1
     try:
         supervision.run()
+        at_end()
         code = 0
     except BaseException:
         with contextlib.suppress(BaseException):
@@ -100,9 +108,12 @@ class Supervision:
     outputs: Sequence[int]
     status: int
     livelock_fd: int
-    job_process: int
+    # process group for the command; 0: one of its own
+    process_group: int
     group: Group | None
     limited: Limited
+    # socket that brings a byte as the request to stop; -1: there is none
+    control: int = -1
     command: int = 0
     began: float = 0.0
     wait_status: int | None = None
@@ -121,8 +132,10 @@ class Supervision:
         while not self._go_on():
             look_at = self.course.look_at
             left_s = None if look_at is None else look_at - time.monotonic()
-            ready = self.signals.wait(left_s, *((self.report,) if self.report >= 0 else ()))
-            if ready and not self._take_report():
+            ready = self.signals.wait(left_s, *(fd for fd in (self.report, self.control) if fd >= 0))
+            if self.control in ready:
+                self._take_request()
+            if self.report in ready and not self._take_report():
                 return
 
     def _leave_job(self) -> None:
@@ -131,12 +144,12 @@ class Supervision:
         os.setpgid(0, 0)
         become_subreaper()
         own = {*range(_STDERR + 1), *self.signals.fds, *log_fds()}
-        close_all_but(frozenset({*own, *self._lent, self.status, self.livelock_fd}))
+        close_all_but(frozenset({*own, *self._lent, self.status, self.livelock_fd, self.control}))
         setproctitle.setproctitle(self.terms.title)
 
     def _start(self) -> None:
         self.report, writer = os.pipe2(os.O_CLOEXEC)
-        berth = Berth(self.outputs, self.job_process, os.getpid(), self._groups)
+        berth = Berth(self.outputs, self.process_group, os.getpid(), self._groups)
         self.began = time.monotonic()
         try:
             self.command = os.fork()
@@ -162,6 +175,20 @@ class Supervision:
     def _memory(self) -> Group | None:
         """The group that counts the command's memory."""
         return self.limited.by_controller.get(MEMORY, self.group)
+
+    def _take_request(self) -> None:
+        try:
+            is_asked = os.read(self.control, 1) != b""
+        except BlockingIOError:
+            return
+        except OSError:
+            is_asked = False
+        if is_asked:
+            self.signals.cancel_asked = True
+            return
+        # the job process has ended, which is no request
+        os.close(self.control)
+        self.control = -1
 
     def _take_report(self) -> bool:
         """Whether the program was executed; if not, that is reported, and the supervisor is done."""

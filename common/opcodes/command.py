@@ -155,7 +155,7 @@ class OpRunCommand(OpCode):
     cwd: str | None = attrs.field(default=None, validator=_absolute)
     # seconds; then the whole group gets TERM, and KILL after a grace time
     timeout: float | None = attrs.field(default=None, validator=seconds())
-    # name of the user to run as; needs daemons that run as root
+    # name of the user to run as; needs a launcher, or daemons that run as root
     user: str | None = attrs.field(default=None, validator=_user_name)
     # text for standard input; both this and `stdin_path` unset: empty input
     stdin_text: str | None = None

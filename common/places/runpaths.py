@@ -11,6 +11,11 @@ from common.daemons import daemon_named
 from common.places.folders import Folders
 
 
+def launcher_socket(run_folder: Path) -> Path:
+    """The socket of the launcher of an installation; in a folder of root's own, beside the folder of the daemons."""
+    return run_folder.parent / f"{run_folder.name}-launcher" / "socket"
+
+
 @attrs.frozen
 class RunPaths(Folders):
     """In the folder that need not survive a restart of the machine."""
@@ -45,6 +50,11 @@ class RunPaths(Folders):
     def ssconf_lock(self) -> Path:
         """Held by flock while files of ssconf are replaced."""
         return self.run / "ganeti-ssconf.lock"
+
+    @property
+    def launcher_socket(self) -> Path:
+        """The socket of the launcher; it exists only where one is used."""
+        return launcher_socket(self.run)
 
     @property
     def sockets(self) -> Path:

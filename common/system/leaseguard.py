@@ -26,7 +26,7 @@ from typing import Final, NoReturn
 from common.lease.deadline import Deadline
 from common.system.clocks.boottimer import BootTimer
 from common.system.daemons.program import NOT_MASTER
-from common.system.leftjobs import kill_left_jobs
+from common.system.leftjobs import EndLaunched, kill_left_jobs
 from common.system.log import get_log
 from common.system.processes import Process, find_process, own_children, send_all
 from common.system.threadstart import start_thread
@@ -99,11 +99,14 @@ def end_now() -> NoReturn:
     os._exit(NOT_MASTER)
 
 
-def end_with_jobs(livelocks: Path) -> NoReturn:
-    """Kill all jobs of this node with what they have started, and then end; for the process that starts them."""
+def end_with_jobs(livelocks: Path, end_launched: EndLaunched | None = None) -> NoReturn:
+    """Kill all jobs of this node with what they have started, and then end; for the process that starts them.
+
+    Args: end_launched: as for `kill_left_jobs`.
+    """
     for attempt in itertools.count():
         try:
-            killed = kill_left_jobs(livelocks) or _kill_children()
+            killed = kill_left_jobs(livelocks, end_launched) or _kill_children()
         except OSError as error:
             if not attempt:
                 _log.error("jobs.not_killed", reason=error, going_on="again until it succeeds")

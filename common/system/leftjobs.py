@@ -8,17 +8,23 @@ Source: DESIGN section 16.
 """
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 from common.system.livelock import is_alive
 from common.system.processes import Ancestry, Process, holders_in, send_all
 
+# ends commands of a job that this process may not signal, by the path of its livelock, and returns their processes.
+# Raises: OSError: they cannot be ended now
+EndLaunched = Callable[[str], frozenset[Process]]
 
-def kill_left_jobs(livelocks: Path) -> frozenset[Process]:
+
+def kill_left_jobs(livelocks: Path, end_launched: EndLaunched | None = None) -> frozenset[Process]:
     """Send KILL to the processes that jobs have started; to a job's own processes when nothing else of it is left.
 
+    Args: end_launched: None: there is no launcher here.
     Returns: the signalled processes; repeat the call until there are none.
-    Raises: OSError: the folder cannot be read.
+    Raises: OSError: the folder cannot be read, or the launcher does not answer.
     Cost: O(open files of the machine), however many jobs live: all must be dead when a mastership runs out.
     """
     living = {path.name for path in livelocks.glob("job_*") if is_alive(str(path))}
@@ -33,4 +39,8 @@ def kill_left_jobs(livelocks: Path) -> frozenset[Process]:
     for roots in jobs:
         killed |= ancestry.descendants(*(process.pid for process in roots)) - roots or roots
     send_all(killed, signal.SIGKILL)
+    if end_launched is not None:
+        # last: the launcher may let us wait
+        for name in sorted(living):
+            killed |= end_launched(str(livelocks / name))
     return killed

@@ -19,6 +19,7 @@ from common.objects.cluster import Cluster
 from common.objects.codec import decode_object
 from common.objects.index import find_named
 from common.objects.node import Node
+from common.queue.submitter import owner_of
 from common.queue.terms import Use, terms_of
 from common.queue.tries import tries_of
 from common.settings import Settings
@@ -106,6 +107,12 @@ class UnitContext:
     def try_number(self) -> int:
         """Number of this try of the opcode, from 1."""
         return len(tries_of(self._record.job.ops[self.op_index])) + 1
+
+    @property
+    def owner_login(self) -> str | None:
+        """The login of the user whose job it is; None: the job has no owner."""
+        owner = owner_of(self._record.job)
+        return None if owner is None else owner.login
 
     @property
     def units_used(self) -> tuple[Use, ...]:

@@ -26,6 +26,7 @@ from common.system.retrypauses import retry_pauses
 from common.system.watch import EventKind, FolderWatch
 from daemons.keeperd.core.events import DaemonsEnded, DaemonsFailed, DaemonsReady, Event, FenceRefused
 from protocol.dial import dial, pauses
+from protocol.launched import find_killer
 
 _SOCKET_COMES: Final = EventKind.CREATE | EventKind.MOVED_TO
 # the supervisor gives up the start of one daemon after a minute
@@ -39,7 +40,7 @@ class Servants:
     def __init__(self, settings: Settings, report: Callable[[Event], None]) -> None:
         self._settings = settings
         self._paths = settings.paths
-        self._daemons = MasterDaemons(settings)
+        self._daemons = MasterDaemons(settings, find_killer)
         self._report = report
 
     async def start(self, grant: Grant) -> None:

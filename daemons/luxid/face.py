@@ -80,7 +80,7 @@ def service_of(
     access, own_uid = settings.access, os.getuid()
     # members of `gids` have all rights but this one: Ganeti's rule
     privileged = attrs.evolve(access, gids=()).access(own_uid)
-    submitters = Submitters(access.access(own_uid), jobs)
+    submitters = Submitters(access.access(own_uid), jobs, settings.paths.launcher_socket)
     rows = JobRows(jobs.table, store, views, jobs.queue.ended)
     outputs = OutputWatch(settings.paths, nursery)
     output = Output(jobs, store, outputs)

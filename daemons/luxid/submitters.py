@@ -5,7 +5,10 @@ Source: DESIGN section 4, "Who is calling".
 
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
+
+import attrs
 
 from common.access import Access, Role, caller_text, check_role
 from common.errors import Denied, InvalidRequest, Unavailable
@@ -26,12 +29,23 @@ _log: Final = get_log(__name__)
 
 
 class Submitters:
-    """Finds the submitter of each call."""
+    """Finds the submitter of each call.
 
-    def __init__(self, access: Access, jobs: LiveJobs) -> None:
+    Args: launcher: socket of the launcher, which may come and go; None: there is none.
+    """
+
+    def __init__(self, access: Access, jobs: LiveJobs, launcher: Path | None = None) -> None:
         self._access = access
         self._jobs = jobs
-        self.host: Final = Host(os.getuid(), _login_of(os.getuid()))
+        self._launcher = launcher
+        self._host: Final = Host(os.getuid(), _login_of(os.getuid()))
+
+    @property
+    def host(self) -> Host:
+        """The user of the daemons, and what commands they can start now."""
+        if self._host.uid == 0 or self._launcher is None:
+            return self._host
+        return attrs.evolve(self._host, has_launcher=self._launcher.exists())
 
     async def of(self, peer: Peer, user: str | None = None, by_job: JobId | None = None) -> Submitter:
         """Return the submitter of this call.

@@ -17,6 +17,9 @@ VERBS: Final = {
     ),
     "convert": Verb("cli.gantry.cluster.convert:convert", "Begin or end to use etcd, without losing the queue."),
     "recover": Verb("cli.gantry.cluster.recover:recover", "Begin anew after all of etcd was lost."),
+    "run-as-submitter": Verb(
+        "cli.gantry.cluster.run_as_submitter:run_as_submitter", "Let commands run as the users who submit them, or not."
+    ),
     "test-watchdog": Verb(
         "cli.gantry.cluster.test_watchdog:test_watchdog", "Restart this machine by its watchdog, as a test."
     ),
@@ -33,7 +36,7 @@ class ShowingGroup(Group):
             help=(
                 "The cluster. Without a verb: who is the master and for how long, which nodes could follow it, "
                 "and how etcd does; the exit code is 3 if nobody is the master. "
-                "The verbs to test-watchdog are for a lease in etcd, those from init on are gnt-cluster's."
+                "The verbs to recover and test-watchdog are for a lease in etcd, those from init on are gnt-cluster's."
             ),
             examples=(
                 "gantry cluster",

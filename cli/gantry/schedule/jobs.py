@@ -74,7 +74,7 @@ def job_options(function: F) -> F:
         ),
         click.option("--env", type=VARIABLE, multiple=True, help="Set a variable, NAME=VALUE; repeatable."),
         click.option("--shell", is_flag=True, help="Join the words by blanks and give them to /bin/sh."),
-        click.option("--user", metavar="NAME", help="Run it as this user; needs daemons that run as root."),
+        click.option("--user", metavar="NAME", help="Run it as this user; needs a launcher, or daemons of root."),
         click.option("--memory", type=SIZE, help="Memory limit of all its processes together: 512M, 2G."),
         click.option("--label", "job_labels", type=LABEL, multiple=True, help="Label of its jobs, team=web."),
         click.option("--use", "uses", type=USE, multiple=True, help="Units that its jobs take, licences=2."),

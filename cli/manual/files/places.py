@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -41,6 +41,8 @@ _ABOUT: Final = (
     "as a whole, synced, by a new file of the same name, so that a reader sees the old one or the new one.",
 )
 _MODULE: Final = re.compile(r" \(`common\.[\w.]+`\)")
+# folders of what need not survive a restart
+_RUN: Final = (SYSTEM_PATHS.run, SYSTEM_PATHS.launcher_socket.parent)
 # the job whose files are shown
 _EXAMPLE_JOB: Final = 17
 JOB_KEYS: Final[Mapping[str, str]] = {
@@ -94,18 +96,19 @@ def files_page() -> Page:
         "files of an installation, and their forms",
         (
             Section("Description", tuple(map(paragraph, _ABOUT))),
-            Section("Data", (Definitions(tuple(_places(SYSTEM_PATHS.data, Paths, QueuePaths))),)),
-            Section("Running", (Definitions(tuple(_places(SYSTEM_PATHS.run, RunPaths))),)),
-            Section("Logs", (Definitions((*_logs(), *_places(SYSTEM_PATHS.log, Paths))),)),
+            Section("Data", (Definitions(tuple(_places((SYSTEM_PATHS.data,), Paths, QueuePaths))),)),
+            Section("Running", (Definitions(tuple(_places(_RUN, RunPaths))),)),
+            Section("Logs", (Definitions((*_logs(), *_places((SYSTEM_PATHS.log,), Paths))),)),
             Section("Forms", parts=tuple(_forms())),
             Section("See also", (Paragraph(links),)),
         ),
     )
 
 
-def _places(below: Path, *kinds: type) -> Iterator[Definition]:
-    """The paths in a folder that these classes name, in order, each with the words of its class."""
-    found = {path: text for kind in kinds for path, text in _named(kind) if path.is_relative_to(below)}
+def _places(folders: Sequence[Path], *kinds: type) -> Iterator[Definition]:
+    """The paths in these folders that the classes name, in order, each with the words of its class."""
+    named = (found for kind in kinds for found in _named(kind))
+    found = {path: text for path, text in named if any(path.is_relative_to(folder) for folder in folders)}
     for path, text in sorted(found.items()):
         yield Definition((Literal(str(path)),), (paragraph(text),))
 

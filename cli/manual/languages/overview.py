@@ -30,6 +30,7 @@ _DAEMONS: Final[Mapping[str, str]] = {
     "gantry-rapid": "serves HTTP: programs on other machines, and the web page.",
     "gantry-confd": "answers signed questions about the configuration.",
     "gantry-mond": "tells what a node measures of itself.",
+    "gantry-launcher": "starts commands as other users, where root wants that.",
     "gantry-supervisor": "keeps the daemons running where systemd does not.",
 }
 

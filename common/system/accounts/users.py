@@ -68,6 +68,17 @@ def group_named(name: str) -> grp.struct_group | None:
         return None
 
 
+def group_numbered(gid: int) -> grp.struct_group | None:
+    """The group with this number; None: there is none."""
+    if not 0 <= gid <= _GREATEST_UID:
+        return None
+    try:
+        return grp.getgrgid(gid)
+    except KeyError:
+        _check_looked_up("groups", _GROUPS, "getgrgid_r", gid)
+        return None
+
+
 def groups_of(user: pwd.struct_passwd) -> Sequence[int]:
     """The numbers of all groups of the user."""
     found = os.getgrouplist(user.pw_name, user.pw_gid)

@@ -10,7 +10,8 @@ Source: noded.md 6; masterfailover.md 3; DESIGN section 14.
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 import trio
@@ -22,7 +23,7 @@ from common.installation import has_systemd
 from common.settings import Settings
 from common.system.daemons.running import find_daemon, find_supervisor
 from common.system.inthread import in_thread
-from common.system.leftjobs import kill_left_jobs
+from common.system.leftjobs import EndLaunched, kill_left_jobs
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 
@@ -30,10 +31,13 @@ _log: Final = get_log(__name__)
 
 
 class MasterDaemons:
-    """Those of this node, whoever runs them."""
+    """Those of this node, whoever runs them. Args: find_launcher: finds who ends commands of other users."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, settings: Settings, find_launcher: Callable[[Path], EndLaunched | None] = lambda path: None
+    ) -> None:
         self._settings = settings
+        self._find_launcher = find_launcher
         self._paths = settings.paths
 
     def start(self) -> None:
@@ -82,7 +86,8 @@ class MasterDaemons:
     async def end_jobs(self) -> None:
         """Kill the jobs of this node with what they have started, and wait until none is left. Raises: OSError."""
         pauses = retry_pauses()
-        while killed := await in_thread(kill_left_jobs, self._paths.livelocks):
+        end_launched = self._find_launcher(self._paths.launcher_socket)
+        while killed := await in_thread(kill_left_jobs, self._paths.livelocks, end_launched):
             _log.warning(
                 "jobs.killed", pids=sorted(process.pid for process in killed), reason="not the master any more"
             )

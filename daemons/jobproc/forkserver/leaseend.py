@@ -11,14 +11,16 @@ from common.lease.holding import read_held
 from common.paths import Paths
 from common.replication import NoLongerMaster
 from common.system.leaseguard import DeadlineTimer, end_with_jobs
+from protocol.launched import find_killer
 
 
 class LeaseEnd:
     """The guard of `server.ForkServer`."""
 
-    def __init__(self, deadline: Deadline, livelocks: Path) -> None:
+    def __init__(self, deadline: Deadline, livelocks: Path, launcher: Path) -> None:
         self._timer = DeadlineTimer(deadline)
         self._livelocks = livelocks
+        self._launcher = launcher
 
     @classmethod
     def of(cls, paths: Paths) -> Self:
@@ -26,7 +28,7 @@ class LeaseEnd:
         held = read_held(paths)
         if held is None:
             raise NoLongerMaster("this node does not hold the mastership; 'gantry cluster' tells who does")
-        return cls(held.deadline, paths.livelocks)
+        return cls(held.deadline, paths.livelocks, paths.launcher_socket)
 
     def fileno(self) -> int:
         return self._timer.fileno()
@@ -34,7 +36,7 @@ class LeaseEnd:
     def look(self) -> None:
         """End this process, with all jobs, if the deadline has passed."""
         if self._timer.has_passed():
-            end_with_jobs(self._livelocks)
+            end_with_jobs(self._livelocks, find_killer(self._launcher))
 
     def close(self) -> None:
         self._timer.close()

@@ -160,6 +160,9 @@ def _warm_up_for(settings: Settings) -> None:
     warm_up()
     if settings.cluster.has_nodes:
         warm_up_for_nodes()
+    if settings.paths.launcher_socket.exists():
+        # else each command of another user would import it
+        import protocol.launcher  # noqa: F401
 
 
 def _try(options: Options) -> None:

@@ -124,11 +124,15 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
 
     def _command(self, context: UnitContext) -> LocalCommand:
         spec = command_spec(self.op, context)
+        if spec.user is not None:
+            # imported late: most commands run as the daemons' user
+            from protocol.launcher import find_launcher
         is_detached = spec.leave is Leave.DETACH
         place = CommandPlace(
             settings=context.settings,
             signals=context.signals,
             livelock=context.livelock,
+            launcher=find_launcher(context.settings.paths.launcher_socket) if spec.user is not None else None,
             groups=context.groups,
             group_name=group_name(context.job_id, context.op_index, is_detached=is_detached),
             job_id=context.job_id,

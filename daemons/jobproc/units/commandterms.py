@@ -18,6 +18,7 @@ def command_spec(op: OpRunCommand, context: UnitContext) -> CommandSpec:
         env={**op.env, **_job_env(op, context)},
         cwd=op.cwd or "/",
         user=op.user,
+        submitter=None if op.user is None else context.owner_login,
         stdin_text=op.stdin_text,
         stdin_path=op.stdin_path,
         stderr_apart=bool(op.stderr_apart),

@@ -3,7 +3,7 @@
 The kernel reuses a pid once its process is gone. A process that has the job's livelock open is the job's process or a
 supervisor of its command; so that is checked, and the signal goes through a pidfd (`common.system.processes`). With an
 external executor the pid may be a wrapper's, which does not have the livelock open: it must be older than the
-livelock.
+livelock. Supervisors that the launcher has started belong to root: it knows them, and signals them.
 
 Source: DESIGN section 16; everyday.md a.
 """
@@ -12,12 +12,15 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
+from common.places.runpaths import launcher_socket
 from common.queue.jobs import Job
 from common.system.livelock import is_alive
 from common.system.processes import Process, descendants, find_process, holders, is_holder, send, send_all
+from protocol.launched import End, Running, running_commands, supervisors_of
 
 _TICKS_S: Final = os.sysconf("SC_CLK_TCK")
 # seconds of inaccuracy between the compared clocks
@@ -66,13 +69,15 @@ def ask_to_end(job: Job) -> bool:
     process = job_process(job)
     targets = [process] if process is not None else holders(job.livelock)
     # not any(...): each of them must get the signal
-    return bool([target for target in targets if send(target, signal.SIGTERM)])
+    told = [target for target in targets if send(target, signal.SIGTERM)]
+    return bool(told or (process is None and _launched(job, End.ASK)))
 
 
 def supervisors(job: Job) -> frozenset[Process]:
     """The supervisors of the job's commands."""
     assert job.livelock is not None
-    return frozenset(process for process in holders(job.livelock) if process.pid != job.process_id)
+    own = frozenset(process for process in holders(job.livelock) if process.pid != job.process_id)
+    return own | supervisors_of(_launched(job))
 
 
 def kill_all(job: Job) -> frozenset[Process]:
@@ -81,10 +86,14 @@ def kill_all(job: Job) -> frozenset[Process]:
     Returns: the signalled processes; repeat the call until there are none.
     """
     assert job.livelock is not None
-    roots = holders(job.livelock)
+    launched = _launched(job, End.KILL)
+    by_launcher = frozenset(process for each in launched for pid in each.pids if (process := find_process(pid)))
+    # the launcher's supervisors belong to root, and end by themselves when their commands have ended
+    roots = holders(job.livelock) - supervisors_of(launched)
     below = started_by(roots)
-    send_all(below or roots, signal.SIGKILL)
-    return below or roots
+    own = below or (frozenset() if by_launcher else roots)
+    send_all(own, signal.SIGKILL)
+    return own | by_launcher or supervisors_of(launched)
 
 
 def started_by(roots: Iterable[Process]) -> frozenset[Process]:
@@ -97,8 +106,16 @@ def pids_of(job: Job) -> tuple[int, ...]:
     """The living processes that the job has started, in order; without any, its process and its supervisors."""
     if job.livelock is None or not is_alive(job.livelock):
         return ()
-    roots = holders(job.livelock)
-    return tuple(sorted(process.pid for process in started_by(roots) or roots))
+    launched = _launched(job)
+    roots = holders(job.livelock) | supervisors_of(launched)
+    found = {process.pid for process in started_by(roots)}.union(*(each.pids for each in launched))
+    return tuple(sorted(found or {process.pid for process in roots}))
+
+
+def _launched(job: Job, how: End = End.NO) -> Sequence[Running]:
+    """The job's commands that the launcher has started."""
+    assert job.livelock is not None
+    return running_commands(launcher_socket(Path(job.livelock).parent.parent), job.livelock, how)
 
 
 def _was_before(process: Process, livelock: str) -> bool:

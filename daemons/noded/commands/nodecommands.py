@@ -63,6 +63,7 @@ class NodeCommands:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._records = CommandRecords(settings.paths.node_commands)
+        self._launcher_socket = settings.paths.launcher_socket
         self._writes = GroupCommit()
         self._turns: dict[str, _Turn] = {}
         self._states = CommandStates(self._records)
@@ -214,13 +215,13 @@ class NodeCommands:
             found = await in_thread(self._records.read, key)
         except DamagedFile as error:
             self._states.doubt(key, error)
-            await in_thread(signal_runner, self._records, key)
+            await in_thread(signal_runner, self._records, key, self._launcher_socket)
             return CommandState(key=key, phase=CommandPhase.RUNNING)
         match on_stop(found.records, self._states.boot):
             case Stop.TELL:
                 return await in_thread(self._states.state, key, found)
             case Stop.SIGNAL:
-                await in_thread(signal_runner, self._records, key)
+                await in_thread(signal_runner, self._records, key, self._launcher_socket)
                 return await in_thread(self._states.state, key, found)
             case Stop.VOID:
                 if not await in_thread(self._void_under_lock, key):

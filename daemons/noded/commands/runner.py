@@ -160,10 +160,14 @@ class Runner:
 
     def _place(self, livelock: Livelock) -> CommandPlace:
         key = self._order.key
+        if self._order.spec.user is not None:
+            # imported late: most commands run as the daemons' user
+            from protocol.launcher import find_launcher
         return CommandPlace(
             settings=self._settings,
             signals=self._signals,
             livelock=livelock,
+            launcher=find_launcher(self._settings.paths.launcher_socket) if self._order.spec.user is not None else None,
             groups=self._groups,
             group_name=node_group_name(key),
             job_id=job_of_key(key),

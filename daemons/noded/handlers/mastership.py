@@ -26,6 +26,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.noded.epochs import Epochs
 from daemons.noded.files.standings import read_standing
+from protocol.launched import find_killer
 from protocol.noded.mastership import (
     ClaimEpoch,
     GetStanding,
@@ -47,7 +48,7 @@ class MastershipHandlers:
         self._settings = settings
         self._paths = settings.paths
         self._epochs = epochs
-        self._daemons = MasterDaemons(settings)
+        self._daemons = MasterDaemons(settings, find_killer)
         self._stopping = trio.Lock()
 
     async def master_node_name(self, _: MasterNodeName) -> str:

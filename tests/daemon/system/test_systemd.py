@@ -17,7 +17,7 @@ from daemons.supervisor.core.restarts import READY_TIMEOUT_S
 from protocol.noded.clients.voting import LIMIT_S, PAUSE_S, REPEATS
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "systemd"
-UNITS = sorted(path for kind in ("service", "target", "path") for path in DEPLOY.glob(f"*.{kind}"))
+UNITS = sorted(path for kind in ("service", "socket", "target", "path") for path in DEPLOY.glob(f"*.{kind}"))
 PROGRAMS = {
     "gantry-luxid",
     "gantry-wconfd",
@@ -27,6 +27,7 @@ PROGRAMS = {
     "gantry-rapid",
     "gantry-confd",
     "gantry-mond",
+    "gantry-launcher",
 }
 
 pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd's tools are not installed")
@@ -98,7 +99,7 @@ def test_keeperd_goes_before_jobs_and_is_never_swapped_out() -> None:
     assert float(directive(unit, "TimeoutStopSec")[0]) > 20
 
 
-@pytest.mark.parametrize("unit", ["gantry-forkserver.service", "gantry-noded.service"])
+@pytest.mark.parametrize("unit", ["gantry-forkserver.service", "gantry-noded.service", "gantry-launcher.service"])
 def test_commands_survive_the_stop_of_the_service_that_started_them(unit: str) -> None:
     assert (directive(unit, "KillMode"), directive(unit, "SendSIGKILL")) == (["process"], ["no"])
     assert directive(unit, "Delegate") == ["yes"]

@@ -50,3 +50,11 @@ def test_a_command_starts_where_its_caller_is(root: Path, capsys: pytest.Capture
     assert started_from(root, root / "installation") == root
     assert started_from(root / "private", root / "installation", "root") == root / "private"
     assert capsys.readouterr().err == ""
+
+
+def test_with_a_launcher_a_command_of_root_starts_where_root_is(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "installation/run-launcher").mkdir()
+    (root / "installation/run-launcher/socket").touch()
+
+    assert started_from(root / "private", root / "installation") == root / "private"
+    assert capsys.readouterr().err == ""

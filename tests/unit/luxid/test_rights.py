@@ -52,6 +52,18 @@ def test_a_command_as_another_needs_an_administrator() -> None:
             allowed(run(user="root"), attrs.evolve(ALICE, role=role))
 
 
+def test_with_a_launcher_commands_of_root_name_root_and_those_of_others_their_submitter() -> None:
+    host = attrs.evolve(SERVICE, has_launcher=True)
+    root = Submitter(0, "", Role.FULL)
+
+    assert allowed(run(), root, host).user == "root"
+    assert allowed(run(user="postgres"), root, host).user == "postgres"
+    assert allowed(run(), root, SERVICE).user is None
+    # the daemons' own user, and those who have its rights, need no launcher
+    assert [allowed(run(), who, host).user for who in (FULL, Submitter(77, "", Role.FULL))] == [None, None]
+    assert (allowed(run(), ALICE, host).user, allowed(run(user="root"), ADMIN, host).user) == ("alice", "root")
+
+
 def test_daemons_that_cannot_become_another_user_refuse_his_commands() -> None:
     for who, user in ((ALICE, None), (ADMIN, None), (ADMIN, "root")):
         with pytest.raises(Denied, match=r"the daemons run as 'gantry', who cannot become another user"):

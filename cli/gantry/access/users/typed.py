@@ -65,7 +65,7 @@ def check_unix_user(login: str, paths: Paths) -> None:
     uid = found.pw_uid
     if uid == 0:
         warn(f"commands will run as '{login}', who may do everything on the machine")
-    elif (daemons := paths.data.stat().st_uid) not in (0, uid):
+    elif (daemons := paths.data.stat().st_uid) not in (0, uid) and not paths.launcher_socket.exists():
         # as luxid refuses them
         warn(
             f"commands as '{login}' are refused while the daemons run as user {daemons}, who cannot become another one"

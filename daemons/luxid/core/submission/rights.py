@@ -2,13 +2,15 @@
 
 Theory. A job acts with the rights of its owner. What acts with the daemons' own rights (every opcode but a command)
 names the role that it takes to submit it; a command runs as its submitter, which is written into the opcode, so that
-it is durable with the job and needs no second look when the job starts. Every user who may submit may name locks, but
-for those that hold up everybody else: the BGL taken exclusively and whole levels, shared ones too, are for operators.
+it is durable with the job and needs no second look when the job starts. Root's commands run as root, if that is
+possible: if the daemons are root, or a launcher starts them. Every user who may submit may name locks, but for those
+that hold up everybody else: the BGL taken exclusively and whole levels, shared ones too, are for operators.
 
 Source: DESIGN section 4, "Who is calling".
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 
@@ -19,6 +21,9 @@ from common.opcodes.command import OpRunCommand
 from common.queue.submitter import JobOwner, without_owner
 from daemons.luxid.core.submission.newjobs import ParsedJob
 
+# login as which commands of root run
+ROOT: Final = "root"
+
 
 @attrs.frozen
 class Host:
@@ -26,6 +31,12 @@ class Host:
 
     uid: int
     login: str
+    # whether a launcher starts commands as other users
+    has_launcher: bool = False
+
+    @property
+    def may_become_others(self) -> bool:
+        return self.uid == 0 or self.has_launcher
 
 
 @attrs.frozen
@@ -68,7 +79,8 @@ def authorize(jobs: Sequence[ParsedJob], submitter: Submitter, host: Host) -> tu
     Raises: Denied: an opcode is not for him, or the daemons cannot run it as him; says which, and what it takes.
     """
     if submitter.role is Role.FULL:
-        return tuple(tuple(map(_without_owner, ops)) for ops in jobs)
+        is_roots = submitter.uid == 0 and host.has_launcher
+        return tuple(tuple(_as_root(op) if is_roots else _without_owner(op) for op in ops) for ops in jobs)
     return tuple(
         tuple(_authorize(op, submitter, host, _where(len(jobs), number, index)) for index, op in enumerate(ops, 1))
         for number, ops in enumerate(jobs, 1)
@@ -94,6 +106,11 @@ def _without_owner(op: OpCode) -> OpCode:
     return op if trail is op.reason else attrs.evolve(op, reason=trail)
 
 
+def _as_root(op: OpCode) -> OpCode:
+    op = _without_owner(op)
+    return attrs.evolve(op, user=ROOT) if isinstance(op, OpRunCommand) and op.user is None else op
+
+
 def _user_of(op: OpRunCommand, submitter: Submitter, host: Host, where: str) -> str:
     if submitter.http_user is not None and not submitter.login:
         who = caller_text(submitter.http_user)
@@ -106,9 +123,9 @@ def _user_of(op: OpRunCommand, submitter: Submitter, host: Host, where: str) -> 
     user = op.user or submitter.login
     if not user:
         raise Denied(f"{where}: user {submitter.uid} has no login on this machine, so no command can run as him")
-    if host.uid != 0 and user != host.login:
+    if user != host.login and not host.may_become_others:
         raise Denied(
             f"{where}: a command cannot run as {user!r} here, as the daemons run as {host.login!r}, "
-            "who cannot become another user; start them as root, or ask an administrator to submit it"
+            "who cannot become another user; root can change that: 'gantry cluster run-as-submitter'"
         )
     return user

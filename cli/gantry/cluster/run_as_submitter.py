@@ -1,0 +1,126 @@
+"""`gantry cluster run-as-submitter`: let the launcher start commands as the users whose jobs they are.
+
+`gnt-cluster init` asks for the same. The rules are root's: they are made once from the roles in the settings, and are
+never changed here afterwards.
+
+Source: DESIGN sections 7 and 16.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import click
+
+from cli.commands import Command
+from cli.context import effective_root, wants_json
+from cli.exitcodes import DONE
+from cli.screen import remark, say, say_json
+from common.errors import Conflict, Denied, ExecutionError
+from common.installation import has_systemd
+from common.launcherrules import RULES_FILE, first_rules
+from common.settings import Settings
+from common.settingsfile import load_settings
+
+_OFF: Final = RULES_FILE.with_name(f"{RULES_FILE.name}.off")
+_SOCKET: Final = "gantry-launcher.socket"
+_SERVICE: Final = "gantry-launcher.service"
+# daemons that have no business with the launcher
+_APART: Final = ("gantry-rapid.service", "gantry-confd.service", "gantry-mond.service")
+
+
+@click.command(
+    "run-as-submitter",
+    cls=Command,
+    examples=("gantry cluster run-as-submitter", "gantry cluster run-as-submitter --off"),
+)
+@click.option("--off", is_flag=True, help="Let all commands run as the daemons' user again.")
+def run_as_submitter(off: bool) -> int:
+    """Let commands of jobs run as the users who submit them, and root's as root, by a launcher that runs as root.
+
+    Who may run as whom says /etc/gantry/launcher.toml, which is made from the roles in [access]; add users to both.
+    Without the launcher all commands run as the daemons' user. Commands that run go on in either case.
+    It is for this machine alone: say it on every node whose commands are to run so.
+    """
+    settings = load_settings(effective_root())
+    check_possible(settings)
+    switch_off() if off else switch_on(settings)
+    if wants_json():
+        say_json({"run_as_submitter": not off, "rules": None if off else str(RULES_FILE)})
+    elif off:
+        say(f"commands run as the daemons' user; the rules are kept in {_OFF}")
+    else:
+        say(f"commands run as their submitters, by the rules in {RULES_FILE}")
+    return DONE
+
+
+def is_possible(settings: Settings) -> bool:
+    """Whether this is root, for the installation of the system, on a machine with systemd."""
+    return os.geteuid() == 0 and has_systemd(settings.root)
+
+
+def check_possible(settings: Settings) -> None:
+    """Raises: Denied: this is not root. Conflict: the installation has no launcher."""
+    if not has_systemd(settings.root):
+        raise Conflict(
+            "a launcher is a service of the system: install the package, and say this for the installation of the "
+            "system, without --root; elsewhere commands run as the user who says 'gantry up'"
+        )
+    if os.geteuid() != 0:
+        raise Denied("only root may let commands run as other users; say this as root")
+
+
+def switch_on(settings: Settings) -> None:
+    """Write the rules, unless there are some, and start the launcher. Raises: Conflict, ExecutionError, OSError."""
+    if not RULES_FILE.exists():
+        if _OFF.exists():
+            _OFF.rename(RULES_FILE)
+        else:
+            _write_new(RULES_FILE, first_rules(settings.access, _daemons_user(settings)))
+            remark(f"who may run commands as whom is in {RULES_FILE}; look at it")
+    _systemctl("reset-failed", _SERVICE, _SOCKET, is_tolerant=True)
+    # a socket is not started while its service runs
+    _systemctl("stop", _SERVICE, is_tolerant=True)
+    _systemctl("restart", _SOCKET)
+    _systemctl("start", _SERVICE)
+    # they are started without access to the launcher's folder, as soon as there is one
+    _systemctl("try-restart", *_APART, is_tolerant=True)
+    # it loads what a call of the launcher needs
+    _systemctl("try-reload-or-restart", "gantry-forkserver.service", is_tolerant=True)
+
+
+def switch_off() -> None:
+    """Stop the launcher, and keep the rules aside. Raises: ExecutionError, OSError."""
+    _systemctl("stop", _SOCKET, _SERVICE)
+    if RULES_FILE.exists():
+        RULES_FILE.rename(_OFF)
+
+
+def _daemons_user(settings: Settings) -> str:
+    """The login of the owner of the data. Raises: Conflict: they are root's, so that no launcher is needed."""
+    # imported late: few commands need it
+    from common.system.accounts.users import user_numbered
+
+    status = settings.paths.data.stat()
+    if status.st_uid == 0:
+        raise Conflict(f"'{settings.paths.data}' is root's: daemons of root run commands as their submitters already")
+    user = user_numbered(status.st_uid)
+    if user is None:
+        raise Conflict(f"'{settings.paths.data}' belongs to user {status.st_uid}, who has no name")
+    return user.pw_name
+
+
+def _write_new(path: Path, text: str) -> None:
+    path.parent.mkdir(0o755, exist_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), "w") as file:
+        os.fchmod(file.fileno(), 0o644)
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _systemctl(*words: str, is_tolerant: bool = False) -> None:
+    done = subprocess.run(["systemctl", *words], capture_output=True, text=True, check=False)
+    if done.returncode and not is_tolerant:
+        raise ExecutionError(f"'systemctl {' '.join(words)}' failed: {done.stderr.strip() or done.returncode}")

@@ -1,0 +1,270 @@
+"""Commands as root and as their submitters: the launcher, its rules, who may not use it (DESIGN sections 5, 7, 16)."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.support.wait import wait_until
+from tests.systemd.conftest import MakeContainer
+from tests.systemd.containers.container import Container
+from tests.systemd.containers.tree import PACKAGE
+from tests.systemd.engine import PATIENCE_S, Engine
+from tests.systemd.nextversion import upgrade
+
+# a cluster whose commands may also run under the node daemon of the only node
+_SETTINGS: Final = """[cluster]
+replication = "nodes"
+[rapid]
+enabled = true
+address = "127.0.0.1"
+[mond]
+enabled = "yes"
+[confd]
+enabled = "yes"
+[access]
+submit = ["alice", "@web"]
+"""
+RULES: Final = "/etc/gantry/launcher.toml"
+SOCKET: Final = "/run/gantry-launcher/socket"
+# asks the launcher for the commands of some livelock, and prints its reply
+_ASK: Final = """
+import socket
+sock = socket.socket(socket.AF_UNIX)
+sock.connect("/run/gantry-launcher/socket")
+sock.sendall(b'{"method":"endCommands","args":[0,0]}\\x03')
+print(sock.recv(4096).decode())
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(make_container: MakeContainer) -> Iterator[Engine]:
+    """An installation with a launcher; alice and bob may submit, bob by his group."""
+    with make_container() as container:
+        container.check("groupadd web; useradd -m alice; useradd -m -G web bob; useradd -m carol")
+        container.write("/etc/gantry/gantry.toml", _SETTINGS)
+        engine = Engine(container)
+        container.check("gantry cluster init --run-as-submitter demo")
+        engine.until_active("luxid", "launcher", "noded")
+        yield engine
+
+
+def last_line(container: Container, command: str, user: str | None = None) -> str:
+    return container.check(command, user=user).splitlines()[-1]
+
+
+@pytest.mark.parametrize("where", ["", "--node"], ids=["here", "on a node"])
+def test_commands_run_as_root_for_root_and_as_their_submitters_for_others(machine: Engine, where: str) -> None:
+    container = machine.container
+    where = where and f"{where} {container.check('gnt-cluster getmaster').strip()}"
+
+    users: tuple[str | None, ...] = (None, "alice", "bob")
+    said = {user: last_line(container, f"gnt-job run --wait {where} -- id -u", user) for user in users}
+
+    uids = {user: container.check(f"id -u {user}").strip() for user in ("alice", "bob")}
+    assert (said.pop(None), said) == ("0", uids)
+    # with all groups of the user, and none of the daemons'
+    assert last_line(container, f"gnt-job run --wait {where} -- id -Gn", "bob").split() == ["bob", "web"]
+    assert last_line(container, f"gnt-job run --wait {where} -- id -Gn").split() == ["root"]
+
+
+def test_root_can_upgrade_the_machine(machine: Engine) -> None:
+    machine.container.check("gnt-job run --wait --lock node/here -- sh -c 'apt-get --yes --no-download upgrade'")
+
+
+def test_all_but_commands_stays_the_daemons_users(machine: Engine) -> None:
+    job = machine.job("", "sleep 60", user="alice")
+    wait_until(
+        lambda: "sleep" in machine.container.run("ps -u alice -o comm=").output, what="her command", timeout_s=60
+    )
+
+    found = machine.container.check("ps -eo user:20=,args=").splitlines()
+
+    roots = {line.split(None, 1)[1] for line in found if line.startswith("root ") and "gantry" in line}
+    assert {words.split(":")[0] for words in roots} == {"gantry-launcher", f"gantry-job {job} supervisor"}
+    assert any(line.split(None, 1) == ["gantry", f"gantry-job {job}"] for line in found)
+    machine.container.check(f"gnt-job cancel --kill {job}")
+    assert machine.until_ended([job]) == {job: "canceled"}
+
+
+def test_a_user_whom_roots_file_does_not_list_is_refused(machine: Engine) -> None:
+    container = machine.container
+    before = container.check(f"cat {RULES}")
+    container.check(f"sed -i /alice/d {RULES}")
+
+    said = container.run("gnt-job run --wait -- id -u", user="alice")
+
+    container.write(RULES, before)
+    assert said.code != 0
+    assert "jobs of 'alice' may not run as 'alice' on this machine" in said.output
+    assert RULES in said.output
+
+
+def test_rules_that_are_a_link_or_another_users_are_not_followed(machine: Engine) -> None:
+    container = machine.container
+    container.check(f"mv {RULES} {RULES}.kept; cp {RULES}.kept /var/lib/gantry/mine; chown gantry /var/lib/gantry/mine")
+
+    container.check(f"ln -s /var/lib/gantry/mine {RULES}")
+    linked = container.run("gnt-job run --wait -- id -u")
+    container.check(f"rm {RULES}; cp {RULES}.kept {RULES}; chown gantry {RULES}")
+    given_away = container.run("gnt-job run --wait -- id -u")
+
+    container.check(f"rm -f {RULES}; mv {RULES}.kept {RULES}")
+    assert "is not safe to use: '/var/lib/gantry" in linked.output
+    assert f"'{RULES}' belongs to user 'gantry'" in given_away.output
+    assert last_line(container, "gnt-job run --wait -- id -u") == "0"
+
+
+def test_a_planted_link_leads_roots_command_nowhere(machine: Engine) -> None:
+    """The launcher opens nothing in the daemons' folders; what a command writes goes through descriptors."""
+    container = machine.container
+    container.check("echo mine > /root/victim; chmod 600 /root/victim")
+    jobs = [int(job["id"]) for job in json.loads(container.check("gnt-job list --output json"))]
+    following = max(jobs) + 1
+    plant = f"ln -s /root/victim /var/lib/gantry/output/job-{following}.{0:020d}"
+    container.check(f"runuser -u gantry -- {plant}")
+
+    # its output is lost, which the log tells
+    machine.until_ended([machine.job("", "echo overwritten")])
+
+    assert container.check("cat /root/victim") == "mine\n"
+    # input is opened with the rights of the job's user, also through a link
+    container.check("runuser -u gantry -- ln -sf /root/victim /var/lib/gantry/input; chmod 755 /var/lib/gantry")
+    refused = container.run("gnt-job run --wait --stdin-file /var/lib/gantry/input -- cat", user="alice")
+    container.check("chmod 750 /var/lib/gantry; rm /var/lib/gantry/input")
+    assert "mine" not in refused.output
+    assert refused.code != 0
+
+
+@pytest.mark.parametrize("user", ["alice", "nobody", "root"])
+def test_nobody_but_the_daemons_user_may_call_the_launcher(machine: Engine, user: str) -> None:
+    container = machine.container
+    container.write("/srv/ask.py", _ASK)
+
+    kept_out = container.run(f"runuser -u {user} -- python3 /srv/ask.py")
+    container.check(f"chmod 666 {SOCKET}")
+    refused = container.run(f"runuser -u {user} -- python3 /srv/ask.py")
+    container.check(f"chmod 600 {SOCKET}")
+
+    # root may open every file
+    assert user == "root" or "PermissionError" in kept_out.output
+    assert "may not call the launcher" in refused.output
+    assert '"success":true' in container.check("runuser -u gantry -- python3 /srv/ask.py")
+
+
+@pytest.mark.parametrize("daemon", ["rapid", "confd", "mond"])
+def test_daemons_of_the_network_do_not_reach_the_socket_of_the_launcher(machine: Engine, daemon: str) -> None:
+    machine.until_active(daemon)
+    inside = f"nsenter --target {machine.pid(daemon)} --mount setpriv --reuid gantry --regid gantry --clear-groups"
+
+    said = machine.container.run(f"{inside} python3 -c {shlex.quote(_ASK)}")
+
+    assert "PermissionError" in said.output
+
+
+def test_a_kill_ends_all_that_a_command_has_started(machine: Engine) -> None:
+    container = machine.container
+    job = machine.job("", "sh -c 'trap \"\" TERM; (setsid sleep 4711 &); sleep 4712'", user="alice")
+    wait_until(lambda: container.run("pgrep -u alice -f '[s]leep 4711'").code == 0, what="its child", timeout_s=60)
+
+    container.check(f"gnt-job cancel --kill {job}")
+
+    assert machine.until_ended([job]) == {job: "canceled"}
+    assert container.run("pgrep -f '[s]leep 471[12]'").code == 1
+    assert container.check("ls /run/gantry-launcher/commands") == ""
+
+
+def test_a_command_goes_on_while_the_launcher_is_restarted(machine: Engine) -> None:
+    container = machine.container
+    job = machine.job("--lock node/x", "sh -c 'while [ ! -e /srv/go ]; do sleep 0.1; done; echo done'", user="alice")
+    wait_until(lambda: container.run("pgrep -u alice -f '[s]rv/go'").code == 0, what="the command", timeout_s=60)
+    before = machine.pid("launcher")
+
+    container.check("systemctl restart gantry-launcher")
+    assert machine.pid("launcher") != before
+    assert last_line(container, "gnt-job run --wait -- id -u", "alice") == container.check("id -u alice").strip()
+    assert "node/x" in container.check("gnt-debug locks")
+    container.check("touch /srv/go")
+
+    assert machine.until_ended([job]) == {job: "success"}
+    assert container.check(f"gnt-job output {job}", user="alice") == "done\n"
+
+
+def test_locks_stay_held_without_the_job_process_and_a_kill_reaches_the_supervisor_of_root(machine: Engine) -> None:
+    container = machine.container
+    job = machine.job("--lock node/y", "sleep 4713", user="alice")
+    wait_until(lambda: container.run("pgrep -u alice -f '[s]leep 4713'").code == 0, what="the command", timeout_s=60)
+
+    container.check(f"kill -9 $(pgrep -u gantry -f '^gantry-job {job}$'); systemctl restart gantry-launcher; sleep 1")
+    assert "node/y" in container.check("gnt-debug locks")
+    assert container.run("pgrep -f '[s]leep 4713'").code == 0
+
+    container.check(f"gnt-job cancel --kill {job}")
+    machine.until_ended([job])
+    assert "node/y" not in container.check("gnt-debug locks")
+    assert container.run("pgrep -f '[s]leep 4713'").code == 1
+
+
+def test_a_command_whose_supervisor_was_killed_is_ended_before_its_locks_are_free(machine: Engine) -> None:
+    container = machine.container
+    script = "sh -c '(setsid sh -c \"sleep 4714; true\" &); sleep 4715'"
+    job = machine.job("--lock node/z", script, user="alice")
+    wait_until(lambda: container.run("pgrep -u alice -f '[s]leep 4714'").code == 0, what="its child", timeout_s=60)
+
+    container.check(f"kill -9 $(pgrep -u root -f '^gantry-job {job} supervisor$')")
+
+    assert machine.until_ended([job]) == {job: "error"}
+    assert container.run("pgrep -f '[s]leep 471[45]'").code == 1
+    assert container.check("ls /run/gantry-launcher/commands") == ""
+
+
+def test_the_hint_of_the_package_leads_to_a_first_job(bare: Container) -> None:
+    said = bare.check(f"dpkg -i /{PACKAGE}")
+    hint = next(line for line in said.splitlines() if "gantry cluster init NAME" in line)
+
+    # what an impatient operator does first harms nothing
+    bare.check("systemctl enable --now gantry.target; sleep 3")
+    failed = bare.check("systemctl list-units --failed --plain --no-legend 'gantry*'")
+    states = {bare.shown(f"gantry-{name}", "NRestarts") for name in ("wconfd", "luxid", "forkserver")}
+    bare.check(hint.split("with: ")[1].replace("NAME", "demo"))
+
+    assert (failed, states) == ("", {"0"})
+    # without a terminal it is confined, as an upgrade of an earlier version
+    assert bare.check("gnt-job run --wait -- id -un").splitlines()[-1] == "gantry"
+    assert bare.run(f"test -e {RULES}").code == 1
+    bare.check("gantry cluster run-as-submitter")
+    assert bare.check("gnt-job run --wait -- id -un").splitlines()[-1] == "root"
+    bare.check("gantry cluster run-as-submitter --off")
+    assert bare.check("gnt-job run --wait -- id -un").splitlines()[-1] == "gantry"
+
+
+def test_an_upgrade_stays_confined_and_a_launcher_is_upgraded_under_its_commands(fresh: Container) -> None:
+    engine = Engine(fresh)
+    engine.start()
+    upgrade(fresh)
+    assert fresh.run(f"test -e {RULES} || test -e {SOCKET}").code == 1
+    assert fresh.check("gnt-job run --wait -- id -un").splitlines()[-1] == "gantry"
+
+    fresh.check("gantry cluster run-as-submitter")
+    job = engine.job("--lock node/x", "sh -c 'while [ ! -e /srv/go ]; do sleep 0.1; done; id -un'")
+    before = engine.pid("launcher")
+    fresh.check("dpkg -i /root/next.deb")
+    engine.until_active("launcher", "luxid")
+    assert engine.pid("launcher") != before
+    fresh.check("touch /srv/go")
+    assert engine.until_ended([job]) == {job: "success"}
+    assert fresh.check(f"gnt-job output {job}") == "root\n"
+
+
+def test_without_root_or_systemd_no_launcher_is_switched_on(machine: Engine) -> None:
+    container = machine.container
+
+    as_gantry = container.run("runuser -u gantry -- gantry cluster run-as-submitter")
+    private = container.run("gantry --root /srv/private cluster init --run-as-submitter x")
+
+    assert "only root" in as_gantry.output
+    assert "without --root" in private.output
+    assert container.run("test -e /srv/private").code == 1
+    wait_until(lambda: machine.container.check("gnt-job list"), what="an answer", timeout_s=PATIENCE_S)
