@@ -81,13 +81,12 @@ def check_version(paths: Paths) -> None:
         raise Conflict(f"'{paths.version_file}' says {text!r}; this program reads queues of version {QUEUE_VERSION}")
 
 
-def read_serial(paths: Paths) -> JobId:
-    """Return the last id used; 0 in a new queue. Raises: DamagedFile: it is not a number. OSError."""
+def read_serial(paths: Paths) -> JobId | None:
+    """Return the last id used; None: there is no such file. Raises: DamagedFile: it is not a number. OSError."""
     try:
         text = paths.serial_file.read_text().strip()
     except FileNotFoundError:
-        write_file(paths.serial_file, b"0\n")
-        return JobId(0)
+        return None
     if not (text.isascii() and text.isdigit()):
         raise DamagedFile(
             f"'{paths.serial_file}' is not a number but {text!r:.40}; write the highest job id ever used into it",
