@@ -10,12 +10,14 @@ from typing import Final
 
 import trio
 
+from common.ids import JobId
 from common.replication import Copies
 from common.settings import Settings
 from common.system.daemons.daemon import run_daemon
-from common.system.inthread import try_in_thread
+from common.system.inthread import in_thread, try_in_thread
 from common.system.log import get_log
 from common.system.plugins import use_plugins
+from common.system.retrypauses import retry_pauses
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS
 from daemons.luxid.core.queue.recovery import Fate
@@ -23,9 +25,10 @@ from daemons.luxid.earlyparts import AWAY, EarlyParts, early_parts, takes_up
 from daemons.luxid.face import rules_of, service_of
 from daemons.luxid.feed.feed import Feed
 from daemons.luxid.feed.queuestate import queue_state
+from daemons.luxid.files.knownids import GAP
 from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
-from daemons.luxid.files.store import open_store
+from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
 from daemons.luxid.handlers.jobs.waiting import Waiting
 from daemons.luxid.history.pasthistory import PastHistory
@@ -33,6 +36,8 @@ from daemons.luxid.nodes.nodeparts import (
     bring_up_address,
     following,
     ghost_parts,
+    has_become_master,
+    highest_on_nodes,
     leased_queue,
     live_data,
     node_copies,
@@ -112,6 +117,7 @@ async def serve(
                 found = [await try_in_thread(load, settings.paths, _pause_in_thread, changes)]
                 if lease is not None:
                     lease.begin((each.job for each in found[0].jobs), nursery)
+                await _settle_ids(settings, store, found[0])
                 await _wire(settings, early, found.pop(), nursery)
                 task_status.started()
                 nursery.start_soon(bring_up_address, settings, early.config)
@@ -123,11 +129,32 @@ async def serve(
         store.close()
 
 
+async def _settle_ids(settings: Settings, store: Store, found: FoundQueue) -> None:
+    """Begin beyond all ids that were used; where some may be unknown here, ask the other nodes, and leave a gap.
+
+    Raises: DamagedFile: the epoch.
+    """
+    store.raise_serial(found.highest_id)
+    for pause_s in retry_pauses():
+        try:
+            if found.has_lost_ids or await has_become_master(settings):
+                highest = max(store.serial, await highest_on_nodes(settings))
+                store.raise_serial(JobId(highest + GAP))
+                _log.warning("ids.gap", lost=found.has_lost_ids, highest=highest, next=store.serial + 1)
+                await in_thread(store.write_serial)
+            elif not settings.paths.serial_file.exists():
+                await in_thread(store.write_serial)
+            return
+        except OSError as error:
+            effect = "no job is served until the next id is known"
+            _log.error("ids.not_settled", reason=error, effect=effect, retry_s=pause_s)
+        await trio.sleep(pause_s)
+
+
 async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nursery: trio.Nursery) -> None:
     """Make the other parts, pass the found queue to them, and start them."""
     parts, watch = early.parts, early.watch
     jobs, store, scheduler = parts.jobs, parts.store, parts.scheduler
-    store.raise_serial(found.highest_id)
     launcher = _launcher(settings)
     attempts = Attempts(jobs, parts.rewriting, scheduler, launcher.rules.attempts)
     starter = Starter(jobs, store, launcher, attempts, scheduler, settings.luxid.start_timeout_s)

@@ -3,19 +3,33 @@
 Source: noded.md section 6; masterfailover.md; DESIGN section 12. `gantry_claim_epoch` and `gantry_standing` are ours.
 """
 
+from typing import Final
+
 import attrs
 
 from common.shapes import Lenient
 from protocol.noded.call import FAST_S, URGENT_S, NodeCall
+from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied
+
+# what a node that has not heard of a master refuses with, among other words
+NO_MASTER: Final = "this node has not heard of a master"
 
 
 @attrs.frozen
 class MasterNodeName(NodeCall[str]):
-    """The name of the master, as the node's ssconf has it: its vote; empty: it knows none."""
+    """The name of the master, as the node's ssconf has it: its vote; it fails where there is no such file."""
 
     METHOD = "master_node_name"
     LIMIT_S = URGENT_S
     ASKS_OFFLINE = True
+
+    @staticmethod
+    def named_by(outcome: Outcome[str]) -> str | None:
+        """The master that a node names; empty: it has not heard of one; None: its vote is not known."""
+        if isinstance(outcome, Replied):
+            return outcome.value
+        has_none = isinstance(outcome, Failed) and outcome.kind is FailureKind.REFUSED and NO_MASTER in outcome.text
+        return "" if has_none else None
 
 
 @attrs.frozen

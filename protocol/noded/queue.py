@@ -52,7 +52,7 @@ class JobqueueRename(NodeCall[tuple[None, ...]]):
 
 @attrs.frozen
 class JobqueuePurge(NodeCall[None]):
-    """Remove all jobs, and the files that lie directly in the archive."""
+    """Remove all jobs, archived ones too."""
 
     METHOD = "jobqueue_purge"
 

@@ -57,7 +57,7 @@ def survey(settings: Settings, nodes: Nodes, *, with_offline: bool) -> Situation
     """Ask all nodes at once. Args: with_offline: whether nodes that are marked offline count too. Raises: OSError."""
     asked = [node for node in nodes.addresses if with_offline or not node.offline or node.name == nodes.own.name]
     votes = nodes.client.call_nodes(asked, MasterNodeName(), LIMIT_S, even_paused=True)
-    heard = [node for node in asked if isinstance(votes[node.name], Replied)]
+    heard = [node for node in asked if MasterNodeName.named_by(votes[node.name]) is not None]
     standings = nodes.client.call_nodes(heard, GetStanding(), LIMIT_S, even_paused=True)
     return Situation(
         settings.cluster.own_name,
@@ -72,7 +72,7 @@ def _says(
 ) -> Iterable[NodeSays]:
     for node in asked:
         vote, standing = votes[node.name], standings.get(node.name)
-        master = vote.value if isinstance(vote, Replied) else None
+        master = MasterNodeName.named_by(vote)
         if isinstance(standing, Replied):
             told = standing.value
             copies = CopiesHeld(told.config_serial, told.queue_serial)

@@ -38,12 +38,22 @@ def find_running(pid_file: Path) -> Running | None:
     except FileNotFoundError:
         return None
     try:
-        # F_GETLK only asks: taking the lock, even briefly, could make a daemon that starts now give up
-        answer = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-        kind, _, _, _, pid = _FLOCK.unpack(answer)
-        return None if kind == fcntl.F_UNLCK else Running(pid, os.fstat(fd).st_mtime)
+        pid = record_lock_holder(fd)
+        return None if pid is None else Running(pid, os.fstat(fd).st_mtime)
     finally:
         os.close(fd)
+
+
+def record_lock_holder(fd: int) -> int | None:
+    """The pid of another process that holds a POSIX lock on this open file; None: there is none; 0: it is not visible.
+
+    Raises: OSError.
+    """
+    # F_GETLK only asks: taking the lock, even briefly, could make a daemon that starts now give up
+    answer = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    kind, _, _, _, pid = _FLOCK.unpack(answer)
+    # -1 or 0: a process of another pid namespace
+    return None if kind == fcntl.F_UNLCK else max(pid, 0)
 
 
 def find_daemon(paths: Paths, name: str) -> Running | None:

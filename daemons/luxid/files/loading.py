@@ -31,6 +31,7 @@ from daemons.luxid.core.queue.recovery import Fate, judge_fate
 from daemons.luxid.files.batches import settle_batches
 from daemons.luxid.files.joblogs import JobLogs
 from daemons.luxid.files.keyfiles import KeyedSubmission, forget_unused, load_keys
+from daemons.luxid.files.knownids import KnownIds, look_for_ids
 from daemons.luxid.files.queuefiles import Changes, LocalChanges
 from daemons.luxid.lasting import lasting
 
@@ -51,10 +52,12 @@ class FoundJob:
 class FoundQueue:
     # jobs, ascending by id
     jobs: tuple[FoundJob, ...]
-    # highest id of all files, live, archived or damaged
+    # highest id that is known here to have been used
     highest_id: JobId
     # submissions of the last day that have a key
     keys: tuple[KeyedSubmission, ...] = ()
+    # whether the serial is missing, or lower than the highest id: others may know of higher ones
+    has_lost_ids: bool = False
 
 
 def load_queue(
@@ -75,6 +78,8 @@ def load_queue(
     """
     changes = changes or LocalChanges()
     judge = functools.partial(judge_fate, takes_up=takes_up)
+    # before keys and notes of submissions without jobs are removed
+    known = _look_patiently(paths, pause)
     names = os.listdir(paths.queue)
     ids = sorted(int(match[1]) for name in names if (match := _JOB.fullmatch(name)))
     with lasting():
@@ -84,7 +89,6 @@ def load_queue(
     alive = {found.job.job_id for found in jobs if found.fate is Fate.ALIVE}
     _remove_temps(paths, names, alive)
     _remove_own_temps(paths)
-    highest = max(*ids[-1:], _highest_archived(paths), _highest_damaged(paths), 0)
     # writers may have died before their fsync, and a loss of power must not undo what luxid reports
     sync_folders([paths.queue])
     jobs = _with_logs(paths, jobs)
@@ -94,7 +98,7 @@ def load_queue(
     keys = load_keys(paths, time.time(), changes, unended)
     if keys:
         keys = forget_unused(paths, keys, {found.job.job_id for found in jobs}, changes)
-    return FoundQueue(jobs, JobId(highest), tuple(keys))
+    return FoundQueue(jobs, known.highest, tuple(keys), known.are_lost)
 
 
 def _with_logs(paths: Paths, jobs: tuple[FoundJob, ...]) -> tuple[FoundJob, ...]:
@@ -145,6 +149,17 @@ def _load_job(
     return FoundJob(job, judge(job, is_alive=may_live and is_alive(job.livelock or "")))
 
 
+def _look_patiently(paths: Paths, pause: Callable[[float], None]) -> KnownIds:
+    for pause_s in retry_pauses():
+        try:
+            return look_for_ids(paths)
+        except OSError as error:
+            effect = "no job is served until it is known which ids were used"
+            _log.error("ids.unreadable", reason=error, effect=effect, retry_s=pause_s)
+        pause(pause_s)
+    raise AssertionError("pauses never end")
+
+
 def _read_patiently(path: str, pause: Callable[[float], None]) -> bytes:
     """Raises: FileNotFoundError, IsADirectoryError: only these errors decide anything about a job."""
     for pause_s in retry_pauses():
@@ -184,16 +199,3 @@ def _remove_own_temps(paths: Paths) -> None:
     remove_leftovers(paths.data, lambda name: name == paths.watcher_pause.name)
     for message in paths.messages.glob("*.tmp"):
         message.unlink(missing_ok=True)
-
-
-def _highest_archived(paths: Paths) -> int:
-    folders = sorted((int(name) for name in os.listdir(paths.archive) if name.isdigit()), reverse=True)
-    return next((highest for folder in folders if (highest := _highest_in(paths.archive / str(folder)))), 0)
-
-
-def _highest_damaged(paths: Paths) -> int:
-    return _highest_in(paths.damaged)
-
-
-def _highest_in(folder: "os.PathLike[str]") -> int:
-    return max((int(match[1]) for name in os.listdir(folder) if (match := _JOB.fullmatch(name))), default=0)

@@ -5,6 +5,8 @@ Source: luxid.md 3.
 
 import fcntl
 import os
+import time
+from typing import Final
 
 from common.durable.atomicfile import write_file
 from common.errors import Conflict, DamagedFile
@@ -12,9 +14,29 @@ from common.ids import JobId
 from common.paths import Paths
 from common.places.queuepaths import QUEUE_VERSION
 
+# seconds for a change of the node daemon to end, and between two looks
+_CHANGE_S: Final = 20.0
+_PAUSE_S: Final = 0.02
+
 
 def take_lock(paths: Paths) -> int:
-    """Take the lock of the queue; return its descriptor. Raises: Conflict: another daemon has it. OSError."""
+    """Take the lock of the queue; return its descriptor.
+
+    The node daemon of this node has an flock on the file while it changes the queue, and asks after that for our lock.
+    So when we have ours, one more look at the flock suffices: nothing is changed behind us from then on.
+
+    Raises: Conflict: another queue daemon has it, or the node daemon does not end a change. OSError.
+    """
+    fd = _take_record_lock(paths)
+    try:
+        _until_node_daemon_ends(paths, fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _take_record_lock(paths: Paths) -> int:
     while True:
         fd = os.open(paths.queue_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -32,6 +54,22 @@ def take_lock(paths: Paths) -> int:
         os.close(fd)
 
 
+def _until_node_daemon_ends(paths: Paths, fd: int) -> None:
+    deadline = time.monotonic() + _CHANGE_S
+    while True:
+        try:
+            # on this descriptor: to open the file once more, and to close it, would drop our own lock
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                text = f"a process, the node daemon perhaps, has held '{paths.queue_lock}' by flock for {_CHANGE_S:g} s"
+                raise Conflict(f"{text}; find it with: fuser '{paths.queue_lock}'") from None
+        else:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            return
+        time.sleep(_PAUSE_S)
+
+
 def check_version(paths: Paths) -> None:
     """Make a queue of our version where there is none. Raises: Conflict: it has another version. OSError."""
     try:
@@ -43,13 +81,12 @@ def check_version(paths: Paths) -> None:
         raise Conflict(f"'{paths.version_file}' says {text!r}; this program reads queues of version {QUEUE_VERSION}")
 
 
-def read_serial(paths: Paths) -> JobId:
-    """Return the last id used; 0 in a new queue. Raises: DamagedFile: it is not a number. OSError."""
+def read_serial(paths: Paths) -> JobId | None:
+    """Return the last id used; None: there is no such file. Raises: DamagedFile: it is not a number. OSError."""
     try:
         text = paths.serial_file.read_text().strip()
     except FileNotFoundError:
-        write_file(paths.serial_file, b"0\n")
-        return JobId(0)
+        return None
     if not (text.isascii() and text.isdigit()):
         raise DamagedFile(
             f"'{paths.serial_file}' is not a number but {text!r:.40}; write the highest job id ever used into it",

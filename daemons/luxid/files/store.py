@@ -14,7 +14,8 @@ from typing import Final
 import attrs
 import trio
 
-from common.durable.atomicfile import FileWrite
+from common.durable.atomicfile import FileWrite, write_files
+from common.durable.durably import durably
 from common.errors import DamagedFile, GantryError, InvalidRequest, NotFound, Unavailable
 from common.ids import JobId
 from common.paths import Paths
@@ -52,6 +53,11 @@ class Store:
     def raise_serial(self, at_least: JobId) -> None:
         """Never use ids up to this one: files with them were found."""
         self._serial = max(self._serial, at_least)
+
+    def write_serial(self) -> None:
+        """Make the last id durable, without a job; for threads. Raises: OSError."""
+        content = f"{self._serial}\n".encode()
+        durably(lambda: write_files([FileWrite(self.paths.serial_file, content)]))
 
     def reserve_ids(self, count: int) -> JobId:
         """Reserve some ids, so that others can get ids while these jobs are made; return the first."""
@@ -222,7 +228,7 @@ class Store:
 
 
 def open_store(paths: Paths, files: QueueFiles | None = None) -> Store:
-    """Lock the queue and read its serial; make a new queue where there is none, which each node does for itself.
+    """Lock the queue and read its serial; give it a version where there is none, which each node does for itself.
 
     Args:
         files: None: there are no other nodes.
@@ -234,7 +240,8 @@ def open_store(paths: Paths, files: QueueFiles | None = None) -> Store:
     fd = take_lock(paths)
     try:
         check_version(paths)
-        return Store(paths, files or QueueFiles(paths), fd, read_serial(paths))
+        # a missing one is judged when the queue is read
+        return Store(paths, files or QueueFiles(paths), fd, read_serial(paths) or JobId(0))
     except BaseException:
         os.close(fd)
         raise

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from common.ids import JobId
 from common.nodes.nodesettings import AFTER_ATTEMPT
 from common.settings import Settings
 from daemons.luxid.config.configcache import ConfigCache
@@ -56,6 +57,25 @@ def live_data(settings: Settings) -> "NodesData | None":
     from daemons.luxid.livedata.nodesdata import NodesData
 
     return NodesData(settings.paths, settings.noded.port, settings.luxid.live_data_s)
+
+
+async def highest_on_nodes(settings: Settings) -> JobId:
+    """The highest id of a job that another node knows; 0: none. Raises: OSError."""
+    if not settings.cluster.has_nodes:
+        return JobId(0)
+    from daemons.luxid.nodes import idsonnodes
+
+    return await idsonnodes.highest_on_nodes(settings)
+
+
+async def has_become_master(settings: Settings) -> bool:
+    """Whether this luxid is the first of a mastership that an operator has moved here. Raises: DamagedFile, OSError."""
+    if not takes_up(settings) or settings.cluster.has_lease:
+        # under a lease each id is committed before it is used
+        return False
+    from daemons.luxid.nodes.raising import LastEpoch
+
+    return await LastEpoch(settings.paths.epoch_file, settings.paths.last_epoch).has_changed()
 
 
 def ghost_parts(settings: Settings, early: EarlyParts) -> "GhostParts | None":

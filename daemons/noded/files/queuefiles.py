@@ -3,6 +3,10 @@
 Every change is made under the queue's lock, and is durable when it returns. Updates that arrive together share their
 fsyncs. The functions that are not async are for threads.
 
+While a queue daemon runs on this node, nothing is changed: what it has read it answers from memory, and a job that is
+removed or replaced behind it would be lost, or run twice. So each change raises `InUse` then, whoever asks for it: also
+a new master's, until the old one's luxid has ended here.
+
 Source: noded.md 6 and 9.
 """
 
@@ -50,7 +54,12 @@ class QueueFiles:
         await self._updates.run(task_status=task_status)
 
     def begin(self) -> None:
-        """Make version and serial where there are none. Raises: Conflict: another version. OSError: also the lock."""
+        """Make version and serial of a new queue; none is new beside a configuration.
+
+        There a missing serial means that it was lost: 0 instead of it would let luxid use ids again.
+
+        Raises: Conflict: another version. OSError: also the lock.
+        """
         with self._lock.held():
             try:
                 text = self._paths.version_file.read_text().strip()
@@ -61,7 +70,7 @@ class QueueFiles:
                 raise Conflict(
                     f"'{self._paths.version_file}' says {text!r:.20}; this program has version {QUEUE_VERSION}"
                 )
-            if not self._paths.serial_file.exists():
+            if not (self._paths.serial_file.exists() or self._paths.config_data.exists()):
                 self._make(self._paths.serial_file, _FIRST_SERIAL)
 
     async def update(self, path: Path, content: bytes) -> None:
@@ -112,7 +121,10 @@ class QueueFiles:
         await in_thread(self._rename, moves)
 
     async def purge(self) -> None:
-        """Remove all files directly in the queue and in its archive, but the lock. Raises: OSError."""
+        """Remove all files of the queue and of its archive, but the lock. Raises: OSError.
+
+        Durability: on return the removals survive a loss of power.
+        """
         await in_thread(self._purge)
 
     async def set_drain_flag(self, is_drained: bool) -> None:
@@ -121,14 +133,14 @@ class QueueFiles:
 
     def _write(self, writes: Sequence[FileWrite]) -> None:
         owner = owner_of_files_in(self._paths.queue)
-        with self._lock.held():
+        with self._lock.held_without_daemon():
             write_files([attrs.evolve(write, owner=owner) for write in writes])
 
     def _make(self, path: Path, content: bytes) -> None:
         write_files([FileWrite(path, content, MODE, owner=owner_of_files_in(self._paths.queue))])
 
     def _rename(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        with self._lock.held():
+        with self._lock.held_without_daemon():
             missing = _first_missing(moves)
             possible = moves[:missing]
             for folder in dict.fromkeys(target.parent for _, target in possible):
@@ -151,20 +163,21 @@ class QueueFiles:
         durably(lambda: sync_folders([folder.parent]))
 
     def _purge(self) -> None:
-        with self._lock.held():
-            files = [*_plain_files(self._paths.queue), *_plain_files(self._paths.archive)]
+        with self._lock.held_without_daemon():
+            folders = [self._paths.queue, self._paths.archive, *_archive_folders(self._paths.archive)]
+            files = [path for folder in folders for path in _plain_files(folder)]
             durably(lambda: remove_files(files))
 
     def _remove(self, paths: Sequence[Path]) -> None:
-        with self._lock.held():
+        with self._lock.held_without_daemon():
             durably(lambda: remove_files(paths))
 
     def _set_aside(self, paths: Sequence[Path], folder: Path) -> None:
-        with self._lock.held():
+        with self._lock.held_without_daemon():
             durably(lambda: _move([(path, folder / path.name) for path in paths]))
 
     def _set_drain_flag(self, is_drained: bool) -> None:
-        with self._lock.held():
+        with self._lock.held_without_daemon():
             if is_drained:
                 durably(lambda: self._make(self._paths.drain_file, b""))
             else:
@@ -184,6 +197,18 @@ def _first_missing(moves: Sequence[tuple[Path, Path]]) -> int | None:
 
 def _move(moves: Sequence[tuple[Path, Path]]) -> None:
     move_files(moves)
+
+
+def _archive_folders(archive: Path) -> Iterator[Path]:
+    """The folders of archived jobs; links are left out."""
+    try:
+        names = os.listdir(archive)
+    except FileNotFoundError:
+        return
+    for name in names:
+        path = archive / name
+        if name.isascii() and name.isdigit() and stat.S_ISDIR(path.lstat().st_mode):
+            yield path
 
 
 def _plain_files(folder: Path) -> Iterator[Path]:

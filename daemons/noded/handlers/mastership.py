@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from common.daemons import Place
-from common.errors import Conflict, GantryError, Unavailable
+from common.errors import Conflict, GantryError, NotFound, Unavailable
 from common.nodes.epochs import read_seen
 from common.nodes.mastershipnotes import allow_no_voting
 from common.nodes.nodeplace import place_of
@@ -28,6 +28,7 @@ from daemons.noded.epochs import Epochs
 from daemons.noded.files.standings import read_standing
 from protocol.launched import find_killer
 from protocol.noded.mastership import (
+    NO_MASTER,
     ClaimEpoch,
     GetStanding,
     MasterNodeName,
@@ -52,8 +53,12 @@ class MastershipHandlers:
         self._stopping = trio.Lock()
 
     async def master_node_name(self, _: MasterNodeName) -> str:
-        """The vote of this node; empty: it has never heard of a master. Raises: OSError."""
-        return await in_thread(master_name, self._paths)
+        """The vote of this node. Raises: NotFound: it has not heard of a master. OSError."""
+        name = await in_thread(master_name, self._paths)
+        if not name:
+            file = self._paths.ssconf_file("master_node")
+            raise NotFound(f"{NO_MASTER}: '{file}' is missing or empty; the master sends it when it adds this node")
+        return name
 
     async def claim_epoch(self, call: ClaimEpoch) -> None:
         """Raises: as `Epochs.claim`."""

@@ -81,7 +81,8 @@ async def ask_once(client: NodeClient, voters: Sequence[NodeAddress], own: Conte
 
 
 def _vote(outcome: Outcome[str]) -> Vote | None:
-    return Vote(outcome.value, outcome.epoch) if isinstance(outcome, Replied) else None
+    master = MasterNodeName.named_by(outcome)
+    return None if master is None else Vote(master, outcome.epoch if isinstance(outcome, Replied) else None)
 
 
 def _who_is(tally: Tally) -> str:

@@ -57,10 +57,15 @@ def test_a_job_file_is_written_moved_to_the_archive_and_purged(own: Node) -> Non
 
     (own.paths.queue / "job-8").write_text("x")
     (own.paths.archive / "job-1").write_text("x")
+    elsewhere = own.root / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "job-10000").write_text("x")
+    (own.paths.archive / "1").symlink_to(elsewhere)
     assert own.call("jobqueue_purge", []) == [True, None]
     assert sorted(os.listdir(own.paths.queue)) == ["archive", "lock"]
-    assert archived.exists()
-    assert not (own.paths.archive / "job-1").exists()
+    assert [path for path in own.paths.archive.rglob("*") if path.is_file()] == []
+    # a link leads elsewhere
+    assert (elsewhere / "job-10000").exists()
 
 
 def test_the_first_missing_file_ends_a_move_and_earlier_ones_stay_moved(node: Node) -> None:
@@ -263,13 +268,33 @@ def test_a_node_that_leaves_replies_removes_its_files_and_ends(own: Node) -> Non
     assert daemon.returncode == 0
 
 
-def test_a_queue_without_version_and_serial_gets_them(idle: Node) -> None:
+def test_the_queue_of_a_new_node_gets_version_and_serial(idle: Node) -> None:
+    for path in (idle.paths.config_data, idle.paths.version_file, idle.paths.serial_file):
+        path.unlink()
+
+    idle.start()
+
+    assert (idle.paths.version_file.read_text(), idle.paths.serial_file.read_text()) == ("1\n", "0\n")
+
+
+def test_a_serial_that_is_lost_beside_a_configuration_is_not_made_anew(idle: Node) -> None:
     idle.paths.version_file.unlink()
     idle.paths.serial_file.unlink()
 
     idle.start()
 
-    assert (idle.paths.version_file.read_text(), idle.paths.serial_file.read_text()) == ("1\n", "0\n")
+    assert idle.paths.version_file.read_text() == "1\n"
+    assert not idle.paths.serial_file.exists()
+
+
+def test_a_node_that_has_not_heard_of_a_master_names_none(own: Node) -> None:
+    own.paths.ssconf_file("master_node").unlink()
+
+    is_done, text = own.call("master_node_name", [])
+
+    assert not is_done
+    assert text.startswith("this node has not heard of a master: ")
+    assert "ssconf_master_node' is missing" in text
 
 
 def test_an_unknown_procedure_is_a_page_of_html(node: Node) -> None:

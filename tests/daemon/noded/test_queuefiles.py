@@ -3,6 +3,10 @@
 import fcntl
 import os
 import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,12 +15,15 @@ from trio.testing import wait_all_tasks_blocked
 
 from common.ids import JobId
 from common.paths import Paths
-from daemons.noded.files.locks import FileLock
+from common.system.daemons.running import record_lock_holder
+from daemons.luxid.files.queuefolder import take_lock
+from daemons.noded.files.locks import FileLock, InUse
 from daemons.noded.files.nodefiles import upload
 from daemons.noded.files.queuefiles import QueueFiles
 from protocol.noded.contents import Content
 from protocol.noded.files import FileUpload
 from tests.support.fakes.failing import FailingFsync
+from tests.support.wait import wait_until
 
 
 @pytest.fixture
@@ -131,23 +138,102 @@ def test_a_lock_of_another_program_is_waited_for_and_then_told(paths: Paths) -> 
         assert paths.queue_lock.exists()
 
 
-def test_the_lock_of_a_queue_daemon_is_not_in_the_way(paths: Paths) -> None:
-    # luxid's is a POSIX lock, which flock does not see; of another process, as those of one never conflict
+@contextmanager
+def queue_daemon(paths: Paths) -> Iterator[int]:
+    """A process with the POSIX lock of the queue, as luxid; of another process, as those of one never conflict."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         fcntl.lockf(os.open(paths.queue_lock, os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
         os.write(writer, b"x")
         signal.pause()
-    os.read(reader, 1)
+    try:
+        os.read(reader, 1)
+        yield child
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reader)
+        os.close(writer)
 
-    with FileLock(paths.queue_lock, 0.1).held():
-        assert paths.queue_lock.exists()
 
-    os.kill(child, signal.SIGKILL)
+@pytest.mark.trio
+async def test_the_queue_of_a_running_queue_daemon_is_not_changed(paths: Paths) -> None:
+    job, archived, folder = paths.job_file(JobId(1)), paths.archived_job_file(JobId(1)), paths.queue
+    job.write_bytes(b"old")
+    files = QueueFiles(paths)
+    with queue_daemon(paths) as pid:
+        changes: Sequence[Callable[[], Awaitable[object]]] = (
+            lambda: update(QueueFiles(paths), job, b"new"),
+            lambda: files.rename([(job, archived)]),
+            files.purge,
+            lambda: files.remove([job]),
+            lambda: files.set_aside([job]),
+            lambda: files.set_drain_flag(True),
+        )
+        for change in changes:
+            with pytest.raises(InUse, match=rf"the queue daemon runs on this node \(process {pid}\)"):
+                await change()
+        assert sorted(os.listdir(folder)) == ["archive", "job-1", "lock"]
+        assert job.read_bytes() == b"old"
+
+    await update(files, job, b"new")
+    assert job.read_bytes() == b"new"
+
+
+def test_a_queue_daemon_that_starts_waits_until_a_change_under_way_has_ended(paths: Paths) -> None:
+    reader, writer = os.pipe()
+    with FileLock(paths.queue_lock).held() as fd:
+        child = os.fork()
+        if child == 0:
+            try:
+                # else it would hold the flock itself
+                os.close(fd)
+                take_lock(paths)
+                os.write(writer, b"x")
+            finally:
+                os._exit(0)
+        wait_until(lambda: is_in_use(paths), what="the queue daemon has its own lock")
+        os.set_blocking(reader, False)
+        with pytest.raises(BlockingIOError):
+            os.read(reader, 1)
+    os.set_blocking(reader, True)
+
+    assert os.read(reader, 1) == b"x"
+
     os.waitpid(child, 0)
     os.close(reader)
     os.close(writer)
+
+
+def is_in_use(paths: Paths) -> bool:
+    with paths.queue_lock.open() as file:
+        return record_lock_holder(file.fileno()) is not None
+
+
+def test_a_lock_file_that_a_queue_daemon_removes_at_its_end_is_not_held_for_the_next_one(paths: Paths) -> None:
+    lock = FileLock(paths.queue_lock, 5.0)
+    removed = threading.Event()
+
+    def change() -> bool:
+        with lock.held_without_daemon():
+            return removed.is_set() and paths.queue_lock.exists()
+
+    with ThreadPoolExecutor(1) as pool, paths.queue_lock.open("w") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        changed = pool.submit(change)
+        wait_until(lambda: opened(paths.queue_lock) == 2, what="the lock is waited for")
+        paths.queue_lock.unlink()
+        removed.set()
+        fcntl.flock(holder, fcntl.LOCK_UN)
+
+        assert changed.result()
+
+
+def opened(path: Path) -> int:
+    """How often this process has opened a file."""
+    links = [Path(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+    return sum(link.is_symlink() and os.readlink(link) == str(path) for link in links)
 
 
 def test_a_queue_of_another_version_is_refused(paths: Paths) -> None:

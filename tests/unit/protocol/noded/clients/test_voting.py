@@ -12,7 +12,7 @@ from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied
 from protocol.noded.clients.voting import PAUSE_S, REPEATS, Contender, ask_once, win_vote
-from protocol.noded.mastership import MasterNodeName
+from protocol.noded.mastership import NO_MASTER, MasterNodeName
 
 OWN = Contender("n1", 4)
 # what a node says in each round, the last for ever; None: it hangs
@@ -42,6 +42,8 @@ class Nodes:
             await trio.sleep(limit_s)
             return {node.name: Failed(FailureKind.TIMEOUT, "no reply")}
         await trio.sleep(0.1)
+        if not word:
+            return {node.name: Failed(FailureKind.REFUSED, f"{node.name} (127.0.0.1): {NO_MASTER}: a file is missing")}
         name, _, epoch = word.partition("@")
         return {node.name: Replied(name, int(epoch) if epoch else None)}
 
