@@ -70,6 +70,9 @@ def test_choices_and_json(cluster: Cluster) -> None:
     assert ids("--name", "night*", "--label", "team") == [3]
     assert ids("--label", "team=db") == []
     assert ids("--filter", "end > yesterday & wait < 1h & exit=7") == [4]
+    starred = _history(cluster, "--where", "name=night*")
+    assert (starred.out.count("\n"), starred.err[:39]) == (1, "warning: '*' stands for itself in name=")
+    assert ids("--where", "name=*night*") == [3]
     assert ids("--until", "2h ago") == []
     assert ids("--sort", "id", "--reverse") == [1, 2, 3, 4, 5]
     assert ids("--sort", "id") == [5, 4, 3, 2, 1]

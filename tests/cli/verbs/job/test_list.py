@@ -115,6 +115,15 @@ def test_a_filter_is_judged_by_luxid(start_luxid: Start, job: Job, words: list[s
     assert call.filter is not None
 
 
+@pytest.mark.parametrize("verb", ["list", "wait", "watch", "rerun", "cancel"])
+def test_a_star_in_a_comparison_of_whole_values_is_warned_of(start_luxid: Start, job: Job, verb: str) -> None:
+    start_luxid(*JOBS)
+
+    ended = job(verb, "--where", "user=a*")
+
+    assert ended.err.startswith("warning: '*' stands for itself in user=a*: = compares whole values; for a pattern")
+
+
 def test_archived_jobs_are_listed_on_request_with_a_column_that_says_so(start_luxid: Start, job: Job) -> None:
     start_luxid(FakeJob(8, "success", archived=True), FakeJob(9))
 
