@@ -57,7 +57,7 @@ from common.words.times import with_iso
     help="Columns, with commas; a leading + adds to the usual.",
     shell_complete=complete_fields,
 )
-@click.option("--since", metavar="TIME", help="Submitted at or after: yesterday, '2h ago', '2026-11-21 02:00'.")
+@click.option("--since", metavar="TIME", help="Submitted at or after: yesterday, 2h (ago), '2026-11-21 02:00'.")
 @click.option("--until", metavar="TIME", help="Submitted before.")
 @click.option(
     "--sort",

@@ -44,7 +44,7 @@ def past_options(function: F) -> F:
     """The options that choose ended jobs."""
     return with_options(
         function,
-        click.option("--since", metavar="TIME", help="Ended at or after: yesterday, '2h ago', '2026-11-21 02:00'."),
+        click.option("--since", metavar="TIME", help="Ended at or after: yesterday, 2h (ago), '2026-11-21 02:00'."),
         click.option("--until", metavar="TIME", help="Ended before."),
         click.option(
             "--status", "statuses", multiple=True, type=click.Choice([*_STATUSES]), help="Ended as; repeatable."

@@ -33,7 +33,7 @@ def test_lists_and_ranges_of_ids_are_taken_by_each_verb(luxid: FakeLuxid, job: J
     for verb in ("list", "info", "why", "rerun", "wait"):
         ended = here(verb, "--output", "json", word, *(["--dry-run"] if verb == "rerun" else ()))
         assert (ended.code, [row["id"] for row in json.loads(ended.out)]) == (0, [5, 6, 7]), verb
-    assert here("output", word).out.split() == "5 output of 5 6 output of 6 7 output of 7".split()
+    assert here("output", word).out == "5  output of 5\n6  output of 6\n7  output of 7\n"
     assert here("watch", word).code == 0
     assert here("cancel", "--dry-run", "--output", "json", word).code == 0
     assert here("archive", word) == Ended(0, "", "")

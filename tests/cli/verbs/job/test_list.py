@@ -174,7 +174,7 @@ def test_a_filter_that_cannot_be_read_is_2_with_the_place(start_luxid: Start, jo
         ("labels=web", "1: 'labels' can be shown only; one label can be compared, as in label.team=web"),
         (
             "end > yesterdy",
-            "1: 'yesterdy' is no time; write such as 'tomorrow 02:00', 'in 3h', '2h ago', 'monday 9:30' "
+            "1: 'yesterdy' is not a time; for example 'tomorrow 02:00', 'in 3h', '2h ago', 'monday 9:30' "
             "or '2026-11-21 02:00'",
         ),
     ],
