@@ -16,6 +16,7 @@ from common.settingsfile import find_installation, named_root, read_despite_faul
 ROOT: Final = "gantry.root"
 OUTPUT: Final = "gantry.output"
 NO_COLOR: Final = "gantry.no_color"
+NO_PAGER: Final = "gantry.no_pager"
 # what could be read of settings with faults, see `use_what_can_be_read`
 _READABLE: Final = "gantry.readable"
 # key under which a verb says that it is about this machine, whatever cluster a variable names

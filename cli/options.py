@@ -5,6 +5,8 @@ from typing import TypeVar
 
 import click
 
+from cli.context import NO_PAGER
+
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -16,9 +18,16 @@ def with_options(function: F, *options: Callable[[F], F]) -> F:
 
 
 def table_options(function: F) -> F:
-    """`--no-headers` and `--separator`, for verbs that show a table."""
+    """`--no-headers`, `--separator` and `--no-pager`, for verbs that show a table."""
     return with_options(
         function,
         click.option("--no-headers", is_flag=True, help="Leave out the header."),
         click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them."),
+        click.option(
+            "--no-pager",
+            is_flag=True,
+            expose_value=False,
+            callback=lambda ctx, _, value: ctx.meta.update({NO_PAGER: value}),
+            help="Show a long table at once, also on a terminal.",
+        ),
     )

@@ -1,9 +1,7 @@
 """Query luxid for jobs: rows of field name -> value."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, cast
-
-import click
+from typing import Final, cast
 
 from cli.connection import open_luxid
 from cli.luxid import Luxid
@@ -14,14 +12,8 @@ from common.words.fields import Row
 from common.words.filters.filtertext import Expression
 from protocol.luxi.queries import Query, QueryJobs
 
-if TYPE_CHECKING:
-    # what completes a word imports it; the start of every other command does without
-    from click.shell_completion import CompletionItem
-
 PENDING: Final = ("queued", "waiting", "canceling")
 _IDS_AT_ONCE: Final = 10_000
-_ID_MAX: Final = 2**63 - 1
-_ID_DIGITS: Final = len(str(_ID_MAX))
 
 
 def query_jobs(
@@ -81,28 +73,3 @@ def group_names() -> list[str]:
 def missing(rows: Sequence[Row]) -> list[int]:
     """The ids of those rows whose job does not exist."""
     return [row["id"] for row in rows if row["status"] is None]
-
-
-class JobIdType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """The id of a job: a whole number."""
-
-    name = "id"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        # ids fit into 63 bits; longer texts are refused before the conversion
-        if not (value.isascii() and value.isdigit() and len(value) <= _ID_DIGITS and int(value) <= _ID_MAX):
-            shown = value if len(value) <= 2 * _ID_DIGITS else f"{value[: 2 * _ID_DIGITS]}..."
-            self.fail(f"'{shown}' is not a job id; job ids are whole numbers, 'gnt-job list' shows them", param, ctx)
-        return int(value)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-        from cli.gantry.completion import complete_job_ids
-
-        # no command runs while the shell asks, so its context is not yet the current one
-        with ctx.scope(cleanup=False):
-            return complete_job_ids(incomplete)
-
-
-JOB_ID: Final = JobIdType()

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import attrs
 
-from cli.choosing.batchnames import PREVIOUS
+from cli.choosing.jobids import PREVIOUS
 from cli.connection import open_luxid
 from cli.context import command_line, installation, job_program, wants_json
 from cli.exitcodes import DONE, FAILED, OURS

@@ -10,11 +10,10 @@ from typing import Final
 import click
 
 from cli.choosing.filtercompletion import complete_batch
+from cli.choosing.jobids import PREVIOUS, ids_of
 from cli.connection import open_luxid
 from cli.options import F
 
-# the jobs of the last submission of this session
-PREVIOUS: Final = "PREV"
 _ID: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
 
 
@@ -53,10 +52,7 @@ def batch_ids(name: str) -> Sequence[int]:
     Raises: PrerequisiteError: there is no such batch. Else as `Luxid.call`.
     """
     if name == PREVIOUS:
-        # imported late: few commands name it
-        from cli.submitting.lastsubmission import previous_ids
-
-        return previous_ids(None)
+        return ids_of(name)
     from cli.fleet.batchrows import read_batch
 
     with open_luxid() as client:

@@ -6,27 +6,27 @@ from typing import Final
 
 import click
 
-from cli.query import JOB_ID
+from cli.choosing.jobids import JOB_IDS, Named
 from common.queue.jobs import FINAL_NAMES, JobState
 from common.system.ulimits import ULIMITS
 
 
 class DependencyType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`ID` or `ID:status,...`: a job, and the states that it may end in; success if left out."""
+    """`ID` or `ID:status,...`: jobs, and the states that they may end in; success if left out."""
 
     name = "dependency"
 
     def convert(
-        self, value: str | list[object], param: click.Parameter | None, ctx: click.Context | None
-    ) -> list[object]:
-        if isinstance(value, list):
+        self, value: str | tuple[Named, list[str]], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Named, list[str]]:
+        if isinstance(value, tuple):
             return value
         number, _, names = value.partition(":")
         statuses = [name for name in names.split(",") if name] or [JobState.SUCCESS.value]
         wrong = next((name for name in statuses if name not in FINAL_NAMES), None)
         if wrong is not None:
             self.fail(f"no job ends as '{wrong}'; write {', '.join(sorted(FINAL_NAMES))}", param, ctx)
-        return [JOB_ID.convert(number, param, ctx), statuses]
+        return JOB_IDS.convert(number, param, ctx), statuses
 
 
 class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Final, TypedDict
 import attrs
 import click
 
-from cli.choosing.batchnames import PREVIOUS, batch_ids, batch_option
+from cli.choosing.batchnames import batch_ids, batch_option
 from cli.choosing.filtercompletion import complete_filter
+from cli.choosing.filterwarnings import warn_of_stars
+from cli.choosing.jobids import JOB_IDS, PREVIOUS, all_ids
 from cli.connection import submitter_name
 from cli.options import F, with_options
-from cli.query import JOB_ID, PENDING
+from cli.query import PENDING
 from common.queue.jobs import FINAL_NAMES
 from common.words.filters.filtertext import Expression
 from common.words.filters.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
@@ -105,7 +107,7 @@ def _state_option(name: str, states: Sequence[str], text: str) -> Callable[[F], 
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    return JOB_ID.shell_complete(ctx, param, incomplete) or complete_filter(ctx, param, incomplete)
+    return JOB_IDS.shell_complete(ctx, param, incomplete) or complete_filter(ctx, param, incomplete)
 
 
 def read_choice(
@@ -121,18 +123,28 @@ def read_choice(
 
     Raises: InvalidRequest: a filter cannot be read. UsageError: an argument is neither id nor filter.
     """
-    conditions = [] if where is None else [job_filter(where, time.time(), None)]
+    conditions = [] if where is None else [read_job_filter(where)]
     if is_filtering and len(words) != 1:
         raise click.UsageError(f"--filter takes one argument, got {len(words)}; put the filter into quotes")
     if len(words) == 1 and (is_filtering or is_filter(words[0])):
-        conditions.append(job_filter(words[0], time.time(), None))
+        conditions.append(read_job_filter(words[0]))
         words = ()
     if is_mine:
         conditions.append(["==", "user", submitter_name()])
     if batches:
         conditions.append(_of_batches(batches))
-    ids = tuple(dict.fromkeys(JOB_ID.convert(word, None, click.get_current_context()) for word in words))
+    ids = all_ids(JOB_IDS.convert(word, None, click.get_current_context()) for word in words)
     return JobChoice(ids, tuple(conditions), tuple(states.split(",")) if states else (), with_archived)
+
+
+def read_job_filter(text: str) -> Expression:
+    """The condition of a filter of jobs, with a warning if it compares with what looks like a pattern.
+
+    Raises: InvalidRequest: the filter cannot be read.
+    """
+    condition = job_filter(text, time.time(), None)
+    warn_of_stars(text)
+    return condition
 
 
 def within(choice: JobChoice, since: str | None, until: str | None) -> JobChoice:

@@ -11,7 +11,8 @@ import attrs
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, UNKNOWN_FIELD
-from cli.screen import say, say_json, warn
+from cli.paging import show_lines
+from cli.screen import say_json, warn
 from cli.tables import Column, Layout, render
 from common.query.kinds import QueryKind
 from protocol.luxi.queries import FieldDefinition, QueryFields
@@ -46,8 +47,7 @@ def tell_fields(what: QueryKind, names: Sequence[str], layout: Layout, own: Sequ
     if wants_json():
         say_json(definitions)
     else:
-        for line in render(_COLUMNS, map(_cells, definitions), layout):
-            say(line)
+        show_lines(render(_COLUMNS, map(_cells, definitions), layout))
     unknown = [each.name for each in definitions if each.kind == "unknown"]
     for name in unknown:
         warn(f"unknown field '{name}'; without names all fields are listed")

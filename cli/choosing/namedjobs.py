@@ -1,17 +1,15 @@
 """Jobs that a verb follows: by their ids, by a batch, or those for which a filter holds when it begins."""
 
-import time
 from collections.abc import Sequence
 
 import click
 
 from cli.choosing.batchnames import batch_ids, batch_option
-from cli.choosing.jobchoice import where_option
+from cli.choosing.jobchoice import read_job_filter, where_option
 from cli.connection import open_luxid
 from cli.options import F, with_options
 from cli.query import filter_jobs
 from common.errors import PrerequisiteError
-from common.words.filters.jobfilter import job_filter
 
 
 def naming_options(function: F) -> F:
@@ -34,8 +32,9 @@ def named_jobs(job_ids: Sequence[int], where: str | None, batches: Sequence[str]
     job_ids = [*job_ids, *(job_id for batch in batches for job_id in batch_ids(batch))]
     if where is None:
         return tuple(dict.fromkeys(job_ids))
+    condition = read_job_filter(where)
     with open_luxid() as client:
-        rows = filter_jobs(client, job_filter(where, time.time(), None), ("id",))
+        rows = filter_jobs(client, condition, ("id",))
     found = tuple(dict.fromkeys([*job_ids, *(row["id"] for row in rows)]))
     if not found:
         raise PrerequisiteError(f"no job is like '{where}'; archived ones are found by their ids", "unknown_entity")

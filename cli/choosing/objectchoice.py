@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from cli.choosing.filterwarnings import warn_of_stars
 from common.query.qlang import Expression as QueryExpression
 from common.words.filters.filtertext import Expression, glob_regex, parse_filter
 from common.words.filters.jobfilter import is_filter
@@ -23,7 +24,9 @@ def object_filter(words: Sequence[str], *, is_filtering: bool) -> QueryExpressio
     if not words:
         return None
     if len(words) == 1 and (is_filtering or is_filter(words[0])):
-        return QueryExpression.from_wire(parse_filter(words[0]))
+        condition = parse_filter(words[0])
+        warn_of_stars(words[0])
+        return QueryExpression.from_wire(condition)
     named: list[Expression] = [_named(word) for word in words]
     return QueryExpression.from_wire(["|", *named])
 

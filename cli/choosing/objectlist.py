@@ -13,7 +13,8 @@ from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, UNKNOWN_FIELD
 from cli.options import F, table_options, with_options
-from cli.screen import say, say_json, warn
+from cli.paging import show_lines
+from cli.screen import say_json, warn
 from cli.tables import Column, Layout, render
 from common.query.kinds import QueryKind
 from common.words.cells import Units, cell_text
@@ -73,8 +74,7 @@ def tell_objects(
             [_text(kind, own, cell, options) for (kind, own), cell in zip(kinds, row, strict=True)]
             for row in found.data
         ]
-        for line in render(columns, cells, Layout(not options["no_headers"], options["separator"])):
-            say(line)
+        show_lines(render(columns, cells, Layout(not options["no_headers"], options["separator"])))
     unknown = [field.name for field in found.fields if field.kind == "unknown"]
     for name in unknown:
         warn(f"unknown field '{name}'; '{program} list-fields' tells which there are")

@@ -14,7 +14,8 @@ from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
 from cli.filter.rulenames import RULE_FIELDS, complete_rule, rule_named, rules_in_order
 from cli.options import table_options
-from cli.screen import complain, say, say_json, screen_width, warn
+from cli.paging import show_lines
+from cli.screen import complain, say_json, screen_width, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render
 from common.errors import PrerequisiteError
 from common.words.filters.ruletext import action_text, reason_text, where_text
@@ -50,8 +51,7 @@ def list_rules(names: Sequence[str], chosen: str | None, no_headers: bool, separ
     if wants_json():
         say_json([{name: row.get(name) for name in fields} for row in rows])
     else:
-        for line in rule_table(rows, fields, layout, unknown=UNKNOWN if verbose else "??"):
-            say(line)
+        show_lines(rule_table(rows, fields, layout, unknown=UNKNOWN if verbose else "??"))
     for name in unknown:
         warn(f"unknown field '{name}'; fields are {', '.join(_FIELDS)}")
     return UNKNOWN_FIELD if unknown else FAILED if is_lost else DONE

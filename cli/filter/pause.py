@@ -22,7 +22,8 @@ def pause(where: str | None, priority: int, reason: str | None, is_dry: bool) ->
     """Make jobs wait until the rule is deleted: those for which the filter is true, or all; print the rule's uuid.
 
     A filter compares op, id, name, label.KEY, reason (a text in the reason trail), source, and the opcode's parameters
-    by their names; the parameter 'name' only by 'gnt-filter add --predicates'.
+    by their names; the parameter 'name' only by 'gnt-filter add --predicates'. = compares whole values, =* matches a
+    pattern: name =* 'backup-*'.
 
     What differs: 'gnt-filter pause' makes queued jobs wait, too; 'soft-drain' takes new jobs and makes only them wait;
     'gnt-filter drain' refuses new jobs by a rule, and those of a filter only, if one is given; 'gnt-cluster queue

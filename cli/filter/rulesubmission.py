@@ -10,6 +10,7 @@ from typing import Final
 import attrs
 import click
 
+from cli.choosing.filterwarnings import warn_of_stars
 from cli.connection import ask_luxid, open_luxid
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE
@@ -57,7 +58,11 @@ def rule_options(function: F, *, priority: int = 0) -> F:
 
 def predicates_of(where: str | None) -> list[Predicate]:
     """Raises: InvalidRequest: the filter cannot be read."""
-    return [] if where is None else rule_predicates(where)
+    if where is None:
+        return []
+    predicates = rule_predicates(where)
+    warn_of_stars(where)
+    return predicates
 
 
 def set_rule(wish: RuleWish, *, is_dry: bool) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from cli.choosing.batchnames import PREVIOUS
+from cli.choosing.jobids import PREVIOUS
 from cli.luxid import Luxid
 from cli.query import filter_jobs, query_jobs
 from cli.submitting.lastsubmission import previous_ids

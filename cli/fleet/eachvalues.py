@@ -24,7 +24,10 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,30}", re.ASCII)
 # names of other fields where the elements are told as JSON
 _TAKEN: Final = ("id", "refused")
 _BRACED: Final = re.compile(r"(?<!\{)\{([a-z][a-z0-9_]{0,30})\}(?!\})", re.ASCII)
-_RANGE: Final = re.compile(r"(\d{1,9})\.\.(\d{1,9})", re.ASCII)
+_RANGE: Final = re.compile(r"(\d{1,9})\.\.(\d{1,9})(?:\.\.(\d{1,9}))?", re.ASCII)
+_LARGEST: Final = 999_999_999
+# what was meant as a range: `../x` and `a..b` are values
+_LIKE_RANGE: Final = re.compile(r"-?\d+\.\..*|\.\.-?\d+", re.ASCII)
 
 
 @attrs.frozen
@@ -36,14 +39,40 @@ class Variable:
 
 
 def read_variable(name: str, text: str) -> Variable:
-    """The variable of `host=web1,web2` or `n=1..100`. Raises: InvalidRequest: as `variable`."""
+    """The variable of `host=web1,web2`, `n=1..100`, `n=001..100..5` or `n=1..3,7`.
+
+    A range ends with its last number, if its step meets that. A zero before a number keeps all as wide as the widest.
+    Raises: InvalidRequest: a range is malformed, empty or too large. Else as `variable`.
+    """
+    values: list[str] = []
+    for part in text.split(",") if text else ():
+        values += _range(name, part) if _LIKE_RANGE.fullmatch(part) else [part]
+        if len(values) > MOST_ELEMENTS:
+            raise _too_many(name, text, len(values))
+    return variable(name, values)
+
+
+def _range(name: str, text: str) -> list[str]:
     match = _RANGE.fullmatch(text)
     if match is None:
-        return variable(name, text.split(",") if text else [])
-    first, last = int(match[1]), int(match[2])
-    if last - first >= MOST_ELEMENTS:
-        raise InvalidRequest(f"{name}={text} has {last - first + 1:,} values, of at most {MOST_ELEMENTS:,}")
-    return variable(name, [str(number) for number in range(first, last + 1)])
+        raise InvalidRequest(
+            f"{name}={text:.40} is not a range; write FIRST..LAST or FIRST..LAST..STEP, whole numbers from 0 to "
+            f"{_LARGEST:,}, or values that begin with digits and dots as lines of a file, {name}=@FILE"
+        )
+    ends, step = (match[1], match[2]), int(match[3] or 1)
+    if step == 0:
+        raise InvalidRequest(f"{name}={text} has a step of 0; it is at least 1")
+    numbers = range(int(ends[0]), int(ends[1]) + 1, step)
+    if not numbers:
+        raise InvalidRequest(f"{name}={text} is empty; write the smaller number first: {ends[1]}..{ends[0]}")
+    if len(numbers) > MOST_ELEMENTS:
+        raise _too_many(name, text, len(numbers))
+    width = max(map(len, ends)) if any(end[0] == "0" and len(end) > 1 for end in ends) else 0
+    return [f"{number:0{width}}" for number in numbers]
+
+
+def _too_many(name: str, text: str, count: int) -> InvalidRequest:
+    return InvalidRequest(f"{name}={text:.40} has {count:,} values, of at most {MOST_ELEMENTS:,}")
 
 
 def variable(name: str, values: Sequence[str]) -> Variable:

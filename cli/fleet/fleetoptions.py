@@ -131,8 +131,8 @@ def fleet_options(function: F) -> F:
             type=EachType(),
             multiple=True,
             help="Run it for each value, which stands for {NAME} in the command, --env, --cwd, --lock, --name and "
-            "--label: host=web1,web2, n=1..100, file=@LIST (a value a line; @- reads standard input); repeatable: "
-            "each combination.",
+            "--label: host=web1,web2, n=1..100, n=01..99..2, file=@LIST (a value a line; @- reads standard input); "
+            "repeatable: each combination.",
         ),
         click.option("--at-most", type=click.IntRange(1), metavar="N", help="At most N of these jobs at once."),
         click.option(

@@ -45,7 +45,7 @@ _COLORS: Final = {"warning": "yellow", "error": "red", "critical": "red"}
 )
 @click.option("-f", "--follow", "is_following", is_flag=True, help="Go on with what is written, until Ctrl-C.")
 @click.option("--job", "job_id", type=click.IntRange(min=1), help="Only what is logged of this job.")
-@click.option("--since", help="Not before, such as '2h ago', yesterday, '2026-11-21 02:00'.")
+@click.option("--since", help="Not before, such as 2h (ago), yesterday, '2026-11-21 02:00'.")
 @click.option("--until", help="Not after.")
 @click.option("--level", default=LEVELS[0], type=click.Choice(LEVELS), help="This level and worse ones.")
 @click.option(

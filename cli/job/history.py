@@ -14,11 +14,12 @@ from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE
 from cli.luxid import Luxid
 from cli.options import table_options
+from cli.paging import show_lines
 from cli.past.localzone import local_zone
 from cli.past.pastchoice import SORTINGS, PastOptions, grouping_of, past_options, read_choice
 from cli.past.pasttables import job_json, job_lines, sum_lines
 from cli.past.pasttries import tries_of_jobs, try_lines
-from cli.screen import remark, say_json, say_styled, screen_width
+from cli.screen import remark, say_json, screen_width
 from cli.tables import Layout
 from protocol.luxi.history import EndedJob, Past, ReadHistory, Sorting, SummarizeHistory
 
@@ -78,8 +79,7 @@ def history(
         say_json([{**job_json(job), **({"all_tries": tries.get(job.id, [])} if with_tries else {})} for job in jobs])
         return DONE
     lines = job_lines(jobs, layout)
-    for line in lines if not with_tries else try_lines(lines, jobs, tries, layout):
-        say_styled(line)
+    show_lines(lines if not with_tries else try_lines(lines, jobs, tries, layout))
     return DONE
 
 
@@ -115,8 +115,7 @@ def _sum_up(choice: Past, by: str, zone: str, limit: int, layout: Layout) -> int
     if wants_json():
         say_json(shown)
         return DONE
-    for line in sum_lines(shown, grouping, label, layout):
-        say_styled(line)
+    show_lines(sum_lines(shown, grouping, label, layout))
     if len(shown) < len(sums):
         remark(f"… {len(sums) - len(shown)} more; --limit 0 shows all")
     return DONE

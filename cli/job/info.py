@@ -10,11 +10,12 @@ from typing import Final
 import click
 import orjson
 
+from cli.choosing.jobids import ids_argument
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.query import JOB_ID, missing, query_jobs
+from cli.query import missing, query_jobs
 from cli.screen import complain, say, say_json
 from cli.why.locknames import lock_names
 from cli.why.waithistory import job_waits
@@ -35,7 +36,7 @@ FIELDS: Final = (
 
 
 @click.command("info", cls=Command, examples=("gnt-job info 27491", "gnt-job info --output json 27491 | jq .[0].ops"))
-@click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
+@ids_argument(is_required=True)
 def info(job_ids: Sequence[int]) -> int:
     """Tell everything about these jobs: opcodes with their input, result, times and log, and their waits."""
     with open_luxid() as client:

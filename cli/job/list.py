@@ -18,8 +18,9 @@ from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
 from cli.options import table_options
+from cli.paging import show_lines
 from cli.query import filter_jobs, missing, query_jobs
-from cli.screen import complain, remark, say_json, say_styled, screen_width, warn
+from cli.screen import complain, remark, say_json, screen_width, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, status_style
 from common.words.fields import (
     FIELDS,
@@ -57,7 +58,7 @@ from common.words.times import with_iso
     help="Columns, with commas; a leading + adds to the usual.",
     shell_complete=complete_fields,
 )
-@click.option("--since", metavar="TIME", help="Submitted at or after: yesterday, '2h ago', '2026-11-21 02:00'.")
+@click.option("--since", metavar="TIME", help="Submitted at or after: yesterday, 2h (ago), '2026-11-21 02:00'.")
 @click.option("--until", metavar="TIME", help="Submitted before.")
 @click.option(
     "--sort",
@@ -91,7 +92,7 @@ def list_jobs(
     and ()&|, and instants not even there.
 
     A job with a name is shown by it in place of its summary, but not to programs, with --no-headers, --separator or
-    --output json. On a terminal the lines are cut to its width.
+    --output json. On a terminal the lines are cut to its width, and a table longer than it goes through a pager.
     """
     choice = within(read_choice(**chosen), since, until)
     fields = choose(names)
@@ -139,8 +140,10 @@ def _show(rows: Sequence[Row], fields: Sequence[str], layout: Layout) -> None:
         layout = attrs.evolve(layout, width=screen_width())
     has_words = layout.nothing == UNAVAILABLE
     cells = _cells(rows, fields, by_name=layout.is_for_people, is_verbose=has_words)
-    for line in render([_column(name) for name in fields], cells, layout):
-        say_styled(line)
+    show_lines(
+        render([_column(name) for name in fields], cells, layout),
+        "--limit 20 shows the newest, --since or --where fewer",
+    )
 
 
 def _column(name: str) -> Column:

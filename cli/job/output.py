@@ -6,6 +6,7 @@ from contextlib import closing
 import click
 
 from cli.choosing.batchnames import batch_option
+from cli.choosing.jobids import ids_argument
 from cli.choosing.namedjobs import named_jobs
 from cli.commands import Command
 from cli.connection import open_luxid
@@ -15,7 +16,7 @@ from cli.live.events import Change, Output
 from cli.live.follow import job_output
 from cli.live.followers import follow_output
 from cli.live.outputscreen import OutputScreen, raw_option
-from cli.query import JOB_ID, jobs_now
+from cli.query import jobs_now
 from cli.screen import remark, say_json
 from common.queue.tries import is_of_try
 from common.words.loglines import message_text
@@ -44,7 +45,7 @@ from protocol.luxi.output import OutputStream
 )
 @raw_option
 @batch_option
-@click.argument("job_ids", metavar="[ID]...", nargs=-1, type=JOB_ID)
+@ids_argument(is_required=False)
 def output(
     job_ids: Sequence[int],
     batches: Sequence[str],

@@ -7,13 +7,14 @@ from typing import Final
 
 import click
 
+from cli.choosing.jobids import ids_argument
 from cli.choosing.namedjobs import named_jobs, naming_options
 from cli.commands import WaitingCommand
 from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.luxid import Luxid
-from cli.query import JOB_ID, query_jobs
+from cli.query import query_jobs
 from cli.screen import remark, say, say_json
 from cli.submission import submit_jobs
 from cli.submitting.submitoptions import PRIORITIES, wait_options
@@ -45,7 +46,7 @@ _FIELDS: Final = ("id", "status", "ops", "opexec")
 @click.option("--dry-run", "is_dry", is_flag=True, help="Tell which jobs would run again, and submit nothing.")
 @click.option("--wait", "is_waiting", is_flag=True, help="Follow to the end: output, log, exit code.")
 @wait_options
-@click.argument("job_ids", metavar="[ID]...", nargs=-1, type=JOB_ID)
+@ids_argument(is_required=False)
 def rerun(
     job_ids: Sequence[int],
     failed_only: bool,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from cli.choosing.jobids import ids_argument
 from cli.choosing.namedjobs import named_jobs, naming_options
 from cli.commands import Command
 from cli.connection import open_luxid
@@ -14,7 +15,6 @@ from cli.durations import DURATION
 from cli.exitcodes import FAILED, INTERRUPTED
 from cli.live.followers import until_ended
 from cli.outcomes import fetch_outcomes, judge
-from cli.query import JOB_ID
 from cli.screen import complain, remark, say_json
 from common.words.times import duration
 
@@ -24,7 +24,7 @@ from common.words.times import duration
 )
 @click.option("--timeout", type=DURATION, help="Give up after this time: 90, 90s, 5m, 2h.")
 @naming_options
-@click.argument("job_ids", metavar="[ID]...", nargs=-1, type=JOB_ID)
+@ids_argument(is_required=False)
 def wait(job_ids: Sequence[int], where: str | None, batches: Sequence[str], timeout: float | None) -> int:
     """Wait until all these jobs have ended; the exit code is 0 if all succeeded."""
     deadline = None if timeout is None else time.monotonic() + timeout

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import click
 
+from cli.choosing.jobids import ids_argument
 from cli.choosing.namedjobs import named_jobs, naming_options
 from cli.commands import Command
 from cli.live.outputscreen import raw_option
 from cli.live.watching import watch_jobs
-from cli.query import JOB_ID
 
 
 @click.command(
@@ -22,7 +22,7 @@ from cli.query import JOB_ID
 )
 @raw_option
 @naming_options
-@click.argument("job_ids", metavar="[ID]...", nargs=-1, type=JOB_ID)
+@ids_argument(is_required=False)
 def watch(job_ids: Sequence[int], where: str | None, batches: Sequence[str], is_raw: bool) -> int:
     """Follow jobs until they have ended; the exit code is 0 if all succeeded.
 

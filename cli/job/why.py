@@ -9,11 +9,11 @@ from typing import Final
 
 import click
 
+from cli.choosing.jobids import ids_argument
 from cli.commands import Command
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.knownlogins import known_login
-from cli.query import JOB_ID
 from cli.screen import complain, say, say_json
 from cli.why.explaining import Explanation, explain_jobs
 from cli.why.locknames import lock_names
@@ -32,7 +32,7 @@ _WORTH_TELLING_S: Final = 1.0
 
 
 @click.command("why", cls=Command, examples=("gnt-job why 27491", "gnt-job why --output json 27491 | jq .[0].reasons"))
-@click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
+@ids_argument(is_required=True)
 def why(job_ids: Sequence[int]) -> int:
     """Tell every reason why these jobs do not run, and the jobs that block them, to the root of the chain.
 

@@ -7,6 +7,7 @@ from typing import Final, TypedDict
 import click
 
 from cli.choosing.filtercompletion import complete_label, complete_name, complete_user
+from cli.choosing.filterwarnings import warn_of_stars
 from cli.options import F, with_options
 from common.errors import InvalidRequest
 from common.queue.jobs import JobState
@@ -43,7 +44,7 @@ def past_options(function: F) -> F:
     """The options that choose ended jobs."""
     return with_options(
         function,
-        click.option("--since", metavar="TIME", help="Ended at or after: yesterday, '2h ago', '2026-11-21 02:00'."),
+        click.option("--since", metavar="TIME", help="Ended at or after: yesterday, 2h (ago), '2026-11-21 02:00'."),
         click.option("--until", metavar="TIME", help="Ended before."),
         click.option(
             "--status", "statuses", multiple=True, type=click.Choice([*_STATUSES]), help="Ended as; repeatable."
@@ -83,6 +84,7 @@ def read_choice(chosen: PastOptions) -> Past:
         parts.append(["==", "user", chosen["user"]])
     if chosen["text"] is not None:
         parts.append(past_filter(chosen["text"], now, None))
+        warn_of_stars(chosen["text"])
     return Past(
         since=_instant(chosen["since"], now),
         until=_instant(chosen["until"], now),

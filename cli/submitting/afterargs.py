@@ -9,12 +9,10 @@ from typing import Final, TypedDict
 
 import click
 
-from cli.choosing.batchnames import PREVIOUS
 from cli.choosing.commandargs import DEPENDENCY
+from cli.choosing.jobids import JOB_IDS, PREVIOUS, Named, are_ids, ids_of
 from cli.connection import open_luxid
 from cli.options import F, with_options
-from cli.query import JOB_ID
-from cli.submitting.lastsubmission import previous_ids
 from common.queue.jobs import FINAL_NAMES, JobState
 
 _BATCH: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
@@ -24,15 +22,15 @@ _ANY: Final = tuple(sorted(FINAL_NAMES))
 
 
 class JobsNameType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`17`, `PREV`, or the id of a batch."""
+    """Ids, PREV, or the id of a batch."""
 
     name = "jobs"
 
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> str | int:
-        if isinstance(value, int) or value == PREVIOUS:
+    def convert(self, value: str | Named, param: click.Parameter | None, ctx: click.Context | None) -> Named:
+        if isinstance(value, tuple) or value == PREVIOUS:
             return value
-        if value.isdigit():
-            return JOB_ID.convert(value, param, ctx)
+        if are_ids(value):
+            return JOB_IDS.convert(value, param, ctx)
         if _BATCH.fullmatch(value) is None:
             self.fail(f"'{value:.40}' names no job; write an id, the id of a batch, or {PREVIOUS}", param, ctx)
         return value
@@ -44,10 +42,10 @@ class JobsNameType(click.ParamType):  # type: ignore[type-arg]  # generic in new
 class AfterOptions(TypedDict):
     """What `after_options` pass to a verb."""
 
-    depends: Sequence[list[object]]
-    after_success: Sequence[str | int]
-    after_failure: Sequence[str | int]
-    after_all: Sequence[str | int]
+    depends: Sequence[tuple[Named, list[str]]]
+    after_success: Sequence[Named]
+    after_failure: Sequence[Named]
+    after_all: Sequence[Named]
 
 
 def after_options(function: F) -> F:
@@ -90,13 +88,16 @@ def read_dependencies(options: AfterOptions, key: str | None) -> list[list[objec
     Raises: PrerequisiteError: PREV or a batch names no job. UsageError: one failure is asked of several jobs.
         Else as `Luxid.call`.
     """
-    found = [*options["depends"]]
+    found: list[list[object]] = [
+        [job_id, states] for named, states in options["depends"] for job_id in ids_of(named, key)
+    ]
     for words, wanted in (("after_success", _SUCCESS), ("after_failure", _FAILURE), ("after_all", _ANY)):
         for name in options[words]:  # type: ignore[literal-required]  # the three above
             ids = _ids_of(name, wanted, key)
             if wanted == _FAILURE and len(ids) > 1:
+                which = name if isinstance(name, str) else "this list"
                 raise click.UsageError(
-                    f"--after-failure waits for the failure of one job, and {name} has {len(ids)}; "
+                    f"--after-failure waits for the failure of one job, and {which} has {len(ids)}; "
                     "name one by its id, or write --after-all"
                 )
             found += [[job_id, list(wanted)] for job_id in ids]
@@ -107,10 +108,10 @@ def _unique(found: Iterable[list[object]]) -> list[list[object]]:
     return list({str(each): list(each) for each in found}.values())
 
 
-def _ids_of(name: str | int, wanted: Sequence[str], key: str | None) -> Sequence[int]:
-    if isinstance(name, int):
-        return (name,)
-    return previous_ids(key) if name == PREVIOUS else _batch_ids(name, wanted)
+def _ids_of(name: Named, wanted: Sequence[str], key: str | None) -> Sequence[int]:
+    if isinstance(name, tuple) or name == PREVIOUS:
+        return ids_of(name, key)
+    return _batch_ids(name, wanted)
 
 
 def _batch_ids(batch_id: str, wanted: Sequence[str]) -> Sequence[int]:

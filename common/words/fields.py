@@ -54,6 +54,8 @@ class Row(TypedDict, total=False):
     uses: Mapping[str, int]
     # of each opcode those before the last one
     tries: Sequence[Sequence[Mapping[str, object]]]
+    # None: no command has ended, or the last one has none
+    exit_code: int | None
     # [seconds, microseconds]
     begin_ts: object
     received_ts: object
@@ -214,6 +216,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "tries": Field(
         "TRIES", ("tries",), lambda row, _: str(tries_made(row)), is_number=True, rank=lambda row, _: tries_made(row)
     ),
+    "exit_code": _plain("exit_code", "EXIT", is_number=True),
     "ops": _plain("ops", "OPCODES"),
     "opresult": _plain("opresult", "OPCODE_RESULT"),
     "opstatus": _plain("opstatus", "OPCODE_STATUS"),

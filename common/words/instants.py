@@ -1,12 +1,12 @@
 """Instants as people write them: `tomorrow 02:00`, `in 3h`, `2h ago`, `monday 9:30`, `2026-11-21 02:00`.
 
-    now, @1790000000                     in 3h, +2h, in 1h 30m, in 2 days     2h ago, 3 days ago
+    now, @1790000000                     in 3h, +2h, in 1h 30m, in 2 days     2h ago, 3 days ago     2h, 3 days
     today, tomorrow 02:00, yesterday     monday, next fri 9:30, last sunday   14:00, 2pm, noon, midnight
     2026-11-21, 2026-11-21 02:00:30, 2026-11-21T02:00Z, 2026-11-21 02:00+02:00
 
 A day without a time is its midnight. A weekday or a time without a day is the next one, or the latest one where the
-past is meant. A duration is real time: `in 1d` is 24 hours. A local time that does not exist, because clocks are put
-forward, is the end of the gap; of one that exists twice the first is meant.
+past is meant; a duration alone lies on the same side. A duration is real time: `in 1d` is 24 hours. A local time that
+does not exist, because clocks are put forward, is the end of the gap; of one that exists twice the first is meant.
 
 Source: DESIGN section 16; everyday.md sections c, j.
 """
@@ -31,11 +31,11 @@ _EPOCH: Final = re.compile(r"@(\d{1,12}(?:\.\d{1,9})?)", re.ASCII)
 _TIME: Final = re.compile(r"(\d{1,2})(?::(\d\d)(?::(\d\d)(\.\d{1,6})?)?)?(?: ?(am|pm))?", re.ASCII)
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:(?: at | |t)(.+))?", re.ASCII)
 _ZONE: Final = re.compile(r"(.*\d) ?(z|utc|gmt|[+-]\d\d(?::?\d\d)?)", re.ASCII)
-_FORMS: Final = "write such as 'tomorrow 02:00', 'in 3h', '2h ago', 'monday 9:30' or '2026-11-21 02:00'"
+_FORMS: Final = "for example 'tomorrow 02:00', 'in 3h', '2h ago', 'monday 9:30' or '2026-11-21 02:00'"
 
 
 class Toward(enum.Enum):
-    """Which one is meant by a weekday or a time without a day."""
+    """Which one is meant by a weekday, a time without a day, or a duration alone."""
 
     # the first after now
     FUTURE = 1
@@ -53,13 +53,13 @@ def parse_instant(text: str, now: float, zone: tzinfo | None, toward: Toward = T
     """
     words = " ".join(text.lower().split())
     try:
-        found = _fixed(words, now)
+        found = _fixed(words, now, toward)
         if found is None:
             found = _local(words, now, zone, toward)
     except (ValueError, OverflowError, OSError):
         found = None
     if found is None:
-        raise InvalidRequest(f"'{text:.60}' is no time; {_FORMS}")
+        raise InvalidRequest(f"'{text:.60}' is not a time; {_FORMS}")
     if not 0 <= found <= LATEST_S:
         raise InvalidRequest(f"'{text:.60}' is before 1970 or after the year 9999")
     return found
@@ -92,7 +92,7 @@ def _offset(instant: float, zone: tzinfo | None) -> timedelta:
     return wall_of(instant, zone) - datetime.fromtimestamp(instant, UTC).replace(tzinfo=None)
 
 
-def _fixed(words: str, now: float) -> float | None:
+def _fixed(words: str, now: float, toward: Toward) -> float | None:
     """An instant that needs no calendar; None: the words are of another form."""
     if words == "now":
         return now
@@ -103,7 +103,8 @@ def _fixed(words: str, now: float) -> float | None:
             return now + length
     if words.endswith(" ago") and (length := _length(words.removesuffix(" ago"))) is not None:
         return now - length
-    return None
+    length = _length(words)
+    return None if length is None else now + toward.value * length
 
 
 def _length(words: str) -> float | None:

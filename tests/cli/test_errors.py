@@ -74,8 +74,11 @@ def test_bad_settings_are_2_with_file_and_key(tmp_path: Path) -> None:
         (["list", "--finishd"], "no such option '--finishd'; did you mean '--finished'?"),
         (["why"], "missing argument 'ID...'; see 'gnt-job why --help'"),
         (["watch"], "name jobs by their ids, by --batch ID, or by --where FILTER; see 'gnt-job watch --help'"),
-        (["watch", "x"], "'x' is not a job id; job ids are whole numbers, 'gnt-job list' shows them"),
-        (["why", str(2**63)], f"'{2**63}' is not a job id; job ids are whole numbers, 'gnt-job list' shows them"),
+        (
+            ["watch", "x"],
+            "'x' is not a job id; write one such as 7, several as 7,8 or 2-5, or PREV; 'gnt-job list' shows them",
+        ),
+        (["why", str(2**63)], f"'{2**63}' is not a job id; the largest is {2**63 - 1}"),
         (
             ["run", "--after", "9" * 5000, "x"],
             f"invalid value for '--after' / '--depend': '{'9' * 38}...' is not a job id",

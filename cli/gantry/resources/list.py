@@ -8,7 +8,8 @@ from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE
 from cli.gantry.resources.shown import use_json
 from cli.options import table_options
-from cli.screen import remark, say_json, say_styled
+from cli.paging import show_lines
+from cli.screen import remark, say_json
 from cli.tables import Column, Layout, render
 from common.words.unitcounts import units_text
 from protocol.luxi.resources import ReadResourceUse, ResourceUse
@@ -36,8 +37,7 @@ def list_resources(no_headers: bool, separator: str | None) -> int:
         remark("there are no resources; set one with 'gantry resource set licences 5'")
         return DONE
     layout = Layout(not no_headers, separator, has_color=uses_color())
-    for line in render(_COLUMNS, map(_cells, found), layout):
-        say_styled(line)
+    show_lines(render(_COLUMNS, map(_cells, found), layout))
     return DONE
 
 

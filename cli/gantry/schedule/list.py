@@ -11,7 +11,8 @@ from cli.exitcodes import DONE
 from cli.gantry.schedule.asking import views
 from cli.gantry.schedule.shown import last_text, next_text, state, view_json, when
 from cli.options import table_options
-from cli.screen import say, say_json
+from cli.paging import show_lines
+from cli.screen import say_json
 from cli.tables import Column, Layout, render
 from common.words.times import clock
 from protocol.luxi.schedules import ScheduleView
@@ -29,8 +30,7 @@ def list_schedules(no_headers: bool, separator: str | None) -> int:
         say_json([{key: value for key, value in view_json(view).items() if key != "job"} for view in found])
         return DONE
     layout, now = Layout(not no_headers, separator, has_color=uses_color()), time.time()
-    for line in render([*map(Column, _TITLES)], [_cells(view, now) for view in found], layout):
-        say(line)
+    show_lines(render([*map(Column, _TITLES)], [_cells(view, now) for view in found], layout))
     return DONE
 
 

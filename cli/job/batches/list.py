@@ -10,7 +10,8 @@ from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE
 from cli.fleet.batchrows import BatchRow, read_batches
 from cli.options import table_options
-from cli.screen import say_json, say_styled
+from cli.paging import show_lines
+from cli.screen import say_json
 from cli.tables import Column, Layout, render, status_style
 from common.words.batches import counts_text
 from common.words.times import duration
@@ -37,10 +38,7 @@ def list_batches(with_archived: bool, no_headers: bool, separator: str | None) -
         say_json([batch_json(each) for each in found])
         return DONE
     now = time.time()
-    for line in render(
-        _COLUMNS, [_cells(each, now) for each in found], Layout(not no_headers, separator, uses_color())
-    ):
-        say_styled(line)
+    show_lines(render(_COLUMNS, [_cells(each, now) for each in found], Layout(not no_headers, separator, uses_color())))
     return DONE
 
 

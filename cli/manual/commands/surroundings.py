@@ -17,6 +17,7 @@ ENVIRONMENT: Final = described(
         ROOT_VARIABLE: "Folder of the installation, as --root.",
         "GANTRY_SESSION": "Name of a session of its own for PREV, the last submission; else there is one a terminal.",
         "GANTRY_DEBUG": "If it is set, an error is shown with the place in the program where it came up.",
+        "GANTRY_PAGER": "Command that shows long tables on a terminal, in place of PAGER, less or more; empty: none.",
         "NO_COLOR": "If it is set, there are no colours.",
         "XDG_STATE_HOME": "Folder in which the last submissions are noted; `~/.local/state` if it is not set.",
     }

@@ -40,6 +40,8 @@ _PHRASE: Final = re.compile(r"""[^\s()&|!=<>"']+(?:\s+(?!(?:and|or)(?![\w/.]))[^
 _REGEX: Final = re.compile(r"(?:m([/#^|])|(/))((?:(?!\1|\2).)*)(?:\1|\2)([a-zA-Z]*)", re.DOTALL)
 _OPERATORS: Final = ("==", "!=", "<=", ">=", "=~", "!~", "=*", "!*", "=", "<", ">")
 _NEGATED: Final = {"!~": "=~", "!*": "=*"}
+# operator for whole values -> the one for patterns
+_PATTERNED: Final = {"==": "=*", "!=": "!*"}
 # brackets and negations in each other; each is a few calls of functions in each other
 _DEEPEST: Final = 100
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
@@ -55,8 +57,8 @@ class Reading:
 
     # (operator, field, values) -> the condition for luxid; it may raise InvalidRequest, which then gets the place
     rewrite: Callable[[str, str, Sequence[str | int]], Expression] = _as_written
-    # fields whose values may have several words without quotes
-    phrased: frozenset[str] = frozenset()
+    # fields whose values may have several words without quotes; None: all
+    phrased: frozenset[str] | None = frozenset()
 
 
 _PLAIN: Final = Reading()
@@ -72,6 +74,23 @@ def parse_filter(text: str, reading: Reading = _PLAIN) -> Expression:
     expression = reader.any_of()
     reader.expect_end()
     return expression
+
+
+def starred(text: str) -> list[tuple[str, str, str]]:
+    """The conditions that compare whole values, by `=` or `!=`, with one that has a `*`: it may be meant as a pattern.
+
+    Args: text: a filter that can be read, with any `Reading`.
+    Returns: for each the field, the operator for patterns, and the value.
+    """
+    found: list[tuple[str, str, str]] = []
+
+    def note(operator: str, field: str, values: Sequence[str | int]) -> Expression:
+        if operator in _PATTERNED and "*" in str(values[0]):
+            found.append((field, _PATTERNED[operator], str(values[0])))
+        return _as_written(operator, field, values)
+
+    parse_filter(text, Reading(note, None))
+    return found
 
 
 def inner_expressions(expression: Expression) -> Iterator[Expression]:
@@ -158,7 +177,8 @@ class _Reader:
             case "=*":
                 return self._read(start, "=~", field, glob_regex(str(self._value())))
             case _:
-                value = self._phrase() if field in self._reading.phrased else self._value()
+                phrased = self._reading.phrased
+                value = self._phrase() if phrased is None or field in phrased else self._value()
                 return self._read(start, "==" if operator == "=" else operator, field, value)
 
     def _read(self, start: int, operator: str, field: str, *values: str | int) -> Expression:

@@ -1,12 +1,12 @@
 """Filters for jobs: the users' names for luxid's fields.
 
     status=running & op=run_command         label.team=web & name=~^backup       hold | tries > 1
-    received < 2h ago & end > yesterday     age > 30m and not reason=~upgrade    batch=5f2c & user=ada
+    received < 2h ago & end > yesterday     age > 30m and not reason=~upgrade    exit != 0 & user=ada
 
 An instant is written as `common.words.instants` reads it, or in seconds since 1970, and the past is meant. The field of
 a text, alone, says that the text is not empty: `label.team` is for jobs with this label.
 
-Source: luxid.md 7.3; the fields from `opid` to `tries` in `daemons.luxid.core.query.jobs` are ours.
+Source: luxid.md 7.3; the fields from `opid` to `exit_code` in `daemons.luxid.core.query.jobs` are ours.
 """
 
 import re
@@ -28,7 +28,9 @@ _STATES: Final = tuple(state.value for state in JobState)
 _SHAPED: Final = ("labels", "uses", "ops", "opresult", "oplog", "opstart", "opexec", "opend")
 _INSTANTS: Final = {f"{name}_ts": name for name in ("begin", "received", "start", "end")}
 _TEXTS: Final = ("status", "user", "node", "batch", "name", "summary", "summary_text", "reason", "reason_text", "op")
-_NUMBERS: Final = ("id", "priority", "tries")
+_NUMBERS: Final = ("id", "priority", "tries", "exit_code")
+# other names of fields, as the history has them
+_NAMES: Final = {"exit": "exit_code"}
 _EQUALITIES: Final = ("==", "!=")
 _COMPARISONS: Final = (*_EQUALITIES, "<", "<=", ">", ">=")
 _TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -54,7 +56,7 @@ def job_filter(text: str, now: float, zone: tzinfo | None) -> Expression:
 
 
 def _rewritten(now: float, zone: tzinfo | None, operator: str, field: str, values: Sequence[str | int]) -> Expression:
-    field = f"{field}_ts" if field in _INSTANTS.values() else field
+    field = f"{field}_ts" if field in _INSTANTS.values() else _NAMES.get(field, field)
     if field == "age":
         return _age(now, operator, values)
     _check_field(field)

@@ -287,3 +287,17 @@ def test_typing_errors_are_2(start_luxid: Start, gnt_filter: Filter, words: list
     assert (ended.code, ended.out) == (2, "")
     assert error in ended.err
     assert luxid.calls == []
+
+
+def test_a_star_that_stands_for_itself_is_warned_of(start_luxid: Start, gnt_filter: Filter) -> None:
+    luxid = start_luxid()
+
+    ended = gnt_filter("pause", "--where", "name=foo*")
+
+    assert ended == Ended(
+        0,
+        f"{FIRST}\n",
+        "warning: '*' stands for itself in name=foo*: = compares whole values; for a pattern write: name =* 'foo*'\n",
+    )
+    assert rule(luxid)[0] == [["terms", ["==", "name", "foo*"]]]
+    assert gnt_filter("pause", "--where", "name =* 'foo*'").err == ""

@@ -10,7 +10,8 @@ from cli.context import installation, uses_color, wants_json
 from cli.exitcodes import DONE
 from cli.gantry.access.tokens.shown import token_json
 from cli.options import table_options
-from cli.screen import say, say_json
+from cli.paging import show_lines
+from cli.screen import say_json
 from cli.tables import Column, Layout, render
 from common.webaccess.tokens import Token
 from common.webaccess.tokensfile import TokensFile
@@ -29,8 +30,7 @@ def list_tokens(no_headers: bool, separator: str | None) -> int:
         say_json([token_json(token, now) for token in tokens])
         return DONE
     rows = [_cells(token, now) for token in tokens]
-    for line in render([*map(Column, _TITLES)], rows, Layout(not no_headers, separator, has_color=uses_color())):
-        say(line)
+    show_lines(render([*map(Column, _TITLES)], rows, Layout(not no_headers, separator, has_color=uses_color())))
     return DONE
 
 

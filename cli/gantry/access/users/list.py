@@ -7,7 +7,8 @@ from cli.context import installation, uses_color, wants_json
 from cli.exitcodes import DONE
 from cli.gantry.access.users.shown import password_form, role_word, single_rights, user_json
 from cli.options import table_options
-from cli.screen import say, say_json
+from cli.paging import show_lines
+from cli.screen import say_json
 from cli.tables import Column, Layout, render
 from common.webaccess.usersfile import UsersFile
 from common.webaccess.userstext import User
@@ -24,8 +25,7 @@ def list_users(no_headers: bool, separator: str | None) -> int:
         say_json([user_json(user) for user in users.values()])
         return DONE
     layout = Layout(not no_headers, separator, has_color=uses_color())
-    for line in render(_COLUMNS, map(_cells, users.values()), layout):
-        say(line)
+    show_lines(render(_COLUMNS, map(_cells, users.values()), layout))
     return DONE
 
 

@@ -22,15 +22,13 @@ from common.queue.submitter import owner_of, submitter
 from common.queue.terms import changed_at, terms_of
 from common.queue.tries import Try, tries_of
 from common.queue.waithistory import Span, WaitKind
-from daemons.luxid.core.query.jobfields import FIELDS, JobView
+from daemons.luxid.core.query.jobfields import FIELDS, JobView, exit_code
 from daemons.luxid.core.queue.privacy import public_job
 
 # what keeps a job that is not eligible
 _KEEPING: Final = (WaitKind.DEPENDENCY, WaitKind.HOLD, WaitKind.BEGIN)
 # characters that are kept of a text
 LONGEST: Final = 1000
-# of the exit codes of all systems
-_LARGEST_CODE: Final = 2**32
 # owner of the jobs of the daemons' user; no user has this number
 OWN_UID: Final = -2
 
@@ -104,7 +102,7 @@ def past_row(job: Job, texts: Texts, freed_at: float | None = None) -> PastRow:
         None if begun is None or eligible_at is None else max(0.0, begun - eligible_at),
         _run_s(job, tries),
         1 + len(tries),
-        _exit_code(job),
+        exit_code(job),
         texts.reason(job)[:LONGEST] if has_failed else "",
         texts.reason(public)[:LONGEST] if has_failed else "",
         str(FIELDS["node"](view)),
@@ -154,20 +152,6 @@ def _run_s(job: Job, tries: Iterable[Try]) -> float | None:
         if (begun := _seconds(op.exec_at)) is not None and (ended := _seconds(op.end_at)) is not None
     ]
     return sum(max(0.0, ended - begun) for begun, ended in spans) if spans else None
-
-
-def _exit_code(job: Job) -> int | None:
-    """The exit code of the last command that has ended."""
-    for op in reversed(job.ops):
-        if "argv" not in op.input or op.result is None:
-            continue
-        match op.result:
-            case {"exit_code": int(code)} | [_, [_, {"exit_code": int(code)}, *_]]:
-                # a file may say anything; the index takes no number beyond its own
-                return code if abs(code) <= _LARGEST_CODE else None
-            case _:
-                return None
-    return None
 
 
 def _seconds(stamp: Timestamp | None) -> float | None:

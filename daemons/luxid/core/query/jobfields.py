@@ -61,6 +61,8 @@ class JobView:
 
 Field = Callable[[JobView], object]
 
+# of the exit codes of all systems
+_LARGEST_CODE: Final = 2**32
 # sources of entries that are no reasons
 _OF_JOB: Final = (terms.SOURCE, tries.SOURCE)
 # beginning of the names of fields for single labels
@@ -128,6 +130,20 @@ def _tries(op: JobOp) -> list[dict[str, object]]:
     ]
 
 
+def exit_code(job: Job) -> int | None:
+    """The exit code of the last command that has ended; None: none has, or it ended without one."""
+    for op in reversed(job.ops):
+        if "argv" not in op.input or op.result is None:
+            continue
+        match op.result:
+            case {"exit_code": int(code)} | [_, [_, {"exit_code": int(code)}, *_]]:
+                # a file may say anything; the index takes no number beyond its own
+                return code if abs(code) <= _LARGEST_CODE else None
+            case _:
+                return None
+    return None
+
+
 def label_key(name: str) -> str | None:
     """The key of the label that a field `label.KEY` is about; None: it is no such field, or no label is named so."""
     key = name.removeprefix(_LABEL)
@@ -165,6 +181,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "hold": lambda view: _hold(view.job),
     "uses": lambda view: {use.key: use.count for use in terms_of(view.job).uses},
     "tries": _per_op(_tries),
+    "exit_code": lambda view: exit_code(view.job),
     "begin_ts": lambda view: _instant(terms_of(view.job).begin_at),
     "received_ts": lambda view: _stamp(view.job.received_at),
     "start_ts": lambda view: _stamp(view.job.start_at),

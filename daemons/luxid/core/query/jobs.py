@@ -35,12 +35,12 @@ def _reading(read: Field) -> Callable[[JobRow], object]:
     return value
 
 
-def _time_reader(name: str) -> Callable[[JobRow], object]:
+def _reader_of_some(name: str) -> Callable[[JobRow], object]:
     read = _reader(name)
 
     def value(row: JobRow) -> object:
-        at = read(row)
-        return Status.UNAVAILABLE if at is None else at
+        found = read(row)
+        return Status.UNAVAILABLE if found is None else found
 
     return value
 
@@ -65,7 +65,9 @@ def _field(name: str, title: str, kind: Kind, doc: str) -> QueryField[JobRow]:
         # and how many tries the opcode with the most has had, the last one among them
         return QueryField(name, title, kind, doc, _reader(name), comparable=_count_tries)
     if name.endswith("_ts"):
-        return QueryField(name, title, kind, doc, _time_reader(name), comparable=_whole_seconds)
+        return QueryField(name, title, kind, doc, _reader_of_some(name), comparable=_whole_seconds)
+    if name == "exit_code":
+        return QueryField(name, title, kind, doc, _reader_of_some(name))
     return QueryField(name, title, kind, doc, _id if name == "id" else _reader(name))
 
 
@@ -105,6 +107,7 @@ JOBS: Final[Things[JobRow]] = Things.of(
         _field("hold", "Hold", Kind.OTHER, "who holds the job, since when, and why; null if nobody does"),
         _field("uses", "Uses", Kind.OTHER, "units of resources that the job takes"),
         _field("tries", "Tries", Kind.OTHER, "tries of each opcode before the last one"),
+        _field("exit_code", "ExitCode", Kind.NUMBER, "exit code of the last command of the job that has ended"),
         _field("begin_ts", "Begin", Kind.OTHER, "instant before which the job does not begin: seconds, microseconds"),
         _field("received_ts", "Received", Kind.OTHER, "when the job was submitted: seconds, microseconds"),
         _field("start_ts", "Start", Kind.OTHER, "when the job began: seconds, microseconds"),

@@ -198,7 +198,7 @@ def test_modify_wants_something_to_change_that_a_job_can_have(start_luxid: Start
     assert (nothing.code, bad_label.code, bad_time.code) == (2, 2, 2)
     assert "say what to change: --name, --label, --no-label, --begin or --priority" in nothing.err
     assert "a label is named by 1 to 63" in bad_label.err
-    assert "'soonish' is no time" in bad_time.err
+    assert "'soonish' is not a time" in bad_time.err
     assert luxid.calls == []
 
 

@@ -70,7 +70,11 @@ def test_choices_and_json(cluster: Cluster) -> None:
     assert ids("--name", "night*", "--label", "team") == [3]
     assert ids("--label", "team=db") == []
     assert ids("--filter", "end > yesterday & wait < 1h & exit=7") == [4]
-    assert ids("--until", "2h ago") == []
+    starred = _history(cluster, "--where", "name=night*")
+    assert (starred.out.count("\n"), starred.err[:39]) == (1, "warning: '*' stands for itself in name=")
+    assert ids("--where", "name=*night*") == [3]
+    assert ids("--until", "2h ago") == ids("--until", "2h") == []
+    assert len(ids("--since", "1h")) == 5
     assert ids("--sort", "id", "--reverse") == [1, 2, 3, 4, 5]
     assert ids("--sort", "id") == [5, 4, 3, 2, 1]
     (job,) = json.loads(_history(cluster, "--output", "json", "--name", "nightly", "--tries").out)
@@ -110,7 +114,7 @@ def test_sums(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--since", "soonish"), "'soonish' is no time"),
+        (("--since", "soonish"), "'soonish' is not a time"),
         (("--filter", "wait > long"), "'wait' is a duration such as 90s, 10m or 2h, got 'long'"),
         (("--filter", "status=done"), "no job has ended as 'done'"),
         (("--filter", "colour=red"), "no field 'colour' in the history; there are id, status"),

@@ -115,6 +115,15 @@ def test_a_filter_is_judged_by_luxid(start_luxid: Start, job: Job, words: list[s
     assert call.filter is not None
 
 
+@pytest.mark.parametrize("verb", ["list", "wait", "watch", "rerun", "cancel"])
+def test_a_star_in_a_comparison_of_whole_values_is_warned_of(start_luxid: Start, job: Job, verb: str) -> None:
+    start_luxid(*JOBS)
+
+    ended = job(verb, "--where", "user=a*")
+
+    assert ended.err.startswith("warning: '*' stands for itself in user=a*: = compares whole values; for a pattern")
+
+
 def test_archived_jobs_are_listed_on_request_with_a_column_that_says_so(start_luxid: Start, job: Job) -> None:
     start_luxid(FakeJob(8, "success", archived=True), FakeJob(9))
 
@@ -165,7 +174,7 @@ def test_a_filter_that_cannot_be_read_is_2_with_the_place(start_luxid: Start, jo
         ("labels=web", "1: 'labels' can be shown only; one label can be compared, as in label.team=web"),
         (
             "end > yesterdy",
-            "1: 'yesterdy' is no time; write such as 'tomorrow 02:00', 'in 3h', '2h ago', 'monday 9:30' "
+            "1: 'yesterdy' is not a time; for example 'tomorrow 02:00', 'in 3h', '2h ago', 'monday 9:30' "
             "or '2026-11-21 02:00'",
         ),
     ],

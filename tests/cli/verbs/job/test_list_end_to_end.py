@@ -57,6 +57,8 @@ def test_filters_hold_for_the_jobs_that_they_mean(cluster: Cluster) -> None:
             "name=~^backup | hold",
             "reason=upgrade",
             "tries > 1",
+            "exit_code != 0",
+            "exit=1 | exit_code=0",
             "end > yesterday & received < in 1h",
             "end < 2h ago",
             "begin > tomorrow 02:00",
@@ -65,7 +67,7 @@ def test_filters_hold_for_the_jobs_that_they_mean(cluster: Cluster) -> None:
         )
     }
 
-    assert list(found.values()) == [[1], [1], [1, 2], [1, 3], [1], [4], [1, 2, 4], [], [3], [1, 2, 4], []]
+    assert list(found.values()) == [[1], [1], [1, 2], [1, 3], [1], [4], [4], [4], [1, 2, 4], [], [3], [1, 2, 4], []]
 
 
 def test_a_bulk_verb_takes_the_same_filter(cluster: Cluster) -> None:
@@ -134,6 +136,14 @@ def test_gantry_shows_the_locks_too(cluster: Cluster) -> None:
     assert shown == same
     assert shown.code == 0
     assert shown.out.startswith("NAME")
+
+
+def test_the_exit_code_is_a_column_for_all_that_have_one(cluster: Cluster) -> None:
+    by_ids = gnt_job(cluster, "list", "-o", "id,exit_code", "--separator", ",", "1,4")
+    sorted_by_it = gnt_job(cluster, "list", "--no-headers", "-o", "id", "--sort", "exit_code", "--where", "exit_code>0")
+
+    assert by_ids == Ended(0, "ID,EXIT\n1,-\n4,1\n", "")
+    assert sorted_by_it.out == "4\n"
 
 
 def on_terminal(columns: int, *words: object) -> str:

@@ -112,7 +112,7 @@ def test_retries_are_parameters_of_the_command(luxid: FakeLuxid, job: Job) -> No
         (["--use", "licences=0"], "'licences=0' uses nothing; write a count of at least 1"),
         (["--use", "Licences=1"], "'Licences' names no resource; write NAME or NODE:NAME"),
         (["--use", "licences=x"], "'x' is not a size"),
-        (["--begin", "soon"], "'soon' is no time; write such as 'tomorrow 02:00'"),
+        (["--begin", "soon"], "'soon' is not a time; for example 'tomorrow 02:00'"),
         (["--after-success", "a b"], "'a b' names no job; write an id, the id of a batch, or PREV"),
     ],
 )

@@ -90,6 +90,7 @@ def with_our_fields(theirs: Any) -> Any:
     ours += [{"name": "node", "title": "Node", "kind": "text"}, {"name": "batch", "title": "Batch", "kind": "text"}]
     ours += [{"name": "name", "title": "Name", "kind": "text"}]
     ours += [{"name": word, "title": word.title(), "kind": "other"} for word in ("labels", "hold", "uses", "tries")]
+    ours += [{"name": "exit_code", "title": "ExitCode", "kind": "number"}]
     ours += [{"name": "begin_ts", "title": "Begin", "kind": "other"}]
     return status, {"fields": sorted([*found["fields"], *ours], key=lambda field: field["name"])}
 

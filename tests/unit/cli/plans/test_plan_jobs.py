@@ -133,7 +133,7 @@ def test_defaults_stand_behind_and_mappings_are_joined() -> None:
         ("jobs:\n- run: [a]\n  env: {A: true}", "p.yaml:3:8: env: expected a text, got true; put it into quotes"),
         ("jobs:\n- run: [a]\n  labels: {Team: x}", "p.yaml:3:11: labels: label 'Team': a label is named by"),
         ("jobs:\n- run: [a]\n  use: {kit: 0}", "p.yaml:2:3: a job uses at least 1 of 'kit', got 0"),
-        ("jobs:\n- run: [a]\n  begin: soon", "p.yaml:3:10: begin: 'soon' is no time"),
+        ("jobs:\n- run: [a]\n  begin: soon", "p.yaml:3:10: begin: 'soon' is not a time"),
         ("jobs:\n- run: [a]\n  priority: hot", 'p.yaml:3:13: priority: no priority is "hot"; write low, normal, high'),
         ("jobs:\n- run: [a]\n  after: b", "p.yaml:3:10: no job above is named 'b'; a job waits for jobs that"),
         ("jobs:\n- {name: a, run: [a], after: a}", "p.yaml:2:30: no job above is named 'a'"),

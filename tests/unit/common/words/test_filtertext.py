@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
-from common.words.filters.filtertext import parse_filter
+from common.words.filters.filtertext import parse_filter, starred
 from common.words.filters.jobfilter import is_filter, job_filter
 
 # 2026-11-21 12:00 UTC
@@ -113,3 +113,16 @@ def test_opcodes_have_no_order() -> None:
 
 def test_an_id_is_no_filter() -> None:
     assert [is_filter(text) for text in ("12", "status=x", "not x", "web*")] == [False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("name=foo*", [("name", "=*", "foo*")]),
+        ("status=queued & !(name != 'a*b')", [("name", "!*", "a*b")]),
+        ("received < yesterday 14:00 & label.team==web*", [("label.team", "=*", "web*")]),
+        ("name =* foo* & summary=~a* & id > 5 & user=ada", []),
+    ],
+)
+def test_a_star_in_a_comparison_of_whole_values_is_found(text: str, found: list[tuple[str, str, str]]) -> None:
+    assert starred(text) == found

@@ -27,6 +27,7 @@ def shown(text: str, toward: Toward = Toward.FUTURE) -> str:
         ("in 2 days", "2026-11-24T15:30:00+02:00"),
         ("2h ago", "2026-11-22T13:30:00+02:00"),
         ("90 minutes ago", "2026-11-22T14:00:00+02:00"),
+        ("3h", "2026-11-22T18:30:00+02:00"),
         ("today", "2026-11-22T00:00:00+02:00"),
         ("today 14:00", "2026-11-22T14:00:00+02:00"),
         ("Tomorrow  02:00", "2026-11-23T02:00:00+02:00"),
@@ -70,6 +71,10 @@ def test_an_instant_is_read_as_people_mean_it(text: str, expected: str) -> None:
         ("monday", "2026-11-16T00:00:00+02:00"),
         ("sunday", "2026-11-22T00:00:00+02:00"),
         ("next monday", "2026-11-23T00:00:00+02:00"),
+        ("3h", "2026-11-22T12:30:00+02:00"),
+        ("1h 30m", "2026-11-22T14:00:00+02:00"),
+        ("2 days", "2026-11-20T15:30:00+02:00"),
+        ("in 1h", "2026-11-22T16:30:00+02:00"),
     ],
 )
 def test_toward_the_past_the_latest_one_is_meant(text: str, expected: str) -> None:
@@ -78,11 +83,11 @@ def test_toward_the_past_the_latest_one_is_meant(text: str, expected: str) -> No
 
 @pytest.mark.parametrize(
     "text",
-    ["", "soon", "25:00", "13pm", "0am", "14", "2026-02-30", "2026-1-1", "in", "ago", "in 3", "3h", "tomorrow x", "-2h",
+    ["", "soon", "25:00", "13pm", "0am", "14", "2026-02-30", "2026-1-1", "in", "ago", "in 3", "3", "tomorrow x", "-2h",
      "2026-12-01 02:00+25:00", "next", "next tomorrow", "mo", "@", "tomorrow  at", "2026-12-0"],
 )  # fmt: skip
 def test_what_is_no_instant_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(InvalidRequest, match=r"is no time; write such as 'tomorrow 02:00'"):
+    with pytest.raises(InvalidRequest, match=r"is not a time; for example 'tomorrow 02:00'"):
         shown(text)
 
 
