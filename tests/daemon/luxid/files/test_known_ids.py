@@ -13,7 +13,6 @@ import pytest
 
 from common.ids import JobId
 from common.paths import Paths
-from daemons.luxid.files import knownids
 from daemons.luxid.files.knownids import GAP, KnownIds, look_for_ids
 from daemons.luxid.files.loading import load_queue
 from tests.daemon.luxid.ops import dummy, gated, process_of
@@ -121,7 +120,7 @@ def test_a_folder_that_cannot_be_read_is_waited_for(paths: Paths, monkeypatch: p
             raise OSError(errno.EIO, os.strerror(errno.EIO), os.fspath(folder))
         return list_folder(folder)
 
-    monkeypatch.setattr(knownids.os, "listdir", listdir)
+    monkeypatch.setattr(os, "listdir", listdir)
 
     found = load_queue(paths, pauses.append)
 
