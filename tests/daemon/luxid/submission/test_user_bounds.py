@@ -43,7 +43,7 @@ pytestmark = needs_root
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with Cluster(tmp_path / "bounds", settings=SETTINGS) as cluster:
+    with Cluster(tmp_path, settings=SETTINGS) as cluster:
         cluster.start()
         yield cluster
 
