@@ -9,6 +9,10 @@ at once or, if there are many, together with others every `_LOG_PAUSE_S`; a chan
 job file. Until then a line survives the end of any process, but not a loss of power: single lines are not synced. A
 job keeps at most `LOG_LIMIT` lines: its file stays readable, and the memory of all readers bounded.
 
+The file is this process's as long as it names its livelock. Another file in its place, which names another one, is
+another job's (the queue was lost, and begun anew) or that of a later process (another master has taken the job up): it
+is not written over, and this process ends.
+
 Source: DESIGN sections 3 and 9; luxid.md 3.1, 4.
 """
 
@@ -24,7 +28,7 @@ import attrs
 
 from common.durable.atomicfile import write_file
 from common.durable.durably import durably
-from common.errors import ExecutionError, GantryError
+from common.errors import DamagedFile, ExecutionError, GantryError
 from common.queue.endtexts import CANCELED_TEXT, PRECEDING_FAILED
 from common.queue.files.jobfile import decode_job, encode_job
 from common.queue.files.joblog import JobLogFile, OpLine, add_lines, encode_line, read_all_lines
@@ -48,7 +52,7 @@ LOG_LIMIT: Final = 100_000
 _LOG_PAUSE_S: Final = 0.02
 _RETRY_S: Final = 0.5
 # errors when the queue was moved away or removed: waiting does not help
-_NOWHERE: Final = (errno.ENOENT, errno.ENOTDIR)
+_NOWHERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
 _MODE: Final = 0o640
 _log = get_log(__name__)
 
@@ -64,6 +68,8 @@ class JobRecord:
         self._path = path
         self._log_file = JobLogFile(log_path)
         self._job = job
+        # of the file that was read, or written last; None: there was none
+        self._stamp = _stamp(path)
         self._lock = threading.RLock()
         self._next_serial = job.next_log_serial
         # log lines that are not in the job yet
@@ -191,12 +197,14 @@ class JobRecord:
         """Write the file, as soon as the disk takes it: a disk that is full or faulty for a while must neither lose
         what a job has done nor change its end.
 
-        Raises: OSError: the folder for it no longer exists.
+        Raises: OSError: the folder for it no longer exists, or the file is another's.
         """
         is_told = False
         while True:
             try:
+                self._check_own()
                 durably(lambda: write_file(self._path, content, mode=_MODE))
+                self._stamp = _stamp(self._path)
                 return
             except OSError as error:
                 if error.errno in _NOWHERE:
@@ -206,6 +214,18 @@ class JobRecord:
                     _log.error("job.not_written", file=self._path, reason=reason, retry_s=_RETRY_S)
                 is_told = True
             time.sleep(_RETRY_S)
+
+    def _check_own(self) -> None:
+        """Raises: OSError: the file is another's (ESTALE), or cannot be read."""
+        if (stamp := _stamp(self._path)) is None or stamp == self._stamp:
+            return
+        try:
+            found = decode_job(self._path.read_bytes(), self._path.name).livelock
+        except (FileNotFoundError, DamagedFile):
+            return
+        if found != self._job.livelock:
+            text = f"it is another job's, or another process has it ({found}); this one writes nothing more"
+            raise OSError(errno.ESTALE, text, str(self._path))
 
     def _apply(self, index: int, event: OpEvent, result: object = None) -> None:
         with self._lock:
@@ -229,6 +249,15 @@ class JobRecord:
         self._write_patiently(encode_job(job))
         self._job = job
         self._fresh.clear()
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """What differs when another file is put in place; None: there is none, or nothing can be told of it now."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def result_of(error: BaseException) -> list[object]:

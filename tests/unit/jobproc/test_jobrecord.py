@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 
 from common.durable.atomicfile import write_file
@@ -243,3 +244,25 @@ def test_failed_write_changes_nothing(path: Path, record: JobRecord) -> None:
 def test_error_becomes_a_result(error: BaseException, result: list[object]) -> None:
     """luxid.md 4.4"""
     assert result_of(error) == result
+
+
+def test_a_file_that_another_process_has_by_now_is_not_written_over(path: Path, record: JobRecord) -> None:
+    """The queue was lost and begun anew, or another master has taken the job up."""
+    record.begin_waiting(0)
+    other = attrs.evolve(decode_job(path.read_bytes(), "job"), livelock="/run/another")
+    write_file(path, encode_job(other))
+    content = path.read_bytes()
+
+    with pytest.raises(OSError, match="it is another job's, or another process has it"):
+        record.begin_running(0)
+
+    assert path.read_bytes() == content
+
+
+def test_a_file_that_was_put_back_is_still_this_process_s(path: Path, record: JobRecord) -> None:
+    record.begin_waiting(0)
+    write_file(path, path.read_bytes())
+
+    record.begin_running(0)
+
+    assert decode_job(path.read_bytes(), "job").ops[0].state is JobState.RUNNING

@@ -84,6 +84,7 @@ async def test_who_waits_for_a_file_can_be_ended(paths: Paths, monkeypatch: pyte
 def test_a_key_that_cannot_be_read_is_not_forgotten(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     key = paths.submissions / "key"
     key.write_bytes(b"{}")
+    paths.serial_file.write_text("2\n")
 
     def fail(path: Path) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
