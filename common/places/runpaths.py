@@ -42,6 +42,10 @@ class RunPaths(Folders):
         """While it exists, SIGTERM makes the job's process end at once, instead of after the running opcode."""
         return self.messages / f"{job_id}.kill"
 
+    def silence_note(self, job_id: int) -> Path:
+        """Names the silent node that the job's process waits for (`common.queue.silencenotes`)."""
+        return self.messages / f"{job_id}.node"
+
     def asker_note(self, job_id: int) -> Path:
         """Names the user who asked for the end of a job that has a process (`common.queue.askers`)."""
         return self.messages / f"{job_id}.asker"

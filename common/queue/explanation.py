@@ -317,6 +317,22 @@ class Ending(Tagged):
 
 
 @attrs.frozen
+class SilentNode(Tagged):
+    """The job's process waits for a node that does not answer, and asks it again."""
+
+    KIND = "silent node"
+    # name of the node
+    node: str
+    # since when, and until when it is waited for, seconds since 1970; None: without end
+    since: float
+    until: float | None
+    # whether the command may have begun there
+    may_run: bool
+    # what the last call came to
+    why: str
+
+
+@attrs.frozen
 class TakenUp(Tagged):
     """The job's process died, and another one is being started, which takes its command on a node up."""
 
@@ -361,6 +377,7 @@ Reason = (
     | HeldByGhost
     | Ending
     | TakenUp
+    | SilentNode
     | NotKnown
     | OtherKind
 )

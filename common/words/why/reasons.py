@@ -29,6 +29,7 @@ from common.queue.explanation import (
     Obstacle,
     OnHold,
     Reason,
+    SilentNode,
     SlotsReserved,
     TakenUp,
     TriesAgain,
@@ -91,7 +92,9 @@ def in_words(reason: Reason, now: float) -> str:
             return f"the file of job/{reason.job_id} cannot be read just now, and is tried again: {reason.why}"
         case OnHold() | BeginsLater() | TriesAgain() | LacksUnits() | YieldsUnits():
             return terms_in_words(reason, now)
-        case WaitsForLock() | LetsPass() | LockChain() | HeldByGhost() | Ending() | TakenUp() | NotKnown():
+        case (
+            WaitsForLock() | LetsPass() | LockChain() | HeldByGhost() | Ending() | TakenUp() | SilentNode() | NotKnown()
+        ):
             return _process_in_words(reason, now)
         case OtherKind():
             return json_text({"kind": reason.kind, **reason.values})
@@ -99,7 +102,7 @@ def in_words(reason: Reason, now: float) -> str:
 
 
 # reasons of a job that has a process, or is about to get another one
-_OfProcess = WaitsForLock | LetsPass | LockChain | HeldByGhost | Ending | TakenUp | NotKnown
+_OfProcess = WaitsForLock | LetsPass | LockChain | HeldByGhost | Ending | TakenUp | SilentNode | NotKnown
 
 
 def _process_in_words(reason: _OfProcess, now: float) -> str:
@@ -117,6 +120,8 @@ def _process_in_words(reason: _OfProcess, now: float) -> str:
             return _ending(reason)
         case TakenUp():
             return _taken_up(reason)
+        case SilentNode():
+            return _silent_node(reason, now)
         case NotKnown():
             return f"it is not known {reason.what}: {reason.why}"
     assert_never(reason)
@@ -272,6 +277,13 @@ def _ghost(reason: HeldByGhost, now: float) -> str:
 def _taken_up(reason: TakenUp) -> str:
     pause = f", after a pause, as {reason.deaths} have died in a row" if reason.deaths > 1 else ""
     return f"its process died; a new one takes its command on node '{reason.node}' up{pause}"
+
+
+def _silent_node(reason: SilentNode, now: float) -> str:
+    state = "may run there" if reason.may_run else "has not begun"
+    left = "" if reason.until is None else f", for {duration(max(0.0, reason.until - now))} more"
+    silence = f"waits for node '{reason.node}', which has not answered for {duration(max(0.0, now - reason.since))}"
+    return f"{silence}{left}; its command {state}: {reason.why}"
 
 
 def pids_in_words(pids: Sequence[int]) -> str:

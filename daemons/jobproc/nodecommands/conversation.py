@@ -8,8 +8,8 @@ reply is lost, it may arrive later. So from then on only the node's word counts,
 makes the key void.
 
 A node without a word is *silent*, whatever it does instead. It is asked again after growing pauses, as long as the
-patience lasts: a short time for a start that no node got, and for a kill; else the time of the settings. When it is
-over the conversation ends without proof, and the locks stay.
+patience lasts: the time of the settings, also for a start, and a short time for a kill. When it is over a start that no
+node got was not carried out; else the conversation ends without proof, and the locks stay.
 
 No I/O, no clock: times are seconds of one clock that does not jump.
 
@@ -40,8 +40,7 @@ STOP_CALL_S: Final = 8.0
 # seconds of a long poll; after a kill; silence is noticed that late
 POLL_S: Final = 20.0
 KILLED_POLL_S: Final = 4.0
-# patience in seconds: with a node that has not got the start, and with one that has nothing to say to a kill
-BEGIN_PATIENCE_S: Final = 10.0
+# patience in seconds with a node that has nothing to say to a kill
 KILL_PATIENCE_S: Final = 10.0
 # pauses between calls to a silent node, seconds
 FIRST_PAUSE_S: Final = 0.1
@@ -130,7 +129,7 @@ class Conversation:
     spec: CommandSpec
     output: Stream
     error: Stream
-    # seconds of silence of a node on which the command may run; 0: without end
+    # seconds of silence of a node; 0: without end
     lost_s: float
     # whether an earlier process of the job may have started it
     may_run: bool
@@ -160,7 +159,7 @@ class Conversation:
             return self.over
         if self.is_killed and not self.may_run:
             return Over(End.VOID)
-        ends_at = self._ends_at
+        ends_at = self.ends_at
         if self.silence is not None:
             if now >= ends_at:
                 end = End.SILENT if self.may_run else End.NOT_BEGUN
@@ -254,14 +253,12 @@ class Conversation:
         return (self.output.taken or 0) >= state.output_bytes and (self.error.taken or 0) >= state.error_bytes
 
     @property
-    def _ends_at(self) -> float:
+    def ends_at(self) -> float:
         """When the patience is over; infinite: never, or the node is not silent."""
         if self.killed_at is not None:
             return max(self.killed_at, self.heard_at) + KILL_PATIENCE_S
         if self.silence is None:
             return math.inf
-        if not self.may_run or self.refusal is not None:
-            return self.silence.since + BEGIN_PATIENCE_S
         return self.silence.since + (self.lost_s or math.inf)
 
     def _ask(self) -> Ask:

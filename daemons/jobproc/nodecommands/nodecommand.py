@@ -14,6 +14,7 @@ from common.commands.spec import CommandOutcome
 from common.errors import CommandFailed, JobCanceled
 from common.objects.node import Node
 from common.opcodes.command import OpRunCommand
+from common.queue.silencenotes import SilenceNote
 from common.replication import NoLongerMaster
 from daemons.jobproc.context import Abandoned, UnitContext
 from daemons.jobproc.nodecommands.conversation import Conversation, End, Over
@@ -58,6 +59,7 @@ class NodeCommand:
             error=StreamCopy.of(context.error_output, lines, context.signals),
             tell=context.feedback,
             on_kill=context.begin_canceling,
+            note=SilenceNote(settings.paths.silence_note(context.job_id), context.livelock.path).put,
         )
         self._conversation = Conversation(
             key=self._key,

@@ -6,12 +6,14 @@ process of the job takes it up by its key after the next start.
 Source: DESIGN section 13.
 """
 
+import math
 import time
 from collections.abc import Callable
 from typing import Final, assert_never
 
 import attrs
 
+from common.queue.explanation import SilentNode
 from common.system.log import get_log
 from common.system.signals import ProcessSignals
 from daemons.jobproc.context import Abandoned
@@ -30,6 +32,10 @@ def _never() -> bool:
     return False
 
 
+def _ignore(_: SilentNode | None) -> None:
+    pass
+
+
 @attrs.define(kw_only=True)
 class NodeTalk:
     """Speaks with one node about one command."""
@@ -44,7 +50,10 @@ class NodeTalk:
     on_kill: Callable[[], None]
     # bytes of output that the node has not kept long enough
     dropped: int = 0
+    # function that lets others see for which node is waited; None: it answers
+    note: Callable[[SilentNode | None], None] = _ignore
     _has_told: bool = False
+    _noted: SilentNode | None = None
 
     def carry_on(self, conversation: Conversation, stop: Callable[[], bool] = _never) -> Conversation:
         """Carry the conversation on to its end, or until `stop`, which is called after each signal, becomes true.
@@ -63,6 +72,7 @@ class NodeTalk:
             step = conversation.next_step(now)
             match step:
                 case Over():
+                    self._note(None)
                     return attrs.evolve(conversation, over=step)
                 case Rest():
                     self.signals.wait(step.seconds)
@@ -121,10 +131,19 @@ class NodeTalk:
         if silence is None:
             if self._has_told:
                 self._has_told = False
+                self._note(None)
                 self.tell(f"node '{node}' answers again")
         elif not self._has_told and now - silence.since >= TELL_S:
             self._has_told = True
             since = time.strftime("%H:%M:%S", time.localtime(time.time() - (now - silence.since)))
             state = "its command may still run there" if conversation.may_run else "its command has not begun"
+            begun_at = time.time() - now
+            until = None if math.isinf(conversation.ends_at) else begun_at + conversation.ends_at
+            self._note(SilentNode(node, begun_at + silence.since, until, conversation.may_run, silence.text))
             self.tell(f"node '{node}' does not answer since {since}; {state}: {silence.text}")
             _log.warning("node.does_not_answer", node=node, key=conversation.key, reason=silence.text, next="ask again")
+
+    def _note(self, silent: SilentNode | None) -> None:
+        if silent != self._noted:
+            self._noted = silent
+            self.note(silent)

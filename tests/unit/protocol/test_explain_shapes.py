@@ -14,6 +14,7 @@ from common.queue.explanation import (
     LockChain,
     LockWait,
     Reason,
+    SilentNode,
     TakenUp,
     WaitsForJob,
 )
@@ -50,6 +51,10 @@ WRITTEN: list[tuple[Reason, bytes]] = [
     (
         HeldByGhost("job/4", JobId(4), ("web1",), 5.5, None),
         b'{"kind":"ghost","owner":"job/4","job_id":4,"nodes":["web1"],"since":5.5,"ends_at":null}',
+    ),
+    (
+        SilentNode("web1", 2.0, 302.0, may_run=False, why="refused"),
+        b'{"kind":"silent node","node":"web1","since":2.0,"until":302.0,"may_run":false,"why":"refused"}',
     ),
     (TakenUp("web1", 2), b'{"kind":"taken up","node":"web1","deaths":2}'),
     (OtherKind("phase of the moon", {"days": 3}), b'{"kind":"phase of the moon","days":3}'),

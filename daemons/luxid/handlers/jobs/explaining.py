@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import attrs
 import trio
 
-from common.errors import GantryError, Unavailable
+from common.errors import GantryError, Unavailable, explain_os_error
 from common.ids import JobId
 from common.locks import Owner
 from common.queue.explanation import (
@@ -27,6 +27,7 @@ from common.queue.explanation import (
     Unreadable,
 )
 from common.queue.jobs import JobState, to_seconds
+from common.queue.silencenotes import SilenceNote
 from common.system.inthread import in_thread
 from daemons.luxid.core.copies.commitsnow import CommitsNow
 from daemons.luxid.core.queue.decisions import Phase
@@ -98,7 +99,8 @@ class Explaining:
         if self._jobs.phase(job_id) is Phase.ORPHANED:
             reasons = (*reasons, *self._taken_up(job_id))
         elif self._jobs.phase(job_id) is Phase.RUNNING:
-            reasons = (*reasons, *await self._ending(job_id), *await self._lock_reasons(job_id, asked))
+            told = (*await self._ending(job_id), *await self._silent_node(job_id))
+            reasons = (*reasons, *told, *await self._lock_reasons(job_id, asked))
         elif reasons:
             reasons = (*map(Obstacle, sorted(self._jobs.obstacles)), *await self._dated(reasons, asked))
         return (*self._uncommitted(job_id), *reasons)
@@ -119,6 +121,18 @@ class Explaining:
         if self._jobs.processes.ask(job_id) is not Ask.KILL:
             return ()
         return (Ending(await in_thread(pids_of, self._jobs.unended(job_id))),)
+
+    async def _silent_node(self, job_id: JobId) -> tuple[Reason, ...]:
+        """The node that the job's process waits for."""
+        owner = self._owner(job_id)
+        if owner is None:
+            return ()
+        note = SilenceNote(self._store.paths.silence_note(job_id), owner.livelock)
+        try:
+            silent = await in_thread(note.read)
+        except OSError as error:
+            return (NotKnown("whether it waits for a node", explain_os_error(error)),)
+        return () if silent is None else (silent,)
 
     async def _lock_reasons(self, job_id: JobId, asked: "_Asked") -> tuple[Reason, ...]:
         """The locks that the job's process waits for."""

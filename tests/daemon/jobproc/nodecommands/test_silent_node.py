@@ -1,0 +1,53 @@
+"""A node that is silent when its command is to begin is waited for, and `why` tells it (DESIGN 13)."""
+
+import time
+
+from common.ids import JobId
+from common.queue.explanation import SilentNode
+from protocol.luxi.why.explain import ExplainJobs
+from tests.cli.command import run
+from tests.daemon.luxid.ops import command
+from tests.support.machines.fleet import Fleet, FleetNode
+from tests.support.wait import wait_until
+
+
+def silent_node(fleet: Fleet, job_id: JobId) -> SilentNode | None:
+    (reasons,) = fleet.master.luxi(ExplainJobs((job_id,)))
+    return next((reason for reason in reasons or () if isinstance(reason, SilentNode)), None)
+
+
+def test_a_command_waits_for_a_node_that_is_silent_at_its_start(fleet: Fleet, node: FleetNode) -> None:
+    node.kill()
+    began = time.time()
+    job_id = fleet.master.submit(command("true", node=node.name))
+    wait_until(lambda: silent_node(fleet, job_id) is not None, what="why tells of the silent node")
+
+    found = silent_node(fleet, job_id)
+    assert found is not None
+    assert (found.node, found.may_run) == (node.name, False)
+    assert found.since >= began - 1
+    assert found.until is not None
+    assert abs(found.until - found.since - 300.0) < 1.0
+    told = run("gnt-job", "--root", fleet.master.root, "why", job_id).out
+    assert f"waits for node '{node.name}', which has not answered for" in told
+    assert "nothing holds it" not in told
+
+    node.start()
+    assert fleet.master.wait(job_id) == ["success"]
+    assert silent_node(fleet, job_id) is None
+    assert not fleet.master.paths.silence_note(job_id).exists()
+
+
+def test_a_command_that_has_not_begun_fails_when_the_time_for_its_node_is_over(
+    impatient: Fleet, node: FleetNode
+) -> None:
+    node.kill()
+    try:
+        job_id = impatient.master.submit(command("true", node=node.name))
+        impatient.master.wait(job_id)
+        status, result = impatient.master.job(job_id, "status", "opresult")
+        assert status == "error"
+        assert "'true' was not started" in str(result)
+        assert not impatient.master.paths.silence_note(job_id).exists()
+    finally:
+        node.start()
