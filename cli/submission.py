@@ -61,6 +61,8 @@ def submit_jobs(
         batch_id: the batch of these elements.
         located: adds to luxid's words about a job where the job is written.
     """
+    if wishes.is_preview:
+        return _tell_preview(jobs, elements)
     if wishes.is_waiting:
         # imported late: most submissions are not followed; imported now, Ctrl-C works as soon as the id is printed
         from cli.live.watching import streams_of
@@ -87,6 +89,23 @@ def submit_jobs(
     if code == DONE and succeeded is not None:
         succeeded(ids)
     return code
+
+
+def _tell_preview(jobs: Sequence[Sequence[OpInput]], elements: Sequence[Mapping[str, str]]) -> int:
+    """Check the jobs, and tell which they are; nothing is submitted. Raises: InvalidRequest: an opcode is malformed."""
+    # imported late: most submissions are real
+    from common.opcodes.base import summary
+    from common.opcodes.registry import parse_opcode
+    from common.printable import printable
+
+    titles = [", ".join(summary(parse_opcode(op)) for op in ops) for ops in jobs]
+    if wants_json():
+        say_json([{**(elements[place] if elements else {}), "ops": ops} for place, ops in enumerate(jobs)])
+        return DONE
+    for place, title in enumerate(titles):
+        say(printable(f"{', '.join(elements[place].values())}: {title}" if elements else title))
+    remark(f"would submit {len(jobs):,} job{'' if len(jobs) == 1 else 's'}; nothing was submitted")
+    return DONE
 
 
 def _follow(ids: Sequence[int], streams: Sequence[OutputStream], wishes: Wishes, *, are_all_taken: bool) -> int:

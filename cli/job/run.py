@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
-import attrs
 import click
 
 from cli.choosing.commandargs import CPUS, SIZE, ULIMIT, VARIABLE, check_text
@@ -31,10 +30,10 @@ from cli.submitting.submitoptions import (
     FollowOptions,
     RetryOptions,
     exit_option,
+    job_options,
     later_options,
     retry_options,
     retry_parameters,
-    submit_options,
     wait_options,
     wishes_of,
 )
@@ -123,7 +122,7 @@ class RunOptions(FleetOptions, AfterOptions, RetryOptions, FollowOptions):
 @click.option("--keep-locks", is_flag=True, help="As --detach, and keep the locks until the last of them has ended.")
 @retry_options
 @later_options
-@submit_options
+@job_options
 @wait_options
 @exit_option
 @click.argument("words", metavar="[--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -179,7 +178,7 @@ def run_command(
     check_text(*words, *(text for variable in env for text in variable), str(cwd), str(stdin_from))
     if user == "":
         raise click.UsageError("--user '' names nobody; leave it out, or write the name of a user")
-    wishes = attrs.evolve(wishes_of(options), ends_as_command=True)
+    wishes = wishes_of(options)
     op: dict[str, object] = {
         "OP_ID": "OP_RUN_COMMAND",
         "argv": list(words),

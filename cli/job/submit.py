@@ -12,8 +12,8 @@ from cli.plans.documents import read_document
 from cli.plans.planjobs import Plan, read_plan
 from cli.screen import say
 from cli.submission import submit_jobs
-from cli.submitting.submitoptions import FollowOptions, exit_option, later_options, submit_options, wait_options
-from cli.submitting.wishes import Wishes, job_with_wishes
+from cli.submitting.submitoptions import FollowOptions, exit_option, job_options, later_options, wait_options, wishes_of
+from cli.submitting.wishes import job_with_wishes
 from common.errors import InvalidRequest, RemoteError
 
 _STANDARD_INPUT = "-"
@@ -35,7 +35,7 @@ _STANDARD_INPUT = "-"
     "file", metavar="FILE|-", required=False, type=click.Path(readable=False, allow_dash=True, path_type=Path)
 )
 @later_options
-@submit_options
+@job_options
 @wait_options
 @exit_option
 def submit(file: Path | None, wants_schema: bool, **options: Unpack[FollowOptions]) -> int:
@@ -60,7 +60,7 @@ def submit(file: Path | None, wants_schema: bool, **options: Unpack[FollowOption
         return _print_schema()
     if file is None:
         raise click.UsageError("missing argument 'FILE'; '-' is standard input")
-    wishes = Wishes(**options, ends_as_command=True)
+    wishes = wishes_of(options)
     plan = _read(file)
     jobs = [job_with_wishes(job, wishes, "submit") for job in plan.jobs]
     try:

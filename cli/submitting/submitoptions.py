@@ -60,6 +60,15 @@ class RetryOptions(TypedDict):
 
 def submit_options(function: F) -> F:
     """`--priority`, `--reason`, `--dry-run`, `--wait` and its like, `--name`, `--label` and `--key`."""
+    return _submit_options(function, "Let the opcodes check all, and change nothing.")
+
+
+def job_options(function: F) -> F:
+    """As `submit_options`, for verbs that submit what the user has made: `--dry-run` submits nothing."""
+    return _submit_options(function, "Read and check all, say what would be submitted, and submit nothing.")
+
+
+def _submit_options(function: F, dry_run: str) -> F:
     return with_options(
         function,
         click.option("--priority", type=click.Choice(PRIORITIES), help="How urgent; normal if left out."),
@@ -79,7 +88,7 @@ def submit_options(function: F) -> F:
             help="Submit this once: sent again by you under this key, it is not submitted, and the first job's id "
             "is printed. Keys are kept for a day, and until the jobs have ended.",
         ),
-        click.option("--dry-run", "is_dry", is_flag=True, help="Let the opcodes check all, and change nothing."),
+        click.option("--dry-run", "is_dry", is_flag=True, help=dry_run),
         click.option("--wait", "is_waiting", is_flag=True, help="Follow to the end: output, log, exit code."),
         click.option(
             "--submit",
@@ -186,6 +195,7 @@ def exit_option(function: F) -> F:
 
 
 def wishes_of(options: FollowOptions) -> Wishes:
-    """The wishes that the options tell, among those of a verb which has more options."""
+    """What the options tell of a submission of `job_options`, among those of a verb which has more options."""
     own = {name: value for name, value in options.items() if name in FollowOptions.__annotations__}
-    return Wishes(**own)  # type: ignore[arg-type]  # the names of the one are the names of the other
+    is_preview = bool(own.pop("is_dry"))
+    return Wishes(**own, is_preview=is_preview, ends_as_command=True)  # type: ignore[arg-type]  # names are the same

@@ -29,8 +29,10 @@ class Wishes:
     is_ganeti_form: bool
     # whether to print the bare ids first on standard output
     prints_ids: bool
-    # whether to check only: the opcodes change nothing
+    # whether the opcodes only check, and change nothing: their own parameter, as Ganeti's clients set it
     is_dry: bool = False
+    # whether to submit nothing, and to say what would be submitted
+    is_preview: bool = False
     # name of the jobs; None: as the submission itself has it
     job_name: str | None = None
     # labels of the jobs, added to those that the submission itself has

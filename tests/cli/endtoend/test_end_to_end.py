@@ -219,9 +219,24 @@ def test_a_drained_queue_refuses_with_the_command_that_opens_it(cluster: Cluster
 def test_a_dry_run_checks_and_does_nothing(cluster: Cluster, tmp_path: Path) -> None:
     done = tmp_path / "done"
 
-    good = job(cluster, "run", "--dry-run", "--wait", "touch", done)
-    bad = job(cluster, "run", "--dry-run", "--wait", "--cwd", tmp_path / "nowhere", "touch", done)
+    ops = [
+        {"OP_ID": "OP_RUN_COMMAND", "argv": ["touch", str(done)], "cwd": cwd} for cwd in ("/", f"{tmp_path}/nowhere")
+    ]
+    file = tmp_path / "job.json"
+    # the parameter of opcodes, which Ganeti's clients set: the job is queued, takes its locks, and checks
+    good, bad = (job(cluster, "submit", "--wait", "-", stdin=json.dumps({**op, "dry_run": True})) for op in ops)
+    before = job(cluster, "list", "--no-headers").out
+    file.write_text(json.dumps([[op] for op in ops]))
 
+    of_run = job(cluster, "run", "--dry-run", "--wait", "--each", "n=1,2", "--", "touch", "{n}")
+    of_file = job(cluster, "submit", "--dry-run", "--output", "json", file)
+    wrong = job(cluster, "submit", "--dry-run", "-", stdin='{"OP_ID": "OP_RUN_COMMAND", "argv": 5}')
+
+    assert of_run.out == "1: RUN_COMMAND(touch 1)\n2: RUN_COMMAND(touch 2)\n"
+    assert of_run.err == "would submit 2 jobs; nothing was submitted\n"
+    assert [each["ops"][0]["cwd"] for each in json.loads(of_file.out)] == [op["cwd"] for op in ops]
+    assert (wrong.code, "argv" in wrong.err) == (2, True)
+    assert job(cluster, "list", "--no-headers").out == before
     assert good == Ended(0, "", "")
     assert bad.code == 126
     assert "nowhere" in bad.err

@@ -9,8 +9,10 @@ Source: luxid.md 7.4; chained-jobs design; DESIGN section 11.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
+
+import attrs
 
 from common.ids import JobId
 from common.locks import Lock, LockMode, Owner, mode_rank
@@ -25,6 +27,23 @@ from protocol.wconfd.locks import LocksStatus
 _ANY_END: Final = (JobState.SUCCESS, JobState.ERROR)
 
 
+@attrs.define
+class _Users:
+    """The owners that hold a lock, or ask for it."""
+
+    every: set[Owner] = attrs.field(factory=set)
+    exclusive: set[Owner] = attrs.field(factory=set)
+
+    def add(self, owner: Owner, mode: LockMode) -> None:
+        self.every.add(owner)
+        if mode is LockMode.EXCLUSIVE:
+            self.exclusive.add(owner)
+
+    def exclude(self, owner: Owner, mode: LockMode) -> bool:
+        """Whether the owner cannot have the lock in this mode beside the others. Cost: of at most two of them."""
+        return any(other != owner for other in (self.every if mode is LockMode.EXCLUSIVE else self.exclusive))
+
+
 def lock_rows(status: LocksStatus, waiting: Mapping[JobId, Iterable[tuple[JobId, Dependency]]]) -> list[LockRow]:
     """All rows of the lock monitor, locks by name, then jobs by id.
 
@@ -34,14 +53,44 @@ def lock_rows(status: LocksStatus, waiting: Mapping[JobId, Iterable[tuple[JobId,
     """
     owners = dict(status.held)
     pending: dict[Lock, list[tuple[str, tuple[str, ...]]]] = defaultdict(list)
-    for each in status.pending:
-        for request in each.requests:
-            if request.mode is not None:
-                pending[request.lock].append((request.mode.value, (owner_name(each.owner),)))
+    for owner, lock, mode in _waited_for(status):
+        pending[lock].append((mode.value, (owner_name(owner),)))
     known = owners.keys() | pending.keys()
     every = known | {lock.group for lock in known if lock.group is not None}
     rows = [_lock_row(lock, owners.get(lock, ()), pending.get(lock, [])) for lock in every]
     return sorted(rows, key=lambda row: row.name) + [_job_row(job, waiting[job]) for job in sorted(waiting)]
+
+
+def _waited_for(status: LocksStatus) -> Iterator[tuple[Owner, Lock, LockMode]]:
+    """Of each pending request the locks that somebody else holds or asks for, in a mode that excludes its own.
+
+    A request names all locks that its owner wants at once: `node/web1`, and with it a shared BGL that he would get at
+    once. He waits for those that are taken only; if none is, as when a request before his is about to be granted, all
+    are told.
+    """
+    direct: dict[Lock, _Users] = defaultdict(_Users)
+    # lock of a group -> who uses a member of it
+    members: dict[Lock, _Users] = defaultdict(_Users)
+    uses = [(lock, owner, mode) for lock, holders in status.held for owner, mode in holders]
+    uses += [
+        (each.lock, pending.owner, each.mode) for pending in status.pending for each in pending.requests if each.mode
+    ]
+    for lock, owner, mode in uses:
+        direct[lock].add(owner, mode)
+        if lock.group is not None:
+            members[lock.group].add(owner, mode)
+    for pending in status.pending:
+        asked = [(each.lock, each.mode) for each in pending.requests if each.mode]
+        taken = [
+            (lock, mode)
+            for lock, mode in asked
+            if any(
+                users.exclude(pending.owner, mode)
+                for users in (direct[lock], members[lock], direct[lock.group or lock])
+            )
+        ]
+        for lock, mode in taken or asked:
+            yield pending.owner, lock, mode
 
 
 def owner_name(owner: Owner) -> str:

@@ -53,6 +53,31 @@ def test_groups_are_shown_with_their_members_and_a_lock_that_is_only_wanted_too(
     ]
 
 
+def test_who_waits_for_a_lock_stands_at_no_other_that_he_would_get() -> None:
+    bgl = "cluster/BGL"
+    held = [[bgl, [[owner(1), "shared"]]], [NODE, [[owner(1), "exclusive"]]]]
+    pending = [[0, owner(2), [[bgl, "shared"], [NODE, "shared"]]]]
+    one_of_all = [[0, owner(3), [[bgl, "exclusive"]]]]
+
+    def waiting(rows: Any) -> dict[str, Any]:
+        return {row[0]: row[3] for row in rows if row[3]}
+
+    assert waiting(rows_of([held, pending])) == {NODE: [["shared", ["2"]]]}
+    # behind who wants it alone everybody waits there, too
+    assert waiting(rows_of([held, [*one_of_all, *pending]])) == {
+        bgl: [["exclusive", ["3"]], ["shared", ["2"]]],
+        NODE: [["shared", ["2"]]],
+    }
+    # a group is taken by who has one of it, and a member by who has the group
+    assert waiting(rows_of([held, [[0, owner(2), [["node/[lockset]", "shared"]]]]])) == {
+        "node/[lockset]": [["shared", ["2"]]]
+    }
+    of_group = [["node/[lockset]", [[owner(1), "exclusive"]]]]
+    assert waiting(rows_of([of_group, pending])) == {NODE: [["shared", ["2"]]]}
+    # nobody is in the way any more: the reply is under way
+    assert waiting(rows_of([[], pending])) == {bgl: [["shared", ["2"]]], NODE: [["shared", ["2"]]]}
+
+
 def test_who_is_no_job_is_shown_in_quotes_and_the_configuration_has_no_group() -> None:
     held = [["cluster/config", [[owner('luxid-"7"'), "shared"], [owner(3), "exclusive"]]]]
 
