@@ -73,6 +73,7 @@ def _of_luxid(told: LuxidHealth, settings: Settings) -> Iterator[Finding]:
         processes = {**processes, "wconfd": wconfd.process}
     yield from descriptor_findings(processes, settings.health)
     yield from luxid_findings(
+        lost_files=told.lost_files,
         damaged_files=told.damaged_files,
         unread_jobs=told.unread_jobs,
         lost_outputs=told.lost_outputs,
