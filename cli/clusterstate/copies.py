@@ -33,6 +33,7 @@ def check_queue() -> CopyFindings | None:
     if verdicts is None:
         return None
     problems = [text for verdict in verdicts if (text := _problem(verdict)) is not None]
+    problems += [_lost_words(verdict) for verdict in verdicts if verdict.lost]
     same = [verdict.node for verdict in verdicts if verdict.failure is None and not verdict.differ]
     notes = [same_words(same)] if same else []
     notes += [
@@ -99,6 +100,15 @@ def _count(nodes: int) -> str:
 
 def verdicts_json(verdicts: Sequence[QueueVerdict] | Sequence[ConfigVerdict] | None) -> object:
     return [attrs.asdict(verdict) for verdict in verdicts or ()]
+
+
+def _lost_words(verdict: QueueVerdict) -> str:
+    more = ", ..." if verdict.lost > len(verdict.lost_files) else ""
+    count = f"{verdict.lost} file{'' if verdict.lost == 1 else 's'}"
+    return (
+        f"node '{verdict.node}' has set aside {count} that the master has lost: {', '.join(verdict.lost_files)}{more}; "
+        "they are in 'lost+found' of its folder of data"
+    )
 
 
 def _problem(verdict: QueueVerdict | ConfigVerdict) -> str | None:

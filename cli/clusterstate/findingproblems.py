@@ -75,6 +75,7 @@ def _of_luxid(told: LuxidHealth, settings: Settings) -> Iterator[Finding]:
     yield from descriptor_findings(processes, settings.health)
     yield from watch_findings(processes)
     yield from luxid_findings(
+        lost_files=told.lost_files,
         damaged_files=told.damaged_files,
         unread_jobs=told.unread_jobs,
         lost_outputs=told.lost_outputs,

@@ -156,6 +156,7 @@ def queue_findings(*, is_drained: bool, pausing: Sequence[str]) -> Iterator[Find
 
 def luxid_findings(
     *,
+    lost_files: int = 0,
     damaged_files: int,
     unread_jobs: int,
     lost_outputs: int,
@@ -167,6 +168,9 @@ def luxid_findings(
     if unread_jobs:
         text = f"{_jobs(unread_jobs)} cannot be read now"
         yield Finding(Level.CRITICAL, "job files", text, "luxid's log names the files; look at the disk")
+    if lost_files:
+        text = f"the master has lost {_jobs(lost_files)}, which other nodes have set aside"
+        yield Finding(Level.CRITICAL, "job files", text, "'gnt-cluster verify' names them")
     if damaged_files:
         text = f"{_jobs(damaged_files)} damaged, set aside in 'queue-damaged' of the folder of data"
         yield Finding(Level.WARNING, "job files", text, "look at them, keep what you need, and remove them there")

@@ -108,6 +108,11 @@ class QueuePaths(Folders):
         return self.data / "notify.since"
 
     @property
+    def removals(self) -> Path:
+        """Which jobs and histories of waits were removed on purpose; ours, and copied to the candidates."""
+        return self.data / "removals"
+
+    @property
     def node_commands(self) -> Path:
         """The commands that masters run on this node, and their output; ours."""
         return self.data / "commands"

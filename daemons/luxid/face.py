@@ -135,7 +135,7 @@ def service_of(
                 limits=Limits(rules, settings.paths.wconfd_socket),
                 filters=Filters(store, rows, rules, jobs.queue.loads, config, settings.paths.wconfd_socket),
                 history=JobWaits(jobs.table, jobs.queue, store, parts.waits),
-                health=Health(settings.paths, jobs, past),
+                health=Health(settings.paths, jobs, past, early.nodes.lost_count if early.nodes else lambda: 0),
                 metrics=Metrics(jobs, views, store, tally, lags, early.commits, book.made, lambda: pruning.removed),
                 explaining=Explaining(
                     jobs, store, views, Client(settings.paths.wconfd_socket, daemon="wconfd"), early.commits

@@ -37,7 +37,7 @@ from protocol.noded.procedures import REFUSED, call_classes, why_refused
 from protocol.noded.queue import JobqueuePurge, JobqueueRename, JobqueueSetDrainFlag, JobqueueUpdate
 from protocol.noded.renewal import InstallCertificate, PutClusterCertificate, RequestCertificate
 from protocol.noded.replies import reply_body
-from protocol.noded.statefiles import ListStateFiles, RemoveStateFiles, WriteStateFiles
+from protocol.noded.statefiles import ListStateFiles, ReadStateFiles, RemoveStateFiles, WriteStateFiles
 from protocol.noded.verifying import NodeVerify, NodeVerifyLight
 from protocol.noded.work import GetWatcherPause, HooksRunner, SetWatcherPause, TestDelay
 from protocol.serving.route import RequestClass
@@ -105,6 +105,7 @@ def rows(to: Handlers) -> Sequence[AnyRow]:
         Row(WriteStateFiles, to.state.write, changes=True),
         Row(RemoveStateFiles, to.state.remove, changes=True),
         Row(ListStateFiles, to.state.names),
+        Row(ReadStateFiles, to.state.read),
         Row(UploadFile, to.uploads.upload_file, changes=True),
         Row(UploadFileSingle, to.uploads.upload_file_single, changes=True),
         Row(WriteSsconfFiles, to.uploads.write_ssconf_files, changes=True),

@@ -23,11 +23,16 @@ SUBMISSIONS: Final = "submissions"
 WAITS: Final = "waits"
 QUEUE: Final = "queue"
 ARCHIVE: Final = "queue/archive"
+# the record of what was removed, a file
+REMOVALS: Final = "removals"
+# folder of what nodes had beyond the master, as it lay: `lost+found/jobs-STAMP/queue/job-7`
+LOST_FOUND: Final = "lost+found"
 # keys of submissions, notes of batches, histories of waits
 _STATE: Final = r"submissions/([0-9a-f]{40}|batch-\d{1,19}-\d{1,9})|waits/\d{1,17}"
-_WRITABLE: Final = re.compile(rf"{_STATE}|queue/serial|queue/job-\d{{1,19}}", re.ASCII)
+_WRITABLE: Final = re.compile(rf"{_STATE}|{REMOVALS}|queue/serial|queue/job-\d{{1,19}}", re.ASCII)
 _REMOVABLE: Final = re.compile(rf"{_STATE}|queue/(archive/\d{{1,15}}/)?job-\d{{1,19}}", re.ASCII)
-_LISTED: Final = re.compile(r"submissions|waits|queue|queue/archive|queue/archive/\d{1,15}", re.ASCII)
+_SET_ASIDE: Final = re.compile(r"lost\+found/jobs-\d{8}T\d{6}Z-[0-9a-f]{6}/(.+)", re.ASCII)
+_LISTED: Final = re.compile(r"submissions|waits|queue|queue/archive|queue/archive/\d{1,15}|lost\+found", re.ASCII)
 _ARCHIVE_FOLDER: Final = re.compile(r"queue/archive/\d{1,15}", re.ASCII)
 
 
@@ -44,6 +49,17 @@ def may_be_removed(name: str) -> bool:
 def may_be_listed(folder: str) -> bool:
     """Whether a master may ask what this folder holds."""
     return _LISTED.fullmatch(folder) is not None
+
+
+def original_name(name: str) -> str | None:
+    """Where a file that was set aside lay before; None: it is not such a file."""
+    found = _SET_ASIDE.fullmatch(name)
+    return found[1] if found is not None and may_be_removed(found[1]) else None
+
+
+def may_be_read(name: str) -> bool:
+    """Whether a master may read this file: what it lacks itself, in its place or set aside."""
+    return may_be_removed(name) or original_name(name) is not None
 
 
 def is_archive_folder(name: str) -> bool:
@@ -79,13 +95,24 @@ class RemoveStateFiles(NodeCall[None]):
     METHOD = "gantry_remove_files"
     LIMIT_S = URGENT_S
     names: tuple[str, ...]
-    # whether files of jobs are moved to a folder of their own below `lost+found` in the folder of data
-    keeps_jobs: bool = False
+    # whether they are moved to a folder of their own below `lost+found` in the folder of data, each with its name
+    keeps: bool = False
+
+
+@attrs.frozen
+class ReadStateFiles(NodeCall[tuple[Content | None, ...]]):
+    """The contents of files, in this order; null: there is no such file."""
+
+    METHOD = "gantry_read_files"
+    LIMIT_S = URGENT_S
+    names: tuple[str, ...]
 
 
 @attrs.frozen
 class ListStateFiles(NodeCall[tuple[str, ...]]):
     """The names of the files in a folder, or of the archive's folders, that come after this name.
+
+    Those of `lost+found` are all that were set aside, with the names of their folders.
 
     They are sorted as strings, and at most `MOST_FILES`; the next call begins after the last one.
     """

@@ -17,8 +17,9 @@ import trio
 from common.ids import JobId
 from common.paths import Paths
 from common.system.inthread import in_thread
+from daemons.luxid.copying.beyond import beyond_master
 from daemons.luxid.copying.comparison import Comparison, Found, Jobs, States
-from daemons.luxid.copying.masterfiles import digests, read_jobs, read_states, strangers
+from daemons.luxid.copying.masterfiles import digests, read_jobs, read_states
 from daemons.luxid.copying.sending import NodeSender
 from daemons.luxid.core.copies.backlog import Key, StateName
 from daemons.luxid.core.copies.verdict import Verdict
@@ -35,11 +36,12 @@ class _Suspects:
     """What seems to differ."""
 
     keys: set[Key] = attrs.field(factory=set)
-    strangers: set[str] = attrs.field(factory=set)
+    # files that the master lacks
+    beyond: set[str] = attrs.field(factory=set)
 
     def add(self, found: Found) -> None:
         self.keys.update(found.differ)
-        self.strangers.update(found.strangers)
+        self.beyond.update(found.beyond.names)
 
     @property
     def jobs(self) -> list[JobId]:
@@ -61,7 +63,7 @@ async def check(paths: Paths, sender: NodeSender) -> Verdict:
     suspects.add(await comparison.compare(States(FACTS)))
     guilty: set[Key] = set()
     for _ in range(_ROUNDS):
-        if not suspects.keys and not suspects.strangers:
+        if not suspects.keys and not suspects.beyond:
             break
         with trio.move_on_after(_PATIENCE_S):
             await sender.until_complete()
@@ -82,13 +84,13 @@ async def _judge(
         again.add(await comparison.compare(Jobs(suspects.jobs)))
     if suspects.states:
         again.add(await comparison.compare(States(suspects.states)))
-    left = await comparison.found_on_node(sorted(suspects.strangers)) if suspects.strangers else {}
-    again.strangers.update(await in_thread(strangers, paths, left))
+    left = await comparison.found_on_node(sorted(suspects.beyond)) if suspects.beyond else {}
+    again.beyond.update((await beyond_master(paths, sender.line, list(left))).names)
     if is_busy or not sender.backlog.is_empty:
         return again, set()
     after = await in_thread(_marks, paths, again.jobs, again.states)
     guilty: set[Key] = {key for key in again.keys if before.get(key) == after.get(key)}
-    guilty.update(map(StateName, again.strangers))
+    guilty.update(map(StateName, again.beyond))
     return _Suspects(again.keys - guilty), guilty
 
 
@@ -102,6 +104,6 @@ def _marks(paths: Paths, jobs: Sequence[JobId], states: Iterable[StateName]) -> 
 
 def _mend(sender: NodeSender, guilty: Iterable[Key]) -> None:
     if guilty:
-        # this also finds strangers, and sends the facts
+        # this also finds what is beyond the master, and sends the facts
         sender.backlog.doubt()
         sender.wake()

@@ -1,7 +1,7 @@
 """Compares the queue of the master with that of one node, part by part.
 
 Jobs and files of ours are compared by their digests, some hundred a call. A node that knows calls of ours also
-lists its files: those that the master has not are strangers there.
+lists its files, and what of them the master lacks is judged (`beyond`).
 
 Source: noded.md 6; DESIGN section 12.
 """
@@ -16,9 +16,10 @@ from common.ids import JobId
 from common.paths import Paths
 from common.system.inthread import in_thread
 from common.wire import structure
+from daemons.luxid.copying.beyond import NOTHING, Beyond, beyond_master
 from daemons.luxid.copying.calls import QueueCalls
 from daemons.luxid.copying.line import LONG_CALL_S, NodeLine, garbled
-from daemons.luxid.copying.masterfiles import all_jobs, all_states, digest, digests, read_jobs, read_states, strangers
+from daemons.luxid.copying.masterfiles import all_jobs, all_states, digest, digests, read_jobs, read_states
 from daemons.luxid.core.copies.backlog import Key, StateName
 from daemons.luxid.core.copies.comparing import differing
 from protocol.noded.statefiles import (
@@ -65,7 +66,7 @@ class Found:
     # what the node lacks, each with whether it lacks the content too
     differ: Mapping[Key, bool] = attrs.field(factory=dict)
     # files of the node that the master has not
-    strangers: Sequence[str] = ()
+    beyond: Beyond = NOTHING
     # jobs that the node has, or will have
     jobs: Sequence[JobId] = ()
     # folders and further names that are to be listed
@@ -125,7 +126,7 @@ class Comparison:
             case States(names):
                 return await self._compare_states(names)
             case Folder():
-                return await self._find_strangers(part)
+                return await self._find_beyond(part)
             case _:
                 assert_never(part)
 
@@ -147,7 +148,7 @@ class Comparison:
         found = await self.found_on_node(names)
         return Found({name: True for name, content in ours.items() if found.get(name) != _digest(content)})
 
-    async def _find_strangers(self, folder: Folder) -> Found:
+    async def _find_beyond(self, folder: Folder) -> Found:
         names = await self._line.call(ListStateFiles(folder.name, folder.after), LONG_CALL_S)
         if any(name <= folder.after for name in names):
             raise garbled(self._line, f"lists '{folder.name}' from its beginning again")
@@ -155,7 +156,7 @@ class Comparison:
         if len(names) == MOST_FILES:
             more.append(Folder(folder.name, names[-1]))
         files = [name for name in names if not is_archive_folder(name)]
-        return Found(strangers=await in_thread(strangers, self._paths, files), more=more)
+        return Found(beyond=await beyond_master(self._paths, self._line, files), more=more)
 
     async def _ask(self, call: NodeVerify) -> Mapping[str, str]:
         reply = await self._line.call(call, LONG_CALL_S)

@@ -5,7 +5,7 @@ from pathlib import Path
 from common.ids import JobId
 from common.paths import Paths
 from daemons.luxid.core.copies.backlog import Fact, Key, StateName
-from protocol.noded.statefiles import SUBMISSIONS, WAITS
+from protocol.noded.statefiles import REMOVALS, SUBMISSIONS, WAITS
 
 _JOB = "job-"
 
@@ -28,6 +28,8 @@ class CopiedFiles:
 
     def state(self, path: Path) -> StateName | None:
         """The name of a file of ours; None: another file."""
+        if path == self._paths.removals:
+            return StateName(REMOVALS)
         return StateName(f"{SUBMISSIONS}/{path.name}") if path.parent == self._paths.submissions else None
 
     def removed_state(self, path: Path) -> StateName | None:

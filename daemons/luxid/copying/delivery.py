@@ -22,12 +22,15 @@ from common.errors import explain_os_error
 from common.ids import JobId
 from common.paths import Paths
 from common.system.inthread import in_thread
+from daemons.luxid.copying.beyond import Beyond, beyond_master
 from daemons.luxid.copying.calls import QueueCalls
 from daemons.luxid.copying.line import CALL_S, NodeLine, NotSent
 from daemons.luxid.copying.masterfiles import FoundJob, FoundJobs, read_jobs, read_states
 from daemons.luxid.core.copies.backlog import Backlog, Batch, Fact, Key, StateName
+from daemons.luxid.core.copies.removals import Removals
+from daemons.luxid.removals import read_removals
 from protocol.noded.clients.outcomes import Failed, FailureKind
-from protocol.noded.statefiles import RemoveStateFiles
+from protocol.noded.statefiles import REMOVALS, RemoveStateFiles
 
 # contents that travel at a time to a node of Ganeti
 CONTENTS_AT_ONCE: Final = 8
@@ -54,8 +57,13 @@ class Delivery:
             await self._send_together(batch, jobs)
         else:
             await self._send_facts(batch, batch.facts)
+            removals = await in_thread(read_removals, self._paths) if jobs.gone else Removals()
             for job_id in jobs.gone:
-                self._backlog.gone(batch, job_id)
+                if job_id in removals.jobs:
+                    self._backlog.gone(batch, job_id)
+                else:
+                    # the node may have the last copy, and can only be purged of all
+                    self._backlog.arrived(batch, job_id)
             self._backlog.seen(jobs.found)
             await self._send_contents(batch, jobs.found)
         for job_id, error in jobs.unreadable.items():
@@ -63,12 +71,12 @@ class Delivery:
             text = f"job {job_id} is not copied: {explain_os_error(error)}"
             raise NotSent(Failed(FailureKind.UNSENT, text)) from error
 
-    async def remove(self, names: Sequence[str], *, keeps_jobs: bool = False) -> None:
-        """Remove files, at a node that knows calls of ours. Raises: NotSent.
-
-        Args: keeps_jobs: whether the node sets files of jobs aside.
-        """
-        await self._line.call(RemoveStateFiles(tuple(names), keeps_jobs), CALL_S)
+    async def remove(self, beyond: Beyond) -> None:
+        """Take files away that the master has not, at a node that knows calls of ours. Raises: NotSent."""
+        if beyond.removed:
+            await self._line.call(RemoveStateFiles(tuple(beyond.removed)), CALL_S)
+        if beyond.lost:
+            await self._line.call(RemoveStateFiles(tuple(beyond.lost), keeps=True), CALL_S)
 
     async def _send_together(self, batch: Batch, jobs: FoundJobs) -> None:
         states = await in_thread(read_states, self._paths, batch.states) if batch.states else {}
@@ -93,6 +101,9 @@ class Delivery:
         try:
             await self._line.call(self._calls.write(dict(files.values())), CALL_S)
         except NotSent as error:
+            if error.failed.kind is FailureKind.REFUSED and list(files) == [REMOVALS]:
+                # a node daemon of an earlier release; it gets the record when it is a later one
+                return
             if error.failed.kind is not FailureKind.REFUSED or len(files) == 1:
                 self._backlog.postpone(files)
                 raise
@@ -103,7 +114,7 @@ class Delivery:
     async def _remove_gone(self, batch: Batch, jobs: Sequence[JobId], states: Sequence[StateName]) -> None:
         names = [*states, *(name for job_id in jobs for name in _names_of(self._paths, job_id))]
         if names:
-            await self.remove(names)
+            await self.remove(await beyond_master(self._paths, self._line, names))
         self._arrived(batch, [*states, *jobs])
 
     def _arrived(self, batch: Batch, keys: Iterable[Key]) -> None:

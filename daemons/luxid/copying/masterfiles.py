@@ -16,7 +16,8 @@ from common.paths import Paths
 from common.system.log import get_log
 from daemons.luxid.core.copies.backlog import StateName
 from daemons.luxid.core.copies.comparing import JobDigest
-from protocol.noded.statefiles import ARCHIVE, QUEUE, SUBMISSIONS, WAITS, may_be_written
+from daemons.luxid.removals import read_removals
+from protocol.noded.statefiles import REMOVALS, SUBMISSIONS, WAITS, may_be_written
 
 # jobs of which master and node are compared at a time
 COMPARED_AT_ONCE: Final = 500
@@ -120,32 +121,10 @@ def _read_state(path: Path) -> bytes | None:
 
 def all_states(paths: Paths) -> Iterator[Sequence[StateName]]:
     """The names of all files of ours that other nodes get, some at a time. Raises: OSError."""
+    if read_removals(paths).names_any:
+        yield [StateName(REMOVALS)]
     for folder in (SUBMISSIONS, WAITS):
         names = [f"{folder}/{name}" for name in sorted(os.listdir(paths.data / folder))]
         found = [StateName(name) for name in names if may_be_written(name)]
         for start in range(0, len(found), COMPARED_AT_ONCE):
             yield found[start : start + COMPARED_AT_ONCE]
-
-
-def strangers(paths: Paths, names: Iterable[str]) -> list[str]:
-    """Those of these files of a node that the master has not. Raises: OSError.
-
-    A job whose file lies elsewhere on the master is not a stranger: it is compared, and moved. Nor is one whose file is
-    damaged here: a candidate may have the last good one.
-    """
-    return [name for name in names if not _has(paths, name)]
-
-
-def _has(paths: Paths, name: str) -> bool:
-    job = _job_of(name)
-    if job is None:
-        return os.path.lexists(paths.data / name)
-    # in this order: a job is moved from the one to the others, and never back
-    others = (paths.archived_job_file(job), paths.damaged / f"{_JOB}{job}")
-    places = others if name.startswith(ARCHIVE) else (paths.job_file(job), *others)
-    return any(map(os.path.lexists, places))
-
-
-def _job_of(name: str) -> JobId | None:
-    folder, _, number = name.rpartition(f"/{_JOB}")
-    return JobId(int(number)) if folder.startswith(QUEUE) and number.isdigit() else None

@@ -5,7 +5,8 @@ caller waits until each candidate that can be reached has it, or for `ATTEMPT_S`
 that has made a change wait so long is not waited for again until it has everything: a node that hangs costs that once.
 A change that was under way while this process was stopped counts only when the nodes were asked (`stops`).
 
-What changed while luxid was not running is found by comparing the files when a candidate is first seen.
+What changed while luxid was not running is found by comparing the files when a candidate is first seen. What a
+candidate has beyond the master is taken away only if the master has removed it; else it is set aside there (`beyond`).
 
 Source: noded.md 8; DESIGN section 12.
 """
@@ -26,6 +27,7 @@ from common.places.queuepaths import WAITS_FILE_JOBS
 from common.replication import NoLongerMaster
 from common.system.inthread import in_thread
 from common.system.log import get_log
+from daemons.luxid.copying.beyond import set_aside
 from daemons.luxid.copying.calls import QueueCalls
 from daemons.luxid.copying.candidates import candidates
 from daemons.luxid.copying.checking import check
@@ -145,6 +147,10 @@ class NodeCopies:
         """What the last comparisons with each candidate have shown."""
         return [verdict_of(sender, sender.verdict) for sender in self._senders.values()]
 
+    def lost_count(self) -> int:
+        """How many files candidates have set aside, because they are lost here; of the one that has most."""
+        return max((len(sender.beyond) for sender in self._senders.values()), default=0)
+
     async def check(self) -> tuple[QueueVerdict, ...]:
         """Compare with each candidate now."""
         found: dict[str, QueueVerdict] = {}
@@ -162,6 +168,8 @@ class NodeCopies:
         with trio.move_on_after(CHECK_S):
             try:
                 sender.verdict = await check(self._paths, sender)
+                if sender.backlog.takes_ours:
+                    sender.beyond = await set_aside(self._paths, sender.line)
             except NotSent as error:
                 failure = error.failed.text
             except (OSError, GantryError) as error:
@@ -276,8 +284,6 @@ class NodeCopies:
             self._turn_to_purge,
             self._told,
             is_new=is_new,
-            # what an old master has beyond is no more than what its job processes wrote
-            keeps_strangers=self._rules.has_lease,
             gather_s=self._rules.gather_s,
         )
         self._senders[node.name] = sender

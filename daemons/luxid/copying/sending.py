@@ -21,6 +21,7 @@ from common.errors import GantryError
 from common.paths import Paths
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
+from daemons.luxid.copying.beyond import beyond_facts, set_aside
 from daemons.luxid.copying.calls import QueueCalls
 from daemons.luxid.copying.comparison import Comparison, Found, States, all_parts
 from daemons.luxid.copying.copyturns import FILES_AT_ONCE, Gathering, LateFiles
@@ -47,7 +48,6 @@ class NodeSender:
     """Sends to one node; start `run`.
 
     Args:
-        keeps_strangers: jobs that the master has not are set aside there.
         gather_s: seconds in which fresh changes are gathered; 0: somebody waits for each of them.
     """
 
@@ -61,7 +61,6 @@ class NodeSender:
         told: SenderEvents = NOBODY,
         *,
         is_new: bool,
-        keeps_strangers: bool = False,
         gather_s: float = 0.0,
     ) -> None:
         self.node = node
@@ -79,13 +78,14 @@ class NodeSender:
         self.behind_since: float | None = trio.current_time()
         # what the last comparison has shown; None: it is not over
         self.verdict: Verdict | None = None
+        # files that it has set aside, and that the master lacks, as the last comparison has shown
+        self.beyond: Sequence[str] = ()
         # ends `run`
         self.scope = trio.CancelScope()
         self._paths = paths
         self._calls = calls
         self._turn_to_purge = turn
         self._told = told
-        self._keeps_strangers = keeps_strangers
         self._delivery = Delivery(paths, calls, self.line, self.backlog)
         self._work = trio.Event()
         # whether it was asked since its last failure which calls it knows
@@ -283,9 +283,11 @@ class NodeSender:
         found = await self._comparison.step()
         if found is not None:
             self._note(found)
-            if found.strangers:
-                await self._delivery.remove(found.strangers, keeps_jobs=self._keeps_strangers)
+            await self._delivery.remove(found.beyond)
             return
+        self.beyond = await set_aside(self._paths, self.line) if self.backlog.takes_ours else ()
+        if self.beyond:
+            _log.error("copies.beyond", node=self.node.name, **beyond_facts(self.beyond))
         self._comparison = None
         self.backlog.compared()
         self.verdict = self._found
@@ -296,4 +298,4 @@ class NodeSender:
         for key, needs_content in found.differ.items():
             self.backlog.differs(key, needs_content=needs_content)
         self.backlog.seen(found.jobs)
-        self._found = self._found.with_more([*found.differ, *map(StateName, found.strangers)])
+        self._found = self._found.with_more([*found.differ, *map(StateName, found.beyond.names)])

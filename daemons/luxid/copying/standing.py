@@ -4,16 +4,21 @@ from collections.abc import Sequence
 
 from common.replication import NotCopied
 from daemons.luxid.copying.sending import NodeSender
-from daemons.luxid.core.copies.verdict import Verdict
+from daemons.luxid.core.copies.verdict import MOST_NAMES, Verdict
 from protocol.luxi.daemon.copies import QueueVerdict
+from protocol.noded.statefiles import original_name
 
 
 def verdict_of(sender: NodeSender, verdict: Verdict | None) -> QueueVerdict:
     """What a comparison with a candidate has shown. Args: verdict: None: it is not over."""
     name, takes_ours = sender.node.name, sender.backlog.takes_ours
+    lost = [original_name(each) or each for each in sender.beyond]
+    some = tuple(lost[:MOST_NAMES])
     if verdict is None:
-        return QueueVerdict(name, failure=sender.failure, takes_ours=takes_ours)
-    return QueueVerdict(name, verdict.at, verdict.count, verdict.names, takes_ours=takes_ours)
+        failure = sender.failure
+        return QueueVerdict(name, failure=failure, takes_ours=takes_ours, lost=len(lost), lost_files=some)
+    at, count, names = verdict.at, verdict.count, verdict.names
+    return QueueVerdict(name, at, count, names, takes_ours=takes_ours, lost=len(lost), lost_files=some)
 
 
 def not_copied(lacking: Sequence[NodeSender], count: int) -> NotCopied:

@@ -4,51 +4,20 @@ Source: DESIGN sections 4 ("may be delivered twice") and 11; `submissionkeys`.
 """
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-import attrs
-import orjson
-
+from common.errors import DamagedFile
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.jobs import Timestamp
 from common.system.log import get_log
+from daemons.luxid.core.submission.keyed import KeyedSubmission, ids_text, is_outdated, key_of
 from daemons.luxid.files.batches import is_there
 from daemons.luxid.files.queuefiles import Changes
 
-KEPT_S: Final = 24 * 3600.0
 # number of newest keys that are kept at any age
 KEPT_AT_LEAST: Final = 100
 _log: Final = get_log(__name__)
-
-
-@attrs.frozen
-class KeyedSubmission:
-    """A submission under a key."""
-
-    # hash of user and key, and the name of the file
-    name: str
-    # hash of the jobs, without their secrets
-    digest: str
-    first_id: JobId
-    # number of jobs that were taken
-    count: int
-    received_at: Timestamp
-    # place in the submission, from 0 -> reason why that job was refused
-    refused: Mapping[int, str] = attrs.Factory(dict)
-
-    @property
-    def answers(self) -> list[JobId | str]:
-        """For each job its id, or the reason why it was refused."""
-        ids = iter(self.job_ids)
-        places = range(self.count + len(self.refused))
-        return [self.refused[place] if place in self.refused else JobId(next(ids)) for place in places]
-
-    @property
-    def job_ids(self) -> range:
-        return range(self.first_id, self.first_id + self.count)
 
 
 def load_keys(paths: Paths, now_s: float, changes: Changes, unended: Collection[JobId] = ()) -> list[KeyedSubmission]:
@@ -58,10 +27,12 @@ def load_keys(paths: Paths, now_s: float, changes: Changes, unended: Collection[
     """
     found, unreadable = [], []
     for name in os.listdir(paths.submissions):
-        submission = _read(paths.submissions / name)
-        if submission is not None:
-            found.append(submission)
-        else:
+        path = paths.submissions / name
+        content = path.read_bytes()
+        try:
+            found.append(key_of(str(path), content))
+        except DamagedFile as error:
+            _log.warning("submission.unreadable", file=path, reason=error, effect="its key is not known any more")
             unreadable.append(name)
     found.sort(key=lambda each: each.first_id)
     outdated = {
@@ -71,12 +42,6 @@ def load_keys(paths: Paths, now_s: float, changes: Changes, unended: Collection[
     }
     _discard(paths, [*unreadable, *outdated], changes)
     return [each for each in found if each.name not in outdated]
-
-
-def is_outdated(submission: KeyedSubmission, now_s: float) -> bool:
-    """Whether it is older than a day."""
-    # a key from the future was made before the clock was set back
-    return abs(now_s - submission.received_at[0]) > KEPT_S
 
 
 def forget_unused(
@@ -102,25 +67,3 @@ def forget_unused(
 def _discard(paths: Paths, names: Sequence[str], changes: Changes) -> None:
     if names:
         changes.discard([paths.submissions / name for name in names])
-
-
-def _read(path: Path) -> KeyedSubmission | None:
-    try:
-        value = orjson.loads(path.read_bytes())
-        return KeyedSubmission(
-            path.name,
-            value["digest"],
-            JobId(value["first_id"]),
-            value["count"],
-            tuple(value["received_at"]),
-            {int(place): str(why) for place, why in value.get("refused", {}).items()},
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        _log.warning("submission.unreadable", file=path, reason=error, effect="its key is not known any more")
-        return None
-
-
-def ids_text(submission: KeyedSubmission) -> str:
-    """`17`, `17-20`."""
-    last = submission.first_id + submission.count - 1
-    return f"{submission.first_id}-{last}" if submission.count > 1 else str(last)

@@ -1,10 +1,11 @@
 """The highest id of a job that is known here, so that no id is used twice, whatever has been lost.
 
-Theory. The serial is durable before any job that it covers. So a serial that is missing beside other files, or is lower
-than the id of a job that has left a trace, was lost, or is an old copy. Then everything counts that names a job: also
-keys and notes of submissions, which a crash may leave for ids that were never used; last runs of schedules, watermarks
-of filter rules, owners of locks, and commands of this node. The id of a job whose process lives is among them: its
-livelock has it. Beyond them `GAP` ids are left out, for jobs of which no trace is left.
+Theory. The serial is durable before any job that it covers. So a serial that is missing beside other files, or is
+lower than the id of a job that has left a trace, was lost, or is an old copy. Then everything counts that names a
+job: also keys and notes of submissions, which a crash may leave for ids that were never used; last runs of schedules,
+watermarks of filter rules, owners of locks, commands of this node, and the record of removals. The id of a job whose
+process lives is among them: its livelock has it. Beyond them `GAP` ids are left out, for jobs of which no trace is
+left.
 
 A folder without any trace and without a configuration is new, and begins at 1. An error of the disk decides nothing.
 
@@ -26,6 +27,7 @@ from common.ids import JobId
 from common.paths import Paths
 from common.places.queuepaths import WAITS_FILE_JOBS
 from daemons.luxid.files.queuefolder import read_serial
+from daemons.luxid.removals import read_removals
 
 # ids left out after a loss, and after a move of the master; more than a file of waits stands for
 GAP: Final = 1000
@@ -52,7 +54,8 @@ class KnownIds:
 
 
 def look_for_ids(paths: Paths) -> KnownIds:
-    """Raises: DamagedFile: the serial is not a number. OSError: whether ids were used cannot be told now.
+    """Raises: DamagedFile: the serial is not a number, or the record of removals is none.
+        OSError: whether ids were used cannot be told now.
 
     Cost: the names in the folders of jobs, outputs and livelocks, and the last entry of the history; if ids are lost,
     all files that name jobs are read.
@@ -73,12 +76,13 @@ def _of_jobs(paths: Paths) -> Iterator[int]:
     yield from _archived(paths)
     for folder in (paths.damaged, paths.job_logs, paths.output):
         yield from _matching(_JOB_FILE, _names(folder))
-    for set_aside in _names(paths.lost_found):
-        yield from _matching(_JOB_FILE, _names(paths.lost_found / set_aside))
+    yield from _matching(_JOB_FILE, _names_below(paths.lost_found))
     yield from _matching(_LIVELOCK, _names(paths.livelocks))
     # at least; how many more is within the gap
     yield from (int(name) * WAITS_FILE_JOBS for name in _names(paths.waits) if _NUMBER.fullmatch(name))
     yield _in_history(paths.history)
+    removed = read_removals(paths)
+    yield max(removed.begun_at, max((last for _, last in removed.jobs.pairs[-1:]), default=0))
 
 
 def _of_others(paths: Paths) -> Iterator[int]:
@@ -146,6 +150,17 @@ def _names(folder: Path) -> list[str]:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def _names_below(folder: Path) -> Iterator[str]:
+    """The names of all files below a folder; a missing one has none. Raises: OSError."""
+    for _, _, names in os.walk(folder, onerror=_unless_missing):
+        yield from names
+
+
+def _unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _content(path: Path) -> bytes:

@@ -28,9 +28,10 @@ from common.system.livelock import is_alive
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.luxid.core.queue.recovery import Fate, judge_fate
+from daemons.luxid.core.submission.keyed import KeyedSubmission
 from daemons.luxid.files.batches import settle_batches
 from daemons.luxid.files.joblogs import JobLogs
-from daemons.luxid.files.keyfiles import KeyedSubmission, forget_unused, load_keys
+from daemons.luxid.files.keyfiles import forget_unused, load_keys
 from daemons.luxid.files.knownids import KnownIds, look_for_ids
 from daemons.luxid.files.queuefiles import Changes, LocalChanges
 from daemons.luxid.lasting import lasting

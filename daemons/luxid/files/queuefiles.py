@@ -5,6 +5,9 @@ the change counts. If other nodes lack the change, that is logged, and it counts
 the master, nothing counts any more: this caller and all later ones are refused, waiting writes are dropped, and
 `run` ends luxid. Where changes are committed in the cluster first, that is done here, too (`committing`).
 
+Before the file of a job, or a history of waits, is removed, the record of removals names it durably, and the record
+is copied like any other file: other nodes lose nothing else (`removals`).
+
 `take_up` reports the writes of job processes, when luxid has learned of them and before any client does.
 Files that are not durable are handled elsewhere: messages to job processes, log lines of running jobs, and the wait
 histories, whose copies follow the changes of their jobs.
@@ -37,6 +40,7 @@ from common.system.retrypauses import retry_pauses
 from daemons.luxid.files.committing import Committing
 from daemons.luxid.files.missing import MissingCopies
 from daemons.luxid.files.moving import move_durably
+from daemons.luxid.removals import named_by_record, recording
 
 _log: Final = get_log(__name__)
 
@@ -65,6 +69,8 @@ class QueueFiles:
         # syncs what job processes have written
         self.folder = FolderSync(paths.queue)
         self._missing = MissingCopies()
+        # the record of removals is read and replaced by one caller at a time
+        self._recording = trio.Lock()
         # seconds of each write of a group of files, fsyncs included
         self.write_times = Histogram(WORK_S)
 
@@ -150,13 +156,16 @@ class QueueFiles:
         await self._tell(self._copies.renamed([move for move in moves if move[0] not in missing]))
         return missing
 
-    async def remove(self, paths: Sequence[Path]) -> None:
+    async def remove(self, paths: Sequence[Path], *, were_jobs: bool = True) -> None:
         """Remove files, as far as they exist, in order and durably.
 
-        Raises: OSError: a file still exists, and so may those after it. NoLongerMaster.
+        Args: were_jobs: whether the record is to name them; false: nobody has been told of such jobs.
+        Raises: OSError: a file still exists, and so may those after it. NoLongerMaster. Unavailable: as `replace`.
         Cancellation: the removal goes on in its thread, and is not reported.
         """
         self._mastership.check()
+        if were_jobs:
+            await self._record(paths)
         if self.committing is not None:
             await self.committing.removing(paths)
         try:
@@ -172,8 +181,32 @@ class QueueFiles:
         Raises, Cancellation: as `remove`.
         """
         self._mastership.check()
+        await self._record(paths)
         await _off_the_loop(lambda: _unlink(paths))
         await self._tell(self._copies.removed(paths))
+
+    async def _record(self, paths: Sequence[Path]) -> None:
+        """Note that these are about to be removed, outside the groups: the loading removes files before `run` begins.
+
+        Raises: as `replace`.
+        """
+        removed = named_by_record(self._paths, paths)
+        if removed.is_empty:
+            return
+        async with self._recording:
+            write = await in_thread(recording, self._paths, removed)
+            if write is None:
+                return
+            if self.committing is not None:
+                await self.committing.commit([write])
+            try:
+                await _off_the_loop(lambda: durably(lambda: self._write_as_master([write])))
+            except OSError:
+                await self._put_back([write.path])
+                raise
+            if self.committing is not None:
+                self.committing.made([write])
+            await self._tell(self._copies.replaced([write]))
 
     async def _put_back(self, paths: Sequence[Path]) -> None:
         """Changes of these files were not made here."""

@@ -27,6 +27,7 @@ from daemons.luxid.files.batches import note_of
 from daemons.luxid.files.joblogs import JobLogs
 from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.queuefolder import check_version, read_serial, take_lock
+from daemons.luxid.removals import begin_removals
 from daemons.luxid.turns import in_turns
 
 # maximum of files of one submission in a group, so that other writes pass between
@@ -119,7 +120,7 @@ class Store:
     async def _take_back(self, files: Sequence[Path], before: Sequence[Path]) -> None:
         """Remove the files of a refused submission; the next luxid removes what cannot be removed now."""
         try:
-            await self.files.remove(files)
+            await self.files.remove(files, were_jobs=False)
             await self.files.remove(before)
         except NoLongerMaster:
             raise
@@ -234,14 +235,16 @@ def open_store(paths: Paths, files: QueueFiles | None = None) -> Store:
         files: None: there are no other nodes.
     Raises:
         Conflict: another daemon has the queue, or it has another version.
-        DamagedFile: the serial is not a number.
+        DamagedFile: the serial is not a number, or the record of removals is none.
         OSError: the folder cannot be written.
     """
     fd = take_lock(paths)
     try:
         check_version(paths)
         # a missing one is judged when the queue is read
-        return Store(paths, files or QueueFiles(paths), fd, read_serial(paths) or JobId(0))
+        serial = read_serial(paths) or JobId(0)
+        begin_removals(paths, serial)
+        return Store(paths, files or QueueFiles(paths), fd, serial)
     except BaseException:
         os.close(fd)
         raise

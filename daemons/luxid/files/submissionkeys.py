@@ -27,9 +27,10 @@ from common.opcodes.base import write_opcode
 from common.paths import Paths
 from common.queue.jobs import Job
 from common.system.log import get_log
+from daemons.luxid.core.submission.keyed import KeyedSubmission, ids_text, is_outdated
 from daemons.luxid.core.submission.newjobs import Wanted
 from daemons.luxid.core.submission.timelessops import timeless
-from daemons.luxid.files.keyfiles import KEPT_AT_LEAST, KeyedSubmission, ids_text, is_outdated
+from daemons.luxid.files.keyfiles import KEPT_AT_LEAST
 from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.turns import in_turns
 

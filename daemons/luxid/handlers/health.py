@@ -4,6 +4,7 @@ Source: DESIGN section 16.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +25,13 @@ _PATIENCE_S: Final = 5.0
 
 
 class Health:
-    """The method that reads the facts; it waits for no disk."""
+    """The method that reads the facts; it waits for no disk.
 
-    def __init__(self, paths: Paths, jobs: LiveJobs, past: PastHistory) -> None:
+    Args: lost: tells how many files of the queue candidates have set aside, because they are lost here.
+    """
+
+    def __init__(self, paths: Paths, jobs: LiveJobs, past: PastHistory, lost: Callable[[], int] = lambda: 0) -> None:
+        self._lost = lost
         self._paths = paths
         self._jobs = jobs
         self._past = past
@@ -43,6 +48,7 @@ class Health:
         return LuxidHealth(
             rooms=tuple(sorted(rooms, key=lambda room: room.path)),
             process=process[0],
+            lost_files=self._lost(),
             damaged_files=await in_thread(_count_files, self._paths.damaged),
             lost_outputs=self._jobs.counts.lost_outputs,
             unread_jobs=len(self._jobs.unread),

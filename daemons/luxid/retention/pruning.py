@@ -30,7 +30,7 @@ from daemons.luxid.core.copies.etcdroom import EtcdRoom
 from daemons.luxid.core.past.places import Place
 from daemons.luxid.core.retention import keeping
 from daemons.luxid.core.retention.keeping import Claims, Mark, claims_of
-from daemons.luxid.files.keyfiles import KeyedSubmission
+from daemons.luxid.core.submission.keyed import KeyedSubmission
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
 from daemons.luxid.history.pasthistory import PastHistory

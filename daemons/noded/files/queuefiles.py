@@ -94,15 +94,28 @@ class QueueFiles:
         """
         await in_thread(self._remove, paths)
 
-    async def set_aside(self, paths: Sequence[Path]) -> Path:
-        """Move files of jobs, as far as they exist, to a new folder; return it. Raises: OSError.
+    async def set_aside(self, paths: Sequence[Path]) -> Sequence[Path]:
+        """Move files, as far as they exist, to a new folder, where they keep their names below that of data.
+
+        Returns: their new places.
+        Raises: OSError.
 
         Durability: on return the moves survive a loss of power.
         """
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         folder = self._paths.lost_found / f"jobs-{stamp}-{secrets.token_hex(3)}"
-        await in_thread(self._set_aside, paths, folder)
-        return folder
+        return await in_thread(self._set_aside, paths, folder)
+
+    def read(self, paths: Sequence[Path]) -> Sequence[bytes | None]:
+        """The contents of files; None: there is none. Raises: OSError."""
+        return [_content(path) for path in paths]
+
+    def names_below(self, folder: Path) -> Sequence[str]:
+        """The names of all plain files below a folder of that of data, relative to the latter. Raises: OSError."""
+        found: list[str] = []
+        for at, _, names in os.walk(folder, onerror=_raise):
+            found += [str(Path(at, name).relative_to(self._paths.data)) for name in names]
+        return found
 
     def names_in(self, folder: Path) -> Sequence[str]:
         """The names in a folder; a missing one has none. Raises: OSError."""
@@ -172,9 +185,11 @@ class QueueFiles:
         with self._lock.held_without_daemon():
             durably(lambda: remove_files(paths))
 
-    def _set_aside(self, paths: Sequence[Path], folder: Path) -> None:
+    def _set_aside(self, paths: Sequence[Path], folder: Path) -> Sequence[Path]:
         with self._lock.held_without_daemon():
-            durably(lambda: _move([(path, folder / path.name) for path in paths]))
+            moves = [(path, folder / path.relative_to(self._paths.data)) for path in paths if os.path.lexists(path)]
+            durably(lambda: _move(moves))
+        return [target for _, target in moves]
 
     def _set_drain_flag(self, is_drained: bool) -> None:
         with self._lock.held_without_daemon():
@@ -182,6 +197,18 @@ class QueueFiles:
                 durably(lambda: self._make(self._paths.drain_file, b""))
             else:
                 durably(lambda: remove_file(self._paths.drain_file))
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _raise(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _first_missing(moves: Sequence[tuple[Path, Path]]) -> int | None:

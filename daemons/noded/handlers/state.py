@@ -12,18 +12,22 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.noded.files.places import Places
 from daemons.noded.files.queuefiles import MODE, QueueFiles
+from protocol.noded.contents import Content
 from protocol.noded.statefiles import (
+    LOST_FOUND,
     MOST_FILES,
-    QUEUE,
     SUBMISSIONS,
     ListStateFiles,
+    ReadStateFiles,
     RemoveStateFiles,
     StateFile,
     WriteStateFiles,
     is_archive_folder,
     may_be_listed,
+    may_be_read,
     may_be_removed,
     may_be_written,
+    original_name,
 )
 
 _log: Final = get_log(__name__)
@@ -49,16 +53,30 @@ class StateHandlers:
         for name in call.names:
             if not may_be_removed(name):
                 raise Denied(f"'{name}' is not a file that may be removed on this node")
-        jobs = [name for name in call.names if call.keeps_jobs and name.startswith(f"{QUEUE}/")]
-        if jobs:
-            folder = await self._files.set_aside([self._places.state_file(name) for name in jobs])
-            _log.warning("jobs.set_aside", count=len(jobs), first=jobs[0], folder=folder, reason="the master has none")
-        await self._files.remove([self._places.state_file(name) for name in call.names if name not in jobs])
+        paths = [self._places.state_file(name) for name in call.names]
+        if not call.keeps:
+            await self._files.remove(paths)
+        elif found := await self._files.set_aside(paths):
+            reason = "the master has none, and has not removed them"
+            _log.warning("files.set_aside", count=len(found), first=found[0], reason=reason)
+
+    async def read(self, call: ReadStateFiles) -> tuple[Content | None, ...]:
+        """All names are checked before the first file is read; a file that has become too large is an error."""
+        _check(call.METHOD, call.names)
+        for name in call.names:
+            if not may_be_read(name):
+                raise Denied(f"'{name}' is not a file that may be read on this node")
+        paths = [self._places.state_file(name) for name in call.names]
+        return tuple(None if data is None else Content(data) for data in await in_thread(self._files.read, paths))
 
     async def names(self, call: ListStateFiles) -> tuple[str, ...]:
         if not may_be_listed(call.folder):
             raise Denied(f"'{call.folder}' is not a folder of the master's state")
         folder = self._places.state_folder(call.folder)
+        if call.folder == LOST_FOUND:
+            below = await in_thread(self._files.names_below, folder)
+            known = sorted(name for name in below if name > call.after and original_name(name) is not None)
+            return tuple(known[:MOST_FILES])
         found = [f"{call.folder}/{name}" for name in await in_thread(self._files.names_in, folder)]
         known = sorted(
             name for name in found if name > call.after and (may_be_removed(name) or is_archive_folder(name))

@@ -28,6 +28,9 @@ class QueueVerdict(Lenient):
     failure: str | None = None
     # whether the node takes files of ours beside the jobs: keys of submissions, histories of waits
     takes_ours: bool = True
+    # number of files that it has set aside, because the master has lost them, and the first ones as they were called
+    lost: int = 0
+    lost_files: tuple[str, ...] = ()
 
 
 @attrs.frozen

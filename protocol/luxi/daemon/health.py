@@ -31,6 +31,8 @@ class LuxidHealth(Lenient):
     # the folders of data, of sockets and of logs
     rooms: tuple[Room, ...] = ()
     process: ProcessUse = attrs.field(factory=ProcessUse)
+    # files of the queue that are lost here, and that candidates have set aside
+    lost_files: int = 0
     # job files that were damaged, and moved away
     damaged_files: int = 0
     # jobs whose files cannot be read at the moment

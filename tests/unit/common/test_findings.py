@@ -75,11 +75,17 @@ def test_what_is_critical_counts_more_than_what_is_not_known() -> None:
 def test_all_that_luxid_has_met_is_told() -> None:
     found = list(
         luxid_findings(
-            damaged_files=1, unread_jobs=2, lost_outputs=3, history_behind=5000, given_up=1, rules_off=["chat"]
+            lost_files=3,
+            damaged_files=1,
+            unread_jobs=2,
+            lost_outputs=3,
+            history_behind=5000,
+            given_up=1,
+            rules_off=["chat"],
         )
     )
 
-    assert [each.what for each in found] == ["job files", "job files", "output", "history", "notify", "notify"]
+    assert [each.what for each in found] == [*["job files"] * 3, "output", "history", "notify", "notify"]
     assert not list(
         luxid_findings(damaged_files=0, unread_jobs=0, lost_outputs=0, history_behind=9, given_up=0, rules_off=[])
     )

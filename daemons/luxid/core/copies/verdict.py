@@ -8,7 +8,7 @@ import attrs
 from daemons.luxid.core.copies.backlog import Fact, Key
 
 # names of files that are kept
-_MOST_NAMES: Final = 5
+MOST_NAMES: Final = 5
 
 
 @attrs.frozen
@@ -24,7 +24,7 @@ class Verdict:
         """These differ as well."""
         names = [name_of(key) for key in keys]
         return attrs.evolve(
-            self, count=self.count + len(names), names=(*self.names, *names[: _MOST_NAMES - len(self.names)])
+            self, count=self.count + len(names), names=(*self.names, *names[: MOST_NAMES - len(self.names)])
         )
 
     @property

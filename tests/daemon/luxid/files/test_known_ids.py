@@ -45,6 +45,8 @@ TRACES: dict[str, Callable[[Paths], None]] = {
     "an archived job": lambda at: put(at.archived_job_file(22)),
     "a damaged job": lambda at: put(at.damaged / "job-22"),
     "a job set aside": lambda at: put(at.lost_found / "jobs-1" / "job-22"),
+    "an archived job set aside": lambda at: put(at.lost_found / "jobs-1" / "queue" / "archive" / "0" / "job-22"),
+    "a removed job": lambda at: put(at.removals, '{"begun_at": 3, "jobs": [[7, 9], [20, 22]], "waits": []}'),
     "an output": lambda at: put(at.error_output_file(22)),
     "log lines": lambda at: put(at.job_log(22)),
     "the livelock of a process": lambda at: put(at.livelocks / "job_000022_17"),

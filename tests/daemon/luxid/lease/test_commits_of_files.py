@@ -228,7 +228,8 @@ async def test_the_removal_of_an_archived_job_is_committed_if_etcd_tells_of_the_
         await master.store.files.remove([one.archived_job_file(1), one.archived_job_file(2)])
 
         found = await master.found()
-        assert found == {**before, "dirty/queue/job-2": Removed()}
+        record = Written(one.removals.read_bytes())
+        assert found == {**before, "dirty/queue/job-2": Removed(), "dirty/removals": record}
         assert not list(one.archive.rglob("job-*"))
 
     # otherwise a new master would bring it back as archived

@@ -74,11 +74,11 @@ def test_the_queue_survives_its_node(nodes: PlayedMasters, tmp_path: Path) -> No
     assert last == moved + 1
     assert not any(name.startswith("running/") for name in nodes.entries())
 
-    # the old master is a candidate now, and loses what it had beyond
+    # the old master is a candidate now, and sets aside what it had beyond
     nodes.until_synced(FIRST)
     nodes.until_forgotten()
     assert not stranger.exists()
-    (kept,) = nodes[FIRST].paths.lost_found.glob("*/job-999")
+    (kept,) = nodes[FIRST].paths.lost_found.glob("*/queue/job-999")
     assert kept.read_bytes() == b"not acknowledged"
     assert nodes[FIRST].paths.job_file(last).read_bytes() == nodes[SECOND].paths.job_file(last).read_bytes()
 

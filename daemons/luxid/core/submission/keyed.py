@@ -1,0 +1,71 @@
+"""A submission under a key, as its file tells it. Pure.
+
+Source: DESIGN sections 4 ("may be delivered twice") and 11.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+import orjson
+
+from common.errors import DamagedFile
+from common.ids import JobId
+from common.queue.jobs import Timestamp
+
+KEPT_S: Final = 24 * 3600.0
+
+
+@attrs.frozen
+class KeyedSubmission:
+    """A submission under a key."""
+
+    # hash of user and key, and the name of the file
+    name: str
+    # hash of the jobs, without their secrets
+    digest: str
+    first_id: JobId
+    # number of jobs that were taken
+    count: int
+    received_at: Timestamp
+    # place in the submission, from 0 -> reason why that job was refused
+    refused: Mapping[int, str] = attrs.Factory(dict)
+
+    @property
+    def answers(self) -> list[JobId | str]:
+        """For each job its id, or the reason why it was refused."""
+        ids = iter(self.job_ids)
+        places = range(self.count + len(self.refused))
+        return [self.refused[place] if place in self.refused else JobId(next(ids)) for place in places]
+
+    @property
+    def job_ids(self) -> range:
+        return range(self.first_id, self.first_id + self.count)
+
+
+def is_outdated(submission: KeyedSubmission, now_s: float) -> bool:
+    """Whether it is older than a day."""
+    # a key from the future was made before the clock was set back
+    return abs(now_s - submission.received_at[0]) > KEPT_S
+
+
+def key_of(name: str, content: bytes) -> KeyedSubmission:
+    """The submission that the file of a key tells. Args: name: of the file. Raises: DamagedFile."""
+    try:
+        value = orjson.loads(content)
+        return KeyedSubmission(
+            name.rpartition("/")[2],
+            value["digest"],
+            JobId(value["first_id"]),
+            value["count"],
+            tuple(value["received_at"]),
+            {int(place): str(why) for place, why in value.get("refused", {}).items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedFile(f"'{name}' is not the key of a submission: {error}", file=name) from error
+
+
+def ids_text(submission: KeyedSubmission) -> str:
+    """`17`, `17-20`."""
+    last = submission.first_id + submission.count - 1
+    return f"{submission.first_id}-{last}" if submission.count > 1 else str(last)
