@@ -107,7 +107,7 @@ def _lost_words(verdict: QueueVerdict) -> str:
     count = f"{verdict.lost} file{'' if verdict.lost == 1 else 's'}"
     return (
         f"node '{verdict.node}' has set aside {count} that the master has lost: {', '.join(verdict.lost_files)}{more}; "
-        "they are in 'lost+found' of its folder of data"
+        "'gantry repair' tells more, and fetches them"
     )
 
 

@@ -13,6 +13,7 @@ VERBS: Final = {
     "ghosts": Verb("cli.gantry.ghosts:ghosts", "Locks kept for commands on nodes that do not answer."),
     "fenced": Verb("cli.gantry.fenced:fenced", "Say that nothing runs on a node any more."),
     "prune": Verb("cli.gantry.prune:prune", "Remove old ended jobs and their outputs, by the settings."),
+    "repair": Verb("cli.gantry.repair:repair", "What the queue has lost, and which nodes have it."),
     "schedule": Verb("cli.gantry.schedule.main:group", "Jobs that are submitted again and again."),
     "down": Verb("cli.gantry.down:down", "Stop the daemons; running jobs go on."),
     "job": Verb("cli.job.main:group", "Submit, watch and cancel jobs (gnt-job)."),

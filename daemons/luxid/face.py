@@ -36,6 +36,7 @@ from daemons.luxid.handlers.prunes import Prunes
 from daemons.luxid.handlers.queries.jobrows import JobRows
 from daemons.luxid.handlers.queries.objectkinds import Sources
 from daemons.luxid.handlers.queries.objectqueries import ObjectQueries
+from daemons.luxid.handlers.repairs import Repairs
 from daemons.luxid.handlers.resources import Resources
 from daemons.luxid.handlers.scheduling.ownjobs import OwnJobs
 from daemons.luxid.handlers.scheduling.runningschedules import ScheduleParts
@@ -125,6 +126,7 @@ def service_of(
                     verdicts=early.nodes.verdicts if early.nodes else None,
                 ),
                 copies=CopyChecks(early.nodes),
+                repairs=Repairs(store, jobs, events, keys, past, early.nodes),
                 objects=ObjectQueries(
                     rows,
                     jobs.queue,

@@ -25,6 +25,7 @@ from daemons.luxid.handlers.mastershipmove import MastershipMove
 from daemons.luxid.handlers.metrics import Metrics
 from daemons.luxid.handlers.prunes import Prunes
 from daemons.luxid.handlers.queries.objectqueries import ObjectQueries
+from daemons.luxid.handlers.repairs import Repairs
 from daemons.luxid.handlers.resources import Resources
 from daemons.luxid.handlers.scheduling.schedulecalls import Schedules
 from daemons.luxid.handlers.subscribing import Subscribing
@@ -34,6 +35,7 @@ from protocol.luxi.daemon.copies import CheckQueueCopies
 from protocol.luxi.daemon.health import ReadHealth
 from protocol.luxi.daemon.metrics import ReadMetrics
 from protocol.luxi.daemon.moving import PrepareMove
+from protocol.luxi.daemon.repair import Repair
 from protocol.luxi.feed import Subscribe
 from protocol.luxi.filters import DeleteFilter, ReadRuleLoads, ReplaceFilter, TryFilterRule
 from protocol.luxi.history import Prune, ReadHistory, SummarizeHistory
@@ -88,6 +90,7 @@ class Handlers:
     output: Output
     cluster: ClusterFacts
     copies: CopyChecks
+    repairs: Repairs
     objects: ObjectQueries
     filters: Filters
     limits: Limits
@@ -138,6 +141,8 @@ def _table(to: Handlers) -> list[AnyRoute]:
         Route(QueryJobs, to.objects.query_jobs, role=Role.READ),
         Route(QueryConfigValues, to.cluster.query_config_values, role=Role.READ),
         Route(CheckQueueCopies, to.copies.check_queue_copies, only_waits=True, role=Role.OPERATE),
+        # to tell only; to fetch is for administrators
+        Route(Repair, to.repairs.repair, role=Role.OPERATE),
         Route(QueryClusterInfo, to.cluster.query_cluster_info, role=Role.READ),
         Route(ReadJobOutput, to.output.read_job_output, only_waits=True, role=Role.READ),
         Route(Query, to.objects.query, only_waits=True, role=Role.READ),

@@ -114,6 +114,16 @@ class Scheduler:
             self._news.job_changed(job.job_id)
         self.pump()
 
+    def restored(self, jobs: Iterable[Job]) -> None:
+        """Jobs whose files were lost and are here again, durably: they have ended, or are on hold."""
+        jobs = list(jobs)
+        ended = [job for job in jobs if job.next_index is None]
+        self.recover(FoundJob(job, Fate.ENDED) for job in ended)
+        for job in ended:
+            self._jobs.endings.ended(job)
+            self._tell(job.job_id, job)
+        self.add(job for job in jobs if job.next_index is not None)
+
     def requeue(self, job: Job) -> None:
         """A job without a process waits for its turn again; one with a command on a node, for its next process."""
         self._table.put(job)

@@ -2,7 +2,7 @@
 
 Theory. A node loses only what the record of removals names, and keys of submissions that are too old for a client to
 repeat. Everything else may be the last good copy: the node sets it aside, out of the way of a later master, which would
-start a job that has run. The note of a batch says how a submission under way is to be
+start a job that has run; `gantry repair` fetches it. The note of a batch says how a submission under way is to be
 settled; once its jobs are here, or were removed, it says nothing more.
 
 Source: DESIGN section 11, "a job that is missing on the master".
@@ -92,7 +92,7 @@ async def set_aside(paths: Paths, line: NodeLine) -> Sequence[str]:
 
 def beyond_facts(names: Sequence[str]) -> Mapping[str, object]:
     """For a line of the log. Args: names: of what a node has set aside, and the master lacks."""
-    remedy = "look in 'lost+found' of its folder of data"
+    remedy = "'gantry repair' tells what is missing here, and fetches it"
     return {"files": len(names), "first": names[0], "reason": "the master has lost them", "remedy": remedy}
 
 

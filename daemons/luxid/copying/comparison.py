@@ -16,7 +16,7 @@ from common.ids import JobId
 from common.paths import Paths
 from common.system.inthread import in_thread
 from common.wire import structure
-from daemons.luxid.copying.beyond import NOTHING, Beyond, beyond_master
+from daemons.luxid.copying.beyond import NOTHING, Beyond, beyond_master, set_aside
 from daemons.luxid.copying.calls import QueueCalls
 from daemons.luxid.copying.line import LONG_CALL_S, NodeLine, garbled
 from daemons.luxid.copying.masterfiles import all_jobs, all_states, digest, digests, read_jobs, read_states
@@ -164,6 +164,16 @@ class Comparison:
             return structure(reply.get(Check.FILES.value), dict[str, str], Check.FILES.value)
         except GantryError as error:
             raise garbled(self._line, f"does not tell which files it has: {error.message}") from error
+
+
+async def lost_on(paths: Paths, line: NodeLine, comparison: Comparison) -> Sequence[str]:
+    """What a node has and the master has lost, in its place or set aside. Raises: NotSent, OSError, DamagedFile."""
+    left, found = [Folder(name) for name in _FOLDERS], list[str]()
+    while left:
+        part = await comparison.compare(left.pop())
+        left += part.more
+        found += part.beyond.lost
+    return [*found, *await set_aside(paths, line)]
 
 
 def _digest(content: bytes | None) -> str | None:

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 import trio
 
 from common.durable.atomicfile import FileWrite
-from common.errors import GantryError, explain_os_error
+from common.errors import GantryError, Unavailable, explain_os_error
 from common.nodes.epochs import own_epoch
 from common.objects.index import ConfigIndex
 from common.paths import Paths
@@ -31,6 +31,7 @@ from daemons.luxid.copying.beyond import set_aside
 from daemons.luxid.copying.calls import QueueCalls
 from daemons.luxid.copying.candidates import candidates
 from daemons.luxid.copying.checking import check
+from daemons.luxid.copying.comparison import lost_on
 from daemons.luxid.copying.copiedfiles import CopiedFiles
 from daemons.luxid.copying.copyrules import CopyRules
 from daemons.luxid.copying.line import NotSent
@@ -46,14 +47,17 @@ from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.outcomes import Failed, FailureKind
+from protocol.noded.commands import ListCommands, job_of_key
 from protocol.noded.membership import Version
-from protocol.noded.statefiles import WAITS
+from protocol.noded.statefiles import WAITS, ReadStateFiles, original_name
 from protocol.noded.virtualpaths import WireNames
 
 # seconds that a change waits for the attempt to copy it
 ATTEMPT_S: Final = 1.0
 # seconds that a check may take
 CHECK_S: Final = 120.0
+# files that are read from a candidate in one call
+READ_AT_ONCE: Final = 20
 # limit of the question who is the master, after a stop of this process
 ASK_S: Final = 5.0
 K = TypeVar("K", bound=Key)
@@ -146,6 +150,65 @@ class NodeCopies:
     def verdicts(self) -> Sequence[QueueVerdict]:
         """What the last comparisons with each candidate have shown."""
         return [verdict_of(sender, sender.verdict) for sender in self._senders.values()]
+
+    async def lost(self) -> Mapping[str, Sequence[str] | str]:
+        """What each candidate has and the master has lost, in its place or set aside; or why it cannot tell.
+
+        Raises: OSError. DamagedFile: the record of removals is damaged.
+        """
+        found: dict[str, Sequence[str] | str] = {}
+
+        async def ask(sender: NodeSender) -> None:
+            found[sender.node.name] = f"{sender.node} has not told which files it has within {CHECK_S:g} s"
+            with trio.move_on_after(CHECK_S):
+                try:
+                    names = await lost_on(self._paths, sender.line, sender.comparison())
+                    found[sender.node.name] = names
+                    sender.beyond = [name for name in names if original_name(name) is not None]
+                except NotSent as error:
+                    found[sender.node.name] = error.failed.text
+
+        async with trio.open_nursery() as nursery:
+            for sender in self._senders.values():
+                if sender.backlog.takes_ours:
+                    nursery.start_soon(ask, sender)
+                else:
+                    found[sender.node.name] = f"{sender.node} runs Ganeti's node daemon, which does not tell"
+        return found
+
+    async def read(self, node: str, names: Sequence[str]) -> Mapping[str, bytes]:
+        """The contents of files of a candidate, as `lost` names them; those that are gone are left out.
+
+        Raises: Unavailable: the node does not tell them.
+        """
+        sender = self._senders.get(node)
+        found: dict[str, bytes] = {}
+        for start in range(0, len(names), READ_AT_ONCE):
+            part = tuple(names[start : start + READ_AT_ONCE])
+            try:
+                if sender is None:
+                    raise Unavailable(f"node '{node}' is no longer a candidate")
+                contents = await sender.line.call(ReadStateFiles(part), CHECK_S)
+            except NotSent as error:
+                raise Unavailable(error.failed.text) from error
+            found.update({name: each.data for name, each in zip(part, contents, strict=True) if each is not None})
+        return found
+
+    async def commands(self, node: str) -> frozenset[int]:
+        """The jobs of which a candidate has a command, running or ended. Raises: Unavailable: it does not tell."""
+        sender = self._senders.get(node)
+        jobs: set[int] = set()
+        after = ""
+        while sender is not None:
+            try:
+                states = await sender.line.call(ListCommands(after), CHECK_S)
+            except NotSent as error:
+                raise Unavailable(error.failed.text) from error
+            jobs.update(job_of_key(state.key) for state in states)
+            if not states:
+                break
+            after = states[-1].key
+        return frozenset(jobs)
 
     def lost_count(self) -> int:
         """How many files candidates have set aside, because they are lost here; of the one that has most."""

@@ -185,6 +185,11 @@ class QueueFiles:
         await _off_the_loop(lambda: _unlink(paths))
         await self._tell(self._copies.removed(paths))
 
+    async def forget(self, job_ids: Iterable[int]) -> None:
+        """Count jobs as removed that have no file here; other nodes lose theirs. Raises: as `replace`."""
+        self._mastership.check()
+        await self._record([self._paths.job_file(job_id) for job_id in job_ids])
+
     async def _record(self, paths: Sequence[Path]) -> None:
         """Note that these are about to be removed, outside the groups: the loading removes files before `run` begins.
 

@@ -84,6 +84,15 @@ class SubmissionKeys:
     def __len__(self) -> int:
         return len(self._known) + len(self._standing)
 
+    @property
+    def known(self) -> list[KeyedSubmission]:
+        return [*self._known.values(), *self._standing.values()]
+
+    def restore(self, submission: KeyedSubmission) -> None:
+        """A key that was lost is durable here again; one that a client has used meanwhile stays."""
+        self._known.setdefault(submission.name, submission)
+        self._known = {each.name: each for each in sorted(self._known.values(), key=lambda each: each.first_id)}
+
     def find(self, owner: str, key: str) -> KeyedSubmission | None:
         """The submission under this key, whatever its jobs; None: there is none, or it is just being written."""
         return self._earlier(_name(owner, key))

@@ -43,7 +43,7 @@ def is_later(here: Job, entry: Job, *, is_own: bool) -> bool:
     """
     if here.livelock is None or here.livelock != entry.livelock:
         return False
-    return is_own or _progress(here) > _progress(entry)
+    return is_own or progress(here) > progress(entry)
 
 
 def is_lost(here: Job | None, *, is_own: bool) -> bool:
@@ -59,7 +59,8 @@ def as_begun(job: Job, now: Timestamp) -> Job:
     return replace_op(job, index, apply_event(job.ops[index], OpEvent.LOCKED, now))
 
 
-def _progress(job: Job) -> _Progress:
+def progress(job: Job) -> _Progress:
+    """How far a copy of a job is; the later of two copies is not the lower one."""
     index = job.next_index
     rank = 0 if index is None else _RANKS[job.ops[index].state]
     ended = sum(op.state in FINAL for op in job.ops)
