@@ -12,6 +12,7 @@ import pytest
 
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
+from daemons.luxid.files.knownids import GAP
 from protocol.luxi.queries import QueryJobs
 from protocol.wconfd.locks import TryUpdateLocks
 from tests.support.checked import checked_cluster
@@ -100,7 +101,7 @@ def test_damaged_job_files_are_set_aside_and_the_others_are_served(idle: Cluster
     assert idle.wait(first) == ["success"]
     assert idle.luxi(QueryJobs(None, ("id",))) == ((first,),)
     new = idle.submit(stamps.work())
-    assert new == max(damaged) + 1
+    assert new == max(damaged) + GAP + 1
     # the damage is not the end of the matter for later starts either
     idle.restart("luxid")
     assert idle.wait(new) == ["success"]

@@ -85,7 +85,7 @@ async def test_call_in_single_bytes_is_answered(caller: RawCaller) -> None:
 @pytest.mark.parametrize("rules", [STAY, CLOSE])
 @pytest.mark.parametrize(
     "message",
-    [b"", b"{nonsense", b"[" * 1_000_000, b'"text"', b'{"args":[]}', b'{"method":5,"args":[]}', b'{"method":"echo"}'],
+    [b"", b"{nonsense", b'"text"', b'{"args":[]}', b'{"method":5,"args":[]}', b'{"method":"echo"}'],
 )
 async def test_what_is_no_request_gets_a_plain_text_and_the_end(
     path: Path, echo: EchoService, message: bytes, rules: ServerRules
@@ -96,6 +96,18 @@ async def test_what_is_no_request_gets_a_plain_text_and_the_end(
         assert reply["success"] is False
         assert isinstance(reply["result"], str)
         assert await caller.read() is None
+        await assert_alive(path)
+
+
+@pytest.mark.parametrize("rules", [STAY, CLOSE])
+async def test_what_is_nested_too_deeply_gets_an_error_that_says_so(
+    path: Path, echo: EchoService, rules: ServerRules
+) -> None:
+    async with serving(path, echo.service, rules), await raw_caller(path) as caller:
+        reply = await caller.ask(b"[" * 1_000_000)
+
+        text = "the JSON is nested deeper than 128 levels, which is the limit"
+        assert (reply["success"], reply["result"]) == (False, ["GenericError", [text]])
         await assert_alive(path)
 
 

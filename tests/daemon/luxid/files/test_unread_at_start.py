@@ -86,7 +86,11 @@ def test_a_key_that_cannot_be_read_is_not_forgotten(paths: Paths, monkeypatch: p
     key.write_bytes(b"{}")
     paths.serial_file.write_text("2\n")
 
+    read = Path.read_bytes
+
     def fail(path: Path) -> bytes:
+        if path != key:
+            return read(path)
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
     with monkeypatch.context() as patch:

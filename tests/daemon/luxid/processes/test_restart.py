@@ -15,6 +15,7 @@ from common.ids import JobId
 from common.queue.files.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.system.livelock import is_alive
+from daemons.luxid.files.knownids import GAP
 from protocol.luxi.jobs import AutoArchiveJobs, CancelJob
 from protocol.luxi.queries import QueryJobs
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of, read_job
@@ -125,7 +126,7 @@ def test_ids_are_never_used_again(cluster: Cluster) -> None:
 
     cluster.start("luxid")
 
-    assert cluster.submit(dummy()) == 4
+    assert cluster.submit(dummy()) == 3 + GAP + 1
 
 
 def test_a_damaged_job_file_is_set_aside_and_the_rest_is_served(idle: Cluster) -> None:
@@ -138,7 +139,7 @@ def test_a_damaged_job_file_is_set_aside_and_the_rest_is_served(idle: Cluster) -
     assert idle.luxi(QueryJobs(None, ("id",))) == ((1,), (3,))
     assert (idle.paths.damaged / "job-2").read_bytes() == b'{"id": 2, "ops": [{"inp'
     assert "job.damaged job=2" in idle.log("luxid")
-    assert idle.submit(dummy()) == 4
+    assert idle.submit(dummy()) == 3 + GAP + 1
 
 
 def test_left_over_temporary_files_are_removed(idle: Cluster) -> None:
