@@ -197,6 +197,6 @@ def _remove_temps(paths: Paths, names: Iterable[str], alive: set[JobId]) -> None
 def _remove_own_temps(paths: Paths) -> None:
     """Remove temporary files that only luxid writes; no other luxid is running now."""
     remove_leftovers(paths.submissions, lambda _: True)
-    remove_leftovers(paths.data, lambda name: name == paths.watcher_pause.name)
+    remove_leftovers(paths.data, {paths.watcher_pause.name, paths.removals.name}.__contains__)
     for message in paths.messages.glob("*.tmp"):
         message.unlink(missing_ok=True)
