@@ -13,7 +13,6 @@ Source: DESIGN section 13.
 """
 
 import enum
-import re
 from typing import ClassVar, Final
 
 import attrs
@@ -30,31 +29,6 @@ NO_OUTPUT: Final = Content(b"")
 LONGEST_WAIT_S: Final = 50.0
 # most commands of one reply of `ListCommands`, and keys of one `ForgetCommands`
 MOST_COMMANDS: Final = 1000
-_KEY: Final = re.compile(r"\d{1,19}\.\d{1,9}\.\d{1,9}", re.ASCII)
-
-
-def command_key(job_id: int, op_index: int, attempt: int = 1) -> str:
-    """The key of an opcode's command. Args: attempt: from 1."""
-    return f"{job_id}.{op_index}.{attempt}"
-
-
-def is_command_key(text: str) -> bool:
-    return _KEY.fullmatch(text) is not None
-
-
-def job_of_key(key: str) -> int:
-    """The job id in a well-formed key."""
-    return int(key.partition(".")[0])
-
-
-def op_of_key(key: str) -> int:
-    """The index of the opcode in a well-formed key."""
-    return int(key.split(".")[1])
-
-
-def attempt_of_key(key: str) -> int:
-    """The number of the try in a well-formed key, from 1."""
-    return int(key.split(".")[2])
 
 
 class CommandPhase(enum.Enum):

@@ -24,7 +24,8 @@ from daemons.jobproc.nodecommands.streamcopy import StreamCopy
 from daemons.jobproc.units.commandresult import EACH_PROCESS, LOST, TryLost, judge, not_begun
 from daemons.jobproc.units.commandterms import command_spec
 from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.commands import ForgetCommands, command_key
+from protocol.noded.commands import ForgetCommands
+from protocol.noded.names import command_key
 from protocol.wconfd.ghosts import Guard
 
 # seconds for the last call, on which nothing depends

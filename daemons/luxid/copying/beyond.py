@@ -17,7 +17,6 @@ from typing import Final
 import attrs
 
 from common.errors import DamagedFile
-from common.ids import JobId
 from common.paths import Paths
 from common.system.inthread import in_thread
 from daemons.luxid.copying.line import LONG_CALL_S, NodeLine, NotSent
@@ -25,17 +24,8 @@ from daemons.luxid.core.copies.removals import Removals
 from daemons.luxid.core.submission.keyed import is_outdated, key_of
 from daemons.luxid.removals import read_removals
 from protocol.noded.clients.outcomes import FailureKind
-from protocol.noded.statefiles import (
-    ARCHIVE,
-    LOST_FOUND,
-    MOST_FILES,
-    QUEUE,
-    SUBMISSIONS,
-    WAITS,
-    ListStateFiles,
-    ReadStateFiles,
-    original_name,
-)
+from protocol.noded.names import ARCHIVE, LOST_FOUND, QUEUE, SUBMISSIONS, WAITS, job_of, original_name
+from protocol.noded.statefiles import MOST_FILES, ListStateFiles, ReadStateFiles
 
 _JOB: Final = "job-"
 _NOTE: Final = re.compile(rf"{SUBMISSIONS}/batch-(\d+)-(\d+)", re.ASCII)
@@ -94,12 +84,6 @@ def beyond_facts(names: Sequence[str]) -> Mapping[str, object]:
     """For a line of the log. Args: names: of what a node has set aside, and the master lacks."""
     remedy = "'gantry repair' tells what is missing here, and fetches it"
     return {"files": len(names), "first": names[0], "reason": "the master has lost them", "remedy": remedy}
-
-
-def job_of(name: str) -> JobId | None:
-    """The job of a file in its place, live or archived; None: it is another file."""
-    folder, _, number = name.rpartition(f"/{_JOB}")
-    return JobId(int(number)) if folder.startswith(QUEUE) and number.isdigit() else None
 
 
 async def _outdated(line: NodeLine, keys: Sequence[str]) -> frozenset[str]:

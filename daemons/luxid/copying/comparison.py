@@ -22,15 +22,8 @@ from daemons.luxid.copying.line import LONG_CALL_S, NodeLine, garbled
 from daemons.luxid.copying.masterfiles import all_jobs, all_states, digest, digests, read_jobs, read_states
 from daemons.luxid.core.copies.backlog import Key, StateName
 from daemons.luxid.core.copies.comparing import differing
-from protocol.noded.statefiles import (
-    ARCHIVE,
-    MOST_FILES,
-    QUEUE,
-    SUBMISSIONS,
-    WAITS,
-    ListStateFiles,
-    is_archive_folder,
-)
+from protocol.noded.names import ARCHIVE, QUEUE, SUBMISSIONS, WAITS, is_archive_folder
+from protocol.noded.statefiles import MOST_FILES, ListStateFiles
 from protocol.noded.verifying import Check, NodeVerify
 
 _FOLDERS: Final = (SUBMISSIONS, WAITS, QUEUE, ARCHIVE)

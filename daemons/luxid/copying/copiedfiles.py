@@ -5,7 +5,7 @@ from pathlib import Path
 from common.ids import JobId
 from common.paths import Paths
 from daemons.luxid.core.copies.backlog import Fact, Key, StateName
-from protocol.noded.statefiles import REMOVALS, SUBMISSIONS, WAITS
+from protocol.noded.names import REMOVALS, SUBMISSIONS, WAITS
 
 _JOB = "job-"
 

@@ -30,7 +30,8 @@ from daemons.luxid.core.copies.backlog import Backlog, Batch, Fact, Key, StateNa
 from daemons.luxid.core.copies.removals import Removals
 from daemons.luxid.removals import read_removals
 from protocol.noded.clients.outcomes import Failed, FailureKind
-from protocol.noded.statefiles import REMOVALS, RemoveStateFiles
+from protocol.noded.names import REMOVALS
+from protocol.noded.statefiles import RemoveStateFiles
 
 # contents that travel at a time to a node of Ganeti
 CONTENTS_AT_ONCE: Final = 8

@@ -17,7 +17,7 @@ from common.system.log import get_log
 from daemons.luxid.core.copies.backlog import StateName
 from daemons.luxid.core.copies.comparing import JobDigest
 from daemons.luxid.removals import read_removals
-from protocol.noded.statefiles import REMOVALS, SUBMISSIONS, WAITS, may_be_written
+from protocol.noded.names import REMOVALS, SUBMISSIONS, WAITS, may_be_written
 
 # jobs of which master and node are compared at a time
 COMPARED_AT_ONCE: Final = 500

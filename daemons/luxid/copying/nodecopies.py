@@ -47,9 +47,10 @@ from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.outcomes import Failed, FailureKind
-from protocol.noded.commands import ListCommands, job_of_key
+from protocol.noded.commands import ListCommands
 from protocol.noded.membership import Version
-from protocol.noded.statefiles import WAITS, ReadStateFiles, original_name
+from protocol.noded.names import WAITS, job_of_key, original_name
+from protocol.noded.statefiles import ReadStateFiles
 from protocol.noded.virtualpaths import WireNames
 
 # seconds that a change waits for the attempt to copy it

@@ -6,7 +6,7 @@ from common.replication import NotCopied
 from daemons.luxid.copying.sending import NodeSender
 from daemons.luxid.core.copies.verdict import MOST_NAMES, Verdict
 from protocol.luxi.daemon.copies import QueueVerdict
-from protocol.noded.statefiles import original_name
+from protocol.noded.names import original_name
 
 
 def verdict_of(sender: NodeSender, verdict: Verdict | None) -> QueueVerdict:

@@ -29,7 +29,6 @@ from common.queue.jobs import Job
 from common.queue.waithistory import WaitKind
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.luxid.copying.beyond import job_of
 from daemons.luxid.core.copies.restoring import furthest, restored, why_started
 from daemons.luxid.core.queue.decisions import AT_REST
 from daemons.luxid.core.submission.keyed import key_of
@@ -43,8 +42,7 @@ from daemons.luxid.retention.leftfiles import is_on_disk, outputs, with_processe
 from daemons.luxid.scheduler import Scheduler
 from protocol.client import Client
 from protocol.luxi.daemon.repair import LostFile, Repair, Repaired
-from protocol.noded.commands import is_command_key, job_of_key
-from protocol.noded.statefiles import ARCHIVE, SUBMISSIONS, WAITS, original_name
+from protocol.noded.names import ARCHIVE, SUBMISSIONS, WAITS, is_command_key, job_of, job_of_key, original_name
 from protocol.peer import Peer
 from protocol.wconfd.ghosts import ListGhosts
 from protocol.wconfd.locks import ListLocksWaitingStatus

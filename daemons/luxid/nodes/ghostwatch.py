@@ -29,7 +29,7 @@ from daemons.luxid.nodes.noderounds import NodeRounds, NodeSilent
 from protocol.client import Client
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.commands import attempt_of_key, job_of_key, op_of_key
+from protocol.noded.names import attempt_of_key, job_of_key, op_of_key
 from protocol.wconfd.ghosts import Ghost, ListGhosts
 
 # seconds between two attempts at a node that does not reply; they double

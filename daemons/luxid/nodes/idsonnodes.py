@@ -23,9 +23,10 @@ from daemons.luxid.copying.line import NodeLine, NotSent
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.commands import MOST_COMMANDS, ListCommands, job_of_key
+from protocol.noded.commands import MOST_COMMANDS, ListCommands
 from protocol.noded.mastership import GetStanding
-from protocol.noded.statefiles import ARCHIVE, MOST_FILES, QUEUE, ListStateFiles, is_archive_folder
+from protocol.noded.names import ARCHIVE, QUEUE, is_archive_folder, job_of_key
+from protocol.noded.statefiles import MOST_FILES, ListStateFiles
 
 # seconds for all questions to one node
 LIMIT_S: Final = 20.0

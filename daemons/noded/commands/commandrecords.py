@@ -33,7 +33,7 @@ from common.shapes import Lenient
 from common.system.livelock import Life, probe
 from common.wire import structure, unstructure
 from daemons.noded.core.commandphases import Accepted, Records
-from protocol.noded.commands import is_command_key
+from protocol.noded.names import is_command_key
 
 T = TypeVar("T")
 START: Final = "start"

@@ -39,7 +39,7 @@ from daemons.noded.commands.commandrecords import END, LIVE, BegunRecord, Comman
 from daemons.noded.commands.runnermessages import RunnerOrder, RunnerWord, Verdict, pack_word
 from daemons.noded.commands.spooledoutput import ERRORS, OUTPUT
 from daemons.noded.core.commandphases import may_begin
-from protocol.noded.commands import job_of_key
+from protocol.noded.names import job_of_key
 
 # tries to get a lock that noded looks at just now, and seconds between them
 _TRIES: Final = 20

@@ -14,8 +14,8 @@ from protocol.noded.commands import (
     ListCommands,
     StartCommand,
     StopCommand,
-    is_command_key,
 )
+from protocol.noded.names import is_command_key
 
 
 class CommandHandlers:

@@ -13,21 +13,23 @@ from common.system.log import get_log
 from daemons.noded.files.places import Places
 from daemons.noded.files.queuefiles import MODE, QueueFiles
 from protocol.noded.contents import Content
-from protocol.noded.statefiles import (
+from protocol.noded.names import (
     LOST_FOUND,
-    MOST_FILES,
     SUBMISSIONS,
-    ListStateFiles,
-    ReadStateFiles,
-    RemoveStateFiles,
-    StateFile,
-    WriteStateFiles,
     is_archive_folder,
     may_be_listed,
     may_be_read,
     may_be_removed,
     may_be_written,
     original_name,
+)
+from protocol.noded.statefiles import (
+    MOST_FILES,
+    ListStateFiles,
+    ReadStateFiles,
+    RemoveStateFiles,
+    StateFile,
+    WriteStateFiles,
 )
 
 _log: Final = get_log(__name__)

@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 
 from common.ids import JobId
 from daemons.luxid.core.queue.nodework import NodeWork
-from protocol.noded.commands import command_key
+from protocol.noded.names import command_key
 
 
 def claim_order(works: Mapping[JobId, NodeWork], running: Mapping[str, AbstractSet[str]]) -> Sequence[JobId]:

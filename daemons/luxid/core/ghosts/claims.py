@@ -13,7 +13,7 @@ from common.objects.index import ConfigIndex
 from common.opcodes.registry import parse_opcode
 from common.queue.jobs import Job
 from daemons.luxid.core.queue.nodework import NodeWork
-from protocol.noded.commands import command_key
+from protocol.noded.names import command_key
 from protocol.wconfd.ghosts import Claim, Guard
 
 # never a lock of its own file: the process that had it is another machine's
