@@ -68,7 +68,7 @@ def test_no_acknowledged_job_is_lost_when_the_machine_of_the_master_dies_twice(
             third = next(machine for machine in machines if machine not in (old, busy))
             new = machines.move_to(third)
             while new is busy:
-                # it had newer copies, or its jobs have gone on since they were the same; its death would be that of the command
+                # it had newer copies, or its jobs have gone on since; its death would be that of the command
                 wait_until(lambda at=third.paths: files(at) == files(busy.paths), what="the third has them, too")  # type: ignore[misc]
                 new = machines.move_to(third)
             master = new
