@@ -12,7 +12,7 @@ from protocol.noded.names import original_name
 def verdict_of(sender: NodeSender, verdict: Verdict | None) -> QueueVerdict:
     """What a comparison with a candidate has shown. Args: verdict: None: it is not over."""
     name, takes_ours = sender.node.name, sender.backlog.takes_ours
-    lost = [original_name(each) or each for each in sender.beyond]
+    lost = sorted(original_name(each) or each for each in sender.beyond)
     some = tuple(lost[:MOST_NAMES])
     if verdict is None:
         failure = sender.failure
