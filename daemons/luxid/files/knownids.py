@@ -117,7 +117,8 @@ def _in_history(path: Path) -> int:
     if not path.exists():
         return 0
     try:
-        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as history:
+        # may write, to undo a change that a killed luxid left half done: without that nothing can be read
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as history:
             (highest,) = history.execute("SELECT max(id) FROM jobs").fetchone()
             return int(highest or 0)
     except sqlite3.DatabaseError as error:

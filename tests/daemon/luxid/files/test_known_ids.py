@@ -103,6 +103,22 @@ def test_a_new_folder_begins_at_one_and_one_with_a_configuration_beyond_the_gap(
     assert look_for_ids(paths) == KnownIds(JobId(0), are_lost=True)
 
 
+def test_a_history_whose_change_was_cut_off_is_read_as_before_the_change(paths: Paths) -> None:
+    put(paths.serial_file, "4\n")
+    note_history(paths)
+    cut_off = paths.history.with_name("cut-off")
+    with contextlib.closing(sqlite3.connect(paths.history)) as history:
+        # a change that is larger than the cache reaches the file before its end
+        history.execute("PRAGMA cache_size = 1")
+        history.executemany("INSERT INTO jobs VALUES (?)", [(job_id,) for job_id in range(100, 5000)])
+        shutil.copy(paths.history, cut_off)
+        shutil.copy(f"{paths.history}-journal", f"{cut_off}-journal")
+    cut_off.replace(paths.history)
+    Path(f"{cut_off}-journal").replace(f"{paths.history}-journal")
+
+    assert look_for_ids(paths) == KnownIds(JobId(22), are_lost=True)
+
+
 def test_a_history_that_is_no_index_says_nothing(paths: Paths) -> None:
     put(paths.serial_file, "4\n")
     put(paths.history, "this is no file of SQLite, but it is long enough to be looked at" * 20)
