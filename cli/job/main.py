@@ -21,7 +21,9 @@ VERBS: Final = {
     "cancel": Verb("cli.job.cancel:cancel", "Cancel jobs."),
     "batch": Verb("cli.job.batch:group", "Jobs that were submitted together, for several nodes or values."),
     "change-priority": Verb("cli.job.change_priority:change_priority", "Make jobs more or less urgent."),
-    "modify": Verb("cli.job.modify:modify", "Change name, labels, begin and priority of queued jobs."),
+    "modify": Verb(
+        "cli.job.modify:modify", "Change terms of queued jobs, what they wait for, and limits of their commands."
+    ),
     "hold": Verb("cli.job.hold:hold", "Keep queued jobs from beginning."),
     "release": Verb("cli.job.release:release", "Let held jobs go."),
     "archive": Verb("cli.job.archive:archive", "Set ended jobs aside."),

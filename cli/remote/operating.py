@@ -51,6 +51,13 @@ def _changing(change: JobChange) -> Call:
             without_labels=change.without_labels,
             begin_at=change.begin_at,
             priority=change.priority,
+            uses=change.uses,
+            without_uses=change.without_uses,
+            timeout=change.timeout,
+            retries=change.retries,
+            at_most=change.at_most,
+            after=change.after,
+            without_after=change.without_after,
         )
         return lambda ids: operatingcalls.modify_many(ModifyMany(ids=ids, change=wish))
     if rest != _UNCHANGED or (change.hold is not None and change.release):

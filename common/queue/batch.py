@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 
 from common.errors import InvalidRequest
-from common.queue.jobs import Job
+from common.queue.jobs import Job, replace_op
 from common.queue.reasons import ReasonEntry
 
 SOURCE: Final = "gantry:batch"
@@ -83,6 +83,25 @@ def batch_of_trail(trail: object) -> Batch | None:
 def batch_of(job: Job) -> Batch | None:
     """The batch of a job; None: it belongs to none."""
     return batch_of_trail(job.ops[0].input.get("reason")) if job.ops else None
+
+
+def with_at_most(job: Job, at_most: int | None) -> Job:
+    """The job with another limit of its batch; the very same one if it had this one. Args: at_most: None: no limit.
+
+    Raises: InvalidRequest: it belongs to no batch.
+    """
+    batch = batch_of(job)
+    if batch is None:
+        raise InvalidRequest(f"job {job.job_id} belongs to no batch, of which some might run at once")
+    if batch.at_most == at_most:
+        return job
+    first = job.ops[0]
+    text = attrs.evolve(batch, at_most=at_most).text
+    trail = [
+        [SOURCE, text, *entry[2:]] if isinstance(entry, Sequence) and entry and entry[0] == SOURCE else entry
+        for entry in first.input["reason"]
+    ]
+    return replace_op(job, 0, attrs.evolve(first, input={**first.input, "reason": trail}))
 
 
 def _read(text: object) -> Batch | None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import attrs
 
 from common.ids import JobId
+from common.queue.jobs import JobState
 from common.shapes import Lenient, Row
 from protocol.messages import Request
 
@@ -74,6 +75,15 @@ class AutoArchiveJobs(Request[Archived]):
 
 
 @attrs.frozen
+class AfterJob(Lenient):
+    """A job that another one is to wait for."""
+
+    job_id: JobId
+    # states in which it may have ended: success, error or canceled
+    states: tuple[JobState, ...] = (JobState.SUCCESS,)
+
+
+@attrs.frozen
 class JobChange(Lenient):
     """What to change of jobs that have no process; what is left out stays."""
 
@@ -90,6 +100,18 @@ class JobChange(Lenient):
     release: bool = False
     # -10, 0 or 10
     priority: int | None = None
+    # units to take, by the key of the resource, as in {"licences": 2}, and keys of which none are taken any more
+    uses: Mapping[str, int] = attrs.Factory(dict)
+    without_uses: tuple[str, ...] = ()
+    # seconds after which the command of the job is ended; 0: never
+    timeout: float | None = None
+    # number of further tries of its command
+    retries: int | None = None
+    # jobs of its batch that may run at once, as far as this job is concerned; 0: any number
+    at_most: int | None = None
+    # jobs to wait for, which came before it, and ids of jobs that are waited for no more
+    after: tuple[AfterJob, ...] = ()
+    without_after: tuple[JobId, ...] = ()
 
 
 @attrs.frozen

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import attrs
 
+from common.ids import JobId
+from protocol.luxi.jobs import AfterJob
 from protocol.rapid.jobactions import ManyJobs
 
 
@@ -29,6 +31,18 @@ class TermsWish:
     begin_at: float | None = None
     # -10 (high), 0 (normal) or 10 (low)
     priority: int | None = None
+    # units to take, by the key of the resource, and keys of which none are taken any more
+    uses: Mapping[str, int] = attrs.Factory(dict)
+    without_uses: tuple[str, ...] = ()
+    # seconds after which the command of the job is ended; 0: never
+    timeout: float | None = None
+    # number of further tries of its command
+    retries: int | None = None
+    # jobs of its batch that may run at once; 0: any number
+    at_most: int | None = None
+    # jobs to wait for, which came before it, and ids of jobs that are waited for no more
+    after: tuple[AfterJob, ...] = ()
+    without_after: tuple[JobId, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -103,7 +103,8 @@ class Schemas:
         if note:
             schema["description"] = note
         if field.default is not attrs.NOTHING and field.default is not None and _is_json(field.default):
-            schema["default"] = field.default
+            # words of a list for its members
+            schema["default"] = orjson.loads(orjson.dumps(field.default))
         return schema
 
     def _annotated(self, arguments: Sequence[object]) -> Schema:

@@ -41,6 +41,9 @@ def test_jobs_are_held_modified_released_and_canceled_by_one_call_each(web: Web,
     assert [bool(job(web, job_id)["hold"]) for job_id in ids] == [True, True]
     assert there.run(capsys, "modify", "--name", "other", "--label", "a=b", *ids).code == 0
     assert [(job(web, job_id)["name"], job(web, job_id)["labels"]) for job_id in ids] == [("other", {"a": "b"})] * 2
+    assert there.run(capsys, "modify", "--use", "lic=2", "--after-all", ids[0], "--timeout", "5m", ids[1]).code == 0
+    told = job(web, ids[1])
+    assert told["uses"] == {"lic": 2}, told
     assert there.run(capsys, "change-priority", "--priority", "low", *ids).code == 0
     assert there.run(capsys, "release", *ids).code == 0
     assert [job(web, job_id)["hold"] for job_id in ids] == [None, None]

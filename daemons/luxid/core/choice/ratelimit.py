@@ -8,7 +8,7 @@ from the jobs that run, so they are right after a restart, too.
 Source: luxid.md 5.5, 6.2; DESIGN section 11.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import attrs
 
@@ -37,9 +37,16 @@ class RuleLimit(Limit):
 
 @attrs.frozen(cache_hash=True)
 class BatchLimit(Limit):
-    """Limit of the batch with this id (`common.queue.batch`), which jobs of another user do not belong to."""
+    """Limit of the batch with this id (`common.queue.batch`), which jobs of another user do not belong to.
+
+    Each job states it, and those that wait may be given another one: all jobs of the batch count against both.
+    """
 
     owner: JobOwner | None = None
+
+
+# id and owner
+_BatchKey = tuple[str, JobOwner | None]
 
 
 class LimitUsage:
@@ -48,54 +55,87 @@ class LimitUsage:
     def __init__(self) -> None:
         # jobs that count against a limit; a limit without jobs is dropped
         self._members: dict[Limit, set[JobId]] = {}
+        # of batches, by id and owner, the jobs with the limit that each states
+        self._batches: dict[_BatchKey, dict[JobId, BatchLimit]] = {}
         self._changed: dict[Limit, None] = {}
 
     def enter(self, job_id: JobId, limits: Iterable[Limit]) -> list[Limit]:
         """Count the job against each; returns the limits that this made full."""
-        return [limit for limit in limits if self._join(limit, job_id)]
+        return self._noted(
+            self._join_batch(limit, job_id) if isinstance(limit, BatchLimit) else self._join(limit, job_id)
+            for limit in limits
+        )
 
     def leave(self, job_id: JobId, limits: Iterable[Limit]) -> list[Limit]:
         """Count the job no longer; returns the limits that were full and have room now."""
-        return [limit for limit in limits if self._part(limit, job_id)]
+        return self._noted(
+            self._part_batch(limit, job_id) if isinstance(limit, BatchLimit) else self._part(limit, job_id)
+            for limit in limits
+        )
 
     def is_full(self, limit: Limit) -> bool:
         return self.used(limit) >= limit.count
 
     def members(self, limit: Limit) -> frozenset[JobId]:
-        return frozenset(self._members.get(limit, ()))
+        return frozenset(self._jobs(limit))
 
     def used(self, limit: Limit) -> int:
         """The number of jobs that count against this limit."""
-        return len(self._members.get(limit, ()))
+        return len(self._jobs(limit))
 
-    def limits(self) -> Iterable[Limit]:
-        """The limits with running jobs."""
-        return self._members.keys()
+    def limits(self) -> Collection[Limit]:
+        """The limits with running jobs. Cost: linear in the jobs of batches."""
+        return [*self._members, *dict.fromkeys(limit for jobs in self._batches.values() for limit in jobs.values())]
 
     def counts(self) -> tuple[int, int]:
-        """The number of limits with running jobs, and of those that are full. Cost: linear in the former."""
-        return len(self._members), sum(map(self.is_full, self._members))
+        """The number of limits with running jobs, and of those that are full. Cost: as `limits`."""
+        limits = self.limits()
+        return len(limits), sum(map(self.is_full, limits))
 
     def take_changed(self) -> tuple[Limit, ...]:
         """Return the limits that became full or got room, perhaps both, since the last call."""
         changed, self._changed = tuple(self._changed), {}
         return changed
 
-    def _join(self, limit: Limit, job_id: JobId) -> bool:
+    def _jobs(self, limit: Limit) -> Collection[JobId]:
+        if isinstance(limit, BatchLimit):
+            return self._batches.get((limit.name, limit.owner), ())
+        return self._members.get(limit, ())
+
+    def _join(self, limit: Limit, job_id: JobId) -> Limit | None:
         was_full = self.is_full(limit)
         self._members.setdefault(limit, set()).add(job_id)
-        return not was_full and self._note(limit, self.is_full(limit))
+        return limit if not was_full and self.is_full(limit) else None
 
-    def _part(self, limit: Limit, job_id: JobId) -> bool:
+    def _part(self, limit: Limit, job_id: JobId) -> Limit | None:
         was_full = self.is_full(limit)
         members = self._members[limit]
         members.discard(job_id)
         is_full = self.is_full(limit)
         if not members:
             del self._members[limit]
-        return was_full and self._note(limit, not is_full)
+        return limit if was_full and not is_full else None
 
-    def _note(self, limit: Limit, has_changed: bool) -> bool:
-        if has_changed:
-            self._changed[limit] = None
-        return has_changed
+    def _join_batch(self, limit: BatchLimit, job_id: JobId) -> Limit | None:
+        """Of all limits that jobs of the batch may state, the one of as many as run now is full now."""
+        jobs = self._batches.setdefault((limit.name, limit.owner), {})
+        if job_id in jobs:
+            return None
+        jobs[job_id] = limit
+        return BatchLimit(limit.name, len(jobs), limit.owner)
+
+    def _part_batch(self, limit: BatchLimit, job_id: JobId) -> Limit | None:
+        """As `_join_batch`: the one of as many as ran has room now."""
+        key = (limit.name, limit.owner)
+        jobs = self._batches[key]
+        had = BatchLimit(limit.name, len(jobs), limit.owner)
+        if jobs.pop(job_id, None) is None:
+            return None
+        if not jobs:
+            del self._batches[key]
+        return had
+
+    def _noted(self, changed: Iterable[Limit | None]) -> list[Limit]:
+        found = [limit for limit in changed if limit is not None]
+        self._changed.update(dict.fromkeys(found))
+        return found

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import Denied, GantryError, Unavailable
+from common.errors import Denied, GantryError, InvalidRequest, Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job
 from common.system.inthread import in_thread
@@ -79,9 +79,11 @@ class ManyJobs:
         return tuple(answers[job_id] for job_id in call.job_ids)
 
     async def change_jobs(self, call: ChangeJobs, peer: Peer) -> tuple[Done, ...]:
-        """Raises: InvalidRequest: no job can be changed so. Unavailable: etcd is full."""
+        """Raises: InvalidRequest: no job can be changed so. Unavailable: etcd is full, or a file cannot be read."""
         check_change(call.change)
         self._room.check()
+        if call.change.after:
+            await in_thread(self._check_known, [each.job_id for each in call.change.after])
         submitter = await self._submitters.of(peer)
         by = Changer(submitter.name(self._submitters.host), _viewer(peer).sees_all)
         answers = await self._denied(call.job_ids, peer, Deed.CHANGE)
@@ -117,8 +119,8 @@ class ManyJobs:
             return Done(False, f"job {job_id} is just being started or written; try again")
         return Done(
             False,
-            f"job {job_id} has begun: only its priority can be changed now, or it can be canceled; its name, labels, "
-            "begin and hold can be changed while it waits in the queue",
+            f"job {job_id} has begun: only its priority can be changed now, or it can be canceled; all else of it can "
+            "be changed while it waits in the queue",
         )
 
     async def _settled(self, job_id: JobId) -> None:
@@ -126,6 +128,12 @@ class ManyJobs:
         with self._jobs.bells.listen(job_id) as bell:
             while self._jobs.phase(job_id) in (Phase.HELD, Phase.STARTING):
                 await bell.wait()
+
+    def _check_known(self, job_ids: Iterable[JobId]) -> None:
+        """Raises: InvalidRequest: one is neither in the queue nor in the archive. Unavailable."""
+        for job_id in job_ids:
+            if (self._store.find_live(job_id) or self._store.find_archived(job_id)) is None:
+                raise InvalidRequest(f"there is no job {job_id} to wait for, neither in the queue nor in the archive")
 
     def _ended(self, job_id: JobId) -> str:
         job = self._jobs.table.get(job_id)

@@ -50,6 +50,13 @@ def change_of(wish: TermsWish) -> JobChange:
         without_labels=wish.without_labels,
         begin_at=wish.begin_at,
         priority=wish.priority,
+        uses=wish.uses,
+        without_uses=wish.without_uses,
+        timeout=wish.timeout,
+        retries=wish.retries,
+        at_most=wish.at_most,
+        after=wish.after,
+        without_after=wish.without_after,
     )
 
 

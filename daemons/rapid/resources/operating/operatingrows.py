@@ -50,7 +50,11 @@ def job_changes() -> Sequence[Call]:
         ),
         one("POST", f"{_JOB}/release", terms.release_job, "Let a job that is on hold go on."),
         one(
-            "PATCH", _JOB, terms.modify_job, "Change a waiting job's name, labels, begin or priority.", takes=TermsWish
+            "PATCH",
+            _JOB,
+            terms.modify_job,
+            "Change a waiting job's terms, what it waits for, or limits of its command.",
+            takes=TermsWish,
         ),
         many("POST", "/3/jobs/hold", terms.hold_many, "Hold many jobs, or say which.", takes=HoldMany),
         many("POST", "/3/jobs/release", terms.release_many, "Release many jobs, or say which.", takes=ReleaseMany),

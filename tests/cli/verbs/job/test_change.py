@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from common.ids import JobId
-from protocol.luxi.jobs import AutoArchiveJobs, CancelJobs, ChangeJobs, JobChange
+from common.queue.jobs import JobState
+from protocol.luxi.jobs import AfterJob, AutoArchiveJobs, CancelJobs, ChangeJobs, JobChange
 from protocol.luxi.queue import SetDrainFlag
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid
@@ -186,6 +187,28 @@ def test_modify_changes_what_is_named_and_asks_for_nothing_else(start_luxid: Sta
     ]
 
 
+def test_modify_sends_times_tries_units_limits_and_what_to_wait_for(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(FakeJob(5))
+
+    ended = job(
+        *("modify", "--timeout", "2h", "--retries", "3", "--use", "licences=2", "--no-use", "web1:memory"),
+        *("--at-most", "4", "--after-success", "2-3", "--after", "4:error", "--no-after", "1", "5"),
+    )
+
+    success, error = (JobState.SUCCESS,), (JobState.ERROR,)
+    after = (AfterJob(JobId(4), error), AfterJob(JobId(2), success), AfterJob(JobId(3), success))
+    change = JobChange(
+        uses={"licences": 2},
+        without_uses=("web1:memory",),
+        timeout=7200.0,
+        retries=3,
+        at_most=4,
+        after=after,
+        without_after=(JobId(1),),
+    )
+    assert (ended.code, luxid.calls) == (0, [ChangeJobs((JobId(5),), change)])
+
+
 def test_modify_wants_something_to_change_that_a_job_can_have(start_luxid: Start, job: Job) -> None:
     luxid = start_luxid(FakeJob(5))
 
@@ -196,7 +219,7 @@ def test_modify_wants_something_to_change_that_a_job_can_have(start_luxid: Start
     )
 
     assert (nothing.code, bad_label.code, bad_time.code) == (2, 2, 2)
-    assert "say what to change: --name, --label, --no-label, --begin or --priority" in nothing.err
+    assert "say what to change, as in --name NAME, --begin TIME, --priority low or --timeout 2h" in nothing.err
     assert "a label is named by 1 to 63" in bad_label.err
     assert "'soonish' is not a time" in bad_time.err
     assert luxid.calls == []

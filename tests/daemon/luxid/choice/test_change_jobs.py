@@ -10,19 +10,19 @@ import pytest
 from common.errors import RemoteError
 from common.ids import JobId
 from common.query.kinds import QueryKind
-from common.queue.explanation import OnHold
+from common.queue.explanation import OnHold, WaitsForJob
 from common.queue.jobs import to_timestamp
 from common.queue.terms import Hold, JobTerms, terms_of
 from common.queue.waithistory import SHORTEST_S, WaitKind
 from protocol.blocking import BlockingClient
 from protocol.luxi.feed import Subscribe, Topic, job_news
 from protocol.luxi.filters import ReplaceFilter
-from protocol.luxi.jobs import CancelJobs, ChangeJobs, Done, JobChange
+from protocol.luxi.jobs import AfterJob, CancelJobs, ChangeJobs, Done, JobChange
 from protocol.luxi.queries import QueryFields
 from protocol.luxi.submission import SubmitJob
 from protocol.luxi.why.explain import ExplainJobs
 from protocol.luxi.why.waits import ReadJobWaits
-from tests.daemon.luxid.ops import after, delay, dummy, gated, read_job
+from tests.daemon.luxid.ops import after, command, delay, dummy, gated, read_job
 from tests.support.cluster import Cluster
 from tests.support.deferred import stated
 from tests.support.wait import PATIENCE_S, wait_until
@@ -69,8 +69,8 @@ def test_each_job_has_its_own_answer(cluster: Cluster, tmp_path_factory: pytest.
         Done(False, f"job {ended} has ended (success)"),
         Done(
             False,
-            f"job {running} has begun: only its priority can be changed now, or it can be canceled; its name, labels, "
-            "begin and hold can be changed while it waits in the queue",
+            f"job {running} has begun: only its priority can be changed now, or it can be canceled; all else of it can "
+            "be changed while it waits in the queue",
         ),
         Done(True, f"job {blocked} is held"),
         Done(True, f"job {deferred} is held"),
@@ -244,3 +244,25 @@ def test_a_label_is_defined_as_a_field_when_it_is_named(cluster: Cluster) -> Non
     told = cluster.luxi(QueryFields(QueryKind.JOB, ("label.team", "nosuch")))
 
     assert [(field.name, field.kind) for field in told.fields] == [("label.team", "text"), ("nosuch", "unknown")]
+
+
+def test_a_waiting_job_gets_other_dependencies_and_limits_which_count_when_it_starts(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    gate = tmp_path_factory.mktemp("gate") / "open"
+    gated_id = cluster.submit(gated(gate))
+    job_id = cluster.submit(command("sleep", "600", reason=stated(JobTerms(hold=Hold("", 0.0, "")))))
+
+    assert change(cluster, job_id, after=(AfterJob(JobId(gated_id)),), timeout=0.1, uses={"lic": 1}).is_done
+    assert change(cluster, job_id, release=True).is_done
+    (reasons,) = cluster.luxi(ExplainJobs((JobId(job_id),)))
+    assert [each.job_id for each in reasons or () if isinstance(each, WaitsForJob)] == [gated_id]
+    with pytest.raises(RemoteError, match="there is no job 99999 to wait for, neither in the queue nor in the archive"):
+        change(cluster, job_id, after=(AfterJob(JobId(99999)),))
+    assert change(cluster, gated_id, timeout=5.0).message.startswith(f"job {gated_id} has begun: only its priority")
+
+    assert change(cluster, job_id, without_after=(JobId(gated_id),), without_uses=("lic",)).is_done
+    assert cluster.wait(job_id) == ["error"]
+    assert "did not end within 0.1 s" in str(cluster.job(job_id, "opresult"))
+    gate.touch()
+    cluster.wait(gated_id)

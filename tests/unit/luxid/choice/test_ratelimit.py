@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from common.ids import JobId
+from common.queue.batch import Batch, batch_entry
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import RateBucket, rate_bucket, rate_buckets
 from daemons.luxid.core.queue.jobqueue import JobQueue
@@ -115,3 +116,33 @@ def test_a_job_that_is_continued_takes_its_place_anew() -> None:
     queue.add(limited(1, "rate-limit:1:x"))
 
     assert start(queue) == (1,)
+
+
+def of_batch(job_id: int, at_most: int | None) -> Job:
+    trail = [batch_entry(Batch("b1", job_id, 9, at_most), 1).to_wire()]
+    return Job(JobId(job_id), (JobOp({"reason": trail}),))
+
+
+def change_waiting(queue: JobQueue, at_most: int, *job_ids: int) -> None:
+    for job_id in job_ids:
+        queue.hold(JobId(job_id))
+        queue.add(of_batch(job_id, at_most))
+
+
+def test_jobs_of_a_batch_count_against_a_limit_that_those_that_wait_got_later() -> None:
+    queue = JobQueue(100, 100, lambda _: None)
+    for job_id in range(1, 9):
+        queue.add(of_batch(job_id, 2))
+    assert start(queue) == (1, 2)
+
+    change_waiting(queue, 3, 3, 4, 5, 6, 7, 8)
+    assert start(queue) == (3,)
+    change_waiting(queue, 1, 4, 5, 6, 7, 8)
+    assert start(queue) == ()
+    for job_id in (1, 2):
+        queue.end(JobId(job_id), JobState.SUCCESS)
+        assert start(queue) == ()
+    queue.end(JobId(3), JobState.SUCCESS)
+    assert start(queue) == (4,)
+    queue.end(JobId(4), JobState.SUCCESS)
+    assert queue.limit_usage.counts() == (0, 0)

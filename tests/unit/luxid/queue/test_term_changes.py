@@ -4,11 +4,15 @@ import attrs
 import pytest
 
 from common.errors import Denied, InvalidRequest
-from common.queue.jobs import Job
+from common.ids import JobId
+from common.opcodes.base import write_opcode
+from common.opcodes.registry import parse_opcode
+from common.queue.batch import Batch, batch_entry
+from common.queue.jobs import Job, JobOp, JobState
 from common.queue.submitter import JobOwner, owner_entries
-from common.queue.terms import MOST_LABELS, Hold, JobTerms, terms_of
+from common.queue.terms import MOST_LABELS, Hold, JobTerms, Use, terms_of
 from daemons.luxid.core.queue.termchanges import Changer, change_words, changed_job, check_change
-from protocol.luxi.jobs import JobChange
+from protocol.luxi.jobs import AfterJob, JobChange
 from tests.support.deferred import deferred_job, stated
 
 NOW_NS = 5_000_000_000
@@ -121,8 +125,85 @@ def test_a_job_has_a_bounded_number_of_labels_also_after_changes() -> None:
         (JobChange(begin_at=float("nan")), "begin must be"),
         (JobChange(hold="a\nb"), "the words of a hold"),
         (JobChange(priority=3), "priority must be -10"),
+        (JobChange(uses={"Licences": 1}), "names no resource"),
+        (JobChange(uses={"licences": 0}), "at least 1 of 'licences'"),
+        (JobChange(uses={"licences": 1}, without_uses=("licences",)), "units of 'licences' are to be taken and not"),
+        (JobChange(timeout=-1.0), "timeout must be seconds, or 0"),
+        (JobChange(timeout=float("nan")), "timeout must be seconds, or 0"),
+        (JobChange(retries=-1), "retries must be from 0"),
+        (JobChange(at_most=-1), "at_most must be from 0"),
+        (JobChange(after=(AfterJob(JobId(-1)),)), "a job waits for a job by its id"),
+        (JobChange(after=(AfterJob(JobId(1), (JobState.RUNNING,)),)), "to end as canceled, error or success"),
+        (JobChange(after=(AfterJob(JobId(3)),), without_after=(JobId(3),)), "job 3 is to be waited for and not"),
     ],
 )
 def test_a_change_that_no_job_can_have_is_refused_as_a_whole(change: JobChange, message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
         check_change(change)
+
+
+def command(**parameters: object) -> Job:
+    """Job 5: one command, second of a batch of which three run at once, after job 3."""
+    op = write_opcode(parse_opcode({"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], "depends": [[3, ["success"]]]}))
+    trail = [["gnt:user", "x", 1], batch_entry(Batch("b1", 2, 9, 3), 7).to_wire()]
+    return Job(JobId(5), (JobOp({**op, "reason": trail, **parameters}),))
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "value"),
+    [
+        (JobChange(timeout=90.0), "timeout", 90.0),
+        (JobChange(retries=3), "retries", 3),
+        (JobChange(after=(AfterJob(JobId(4)),)), "depends", [[3, ["success"]], [4, ["success"]]]),
+        (JobChange(after=(AfterJob(JobId(3), (JobState.ERROR,)),)), "depends", [[3, ["error"]]]),
+        (JobChange(without_after=(JobId(3),)), "depends", None),
+        (
+            JobChange(at_most=5),
+            "reason",
+            [["gnt:user", "x", 1], ["gantry:batch", "id=b1;place=2;jobs=9;at-most=5", 7]],
+        ),
+        (JobChange(at_most=0), "reason", [["gnt:user", "x", 1], ["gantry:batch", "id=b1;place=2;jobs=9", 7]]),
+    ],
+)
+def test_a_command_gets_another_time_tries_dependencies_and_place_in_its_batch(
+    change: JobChange, name: str, value: object
+) -> None:
+    before = command()
+    check_change(change)
+
+    changed = changed_job(before, change, ALICE, NOW_NS)
+
+    assert changed.ops[0].input.get(name) == value
+    assert {**changed.ops[0].input, name: None} == {**before.ops[0].input, name: None}
+    assert changed_job(changed, change, ALICE, NOW_NS * 2) is changed
+
+
+def test_a_time_out_is_taken_away_and_the_opcode_is_read_again_with_it() -> None:
+    limited = command(timeout=60.0, detach=True)
+
+    assert "timeout" not in changed_job(limited, JobChange(timeout=0.0), ALICE, NOW_NS).ops[0].input
+    with pytest.raises(InvalidRequest, match="retries and detach exclude each other"):
+        changed_job(limited, JobChange(retries=1), ALICE, NOW_NS)
+
+
+def test_units_are_replaced_and_removed_by_their_resource() -> None:
+    before = job(JobTerms(uses=(Use("", "licences", 1), Use("web1", "memory", 5))))
+
+    changed = changed_job(before, JobChange(uses={"licences": 3}, without_uses=("web1:memory",)), ALICE, NOW_NS)
+
+    assert terms_of(changed).uses == (Use("", "licences", 3),)
+
+
+def test_a_job_waits_only_for_jobs_that_came_before_it_so_that_no_ring_can_close() -> None:
+    for target in (5, 6):
+        with pytest.raises(InvalidRequest, match=f"job 5 cannot wait for job {target}"):
+            changed_job(command(), JobChange(after=(AfterJob(JobId(target)),)), ALICE, NOW_NS)
+
+
+def test_what_only_a_command_or_a_batch_has_is_not_changed_of_another_job() -> None:
+    for change, message in (
+        (JobChange(timeout=5.0), "job 1 is not a single command"),
+        (JobChange(at_most=2), "job 1 belongs to no batch"),
+    ):
+        with pytest.raises(InvalidRequest, match=message):
+            changed_job(job(), change, ALICE, NOW_NS)
