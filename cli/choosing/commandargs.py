@@ -2,11 +2,13 @@
 
 import os
 import re
+import sys
 from typing import Final
 
 import click
 
 from cli.choosing.jobids import JOB_IDS, Named
+from common.errors import InvalidRequest
 from common.queue.jobs import FINAL_NAMES, JobState
 from common.system.ulimits import ULIMITS
 
@@ -116,3 +118,13 @@ def check_text(*texts: str) -> None:
             raise click.UsageError(
                 f"'{shown:.60}' is not UTF-8, and a job is text; name it by a pattern with --shell, or in a script"
             ) from None
+
+
+def read_standard_input() -> str:
+    """Read all of standard input. Raises: InvalidRequest: it is closed, or is not UTF-8."""
+    if sys.stdin is None:
+        raise InvalidRequest("standard input is closed; name a file, or pipe the text in")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("standard input is not UTF-8 text; put it into a file, and name that") from None

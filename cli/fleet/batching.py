@@ -45,7 +45,7 @@ def spread(op: OpInput, nodes: Sequence[str], wish: FleetWish, wishes: Wishes, c
     names = tuple(each.name for each in wish.variables)
     jobs = []
     for place, element in enumerate(elements, 1):
-        mine = _for_values(op, element, place, len(elements)) if names else _for_node(op, element)
+        mine = for_values(op, element, place, len(elements)) if names else _for_node(op, element)
         if nodes:
             mine = {**mine, "node": element[NODE]}
         job = job_with_wishes([mine], _named(wishes, op, element, names), command)
@@ -66,7 +66,11 @@ def _for_node(op: OpInput, element: Mapping[str, str]) -> OpInput:
     return {**op, "locks": _filled_keys(op.get("locks"), element)}
 
 
-def _for_values(op: OpInput, element: Mapping[str, str], place: int, size: int) -> OpInput:
+def for_values(op: OpInput, element: Mapping[str, str], place: int, size: int) -> OpInput:
+    """The opcode with these values in place of their names in braces, and as variables of its command.
+
+    Args: place: from 1, of `size` that are made of the opcode.
+    """
     argv, env = op["argv"], op.get("env")
     assert isinstance(argv, list)
     values = {f"{_VARIABLE}{name}": value for name, value in element.items()}

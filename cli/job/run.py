@@ -1,14 +1,13 @@
 """`gnt-job run`: run a command as a job."""
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
 import click
 
-from cli.choosing.commandargs import CPUS, SIZE, ULIMIT, VARIABLE, check_text
+from cli.choosing.commandargs import CPUS, SIZE, ULIMIT, VARIABLE, check_text, read_standard_input
 from cli.choosing.lockargs import LOCK, LockWish, lock_modes
 from cli.commands import WaitingCommand
 from cli.connection import open_luxid
@@ -38,18 +37,7 @@ from cli.submitting.submitoptions import (
     wishes_of,
 )
 from cli.submitting.wishes import Wishes, job_with_wishes
-from common.errors import InvalidRequest
 from protocol.luxi.submission import OpInput
-
-
-def read_standard_input() -> str:
-    """Read all of standard input. Raises: InvalidRequest: it is closed, or is not UTF-8."""
-    if sys.stdin is None:
-        raise InvalidRequest("standard input is closed; name a file, or pipe the text in")
-    try:
-        return sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError:
-        raise InvalidRequest("standard input is not UTF-8 text; put it into a file, and name that") from None
 
 
 class RunOptions(FleetOptions, AfterOptions, RetryOptions, FollowOptions):

@@ -6,7 +6,7 @@ from typing import TypedDict
 import click
 
 from cli.durations import DURATION, POSITIVE_DURATION
-from cli.gantry.schedule.jobs import JobOptions, read_job
+from cli.gantry.schedule.jobs import Element, JobOptions, read_job
 from cli.options import F, with_options
 from common.errors import InvalidRequest
 from common.schedules.cronwords import read_words
@@ -88,8 +88,12 @@ def times_options(function: F) -> F:
     )
 
 
-def read_wish(name: str, words: Sequence[str], options: ScheduleOptions) -> ScheduleWish:
+def read_wish(
+    name: str, words: Sequence[str], options: ScheduleOptions, element: Element | None = None
+) -> ScheduleWish:
     """The schedule that the options tell, with the command of these words, or the job of a plan.
+
+    Args: element: values for which the command is.
 
     Raises:
         click.UsageError: options exclude each other.
@@ -102,7 +106,7 @@ def read_wish(name: str, words: Sequence[str], options: ScheduleOptions) -> Sche
         cron=options["cron"],
         zone=options["zone"],
         every_s=options["every_s"],
-        job=read_job(words, options),
+        job=read_job(words, options, element),
         overlap=options["overlap"],
         missed=options["missed"],
         deadline_s=options["deadline_s"],

@@ -105,6 +105,12 @@ def test_a_plan_file_is_the_job_and_rare_times_are_told_in_years(cluster: Cluste
         ),
         (("modify", "--zone", "Mars/Olympus", "nobody"), 2, "unknown time zone 'Mars/Olympus'"),
         (("modify", "--user", "web", "nobody"), 2, "give the command again, after --"),
+        (("modify", "--retries", "2", "nobody"), 2, "give the command again, after --"),
+        (
+            ("add", "--cron", "@daily", "--plan", "/dev/null", "--retries", "2", "x"),
+            2,
+            "--retries is for a command, and would be lost with --plan; write it into the plan",
+        ),
         (
             ("add", "--cron", "@daily", "--plan", "/dev/null", "--lock", "node/web1", "x"),
             2,
@@ -132,3 +138,60 @@ def test_a_refusal_says_what_to_write(cluster: Cluster, words: tuple[str, ...], 
     assert ended.code == code
     assert says in ended.err
     assert schedule(cluster, "list", "--no-headers").out == ""
+
+
+def test_the_command_of_a_schedule_has_tries_processors_and_input(cluster: Cluster) -> None:
+    added = schedule(
+        cluster,
+        *("add", "pull", "--every", "5m", "--retries", "3", "--retry-delay", "1m", "--retry-on", "exit=75,timeout"),
+        *("--cpus", "0.5", "--stdin", "/srv/list", "--", "pull-mirror"),
+    )
+    with_text = schedule(cluster, "add", "text", "--every", "5m", "--stdin-text", "abc", "--", "cat")
+
+    assert (added.code, with_text.code) == (0, 0)
+    (pull,), (text,) = (as_json(cluster, "info", name) for name in ("pull", "text"))
+    (op,) = pull["job"]
+    assert (op["retries"], op["retry_delay"], op["retry_on"]) == (3, 60.0, ["exit=75", "timeout"])
+    assert (op["cpus"], op["stdin_path"]) == (0.5, "/srv/list")
+    assert text["job"][0]["stdin_text"] == "abc"
+    schedule(cluster, "remove", "pull", "text")
+
+
+def test_each_value_has_a_schedule_of_its_own(cluster: Cluster) -> None:
+    added = schedule(
+        cluster,
+        *("add", "backup-{host}", "--every", "5m", "--each", "host=web1,web2", "--lock", "node/{host}"),
+        *("--label", "of={host}", "--", "backup", "{host}"),
+    )
+    numbered = schedule(cluster, "add", "probe", "--every", "5m", "--each", "n=08..09", "--", "probe", "{n}")
+
+    assert (added.code, added.out) == (0, "backup-web1\nbackup-web2\n")
+    assert (numbered.code, numbered.out) == (0, "probe-08\nprobe-09\n")
+    (second,) = as_json(cluster, "info", "backup-web2")
+    (op,) = second["job"]
+    assert (op["argv"], op["locks"]) == (["backup", "web2"], {"node/web2": "exclusive"})
+    assert op["env"] == {"GANTRY_EACH_host": "web2", "GANTRY_EACH_INDEX": "2", "GANTRY_EACH_COUNT": "2"}
+    job_id = schedule(cluster, "run", "backup-web2").out.strip()
+    (labels,) = run("gnt-job", "--root", cluster.root, "list", "-o", "labels", "--no-headers", job_id).out.splitlines()
+    assert sorted(labels.split(",")) == ["host=web2", "of=web2", "schedule=backup-web2"]
+    # what was added before the refusal stays, and is told
+    again = schedule(cluster, "add", "probe", "--every", "5m", "--each", "n=07..08", "--", "probe", "{n}")
+    assert (again.code, again.out) == (1, "probe-07\n")
+    assert "probe-08" in again.err
+    schedule(cluster, "remove", "backup-web1", "backup-web2", "probe-07", "probe-08", "probe-09")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--plan", "/dev/null"), "--each is for a command, and would be lost with --plan"),
+        (("--stdin", "-", "--", "cat"), "--stdin - is read once, and --each makes several"),
+        (("--shell", "--", "echo {n}"), "with --shell no value is put into the command"),
+        (("--lock", "node/{m}", "--", "true"), "'{m}' in --lock node/{m} stands for nothing"),
+    ],
+)
+def test_what_does_not_fit_to_several_schedules_is_refused(cluster: Cluster, words: tuple[str, ...], says: str) -> None:
+    ended = schedule(cluster, "add", "x", "--every", "5m", "--each", "n=1,2", *words)
+
+    assert ended.code == 2
+    assert says in ended.err
