@@ -317,6 +317,15 @@ class Ending(Tagged):
 
 
 @attrs.frozen
+class Outlived(Tagged):
+    """The job's process has died, and its command lives on under its locks."""
+
+    KIND = "outlived"
+    # living processes of the command
+    pids: tuple[int, ...]
+
+
+@attrs.frozen
 class SilentNode(Tagged):
     """The job's process waits for a node that does not answer, and asks it again."""
 
@@ -376,6 +385,7 @@ Reason = (
     | LockChain
     | HeldByGhost
     | Ending
+    | Outlived
     | TakenUp
     | SilentNode
     | NotKnown

@@ -93,6 +93,9 @@ class ChangedFiles:
         for job_id in job_ids:
             self._jobs.bells.ring(job_id)
             self._jobs.news.log_grew(job_id)
+            if self._has_process(job_id) and _is_on_node(self._jobs.unended(job_id)):
+                # it may say that the node is silent, or answers again, by which the job is shown as waiting
+                self._jobs.news.job_changed(job_id, None)
 
     def look_at_all(self) -> None:
         """Report that anything may have changed."""
@@ -136,6 +139,11 @@ class ChangedFiles:
 
     def _has_process(self, job_id: JobId) -> bool:
         return self._jobs.phase(job_id) is Phase.RUNNING
+
+
+def _is_on_node(job: Job) -> bool:
+    index = job.next_index
+    return index is not None and bool(job.ops[index].input.get("node"))
 
 
 def _tell_of_damage(job_id: JobId, error: Exception) -> None:

@@ -140,7 +140,12 @@ def service_of(
                 health=Health(settings.paths, jobs, past, early.nodes.lost_count if early.nodes else lambda: 0),
                 metrics=Metrics(jobs, views, store, tally, lags, early.commits, book.made, lambda: pruning.removed),
                 explaining=Explaining(
-                    jobs, store, views, Client(settings.paths.wconfd_socket, daemon="wconfd"), early.commits
+                    jobs,
+                    store,
+                    views,
+                    Client(settings.paths.wconfd_socket, daemon="wconfd"),
+                    early.commits,
+                    is_external=bool(settings.luxid.executor),
                 ),
                 moving=MastershipMove(making_way),
                 past=PastJobs(past),

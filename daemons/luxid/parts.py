@@ -81,7 +81,7 @@ class Parts:
             store=store,
             jobs=jobs,
             waits=waits,
-            views=JobViews(jobs, store.logs),
+            views=JobViews(jobs, store.logs, store.paths.silence_note),
             rewriting=Rewriting(store, jobs, ends, scheduler),
             scheduler=scheduler,
             pauses=pauses,

@@ -1,5 +1,6 @@
 """luxid's feed without processes, disk and sockets: jobs do what a test says, and subscribers come and go."""
 
+from pathlib import Path
 from typing import Any, Final, cast
 
 import attrs
@@ -71,7 +72,7 @@ class Luxid:
         disk = cast(Any, Disk())
         self.scheduler = Scheduler(self.jobs, disk, disk, disk, disk, LeftUnits(self.jobs, disk))
         self.logs = Logs()
-        self.views = JobViews(self.jobs, cast(Any, self.logs))
+        self.views = JobViews(self.jobs, cast(Any, self.logs), lambda job_id: Path("/nowhere"))
         self.feed = Feed(self.jobs, self.views, self.state, self.catch_up)
 
     def state(self) -> QueueState:

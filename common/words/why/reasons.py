@@ -28,6 +28,7 @@ from common.queue.explanation import (
     NotKnown,
     Obstacle,
     OnHold,
+    Outlived,
     Reason,
     SilentNode,
     SlotsReserved,
@@ -93,7 +94,15 @@ def in_words(reason: Reason, now: float) -> str:
         case OnHold() | BeginsLater() | TriesAgain() | LacksUnits() | YieldsUnits():
             return terms_in_words(reason, now)
         case (
-            WaitsForLock() | LetsPass() | LockChain() | HeldByGhost() | Ending() | TakenUp() | SilentNode() | NotKnown()
+            WaitsForLock()
+            | LetsPass()
+            | LockChain()
+            | HeldByGhost()
+            | Ending()
+            | Outlived()
+            | TakenUp()
+            | SilentNode()
+            | NotKnown()
         ):
             return _process_in_words(reason, now)
         case OtherKind():
@@ -102,7 +111,7 @@ def in_words(reason: Reason, now: float) -> str:
 
 
 # reasons of a job that has a process, or is about to get another one
-_OfProcess = WaitsForLock | LetsPass | LockChain | HeldByGhost | Ending | TakenUp | SilentNode | NotKnown
+_OfProcess = WaitsForLock | LetsPass | LockChain | HeldByGhost | Ending | Outlived | TakenUp | SilentNode | NotKnown
 
 
 def _process_in_words(reason: _OfProcess, now: float) -> str:
@@ -118,6 +127,9 @@ def _process_in_words(reason: _OfProcess, now: float) -> str:
             return _ghost(reason, now)
         case Ending():
             return _ending(reason)
+        case Outlived():
+            left = f": pid {pids_in_words(reason.pids)}" if reason.pids else ""
+            return f"its process has died; what it started lives on, and the job fails when that has ended{left}"
         case TakenUp():
             return _taken_up(reason)
         case SilentNode():

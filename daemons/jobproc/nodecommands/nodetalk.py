@@ -143,6 +143,11 @@ class NodeTalk:
             self.tell(f"node '{node}' does not answer since {since}; {state}: {silence.text}")
             _log.warning("node.does_not_answer", node=node, key=conversation.key, reason=silence.text, next="ask again")
 
+        elif self._noted is not None and self._noted.may_run != conversation.may_run:
+            # a start was sent, and nobody knows whether it has arrived
+            self._note(attrs.evolve(self._noted, may_run=conversation.may_run))
+            self.tell(f"node '{node}' does not answer still; its command may run there now")
+
     def _note(self, silent: SilentNode | None) -> None:
         if silent != self._noted:
             self._noted = silent

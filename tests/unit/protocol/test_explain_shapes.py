@@ -13,6 +13,7 @@ from common.queue.explanation import (
     LevelWeight,
     LockChain,
     LockWait,
+    Outlived,
     Reason,
     SilentNode,
     TakenUp,
@@ -56,6 +57,7 @@ WRITTEN: list[tuple[Reason, bytes]] = [
         SilentNode("web1", 2.0, 302.0, may_run=False, why="refused"),
         b'{"kind":"silent node","node":"web1","since":2.0,"until":302.0,"may_run":false,"why":"refused"}',
     ),
+    (Outlived((311, 312)), b'{"kind":"outlived","pids":[311,312]}'),
     (TakenUp("web1", 2), b'{"kind":"taken up","node":"web1","deaths":2}'),
     (OtherKind("phase of the moon", {"days": 3}), b'{"kind":"phase of the moon","days":3}'),
 ]

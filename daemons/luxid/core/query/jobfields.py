@@ -28,6 +28,8 @@ class JobView:
     is_archived: bool = False
     # its next opcode waits for other jobs: it reads waiting, though its file says queued
     is_blocked: bool = False
+    # its command is to begin on a node that does not answer: it reads waiting, though its file says running
+    is_silent: bool = False
     # it is being killed: until nothing of it lives it reads canceling, whatever its file says
     is_ending: bool = False
     # summary of its only opcode, if that was read before; goes with `job`
@@ -43,7 +45,7 @@ class JobView:
     @property
     def op_states(self) -> list[JobState]:
         states = [op.state for op in self.job.ops]
-        if self.is_blocked and (index := self.job.next_index) is not None:
+        if (self.is_blocked or self.is_silent) and (index := self.job.next_index) is not None:
             states[index] = JobState.WAITING
         if self.is_ending and (index := self.job.next_index) is not None:
             states[index] = JobState.CANCELING
@@ -51,7 +53,8 @@ class JobView:
 
     @property
     def state(self) -> JobState:
-        return job_state(self.op_states) if self.is_blocked or self.is_ending else self.job.state
+        is_shown_otherwise = self.is_blocked or self.is_silent or self.is_ending
+        return job_state(self.op_states) if is_shown_otherwise else self.job.state
 
     @property
     def summaries(self) -> list[str]:

@@ -22,13 +22,15 @@ from common.queue.explanation import (
     LevelWeight,
     NotKnown,
     Obstacle,
+    Outlived,
     Reason,
     TakenUp,
     Unreadable,
 )
-from common.queue.jobs import JobState, to_seconds
+from common.queue.jobs import Job, JobState, to_seconds
 from common.queue.silencenotes import SilenceNote
 from common.system.inthread import in_thread
+from common.system.livelock import is_alive
 from daemons.luxid.core.copies.commitsnow import CommitsNow
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Ask
@@ -37,7 +39,7 @@ from daemons.luxid.core.why.lockwaits import lock_reasons
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobs.jobviews import JobViews
 from daemons.luxid.jobs.livejobs import LiveJobs
-from daemons.luxid.processes.signals import pids_of
+from daemons.luxid.processes.signals import job_process, pids_of
 from protocol.client import Client
 from protocol.luxi.processes import ReadLeftProcesses
 from protocol.luxi.why.explain import ExplainJobs
@@ -65,6 +67,8 @@ class Explaining:
     _views: JobViews
     _wconfd: Client
     _commits: Callable[[], CommitsNow] | None = None
+    # whether the processes are an external executor's, whose pids are not known for sure
+    _is_external: bool = False
 
     async def explain_jobs(self, call: ExplainJobs, peer: Peer) -> tuple[tuple[Reason, ...] | None, ...]:
         asked = _Asked(self._wconfd, trio.current_time() + WCONFD_S)
@@ -117,10 +121,12 @@ class Explaining:
         return () if work is None else (TakenUp(work.node, self._jobs.processes.record(job_id).short_lives),)
 
     async def _ending(self, job_id: JobId) -> tuple[Reason, ...]:
-        """The living processes of a job that is being killed."""
-        if self._jobs.processes.ask(job_id) is not Ask.KILL:
-            return ()
-        return (Ending(await in_thread(pids_of, self._jobs.unended(job_id))),)
+        """The living processes of a job that is being killed, or whose process has died before its command."""
+        job = self._jobs.unended(job_id)
+        if self._jobs.processes.ask(job_id) is Ask.KILL:
+            return (Ending(await in_thread(pids_of, job)),)
+        pids = None if self._is_external else await in_thread(_outlived_by, job)
+        return () if pids is None else (Outlived(pids),)
 
     async def _silent_node(self, job_id: JobId) -> tuple[Reason, ...]:
         """The node that the job's process waits for."""
@@ -173,6 +179,13 @@ class Explaining:
         """The files that are waited for: the job's own, and those of jobs that it waits for."""
         unread, awaited = self._jobs.unread, self._jobs.queue.waits_for(job_id)
         return tuple(Unreadable(each, why) for each in (job_id, *awaited) if (why := unread.reason(each)) is not None)
+
+
+def _outlived_by(job: Job) -> tuple[int, ...] | None:
+    """The processes that have outlived the job's own; None: that one lives, or nothing does."""
+    if job.process_id is None or job.livelock is None or job_process(job) is not None or not is_alive(job.livelock):
+        return None
+    return pids_of(job)
 
 
 class _Asked:

@@ -31,9 +31,14 @@ def test_a_command_waits_for_a_node_that_is_silent_at_its_start(fleet: Fleet, no
     told = run("gnt-job", "--root", fleet.master.root, "why", job_id).out
     assert f"waits for node '{node.name}', which has not answered for" in told
     assert "nothing holds it" not in told
+    # its file says running, so that nothing runs twice
+    assert fleet.master.status(job_id) == "waiting"
+    (listed,) = run("gnt-job", "--root", fleet.master.root, "list", "--waiting", "-o", "id", "--no-headers").out.split()
+    assert listed == str(job_id)
 
     node.start()
     assert fleet.master.wait(job_id) == ["success"]
+    assert fleet.master.status(job_id) == "success"
     assert silent_node(fleet, job_id) is None
     assert not fleet.master.paths.silence_note(job_id).exists()
 

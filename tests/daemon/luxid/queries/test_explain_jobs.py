@@ -16,7 +16,7 @@ from common.system.livelock import Livelock
 from protocol.luxi.filters import ReplaceFilter
 from protocol.luxi.why.explain import ExplainJobs
 from protocol.wconfd.locks import FreeLocks, ListAllLocksOwners, TryUpdateLocks, UpdateLocksWaiting
-from tests.daemon.luxid.ops import after, command, delay, dummy
+from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
 from tests.support.cluster import Cluster
 from tests.support.stopping import stop
 from tests.support.wait import wait_until
@@ -214,3 +214,20 @@ def test_many_jobs_wait_for_a_slow_wconfd_once(cluster: Cluster) -> None:
 
     assert [[reason["kind"] for reason in each] for each in told] == [["unknown"]] * 3
     wait_until(lambda: "lock" in reasons(cluster, waiters[0]), what="wconfd answers again")
+
+
+def test_a_command_that_has_outlived_the_process_of_its_job_is_told(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    note = tmp_path_factory.mktemp("note") / "pid"
+    job_id = cluster.submit(command("sh", "-c", f"echo $$ > {note}.new && mv {note}.new {note}; exec sleep 600"))
+    wait_until(note.exists, what="the command runs")
+    pid = int(note.read_text())
+    process_id = read_job(cluster, job_id).process_id
+    assert process_id is not None
+
+    assert reasons(cluster, job_id) == {}
+    os.kill(process_id, signal.SIGKILL)
+    assert reasons_with(cluster, job_id, lambda found: "outlived" in found) == {"outlived": {"pids": [pid]}}
+    os.kill(pid, signal.SIGKILL)
+    assert cluster.wait(job_id) == ["error"]

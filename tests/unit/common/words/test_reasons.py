@@ -11,6 +11,7 @@ from common.queue.explanation import (
     HeldByGhost,
     Holding,
     InLine,
+    Outlived,
     Reason,
     SilentNode,
     TakenUp,
@@ -51,6 +52,8 @@ def after(job_id: int) -> Reason:
          "node is down"),
         ((Ending((311, 312)),), "is being killed and keeps its locks until all of it has ended: pid 311, 312"),
         ((Ending(()),), "is being killed and keeps its locks until all of it has ended"),
+        ((Outlived((311,)),),
+         "its process has died; what it started lives on, and the job fails when that has ended: pid 311"),
         ((SilentNode("web1", 940.0, 1240.0, may_run=False, why="no route"),),
          "waits for node 'web1', which has not answered for 1m00s, for 4m00s more; its command has not begun: no "
          "route"),

@@ -44,7 +44,7 @@ def jobs(count: int) -> list[Job]:
 def make_views(queue: JobQueue) -> JobViews:
     paths = Paths.under_root(Path("/nowhere"))
     live = LiveJobs(queue, JobTable(lambda _: None), JobProcesses(KillMessages(paths), ToldPriorities(paths)))
-    return JobViews(live, JobLogs(paths))
+    return JobViews(live, JobLogs(paths), paths.silence_note)
 
 
 def test_the_opcode_of_a_queued_job_is_read_once_also_for_lists(monkeypatch: pytest.MonkeyPatch) -> None:
