@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from common.locks import Owner
+from protocol.luxi.daemon.copies import CheckQueueCopies
 from protocol.wconfd.changes import AddInstance
+from tests.cli.command import run
 from tests.support.configs import instance_json
 from tests.support.machines.fleet import Ended, Fleet, FleetNode
 from tests.support.wait import wait_until
@@ -16,6 +18,16 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """One cluster for all tests, since its start takes most of their time."""
     with Fleet(tmp_path_factory.mktemp("fleet"), 0) as fleet:
         fleet.master.start()
+        fleet.set_pool_size(50)
+        yield fleet
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A cluster in which nothing is wrong, before a test."""
+    with Fleet(tmp_path_factory.mktemp("sound"), 0) as fleet:
+        fleet.master.start()
+        fleet.master.start("noded")
         fleet.set_pool_size(50)
         yield fleet
 
@@ -96,3 +108,24 @@ def test_the_master_and_nodes_with_instances_stay(fleet: Fleet) -> None:
     text = remove(fleet, node.name).refusal
     assert text == f"node '{node.name}' has instances: i1.test; move or remove them first"
     assert remove(fleet, "node99").refusal == "there is no node 'node99'"
+
+
+@pytest.mark.parametrize("state", ["living", "dead", "offline"])
+def test_verify_is_clean_after_a_node_was_removed(sound: Fleet, state: str) -> None:
+    node = joined(sound)
+    sound.until_same(node)
+    sound.until_same_queue(node)
+    if state == "dead":
+        node.kill()
+    if state == "offline":
+        sound.change_node(node, offline=True, master_candidate=False)
+
+    assert remove(sound, node.name).status == "success"
+
+    # at once, and when the removal has reached all that follow the configuration
+    for _ in range(2):
+        verified = run("gnt-cluster", "--root", sound.master.root, "verify")
+        assert (verified.code, node.name in verified.out + verified.err) == (0, False), verified.out + verified.err
+        wait_until(lambda: sound.master.luxi(CheckQueueCopies()) is not None, what="luxid compares")
+    told = run("gantry", "--root", sound.master.root, "status", "--check")
+    assert node.name not in told.out + told.err, told
