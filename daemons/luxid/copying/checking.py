@@ -2,7 +2,8 @@
 
 Theory. The queue changes while it is compared. A file that differs is only a suspect; it is judged when the backlog of
 the node is empty. It counts if the master's file was the same before and after the node was asked, and if it was not
-about to be sent. A file that changes all the time is no difference: its copy follows.
+about to be sent. A file that changes all the time is no difference: its copy follows. Copies of histories are late, so
+those that may be are compared first.
 
 Source: DESIGN section 12.
 """
@@ -77,7 +78,7 @@ async def _judge(
     paths: Paths, sender: NodeSender, comparison: Comparison, suspects: _Suspects
 ) -> tuple[_Suspects, set[Key]]:
     """Return those that are suspects still, and those that differ."""
-    is_busy = not sender.backlog.is_empty
+    is_busy = sender.is_lacking
     before = await in_thread(_marks, paths, suspects.jobs, suspects.states)
     again = _Suspects()
     if suspects.jobs:
@@ -86,7 +87,7 @@ async def _judge(
         again.add(await comparison.compare(States(suspects.states)))
     left = await comparison.found_on_node(sorted(suspects.beyond)) if suspects.beyond else {}
     again.beyond.update((await beyond_master(paths, sender.line, list(left))).names)
-    if is_busy or not sender.backlog.is_empty:
+    if is_busy or sender.is_lacking:
         return again, set()
     after = await in_thread(_marks, paths, again.jobs, again.states)
     guilty: set[Key] = {key for key in again.keys if before.get(key) == after.get(key)}

@@ -52,6 +52,12 @@ class LateFiles:
     def is_due(self) -> bool:
         return self.due_at <= trio.current_time()
 
+    def hasten(self) -> bool:
+        """Have them compared now; return whether there are any."""
+        if self._names:
+            self.due_at = trio.current_time()
+        return bool(self._names)
+
     def add(self, names: Iterable[StateName]) -> bool:
         """Return whether there were none."""
         is_first = not self._names

@@ -100,6 +100,8 @@ class NodeSender:
         self._gathering = Gathering(gather_s)
         # histories of waits
         self._late = LateFiles()
+        # whether they are being compared
+        self._compares_late = False
 
     @property
     def is_away(self) -> bool:
@@ -142,9 +144,16 @@ class NodeSender:
             await self._turned.wait()
 
     async def until_complete(self) -> None:
-        """Return when the node has everything, or an attempt has failed."""
-        while not self.backlog.is_empty and not self.is_away:
+        """Return when the node has everything, late histories, too, or an attempt has failed."""
+        if self._late.hasten():
+            self._work.set()
+        while self.is_lacking and not self.is_away:
             await self._turned.wait()
+
+    @property
+    def is_lacking(self) -> bool:
+        """Whether it is known to lack something, or histories are being compared, or are about to be."""
+        return not self.backlog.is_empty or self._late.is_due or self._compares_late
 
     async def run(self) -> None:
         """Send until cancelled, or until the node says that another one is the master."""
@@ -200,12 +209,15 @@ class NodeSender:
     async def _compare_late(self) -> None:
         names = self._late.take()
         if self.backlog.takes_ours:
+            self._compares_late = True
             try:
                 comparison = self.comparison()
                 self._note(await comparison.compare(States(sorted(names))))
             except BaseException:
                 self.compare_later(names)
                 raise
+            finally:
+                self._compares_late = False
 
     def comparison(self) -> Comparison:
         """A new comparison of everything."""

@@ -124,6 +124,18 @@ def _verify(fleet: Fleet) -> Ended:
     return run("gnt-cluster", "--root", fleet.master.root, "verify")
 
 
+def test_a_history_whose_copy_is_late_by_design_is_no_difference(fleet: Fleet) -> None:
+    fleet.master.submit(dummy())
+    fleet.master.wait(JobId(1))
+    # as its process does, just after the job's file: it is copied some seconds later
+    append_spans(fleet.master.paths.waits_file(1), [(1, Span(Cause(WaitKind.DEPENDENCY), 1.0, 2.0))])
+
+    verdicts = fleet.master.luxi(CheckQueueCopies())
+
+    assert verdicts is not None
+    assert [(each.differ, each.files, each.failure) for each in verdicts] == [(0, (), None)] * 2
+
+
 def test_a_difference_is_told_and_mended(fleet: Fleet) -> None:
     first, second = fleet.nodes
     fleet.master.submit(dummy())
