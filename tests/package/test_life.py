@@ -143,6 +143,10 @@ def test_running_jobs_outlive_a_removal_and_their_ends_are_found(machine: Contai
     batch = Batch(engine, 5)
     batch.until_begun()
 
+    refused = machine.run("dpkg --purge gantry")
+    assert refused.code != 0
+    assert "nothing is removed or purged, because jobs still run" in refused.output
+    machine.check("type gantry gnt-job && systemctl is-active gantry-luxid")
     said = machine.check("dpkg --remove gantry")
 
     assert "jobs still run" in said
