@@ -40,8 +40,8 @@ def job_lines(jobs: Sequence[EndedJob], layout: Layout) -> Iterator[str]:
 
 
 def job_json(job: EndedJob) -> dict[str, object]:
-    """The job in its wire form, all fields, with its instants as ISO texts beside."""
-    wire = {**attrs.asdict(job), "status": job.status.value}
+    """The job in its wire form, all fields, with its instants as ISO texts beside, and users by name as in tables."""
+    wire = {**attrs.asdict(job), "status": job.status.value, "why": asker_named(job.why, known_login)}
     times = {name: None if (at := wire[f"{name}_at"]) is None else iso(at) for name in _INSTANTS}
     return {**wire, **times}
 

@@ -1,6 +1,7 @@
 """`gnt-job history` and `gantry prune`, against real daemons (DESIGN section 16)."""
 
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.user import login_of
 from common.ids import JobId
 from common.queue.terms import JobTerms, terms_entry
 from protocol.luxi.jobs import AutoArchiveJobs
@@ -153,3 +155,17 @@ def test_prune_tells_first_and_removes_then(own_cluster: Cluster) -> None:
     with sqlite3.connect(cluster.paths.history) as index:
         assert index.execute("SELECT COUNT(*) FROM jobs").fetchone() == (9,)
     index.close()
+
+
+def test_who_canceled_a_job_is_named_alike_in_text_and_json(own_cluster: Cluster) -> None:
+    job_id = own_cluster.submit(command("sleep", "600"))
+    own_cluster.wait(job_id, status="running")
+    assert run("gnt-job", "--root", own_cluster.root, "cancel", "--kill", job_id).code == 0
+    own_cluster.wait(job_id)
+
+    text = _history(own_cluster, "--status", "canceled")
+    (row,) = json.loads(_history(own_cluster, "--status", "canceled", "--output", "json").out)
+
+    why = f"job was killed on request of user {login_of(os.getuid())}"
+    assert row["why"] == why
+    assert why in text.out
