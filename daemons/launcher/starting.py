@@ -138,6 +138,9 @@ class Connection:
         livelock = os.fstat(fds.livelock)
         if not stat.S_ISREG(livelock.st_mode):
             raise InvalidRequest("the second descriptor must be a livelock, which is a regular file")
+        # the supervisor writes there as root: some files of the kernel look at who writes, not at who has opened them
+        if not all(stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in (fds.status, *fds.prelude, *fds.outputs)):
+            raise InvalidRequest("the descriptors for reports and output must be pipes")
         if place.groups is None:
             raise PrerequisiteError("the launcher needs control groups, and can make none here")
         terms = _terms(command, place.groups, place.folder)

@@ -18,7 +18,8 @@ import pytest
 
 from common.commands.cgroups import find_groups
 from common.commands.localcommand import CommandPlace, LocalCommand
-from common.commands.spec import CommandSpec
+from common.commands.prelude import Prelude
+from common.commands.spec import CommandSpec, Leave
 from common.errors import GantryError
 from common.paths import Paths
 from common.settings import Settings
@@ -27,8 +28,8 @@ from common.system.livelock import Livelock, is_alive
 from common.system.signals import ProcessSignals
 from protocol.calling import request_bytes
 from protocol.framing import pack
-from protocol.launched import End, find_killer, running_commands
-from protocol.launcher import find_launcher
+from protocol.launched import End, find_killer, packed, running_commands
+from protocol.launcher import LaunchedCommand, StartCommand, find_launcher
 from tests.support.wait import PATIENCE_S, wait_until
 
 CHECKOUT: Final = Path(__file__).resolve().parents[3]
@@ -271,6 +272,73 @@ def test_input_behind_a_planted_link_is_opened_with_the_rights_of_the_jobs_user(
 
     assert "permission denied" in said["not_begun"]
     assert said["output"] == ""
+
+
+def test_a_command_can_open_its_output_again_by_name(host: Host) -> None:
+    script = "echo one > /dev/stdout; echo two > /dev/stderr"
+
+    said = host.run(argv=("sh", "-c", script), user="daemon", submitter="daemon")
+
+    assert (said["output"], said["exit_code"]) == ("one\ntwo\n", 0)
+
+
+def test_each_command_has_a_session_and_a_keyring_of_its_own(host: Host) -> None:
+    """Whoever has a session keyring may read the keys in it, whosever they are."""
+    code = "import ctypes, os; print(os.getsid(0), ctypes.CDLL(None).syscall({}, 0, -3, 0))"
+    number = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine, -1)
+    assert host.process is not None
+
+    def run() -> tuple[int, int]:
+        said = host.run(argv=("python3", "-c", code.format(number)), user="daemon", submitter="daemon")
+        session, keyring = map(int, said["output"].split())
+        return session, keyring
+
+    (one, first), (two, second) = run(), run()
+
+    assert len({one, two, os.getsid(host.process.pid)}) == 3
+    # a machine whose containers have no keys has nothing to keep apart
+    assert first != second or first == -1
+
+
+def test_a_supervisor_of_root_writes_into_no_file_of_its_caller(host: Host) -> None:
+    """Some files of the kernel look at the rights of the writer, not of the one who has opened them."""
+    place = host.paths.data / "reports"
+    place.touch()
+    os.chown(place, NOBODY, NOBODY)
+
+    def ask() -> object:
+        prelude = Prelude()
+        livelock = Livelock.create(host.paths.livelocks, "job_1")
+        command = LaunchedCommand(
+            argv=("true",),
+            env={"PATH": "/bin"},
+            cwd=None,
+            stdin_path=None,
+            limits={},
+            niceness=0,
+            umask=0o022,
+            job_id=1,
+            title="",
+            leave=Leave.END,
+            timeout_s=None,
+            grace_s=1.0,
+            group_name="job-1.cg",
+            memory_bytes=None,
+            cpus=None,
+            has_stdin=False,
+            has_errors=False,
+        )
+        with socket.socket(socket.AF_UNIX) as sock, place.open("ab") as file:
+            sock.connect(str(host.socket))
+            fds = [file.fileno(), livelock.fd, *prelude.pipe, prelude.pipe[1]]
+            socket.send_fds(sock, [packed(StartCommand("daemon", "daemon", command))], fds)
+            reply = sock.recv(4096)
+        return {"reply": reply.decode()}
+
+    said = _result(_as_user(NOBODY, ask))["reply"]
+
+    assert "must be pipes" in said
+    assert place.read_bytes() == b""
 
 
 def test_a_program_that_is_not_there_is_told_as_without_the_launcher(host: Host) -> None:
