@@ -240,6 +240,19 @@ def test_the_hint_of_the_package_leads_to_a_first_job(bare: Container) -> None:
     assert bare.check("gnt-job run --wait -- id -un").splitlines()[-1] == "gantry"
 
 
+@pytest.mark.parametrize("reply", ["y", "n"])
+def test_on_a_terminal_init_asks_how_commands_are_to_run(fresh: Container, reply: str) -> None:
+    fresh.check("groupadd ops")
+    fresh.write("/etc/gantry/gantry.toml", '[access]\ngids = ["ops"]\n')
+
+    said = fresh.check(f"echo {reply} | script -qec 'gantry cluster init demo' /dev/null")
+    Engine(fresh).until_active("luxid")
+
+    assert "Jobs are to run commands as the users who submit them" in said
+    assert last_line(fresh, "gnt-job run --wait -- id -un") == {"y": "root", "n": "gantry"}[reply]
+    assert ("'uids' and 'gids' in [access] count as root's" in said) == (reply == "y")
+
+
 def test_an_upgrade_stays_confined_and_a_launcher_is_upgraded_under_its_commands(fresh: Container) -> None:
     engine = Engine(fresh)
     engine.start()

@@ -16,7 +16,7 @@ import click
 from cli.commands import Command
 from cli.context import effective_root, wants_json
 from cli.exitcodes import DONE
-from cli.screen import remark, say, say_json
+from cli.screen import remark, say, say_json, warn
 from common.errors import Conflict, Denied, ExecutionError
 from common.installation import has_systemd
 from common.launcherrules import RULES_FILE, first_rules
@@ -79,6 +79,11 @@ def switch_on(settings: Settings) -> None:
         else:
             _write_new(RULES_FILE, first_rules(settings.access, _daemons_user(settings)))
             remark(f"who may run commands as whom is in {RULES_FILE}; look at it")
+            if settings.access.uids or settings.access.gids:
+                warn(
+                    "jobs of 'uids' and 'gids' in [access] count as root's, so these users can now run commands as "
+                    f"root; take them out, or 'root' out of [run_as] in {RULES_FILE}"
+                )
     _systemctl("reset-failed", _SERVICE, _SOCKET, is_tolerant=True)
     # a socket is not started while its service runs
     _systemctl("stop", _SERVICE, is_tolerant=True)

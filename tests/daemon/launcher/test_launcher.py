@@ -227,6 +227,12 @@ def test_what_the_rules_do_not_list_is_refused(host: Host, submitter: str, user:
     assert host.supervisors() == []
 
 
+def test_a_job_whose_owner_has_no_login_is_not_roots(host: Host) -> None:
+    said = host.run(argv=("id",), user="root", submitter="")
+
+    assert said["not_begun"] == "there is no user '' on this machine"
+
+
 @pytest.mark.parametrize("uid", [DAEMON, GAMES, 0])
 def test_only_the_daemons_user_is_served_whoever_can_open_the_socket(host: Host, uid: int) -> None:
     def ask() -> object:
