@@ -220,6 +220,26 @@ def test_a_command_whose_supervisor_was_killed_is_ended_before_its_locks_are_fre
     assert container.check("ls /run/gantry-launcher/commands") == ""
 
 
+def test_the_launcher_stays_on_while_commands_need_it_to_end(machine: Engine) -> None:
+    container = machine.container
+    job = machine.job("", "sleep 4716", user="alice")
+    wait_until(lambda: container.run("pgrep -u alice -f '[s]leep 4716'").code == 0, what="the command", timeout_s=60)
+
+    refused = container.run("gantry cluster run-as-submitter --off")
+    container.check(f"gnt-job cancel --kill {job}")
+
+    assert (refused.code, "1 commands of other users run" in refused.output) == (1, True)
+    assert machine.until_ended([job]) == {job: "canceled"}
+    assert container.run("pgrep -f '[s]leep 4716'").code == 1
+    assert last_line(container, "gnt-job run --wait -- id -un", "alice") == "alice"
+
+
+def test_daemons_that_may_have_to_end_commands_stop_before_the_launcher(machine: Engine) -> None:
+    for unit in ("gantry-launcher.socket", "gantry-launcher.service"):
+        before = set(machine.container.shown(unit, "Before").split())
+        assert before >= {f"gantry-{name}.service" for name in ("forkserver", "luxid", "noded", "keeperd")}
+
+
 def test_the_hint_of_the_package_leads_to_a_first_job(bare: Container) -> None:
     said = bare.check(f"dpkg -i /{PACKAGE}")
     hint = next(line for line in said.splitlines() if "gantry cluster init NAME" in line)

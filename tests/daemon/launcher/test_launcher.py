@@ -444,6 +444,45 @@ def test_a_launcher_that_does_not_answer_is_no_proof_that_nothing_runs(
     os.close(reader)
 
 
+def test_a_command_that_cannot_be_seen_is_no_proof_that_nothing_runs(host: Host) -> None:
+    """DESIGN section 14: the mastership is not given away while a command of root goes on, whoever has lost sight."""
+    pid, reader = host.begin(argv=("sleep", "4809"), user="root", submitter="root")
+    begun(host, "sleep 4809")
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(reader)
+    host.stop()
+    host.socket.unlink()
+
+    def end() -> object:
+        try:
+            return {"killed": len(kill_left_jobs(host.paths.livelocks, find_killer(host.socket)))}
+        except OSError as error:
+            return {"told": str(error)}
+
+    assert "is held by a process that cannot be found here" in _result(_as_user(NOBODY, end))["told"]
+    os.kill(host.supervisors()[0], signal.SIGTERM)
+    wait_until(lambda: not pids_of("sleep 4809"), what="the end of the command", timeout_s=PATIENCE_S)
+    wait_until(lambda: not host.supervisors(), what="the end of its supervisor", timeout_s=PATIENCE_S)
+    assert _result(_as_user(NOBODY, end)) == {"killed": 0}
+
+
+def test_commands_can_be_ended_while_the_rules_cannot_be_read(host: Host) -> None:
+    running = host.begin(argv=("sleep", "4810"), user="daemon", submitter="daemon")
+    begun(host, "sleep 4810")
+    (livelock,) = map(str, host.paths.livelocks.glob("job_1_*"))
+    host.rules.write_text("a slip of root's")
+
+    def end(uid: int) -> dict[str, Any]:
+        return _result(
+            _as_user(uid, lambda: {"ended": len(running_commands(host.socket, livelock, End.KILL))}),
+        )
+
+    assert end(NOBODY) == {"ended": 1}
+    assert _result(running)["signal"] == "SIGKILL"
+    assert "launcher.toml" in host.run(argv=("id",), user="daemon", submitter="daemon")["not_begun"]
+
+
 @pytest.mark.parametrize("restarted", [False, True], ids=["", "launcher restarted"])
 def test_a_command_whose_supervisor_is_killed_is_ended_before_its_job_process_goes_on(
     host: Host, *, restarted: bool
