@@ -155,7 +155,7 @@ def test_nobody_but_the_daemons_user_may_call_the_launcher(machine: Engine, user
 
 
 @pytest.mark.parametrize("daemon", ["rapid", "confd", "mond"])
-def test_daemons_of_the_network_do_not_reach_the_socket_of_the_launcher(machine: Engine, daemon: str) -> None:
+def test_daemons_of_the_network_do_not_see_the_folder_of_the_launcher(machine: Engine, daemon: str) -> None:
     machine.until_active(daemon)
     inside = f"nsenter --target {machine.pid(daemon)} --mount setpriv --reuid gantry --regid gantry --clear-groups"
 
