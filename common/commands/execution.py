@@ -10,6 +10,8 @@ import errno
 import fcntl
 import os
 import signal
+import stat
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
@@ -22,6 +24,13 @@ from common.commands.prelude import Prelude
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _NOT_EXECUTED: Final = 127
+_KEYCTL_JOIN_SESSION_KEYRING: Final = 1
+_KEYCTL_CHOWN: Final = 4
+_KEY_SPEC_SESSION_KEYRING: Final = -3
+# number of keyctl(2) by the machine, as the C library has no function for it
+_KEYCTL: Final = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "loongarch64": 219, "ppc64le": 271, "s390x": 280}
+# a kernel without keys, or a container that lets nobody use them
+_NO_KEYS: Final = (errno.ENOSYS, errno.EPERM, errno.EACCES)
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -117,6 +126,8 @@ def become(launch: Launch, berth: Berth, report: int) -> NoReturn:
         report = _arrange(launch, berth, report)
         stage = Stage.USER
         if launch.account is not None:
+            _give_pipes(launch.account, os.fstat(report).st_dev)
+            _leave_keyring(launch.account)
             _become_user(launch.account)
         # after the change of user, which resets it
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -193,6 +204,37 @@ def _both(outputs: Sequence[int]) -> tuple[int, int]:
 
 def _above(fd: int) -> int:
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+def _give_pipes(account: Account, device: int) -> None:
+    """Give the user the pipes of output and error, so that the program can open them again, as /dev/stderr.
+
+    Args: device: of pipes without a name; a pipe that somebody has made in a folder stays his.
+    """
+    for number in (1, 2):
+        status = os.fstat(number)
+        if stat.S_ISFIFO(status.st_mode) and status.st_dev == device:
+            with contextlib.suppress(PermissionError):
+                os.fchown(number, account.uid, account.gid)
+
+
+def _leave_keyring(account: Account) -> None:
+    """Take a session keyring of our own: who has ours may read the keys that others have put there.
+
+    It is made while we are root, as the user may have used up the keys that the kernel allows him.
+    Raises: OSError: it cannot be made.
+    """
+    machine = os.uname().machine
+    if machine not in _KEYCTL or sys.maxsize < 2**32:
+        return
+    call = _KEYCTL[machine]
+    if _libc.syscall(call, _KEYCTL_JOIN_SESSION_KEYRING, None) < 0:
+        number = ctypes.get_errno()
+        if number not in _NO_KEYS:
+            raise OSError(number, f"no session keyring for the command: {os.strerror(number)}")
+        return
+    # refused if he has used them up: then it stays root's, and he has it all the same
+    _libc.syscall(call, _KEYCTL_CHOWN, _KEY_SPEC_SESSION_KEYRING, account.uid, account.gid)
 
 
 def _become_user(account: Account) -> None:

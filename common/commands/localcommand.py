@@ -208,7 +208,9 @@ class LocalCommand:
         place = self._place
         if account is None or place.launcher is None:
             return starter(place.livelock, place.signals)
-        return place.launcher(self._spec.submitter or ROOT, self._user_name, place.livelock)
+        # an owner without a login is nobody to the launcher, and not root
+        submitter = ROOT if self._spec.submitter is None else self._spec.submitter
+        return place.launcher(submitter, self._user_name, place.livelock)
 
     @property
     def _user_name(self) -> str:

@@ -141,7 +141,11 @@ class Supervision:
     def _leave_job(self) -> None:
         self.signals.begin_anew()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
-        os.setpgid(0, 0)
+        if self.process_group == 0:
+            # within a session everybody may send SIGCONT, and commands of other users are in the launcher's
+            os.setsid()
+        else:
+            os.setpgid(0, 0)
         become_subreaper()
         own = {*range(_STDERR + 1), *self.signals.fds, *log_fds()}
         close_all_but(frozenset({*own, *self._lent, self.status, self.livelock_fd, self.control}))

@@ -4,14 +4,19 @@ A process that has a job's livelock open is the job's process or a supervisor of
 found through it, as when a single job is killed. These are stopped first: a job's process whose command is killed
 would write into the job's file how it ended, and that file is another master's by now.
 
+A held livelock whose holder is not found is no proof that nothing is left: a supervisor of root, say, whose launcher
+is away.
+
 Source: DESIGN section 16.
 """
 
+import errno
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from common.system.livelock import is_alive
+from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.system.processes import Ancestry, Process, holders_in, send_all
 
 # ends commands of a job that this process may not signal, by the path of its livelock, and returns their processes.
@@ -24,7 +29,7 @@ def kill_left_jobs(livelocks: Path, end_launched: EndLaunched | None = None) -> 
 
     Args: end_launched: None: there is no launcher here.
     Returns: the signalled processes; repeat the call until there are none.
-    Raises: OSError: the folder cannot be read, or the launcher does not answer.
+    Raises: OSError: the folder cannot be read, the launcher does not answer, or a process that lives is not found.
     Cost: O(open files of the machine), however many jobs live: all must be dead when a mastership runs out.
     """
     living = {path.name for path in livelocks.glob("job_*") if is_alive(str(path))}
@@ -43,4 +48,20 @@ def kill_left_jobs(livelocks: Path, end_launched: EndLaunched | None = None) -> 
         # last: the launcher may let us wait
         for name in sorted(living):
             killed |= end_launched(str(livelocks / name))
+    if not killed and (hidden := _still_held(livelocks, living)):
+        raise OSError(
+            errno.EBUSY,
+            f"'{min(hidden)}' is held by a process that cannot be found here; if commands run as other users, start "
+            "gantry-launcher.socket and gantry-launcher",
+        )
     return killed
+
+
+def _still_held(livelocks: Path, names: Iterable[str]) -> frozenset[str]:
+    """The names that are held for longer than the kernel takes to release them."""
+    held = frozenset(names)
+    for pause_s in (0.0, *PROBE_AGAIN_AFTER_S):
+        if held:
+            time.sleep(pause_s)
+            held = frozenset(name for name in held if is_alive(str(livelocks / name)))
+    return held

@@ -212,7 +212,7 @@ def _run(folder: Path, rules_file: Path) -> None:
     signals = ProcessSignals()
     signals.install()
     listener = _listen(folder, rules.callers[0] if rules.callers else "")
-    launcher = Launcher(listener, Place(rules_file, folder, records, groups, signals))
+    launcher = Launcher(listener, Place(rules_file, rules.callers, folder, records, groups, signals))
     setproctitle.setproctitle(NAME)
     gc.collect()
     gc.freeze()

@@ -59,6 +59,8 @@ class Place:
     """What the launcher has for its requests."""
 
     rules_file: Path
+    # callers in the rules at the start: they may end commands also while the rules cannot be read
+    callers: tuple[str, ...]
     # folder of its own
     folder: Path
     records: Records
@@ -98,12 +100,17 @@ class Connection:
     def __init__(self, sock: socket.socket, place: Place) -> None:
         self._sock = sock
         self._place = place
-        self._rules = Rules()
+        self._rules = Rules(callers=place.callers)
+        # why the rules cannot be read
+        self._unread: GantryError | None = None
         self._fds: list[int] = []
 
     def receive(self) -> AnyRequest:
         """Return the request. Raises: GantryError: it is none, or the caller may not call."""
-        self._rules = read_rules(self._place.rules_file)
+        try:
+            self._rules = read_rules(self._place.rules_file)
+        except GantryError as error:
+            self._unread = error
         self._check_caller()
         framer, deadline = Framer(MOST_BYTES), time.monotonic() + _PATIENCE_S
         while True:
@@ -133,11 +140,16 @@ class Connection:
     def start(self, call: StartCommand) -> None:
         """Start the command, and supervise it to its end. Raises: GantryError: it is refused, and was not started."""
         place, command = self._place, call.command
+        if self._unread is not None:
+            raise self._unread
         account = self._account(call)
         fds = Descriptors.of(command, self._fds)
         livelock = os.fstat(fds.livelock)
         if not stat.S_ISREG(livelock.st_mode):
             raise InvalidRequest("the second descriptor must be a livelock, which is a regular file")
+        # the supervisor writes there as root: some files of the kernel look at who writes, not at who has opened them
+        if not all(stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in (fds.status, *fds.prelude, *fds.outputs)):
+            raise InvalidRequest("the descriptors for reports and output must be pipes")
         if place.groups is None:
             raise PrerequisiteError("the launcher needs control groups, and can make none here")
         terms = _terms(command, place.groups, place.folder)

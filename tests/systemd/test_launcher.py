@@ -155,7 +155,7 @@ def test_nobody_but_the_daemons_user_may_call_the_launcher(machine: Engine, user
 
 
 @pytest.mark.parametrize("daemon", ["rapid", "confd", "mond"])
-def test_daemons_of_the_network_do_not_reach_the_socket_of_the_launcher(machine: Engine, daemon: str) -> None:
+def test_daemons_of_the_network_do_not_see_the_folder_of_the_launcher(machine: Engine, daemon: str) -> None:
     machine.until_active(daemon)
     inside = f"nsenter --target {machine.pid(daemon)} --mount setpriv --reuid gantry --regid gantry --clear-groups"
 
@@ -220,6 +220,26 @@ def test_a_command_whose_supervisor_was_killed_is_ended_before_its_locks_are_fre
     assert container.check("ls /run/gantry-launcher/commands") == ""
 
 
+def test_the_launcher_stays_on_while_commands_need_it_to_end(machine: Engine) -> None:
+    container = machine.container
+    job = machine.job("", "sleep 4716", user="alice")
+    wait_until(lambda: container.run("pgrep -u alice -f '[s]leep 4716'").code == 0, what="the command", timeout_s=60)
+
+    refused = container.run("gantry cluster run-as-submitter --off")
+    container.check(f"gnt-job cancel --kill {job}")
+
+    assert (refused.code, "1 commands of other users run" in refused.output) == (1, True)
+    assert machine.until_ended([job]) == {job: "canceled"}
+    assert container.run("pgrep -f '[s]leep 4716'").code == 1
+    assert last_line(container, "gnt-job run --wait -- id -un", "alice") == "alice"
+
+
+def test_daemons_that_may_have_to_end_commands_stop_before_the_launcher(machine: Engine) -> None:
+    for unit in ("gantry-launcher.socket", "gantry-launcher.service"):
+        before = set(machine.container.shown(unit, "Before").split())
+        assert before >= {f"gantry-{name}.service" for name in ("forkserver", "luxid", "noded", "keeperd")}
+
+
 def test_the_hint_of_the_package_leads_to_a_first_job(bare: Container) -> None:
     said = bare.check(f"dpkg -i /{PACKAGE}")
     hint = next(line for line in said.splitlines() if "gantry cluster init NAME" in line)
@@ -238,6 +258,19 @@ def test_the_hint_of_the_package_leads_to_a_first_job(bare: Container) -> None:
     assert bare.check("gnt-job run --wait -- id -un").splitlines()[-1] == "root"
     bare.check("gantry cluster run-as-submitter --off")
     assert bare.check("gnt-job run --wait -- id -un").splitlines()[-1] == "gantry"
+
+
+@pytest.mark.parametrize("reply", ["y", "n"])
+def test_on_a_terminal_init_asks_how_commands_are_to_run(fresh: Container, reply: str) -> None:
+    fresh.check("groupadd ops")
+    fresh.write("/etc/gantry/gantry.toml", '[access]\ngids = ["ops"]\n')
+
+    said = fresh.check(f"echo {reply} | script -qec 'gantry cluster init demo' /dev/null")
+    Engine(fresh).until_active("luxid")
+
+    assert "Jobs are to run commands as the users who submit them" in said
+    assert last_line(fresh, "gnt-job run --wait -- id -un") == {"y": "root", "n": "gantry"}[reply]
+    assert ("'uids' and 'gids' in [access] count as root's" in said) == (reply == "y")
 
 
 def test_an_upgrade_stays_confined_and_a_launcher_is_upgraded_under_its_commands(fresh: Container) -> None:

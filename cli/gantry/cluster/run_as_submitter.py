@@ -16,7 +16,7 @@ import click
 from cli.commands import Command
 from cli.context import effective_root, wants_json
 from cli.exitcodes import DONE
-from cli.screen import remark, say, say_json
+from cli.screen import remark, say, say_json, warn
 from common.errors import Conflict, Denied, ExecutionError
 from common.installation import has_systemd
 from common.launcherrules import RULES_FILE, first_rules
@@ -40,12 +40,13 @@ def run_as_submitter(off: bool) -> int:
     """Let commands of jobs run as the users who submit them, and root's as root, by a launcher that runs as root.
 
     Who may run as whom says /etc/gantry/launcher.toml, which is made from the roles in [access]; add users to both.
-    Without the launcher all commands run as the daemons' user. Commands that run go on in either case.
+    Without the launcher all commands run as the daemons' user. --off is refused while commands of the launcher run, as
+    without it nothing could end them.
     It is for this machine alone: say it on every node whose commands are to run so.
     """
     settings = load_settings(effective_root())
     check_possible(settings)
-    switch_off() if off else switch_on(settings)
+    switch_off(settings) if off else switch_on(settings)
     if wants_json():
         say_json({"run_as_submitter": not off, "rules": None if off else str(RULES_FILE)})
     elif off:
@@ -79,6 +80,11 @@ def switch_on(settings: Settings) -> None:
         else:
             _write_new(RULES_FILE, first_rules(settings.access, _daemons_user(settings)))
             remark(f"who may run commands as whom is in {RULES_FILE}; look at it")
+            if settings.access.uids or settings.access.gids:
+                warn(
+                    "jobs of 'uids' and 'gids' in [access] count as root's, so these users can now run commands as "
+                    f"root; take them out, or 'root' out of [run_as] in {RULES_FILE}"
+                )
     _systemctl("reset-failed", _SERVICE, _SOCKET, is_tolerant=True)
     # a socket is not started while its service runs
     _systemctl("stop", _SERVICE, is_tolerant=True)
@@ -90,11 +96,29 @@ def switch_on(settings: Settings) -> None:
     _systemctl("try-reload-or-restart", "gantry-forkserver.service", is_tolerant=True)
 
 
-def switch_off() -> None:
-    """Stop the launcher, and keep the rules aside. Raises: ExecutionError, OSError."""
+def switch_off(settings: Settings) -> None:
+    """Stop the launcher, and keep the rules aside.
+
+    Raises: Conflict: commands that it has started run; it goes on. ExecutionError, OSError.
+    """
+    # first, so that none begins meanwhile
     _systemctl("stop", _SOCKET, _SERVICE)
+    if count := _running_commands(settings):
+        _systemctl("start", _SOCKET)
+        _systemctl("start", _SERVICE)
+        raise Conflict(
+            f"{count} commands of other users run, and without the launcher nothing could end them; wait for their "
+            "jobs, or end them with 'gnt-job cancel --kill', and say this again"
+        )
     if RULES_FILE.exists():
         RULES_FILE.rename(_OFF)
+
+
+def _running_commands(settings: Settings) -> int:
+    """The number of supervisors that the launcher has started."""
+    folder = settings.paths.launcher_socket.parent / "commands"
+    found = folder.iterdir() if folder.exists() else ()
+    return sum(path.name.isdigit() and Path("/proc", path.name).exists() for path in found)
 
 
 def _daemons_user(settings: Settings) -> str:

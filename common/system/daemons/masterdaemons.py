@@ -25,6 +25,7 @@ from common.system.daemons.running import find_daemon, find_supervisor
 from common.system.inthread import in_thread
 from common.system.leftjobs import EndLaunched, kill_left_jobs
 from common.system.log import get_log
+from common.system.processes import Process
 from common.system.retrypauses import retry_pauses
 
 _log: Final = get_log(__name__)
@@ -84,14 +85,24 @@ class MasterDaemons:
                 await until_ended(pid)
 
     async def end_jobs(self) -> None:
-        """Kill the jobs of this node with what they have started, and wait until none is left. Raises: OSError."""
-        pauses = retry_pauses()
-        end_launched = self._find_launcher(self._paths.launcher_socket)
-        while killed := await in_thread(kill_left_jobs, self._paths.livelocks, end_launched):
-            _log.warning(
-                "jobs.killed", pids=sorted(process.pid for process in killed), reason="not the master any more"
-            )
+        """Kill the jobs of this node with what they have started, and wait until none is left."""
+        pauses, is_told = retry_pauses(), False
+        while True:
+            try:
+                if not (killed := await in_thread(self._kill_jobs)):
+                    return
+            except OSError as error:
+                if not is_told:
+                    _log.error("jobs.not_killed", reason=error, next="again until it succeeds")
+                is_told = True
+            else:
+                pids = sorted(process.pid for process in killed)
+                _log.warning("jobs.killed", pids=pids, reason="not the master any more")
             await trio.sleep(next(pauses))
+
+    def _kill_jobs(self) -> frozenset[Process]:
+        # the launcher may have come back, or have been switched off
+        return kill_left_jobs(self._paths.livelocks, self._find_launcher(self._paths.launcher_socket))
 
 
 def send(pid: int, number: signal.Signals) -> None:

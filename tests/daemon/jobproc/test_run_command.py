@@ -169,6 +169,13 @@ def test_program_runs_as_the_user_asked_for(host: JobHost) -> None:
     assert output(host, 1).decode().split() == ["daemon", "daemon", user.pw_dir, "daemon"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_a_program_of_another_user_can_open_its_output_again_by_name(host: JobHost) -> None:
+    host.run(1, shell("echo one > /dev/stdout; echo two > /dev/stderr", user="daemon"))
+
+    assert output(host, 1) == b"one\ntwo\n"
+
+
 def test_unknown_user_is_told(host: JobHost) -> None:
     host.run(1, command("id", user="nobody-at-all"))
 

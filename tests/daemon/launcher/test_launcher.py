@@ -18,7 +18,8 @@ import pytest
 
 from common.commands.cgroups import find_groups
 from common.commands.localcommand import CommandPlace, LocalCommand
-from common.commands.spec import CommandSpec
+from common.commands.prelude import Prelude
+from common.commands.spec import CommandSpec, Leave
 from common.errors import GantryError
 from common.paths import Paths
 from common.settings import Settings
@@ -27,8 +28,8 @@ from common.system.livelock import Livelock, is_alive
 from common.system.signals import ProcessSignals
 from protocol.calling import request_bytes
 from protocol.framing import pack
-from protocol.launched import End, find_killer, running_commands
-from protocol.launcher import find_launcher
+from protocol.launched import End, find_killer, packed, running_commands
+from protocol.launcher import LaunchedCommand, StartCommand, find_launcher
 from tests.support.wait import PATIENCE_S, wait_until
 
 CHECKOUT: Final = Path(__file__).resolve().parents[3]
@@ -226,6 +227,12 @@ def test_what_the_rules_do_not_list_is_refused(host: Host, submitter: str, user:
     assert host.supervisors() == []
 
 
+def test_a_job_whose_owner_has_no_login_is_not_roots(host: Host) -> None:
+    said = host.run(argv=("id",), user="root", submitter="")
+
+    assert said["not_begun"] == "there is no user '' on this machine"
+
+
 @pytest.mark.parametrize("uid", [DAEMON, GAMES, 0])
 def test_only_the_daemons_user_is_served_whoever_can_open_the_socket(host: Host, uid: int) -> None:
     def ask() -> object:
@@ -271,6 +278,73 @@ def test_input_behind_a_planted_link_is_opened_with_the_rights_of_the_jobs_user(
 
     assert "permission denied" in said["not_begun"]
     assert said["output"] == ""
+
+
+def test_a_command_can_open_its_output_again_by_name(host: Host) -> None:
+    script = "echo one > /dev/stdout; echo two > /dev/stderr"
+
+    said = host.run(argv=("sh", "-c", script), user="daemon", submitter="daemon")
+
+    assert (said["output"], said["exit_code"]) == ("one\ntwo\n", 0)
+
+
+def test_each_command_has_a_session_and_a_keyring_of_its_own(host: Host) -> None:
+    """Whoever has a session keyring may read the keys in it, whosever they are."""
+    code = "import ctypes, os; print(os.getsid(0), ctypes.CDLL(None).syscall({}, 0, -3, 0))"
+    number = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine, -1)
+    assert host.process is not None
+
+    def run() -> tuple[int, int]:
+        said = host.run(argv=("python3", "-c", code.format(number)), user="daemon", submitter="daemon")
+        session, keyring = map(int, said["output"].split())
+        return session, keyring
+
+    (one, first), (two, second) = run(), run()
+
+    assert len({one, two, os.getsid(host.process.pid)}) == 3
+    # a machine whose containers have no keys has nothing to keep apart
+    assert first != second or first == -1
+
+
+def test_a_supervisor_of_root_writes_into_no_file_of_its_caller(host: Host) -> None:
+    """Some files of the kernel look at the rights of the writer, not of the one who has opened them."""
+    place = host.paths.data / "reports"
+    place.touch()
+    os.chown(place, NOBODY, NOBODY)
+
+    def ask() -> object:
+        prelude = Prelude()
+        livelock = Livelock.create(host.paths.livelocks, "job_1")
+        command = LaunchedCommand(
+            argv=("true",),
+            env={"PATH": "/bin"},
+            cwd=None,
+            stdin_path=None,
+            limits={},
+            niceness=0,
+            umask=0o022,
+            job_id=1,
+            title="",
+            leave=Leave.END,
+            timeout_s=None,
+            grace_s=1.0,
+            group_name="job-1.cg",
+            memory_bytes=None,
+            cpus=None,
+            has_stdin=False,
+            has_errors=False,
+        )
+        with socket.socket(socket.AF_UNIX) as sock, place.open("ab") as file:
+            sock.connect(str(host.socket))
+            fds = [file.fileno(), livelock.fd, *prelude.pipe, prelude.pipe[1]]
+            socket.send_fds(sock, [packed(StartCommand("daemon", "daemon", command))], fds)
+            reply = sock.recv(4096)
+        return {"reply": reply.decode()}
+
+    said = _result(_as_user(NOBODY, ask))["reply"]
+
+    assert "must be pipes" in said
+    assert place.read_bytes() == b""
 
 
 def test_a_program_that_is_not_there_is_told_as_without_the_launcher(host: Host) -> None:
@@ -368,6 +442,45 @@ def test_a_launcher_that_does_not_answer_is_no_proof_that_nothing_runs(
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     os.close(reader)
+
+
+def test_a_command_that_cannot_be_seen_is_no_proof_that_nothing_runs(host: Host) -> None:
+    """DESIGN section 14: the mastership is not given away while a command of root goes on, whoever has lost sight."""
+    pid, reader = host.begin(argv=("sleep", "4809"), user="root", submitter="root")
+    begun(host, "sleep 4809")
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(reader)
+    host.stop()
+    host.socket.unlink()
+
+    def end() -> object:
+        try:
+            return {"killed": len(kill_left_jobs(host.paths.livelocks, find_killer(host.socket)))}
+        except OSError as error:
+            return {"told": str(error)}
+
+    assert "is held by a process that cannot be found here" in _result(_as_user(NOBODY, end))["told"]
+    os.kill(host.supervisors()[0], signal.SIGTERM)
+    wait_until(lambda: not pids_of("sleep 4809"), what="the end of the command", timeout_s=PATIENCE_S)
+    wait_until(lambda: not host.supervisors(), what="the end of its supervisor", timeout_s=PATIENCE_S)
+    assert _result(_as_user(NOBODY, end)) == {"killed": 0}
+
+
+def test_commands_can_be_ended_while_the_rules_cannot_be_read(host: Host) -> None:
+    running = host.begin(argv=("sleep", "4810"), user="daemon", submitter="daemon")
+    begun(host, "sleep 4810")
+    (livelock,) = map(str, host.paths.livelocks.glob("job_1_*"))
+    host.rules.write_text("a slip of root's")
+
+    def end(uid: int) -> dict[str, Any]:
+        return _result(
+            _as_user(uid, lambda: {"ended": len(running_commands(host.socket, livelock, End.KILL))}),
+        )
+
+    assert end(NOBODY) == {"ended": 1}
+    assert _result(running)["signal"] == "SIGKILL"
+    assert "launcher.toml" in host.run(argv=("id",), user="daemon", submitter="daemon")["not_begun"]
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["", "launcher restarted"])

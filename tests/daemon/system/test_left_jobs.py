@@ -5,10 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
 
+from common.paths import Paths
+from common.settings import Settings
 from common.system import processes
+from common.system.daemons.masterdaemons import MasterDaemons
 from common.system.leftjobs import kill_left_jobs
 from common.system.livelock import is_alive
+from common.system.processes import Process
 from tests.support.wait import PATIENCE_S, wait_until
 
 
@@ -46,3 +51,24 @@ def test_many_jobs_are_killed_by_as_many_looks_at_all_processes_as_one(tmp_path:
         return count
 
     assert scans_for(range(10, 16)) == scans_for(range(1))
+
+
+def test_the_end_of_all_jobs_waits_for_a_launcher_that_does_not_answer_yet(tmp_path: Path) -> None:
+    paths = Paths.under_root(tmp_path)
+    paths.livelocks.mkdir(parents=True)
+    one = job(paths.livelocks, 1)
+    path = paths.livelocks / "job_1_1"
+    wait_until(lambda: path.exists() and is_alive(str(path)), what="the job lives")
+    asked: list[str] = []
+
+    def end_launched(livelock: str) -> frozenset[Process]:
+        asked.append(livelock)
+        if len(asked) == 1:
+            raise OSError("the launcher is away")
+        return frozenset()
+
+    trio.run(MasterDaemons(Settings(paths), lambda _: end_launched).end_jobs)
+
+    assert set(asked) == {str(path)}
+    assert not is_alive(str(path))
+    one.wait(PATIENCE_S)
