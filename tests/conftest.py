@@ -6,6 +6,8 @@ Daemons are forked from a process that has loaded their code, which saves more t
 
 Tests in a browser, those that wait for leases to run out, and those that boot containers run only where they are named:
 `make test-browser`, `make test-lease`, `make test-package`, `make test-systemd`.
+
+A run ends what its tests have started and left, tells it, and has then failed.
 """
 
 import os
@@ -18,10 +20,13 @@ from hypothesis import HealthCheck, settings
 from tests.support.cluster import Cluster
 from tests.support.etcds.etcdfixtures import etcd, etcd_binary, left_out, module_etcd
 from tests.support.failurelogs import last_words
+from tests.support.leftovers import end_leftovers
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 # folders of tests that run only where they are named
 NAMED = ("browser", "lease", "package", "systemd")
+# what the tests of a run have left, each with its pid
+LEFT = pytest.StashKey[list[str]]()
 __all__ = ["etcd", "etcd_binary", "module_etcd"]
 
 settings.register_profile(
@@ -50,7 +55,22 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leave no process behind; last, when the processes that run the tests have ended."""
+    # pytest's own; None: no test has asked for a folder
+    run: Path | None = session.config._tmp_path_factory._basetemp  # type: ignore[attr-defined]
+    if run is None or hasattr(session.config, "workerinput"):
+        return
+    if left := end_leftovers(run):
+        session.config.stash[LEFT] = left
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if left := terminalreporter.config.stash.get(LEFT, ()):
+        terminalreporter.section("processes that outlived their tests, and were killed", red=True)
+        terminalreporter.write("".join(f"{each}\n" for each in left))
     skipped = terminalreporter.stats.get("skipped", [])
     words = left_out(report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple))
     if words:

@@ -36,6 +36,9 @@ def path_with(site_packages: Path) -> dict[str, str]:
 
 
 def test_its_own_tests_pass_with_the_kit(site_packages: Path, tmp_path: Path) -> None:
+    # where pytest numbers the folders of runs; one that takes the next number removes old ones at its end
+    others = tmp_path / "others"
+    others.mkdir()
     ended = subprocess.run(
         [
             sys.executable,
@@ -47,17 +50,22 @@ def test_its_own_tests_pass_with_the_kit(site_packages: Path, tmp_path: Path) ->
             "no:cacheprovider",
             "--rootdir",
             tmp_path,
+            "--basetemp",
+            tmp_path / "kit",
             EXAMPLE / "tests",
         ],
         capture_output=True,
         text=True,
         check=False,
-        env=environment({**path_with(site_packages), "PYTHONDONTWRITEBYTECODE": "1"}),
+        env=environment(
+            {**path_with(site_packages), "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_DEBUG_TEMPROOT": str(others)}
+        ),
         cwd=tmp_path,
     )
 
     assert ended.returncode == 0, ended.stdout
     assert "5 passed" in ended.stdout
+    assert list(others.iterdir()) == [], "folders of other runs, which may be large, are nobody's to remove here"
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from protocol.luxi.submission import OpInput, Refused, SubmitJob, SubmitManyJobs
 from protocol.messages import Request, reply_to_wire
 from tests.support.daemons.preloaded import start_daemon
 from tests.support.forks.forked import Forked
-from tests.support.leftovers import processes_under
+from tests.support.leftovers import kill_all_under
 from tests.support.wait import PATIENCE_S, wait_until
 
 R = TypeVar("R")
@@ -105,15 +105,7 @@ class Cluster:
 
     def crash(self) -> None:
         """SIGKILL of all daemons, job processes and commands, until none is left."""
-
-        def kill_all() -> bool:
-            found = processes_under(self.root)
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            return not found
-
-        wait_until(kill_all, what="everything is killed")
+        kill_all_under(self.root)
         for daemon in self.daemons.values():
             daemon.wait(PATIENCE_S)
         self.daemons.clear()

@@ -1,6 +1,5 @@
 """gantry-supervisor as a program of its own."""
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -14,7 +13,7 @@ from common.clusterinit import create_cluster
 from common.daemons import SUPERVISOR_MODULE
 from common.paths import Paths
 from tests.cli.command import CHECKOUT, environment
-from tests.support.leftovers import processes_under
+from tests.support.leftovers import kill_all_under, processes_under
 from tests.support.wait import PATIENCE_S
 
 
@@ -24,9 +23,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
     paths.make_folders()
     create_cluster(paths, "cluster.test", "node1.test")
     yield tmp_path
-    for pid in processes_under(tmp_path):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_all_under(tmp_path)
 
 
 def supervise(root: Path, *, prelude: str = "", stdout: int = subprocess.PIPE) -> "subprocess.Popen[str]":

@@ -1,5 +1,7 @@
 """A user whose inotify instances are used up: daemons start, jobs run and are followed, and all is told once.
 
+Few are needed: one a daemon.
+
 The limit is that of a user namespace of each daemon: nobody else has fewer.
 """
 
@@ -13,8 +15,11 @@ from pathlib import Path
 import pytest
 
 from common.daemons import daemon_named
-from tests.cli.command import Ended, run
+from tests.cli.command import Background, Ended, run
 from tests.support.cluster import Cluster
+from tests.support.leftovers import inotify_instances, processes_under
+from tests.support.machines.nodes import HOST
+from tests.support.sockets.ports import free_port
 from tests.support.wait import wait_until
 
 LIMIT = "/proc/sys/user/max_inotify_instances"
@@ -54,7 +59,7 @@ def watch_findings(cluster: Cluster) -> list[str]:
 
 
 def test_jobs_run_and_their_output_is_followed_though_the_kernel_gives_no_watch(cluster: Starved) -> None:
-    assert instances(cluster.daemons["luxid"].pid) == 0
+    assert inotify_instances(cluster.daemons["luxid"].pid) == 0
     two_words = ("sh", "-c", "echo one; sleep 1.5; echo two")
 
     assert gnt_job(cluster, "run", "--wait", "--", *two_words) == Ended(0, "one\ntwo\n", "")
@@ -91,12 +96,35 @@ def test_the_limit_is_named_once_in_the_log_and_in_the_health_until_there_are_wa
     cluster.allow_watches()
 
     wait_until(lambda: not watch_findings(cluster), what="all folders are watched")
-    assert [instances(cluster.daemons[name].pid) for name in STARVED] == [1, 1]
+    assert [inotify_instances(cluster.daemons[name].pid) for name in STARVED] == [1, 1]
     job_id = gnt_job(cluster, "run", "--", "sh", "-c", "echo one").out.strip()
     assert gnt_job(cluster, "output", "--follow", job_id).out == "one\n"
 
 
-def instances(pid: int) -> int:
-    """The inotify instances that a process holds."""
-    links = [os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()]
-    return links.count("anon_inode:inotify")
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """Of a cluster that may have more nodes, with all that its first one runs."""
+    nodes = f'[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n[noded]\naddress = "{HOST}"\n'
+    ports = f"port = {free_port()}\n[rapid]\nport = {free_port()}\n"
+    (tmp_path / "gantry.toml").write_text(f"{nodes}{ports}")
+    ended = run("gantry", "--root", tmp_path, "up", "--detach")
+    assert ended.code == 0, ended.err
+    yield tmp_path
+    run("gantry", "--root", tmp_path, "down", "--jobs")
+
+
+def test_each_daemon_holds_one_instance_and_jobs_and_clients_hold_none(root: Path) -> None:
+    daemons = json.loads(run("gantry", "--root", root, "status", "--output", "json").out)["daemons"]
+    words = ("--node", "node1.test", "--", "sh", "-c", "echo one; exec sleep 600")
+    assert run("gnt-job", "--root", root, "run", *words).code == 0
+
+    with Background("gnt-job", "--root", root, "output", "--follow", "1") as follower:
+        assert follower.read_line() == "one\n"
+        held = {pid: inotify_instances(pid) for pid in processes_under(root)}
+
+    pids = {name: each["pid"] for name, each in daemons.items() if each["pid"] is not None}
+    assert max(held.values()) == 1
+    assert {pid for pid, count in held.items() if count} <= set(pids.values())
+    assert [held[pids[name]] for name in ("luxid", "wconfd", "noded")] == [1, 1, 1]
+    # the supervisors of daemons and of the command, the job's process, its command, and the client
+    assert len(held) > len(pids) + 3

@@ -1,6 +1,5 @@
 """An external executor in place of the fork server (luxid.md 5.9, 9; DESIGN section 7)."""
 
-import contextlib
 import json
 import os
 import resource
@@ -19,7 +18,7 @@ from protocol.luxi.jobs import CancelJob, ChangeJobPriority
 from tests.daemon.luxid.ops import after, delay, dummy, read_job
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.fakes.executor import STEPS_AFTER_GO, STEPS_BEFORE_GO
-from tests.support.leftovers import processes_under
+from tests.support.leftovers import kill_all_under
 from tests.support.wait import wait_until
 
 
@@ -33,9 +32,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         cluster.start("wconfd", "luxid")
         yield cluster
     # a stand-in that hangs before it has a livelock is in no job file
-    for pid in processes_under(tmp_path):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_all_under(tmp_path)
 
 
 def behave(cluster: Cluster, **how: Any) -> None:

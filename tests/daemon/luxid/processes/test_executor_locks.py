@@ -1,6 +1,5 @@
 """An external executor whose jobs get their locks from wconfd as Ganeti's do (luxid.md 9.2; wconfd.md 5.4, 8.3)."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -18,7 +17,7 @@ from protocol.luxi.jobs import CancelJob, ChangeJobPriority
 from protocol.wconfd.locks import HasPendingRequest, ListAllLocks, ListLocks, ListLocksWaitingStatus
 from tests.daemon.luxid.ops import command, dummy, process_of, read_job
 from tests.support.cluster import CHECKOUT, Cluster
-from tests.support.leftovers import processes_under
+from tests.support.leftovers import kill_all_under
 from tests.support.wait import wait_until
 
 NODE = {"node/n1": "exclusive"}
@@ -47,9 +46,7 @@ def cluster(tmp_path: Path, before_executor: tuple[str, ...]) -> Iterator[Cluste
     with Cluster(tmp_path, settings=settings) as cluster:
         cluster.start("wconfd", "luxid")
         yield cluster
-    for pid in processes_under(tmp_path):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_all_under(tmp_path)
 
 
 def gated(locks: dict[str, str] = NODE) -> dict[str, Any]:
