@@ -143,7 +143,7 @@ def _version() -> click.Option:
 def _tell_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
     if is_asked and not ctx.resilient_parsing:
         # imported late: only this option needs it
-        from common.system.daemons.program import release
+        from common.system.program import release
 
         click.echo(f"{ctx.find_root().info_name} {release()}")
         ctx.exit()
@@ -263,3 +263,12 @@ def _remember(meta: MutableMapping[str, object], key: str, value: object) -> Non
     # a group and its verb share `meta`; an option that is not given must not overwrite the other's
     if value is not None:
         meta[key] = value
+
+
+def tag_verbs(kind: str) -> Mapping[str, Verb]:
+    """The verbs `list-tags`, `add-tags` and `remove-tags` of a program. Args: kind: such as "node"."""
+    return {
+        "list-tags": Verb(f"cli.tags:list_{kind}_tags", "Tell the tags."),
+        "add-tags": Verb(f"cli.tags:add_{kind}_tags", "Add tags."),
+        "remove-tags": Verb(f"cli.tags:remove_{kind}_tags", "Remove tags."),
+    }

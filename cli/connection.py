@@ -1,23 +1,92 @@
 """Connections to the daemons of the chosen installation."""
 
 import errno
+import os
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeVar
+from types import TracebackType
+from typing import Final, Protocol, Self, TypeVar
 
 from cli.context import command_line, installation, paths, up_command
-from cli.luxid import FeedLuxid, Luxid
-from cli.remote.remoteoptions import is_remote, refuse_other_cluster, remote_place
+from cli.remoteoptions import is_remote, refuse_other_cluster, remote_place
 from cli.screen import show_note
-from cli.user import user_name
 from common.errors import Denied, GantryError, InvalidRequest, RemoteError, Unavailable
 from common.nodes.nodeplace import why_not_master
 from common.settings import Settings
-from common.system.daemons.running import find_supervisor
+from common.system.running import find_supervisor
 from protocol.blocking import BlockingClient
 from protocol.messages import Request
 
+# luxid as the verbs see it: here over its socket, or another machine's over HTTP.
+
+
 R = TypeVar("R")
+
+
+class Luxid(Protocol):
+    """Carries out typed requests of LUXI, one after the other; `protocol.blocking.BlockingClient` is one."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def close(self) -> None:
+        """Close the connection; a later call opens a new one."""
+        ...
+
+    def call(self, request: Request[R], *, timeout_s: float | None = None) -> R:
+        """Raises: as `BlockingClient.call`."""
+        ...
+
+    def call_retrying(self, request: Request[R], *, timeout_s: float | None = None) -> R:
+        """Raises: as `BlockingClient.call_retrying`."""
+        ...
+
+
+class FeedLuxid(Protocol):
+    """luxid's feed on a connection of its own; `protocol.blocking.BlockingClient` is one."""
+
+    def close(self) -> None:
+        """Close the connection; a later subscription opens a new one."""
+        ...
+
+    def subscribe(self, request: Request[R], *, timeout_s: float | None = None) -> R:
+        """Raises: as `BlockingClient.subscribe`."""
+        ...
+
+    def event(self, timeout_s: float | None = None) -> tuple[str, list[object]] | None:
+        """Raises: as `BlockingClient.event`."""
+        ...
+
+
+# Names of users.
+
+
+def user_name() -> str:
+    """The name of the user who runs this process; the uid, if the user has no name."""
+    return login_of(os.getuid()) or str(os.getuid())
+
+
+def login_of(uid: int) -> str | None:
+    """The name of a user; None: the uid has no name."""
+    # imported late: few commands need it
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return None
+
+
+def with_own_name(text: str) -> str:
+    """The text of a refusal with the name of the user who was refused; a daemon has only the number."""
+    # imported late: only a refusal needs it
+    from common.words.outcome import refused_named
+
+    return refused_named(text, lambda uid: login_of(uid) if uid == os.getuid() else None)
+
 
 # seconds; a restart takes less than one, unless the queue is long or the machine busy
 RESTART_PATIENCE_S: Final = 10.0
@@ -92,7 +161,7 @@ def _is_kept(settings: Settings, daemon: str) -> bool:
     except (GantryError, OSError):
         return False
     # imported late: only a daemon that is away needs it
-    from common.system.daemons.unit import is_kept_by_systemd
+    from common.system.unit import is_kept_by_systemd
 
     return is_kept_by_systemd(daemon, settings.root)
 
@@ -110,7 +179,7 @@ def ask_wconfd(request: Request[R]) -> R:
 
 
 def _with_remote_step(error: Unavailable) -> Unavailable:
-    from cli.remote.trusting import with_fingerprint
+    from cli.remote.luxid import with_fingerprint
 
     place = remote_place()
     assert place is not None
@@ -153,3 +222,11 @@ def with_next_step(error: Unavailable) -> Unavailable:
     # a socket path that is too long can never be listened at
     paths().check_socket_paths()
     return Unavailable(f"{name} is not running; start it with: {up_command()}")
+
+
+# Logins of the cluster's users, as far as this machine can know them.
+
+
+def known_login(uid: int) -> str | None:
+    """The login of a user of the cluster; None: it is not known here. A number may be another user's elsewhere."""
+    return None if is_remote() else login_of(uid)

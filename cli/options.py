@@ -1,11 +1,12 @@
 """Options that several verbs share."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
 from cli.context import NO_PAGER
+from common.objects.kinds import QueryKind
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -31,3 +32,127 @@ def table_options(function: F) -> F:
             help="Show a long table at once, also on a terminal.",
         ),
     )
+
+
+# Durations as they are typed at the command line.
+
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+class DurationType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """Seconds, with an optional suffix: `90`, `1.5m`, `2h`, `7d`, `1w`."""
+
+    name = "duration"
+
+    def __init__(self, *, is_positive: bool = False) -> None:
+        self._is_positive = is_positive
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, int | float):
+            return float(value)
+        number, factor = (value[:-1], _UNITS[value[-1]]) if value[-1:] in _UNITS else (value, 1)
+        try:
+            seconds = float(number) * factor
+        except ValueError:
+            seconds = -1.0
+        # this form refuses nan as well
+        if not 0 <= seconds < 1e12:
+            self.fail(
+                f"'{value}' is not a duration; write seconds, or a number with s, m, h, d or w, as in 90s", param, ctx
+            )
+        if self._is_positive and seconds == 0:
+            self.fail(f"'{value}' is too short; it must be longer than 0", param, ctx)
+        return seconds
+
+
+DURATION: Final = DurationType()
+POSITIVE_DURATION: Final = DurationType(is_positive=True)
+
+
+# Values of options of several programs: yes or no, and named values.
+#
+# Source: cli.md 1.
+
+
+class YesNoType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`yes` or `no`, also `true` or `false`."""
+
+    name = "yes|no"
+
+    def convert(self, value: str | bool, param: click.Parameter | None, ctx: click.Context | None) -> bool:
+        if isinstance(value, bool):
+            return value
+        if value.lower() in ("yes", "true"):
+            return True
+        if value.lower() in ("no", "false"):
+            return False
+        self.fail(f"'{value}' is neither yes nor no", param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "yes|no"
+
+
+class KeyValuesType(click.ParamType):  # type: ignore[type-arg]  # as above
+    """`name=value,name=value`."""
+
+    name = "name=value,..."
+
+    def convert(
+        self, value: str | Mapping[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> Mapping[str, str]:
+        if not isinstance(value, str):
+            return value
+        pairs = [part.partition("=") for part in value.split(",") if part]
+        for name, sign, _ in pairs:
+            if not (name and sign):
+                self.fail(f"'{name}' has no value; write name=value, several with commas", param, ctx)
+        return {name: text for name, _, text in pairs}
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "NAME=VALUE,..."
+
+
+YES_NO: Final = YesNoType()
+KEY_VALUES: Final = KeyValuesType()
+
+
+# Completion of the names of nodes, node groups and networks, for arguments and options.
+#
+# Source: cli.md 1.
+
+
+if TYPE_CHECKING:
+    # what completes a word imports it; the start of every other command does without
+    from click.shell_completion import CompletionItem
+
+
+def complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The names of nodes."""
+    return _complete(ctx, QueryKind.NODE, incomplete)
+
+
+def complete_candidate(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The names of master candidates, by the files of this node: where they are needed there may be no master."""
+    from cli.completion import complete_candidates
+
+    with ctx.scope(cleanup=False):
+        return complete_candidates(incomplete)
+
+
+def complete_group(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The names of node groups."""
+    return _complete(ctx, QueryKind.GROUP, incomplete)
+
+
+def complete_network(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The names of networks."""
+    return _complete(ctx, QueryKind.NETWORK, incomplete)
+
+
+def _complete(ctx: click.Context, kind: QueryKind, incomplete: str) -> "list[CompletionItem]":
+    from cli.completion import complete_names
+
+    # no command runs while the shell asks, so its context is not yet the current one
+    with ctx.scope(cleanup=False):
+        return complete_names(kind, incomplete)

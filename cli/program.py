@@ -36,7 +36,7 @@ def run(command: click.Command, program: str) -> NoReturn:
         sys.stdout.reconfigure(line_buffering=True)
     if f"_{program.replace('-', '_')}_COMPLETE".upper() in os.environ:
         # imported late: a shell asks what could be typed next, every other start does without
-        from cli.gantry.shells import use_our_scripts
+        from cli.shells import use_our_scripts
 
         use_our_scripts()
     code = exit_code(command, program)
@@ -156,7 +156,7 @@ def explain(error: GantryError | OSError) -> str:
         if getattr(error, "code", None) != Denied.code:
             return error.message
         # imported late: only an error needs it
-        from cli.user import with_own_name
+        from cli.connection import with_own_name
 
         return with_own_name(error.message)
     return explain_os_error(error)

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
-from cli.connection import open_luxid
-from cli.luxid import Luxid
+from cli.connection import Luxid, open_luxid
 from common.ids import JobId
-from common.query.kinds import QueryKind
+from common.objects.kinds import QueryKind
 from common.query.qlang import Expression as QueryExpression
 from common.words.fields import Row
 from common.words.filters.filtertext import Expression

@@ -3,8 +3,7 @@
 import shutil
 import sys
 
-from common.printable import printable
-from common.words.text import defused, json_text
+from common.printable import defused, json_text, printable
 
 
 def say(text: str) -> None:

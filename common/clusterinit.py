@@ -15,13 +15,12 @@ import attrs
 
 from common.durable.atomicfile import FileWrite, write_files
 from common.errors import Conflict, InvalidRequest
+from common.objects.codec import encode_config
 from common.objects.config import Config
-from common.objects.encoding import encode_config
 from common.objects.initial import MAX_RUNNING_JOBS, NewUuids, initial_config
 from common.objects.kinds import GroupUuid, NodeUuid
 from common.objects.ssconf import file_content, ssconf_values
-from common.paths import Paths
-from common.places.queuepaths import QUEUE_VERSION
+from common.paths import QUEUE_VERSION, Paths
 
 CONFIG_MODE: Final = 0o640
 SSCONF_MODE: Final = 0o444
@@ -78,7 +77,7 @@ def create_cluster(
         config = _with_certificates(paths, config, node_name)
     if has_web:
         # imported late, as above
-        from common.webaccess.webcertificate import make_missing_web_certificate
+        from common.nodes.certificates import make_missing_web_certificate
 
         make_missing_web_certificate(paths.rapi_pem, cluster_name, node_name, primary_ip)
     write_files([FileWrite(path, content, mode) for path, content, mode in _state_files(paths) if not path.exists()])
@@ -90,7 +89,7 @@ def create_cluster(
 def _with_certificates(paths: Paths, config: Config, node_name: str) -> Config:
     """Make the certificates, and let the node be the one that node daemons obey."""
     # imported late: most clusters are one machine
-    from common.nodes.certificates.clustercertificates import make_missing
+    from common.nodes.certificates import make_missing
 
     digest = make_missing(paths, node_name)
     cluster = attrs.evolve(config.cluster, candidate_certs={config.cluster.master_node: digest})

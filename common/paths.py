@@ -7,16 +7,288 @@ Source: DESIGN section 11; luxid.md 1.1, 3; wconfd.md 1.1, 3.2, 6.1; noded.md, m
 """
 
 import os
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import attrs
 
 from common.daemons import daemon_named, start_order
 from common.durable.folders import sync_folders
 from common.errors import InvalidRequest
-from common.places.queuepaths import QueuePaths
-from common.places.runpaths import RunPaths
+
+# The three folders of an installation.
+#
+# Source: DESIGN section 11.
+
+
+@attrs.frozen
+class Folders:
+    """Where an installation's files lie; all paths are absolute."""
+
+    # folder that survives a restart of the machine
+    data: Path
+    # folder that need not survive it
+    run: Path
+    log: Path
+
+    @classmethod
+    def under_root(cls, root: Path) -> Self:
+        """Those of a private installation in one folder: `lib`, `run` and `log` in it."""
+        root = Path(os.path.abspath(root))
+        return cls(data=root / "lib", run=root / "run", log=root / "log")
+
+
+# The files of jobs: the queue and its archive, and what is ours beside them.
+#
+# Source: luxid.md 1.1, 3; DESIGN section 11.
+
+
+# version of the queue's folder, stored in its file `version`; others are refused
+QUEUE_VERSION: Final = 1
+# number of jobs whose archived files share a folder: ids with the same quotient by it
+ARCHIVE_FOLDER_JOBS: Final = 10_000
+# number of jobs whose waits share a file: ids with the same quotient by it
+WAITS_FILE_JOBS: Final = 100
+
+
+@attrs.frozen
+class QueuePaths(Folders):
+    """In the folder for data."""
+
+    @cached_property
+    def queue(self) -> Path:
+        """The files of jobs that are not archived."""
+        return self.data / "queue"
+
+    def job_file(self, job_id: int) -> Path:
+        """A job."""
+        return self.queue / f"job-{job_id}"
+
+    @property
+    def serial_file(self) -> Path:
+        """The last job id used."""
+        return self.queue / "serial"
+
+    @property
+    def version_file(self) -> Path:
+        """The version of the queue's form."""
+        return self.queue / "version"
+
+    @property
+    def drain_file(self) -> Path:
+        """Exists while the queue is drained."""
+        return self.queue / "drain"
+
+    @property
+    def queue_lock(self) -> Path:
+        """Held by luxid with a POSIX write lock."""
+        return self.queue / "lock"
+
+    @cached_property
+    def archive(self) -> Path:
+        """The files of archived jobs, 10,000 to a folder."""
+        return self.queue / "archive"
+
+    def archived_job_file(self, job_id: int) -> Path:
+        """An archived job."""
+        return self.archive / str(job_id // ARCHIVE_FOLDER_JOBS) / f"job-{job_id}"
+
+    @property
+    def output(self) -> Path:
+        """The outputs of commands run by jobs; ours."""
+        return self.data / "output"
+
+    def output_file(self, job_id: int) -> Path:
+        """What the commands of a job have printed."""
+        return self.output / f"job-{job_id}"
+
+    def error_output_file(self, job_id: int) -> Path:
+        """Standard error of commands that keep it apart."""
+        return self.output / f"job-{job_id}.err"
+
+    @property
+    def submissions(self) -> Path:
+        """The keys that clients gave to their submissions; ours."""
+        return self.data / "submissions"
+
+    @property
+    def job_logs(self) -> Path:
+        """Log lines of running jobs, until the job files have them; ours."""
+        return self.data / "joblogs"
+
+    def job_log(self, job_id: int) -> Path:
+        """Log lines of a running job."""
+        return self.job_logs / f"job-{job_id}"
+
+    @property
+    def waits(self) -> Path:
+        """What jobs waited for; ours."""
+        return self.data / "waits"
+
+    def waits_file(self, job_id: int) -> Path:
+        """The waits of all jobs whose ids have the same quotient, live and archived ones."""
+        return self.waits / str(job_id // WAITS_FILE_JOBS)
+
+    @property
+    def history(self) -> Path:
+        """The index of ended jobs; ours, of each node alone. Never copied, and not worth a backup: made anew."""
+        return self.data / "history.sqlite"
+
+    @property
+    def notify_since(self) -> Path:
+        """The instant since when people are told of ended jobs; ours, of each node alone."""
+        return self.data / "notify.since"
+
+    @property
+    def removals(self) -> Path:
+        """Which jobs and histories of waits were removed on purpose; ours, and copied to the candidates."""
+        return self.data / "removals"
+
+    @property
+    def node_commands(self) -> Path:
+        """The commands that masters run on this node, and their output; ours."""
+        return self.data / "commands"
+
+    @property
+    def damaged(self) -> Path:
+        """Unreadable job files that were moved away; ours."""
+        return self.data / "queue-damaged"
+
+
+# The files of running daemons and jobs: livelocks, messages, sockets, pid files, notes.
+#
+# Source: DESIGN section 11; wconfd.md 1.1, 6.1.
+
+
+def launcher_socket(run_folder: Path) -> Path:
+    """The socket of the launcher of an installation; in a folder of root's own, beside the folder of the daemons."""
+    return run_folder.parent / f"{run_folder.name}-launcher" / "socket"
+
+
+@attrs.frozen
+class RunPaths(Folders):
+    """In the folder that need not survive a restart of the machine."""
+
+    @property
+    def livelocks(self) -> Path:
+        """Files that living processes keep locked; a free one is the proof of a death."""
+        return self.run / "livelocks"
+
+    @property
+    def messages(self) -> Path:
+        """The folder of luxid's messages to job processes."""
+        return self.run / "luxidmessages"
+
+    def priority_message(self, job_id: int) -> Path:
+        """Holds the new priority of a job until its process has read it."""
+        return self.messages / f"{job_id}.prio"
+
+    def pause_message(self, job_id: int) -> Path:
+        """While it exists, the job's process stops before its next opcode."""
+        return self.messages / f"{job_id}.pause"
+
+    def kill_message(self, job_id: int) -> Path:
+        """While it exists, SIGTERM makes the job's process end at once, instead of after the running opcode."""
+        return self.messages / f"{job_id}.kill"
+
+    def silence_note(self, job_id: int) -> Path:
+        """Names the silent node that the job's process waits for (`common.queue.sidefiles`)."""
+        return self.messages / f"{job_id}.node"
+
+    def asker_note(self, job_id: int) -> Path:
+        """Names the user who asked for the end of a job that has a process (`common.queue.sidefiles`)."""
+        return self.messages / f"{job_id}.asker"
+
+    @property
+    def ssconf_lock(self) -> Path:
+        """Held by flock while files of ssconf are replaced."""
+        return self.run / "ganeti-ssconf.lock"
+
+    @property
+    def launcher_socket(self) -> Path:
+        """The socket of the launcher; it exists only where one is used."""
+        return launcher_socket(self.run)
+
+    @property
+    def sockets(self) -> Path:
+        """The Unix sockets of the daemons."""
+        return self.run / "socket"
+
+    def socket(self, daemon: str) -> Path:
+        """The Unix socket of a daemon. Args: daemon: name of a daemon with a Unix socket, from `common.daemons`."""
+        name = daemon_named(daemon).socket
+        assert name is not None, f"{daemon} has no Unix socket"
+        return self.sockets / name
+
+    @property
+    def query_socket(self) -> Path:
+        """luxid's socket."""
+        return self.socket("luxid")
+
+    @property
+    def wconfd_socket(self) -> Path:
+        """wconfd's socket."""
+        return self.socket("wconfd")
+
+    @property
+    def forkserver_socket(self) -> Path:
+        """The fork server's socket."""
+        return self.socket("forkserver")
+
+    @property
+    def rapid_socket(self) -> Path:
+        """rapid's socket, for users of this machine."""
+        return self.socket("rapid")
+
+    def pid_file(self, daemon: str) -> Path:
+        """Args: daemon: its name in `common.daemons`."""
+        return self.run / daemon_named(daemon).pid_file
+
+    @property
+    def supervisor_pid_file(self) -> Path:
+        """Held by the process that keeps the daemons running, where systemd does not; ours."""
+        return self.run / "gantry-supervisor.pid"
+
+    @property
+    def not_master_note(self) -> Path:
+        """Says why the daemons of the master do not run here (`common.nodes.mastership`); ours."""
+        return self.run / "gantry-not-master"
+
+    @property
+    def no_voting_note(self) -> Path:
+        """Lets the daemons of the master run without a vote (`common.nodes.mastership`); ours."""
+        return self.run / "gantry-no-voting"
+
+    @property
+    def grant_file(self) -> Path:
+        """The mastership that keeperd has won for this node (`common.lease.grant`); ours."""
+        return self.run / "gantry-grant"
+
+    @property
+    def deadline_file(self) -> Path:
+        """Until when this node may act as the master (`common.lease.deadline`); ours."""
+        return self.run / "gantry-deadline"
+
+    @property
+    def fullness_file(self) -> Path:
+        """How full etcd is (`common.lease.deadline`); ours."""
+        return self.run / "gantry-fullness"
+
+    @property
+    def keeperd_socket(self) -> Path:
+        """keeperd's socket."""
+        return self.socket("keeperd")
+
+    @property
+    def start_request(self) -> Path:
+        """Written by noded where systemd is to start the daemons of the master; ours."""
+        return self.run / "gantry-start-master"
+
+    def notify_socket(self, daemon: str) -> Path:
+        """The socket on which the supervisor learns that a daemon is ready; ours."""
+        return self.sockets / f"notify-{daemon}"
+
 
 # sockaddr_un has 108 bytes, the last one for the NUL
 SOCKET_PATH_MAX_BYTES: Final = 107

@@ -4,7 +4,7 @@
 unknown keys are dropped. A `Tagged` class is an object with a `kind`, and a union of such classes is read by the kind;
 a union of `TaggedRow` is read by the first element.
 Values of type `object` are not checked, nor are lists marked `AS_IT_COMES`, which may have
-hundreds of thousands of rows. `common.shapehooks` reads and writes all of them.
+hundreds of thousands of rows. `common.wire` reads and writes all of them.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Tell the manual about the daemons: `python -m daemons.describing` writes `common.reference.daemonfacts` as JSON.
+"""Tell the manual about the daemons: `python -m daemons.describing` writes `common.reference` as JSON.
 
 Everything is read from what the daemons use themselves: parsers of their command lines, tables of calls, fields of
 queries, families of metrics.
@@ -20,14 +20,14 @@ import daemons.luxid.rpc
 import daemons.rapid.metrics
 import daemons.wconfd.rpc
 from common.daemons import DAEMONS
-from common.query.kinds import QueryKind
-from common.reference.daemonfacts import DaemonFacts, FieldFacts, MetricFacts, ProgramFacts, ProgramOption
-from common.system.daemons.program import release
+from common.objects.kinds import QueryKind
+from common.reference import DaemonFacts, FieldFacts, MetricFacts, ProgramFacts, ProgramOption
+from common.system.program import release
 from common.wire import unstructure
 from daemons.luxid.core.query.jobs import JOBS
 from daemons.luxid.core.query.locks import LOCKS
-from daemons.luxid.core.query.rules import RULES
-from daemons.luxid.handlers.queries.objectkinds import OBJECTS
+from daemons.luxid.core.query.objects import RULES
+from daemons.luxid.handlers.queries import OBJECTS
 from daemons.rapid.metrics.families import PREFIX
 from daemons.rapid.openapi.document import openapi
 from daemons.rapid.rpc import Handlers, rows

@@ -12,12 +12,11 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from common.errors import ConnectionLost, Unavailable
-from protocol.calling import read_reply, request_bytes
-from protocol.dial import dial, is_usable, pauses
-from protocol.events import read_event
+from protocol.envelope import read_event, read_reply, request_bytes
 from protocol.framing import MAX_REPLY, Framer, pack
 from protocol.messages import AnyRequest, Request, positional, structure_reply
-from protocol.speaker import Speaker
+from protocol.peer import Speaker
+from protocol.unixsocket import dial, is_usable, pauses
 
 CHUNK: Final = 64 * 2**10
 

@@ -14,12 +14,11 @@ from typing import Final, Self, TypeVar
 import trio
 
 from common.errors import ConnectionLost, Unavailable
-from protocol.calling import read_reply, request_bytes
-from protocol.dial import dial, is_usable, pauses
-from protocol.events import read_event
+from protocol.envelope import read_event, read_reply, request_bytes
 from protocol.framing import MAX_REPLY, Framer, pack
 from protocol.messages import Request, positional, structure_reply
-from protocol.speaker import Speaker
+from protocol.peer import Speaker
+from protocol.unixsocket import dial, is_usable, pauses
 
 CHUNK: Final = 64 * 2**10
 

@@ -11,16 +11,15 @@ Source: DESIGN section 4; luxid.md 1.2-1.6; wconfd.md 1.2-1.5; JSON-RPC 2.0, sec
 
 import contextlib
 import enum
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NoReturn
 
 import attrs
 import orjson
 
-from common.asciijson import ascii_json
-from common.errors import GantryError, InvalidRequest, UnknownMethod
-from common.jsonreading import TooDeep, read_json
-from protocol.speaker import Speaker, read_speaker
+from common.errors import GantryError, InvalidRequest, ProtocolError, RemoteError, UnknownMethod, remote_class
+from common.jsontext import TooDeep, ascii_json, read_json
+from protocol.peer import Speaker, read_speaker
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -271,3 +270,109 @@ def _rpc_code(error: GantryError) -> int:
 def batch_reply(replies: Sequence[bytes]) -> bytes:
     """The one reply to a batch; `replies` are the replies to its calls, at least one."""
     return b"[" + b",".join(replies) + b"]"
+
+
+# The caller's side of the envelope in Ganeti's dialect: the bytes of a request, and what a reply says.
+#
+# Sans-IO.
+#
+# Source: DESIGN section 4; luxid.md 1.2-1.6.
+
+
+def request_bytes(method: str, args: Sequence[object], speaker: Speaker | None = None) -> bytes:
+    """The payload of a call in Ganeti's dialect, with arguments by position; and in this user's name."""
+    if speaker is not None:
+        return ascii_json({"method": method, "args": args, "speaker": speaker.wire})
+    return ascii_json({"method": method, "args": args})
+
+
+def read_reply(payload: bytes, noted: Callable[[str], None] | None = None) -> object:
+    """Return the result from a reply in Ganeti's dialect.
+
+    Args:
+        noted: called with each note beside the result.
+    Raises:
+        RemoteError: the daemon replied with an error.
+        ProtocolError: the payload is not a reply.
+    """
+    try:
+        reply = decode(payload)
+    except ValueError as error:
+        raise ProtocolError(f"the reply is not JSON: {error}") from None
+    if not isinstance(reply, dict) or "success" not in reply or "result" not in reply:
+        raise ProtocolError(f"the reply lacks 'success' or 'result': {shorten(payload[:80].decode(errors='replace'))}")
+    if reply["success"]:
+        if noted is not None:
+            for note in _texts(reply.get("notes")):
+                noted(note)
+        return reply["result"]
+    _raise_remote(reply["result"], reply.get("error"))
+
+
+def _texts(notes: object) -> list[str]:
+    return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
+
+
+def _raise_remote(result: object, extra: object) -> NoReturn:
+    if not isinstance(extra, dict):
+        extra = {}
+    match result:
+        case [str(wire_name), list(args)]:
+            message = args[0] if args and isinstance(args[0], str) else wire_name
+            code = extra.get("code") or _CODES.get(wire_name, GantryError.code)
+            raise remote_class(extra.get("kind"))(
+                message, code=code, wire_name=wire_name, wire_args=args, **_fields(extra)
+            )
+        case str():
+            raise RemoteError(result, code="invalid", wire_name=InvalidRequest.wire_name, wire_args=[result])
+        case _:
+            raise ProtocolError(f"the error reply has an unknown form: {shorten(result)}")
+
+
+def _fields(extra: dict[str, object]) -> dict[str, object]:
+    fields = extra.get("fields")
+    reserved = {"self", "message", "code", "wire_name", "wire_args"}
+    return {key: value for key, value in fields.items() if key not in reserved} if isinstance(fields, dict) else {}
+
+
+def _classes(kind: type[GantryError]) -> Iterator[type[GantryError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from _classes(child)
+
+
+# several classes share the name GenericError, so it implies no code
+# of several classes with one name the first counts: the usual one
+_CODES: Final = {
+    kind.wire_name: kind.code
+    for kind in reversed(list(_classes(GantryError)))
+    if kind.wire_name != GantryError.wire_name
+}
+
+
+# Events that a daemon sends on a connection after its reply, as messages.
+#
+# Source: DESIGN section 8; JSON-RPC 2.0, section 4.1.
+
+
+# method of the last notification of a stream that the daemon ends: [code, message]
+STREAM_ENDED: Final = "streamEnded"
+
+
+def read_event(payload: bytes) -> tuple[str, list[object]]:
+    """The name and the parameters of an event.
+
+    Raises: RemoteError: the daemon has ended the stream, with this reason. ProtocolError: it is not an event.
+    """
+    try:
+        message = read_message(payload)
+    except InvalidRequest as error:
+        raise ProtocolError(f"expected an event: {error}") from error
+    if not isinstance(message, Call) or not isinstance(message.params, list):
+        raise ProtocolError(f"expected an event, got {payload[:60]!r}")
+    if message.method == STREAM_ENDED:
+        if len(message.params) != 2:
+            raise ProtocolError(f"the end of a stream came with parameters of another shape: {message.params!r}")
+        code, text = map(str, message.params)
+        raise RemoteError(text, code=code, wire_name="GenericError", wire_args=[text])
+    return message.method, message.params

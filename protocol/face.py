@@ -1,4 +1,4 @@
-"""The requests that a daemon accepts, from all modules below its package."""
+"""The requests that a daemon accepts, from its module, or all modules below its package."""
 
 import importlib
 import pkgutil
@@ -10,9 +10,10 @@ from protocol.messages import AnyRequest, Request
 def requests_of(face: types.ModuleType) -> list[type[AnyRequest]]:
     """The request classes, sorted by their methods' names.
 
-    Args: face: `protocol.luxi`, `protocol.wconfd` or `protocol.noded`.
+    Args: face: such as `protocol.luxi`, or the one module `protocol.keeperd`.
     """
-    modules = (importlib.import_module(info.name) for info in pkgutil.walk_packages(face.__path__, f"{face.__name__}."))
+    below = pkgutil.walk_packages(getattr(face, "__path__", ()), f"{face.__name__}.")
+    modules = (face, *(importlib.import_module(info.name) for info in below))
     values = [value for module in modules for value in vars(module).values()]
     # bases of requests have no method
     kinds = {value for value in values if isinstance(value, type) and issubclass(value, Request) and _has_method(value)}

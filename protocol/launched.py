@@ -18,13 +18,12 @@ from typing import Final
 import attrs
 
 from common.errors import GantryError, Unavailable
-from common.system.leftjobs import EndLaunched
 from common.system.log import get_log
-from common.system.processes import Process, find_process
-from protocol.calling import read_reply, request_bytes
-from protocol.dial import dial, pauses
+from common.system.processes import EndLaunched, Process, find_process
+from protocol.envelope import read_reply, request_bytes
 from protocol.framing import Framer, pack
 from protocol.messages import AnyRequest, Request, positional, structure_reply
+from protocol.unixsocket import dial, pauses
 
 NAME: Final = "the launcher"
 # bytes of a request; the command of a job has at most a megabyte by the default settings

@@ -22,10 +22,8 @@ from typing import Final
 
 import attrs
 
-from common.commands.cgroups import Group
+from common.commands.cgroups import Group, Limited, Way
 from common.commands.execution import Launch
-from common.commands.holding import Way
-from common.commands.limits import Limited
 from common.commands.localcommand import MakeStarter
 from common.commands.spec import Leave
 from common.commands.supervision import Terms

@@ -10,14 +10,13 @@ from collections.abc import Callable
 from typing import Final
 
 from common.errors import InvalidRequest
-from common.nodes.epochs import own_epoch
-from common.nodes.mastershipnotes import forget_not_master, needs_no_vote
-from common.nodes.ssconffiles import master_name, node_ips
+from common.nodes.mastership import forget_not_master, needs_no_vote, own_epoch
+from common.nodes.nodeplace import master_name, node_ips
 from common.replication import NoLongerMaster
 from common.settings import Settings
-from common.system.daemons.program import Options
 from common.system.inthread import in_thread
 from common.system.log import get_log
+from common.system.program import Options
 
 _log: Final = get_log(__name__)
 
@@ -59,7 +58,7 @@ def reply_guard(settings: Settings) -> Callable[[], None] | None:
 
 def _check_lease(settings: Settings) -> None:
     # imported late: most installations are one machine
-    from common.lease.holding import read_held
+    from common.lease.grant import read_held
     from common.system.leaseguard import end_at_deadline
 
     paths = settings.paths
@@ -91,9 +90,9 @@ async def _vote(settings: Settings, options: Options, *, voters: dict[str, str])
         _log.warning("votes.not_asked", nodes=len(voters), reason="an operator wants it so")
         return
     # imported late: TLS and HTTP are needed only where there are other nodes
+    from protocol.noded.call import NodeAddress
     from protocol.noded.clients.certificates import CertificateFiles
     from protocol.noded.clients.client import NodeClient
-    from protocol.noded.clients.nodes import NodeAddress
     from protocol.noded.clients.voting import Contender, win_vote
 
     nodes = [NodeAddress(name, ip, settings.noded.port) for name, ip in voters.items()]

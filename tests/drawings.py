@@ -17,10 +17,10 @@ sys.path.insert(0, str(TOP))
 
 from common.commands.stopping import EVENTS as COMMAND  # noqa: E402
 from common.queue.jobs import EVENTS as OPCODE  # noqa: E402  # run as a script, too
-from daemons.keeperd.core.standings import STEPS as KEEPER  # noqa: E402
+from daemons.keeperd.core.states import STEPS as KEEPER  # noqa: E402
 from daemons.luxid.core.queue.entries import STEPS as JOB  # noqa: E402
 from daemons.supervisor.core.restarts import TRANSITIONS as DAEMON  # noqa: E402
-from daemons.wconfd.core.locks.requests import STANDINGS as REQUEST  # noqa: E402
+from daemons.wconfd.core.locks.fairness import STANDINGS as REQUEST  # noqa: E402
 
 # the first has all of them
 FILES: Final = (TOP / "ARCHITECTURE.md", TOP / "docs" / "guide" / "why-does-it-wait.md")

@@ -2,11 +2,13 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from cli.choosing.filtering import complete_batch
+from cli.connection import open_luxid
 from cli.options import F
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ class JobIdsType(click.ParamType):  # type: ignore[type-arg]  # generic in newer
         return f"ID|{PREVIOUS}"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-        from cli.gantry.completion import complete_job_ids
+        from cli.completion import complete_job_ids
 
         # no command runs while the shell asks, so its context is not yet the current one
         with ctx.scope(cleanup=False):
@@ -82,7 +84,7 @@ def ids_of(named: Named, key: str | None = None) -> tuple[int, ...]:
     if isinstance(named, tuple):
         return named
     # imported late: few commands name it
-    from cli.submitting.lastsubmission import previous_ids
+    from cli.choosing.lastsubmission import previous_ids
 
     return previous_ids(key)
 
@@ -105,3 +107,53 @@ def ids_argument(*, is_required: bool) -> Callable[[F], F]:
         return named(with_ids)  # type: ignore[return-value]  # it is called with options by name only
 
     return add
+
+
+# Batches as the user names them: by their id, or by PREV, the last submission of this session.
+#
+# Source: DESIGN section 16.
+
+
+_ID: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
+
+
+class BatchType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """The id of a batch, or PREV."""
+
+    name = "batch"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if _ID.fullmatch(value) is None:
+            self.fail(f"'{value:.40}' is no batch; 'gnt-job batch list' shows all", param, ctx)
+        return value
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "ID|PREV"
+
+
+BATCH: Final = BatchType()
+
+
+def batch_option(function: F) -> F:
+    """`--batch`, beside ids and conditions."""
+    return click.option(
+        "--batch",
+        "batches",
+        type=BATCH,
+        multiple=True,
+        shell_complete=complete_batch,
+        help="The jobs of this batch; PREV is the last submission.",
+    )(function)
+
+
+def batch_ids(name: str) -> Sequence[int]:
+    """The jobs of a batch, archived ones too, by id.
+
+    Raises: PrerequisiteError: there is no such batch. Else as `Luxid.call`.
+    """
+    if name == PREVIOUS:
+        return ids_of(name)
+    from cli.choosing.batches import read_batch
+
+    with open_luxid() as client:
+        return [row["id"] for row in read_batch(client, name).jobs]

@@ -6,20 +6,18 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
+from cli.clusterstate.processes import listens
 from cli.commands import Command
 from cli.context import installation, uses_color, wants_json
-from cli.durations import POSITIVE_DURATION
 from cli.exitcodes import DONE
-from cli.listening import listens
+from cli.options import POSITIVE_DURATION
 from cli.screen import remark, say, say_json, warn
 from cli.tables import Column, Layout, render
 from common.daemons import Place
 from common.errors import Conflict
-from common.nodes.certificates.pemcontent import fingerprint_of
-from common.nodes.joining.jointoken import EXPIRES_S, JoinToken, TokenText
-from common.nodes.joining.jointokenfiles import JoinTokenFiles
-from common.nodes.nodeplace import place_of
-from common.nodes.ownaddress import own_address
+from common.nodes.certificates import fingerprint_of
+from common.nodes.joining import EXPIRES_S, JoinToken, JoinTokenFiles, TokenText
+from common.nodes.nodeplace import own_address, place_of
 from common.settings import Settings
 from common.words.times import clock
 

@@ -3,18 +3,22 @@
 Source: cli.md 5; the filter rules are ours.
 """
 
+import time
+from typing import Literal, assert_never
+
 import click
 
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE
-from cli.filter.list import rule_table
-from cli.filter.rulenames import RULE_FIELDS, rules_in_order
+from cli.filter.list import RULE_FIELDS, rule_table, rules_in_order
+from cli.options import DURATION
 from cli.screen import say, say_json
 from cli.tables import Layout
-from protocol.luxi.cluster import QueryConfigValues
-from protocol.luxi.queue import SetDrainFlag
+from common.words.times import clock
+from protocol.luxi.queries import QueryConfigValues
+from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 
 
 @click.command("queue", cls=Command, examples=("gnt-cluster queue drain", "gnt-cluster queue info"))
@@ -43,3 +47,48 @@ def queue(action: str) -> int:
     for line in rule_table(rules, RULE_FIELDS, Layout(), unknown="") if rules else ():
         say(line)
     return DONE
+
+
+# `gnt-cluster watcher`: let the watcher rest, or go on.
+#
+# Source: cli.md 5.
+
+
+@click.command(
+    "watcher",
+    cls=Command,
+    examples=("gnt-cluster watcher pause 2h", "gnt-cluster watcher continue", "gnt-cluster watcher info"),
+)
+@click.argument("action", type=click.Choice(["pause", "continue", "info"]))
+@click.argument("duration", required=False)
+def watcher(action: Literal["pause", "continue", "info"], duration: str | None) -> int:
+    """Pause the watcher for DURATION (90, 30m, 2h, 7d, 1w), let it continue, or tell whether it rests (info)."""
+    if action != "pause" and duration is not None:
+        raise click.UsageError(f"'{action}' takes no duration, got '{duration}'")
+    match action:
+        case "pause":
+            until = ask_luxid(SetWatcherPause(time.time() + _seconds(duration)))
+        case "continue":
+            until = ask_luxid(SetWatcherPause(None))
+        case "info":
+            told = ask_luxid(QueryConfigValues(("watcher_pause",)))[0]
+            until = told if isinstance(told, int | float) else None
+        case _:
+            assert_never(action)
+    _tell(until)
+    return DONE
+
+
+def _tell(until: float | None) -> None:
+    if wants_json():
+        say_json(until)
+    elif until is None:
+        say("The watcher is not paused")
+    else:
+        say(f"The watcher is paused until {clock(until)}")
+
+
+def _seconds(duration: str | None) -> float:
+    if duration is None:
+        raise click.UsageError("how long shall the watcher rest? write it as in: gnt-cluster watcher pause 2h")
+    return DURATION.convert(duration, None, click.get_current_context())

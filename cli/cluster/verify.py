@@ -1,27 +1,159 @@
 """`gnt-cluster verify`: check the configuration and the files of this node."""
 
-from collections.abc import Callable, Container
+import os
+import stat
+from collections.abc import Callable, Container, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
 
 import click
+import orjson
 
-from cli.choosing.namecompletion import complete_group
-from cli.cluster.verifying.nodefiles import check_files
-from cli.clusterstate.copies import CopyFindings, check_config, check_queue
-from cli.clusterstate.findingproblems import find_problems
-from cli.clusterstate.queuelags import ask_lags, lag_words
+from cli.clusterstate.locks import ask_lock_view, left_processes
+from cli.clusterstate.problems import CopyFindings, ask_lags, check_config, check_queue, find_problems, lag_words
 from cli.commands import Command
 from cli.connection import ask_wconfd, open_luxid, with_next_step
 from cli.context import installation, paths, uses_color, wants_json
 from cli.exitcodes import DONE, FAILED
+from cli.options import complete_group
 from cli.screen import complain, say_json, say_styled
 from cli.tables import Column, Layout, render
-from cli.why.leftprocesses import left_processes
-from cli.why.lockview import ask_lock_view
+from common.daemons import Feature, Place, start_order
 from common.errors import ConfigVerifyError, Denied, GantryError, RemoteError, Unavailable
-from common.health.findings import Finding, Level
+from common.health import Finding, Level
 from common.nodes.nodeplace import place_of, why_not_master
 from common.opcodes.types import VERIFY_ERRORS
+from common.paths import QUEUE_VERSION, Paths
+from protocol.unixsocket import dial
 from protocol.wconfd.config import ListNodesBehind, VerifyConfig
+
+# Faults in the files of an installation, as far as the calling user may read them.
+#
+# Source: luxid.md 3; wconfd.md 1.1, 3.2, 6.1.
+
+
+# bytes of the largest job that luxid accepts, with its log; the settings can raise it (`max_job_bytes`)
+JOB_BYTES: Final = 2 * 2**20
+# files of one job: job file, log, output, lock and messages, each with a temporary one
+FILES: Final = 16
+
+
+def check_files(paths: Paths, *, place: Place = Place.MASTER, has_web: bool = False) -> Mapping[str, list[str]]:
+    """Return the problems by name of the check; an empty list: none were found.
+
+    Args:
+        place: of this node; it tells which daemons are to run.
+        has_web: whether rapid is to run.
+    """
+    sockets = partial(_sockets, place=place, has_web=has_web)
+    checks: Mapping[str, Callable[[Paths], Iterator[str]]] = {**_CHECKS, "sockets": sockets}
+    return {name: list(_tolerant(check, paths)) for name, check in checks.items()}
+
+
+def _tolerant(check: Callable[[Paths], Iterator[str]], paths: Paths) -> Iterator[str]:
+    try:
+        yield from check(paths)
+    except OSError as error:
+        place = f"'{error.filename}': " if error.filename else ""
+        yield f"{place}{(error.strerror or str(error)).lower()}"
+
+
+def _config(paths: Paths) -> Iterator[str]:
+    # imported late: it is large, and only this command needs it
+    from common.objects.codec import decode_config
+
+    try:
+        decode_config(orjson.loads(paths.config_data.read_bytes()))
+    except (orjson.JSONDecodeError, GantryError) as error:
+        yield f"'{paths.config_data}': {error}"
+
+
+def _locks(paths: Paths) -> Iterator[str]:
+    # the file is created when the first lock is taken
+    if paths.locks_data.exists():
+        yield from _json(paths.locks_data)
+
+
+def _json(path: Path) -> Iterator[str]:
+    try:
+        orjson.loads(path.read_bytes())
+    except orjson.JSONDecodeError as error:
+        yield f"'{path}': not JSON: {error}"
+
+
+def _queue(paths: Paths) -> Iterator[str]:
+    # a damaged file may have any bytes
+    version = paths.version_file.read_text(errors="replace").strip()
+    if version != str(QUEUE_VERSION):
+        yield f"'{paths.version_file}': the queue has version {version!r:.20}, expected {QUEUE_VERSION}"
+    serial = paths.serial_file.read_text(errors="replace").strip()
+    if not (serial.isascii() and serial.isdigit()):
+        yield f"'{paths.serial_file}': expected the last job id, got {serial!r:.20}"
+    damaged = sorted(entry.name for entry in paths.damaged.iterdir()) if paths.damaged.is_dir() else []
+    if damaged:
+        yield f"'{paths.damaged}' holds job files that could not be read: {', '.join(damaged[:5])}"
+
+
+def _sockets(paths: Paths, *, place: Place = Place.MASTER, has_web: bool = False) -> Iterator[str]:
+    # in the order of stopping: each daemon before those that it needs
+    for daemon in reversed(start_order(place, features=[Feature.HTTP] if has_web else [])):
+        if daemon.socket is None:
+            continue
+        try:
+            dial(paths.socket(daemon.name), daemon.name).close()
+        except GantryError as error:
+            yield error.message
+
+
+def _livelocks(paths: Paths) -> Iterator[str]:
+    for folder in (paths.livelocks, paths.sockets):
+        mode = folder.stat().st_mode
+        if not stat.S_ISDIR(mode):
+            yield f"'{folder}' is not a folder"
+        elif mode & stat.S_IWOTH:
+            yield f"'{folder}' can be written by everybody; take that away with: chmod o-w {folder}"
+        elif not os.access(folder, os.R_OK | os.X_OK):
+            yield f"'{folder}' cannot be read by this user"
+
+
+def _disk(paths: Paths) -> Iterator[str]:
+    for folder in (paths.data, paths.queue):
+        # a folder on a file system of its own is checked separately
+        if folder == paths.data or folder.stat().st_dev != paths.data.stat().st_dev:
+            yield from room_problems(folder, os.statvfs(folder), _needed_bytes(paths))
+
+
+def _needed_bytes(paths: Paths) -> int:
+    """Bytes of the largest change: a changed file is written in full beside the old one."""
+    files = (paths.config_data, paths.locks_data)
+    return JOB_BYTES + sum(path.stat().st_size for path in files if path.exists())
+
+
+def room_problems(folder: Path, room: os.statvfs_result, needed: int) -> Iterator[str]:
+    """Tell what keeps the daemons from writing to a folder.
+
+    Args: needed: bytes of the largest write.
+    """
+    free = room.f_bavail * room.f_frsize
+    if room.f_flag & os.ST_RDONLY:
+        yield f"'{folder}' is on a disk that is read-only; nothing can be submitted, and no job can end"
+    elif free < needed:
+        yield f"'{folder}' has {free} bytes free, and a write may need {needed}; make room, or jobs wait for it"
+    # some file systems do not count files
+    if room.f_files and room.f_favail < FILES:
+        yield f"'{folder}' has room for {room.f_favail} more files, and {FILES} may be needed; remove some"
+
+
+_CHECKS: Final[Mapping[str, Callable[[Paths], Iterator[str]]]] = {
+    "config.data": _config,
+    "locks.data": _locks,
+    "queue": _queue,
+    "sockets": _sockets,
+    "livelocks": _livelocks,
+    "disk": _disk,
+}
+
 
 _SOUND = "ok"
 
@@ -55,7 +187,7 @@ def verify(is_by_jobs: bool, **parameters: object) -> int:
     """
     if is_by_jobs or any(parameters.values()):
         # imported late: the usual way needs no jobs
-        from cli.cluster.verifying.verifyjobs import verify_by_jobs
+        from cli.cluster.verifyjobs import verify_by_jobs
 
         return verify_by_jobs(parameters)
     return _verify_here()
@@ -108,7 +240,7 @@ def _style(text: str, unremarkable: Container[str]) -> str:
 def _certificate_problems() -> list[str]:
     """Certificates that are not good, or not for long; empty if this user may not read them, or luxid is not asked."""
     # imported late: clusters of one machine have none
-    from cli.clusterstate.certificaterows import certificate_problems
+    from cli.cluster.verifycluster import certificate_problems
 
     try:
         return certificate_problems(installation())
@@ -119,7 +251,7 @@ def _certificate_problems() -> list[str]:
 def _mastership() -> tuple[list[str], list[str]]:
     """Problems and notes of etcd, of the lease, and of what is to end an old master."""
     # imported late: other clusters have none
-    from cli.clusterstate.leasechecks import guard_notes, guard_problems, lease_notes, lease_problems
+    from cli.cluster.verifycluster import guard_notes, guard_problems, lease_notes, lease_problems
     from cli.clusterstate.masterships import known_mastership
 
     settings = installation()

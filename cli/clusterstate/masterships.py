@@ -7,11 +7,11 @@ from typing import Final
 
 from cli.context import paths
 from common.errors import GantryError
-from common.lease.fullness import Fullness
-from common.lease.fullnessfile import FullnessReader
+from common.lease.deadline import FullnessReader
+from common.lease.records import Fullness
 from common.words.times import duration
 from protocol.blocking import BlockingClient
-from protocol.keeperd.calls import ClusterView, ShowCluster
+from protocol.keeperd import ClusterView, ShowCluster
 
 _PATIENCE_S: Final = 10.0
 

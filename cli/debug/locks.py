@@ -11,20 +11,16 @@ from typing import Final
 import attrs
 import click
 
-from cli.clusterstate.ghostview import ghost_sentences, known_ghosts
+from cli.clusterstate.locks import ask_lock_view, ghost_sentences, known_ghosts, left_processes
 from cli.commands import Command
-from cli.connection import open_luxid
+from cli.connection import Luxid, open_luxid
 from cli.context import uses_color, wants_json
-from cli.durations import DURATION
 from cli.exitcodes import DONE, UNKNOWN_FIELD
-from cli.luxid import Luxid
-from cli.options import table_options
+from cli.locknames import lock_names
+from cli.options import DURATION, table_options
 from cli.screen import remark, say, say_json, warn, write
 from cli.tables import UNKNOWN, Column, Layout, render
-from cli.why.leftprocesses import left_processes
-from cli.why.locknames import lock_names
-from cli.why.lockview import ask_lock_view
-from protocol.luxi.locks import LockRow
+from protocol.luxi.queries import LockRow
 
 # field -> the text of its cell
 _FIELDS: Final[Mapping[str, Callable[[LockRow], str]]] = {
@@ -79,3 +75,6 @@ def _show(client: Luxid, names: Sequence[str], unknown: str, layout: Layout) -> 
     cells = [[put_names(each.get(name, unknown)) for name in names] for each in every]
     for line in render([Column(name.upper() if name in _FIELDS else name) for name in names], cells, layout):
         say(line)
+
+
+# `gantry locks`: the same as `gnt-debug locks`, which only those find who debug.

@@ -13,16 +13,18 @@ import orjson
 import protocol.wconfd
 from cli.commands import Command
 from cli.connection import ask_wconfd
-from cli.context import wants_json
+from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE
-from cli.screen import say, say_json
+from cli.screen import remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
 from common.ids import JobId
+from common.words.times import clock
 from protocol.face import requests_of
 from protocol.messages import AnyRequest, reply_to_wire, structure_request
+from protocol.wconfd.daemon import ListLockViolations
 from protocol.wconfd.locks import Echo, ListAllLocksOwners, ListLocks
 
-_COLUMNS: Final = (Column("METHOD"), Column("ARGUMENTS"), Column("WHAT IT DOES"))
+_METHOD_COLUMNS: Final = (Column("METHOD"), Column("ARGUMENTS"), Column("WHAT IT DOES"))
 
 
 @click.command(
@@ -91,7 +93,7 @@ def _tell_methods() -> int:
         say_json({kind.METHOD: list(_arguments(kind)) for kind in requests_of(protocol.wconfd)})
         return DONE
     rows = [[kind.METHOD, " ".join(_arguments(kind)), _first_line(kind)] for kind in requests_of(protocol.wconfd)]
-    for line in render(_COLUMNS, rows, Layout()):
+    for line in render(_METHOD_COLUMNS, rows, Layout()):
         say(line)
     return DONE
 
@@ -106,3 +108,42 @@ def _first_line(kind: type[AnyRequest]) -> str:
     # a class without a docstring does what its name says
     own = kind.__dict__.get("__doc__") or ""
     return "" if own.startswith("Method generated") else own.partition("\n")[0].rstrip(".")
+
+
+# `gnt-debug violations`: changes of the configuration without the locks of what was changed.
+#
+# Source: DESIGN section 8.
+
+
+_VIOLATION_COLUMNS: Final = tuple(map(Column, ("AT", "PID", "UID", "METHOD", "CHANGED", "LOCK", "REFUSED")))
+
+
+@click.command(
+    "violations", cls=Command, examples=("gnt-debug violations", "gnt-debug violations --output json | jq .count")
+)
+def violations() -> int:
+    """Show which processes have changed the configuration without the locks of what they changed.
+
+    They are counted from the start of wconfd; the latest 200 are shown. With "require_locks = true" in "[wconfd]" such
+    changes are refused.
+    """
+    found = ask_wconfd(ListLockViolations())
+    if wants_json():
+        say_json(attrs.asdict(found))
+        return DONE
+    if not found.count:
+        remark("there are none: each change was made under the locks of what it changed")
+        return DONE
+    if found.count > len(found.latest):
+        remark(f"{found.count} since the start of wconfd; these are the latest {len(found.latest)}")
+    rows = [
+        [clock(each.at), str(each.pid), str(each.uid), each.method, each.changed, each.lock, _yes(each.is_refused)]
+        for each in found.latest
+    ]
+    for line in render(_VIOLATION_COLUMNS, rows, Layout(has_color=uses_color())):
+        say_styled(line)
+    return DONE
+
+
+def _yes(truth: bool) -> str:
+    return "yes" if truth else "no"

@@ -3,22 +3,83 @@
 Source: cli.md 3, "list"; luxid.md 6.2, 7.5.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import orjson
 
+from cli.choosing.lists import tell_fields
 from cli.commands import Command
+from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
-from cli.filter.rulenames import RULE_FIELDS, complete_rule, rule_named, rules_in_order
 from cli.options import table_options
-from cli.paging import show_lines
-from cli.screen import complain, say_json, screen_width, warn
-from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render
+from cli.screen import complain, say, say_json, screen_width, warn
+from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, show_lines
 from common.errors import PrerequisiteError
-from common.words.filters.ruletext import action_text, reason_text, where_text
+from common.objects.kinds import QueryKind
+from common.printable import printable
+from common.words.filters.rulefilter import action_text, reason_text, where_text
+from protocol.luxi.queries import Query, QueryFilters
+
+# Filter rules as people name them: by UUID, by a beginning of it that no other rule has, or by their number.
+#
+# The number of a rule is its place in `gnt-filter list`, from 1. A UUID may begin with digits only; a number has at
+# most three, and a beginning at least four characters.
+
+
+if TYPE_CHECKING:
+    # what completes a word imports it; the start of every other command does without
+    from click.shell_completion import CompletionItem
+
+RULE_FIELDS: Final = ("uuid", "watermark", "priority", "predicates", "action", "reason_trail")
+_NUMBER: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
+_WHOLE: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_SHORTEST: Final = 4
+
+
+def rules_in_order() -> list[dict[str, object]]:
+    """All rules in the order in which they are evaluated; each by its fields, and its number."""
+    answer = ask_luxid(Query(QueryKind.FILTER, RULE_FIELDS))
+    rows: list[dict[str, object]] = [dict(zip(RULE_FIELDS, row, strict=True)) for row in answer.values()]
+    rows.sort(key=lambda row: (row["priority"], row["watermark"], row["uuid"]))
+    return [{"number": number, **row} for number, row in enumerate(rows, 1)]
+
+
+def is_uuid(name: str) -> bool:
+    """Whether the name is a whole UUID, which needs no rules to be read."""
+    return _WHOLE.fullmatch(name) is not None
+
+
+def rule_named(rules: Sequence[Mapping[str, object]], name: str) -> Mapping[str, object]:
+    """The rule of this name among all rules in order.
+
+    Raises: PrerequisiteError: there is none, or several UUIDs begin so.
+    """
+    if _NUMBER.fullmatch(name):
+        found = [rule for rule in rules if rule["number"] == int(name)]
+    elif len(name) >= _SHORTEST:
+        found = [rule for rule in rules if str(rule["uuid"]).startswith(name.lower())]
+    else:
+        found = []
+    if len(found) > 1:
+        uuids = ", ".join(str(rule["uuid"]) for rule in found)
+        raise PrerequisiteError(f"'{name}' begins {len(found)} rules: {uuids}; write more of it", "wrong_input")
+    if not found:
+        raise PrerequisiteError(f"there is no filter rule '{name}'; list them with 'gnt-filter list'", "unknown_entity")
+    return found[0]
+
+
+def complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The UUIDs of rules, each with its action."""
+    from cli.completion import complete_rules
+
+    # no command runs while the shell asks, so its context is not yet the current one
+    with ctx.scope(cleanup=False):
+        return complete_rules(incomplete)
+
 
 _NUMBERS: Final = ("number", "watermark", "priority")
 _FIELDS: Final = ("number", *RULE_FIELDS)
@@ -95,3 +156,38 @@ _IN_WORDS: Final[Mapping[str, Callable[[object], str]]] = {
 
 def _as_stored(value: object) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+# `gnt-filter list-fields`: the columns of `gnt-filter list`.
+
+
+@click.command("list-fields", cls=Command, examples=("gnt-filter list-fields",))
+@table_options
+@click.argument("names", metavar="[FIELD]...", nargs=-1)
+def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
+    """Tell the fields that gnt-filter list can show; all, or the named ones."""
+    return tell_fields(QueryKind.FILTER, names, Layout(not no_headers, separator))
+
+
+# `gnt-filter info`: everything about rules, six lines for each.
+#
+# Source: cli.md 3, "info".
+
+
+_TITLES: Final = ("UUID", "Watermark", "Priority", "Predicates", "Action", "Reason trail")
+
+
+@click.command("info", cls=Command, examples=("gnt-filter info", "gnt-filter info --output json | jq .[0].predicates"))
+@click.argument("names", metavar="[RULE]...", nargs=-1, shell_complete=complete_rule)
+def info(names: Sequence[str]) -> int:
+    """Tell everything about these rules, or about all. A rule is named by its UUID, its beginning, or its number."""
+    uuids, is_lost = find_rules(rules_in_order(), names) if names else ([], False)
+    rows = ask_luxid(QueryFilters(tuple(uuids) or None, RULE_FIELDS)) if uuids or not names else ()
+    if wants_json():
+        say_json([dict(zip(RULE_FIELDS, row, strict=True)) for row in rows])
+    else:
+        for row in rows:
+            for place, (title, value) in enumerate(zip(_TITLES, row, strict=True)):
+                text = value if isinstance(value, str) else orjson.dumps(value).decode()
+                say(f"{'  ' if place else ''}{title}: {printable(text)}")
+    return FAILED if is_lost else DONE

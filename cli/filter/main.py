@@ -4,19 +4,19 @@ from typing import Final, NoReturn
 
 from cli.commands import Group, Verb
 from cli.program import run
-from cli.remote.remoteoptions import remote_options
+from cli.remoteoptions import remote_options
 
 VERBS: Final = {
-    "pause": Verb("cli.filter.pause:pause", "Let jobs wait until the rule is deleted."),
-    "drain": Verb("cli.filter.drain:drain", "Refuse jobs from now on; those in the queue go on."),
-    "soft-drain": Verb("cli.filter.soft_drain:soft_drain", "Take jobs from now on, but let them wait."),
-    "limit": Verb("cli.filter.limit:limit", "Let only so many jobs run at once."),
-    "add": Verb("cli.filter.add:add", "Add a rule, as predicates and action."),
-    "replace": Verb("cli.filter.replace:replace", "Replace a rule."),
-    "delete": Verb("cli.filter.delete:delete", "Delete rules."),
+    "pause": Verb("cli.filter.changing:pause", "Let jobs wait until the rule is deleted."),
+    "drain": Verb("cli.filter.changing:drain", "Refuse jobs from now on; those in the queue go on."),
+    "soft-drain": Verb("cli.filter.changing:soft_drain", "Take jobs from now on, but let them wait."),
+    "limit": Verb("cli.filter.changing:limit", "Let only so many jobs run at once."),
+    "add": Verb("cli.filter.changing:add", "Add a rule, as predicates and action."),
+    "replace": Verb("cli.filter.changing:replace", "Replace a rule."),
+    "delete": Verb("cli.filter.changing:delete", "Delete rules."),
     "list": Verb("cli.filter.list:list_rules", "List the rules, in the order in which they are asked."),
-    "list-fields": Verb("cli.filter.list_fields:list_fields", "Tell the fields that a list can have."),
-    "info": Verb("cli.filter.info:info", "Tell everything about rules."),
+    "list-fields": Verb("cli.filter.list:list_fields", "Tell the fields that a list can have."),
+    "info": Verb("cli.filter.list:info", "Tell everything about rules."),
 }
 
 group = Group(

@@ -5,27 +5,27 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cli.clusterstate.processes import end_process
 from cli.commands import MachineCommand
 from cli.connection import open_luxid
 from cli.context import installation, up_command, use_what_can_be_read, wants_json
 from cli.context import paths as installation_paths
-from cli.durations import DURATION
 from cli.exitcodes import DONE
-from cli.gantry.stopping.pids import end_process
-from cli.live.followers import until_ended
+from cli.live.following import until_ended
+from cli.options import DURATION
 from cli.query import jobs_now
 from cli.screen import remark, say, say_json, warn
 from common.daemons import Feature, Place, start_order
 from common.errors import GantryError, Unavailable
 from common.ids import JobId
 from common.nodes.nodeplace import place_of
-from common.nodes.runningcommands import going_on_words
 from common.paths import Paths
-from common.system.daemons.running import find_daemon, find_supervisor
+from common.system.processes import going_on_words
+from common.system.running import find_daemon, find_supervisor
 from protocol.luxi.jobs import CancelJobs
 
 if TYPE_CHECKING:
-    from protocol.keeperd.calls import ClusterView
+    from protocol.keeperd import ClusterView
 
 # time for keeperd to tell who may follow
 _ASK_S = 5.0
@@ -58,7 +58,7 @@ def down(kills_jobs: bool, timeout: float) -> int:
         _end(name, pid, timeout)
     _tell("down", was_up=True, left=left)
     if was_master:
-        from cli.gantry.stopping.lastwords import last_words
+        from cli.gantry.cluster.mastership import last_words
 
         remark(last_words(view, left))
     elif left:
@@ -80,8 +80,8 @@ def _held_lease() -> bool:
 def _mastership() -> "ClusterView | None":
     """What keeperd here tells; None: nothing."""
     # imported late: most installations are one machine
-    from cli.gantry.cluster.asking import ask
-    from protocol.keeperd.calls import ShowCluster
+    from cli.gantry.cluster.mastership import ask
+    from protocol.keeperd import ShowCluster
 
     try:
         return ask(ShowCluster(), timeout_s=_ASK_S)

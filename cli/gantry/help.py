@@ -12,6 +12,7 @@ from cli.context import wants_json
 from cli.exitcodes import DONE, EVERYWHERE, MOVING, WAITING, ExitCode
 from cli.screen import say, say_json
 from cli.tables import Column, Layout, render
+from common.system.program import release
 
 if TYPE_CHECKING:
     # only the topic that is asked for is imported
@@ -77,12 +78,12 @@ def _page_topic(heading: str, target: str) -> Topic:
 
 TOPICS: Final[Mapping[str, Topic]] = {
     "exit-codes": Topic("The exit codes of all commands.", _tell_exit_codes, _exit_codes_json),
-    "errors": _page_topic("The codes of errors, with cause and remedy.", "cli.manual.languages.errors:errors_page"),
-    "reasons": _page_topic("Why a job does not run.", "cli.manual.languages.reasons:reasons_page"),
-    "filters": _page_topic("Filters of jobs and other things.", "cli.manual.languages.filters:filters_page"),
-    "query": _page_topic("Conditions in calls and filter rules.", "cli.manual.languages.query:query_page"),
-    "plans": _page_topic("Files with jobs to submit.", "cli.manual.files.plan:plan_page"),
-    "opcodes": _page_topic("Operations, and their parameters.", "cli.manual.languages.opcodes:opcodes_page"),
+    "errors": _page_topic("The codes of errors, with cause and remedy.", "cli.manual.errors:errors_page"),
+    "reasons": _page_topic("Why a job does not run.", "cli.manual.errors:reasons_page"),
+    "filters": _page_topic("Filters of jobs and other things.", "cli.manual.queries:filters_page"),
+    "query": _page_topic("Conditions in calls and filter rules.", "cli.manual.queries:query_page"),
+    "plans": _page_topic("Files with jobs to submit.", "cli.manual.plan:plan_page"),
+    "opcodes": _page_topic("Operations, and their parameters.", "cli.manual.opcodes:opcodes_page"),
 }
 
 
@@ -108,4 +109,17 @@ def help_on(topic: str | None) -> int:
             Layout(has_header=False),
         ):
             say(line)
+    return DONE
+
+
+# `gantry version`.
+
+
+@click.command("version", cls=Command, examples=("gantry version",))
+def version() -> int:
+    """Print the version."""
+    if wants_json():
+        say_json(release())
+    else:
+        say(f"gantry {release()}")
     return DONE

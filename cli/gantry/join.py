@@ -12,29 +12,26 @@ from typing import Final
 import attrs
 import click
 
+from cli.clusterstate.processes import end_process, listens
 from cli.commands import Command
 from cli.context import command_line, effective_root, wants_json
-from cli.durations import DURATION
 from cli.exitcodes import DONE, FAILED
-from cli.gantry.stopping.pids import end_process
 from cli.gantry.up import start_supervisor, tell
-from cli.listening import listens
+from cli.options import DURATION
 from cli.screen import complain, remark, say_json
 from common.daemons import Feature, start_order
 from common.errors import Conflict, InvalidRequest, NotFound, RemoteError, Unavailable
 from common.installation import has_systemd, take_up
-from common.nodes.joining.joiningfiles import JoiningFiles, JoiningPlan
-from common.nodes.joining.joinsettings import NodeSettings, missing_etcd_files, settle_settings
-from common.nodes.joining.jointoken import TokenText
+from common.nodes.joining import JoiningFiles, JoiningPlan, NodeSettings, TokenText, missing_etcd_files, settle_settings
 from common.objects.config import CONFIG_VERSION
 from common.queue.jobs import FINAL_NAMES
 from common.settings import Settings
 from common.settingsfile import load_settings
-from common.system.accounts.asowner import as_owner_of, as_root_again
-from common.system.daemons.running import find_daemon, find_supervisor
-from protocol.dial import pauses
+from common.system.accounts import as_owner_of, as_root_again
+from common.system.running import find_daemon, find_supervisor
 from protocol.noded.clients.joining import MasterDoor
 from protocol.noded.joining import JOIN_PORT, Admitted, AskNews, Join, News, Ready, TakingIn
+from protocol.unixsocket import pauses
 
 # time to wait for the master's port, which a new token opens
 _OPENING_S: Final = 10.0

@@ -2,36 +2,191 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
+import attrs
 import click
 
-from cli.clusterstate.copies import last_config_verdicts, last_verdicts, status_words, verdicts_json
-from cli.clusterstate.daemonstates import DaemonStatus, daemon_status, is_down, is_ready, what_is_wrong
-from cli.clusterstate.findingproblems import as_json as as_findings
-from cli.clusterstate.findingproblems import find_problems
-from cli.clusterstate.ghostview import as_json, ghosts_line, known_ghosts
+from cli.clusterstate.locks import as_json, ghosts_line, known_ghosts
 from cli.clusterstate.masterships import etcd_line, known_fullness, known_mastership, mastership_json, mastership_line
-from cli.clusterstate.queuelags import ask_lags, lag_words, lags_json
-from cli.clusterstate.schedulestate import known_schedules, schedules_json, schedules_line
+from cli.clusterstate.problems import as_json as as_findings
+from cli.clusterstate.problems import (
+    ask_lags,
+    find_problems,
+    lag_words,
+    lags_json,
+    last_config_verdicts,
+    last_verdicts,
+    status_words,
+    verdicts_json,
+)
 from cli.commands import MachineCommand
-from cli.connection import ask_luxid
-from cli.context import installation, use_what_can_be_read, uses_color, wants_json
+from cli.connection import ask_luxid, open_luxid, open_wconfd
+from cli.context import installation, up_command, use_what_can_be_read, uses_color, wants_json
 from cli.exitcodes import DONE, NOT_REACHED
 from cli.query import jobs_now
 from cli.screen import complain, remark, say, say_json, say_styled, warn
 from cli.tables import Column, Layout, render
-from common.daemons import MASTER_DAEMONS
-from common.errors import GantryError
-from common.health.findings import Finding, Level, in_order, summary_line, worst
+from common.daemons import MASTER_DAEMONS, Daemon
+from common.errors import GantryError, RemoteError
+from common.health import Finding, Level, in_order, summary_line, worst
 from common.nodes.nodeplace import daemons_here, why_not_master
-from common.nodes.runningcommands import running_commands
 from common.paths import Paths
 from common.queue.jobs import JobState
+from common.schedules.times import offset_of
 from common.settings import Settings
-from common.system.daemons.running import Running, find_supervisor
-from common.words.times import clock
-from protocol.luxi.cluster import QueryConfigValues
+from common.system.processes import running_commands
+from common.system.running import Running, find_daemon, find_supervisor, last_failure
+from common.words.times import clock, duration
+from protocol.luxi.queries import QueryConfigValues
+from protocol.luxi.queue import ListSchedules, ScheduleView
+from protocol.unixsocket import dial
+from protocol.wconfd.locks import Echo
+
+# How each daemon of this node is, as a user of the installation can see it.
+
+
+# seconds after which a daemon counts as silent: it is stopped, or its disk hangs
+_ANSWER_S: Final = 10.0
+
+
+@attrs.frozen
+class DaemonStatus:
+    """A daemon of this node."""
+
+    name: str
+    running: Running | None
+    # whether it replies to calls
+    is_ready: bool
+    # whether its pid file is unreadable for this user
+    is_hidden: bool = False
+    # whether it accepted the call but did not reply in time
+    is_silent: bool = False
+    # why one that the others can do without did not start; None: it is not known
+    why_down: str | None = None
+
+    @property
+    def state(self) -> str:
+        if self.is_ready:
+            return "ready"
+        if self.is_silent:
+            return "silent"
+        return "unknown" if self.is_hidden else "down" if self.running is None else "starting"
+
+
+def daemon_status(paths: Paths, daemon: Daemon) -> DaemonStatus:
+    """Ask a daemon, which may take some seconds if it is silent."""
+    name, is_hidden = daemon.name, False
+    try:
+        running = find_daemon(paths, name)
+    except PermissionError:
+        running, is_hidden = None, True
+    # a daemon without a socket is known by its pid file only
+    may_be_up = running is not None or (is_hidden and daemon.socket is not None)
+    try:
+        is_ready = may_be_up and _answers(paths, daemon)
+    except TimeoutError:
+        return DaemonStatus(name, running, is_ready=False, is_hidden=is_hidden, is_silent=True)
+    why_down = None if is_ready or daemon.is_needed else last_failure(paths.log_file(name))
+    return DaemonStatus(name, running, is_ready, is_hidden, why_down=why_down)
+
+
+def _answers(paths: Paths, daemon: Daemon) -> bool:
+    """Whether a running daemon replies. Raises: TimeoutError: it accepted the call and is silent."""
+    try:
+        match daemon.name:
+            case "luxid":
+                with open_luxid(is_patient=False) as luxid:
+                    luxid.call(QueryConfigValues(()), timeout_s=_ANSWER_S)
+            case "wconfd":
+                with open_wconfd(is_patient=False) as wconfd:
+                    wconfd.call(Echo("status"), timeout_s=_ANSWER_S)
+            case name if daemon.socket is not None:
+                dial(paths.socket(name), name).close()
+            case _:
+                # its process is there, and nothing can be asked
+                pass
+    except RemoteError:
+        # the reply is a refusal: this user may not ask
+        return True
+    except GantryError as error:
+        if isinstance(error.__cause__, TimeoutError):
+            raise error.__cause__ from None
+        return False
+    return True
+
+
+def is_ready(daemons: Sequence[DaemonStatus], name: str) -> bool:
+    return any(daemon.name == name and daemon.is_ready for daemon in daemons)
+
+
+def is_down(daemons: Sequence[DaemonStatus], name: str) -> bool:
+    return any(daemon.name == name and not daemon.is_ready and not daemon.is_hidden for daemon in daemons)
+
+
+def what_is_wrong(daemons: Sequence[DaemonStatus], paths: Paths, *, has_supervisor: bool) -> str:
+    """Why not all of these daemons are ready, and what to do; at least one is not."""
+    missing = [daemon for daemon in daemons if not daemon.is_ready]
+    if (why := missing[0].why_down) is not None and len(missing) == 1:
+        what = "it is tried again, and" if has_supervisor else f"start it with: {up_command()};"
+        return f"{missing[0].name} did not start: {why}; {what} all else runs"
+    names = [daemon.name for daemon in missing]
+    which = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
+    if silent := [daemon for daemon in daemons if daemon.is_silent]:
+        name, running = silent[0].name, silent[0].running
+        which = f"'{paths.log_file(name)}'" + (f" and 'cat /proc/{running.pid}/stack'" if running else "")
+        return f"{name} gave no answer for {_ANSWER_S:g} s; is it stopped, or its disk? {which} may tell"
+    if any(daemon.is_hidden and not daemon.is_ready for daemon in daemons):
+        return (
+            f"{which} not reached, and this user may not read the pid files in '{paths.run}'; "
+            f"ask to be in the group of '{paths.sockets}', or try as its owner"
+        )
+    if has_supervisor:
+        return f"{which} not ready; the supervisor starts what ended again, look once more in a moment"
+    return f"{which} not ready; start with: {up_command()}"
+
+
+# The schedules in a line, for `gantry status`.
+
+
+def known_schedules() -> Sequence[ScheduleView]:
+    """All schedules, each with its next run; none, if luxid cannot tell."""
+    try:
+        return ask_luxid(ListSchedules(1))
+    except GantryError:
+        return ()
+
+
+def schedules_line(views: Sequence[ScheduleView], now: float) -> str:
+    """`schedules: 12 (1 paused, 1 stopped), nightly next in 3h12m`."""
+    paused = sum(view.schedule.is_paused for view in views)
+    stopped = sum(bool(view.stopped) for view in views)
+    odd = [f"{count} {what}" for count, what in ((paused, "paused"), (stopped, "stopped")) if count]
+    line = f"schedules: {len(views)}" + (f" ({', '.join(odd)})" if odd else "")
+    first = _first(views)
+    if first is None:
+        return line
+    return f"{line}, {first.schedule.name} next in {duration(max(_due_at(first) - now, 0))}"
+
+
+def schedules_json(views: Sequence[ScheduleView]) -> Mapping[str, object]:
+    first = _first(views)
+    return {
+        "count": len(views),
+        "paused": sum(view.schedule.is_paused for view in views),
+        "stopped": [view.schedule.name for view in views if view.stopped],
+        "next": None if first is None else {"name": first.schedule.name, "at": _due_at(first)},
+    }
+
+
+def _first(views: Sequence[ScheduleView]) -> ScheduleView | None:
+    return min((view for view in views if view.next_at), key=_due_at, default=None)
+
+
+def _due_at(view: ScheduleView) -> float:
+    return view.next_at[0] + offset_of(view.schedule)
+
 
 _COLUMNS = (Column("DAEMON"), Column("STATE"), Column("PID", is_number=True), Column("SINCE"))
 

@@ -8,21 +8,20 @@ from typing import Final, NoReturn
 
 import click
 
+from cli.clusterstate.etcd import check_etcd_named
 from cli.commands import MachineCommand
 from cli.context import command_line, effective_root, installation, wants_json
 from cli.exitcodes import DONE, FAILED, NOT_REACHED
-from cli.gantry.cluster.etcdnamed import check_etcd_named
 from cli.screen import remark, say
 from common.daemons import MASTER_DAEMONS, SUPERVISOR_MODULE, WARNING, Feature, Place, start_order
 from common.errors import Conflict, Unavailable
 from common.installation import take_up
-from common.nodes.nodeplace import daemons_here, place_of
-from common.nodes.ownaddress import own_address
+from common.nodes.nodeplace import daemons_here, own_address, place_of
 from common.paths import Paths
 from common.settings import Settings
-from common.system.daemons.running import find_daemon, find_supervisor
-from common.system.interpreter import python_command, python_environment
 from common.system.log import open_log
+from common.system.processes import python_command, python_environment
+from common.system.running import find_daemon, find_supervisor
 
 _CLUSTER: Final = "gantry"
 
@@ -72,7 +71,7 @@ def _skip_vote(settings: Settings, *, is_confirmed: bool) -> None:
     if not is_confirmed:
         raise click.UsageError("without a vote two nodes may be masters at a time; if you are sure, add --yes-do-it")
     if settings.cluster.has_nodes:
-        from common.nodes.mastershipnotes import allow_no_voting
+        from common.nodes.mastership import allow_no_voting
 
         allow_no_voting(settings)
 
@@ -103,13 +102,13 @@ def _make_cluster(settings: Settings) -> None:
     paths, node = settings.paths, settings.cluster.own_name
     if paths.config_data.exists() or paths.server_pem.exists():
         if settings.cluster.has_nodes:
-            from common.nodes.certificates.clustercertificates import make_missing
+            from common.nodes.certificates import make_missing
 
             make_missing(paths, node)
             _make_key(settings)
         return
     if settings.cluster.has_lease:
-        from cli.gantry.cluster.etcdstate import check_etcd_free
+        from cli.clusterstate.etcd import check_etcd_free
 
         check_etcd_free(settings)
     # imported late: it is needed once in the life of an installation

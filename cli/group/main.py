@@ -2,20 +2,19 @@
 
 from typing import Final, NoReturn
 
-from cli.commands import Group, Verb
+from cli.commands import Group, Verb, tag_verbs
 from cli.program import run
-from cli.tags.mounting import tag_verbs
 
 VERBS: Final = {
     "list": Verb("cli.group.list:list_groups", "List node groups."),
-    "list-fields": Verb("cli.group.list_fields:list_fields", "Tell the fields that a list can have."),
-    "info": Verb("cli.group.info:info", "Tell everything about node groups."),
-    "add": Verb("cli.group.add:add", "Make a node group."),
-    "assign-nodes": Verb("cli.group.assign_nodes:assign_nodes", "Put nodes into a node group."),
-    "modify": Verb("cli.group.modify:modify", "Change the policies and parameters of a node group."),
-    "rename": Verb("cli.group.rename:rename", "Give a node group another name."),
-    "remove": Verb("cli.group.remove:remove", "Remove a node group without nodes."),
-    **tag_verbs("cli.tags.ofgroup"),
+    "list-fields": Verb("cli.group.list:list_fields", "Tell the fields that a list can have."),
+    "info": Verb("cli.group.list:info", "Tell everything about node groups."),
+    "add": Verb("cli.group.changing:add", "Make a node group."),
+    "assign-nodes": Verb("cli.group.changing:assign_nodes", "Put nodes into a node group."),
+    "modify": Verb("cli.group.changing:modify", "Change the policies and parameters of a node group."),
+    "rename": Verb("cli.group.changing:rename", "Give a node group another name."),
+    "remove": Verb("cli.group.changing:remove", "Remove a node group without nodes."),
+    **tag_verbs("group"),
 }
 
 group = Group(

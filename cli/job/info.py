@@ -12,22 +12,42 @@ import orjson
 
 from cli.choosing.jobids import ids_argument
 from cli.commands import Command
-from cli.connection import open_luxid
+from cli.connection import Luxid, open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
+from cli.locknames import lock_names
 from cli.query import missing, query_jobs
 from cli.screen import complain, say, say_json
-from cli.why.locknames import lock_names
-from cli.why.waithistory import job_waits
+from common.errors import RemoteError
+from common.ids import JobId
 from common.printable import printable
+from common.queue.explanation import Span
 from common.queue.jobs import FINAL_NAMES
+from common.queue.reasons import tries_of_trail
 from common.queue.terms import terms_of_trail
-from common.queue.tries import tries_of_trail
-from common.words.fields import Row
+from common.words.fields import Row, usage_of, usage_words
 from common.words.outcome import WITHHELD, no_such_job
 from common.words.times import duration, precise_clock, to_seconds, with_iso, zone_mark
-from common.words.usage import usage_of, usage_words
-from common.words.why.waits import waited_words
+from common.words.why import waited_words
+from protocol.luxi.why import ReadJobWaits
+
+# Query luxid for what jobs waited for.
+
+
+def job_waits(client: Luxid, job_ids: Sequence[int]) -> Mapping[int, Sequence[Span]]:
+    """Return the spans of these jobs, by id; none for a job that does not exist, or if luxid lacks the method.
+
+    Raises: as `BlockingClient.call`, except RemoteError.
+    """
+    if not job_ids:
+        return {}
+    try:
+        answers = client.call(ReadJobWaits(tuple(map(JobId, job_ids))))
+    except RemoteError:
+        # an older luxid, or Ganeti's, has no such method
+        return {}
+    return {job_id: spans or () for job_id, spans in zip(job_ids, answers, strict=True)}
+
 
 FIELDS: Final = (
     *("id", "status", "priority", "ops", "opresult", "opstatus", "oplog", "opstart", "opexec", "opend"),

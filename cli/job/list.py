@@ -6,33 +6,24 @@ Source: cli.md 2, "list".
 import difflib
 import time
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Final, Unpack
 
 import attrs
 import click
 
-from cli.choosing.filtercompletion import complete_fields
-from cli.choosing.jobchoice import ChoiceOptions, JobChoice, choice_options, read_choice, within
+from cli.choosing.filtering import complete_fields
+from cli.choosing.jobs import ChoiceOptions, JobChoice, choice_options, read_choice, within
+from cli.choosing.lists import OwnField, tell_fields
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
 from cli.options import table_options
-from cli.paging import show_lines
 from cli.query import filter_jobs, missing, query_jobs
 from cli.screen import complain, remark, say_json, screen_width, warn
-from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, status_style
-from common.words.fields import (
-    FIELDS,
-    Row,
-    choose,
-    field_of,
-    job_title,
-    sort_rows,
-    unknown,
-    value_of,
-    wire_fields,
-)
+from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, show_lines, status_style
+from common.objects.kinds import QueryKind
+from common.words.fields import FIELDS, Row, choose, field_of, job_title, sort_rows, unknown, value_of, wire_fields
 from common.words.outcome import no_such_job
 from common.words.times import with_iso
 
@@ -169,3 +160,25 @@ def _complain(unknown_fields: Sequence[str], missing_ids: Sequence[int]) -> int:
         advice = f"did you mean '{nearest[0]}'?" if nearest else f"fields are {', '.join(FIELDS)}"
         warn(f"unknown field '{name}'; {advice}")
     return UNKNOWN_FIELD if unknown_fields else FAILED if missing_ids else DONE
+
+
+# `gnt-job list-fields`: the columns of `gnt-job list`.
+
+
+OWN_FIELDS: Final = (
+    OwnField("age", "how long ago the job was submitted (no filter)"),
+    OwnField("cpu", "CPU time that its commands used (no filter)"),
+    OwnField("memory", "highest memory of its commands (no filter)"),
+    OwnField("read", "what its commands read from disks (no filter)"),
+    OwnField("runtime", "how long it ran, or has been running (no filter)"),
+    OwnField("time", "how long it ran or runs; before that, how long it has been waiting (no filter)"),
+    OwnField("written", "what its commands wrote to disks (no filter)"),
+)
+
+
+@click.command("list-fields", cls=Command, examples=("gnt-job list-fields", "gnt-job list-fields status summary"))
+@table_options
+@click.argument("names", metavar="[FIELD]...", nargs=-1)
+def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
+    """Tell the fields of gnt-job list, all or the named ones; filters take those not marked "no filter"."""
+    return tell_fields(QueryKind.JOB, names, Layout(not no_headers, separator), OWN_FIELDS)

@@ -8,17 +8,15 @@ from typing import Final
 import click
 
 from cli.choosing.jobids import ids_argument
-from cli.choosing.namedjobs import named_jobs, naming_options
+from cli.choosing.jobs import named_jobs, naming_options
 from cli.commands import WaitingCommand
-from cli.connection import open_luxid
+from cli.connection import Luxid, open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE
-from cli.luxid import Luxid
 from cli.query import query_jobs
 from cli.screen import remark, say, say_json
-from cli.submission import submit_jobs
-from cli.submitting.submitoptions import PRIORITIES, wait_options
-from cli.submitting.wishes import Wishes, job_with_wishes
+from cli.submitting.options import PRIORITIES, Wishes, job_with_wishes, wait_options
+from cli.submitting.submission import submit_jobs
 from common.errors import PrerequisiteError
 from common.opcodes.base import summary
 from common.opcodes.registry import parse_opcode

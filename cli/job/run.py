@@ -1,18 +1,34 @@
 """`gnt-job run`: run a command as a job."""
 
 import os
-from collections.abc import Sequence
+import re
+import stat
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Final, TypedDict, Unpack
 
 import click
 
-from cli.choosing.commandargs import CPUS, SIZE, ULIMIT, VARIABLE, check_text, read_standard_input
-from cli.choosing.lockargs import LOCK, LockWish, lock_modes
+from cli import context
+from cli.choosing.jobids import JOB_IDS, PREVIOUS, Named, are_ids, ids_of
 from cli.commands import WaitingCommand
 from cli.connection import open_luxid
-from cli.durations import POSITIVE_DURATION
-from cli.fleet.fleetoptions import (
+from cli.options import POSITIVE_DURATION, F, with_options
+from cli.remoteoptions import is_remote
+from cli.screen import remark
+from cli.submitting.arguments import (
+    CPUS,
+    DEPENDENCY,
+    LOCK,
+    SIZE,
+    ULIMIT,
+    VARIABLE,
+    LockWish,
+    check_text,
+    lock_modes,
+    read_standard_input,
+)
+from cli.submitting.fleetoptions import (
     FleetOptions,
     FleetWish,
     check_lock_marks,
@@ -20,24 +36,172 @@ from cli.fleet.fleetoptions import (
     fleet_options,
     read_fleet_wish,
 )
-from cli.remote.remoteoptions import is_remote
-from cli.screen import remark
-from cli.submission import submit_jobs
-from cli.submitting.afterargs import AfterOptions, after_options, read_dependencies
-from cli.submitting.startfolder import start_folder
-from cli.submitting.submitoptions import (
+from cli.submitting.options import (
     FollowOptions,
     RetryOptions,
+    Wishes,
     exit_option,
     job_options,
+    job_with_wishes,
     later_options,
     retry_options,
     retry_parameters,
     wait_options,
     wishes_of,
 )
-from cli.submitting.wishes import Wishes, job_with_wishes
-from protocol.luxi.submission import OpInput
+from cli.submitting.submission import submit_jobs
+from common.queue.jobs import FINAL_NAMES, JobState
+from protocol.luxi.jobs import OpInput
+
+# The jobs that a new job waits for, named by an id, by a batch, or by the word PREV.
+#
+# Source: DESIGN section 16; everyday.md section d.
+
+
+_BATCH: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
+_SUCCESS: Final = (JobState.SUCCESS.value,)
+_FAILURE: Final = (JobState.ERROR.value,)
+_ANY: Final = tuple(sorted(FINAL_NAMES))
+
+
+class JobsNameType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """Ids, PREV, or the id of a batch."""
+
+    name = "jobs"
+
+    def convert(self, value: str | Named, param: click.Parameter | None, ctx: click.Context | None) -> Named:
+        if isinstance(value, tuple) or value == PREVIOUS:
+            return value
+        if are_ids(value):
+            return JOB_IDS.convert(value, param, ctx)
+        if _BATCH.fullmatch(value) is None:
+            self.fail(f"'{value:.40}' names no job; write an id, the id of a batch, or {PREVIOUS}", param, ctx)
+        return value
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "ID|BATCH|PREV"
+
+
+class AfterOptions(TypedDict):
+    """What `after_options` pass to a verb."""
+
+    depends: Sequence[tuple[Named, list[str]]]
+    after_success: Sequence[Named]
+    after_failure: Sequence[Named]
+    after_all: Sequence[Named]
+
+
+def after_options(function: F) -> F:
+    """`--after`, `--after-success`, `--after-failure` and `--after-all`."""
+    jobs = JobsNameType()
+    return with_options(
+        function,
+        click.option(
+            "--after",
+            "--depend",
+            "depends",
+            type=DEPENDENCY,
+            multiple=True,
+            help="Start after job ID has succeeded, or has ended as ID:success|error|canceled,... says; repeatable.",
+        ),
+        click.option(
+            "--after-success",
+            type=jobs,
+            multiple=True,
+            help="Start after these jobs have succeeded: a job, a batch, or PREV, the last submission of this "
+            "terminal or session ($GANTRY_SESSION names another); repeatable.",
+        ),
+        click.option(
+            "--after-failure",
+            type=jobs,
+            multiple=True,
+            metavar="ID|PREV",
+            help="Start after this job has failed, not if it was canceled; repeatable.",
+        ),
+        click.option(
+            "--after-all", type=jobs, multiple=True, help="Start after these jobs have ended in any way; repeatable."
+        ),
+    )
+
+
+def read_dependencies(options: AfterOptions, key: str | None) -> list[list[object]]:
+    """The dependencies of the first opcode; each job once for each way to wait for it.
+
+    Args: key: key of the submission.
+    Raises: PrerequisiteError: PREV or a batch names no job. UsageError: one failure is asked of several jobs.
+        Else as `Luxid.call`.
+    """
+    found: list[list[object]] = [
+        [job_id, states] for named, states in options["depends"] for job_id in ids_of(named, key)
+    ]
+    for words, wanted in (("after_success", _SUCCESS), ("after_failure", _FAILURE), ("after_all", _ANY)):
+        for name in options[words]:  # type: ignore[literal-required]  # the three above
+            ids = _ids_of(name, wanted, key)
+            if wanted == _FAILURE and len(ids) > 1:
+                which = name if isinstance(name, str) else "this list"
+                raise click.UsageError(
+                    f"--after-failure waits for the failure of one job, and {which} has {len(ids)}; "
+                    "name one by its id, or write --after-all"
+                )
+            found += [[job_id, list(wanted)] for job_id in ids]
+    return _unique(found)
+
+
+def _unique(found: Iterable[list[object]]) -> list[list[object]]:
+    return list({str(each): list(each) for each in found}.values())
+
+
+def _ids_of(name: Named, wanted: Sequence[str], key: str | None) -> Sequence[int]:
+    if isinstance(name, tuple) or name == PREVIOUS:
+        return ids_of(name, key)
+    return _batch_ids(name, wanted)
+
+
+def _batch_ids(batch_id: str, wanted: Sequence[str]) -> Sequence[int]:
+    """The jobs of a batch; those that have ended as wanted are left out, if others are left."""
+    from cli.choosing.batches import read_batch
+
+    with open_luxid() as client:
+        rows = read_batch(client, batch_id).jobs
+    left = [row["id"] for row in rows if row["status"] not in wanted]
+    return left or [rows[-1]["id"]]
+
+
+# The folder in which a command starts when no `--cwd` is given: the caller's, if the command's user can enter it.
+#
+# Without a launcher commands of root run as the user of the daemons, who cannot enter /root; a first job should not
+# fail for that.
+
+
+_ELSE: Final = Path("/")
+
+
+def start_folder(user: str | None) -> Path:
+    """The folder, absolute. Args: user: `--user`, as whom the command runs; None: as the daemons decide."""
+    here = Path.cwd()
+    if os.geteuid() or user is not None:
+        return here
+    paths = context.paths()
+    if paths.launcher_socket.exists():
+        # commands of root run as root
+        return here
+    try:
+        owner = paths.data.stat().st_uid
+    except OSError:
+        # luxid will say what is wrong
+        return here
+    if owner == 0 or all(_can_enter(owner, folder) for folder in (here, *here.parents)):
+        return here
+    remark(
+        f"the command starts in '{_ELSE}': the user of the daemons cannot enter '{here}'; --cwd names another folder"
+    )
+    return _ELSE
+
+
+def _can_enter(uid: int, folder: Path) -> bool:
+    """Whether the mode lets the user in, not by a group."""
+    found = folder.stat()
+    return bool(found.st_mode & (stat.S_IXUSR if found.st_uid == uid else stat.S_IXOTH))
 
 
 class RunOptions(FleetOptions, AfterOptions, RetryOptions, FollowOptions):
@@ -196,7 +360,7 @@ def _submit(op: OpInput, fleet: FleetWish, wishes: Wishes) -> int:
     if not (fleet.has_nodes or fleet.is_batch):
         return submit_jobs([job_with_wishes([op], wishes, "run")], wishes)
     # imported late: most commands are one job
-    from cli.fleet.batching import spread
+    from cli.submitting.fleet import spread
 
     if fleet.variables:
         _tell_strange_marks(op, fleet, wishes)
@@ -206,7 +370,7 @@ def _submit(op: OpInput, fleet: FleetWish, wishes: Wishes) -> int:
 
 def _tell_strange_marks(op: OpInput, fleet: FleetWish, wishes: Wishes) -> None:
     """Tell of words in braces that may be mistyped: they stay as they are."""
-    from cli.fleet.eachvalues import strange_marks
+    from cli.submitting.fleetoptions import strange_marks
 
     names = [*(each.name for each in fleet.variables), *(["node"] if fleet.has_nodes else [])]
     argv = op["argv"]
@@ -219,7 +383,7 @@ def _tell_strange_marks(op: OpInput, fleet: FleetWish, wishes: Wishes) -> None:
 def _choose_nodes(fleet: FleetWish) -> Sequence[str]:
     if not fleet.has_nodes:
         return ()
-    from cli.fleet.nodechoice import choose_nodes
+    from cli.submitting.fleet import choose_nodes
 
     with open_luxid() as client:
         chosen = choose_nodes(client, fleet)

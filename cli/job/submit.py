@@ -9,11 +9,18 @@ import click
 from cli.commands import WaitingCommand
 from cli.exitcodes import DONE
 from cli.plans.documents import read_document
-from cli.plans.planjobs import Plan, read_plan
+from cli.plans.jobs import Plan, read_plan
 from cli.screen import say
-from cli.submission import submit_jobs
-from cli.submitting.submitoptions import FollowOptions, exit_option, job_options, later_options, wait_options, wishes_of
-from cli.submitting.wishes import job_with_wishes
+from cli.submitting.options import (
+    FollowOptions,
+    exit_option,
+    job_options,
+    job_with_wishes,
+    later_options,
+    wait_options,
+    wishes_of,
+)
+from cli.submitting.submission import submit_jobs
 from common.errors import InvalidRequest, RemoteError
 
 _STANDARD_INPUT = "-"
@@ -75,7 +82,7 @@ def submit(file: Path | None, wants_schema: bool, **options: Unpack[FollowOption
 def _print_schema() -> int:
     import json
 
-    from cli.plans.planschema import plan_schema
+    from cli.plans.jobs import plan_schema
 
     say(json.dumps(plan_schema(), indent=2))
     return DONE

@@ -1,14 +1,29 @@
 """`gnt-job watch`: follow jobs with their log and output."""
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 
 import click
 
-from cli.choosing.jobids import ids_argument
-from cli.choosing.namedjobs import named_jobs, naming_options
+from cli.choosing.jobids import batch_option, ids_argument
+from cli.choosing.jobs import named_jobs, naming_options
 from cli.commands import Command
-from cli.live.outputscreen import raw_option
+from cli.connection import open_luxid
+from cli.context import command_line, program, wants_json
+from cli.exitcodes import DONE, FAILED, INTERRUPTED
+from cli.live.following import Change, Output, follow_output, job_output, until_ended
 from cli.live.watching import watch_jobs
+from cli.options import DURATION
+from cli.outcomes import fetch_outcomes, judge
+from cli.outputscreen import OutputScreen, raw_option
+from cli.query import jobs_now
+from cli.screen import complain, remark, say_json
+from common.queue.reasons import is_of_try
+from common.words.logs import message_text
+from common.words.times import duration
+from protocol.luxi.jobs import OutputStream
 
 
 @click.command(
@@ -29,3 +44,147 @@ def watch(job_ids: Sequence[int], where: str | None, batches: Sequence[str], is_
     Jobs of several nodes have a line each. Ctrl-C stops watching, and the jobs go on.
     """
     return watch_jobs(named_jobs(job_ids, where, batches), is_raw=is_raw)
+
+
+# `gnt-job wait`: wait silently until jobs have ended.
+
+
+@click.command(
+    "wait", cls=Command, examples=("gnt-job wait 27491 27492 && echo all done", "gnt-job wait --timeout 5m 27491")
+)
+@click.option("--timeout", type=DURATION, help="Give up after this time: 90, 90s, 5m, 2h.")
+@naming_options
+@ids_argument(is_required=False)
+def wait(job_ids: Sequence[int], where: str | None, batches: Sequence[str], timeout: float | None) -> int:
+    """Wait until all these jobs have ended; the exit code is 0 if all succeeded."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    job_ids = named_jobs(job_ids, where, batches)
+    try:
+        late = until_ended(job_ids, deadline)
+        with open_luxid() as client:
+            outcomes = fetch_outcomes(client, job_ids) if not late or wants_json() else []
+    except KeyboardInterrupt:
+        sys.stdout.flush()
+        remark(f"\nthe jobs go on; wait again with: {command_line(program(), 'wait', *job_ids)}")
+        return INTERRUPTED
+    if wants_json():
+        say_json([{"id": outcome.job_id, "status": outcome.status} for outcome in outcomes])
+    return _give_up(late[0], timeout or 0) if late else judge(outcomes)
+
+
+def _give_up(job_id: int, timeout_s: float) -> int:
+    again = command_line(program(), "wait", job_id)
+    complain(f"job {job_id} has not ended within {duration(timeout_s)}; it goes on, wait longer with: {again}")
+    return FAILED
+
+
+# `gnt-job output`: print the output of jobs' commands.
+
+
+@click.command(
+    "output",
+    cls=Command,
+    examples=(
+        "gnt-job output 27491 | less",
+        "gnt-job output --follow 27491",
+        "gnt-job output --follow 27491 27492",
+        "gnt-job output --batch b5f2c8a10b4d",
+        "gnt-job output --try 1 27491",
+    ),
+)
+@click.option("-f", "--follow", "is_following", is_flag=True, help="Go on until the jobs have ended.")
+@click.option("--stderr", "is_error", is_flag=True, help="Print standard error, where the command keeps it apart.")
+@click.option(
+    "--try",
+    "of_try",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Only of this try of a command that was tried several times; 1 is the first.",
+)
+@raw_option
+@batch_option
+@ids_argument(is_required=False)
+def output(
+    job_ids: Sequence[int],
+    batches: Sequence[str],
+    is_following: bool,
+    is_error: bool,
+    of_try: int | None,
+    is_raw: bool,
+) -> int:
+    """Print the output of the jobs' commands so far; of a long output only the end is kept.
+
+    Of several jobs each line begins with the job's id, of a batch with the job's node or value. 'gnt-job info' lists
+    the tries of a command.
+    """
+    job_ids = named_jobs(list(dict.fromkeys(job_ids)), None, batches)
+    if is_following and of_try is not None and len(job_ids) > 1:
+        raise click.UsageError("--follow with --try takes one job")
+    try:
+        pieces = _pieces(job_ids, OutputStream.ERROR if is_error else OutputStream.OUTPUT, is_following, of_try)
+        if wants_json():
+            _print_json(job_ids, pieces)
+        else:
+            _print(_prefixes(job_ids, is_batch=bool(batches)), pieces, OutputScreen(is_raw=is_raw))
+    except KeyboardInterrupt:
+        goes_on = f"job {job_ids[0]} goes on" if len(job_ids) == 1 else "the jobs go on"
+        remark(f"\n{goes_on}; watch with: {command_line(program(), 'watch', *job_ids)}")
+        return INTERRUPTED
+    return DONE
+
+
+def _pieces(job_ids: Sequence[int], stream: OutputStream, is_following: bool, of_try: int | None) -> Iterator[Output]:
+    if is_following and of_try is None:
+        with closing(follow_output(job_ids, stream)) as followers:
+            for event in followers:
+                if isinstance(event, Output):
+                    yield event
+                else:
+                    _tell_tries(event)
+        return
+    with open_luxid() as client:
+        for job_id in job_ids:
+            yield from job_output(client, job_id, stream, is_following=is_following, of_try=of_try)
+
+
+def _prefixes(job_ids: Sequence[int], *, is_batch: bool) -> Mapping[int, str]:
+    """Job id -> beginning of its lines."""
+    elements: Mapping[int, str] = {}
+    if is_batch and len(job_ids) > 1:
+        from cli.choosing.batches import elements_by_id
+
+        elements = elements_by_id(jobs_now(job_ids, ("id", "ops")))
+    width = max(len(elements.get(job_id, str(job_id))) for job_id in job_ids)
+    return {
+        job_id: f"{elements[job_id]:<{width}}" if job_id in elements else f"{job_id:>{width}}" for job_id in job_ids
+    }
+
+
+def _tell_tries(change: Change) -> None:
+    """Tell where one try of a command ends and the next one begins; the rest of the log is none of the output."""
+    for line in change.log:
+        if is_of_try(line.message):
+            remark(f"job {change.job_id}: {message_text(line)}")
+
+
+def _print(prefixes: Mapping[int, str], pieces: Iterator[Output], screen: OutputScreen) -> None:
+    if len(prefixes) == 1:
+        for piece in pieces:
+            screen.write(piece.text)
+        return
+    # the begun line of each job
+    begun = dict.fromkeys(prefixes, "")
+    for piece in pieces:
+        *lines, begun[piece.job_id] = (begun[piece.job_id] + piece.text).split("\n")
+        screen.write("".join(f"{prefixes[piece.job_id]}  {line}\n" for line in lines))
+    screen.write("".join(f"{prefixes[job_id]}  {line}\n" for job_id, line in begun.items() if line))
+
+
+def _print_json(job_ids: Sequence[int], pieces: Iterator[Output]) -> None:
+    texts: dict[int, list[str]] = {job_id: [] for job_id in job_ids}
+    for piece in pieces:
+        texts[piece.job_id].append(piece.text)
+    if len(job_ids) == 1:
+        say_json("".join(texts[job_ids[0]]))
+    else:
+        say_json([{"id": job_id, "output": "".join(text)} for job_id, text in texts.items()])

@@ -16,14 +16,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cli.live.events import Change
-from cli.live.followers import follow_jobs
+from cli.live.fleet import Fleet, FleetJob
+from cli.live.following import Change, follow_jobs
 from cli.live.waitreasons import WAITING, WaitReasons
 from cli.tables import NOTHING
 from common.printable import printable
 from common.queue.jobs import FINAL_NAMES
 from common.words.fields import FIELDS, Row, job_title
-from common.words.loglines import message_text
+from common.words.logs import message_text
+from protocol.luxi.jobs import OutputStream
 
 _STYLES: Final = {"running": "cyan", "success": "green", "error": "red", "canceled": "yellow", "canceling": "yellow"}
 _STATUS_WIDTH: Final = max(map(len, FINAL_NAMES))
@@ -136,3 +137,92 @@ class _View:
     def _counts(self) -> Text:
         counts = Counter(line.status for line in self._lines.values() if line.row)
         return Text(", ".join(f"{count} {status}" for status, count in counts.items()), "dim")
+
+
+# A live view of a fleet on a terminal: one line a job, and how far all of it is.
+#
+# Source: DESIGN sections 10 (rich, imported when a terminal needs it) and 13, "Fleet".
+
+
+_NODE_WIDTH: Final = 24
+_BAR_WIDTH: Final = 20
+
+
+# which lines are left out last where there is no room for all
+_RANKS: Final = {"running": 0, "canceling": 0, "error": 1, "waiting": 2, "queued": 3, "success": 5}
+
+
+def show_fleet(fleet: Fleet, streams: Sequence[OutputStream]) -> None:
+    """Show the jobs until all have ended; the last state stays on the screen.
+
+    Raises: as `Follower.next_event`.
+    """
+    console = Console()
+    view = FleetView(console, fleet)
+    with (
+        closing(follow_jobs(list(fleet.jobs), streams, hinted=view.reasons.hinted)) as followers,
+        Live(get_renderable=view.render, console=console, refresh_per_second=_REFRESH_PER_SECOND),
+    ):
+        while not followers.is_done:
+            event = followers.next_event(timeout_s=view.reasons.due_s(time.monotonic()))
+            if event is not None:
+                before = fleet.jobs[event.job_id].status
+                if isinstance(event, Change) and before != event.status:
+                    view.reasons.status_changed()
+                fleet.note(event)
+            view.update_reasons()
+
+
+class FleetView:
+    """The lines that fit on the screen, as rich shows them."""
+
+    def __init__(self, console: Console, fleet: Fleet) -> None:
+        self._console = console
+        self._fleet = fleet
+        self.reasons = WaitReasons()
+
+    def update_reasons(self) -> None:
+        """Ask again why jobs wait that are shown, if that is due."""
+        self.reasons.update(time.monotonic(), [job.job_id for job in self._visible() if job.status in WAITING])
+
+    def render(self) -> RenderableType:
+        table = Table(box=None, pad_edge=False, header_style="", expand=True)
+        # the narrow columns keep their width on a narrow terminal
+        table.add_column(
+            " ".join(self._fleet.names).upper(),
+            no_wrap=True,
+            overflow="ellipsis",
+            min_width=min(self._fleet.name_width, _NODE_WIDTH),
+        )
+        table.add_column("JOB", justify="right", no_wrap=True, min_width=max(len(str(n)) for n in self._fleet.jobs))
+        table.add_column("STATUS", no_wrap=True, min_width=_STATUS_WIDTH)
+        table.add_column("TIME", justify="right", no_wrap=True, min_width=_TIME_WIDTH)
+        table.add_column("NOW", no_wrap=True, overflow="ellipsis", ratio=1)
+        visible = self._visible()
+        for job in visible:
+            table.add_row(*self._cells(job))
+        table.caption = self._progress(len(self._fleet.jobs) - len(visible))
+        table.caption_justify = "left"
+        return table
+
+    def _visible(self) -> Sequence[FleetJob]:
+        """All lines if they fit; else first those that run or failed."""
+        jobs = list(self._fleet.jobs.values())
+        room = max(self._console.height - _FRAME_LINES, 1)
+        if len(jobs) <= room:
+            return jobs
+        chosen = set(sorted(jobs, key=lambda job: _RANKS.get(job.status, 4))[:room])
+        return [job for job in jobs if job in chosen]
+
+    def _cells(self, job: FleetJob) -> Sequence[Text]:
+        status = Text(job.status, _STYLES.get(job.status, ""))
+        elapsed = FIELDS["time"].show(job.row, time.time()) if job.row is not None else ""
+        reason = self.reasons.of(job.job_id) if job.status in WAITING else ""
+        return Text(job.element), Text(str(job.job_id)), status, Text(elapsed), Text(reason or job.last_word)
+
+    def _progress(self, hidden: int) -> Text:
+        ended, size = self._fleet.ended_count, len(self._fleet.jobs)
+        filled = _BAR_WIDTH * ended // size
+        bar = f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}]"
+        more = f"; {hidden} not shown" if hidden else ""
+        return Text(f"{bar} {ended} of {size} {self._fleet.noun}: {self._fleet.counts}{more}", "dim", no_wrap=True)

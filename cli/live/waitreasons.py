@@ -3,11 +3,35 @@
 Source: DESIGN section 6, "Explain".
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cli.why.waiting import why_waiting
+from cli.connection import ask_luxid
+from cli.locknames import lock_names
+from common.errors import GantryError
+from common.ids import JobId
 from common.printable import printable
+from common.words.why import in_short
+from protocol.luxi.why import ExplainJobs
+
+# The reasons why jobs wait, one line each, from luxid.
+
+
+def why_waiting(job_ids: Sequence[int]) -> Mapping[int, str]:
+    """Return the reasons that will last; a job without one is left out.
+
+    Never raises because a daemon is away: the result is empty then.
+    """
+    try:
+        answers = ask_luxid(ExplainJobs(tuple(map(JobId, job_ids))))
+    except (GantryError, OSError):
+        return {}
+    now = time.time()
+    told = {job_id: in_short(reasons or (), now) for job_id, reasons in zip(job_ids, answers, strict=True)}
+    put_names = lock_names(told.values(), is_short=True)
+    return {job_id: put_names(text) for job_id, text in told.items() if text}
+
 
 WAITING: Final = ("queued", "waiting")
 # seconds between requests for the reasons for waiting: usually, and while new reasons are expected: a job that has

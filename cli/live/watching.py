@@ -3,38 +3,62 @@
 Source: cli.md 1.2 and 2, "watch".
 """
 
+import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Final, assert_never
 
 import attrs
 
-from cli.connection import open_luxid
+from cli.connection import Luxid, open_luxid
 from cli.context import command_line, job_program, uses_color, wants_json
 from cli.exitcodes import INTERRUPTED, TIME_OVER
-from cli.live.events import Change, Event, Follower, Output
-from cli.live.followers import follow_jobs
-from cli.live.outputscreen import OutputScreen
-from cli.live.timelimit import TimeOver, time_limit
-from cli.luxid import Luxid
+from cli.live.following import Change, Event, Follower, Output, follow_jobs
 from cli.outcomes import code_of_all, fetch_outcomes, tell_failures
+from cli.outputscreen import OutputScreen
 from cli.query import query_jobs
 from cli.screen import remark, say, say_json, write
 from common.ids import JobId
 from common.printable import printable
 from common.queue.jobs import JobState
 from common.words.fields import Row, job_title
-from common.words.loglines import log_text
+from common.words.logs import log_text
 from common.words.outcome import Outcome, describe
 from common.words.times import duration
-from protocol.luxi.jobs import CancelJob, CancelJobs, Done
-from protocol.luxi.output import OutputStream
+from protocol.luxi.jobs import CancelJob, CancelJobs, Done, OutputStream
+
+# A limit on the time that a program waits, whatever it waits for.
+
+
+class TimeOver(Exception):
+    """Raised at the point where the program waits when its time is over."""
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Limit the body to this time; None: no limit. Raises: TimeOver: it took longer."""
+    if seconds is None:
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise TimeOver
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
 
 if TYPE_CHECKING:
     # one job has no need of it
-    from cli.fleet.fleetjobs import Fleet
+    from cli.live.fleet import Fleet
 
 # seconds between two Ctrl-C that together end the jobs
 AGAIN_S: Final = 2.0
@@ -113,7 +137,7 @@ class _Watched:
         if self.fleet is None:
             tell_failures(outcomes)
             return
-        from cli.fleet.fleetsummary import tell_summary
+        from cli.live.fleet import tell_summary
 
         tell_summary(self.fleet, outcomes)
 
@@ -214,7 +238,7 @@ def _with_reasons(followers: Follower, job_id: int) -> Iterator[Event]:
         elif waits:
             waits = False
             # imported late: most jobs do not wait for long
-            from cli.why.waiting import why_waiting
+            from cli.live.waitreasons import why_waiting
 
             if reason := why_waiting([job_id]).get(job_id):
                 remark(f"job {job_id} {reason}")
@@ -236,7 +260,7 @@ def _show_as_own(followers: Follower, job_id: int, screen: OutputScreen) -> None
 
 def _fleet_of(rows: Sequence[Row]) -> "Fleet | None":
     # imported late: one job has no need of it
-    from cli.fleet.fleetjobs import fleet_of
+    from cli.live.fleet import fleet_of
 
     return fleet_of(rows)
 
@@ -244,11 +268,11 @@ def _fleet_of(rows: Sequence[Row]) -> "Fleet | None":
 def _show_fleet(fleet: "Fleet", streams: Sequence[OutputStream]) -> None:
     if uses_color():
         # imported late: rich is needed on a terminal only
-        from cli.fleet.fleetview import show_fleet
+        from cli.live.liveview import show_fleet
 
         show_fleet(fleet, streams)
         return
-    from cli.fleet.fleetlines import show_fleet_lines
+    from cli.live.fleet import show_fleet_lines
 
     show_fleet_lines(fleet, streams)
 

@@ -9,7 +9,7 @@ import click
 
 from cli.manual.manual import write_man, write_reference
 from cli.program import run
-from common.system.daemons.program import release
+from common.system.program import release
 
 
 @click.group("manual")

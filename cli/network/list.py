@@ -3,15 +3,23 @@
 Source: cli.md 1.3 and 1.4.
 """
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Unpack
 
 import click
 
-from cli.choosing.namecompletion import complete_network
-from cli.choosing.objectlist import ListOptions, list_options, tell_objects
+from cli.choosing.lists import ListOptions, list_options, object_filter, tell_fields, tell_objects
 from cli.commands import Command
-from common.query.kinds import QueryKind
+from cli.connection import ask_luxid
+from cli.context import wants_json
+from cli.exitcodes import DONE
+from cli.options import complete_network, table_options
+from cli.screen import say, say_json
+from cli.tables import Layout
+from common.objects.kinds import QueryKind
+from common.printable import printable
+from protocol.luxi.queries import Query
 
 _USUAL: Final = ("name", "network", "gateway", "mac_prefix", "group_list", "tags")
 
@@ -38,3 +46,108 @@ def _groups(value: object) -> str:
     if not isinstance(value, list):
         return str(value)
     return ", ".join(f"{name} ({', '.join(map(str, params))})" for name, *params in value)
+
+
+# `gnt-network list-fields`: the columns of `gnt-network list`.
+
+
+@click.command(
+    "list-fields", cls=Command, examples=("gnt-network list-fields", "gnt-network list-fields map free_count")
+)
+@table_options
+@click.argument("names", metavar="[FIELD]...", nargs=-1)
+def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
+    """Tell the fields that gnt-network list can show and filters can compare; all, or the named ones."""
+    return tell_fields(QueryKind.NETWORK, names, Layout(not no_headers, separator))
+
+
+# `gnt-network info`: everything about networks.
+#
+# Source: cli.md 1.
+
+
+_FIELDS: Final = (
+    *("name", "uuid", "serial_no", "ctime", "mtime", "network", "gateway", "network6", "gateway6", "mac_prefix"),
+    *("free_count", "reserved_count", "map", "external_reservations", "group_list", "inst_list", "tags"),
+)
+_LINES: Final = {
+    "Network name": "name",
+    "UUID": "uuid",
+    "Serial number": "serial_no",
+    "  Subnet": "network",
+    "  Gateway": "gateway",
+    "  IPv6 Subnet": "network6",
+    "  IPv6 Gateway": "gateway6",
+    "  Mac Prefix": "mac_prefix",
+}
+_NICS: Final = ("name", "nic.ips", "nic.networks")
+# addresses in a line of the usage map, and characters in one of reserved addresses
+_WIDTH: Final = 64
+
+
+@click.command("info", cls=Command, examples=("gnt-network info front", "gnt-network info --output json | jq .[].map"))
+@click.argument("names", metavar="[NETWORK]...", nargs=-1, shell_complete=complete_network)
+def info(names: Sequence[str]) -> int:
+    """Tell everything about these networks, or about all, with a map of the addresses that are taken."""
+    found = ask_luxid(Query(QueryKind.NETWORK, _FIELDS, object_filter(names, is_filtering=False)))
+    rows = [dict(zip(_FIELDS, row, strict=True)) for row in found.values()]
+    if wants_json():
+        say_json(rows)
+        return DONE
+    for row in rows:
+        for line in _network_lines(row, _addresses(row)):
+            say(printable(line))
+    return DONE
+
+
+def _addresses(network: Mapping[str, object]) -> Mapping[str, str]:
+    """Instance -> its interfaces in the network, `number:address`."""
+    names = _list(network["inst_list"])
+    if not names:
+        return {}
+    found = ask_luxid(
+        Query(QueryKind.INSTANCE, _NICS, object_filter([str(name) for name in names], is_filtering=False))
+    )
+    return {
+        str(name): ", ".join(
+            f"{index}:{ip}"
+            for index, (ip, uuid) in enumerate(zip(_list(ips), _list(networks), strict=False))
+            if uuid == network["uuid"]
+        )
+        for name, ips, networks in found.values()
+    }
+
+
+def _network_lines(row: Mapping[str, object], addresses: Mapping[str, str]) -> Iterator[str]:
+    for title, field in _LINES.items():
+        yield f"{title}: {row[field]}"
+    yield from _pool_lines(row)
+    groups = _list(row["group_list"])
+    yield "  connected to node groups:" if groups else "  not connected to any node group"
+    for group in groups:
+        name, mode, link, vlan = _list(group)
+        yield f"    {name} (mode:{mode} link:{link} vlan:{vlan})"
+    yield f"  used by {len(addresses)} instances:" if addresses else "  not used by any instances"
+    yield from (f"    {name}: {text}" for name, text in addresses.items())
+
+
+def _pool_lines(row: Mapping[str, object]) -> Iterator[str]:
+    free, taken = row["free_count"], row["reserved_count"]
+    if not isinstance(free, int) or not isinstance(taken, int):
+        # no instance has had an address yet, nor was one reserved
+        return
+    size = free + taken
+    yield f"  Size: {size}"
+    yield f"  Free: {free} ({100 * free / size:.2f}%)"
+    yield "  Usage map:"
+    usage = str(row["map"])
+    for start in range(0, len(usage), _WIDTH):
+        yield f"     {start:4} {usage[start : start + _WIDTH]:{_WIDTH}} {start + _WIDTH - 1}"
+    yield "         (X) used    (.) free"
+    if external := str(row["external_reservations"] or ""):
+        yield "  externally reserved IPs:"
+        yield from (f"    {line}" for line in textwrap.wrap(external, width=_WIDTH))
+
+
+def _list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()

@@ -2,21 +2,20 @@
 
 from typing import Final, NoReturn
 
-from cli.commands import Group, Verb
+from cli.commands import Group, Verb, tag_verbs
 from cli.program import run
-from cli.tags.mounting import tag_verbs
 
 VERBS: Final = {
     "list": Verb("cli.network.list:list_networks", "List networks."),
-    "list-fields": Verb("cli.network.list_fields:list_fields", "Tell the fields that a list can have."),
-    "info": Verb("cli.network.info:info", "Tell everything about networks."),
-    "add": Verb("cli.network.add:add", "Create a network."),
-    "modify": Verb("cli.network.modify:modify", "Change gateways and reserved addresses of a network."),
-    "rename": Verb("cli.network.rename:rename", "Give a network another name."),
-    "remove": Verb("cli.network.remove:remove", "Remove a network."),
-    "connect": Verb("cli.network.connect:connect", "Connect a network to node groups."),
-    "disconnect": Verb("cli.network.disconnect:disconnect", "Disconnect a network from node groups."),
-    **tag_verbs("cli.tags.ofnetwork"),
+    "list-fields": Verb("cli.network.list:list_fields", "Tell the fields that a list can have."),
+    "info": Verb("cli.network.list:info", "Tell everything about networks."),
+    "add": Verb("cli.network.changing:add", "Create a network."),
+    "modify": Verb("cli.network.changing:modify", "Change gateways and reserved addresses of a network."),
+    "rename": Verb("cli.network.changing:rename", "Give a network another name."),
+    "remove": Verb("cli.network.changing:remove", "Remove a network."),
+    "connect": Verb("cli.network.changing:connect", "Connect a network to node groups."),
+    "disconnect": Verb("cli.network.changing:disconnect", "Disconnect a network from node groups."),
+    **tag_verbs("network"),
 }
 
 group = Group(

@@ -2,18 +2,17 @@
 
 from typing import Final, NoReturn
 
-from cli.commands import Group, Verb
+from cli.commands import Group, Verb, tag_verbs
 from cli.program import run
-from cli.tags.mounting import tag_verbs
 
 VERBS: Final = {
     "list": Verb("cli.node.list:list_nodes", "List nodes."),
-    "list-fields": Verb("cli.node.list_fields:list_fields", "Tell the fields that a list can have."),
-    "info": Verb("cli.node.info:info", "Tell everything about nodes."),
-    "add": Verb("cli.node.add:add", "Take a node into the cluster."),
-    "modify": Verb("cli.node.modify:modify", "Change the role and the parameters of a node."),
-    "remove": Verb("cli.node.remove:remove", "Take a node out of the cluster."),
-    **tag_verbs("cli.tags.ofnode"),
+    "list-fields": Verb("cli.node.list:list_fields", "Tell the fields that a list can have."),
+    "info": Verb("cli.node.list:info", "Tell everything about nodes."),
+    "add": Verb("cli.node.changing:add", "Take a node into the cluster."),
+    "modify": Verb("cli.node.changing:modify", "Change the role and the parameters of a node."),
+    "remove": Verb("cli.node.changing:remove", "Take a node out of the cluster."),
+    **tag_verbs("node"),
 }
 
 group = Group(

@@ -1,6 +1,6 @@
 """luxid's feed of another machine, on one connection over HTTP.
 
-Source: `cli.luxid.FeedLuxid`; `protocol.rapid.following`.
+Source: `cli.connection.FeedLuxid`; `protocol.rapid.events`.
 """
 
 import queue
@@ -10,15 +10,15 @@ from typing import Final, TypeVar, cast
 import orjson
 
 from common.errors import GantryError, InvalidRequest, ProtocolError, Unavailable
-from common.system.threadstart import start_thread
+from common.system.shortages import start_thread
 from common.wire import structure
 from protocol.luxi.feed import FeedBegin, Subscribe, Topic
 from protocol.messages import Request
 from protocol.rapid.clients.blocking import RapidClient
-from protocol.rapid.clients.eventparser import Event, EventParser
-from protocol.rapid.clients.jobcalls import follow_jobs
+from protocol.rapid.clients.calls import follow_jobs
 from protocol.rapid.clients.place import Place
-from protocol.rapid.following import FollowWish
+from protocol.rapid.clients.replies import Event, EventParser
+from protocol.rapid.events import FollowWish
 
 R = TypeVar("R")
 

@@ -1,24 +1,29 @@
 """luxid of another machine, for the verbs: each typed request becomes calls of its rapid.
 
-Source: DESIGN section 15; `cli.luxid`.
+Source: DESIGN section 15; `cli.connection`.
 """
 
+import contextlib
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self, TypeVar, cast
+from urllib.parse import urlsplit
 
-# they add their rows to the table
 from cli.remote import operating as operating
 from cli.remote import standing as standing
 from cli.remote.requests import carry_out
 from common.errors import RemoteError, Unavailable
-from protocol.dial import pauses
 from protocol.messages import Request
 from protocol.rapid.clients.blocking import RapidClient
-from protocol.rapid.clients.httpcall import HttpCall
-from protocol.rapid.clients.place import Place
+from protocol.rapid.clients.calls import HttpCall
+from protocol.rapid.clients.connecting import UnknownCertificate
+from protocol.rapid.clients.place import Place, fingerprint_of
+from protocol.unixsocket import pauses
+
+# they add their rows to the table
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -98,3 +103,34 @@ class _LimitedClient(RapidClient):
             # beside what it takes to look up the name of the server
             self._timeout_s, self._patience_s = left_s, min(left_s, self._patience_s)
         return super().run(call)
+
+
+# What to do about a server whose certificate nobody here knows: its fingerprint, to compare and to pin.
+#
+# Source: DESIGN section 15.
+
+
+_TIMEOUT_S: Final = 10.0
+_HTTPS: Final = 443
+
+
+def with_fingerprint(error: Unavailable, place: Place) -> Unavailable:
+    """Add to the error the certificate that the server shows, and how to trust it."""
+    if not isinstance(error, UnknownCertificate):
+        return error
+    seen = _shown_by(place)
+    if seen is None:
+        return error
+    return Unavailable(
+        f"{error.message}; it shows sha256:{seen}; if the server has the same, by 'openssl x509 -noout -fingerprint "
+        f"-sha256 -in rapi.pem' there, add --fingerprint sha256:{seen}, or --ca with a copy of the certificate"
+    )
+
+
+def _shown_by(place: Place) -> str | None:
+    """The fingerprint of the certificate that is shown; None: it shows none any more. No secret is sent."""
+    address = urlsplit(place.url)
+    with contextlib.suppress(OSError, ValueError):
+        text = ssl.get_server_certificate((address.hostname or "", address.port or _HTTPS), timeout=_TIMEOUT_S)
+        return fingerprint_of(ssl.PEM_cert_to_DER_cert(text))
+    return None

@@ -12,13 +12,11 @@ from cli.remote.requests import carry_out, submit_answers
 from common.errors import InvalidRequest
 from common.ids import JobId
 from protocol.luxi.history import EndedJob, EndedJobs, PastSum, ReadHistory, SummarizeHistory
-from protocol.luxi.jobs import CancelJobs, ChangeJobs, Done, JobChange
-from protocol.luxi.submission import SubmitOnce, SubmittedOnce
-from protocol.rapid.clients import jobcalls, operatingcalls
+from protocol.luxi.jobs import CancelJobs, ChangeJobs, Done, JobChange, SubmitOnce, SubmittedOnce
+from protocol.rapid.clients import calls
 from protocol.rapid.clients.blocking import RapidClient
-from protocol.rapid.clients.httpcall import HttpCall
-from protocol.rapid.jobactions import BULK_MOST, CancelMany, ManyChanged
-from protocol.rapid.jobchanges import HoldMany, ModifyMany, ReleaseMany, TermsWish
+from protocol.rapid.clients.calls import HttpCall
+from protocol.rapid.jobactions import BULK_MOST, CancelMany, HoldMany, ManyChanged, ModifyMany, ReleaseMany, TermsWish
 from protocol.rapid.jobs import PAGE_MOST
 
 # calls for a part of the jobs
@@ -33,7 +31,7 @@ def _(request: SubmitOnce, client: RapidClient) -> SubmittedOnce:
 
 @carry_out.register
 def _(request: CancelJobs, client: RapidClient) -> tuple[Done, ...]:
-    return _in_parts(request.job_ids, lambda ids: jobcalls.cancel_many(CancelMany(ids=ids, kill=request.kill)), client)
+    return _in_parts(request.job_ids, lambda ids: calls.cancel_many(CancelMany(ids=ids, kill=request.kill)), client)
 
 
 @carry_out.register
@@ -59,13 +57,13 @@ def _changing(change: JobChange) -> Call:
             after=change.after,
             without_after=change.without_after,
         )
-        return lambda ids: operatingcalls.modify_many(ModifyMany(ids=ids, change=wish))
+        return lambda ids: calls.modify_many(ModifyMany(ids=ids, change=wish))
     if rest != _UNCHANGED or (change.hold is not None and change.release):
         raise InvalidRequest("with --remote a hold is changed by a call of its own; change the other terms apart")
     if change.hold is None:
-        return lambda ids: operatingcalls.release_many(ReleaseMany(ids=ids))
+        return lambda ids: calls.release_many(ReleaseMany(ids=ids))
     why = change.hold
-    return lambda ids: operatingcalls.hold_many(HoldMany(ids=ids, why=why))
+    return lambda ids: calls.hold_many(HoldMany(ids=ids, why=why))
 
 
 def _in_parts(job_ids: Sequence[JobId], call: Call, client: RapidClient) -> tuple[Done, ...]:
@@ -86,7 +84,7 @@ def _untold(job_id: JobId, client: RapidClient) -> Done:
 def _(request: ReadHistory, client: RapidClient) -> EndedJobs:
     found = EndedJobs((), 0)
     for part in _pages(request):
-        page = client.run(operatingcalls.read_history(part))
+        page = client.run(calls.read_history(part))
         found = EndedJobs(_joined(found.jobs, page.jobs), page.total, page.unread)
         if len(page.jobs) < part.limit:
             break
@@ -106,4 +104,4 @@ def _pages(request: ReadHistory) -> Iterator[ReadHistory]:
 
 @carry_out.register
 def _(request: SummarizeHistory, client: RapidClient) -> tuple[PastSum, ...]:
-    return client.run(operatingcalls.summarize_history(request)).groups[: request.limit]
+    return client.run(calls.summarize_history(request)).groups[: request.limit]

@@ -17,14 +17,11 @@ import attrs
 from cli.screen import show_note
 from common.errors import Conflict, InvalidRequest, JobLost, ProtocolError, RemoteError
 from common.ids import JobId
-from common.query.kinds import QueryKind
-from common.queue.explanation import Reason
-from common.queue.filters.actions import Action
+from common.objects.kinds import QueryKind
+from common.queue.explanation import Reason, Span
+from common.queue.filteractions import Action
 from common.queue.jobs import FINAL_NAMES
-from common.queue.waithistory import Span
 from common.wire import structure, unstructure
-from protocol.luxi.changes import JobChange, WaitForJobChange
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
 from protocol.luxi.jobs import (
     Archived,
     ArchiveJob,
@@ -32,22 +29,37 @@ from protocol.luxi.jobs import (
     CancelJob,
     ChangeJobPriority,
     Done,
+    JobInput,
+    JobOutput,
+    OutputStream,
+    ReadJobOutput,
+    Refused,
+    SubmitAnswer,
+    SubmitJob,
+    SubmitManyJobs,
+    Submitted,
 )
-from protocol.luxi.output import JobOutput, OutputStream, ReadJobOutput
-from protocol.luxi.processes import ReadLeftProcesses
-from protocol.luxi.queries import FieldDefinitions, Page, Query, QueryFields, QueryFilters, QueryJobs, QueryResult, Rows
-from protocol.luxi.submission import JobInput, Refused, SubmitAnswer, SubmitJob, SubmitManyJobs, Submitted
-from protocol.luxi.why.explain import ExplainJobs
-from protocol.luxi.why.waits import ReadJobWaits
+from protocol.luxi.queries import (
+    FieldDefinitions,
+    JobChange,
+    Page,
+    Query,
+    QueryFields,
+    QueryFilters,
+    QueryJobs,
+    QueryResult,
+    Rows,
+    WaitForJobChange,
+)
+from protocol.luxi.queue import DeleteFilter, ReplaceFilter, TryFilterRule
+from protocol.luxi.why import ExplainJobs, ReadJobWaits, ReadLeftProcesses
 from protocol.rapid import jobactions
-from protocol.rapid.clients import jobcalls, thingcalls
+from protocol.rapid.clients import calls
 from protocol.rapid.clients.blocking import RapidClient
+from protocol.rapid.clients.calls import HttpCall
 from protocol.rapid.clients.connecting import POLL_S
-from protocol.rapid.clients.httpcall import HttpCall
-from protocol.rapid.filters import FilterWish
-from protocol.rapid.jobs import PAGE_MOST, Job, JobQuery
-from protocol.rapid.jobvalues import job_object, log_entry, luxi_row
-from protocol.rapid.objects import ObjectQuery
+from protocol.rapid.cluster import FilterWish, ObjectQuery
+from protocol.rapid.jobs import PAGE_MOST, Job, JobQuery, job_object, log_entry, luxi_row
 
 S = TypeVar("S", bound=Sequence[object])
 
@@ -81,7 +93,7 @@ def submit_answers(
 ) -> tuple[tuple[SubmitAnswer, ...], bool]:
     """What became of each job, and whether they were submitted before under this key."""
     try:
-        told = client.run(jobcalls.submit_jobs(jobs, key or jobcalls.new_key()))
+        told = client.run(calls.submit_jobs(jobs, key or calls.new_key()))
     except RemoteError as error:
         match error.fields.get("jobs"):
             # none was taken
@@ -106,14 +118,14 @@ def _(request: QueryJobs, client: RapidClient) -> Rows:
 
 def _named(job_ids: tuple[JobId, ...], request: QueryJobs, client: RapidClient) -> list[Mapping[str, object]]:
     query = JobQuery(ids=job_ids, fields=_asked(request.fields))
-    return _one_each(job_ids, client.run(jobcalls.query_bare_jobs(query)).jobs, client)
+    return _one_each(job_ids, client.run(calls.query_bare_jobs(query)).jobs, client)
 
 
 @carry_out.register
 def _(request: Query, client: RapidClient) -> QueryResult:
     condition = None if request.filter is None else request.filter.to_wire()
     if request.what is not QueryKind.JOB:
-        found = client.run(thingcalls.query_objects(request.what, ObjectQuery(request.fields, condition)))
+        found = client.run(calls.query_objects(request.what, ObjectQuery(request.fields, condition)))
         _show(found.notes)
         return found
     query = JobQuery(filter=condition, archived="archived" in request.fields)
@@ -134,7 +146,7 @@ def _listed(
 
 def _pages_of(page: JobQuery, client: RapidClient) -> Iterator[Mapping[str, object]]:
     while True:
-        found = client.run(jobcalls.query_bare_jobs(page))
+        found = client.run(calls.query_bare_jobs(page))
         _show(found.notes)
         yield from found.jobs
         if found.next is None:
@@ -160,27 +172,27 @@ def _rows_of(fields: Sequence[str], jobs: Iterable[Mapping[str, object]]) -> Ite
 
 @carry_out.register
 def _(request: QueryFields, client: RapidClient) -> FieldDefinitions:
-    return client.run(thingcalls.list_fields(request.what, request.fields or ()))
+    return client.run(calls.list_fields(request.what, request.fields or ()))
 
 
 @carry_out.register
 def _(request: ExplainJobs, client: RapidClient) -> tuple[tuple[Reason, ...] | None, ...]:
     parts = _parts(request.job_ids)
-    told = (_one_each(ids, client.run(jobcalls.explain_jobs(ids)).jobs, client) for ids in parts)
+    told = (_one_each(ids, client.run(calls.explain_jobs(ids)).jobs, client) for ids in parts)
     return tuple(job.reasons for jobs in told for job in jobs)
 
 
 @carry_out.register
 def _(request: ReadJobWaits, client: RapidClient) -> tuple[tuple[Span, ...] | None, ...]:
     parts = _parts(request.job_ids)
-    told = (_one_each(ids, client.run(jobcalls.read_waits(ids)).jobs, client) for ids in parts)
+    told = (_one_each(ids, client.run(calls.read_waits(ids)).jobs, client) for ids in parts)
     return tuple(job.spans for jobs in told for job in jobs)
 
 
 @carry_out.register
 def _(request: ReadLeftProcesses, client: RapidClient) -> tuple[tuple[int, ...], ...]:
     parts = _parts(request.job_ids)
-    told = (_one_each(ids, client.run(jobcalls.read_left_processes(ids)).jobs, client) for ids in parts)
+    told = (_one_each(ids, client.run(calls.read_left_processes(ids)).jobs, client) for ids in parts)
     return tuple(job.pids for jobs in told for job in jobs)
 
 
@@ -200,7 +212,7 @@ def _one_each(job_ids: Sequence[JobId], told: S, client: RapidClient) -> S:
 def _(request: WaitForJobChange, client: RapidClient) -> JobChange:
     known = job_object(request.fields, request.previous) if isinstance(request.previous, list | tuple) else None
     serial = request.previous_serial if isinstance(request.previous_serial, int) else 0
-    call = jobcalls.wait_for_change(request.job_id, request.fields, known, serial, min(request.timeout, POLL_S))
+    call = calls.wait_for_change(request.job_id, request.fields, known, serial, min(request.timeout, POLL_S))
     change = client.run(call)
     if known is None and not change.log and change.job.get("status") in FINAL_NAMES:
         # perhaps archived: luxid says so, and its caller then reads the log from the job
@@ -213,22 +225,22 @@ def _(request: WaitForJobChange, client: RapidClient) -> JobChange:
 def _(request: ReadJobOutput, client: RapidClient) -> JobOutput:
     stream = request.stream or OutputStream.OUTPUT
     timeout_s = min(request.timeout, POLL_S)
-    return client.run(jobcalls.read_output(request.job_id, request.offset, timeout_s, stream, request.of_try))
+    return client.run(calls.read_output(request.job_id, request.offset, timeout_s, stream, request.of_try))
 
 
 @carry_out.register
 def _(request: CancelJob, client: RapidClient) -> Done:
-    return _done(jobcalls.cancel_job(request.job_id, kill=request.kill), client)
+    return _done(calls.cancel_job(request.job_id, kill=request.kill), client)
 
 
 @carry_out.register
 def _(request: ChangeJobPriority, client: RapidClient) -> Done:
-    return _done(jobcalls.change_priority(request.job_id, request.priority), client)
+    return _done(calls.change_priority(request.job_id, request.priority), client)
 
 
 @carry_out.register
 def _(request: ArchiveJob, client: RapidClient) -> bool:
-    return _done(jobcalls.archive_job(request.job_id), client).is_done
+    return _done(calls.archive_job(request.job_id), client).is_done
 
 
 def _done(call: HttpCall[jobactions.Done], client: RapidClient) -> Done:
@@ -242,7 +254,7 @@ def _done(call: HttpCall[jobactions.Done], client: RapidClient) -> Done:
 
 @carry_out.register
 def _(request: AutoArchiveJobs, client: RapidClient) -> Archived:
-    told = client.run(jobcalls.archive_old(request.age, request.timeout))
+    told = client.run(calls.archive_old(request.age, request.timeout))
     return Archived(told.archived, told.unchecked)
 
 

@@ -6,16 +6,156 @@ Source: DESIGN section 16; everyday.md a; cgroup-v2.rst, v1 freezer-subsystem.rs
 """
 
 import contextlib
+import enum
 import fcntl
+import hashlib
 import os
+import re
 import select
 import signal
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
-from common.commands.holding import TRIAL_GROUP, Way, folder_name, is_group_name, places
+import attrs
+
 from common.system.log import get_log
+
+# Ways to hold the processes of a command together, so that all of them can be ended.
+#
+# Theory. A control group holds all processes that a command starts; without special rights none can leave it. In
+# version
+# 2 one write ends a whole group. In version 1 the freezer does it: freeze, signal, thaw. Where neither is usable, the
+# supervisor's descendants are the group. Versions and mounts do not tell what a system allows, so this module only
+# lists places worth a trial, the best one first.
+#
+# Groups are made below our own group: it is ours, or no program owns the tree. But if a service manager has
+# put us into a subgroup of the one it gave us (`DelegateSubgroup=`), they are made in the group above.
+#
+# Source: DESIGN section 16; everyday.md a, j.
+
+
+# name for `DelegateSubgroup=` in a drop-in of the unit; systemd 254 and later support it
+SUBGROUP: Final = "supervisor"
+_SUFFIX: Final = ".cg"
+# group made at a start, to see whether groups work
+TRIAL_GROUP: Final = "trial.cg"
+_GROUP: Final = re.compile(r"(?:job-\d+(?:-detached-\d+)?|command-\d+\.\d+\.\d+|trial)\.cg", re.ASCII)
+
+
+class Way(enum.Enum):
+    """The kind of control group; the value is its name in the settings."""
+
+    V2 = "v2"
+    V1 = "v1"
+
+
+@attrs.frozen
+class Place:
+    """An existing folder in which groups can perhaps be made."""
+
+    way: Way
+    folder: str
+
+
+def places(wanted: str, mounts: str, own: str) -> tuple[Place, ...]:
+    """Return the places worth a trial, the best one first.
+
+    Args:
+        wanted: `auto`, `v2`, `v1`, or `off`: none.
+        mounts: content of /proc/self/mountinfo.
+        own: content of /proc/self/cgroup.
+    """
+    if wanted == "off":
+        return ()
+    groups = dict(_own_groups(own))
+    found = []
+    for way, root, point in _mounts(mounts):
+        inside = _below(groups.get(way), root)
+        if inside is not None and wanted in ("auto", way.value):
+            found.append(Place(way, (point.rstrip("/") + inside).rstrip("/") or "/"))
+    return tuple(sorted(found, key=lambda place: list(Way).index(place.way)))
+
+
+def controller_folder(controller: str, mounts: str, own: str) -> str | None:
+    """Return the folder of our own group in the tree of a controller of version 1; None: there is no such tree.
+
+    Args: mounts, own: as for `places`.
+    """
+    lines = (line.split(":", 2) for line in own.splitlines())
+    path = next((path for _, names, path in lines if controller in names.split(",")), None)
+    for root, point in _trees_of(controller, mounts):
+        inside = _below(path, root)
+        if inside is not None:
+            return point.rstrip("/") + inside
+    return None
+
+
+def _trees_of(controller: str, mounts: str) -> Iterator[tuple[str, str]]:
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        if kind == "cgroup" and controller in options.split(","):
+            root, point = (_unescaped(word) for word in before.split(" ")[3:5])
+            yield root, point
+
+
+def folder_name(run_folder: str) -> str:
+    """The name of the folder with the groups of one installation."""
+    return f"gantry-{hashlib.sha256(run_folder.encode(errors='surrogateescape')).hexdigest()[:12]}"
+
+
+def group_name(job_id: int, op_index: int, *, is_detached: bool) -> str:
+    """The name of a command's group; no interface file of the kernel has such a name, now or later."""
+    return f"job-{job_id}-detached-{op_index}{_SUFFIX}" if is_detached else f"job-{job_id}{_SUFFIX}"
+
+
+def node_group_name(key: str) -> str:
+    """The name of the group of a command that a master runs on this node."""
+    return f"command-{key}{_SUFFIX}"
+
+
+def is_group_name(name: str) -> bool:
+    """Whether this is the name of one of our groups."""
+    return _GROUP.fullmatch(name) is not None
+
+
+def _own_groups(text: str) -> Iterator[tuple[Way, str]]:
+    for line in text.splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0" and not controllers:
+            yield Way.V2, path
+        elif "freezer" in controllers.split(","):
+            yield Way.V1, path
+
+
+def _mounts(text: str) -> Iterator[tuple[Way, str, str]]:
+    """(way, mounted part of the tree, mount point)"""
+    for line in text.splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        root, point = (_unescaped(word) for word in before.split(" ")[3:5])
+        if kind == "cgroup2":
+            yield Way.V2, root, point
+        elif kind == "cgroup" and "freezer" in options.split(","):
+            yield Way.V1, root, point
+
+
+def _below(own: str | None, root: str) -> str | None:
+    """Our group as seen from the mount; None: it is outside the mounted part."""
+    if own is None:
+        return None
+    if own.endswith(f"/{SUBGROUP}"):
+        own = own.removesuffix(f"/{SUBGROUP}") or "/"
+    root = root.rstrip("/")
+    if not f"{own}/".startswith(f"{root}/"):
+        return None
+    return own.removeprefix(root).rstrip("/")
+
+
+def _unescaped(word: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), word)
+
 
 _PROCS: Final = "cgroup.procs"
 # seconds for the freezer of version 1 to freeze all processes; the next round meets the others
@@ -271,3 +411,130 @@ def _write(path: str, text: str) -> None:
         os.write(fd, text.encode())
     finally:
         os.close(fd)
+
+
+# Limits of a command by control groups: memory of all its processes together, and processors.
+#
+# Theory. In version 2 the command's own group takes the limits, if the controllers can be switched on above it. That is
+# refused where processes live in the group above (no internal processes), and then there is no limit by groups. In
+# version 1 each controller has a tree of its own, so the command enters one more group for each limit. A group is made
+# only for a requested limit: a job without limits pays nothing.
+#
+# Source: DESIGN section 16; everyday.md a, j; cgroup-v2.rst; v1 memory.rst, sched-bwc.rst.
+
+
+MEMORY: Final = "memory"
+CPU: Final = "cpu"
+_PERIOD_US: Final = 100_000
+# name of the file with the memory limit
+_MEMORY_FILES: Final = {Way.V2: "memory.max", Way.V1: "memory.limit_in_bytes"}
+
+
+@attrs.frozen
+class Wanted:
+    """Limits of a command; None: no limit."""
+
+    # bytes of all its processes together
+    memory_bytes: int | None = None
+    # processors; 1.5: one and a half
+    cpus: float | None = None
+
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        return tuple(name for name, limit in ((MEMORY, self.memory_bytes), (CPU, self.cpus)) if limit is not None)
+
+
+@attrs.frozen
+class Limited:
+    """The groups that carry a command's limits."""
+
+    # controller -> the group with its limit; a missing one has no limit
+    by_controller: Mapping[str, Group] = attrs.field(factory=dict)
+    # groups to enter besides the command's own, removed after it
+    extra: tuple[Group, ...] = ()
+
+
+def limit_groups(wanted: Wanted, own: Group | None, run_folder: Path, name: str) -> Limited:
+    """Set the limits for which this system has groups; the result tells which ones.
+
+    Args:
+        own: the command's group, already made; None: there are no groups here.
+        name: name for further groups.
+    """
+    found: dict[str, Group] = {}
+    extra = []
+    for controller in wanted.controllers:
+        group = _own_group(own, controller)
+        if group is None and (group := _make_v1(controller, run_folder, name)) is not None:
+            extra.append(group)
+        if group is None:
+            continue
+        try:
+            _set(group, controller, wanted)
+        except OSError as error:
+            _log.warning("limit.not_set", controller=controller, folder=group.folder, reason=error)
+            continue
+        found[controller] = group
+    return Limited(found, tuple(extra))
+
+
+def sweep_limit_groups(run_folder: Path) -> None:
+    """Remove the groups that commands of an earlier run have left, if no process lives in them."""
+    for controller in (MEMORY, CPU):
+        if (tree := _tree(controller, run_folder)) is not None:
+            tree.sweep()
+
+
+def _own_group(own: Group | None, controller: str) -> Group | None:
+    """Return the command's group of version 2 with this controller switched on; None: that is not possible."""
+    if own is None or own.way is not Way.V2:
+        return None
+    above = Path(own.folder).parent
+    for folder in (above.parent, above):
+        with contextlib.suppress(OSError):
+            (folder / "cgroup.subtree_control").write_text(f"+{controller}")
+    return own if os.path.exists(f"{own.folder}/{controller}.max") else None
+
+
+def _make_v1(controller: str, run_folder: Path, name: str) -> Group | None:
+    tree = _tree(controller, run_folder)
+    try:
+        return None if tree is None else tree.make(name)
+    except OSError as error:
+        _log.debug("limit.no_group", controller=controller, reason=error)
+        return None
+
+
+def _tree(controller: str, run_folder: Path) -> GroupTree | None:
+    try:
+        mounts, own = Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
+    except OSError:
+        return None
+    place = controller_folder(controller, mounts, own)
+    return None if place is None else GroupTree(Way.V1, place, f"{place}/{folder_name(str(run_folder))}", run_folder)
+
+
+def _set(group: Group, controller: str, wanted: Wanted) -> None:
+    """Raises: OSError: the kernel refuses the value."""
+    for name, value in _values(group.way, controller, wanted):
+        Path(group.folder, name).write_text(value)
+    # not available everywhere: no swap beyond the memory limit, and the whole group is killed at once
+    with contextlib.suppress(OSError):
+        if controller == MEMORY and group.way is Way.V2:
+            Path(group.folder, "memory.oom.group").write_text("1")
+            Path(group.folder, "memory.swap.max").write_text("0")
+        elif controller == MEMORY:
+            Path(group.folder, "memory.memsw.limit_in_bytes").write_text(str(wanted.memory_bytes))
+
+
+def _values(way: Way, controller: str, wanted: Wanted) -> tuple[tuple[str, str], ...]:
+    if controller == MEMORY:
+        return ((_MEMORY_FILES[way], str(wanted.memory_bytes)),)
+    quota = int((wanted.cpus or 0) * _PERIOD_US)
+    match way:
+        case Way.V2:
+            return (("cpu.max", f"{quota} {_PERIOD_US}"),)
+        case Way.V1:
+            return (("cpu.cfs_period_us", str(_PERIOD_US)), ("cpu.cfs_quota_us", str(quota)))
+        case _:
+            assert_never(way)

@@ -5,6 +5,7 @@ Source: DESIGN sections 7, 13 and 16.
 
 import enum
 from collections.abc import Mapping
+from typing import Final
 
 import attrs
 
@@ -70,9 +71,18 @@ class CommandOutcome(Lenient):
     # whether its supervisor was killed, and all of it was ended then; exit code and signal are not known
     supervisor_lost: bool = False
     duration_s: float = 0.0
-    # as `common.commands.usage` tells it
+    # as `common.commands.supervision` tells it
     usage: Mapping[str, object] = attrs.field(factory=dict)
     # number of its processes that the kernel killed for memory
     oom_kills: int = 0
     # whether its memory was limited for each process by itself, for want of a control group
     limited_each: bool = False
+
+
+# The kernel's process limits that a command may have, by their names in setrlimit(2).
+
+
+ULIMITS: Final = (
+    *("as", "core", "cpu", "data", "fsize", "memlock", "msgqueue", "nofile", "nproc", "rtprio", "rttime"),
+    *("sigpending", "stack"),
+)

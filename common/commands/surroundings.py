@@ -27,7 +27,7 @@ from typing import Final
 
 from common.settings import JobprocSettings
 from common.settingsfile import ROOT_VARIABLE
-from common.system.accounts.users import user_numbered
+from common.system.accounts import user_numbered
 
 SHELL: Final = "/bin/sh"
 _ALL: Final = resource.RLIM_INFINITY

@@ -15,7 +15,9 @@ import orjson
 
 from common.durable.atomicfile import write_file
 from common.errors import DamagedFile, GantryError
-from common.lease.fence import Fence
+from common.lease.deadline import Deadline
+from common.lease.records import Fence
+from common.paths import RunPaths
 from common.wire import structure, unstructure
 
 _MODE: Final = 0o640
@@ -53,3 +55,43 @@ def read_grant(path: Path) -> Grant | None:
 def write_grant(path: Path, grant: Grant) -> None:
     """Raises: OSError."""
     write_file(path, orjson.dumps(unstructure(grant)), mode=_MODE)
+
+
+# Whether this node holds the mastership now, by what keeperd has left for its daemons.
+#
+# Theory. Two files must agree: the grant, which keeperd removes before it gives the mastership up, and the deadline,
+# which passes by itself when keeperd renews it no more. Neither alone is proof.
+#
+# Source: DESIGN section 14; lease.md 7.
+
+
+@attrs.frozen
+class Held:
+    """The mastership that this node holds, unless its deadline passes."""
+
+    grant: Grant
+    # of the keeperd that has won it; close it, or keep it for the life of the process
+    deadline: Deadline
+
+
+def read_held(paths: RunPaths) -> Held | None:
+    """Return this node's mastership; None: it holds none now. Raises: DamagedFile, OSError."""
+    try:
+        # opened first: a later keeperd's deadline must not prolong an earlier one's grant
+        deadline = Deadline(paths.deadline_file)
+    except FileNotFoundError:
+        return None
+    grant = read_grant(paths.grant_file)
+    if grant is not None and not deadline.has_passed:
+        return Held(grant, deadline)
+    deadline.close()
+    return None
+
+
+def is_held(paths: RunPaths) -> bool:
+    """Whether this node holds the mastership now. Raises: DamagedFile, OSError."""
+    held = read_held(paths)
+    if held is None:
+        return False
+    held.deadline.close()
+    return True

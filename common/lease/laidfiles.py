@@ -1,6 +1,6 @@
 """Whether the files of this node are those that etcd has.
 
-Source: DESIGN section 14; common/lease/dirty.py.
+Source: DESIGN section 14; common/lease/changes.py.
 """
 
 import re
@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Final, assert_never
 
 from common.ids import JobId
-from common.lease.dirty import Archived, Removed, Written, decode_fate
-from common.lease.joining import Entry
-from common.lease.keys import Keys
-from common.lease.records import RunningJob, decode
+from common.lease.changes import Archived, Entry, Removed, Written, decode_fate
+from common.lease.records import Keys, RunningJob, decode
 from common.paths import Paths
 
 _JOB: Final = re.compile(r"queue/job-(\d+)")

@@ -21,7 +21,7 @@ from typing import Final
 import attrs
 
 from common.errors import InvalidRequest
-from common.lease.leasesettings import LEAST_TTL_S, EtcdSettings, KeeperdSettings
+from common.featuresettings import LEAST_TTL_S, EtcdSettings, KeeperdSettings
 from common.lease.records import LastMaster
 
 # keepalives that fit into the first half of a lease even if each runs into its limit

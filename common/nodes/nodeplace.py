@@ -10,11 +10,15 @@ mastership, and tells so.
 Source: DESIGN sections 12 and 14; masterfailover.md 1.
 """
 
+import ipaddress
+import socket
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from common.daemons import Daemon, Place, start_order
-from common.nodes.epochs import newer_master, read_seen
-from common.nodes.mastershipnotes import read_not_master
+from common.nodes.mastership import newer_master, read_not_master, read_seen
+from common.paths import Paths
 from common.settings import Settings
 
 
@@ -69,7 +73,7 @@ def _is_named(settings: Settings, masters: list[str]) -> bool:
 
 def _holds_lease(settings: Settings) -> bool:
     # imported late: most installations are one machine
-    from common.lease.holding import is_held
+    from common.lease.grant import is_held
 
     return is_held(settings.paths)
 
@@ -80,3 +84,77 @@ def _lines(path: Path) -> list[str] | None:
         return path.read_text("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return None
+
+
+# What the files of ssconf, which every node has, say of the nodes and the master.
+#
+# Source: noded.md section 10.
+
+
+def node_ips(paths: Paths) -> Mapping[str, str]:
+    """Name -> primary address of all nodes; empty: this node knows none. Raises: OSError."""
+    rows = (line.split() for line in _ssconf_lines(paths.ssconf_file("node_primary_ips")))
+    return {row[0]: row[1] for row in rows if len(row) == 2}
+
+
+def offline_nodes(paths: Paths) -> frozenset[str]:
+    """Raises: OSError."""
+    return frozenset(_ssconf_lines(paths.ssconf_file("offline_nodes")))
+
+
+def candidate_names(paths: Paths) -> Sequence[str]:
+    """The master candidates, the master among them. Raises: OSError."""
+    return _ssconf_lines(paths.ssconf_file("master_candidates"))
+
+
+def master_name(paths: Paths) -> str:
+    """The master; empty: this node knows none. Raises: OSError."""
+    return next(iter(_ssconf_lines(paths.ssconf_file("master_node"))), "")
+
+
+def _ssconf_lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+# The address at which the other nodes reach this one.
+#
+# Source: DESIGN sections 12 and 13.
+
+
+LOCAL: Final = "127.0.0.1"
+# no packet is sent there; the address is for documentation (RFC 5737)
+_ELSEWHERE: Final = ("192.0.2.1", 9)
+
+
+def own_address(settings: Settings) -> str:
+    """That of the settings; else of this node's name; else the one from which it would call others; else `LOCAL`."""
+    if settings.noded.address or not settings.cluster.has_nodes:
+        return settings.noded.address or LOCAL
+    found = _address_of(settings.cluster.own_name) or _calling_address()
+    return found if found and not is_local(found) else LOCAL
+
+
+def is_local(address: str) -> bool:
+    """Whether only this machine reaches it. Raises: ValueError: it is no address."""
+    return ipaddress.ip_address(address).is_loopback
+
+
+def _address_of(name: str) -> str | None:
+    try:
+        found = [str(each[4][0]) for each in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+    except OSError:
+        return None
+    # addresses of one link say which in a way of their own
+    return next((address for address in found if "%" not in address and not is_local(address)), None)
+
+
+def _calling_address() -> str | None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_ELSEWHERE)
+        except OSError:
+            return None
+        return str(probe.getsockname()[0])

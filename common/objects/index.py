@@ -10,16 +10,8 @@ from functools import cached_property
 from typing import Final, Protocol, TypeVar
 
 from common.errors import PrerequisiteError
-from common.objects.cluster import Cluster
-from common.objects.config import Config
-from common.objects.disk import AnyDisk
-from common.objects.instance import AnyInstance
-from common.objects.kinds import DiskTemplate, NodeUuid
-from common.objects.naming import natural_key, short_names
-from common.objects.networks.network import Network
-from common.objects.node import Node
-from common.objects.nodegroup import NodeGroup
-from common.objects.params import NdParams, filled
+from common.objects.config import AnyDisk, AnyInstance, Cluster, Config, NdParams, Network, Node, NodeGroup, filled
+from common.objects.kinds import DiskTemplate, NodeUuid, natural_key, short_names
 
 
 class Named(Protocol):

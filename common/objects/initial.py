@@ -7,9 +7,22 @@ from typing import Final
 
 import attrs
 
-from common.objects.cluster import Cluster, DataCollector
-from common.objects.config import CONFIG_VERSION, Config
-from common.objects.ipolicy import Ipolicy, Ispec, MinMax, PartialIpolicy
+from common.objects.config import (
+    CONFIG_VERSION,
+    BeParams,
+    Cluster,
+    Config,
+    DataCollector,
+    Ipolicy,
+    Ispec,
+    MinMax,
+    NdParams,
+    NicParams,
+    Node,
+    NodeGroup,
+    PartialIpolicy,
+    PartialNdParams,
+)
 from common.objects.kinds import (
     AllocPolicy,
     DiskTemplate,
@@ -20,9 +33,6 @@ from common.objects.kinds import (
     NodeUuid,
     SshKeyType,
 )
-from common.objects.node import Node
-from common.objects.nodegroup import NodeGroup
-from common.objects.params import BeParams, NdParams, NicParams, PartialNdParams
 
 # name of the only profile of parameters
 DEFAULT: Final = "default"

@@ -8,14 +8,9 @@ Source: wconfd.md 7.9.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from common.asciijson import ascii_json
-from common.objects.config import Config
-from common.objects.entity import Params
-from common.objects.kinds import Hypervisor, NodeUuid
-from common.objects.naming import natural_key
-from common.objects.networks.network import Network
-from common.objects.node import Node
-from common.objects.nodegroup import NodeGroup
+from common.jsontext import ascii_json
+from common.objects.config import Config, Network, Node, NodeGroup, Params
+from common.objects.kinds import Hypervisor, NodeUuid, natural_key
 
 # limit of a value; longer files are not read
 MAX_BYTES: Final = 128 * 1024

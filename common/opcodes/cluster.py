@@ -13,8 +13,17 @@ from common.lockdecl import ALL_EXCLUSIVE, ALL_SHARED, SOME_SHARED, LockRules, S
 from common.locks import LockLevel
 from common.objects.kinds import DiskTemplate, Hypervisor, SshKeyType
 from common.opcodes.base import OpCode
-from common.opcodes.structures import NicParams
-from common.opcodes.types import PRIVATE, JsonObject, ListAction, NonEmpty, OptionalCheck, Positive, VerifyError, Whole
+from common.opcodes.types import (
+    PRIVATE,
+    JsonObject,
+    ListAction,
+    NicParams,
+    NonEmpty,
+    OptionalCheck,
+    Positive,
+    VerifyError,
+    Whole,
+)
 
 
 @attrs.frozen(kw_only=True)

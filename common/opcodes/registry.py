@@ -21,17 +21,12 @@ from common.opcodes.base import OpCode, read_opcode
 _OWN: Final = tuple(
     f"common.opcodes.{family}"
     for family in (
-        "backup",
         "cluster",
         "command",
         "group",
         "instance",
-        "instancedisks",
-        "instancelife",
         "network",
         "node",
-        "notify",
-        "query",
         "tags",
         "test",
     )

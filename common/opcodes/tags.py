@@ -10,9 +10,9 @@ import attrs
 
 from common.lockdecl import LevelRule, LockRules, exclusive, shared
 from common.locks import LockLevel
+from common.objects.kinds import TagKind
 from common.opcodes.base import OpCode
-from common.opcodes.types import NonEmpty
-from common.query.kinds import TagKind
+from common.opcodes.types import AskedKind, JsonList, NonEmpty
 
 _LEVELS: Final[Mapping[TagKind, LockLevel]] = {
     TagKind.INSTANCE: LockLevel.INSTANCE,
@@ -83,3 +83,48 @@ class OpTagsSet(OnTags):
 @attrs.frozen(kw_only=True)
 class OpTagsDel(OnTags):
     """Remove tags from an object."""
+
+
+# Opcodes that only query.
+#
+# Source: opcodes.md 4, 6.2.
+
+
+@attrs.frozen(kw_only=True)
+class OpQuery(OpCode):
+    """Ask for fields of objects."""
+
+    SUMMARY: ClassVar[str | None] = "what"
+
+    what: AskedKind
+    use_locking: bool = False
+    fields: tuple[NonEmpty, ...]
+    # an expression of the query language
+    qfilter: JsonList | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OpQueryFields(OpCode):
+    """Ask which fields there are."""
+
+    SUMMARY: ClassVar[str | None] = "what"
+
+    what: AskedKind
+    # unset: all fields
+    fields: tuple[NonEmpty, ...] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OpOsDiagnose(OpCode):
+    """Tell the state of the operating systems' definitions."""
+
+    output_fields: tuple[NonEmpty, ...]
+    names: tuple[NonEmpty, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class OpExtStorageDiagnose(OpCode):
+    """Tell the state of the external storage providers."""
+
+    output_fields: tuple[NonEmpty, ...]
+    names: tuple[NonEmpty, ...] = ()

@@ -13,7 +13,6 @@ from common.lockdecl import NO_LOCKS, SOME_EXCLUSIVE, LockDeclaration, LockRules
 from common.locks import Lock, LockLevel, LockMode, member_lock
 from common.objects.kinds import DiskTemplate, Hypervisor
 from common.opcodes.base import OpCode, only_declarable, seconds
-from common.opcodes.structures import NicParams
 from common.opcodes.types import (
     SECRET,
     AllocatorDirection,
@@ -22,6 +21,7 @@ from common.opcodes.types import (
     Json,
     JsonList,
     JsonObject,
+    NicParams,
     NonEmpty,
     Number,
     Whole,

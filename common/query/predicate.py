@@ -5,7 +5,7 @@ author should hear of it. A filter rule has no author to tell, so it just does n
 
 They also differ for a field without a value. A rule takes a condition on it as false, and its negation as
 true. In a query that would be a guess: the unknown free memory of a node may or may not be above 1000.
-Therefore the verdict there is *unknown* (`common.queue.verdict`). A thing whose whole verdict is unknown does not
+Therefore the verdict there is *unknown* (`common.query.predicate`). A thing whose whole verdict is unknown does not
 match, negated or not, and the caller is told which fields were missing.
 
 Source: luxid.md 6.3, 7.2; DESIGN section 11 (every operator works in every predicate).
@@ -21,7 +21,41 @@ import attrs
 
 from common.errors import GantryError
 from common.query.qlang import All, Always, Compare, Contains, Expression, IsTrue, Matches, Not, Order, Some, Value
-from common.queue.verdict import Verdict, all_of, any_of, negated
+
+# Verdicts with three values: true, false, and unknown (None).
+#
+# This is Kleene's logic, as in SQL: a verdict is unknown if it depends on an unknown value.
+
+
+Verdict = bool | None
+
+
+def negated(verdict: Verdict) -> Verdict:
+    """The negation; of unknown it is unknown."""
+    return None if verdict is None else not verdict
+
+
+def all_of(verdicts: Iterable[Verdict]) -> Verdict:
+    """False at the first false verdict, and the rest is not evaluated; else unknown if any is; true without any."""
+    found: Verdict = True
+    for verdict in verdicts:
+        if verdict is False:
+            return False
+        if verdict is None:
+            found = None
+    return found
+
+
+def any_of(verdicts: Iterable[Verdict]) -> Verdict:
+    """True at the first true verdict, and the rest is not evaluated; else unknown if any is; false without any."""
+    found: Verdict = False
+    for verdict in verdicts:
+        if verdict is True:
+            return True
+        if verdict is None:
+            found = None
+    return found
+
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -15,14 +15,85 @@ Source: luxid.md 6.3; filters design, "Predicates".
 """
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Final, assert_never
 
 import attrs
 
 from common.errors import InvalidRequest
-from common.query.regex import Regex, parse_regex
 from common.shapes import OwnForm
+
+# Regular expressions from clients: searched in linear time, whatever the pattern.
+#
+# `(a+)+$` and one line of text can occupy a backtracking engine for years, and with it the only event
+# loop of a daemon. RE2's time grows only with the text. The price: no look-around and no back
+# references, as no linear engine has them; such patterns are refused, with advice.
+#
+# Source: luxid.md 6.3 (`=~`).
+
+
+# characters of a pattern, and bytes of its compiled form, caches included
+LONGEST: Final = 4096
+_MEMORY: Final = 2**20
+_LOOK_AROUND: Final = ("(?=", "(?!", "(?<", "\\1", "\\2", "\\3", "\\4", "\\5", "\\6", "\\7", "\\8", "\\9", "\\k")
+
+
+@attrs.frozen(eq=False, repr=False)
+class Regex:
+    """A pattern that is searched anywhere in a text. Make one with `parse_regex`."""
+
+    pattern: str
+    # function: bytes of UTF-8 -> match or None
+    _search: Callable[[bytes], object]
+
+    def is_in(self, text: str) -> bool:
+        """Cost: linear in the text."""
+        return self._search(text.encode("utf-8", "surrogatepass")) is not None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Regex) and other.pattern == self.pattern
+
+    def __hash__(self) -> int:
+        return hash(self.pattern)
+
+    def __repr__(self) -> str:
+        return f"Regex({self.pattern!r})"
+
+
+@lru_cache(maxsize=128)
+def parse_regex(pattern: str) -> Regex:
+    """Read a pattern.
+
+    Raises: InvalidRequest: the pattern is malformed, too long, or needs more than linear time; the
+        message has the character (from 1) and the part where it fails.
+    """
+    # imported late: it is large, and most filters have no pattern
+    import re2
+
+    if len(pattern) > LONGEST:
+        raise InvalidRequest(f"the regular expression has {len(pattern)} characters; at most {LONGEST} are allowed")
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    try:
+        return Regex(pattern, re2.compile(pattern.encode(), options).search)
+    except UnicodeEncodeError:
+        raise InvalidRequest(f"the regular expression {pattern!r:.80} is not Unicode text") from None
+    except re2.error as error:
+        raise InvalidRequest(_explain(pattern, error)) from None
+
+
+def _explain(pattern: str, error: Exception) -> str:
+    text = error.args[0].decode("utf-8", "replace") if error.args else "it cannot be compiled"
+    reason, _, part = text.partition(": ")
+    place = pattern.find(part) if part else -1
+    where = f" at character {place + 1}, {part!r:.40}" if place >= 0 else ""
+    if part.startswith(_LOOK_AROUND):
+        reason = "look-around and back references are not supported, combine conditions by '&' and '!'"
+    return f"bad regular expression {pattern!r:.80}: {reason}{where}"
+
 
 Value = str | int
 
@@ -253,3 +324,100 @@ def _value(operands: Sequence[object], place: _Place) -> Value:
 
 def _refusal(place: _Place, reason: str) -> InvalidRequest:
     return InvalidRequest(f"filter ${''.join(f'[{index}]' for index in place)}: {reason}")
+
+
+# The range of a number outside of which an expression is never true, so that things beyond it need not be looked at.
+#
+# Source: luxid.md 6.3.
+
+
+@attrs.frozen
+class Bounds:
+    """From `low` to `high`, both included; empty if `low` is greater."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+
+NOTHING: Final = Bounds(math.inf, -math.inf)
+
+
+def bounds_of(expression: Expression, field: str) -> Bounds:
+    """The values of a field, which has whole numbers, for which the expression can be true."""
+    match expression:
+        case Compare(field=name, order=order, value=int() as value) if name == field:
+            return _compared(order, value)
+        case All(parts=parts):
+            return _within_all(bounds_of(part, field) for part in parts)
+        case Some(parts=parts):
+            return _within_any(bounds_of(part, field) for part in parts)
+        case _:
+            return Bounds()
+
+
+def _compared(order: Order, value: int) -> Bounds:
+    match order:
+        case Order.EQUAL:
+            return Bounds(value, value)
+        case Order.LESS:
+            return Bounds(high=value - 1)
+        case Order.AT_MOST:
+            return Bounds(high=value)
+        case Order.GREATER:
+            return Bounds(low=value + 1)
+        case Order.AT_LEAST:
+            return Bounds(low=value)
+        case _:
+            assert_never(order)
+
+
+def _within_all(parts: Iterable[Bounds]) -> Bounds:
+    found = Bounds()
+    for part in parts:
+        found = Bounds(max(found.low, part.low), min(found.high, part.high))
+    return found
+
+
+def _within_any(parts: Iterable[Bounds]) -> Bounds:
+    found = NOTHING
+    for part in parts:
+        if part.low <= part.high:
+            found = Bounds(min(found.low, part.low), max(found.high, part.high))
+    return found
+
+
+# What an expression implies about a part of the fields.
+#
+# Theory. Some values are dear to learn. Before they are, the things that cannot pass are left out: every condition on a
+# dear field is replaced by true, and under a negation by false. In the order false < unknown < true no replacement
+# makes the verdict smaller, because `&` and `|` keep that order and `!` turns it round. So a thing for which the
+# implied expression is false cannot pass, whatever the dear values are.
+
+
+_TRUE: Final = All(())
+_FALSE: Final = Some(())
+
+
+def implied(expression: Expression, is_cheap: Callable[[str], bool]) -> Expression:
+    """The part of an expression that is about cheap fields; it holds wherever the expression holds."""
+    return _bound(expression, is_cheap, _TRUE, _FALSE)
+
+
+def _bound(
+    expression: Expression, is_cheap: Callable[[str], bool], dear: Expression, negated: Expression
+) -> Expression:
+    """Args: dear: stands for a condition on a dear field; negated: the same, under one more negation."""
+    match expression:
+        case All(parts=parts):
+            return All(tuple(_bound(part, is_cheap, dear, negated) for part in parts))
+        case Some(parts=parts):
+            return Some(tuple(_bound(part, is_cheap, dear, negated) for part in parts))
+        case Not(part=part):
+            return Not(_bound(part, is_cheap, negated, dear))
+        case Compare(field=name) | Contains(field=name) | IsTrue(field=name) | Matches(field=name):
+            return expression if is_cheap(name) else dear
+        case Always():
+            return expression
+        case _:
+            # `Expression` may have further classes
+            raise TypeError(f"no expression: {expression!r}")

@@ -7,12 +7,15 @@ Source: luxid.md 2.1, 2.3, 5.5; opcodes.md 2; DESIGN section 11.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
+import orjson
 
+from common.access import Role
 from common.errors import InvalidRequest
+from common.queue.jobs import FINAL, Job, JobOp, JobState, OpEvent, Timestamp, apply_event, replace_op
 from common.shapes import OwnForm
 
 
@@ -88,3 +91,392 @@ def rate_buckets(trails: Iterable[object]) -> tuple[RateBucket, ...]:
             if (bucket := rate_bucket(reason)) is not None:
                 found[bucket] = None
     return tuple(found)
+
+
+# The tries of a command that is run again after failures.
+#
+# Each try that failed and is followed by another one leaves an entry in its opcode's trail, with the source
+# `gantry:try` and a JSON object as its text:
+#
+#     {"n":1,"start":1790000000.1,"end":1790000004.2,"why":"ended with exit code 75","exit":75,"next":1790000034.2,
+#      "output":812,"errors":0}
+#
+# So the tries are in the job's file, in one write with the opcode's return to the queue. The last try is the opcode
+# itself: its result, its times. A try that was lost, with its machine or the process of its job, has `"lost":true`, and
+# does not count among those that its submitter allows.
+#
+# Source: DESIGN section 16; everyday.md sections b, j.
+
+
+TRY_SOURCE: Final = "gantry:try"
+# beginning of the line in the job's log that tells of a failed try
+_LINE: Final = re.compile(r"try \d+ of \d+ ", re.ASCII)
+
+
+@attrs.frozen
+class Try:
+    """A try that failed; all instants are seconds since the epoch."""
+
+    # from 1
+    number: int
+    start_at: float
+    end_at: float
+    # such as `ended with exit code 75`
+    why: str
+    # exit code of the command; None: it was ended by a signal, or has not begun
+    exit_code: int | None
+    # the next try does not begin before this instant
+    next_at: float
+    # bytes of the job's output, and of its standard error if that is kept apart: where the next try's output begins
+    output_end: int
+    error_end: int = 0
+    # whether nobody knows how far it came; such tries are not counted
+    is_lost: bool = False
+
+
+@attrs.frozen
+class OutputRange:
+    """The output of one try, as part of the job's."""
+
+    # first byte
+    begin: int
+    # byte after the last one; None: it is the last of the job, as far as is known
+    end: int | None
+
+
+def try_entry(each: Try) -> ReasonEntry:
+    """The entry of a try, which the job's process writes."""
+    text = {
+        "n": each.number,
+        "start": each.start_at,
+        "end": each.end_at,
+        "why": each.why,
+        "exit": each.exit_code,
+        "next": each.next_at,
+        "output": each.output_end,
+        "errors": each.error_end,
+        **({"lost": True} if each.is_lost else {}),
+    }
+    return ReasonEntry(TRY_SOURCE, orjson.dumps(text).decode(), int(each.end_at * 1e9))
+
+
+def tries_of(op: JobOp) -> tuple[Try, ...]:
+    """The tries of an opcode but the last one, in order; an entry that cannot be read is left out."""
+    return tuple(_tries(op.input.get("reason")))
+
+
+def tries_of_trail(trail: object) -> tuple[Try, ...]:
+    """As `tries_of`, of the trail alone."""
+    return tuple(_tries(trail))
+
+
+def next_try(job: Job) -> Try | None:
+    """The try before the next one of the job's next opcode; None: that opcode has not failed yet."""
+    index = job.next_index
+    tries = () if index is None else tries_of(job.ops[index])
+    return tries[-1] if tries else None
+
+
+def tries_so_far(job: Job) -> int:
+    """Number of failed tries of the job's next opcode."""
+    index = job.next_index
+    return 0 if index is None else len(tries_of(job.ops[index]))
+
+
+def is_of_try(message: object) -> bool:
+    """Whether a line of a job's log tells of a failed try."""
+    return isinstance(message, str) and _LINE.match(message) is not None
+
+
+def with_failed_try(op: JobOp, failed: Try, now: Timestamp) -> JobOp:
+    """The opcode, which was under way, in the queue again. Raises: Conflict: it was not."""
+    event = OpEvent.HELD_BACK if op.state is JobState.WAITING else OpEvent.RETRIED
+    trail = op.input.get("reason")
+    known: Sequence[object] = trail if isinstance(trail, list | tuple) else ()
+    reason = [*known, try_entry(failed).to_wire()]
+    return attrs.evolve(apply_event(op, event, now), input={**op.input, "reason": reason})
+
+
+def counted(tries: Sequence[Try]) -> int:
+    """Number of the tries that count."""
+    return sum(not each.is_lost for each in tries)
+
+
+def lost_in_a_row(tries: Sequence[Try]) -> int:
+    """Number of the tries at the end that were lost."""
+    return next((place for place, each in enumerate(reversed(tries)) if not each.is_lost), len(tries))
+
+
+def tried_index(job: Job) -> int | None:
+    """Index of the last begun opcode that has failed tries, whose tries are meant by their bare numbers; or None."""
+    return next((index for index in reversed(range(len(job.ops))) if tries_of(job.ops[index])), None)
+
+
+def output_of_try(job: Job, number: int, *, is_error: bool = False) -> OutputRange | None:
+    """Where the output of a try of the job lies; None: the job has had no such try.
+
+    Args:
+        number: from 1; the tries are those of `tried_index`, or of a job without failed tries its opcodes together.
+        is_error: whether standard error is asked for, which the command keeps apart.
+    """
+    index = tried_index(job)
+    if index is None:
+        return OutputRange(0, None) if number == 1 else None
+    ends = [each.error_end if is_error else each.output_end for each in tries_of(job.ops[index])]
+    if not 1 <= number <= len(ends) + 1:
+        return None
+    begin = ends[number - 2] if number > 1 else _begin(job, index, is_error=is_error)
+    if number <= len(ends):
+        return OutputRange(begin, max(ends[number - 1], begin))
+    op = job.ops[index]
+    is_last = index + 1 == len(job.ops) or op.state is not JobState.SUCCESS
+    return OutputRange(begin, None if is_last else begin + _printed(op, is_error=is_error))
+
+
+def _begin(job: Job, index: int, *, is_error: bool) -> int:
+    """Bytes that the opcodes before have printed."""
+    begin = 0
+    for op in job.ops[:index]:
+        if tries := tries_of(op):
+            begin = tries[-1].error_end if is_error else tries[-1].output_end
+        begin += _printed(op, is_error=is_error)
+    return begin
+
+
+def _printed(op: JobOp, *, is_error: bool) -> int:
+    """Bytes that the last try of an ended opcode has printed, by its result."""
+    count = op.result.get("error_bytes" if is_error else "output_bytes") if isinstance(op.result, Mapping) else 0
+    return count if isinstance(count, int) and op.state in FINAL else 0
+
+
+def _tries(trail: object) -> Iterator[Try]:
+    for entry in trail if isinstance(trail, list | tuple) else ():
+        # this runs for each job of a long queue
+        if isinstance(entry, Sequence) and len(entry) > 1 and entry[0] == TRY_SOURCE:
+            try:
+                given = orjson.loads(entry[1])
+                yield Try(
+                    int(given["n"]),
+                    float(given["start"]),
+                    float(given["end"]),
+                    str(given["why"]),
+                    None if given["exit"] is None else int(given["exit"]),
+                    float(given["next"]),
+                    int(given["output"]),
+                    int(given.get("errors", 0)),
+                    bool(given.get("lost")),
+                )
+            except (ValueError, TypeError, KeyError):
+                continue
+
+
+# The submitter of a job, from its reason trail.
+#
+# Two entries can tell. `gantry:owner` is luxid's: luxid takes the user from the socket, drops such entries from
+# clients, and writes one into the first opcode of each job that is not submitted by the daemons' user or root.
+# The entry is durable in the same write as the job, and access rights rest on it. `gantry:login` is the claim of
+# our command line: good enough to find one's own jobs, but not to grant rights.
+#
+# A job that was submitted over HTTP has a third entry, `gantry:http` with the name of the HTTP user, also luxid's. Its
+# `gantry:owner` is that user's Unix user, or nobody, and has the role of the submission: the HTTP users' roles are not
+# luxid's to look up, and the job may submit jobs itself.
+
+
+LOGIN_SOURCE: Final = "gantry:login"
+OWNER_SOURCE: Final = "gantry:owner"
+HTTP_SOURCE: Final = "gantry:http"
+_OWNER: Final = re.compile(r"(?:role=([a-z]+);)?uid=(-1|\d{1,10});login=(.*)", re.ASCII | re.DOTALL)
+# uid of an owner without a Unix user, and for an entry that cannot be read: no user has it
+NO_UID: Final = -1
+# sources of entries that only luxid and the processes of jobs write
+_LUXIDS: Final = frozenset({OWNER_SOURCE, HTTP_SOURCE, TRY_SOURCE})
+_ROLES: Final = {role.word: role for role in Role if role < Role.FULL}
+
+
+@attrs.frozen
+class JobOwner:
+    """The user who owns the job."""
+
+    uid: int
+    # login name; "": the user has none on this machine
+    login: str
+    # role of the submission over HTTP; None: it came from this machine, where the role can be looked up
+    role: Role | None = None
+    # name of the HTTP user
+    http_user: str = ""
+
+    @property
+    def shown(self) -> str:
+        if self.login or self.uid != NO_UID:
+            return self.login or str(self.uid)
+        return f"http:{self.http_user}"
+
+
+def submitter_entry(name: str, at_ns: int) -> ReasonEntry:
+    """The entry with which a client names its user."""
+    return ReasonEntry(LOGIN_SOURCE, name, at_ns)
+
+
+def owner_entries(owner: JobOwner, at_ns: int) -> ReasonTrail:
+    """The entries with which luxid names the owner."""
+    text = f"uid={owner.uid};login={owner.login}"
+    if owner.role is None:
+        return (ReasonEntry(OWNER_SOURCE, text, at_ns),)
+    entry = ReasonEntry(OWNER_SOURCE, f"role={owner.role.word};{text}", at_ns)
+    return (http_entry(owner.http_user, at_ns), entry)
+
+
+def http_entry(name: str, at_ns: int) -> ReasonEntry:
+    """The entry with which luxid names an HTTP user."""
+    return ReasonEntry(HTTP_SOURCE, name, at_ns)
+
+
+def without_owner(trail: ReasonTrail) -> ReasonTrail:
+    """The trail without entries that clients may not send."""
+    if any(entry.source in _LUXIDS for entry in trail):
+        return tuple(entry for entry in trail if entry.source not in _LUXIDS)
+    return trail
+
+
+def owner_of(job: Job) -> JobOwner | None:
+    """The owner of the job; None: the daemons' user or root."""
+    text = _first(_trail_of(job), OWNER_SOURCE)
+    if text is None:
+        return None
+    match = _OWNER.fullmatch(text)
+    if match is None or (match[1] is None and match[2] == str(NO_UID)):
+        return JobOwner(NO_UID, "")
+    if match[1] is None:
+        return JobOwner(int(match[2]), match[3])
+    http_user = _first(_trail_of(job), HTTP_SOURCE) or ""
+    return JobOwner(int(match[2]), match[3], _ROLES.get(match[1], Role.NONE), http_user)
+
+
+def submitter(job: Job) -> str:
+    """The name of the user who submitted a job: its owner, else the name from the client; "" if neither is known."""
+    owner = owner_of(job)
+    return owner.shown if owner is not None else _first(_trail_of(job), LOGIN_SOURCE) or ""
+
+
+def _trail_of(job: Job) -> object:
+    return job.ops[0].input.get("reason") if job.ops else ()
+
+
+def _first(trail: object, source: str) -> str | None:
+    for entry in trail if isinstance(trail, Iterable) else ():
+        match entry:
+            case [str() as found, str() as text, *_] if found == source and isinstance(entry, Sequence):
+                return text
+            case _:
+                pass
+    return None
+
+
+# A batch: jobs submitted together, one a node or one for each value, of which only some run at once, and which stop
+# after failures.
+#
+# It travels with its jobs: the trail of the first opcode of each has an entry with the source `gantry:batch`, such as
+#
+#     id=b5f2c8a10b4d;place=3;jobs=20;at-most=2;failures=0;each=host,day
+#
+# So it needs no file of its own, and is known again after a restart and on another master.
+#
+# Source: DESIGN sections 13, "Fleet", and 16.
+
+
+BATCH_SOURCE: Final = "gantry:batch"
+# jobs of a batch; who looks at each of them must come to an end
+MOST_JOBS: Final = 100_000
+# at most 9 digits: more jobs than any queue has
+_TEXT: Final = re.compile(
+    r"id=([0-9a-zA-Z_-]{1,64});place=(\d{1,9});jobs=(\d{1,9})(?:;at-most=(\d{1,9}))?(?:;failures=(\d{1,9}))?"
+    r"(?:;each=([a-z0-9_,]{1,400}))?",
+    re.ASCII,
+)
+
+
+@attrs.frozen
+class Batch:
+    """The batch of a job, and the job's place in it."""
+
+    batch_id: str
+    # number of the job in its submission, from 1
+    place: int
+    # number of jobs
+    size: int
+    # number of its jobs that may run at once, at least 1; None: no limit
+    at_most: int | None = None
+    # number of failures after which its other jobs still begin; None: any
+    failures: int | None = None
+    # labels of its jobs whose values tell them apart, in the order given; empty: their nodes do
+    each: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text of its entry."""
+        limits = (("at-most", self.at_most), ("failures", self.failures))
+        # a limit above the number of jobs is none, and its digits may be more than can be read again
+        told = [f";{name}={min(count, MOST_JOBS)}" for name, count in limits if count is not None]
+        each = f";each={','.join(self.each)}" if self.each else ""
+        return f"id={self.batch_id};place={self.place};jobs={self.size}{''.join(told)}{each}"
+
+
+def batch_entry(batch: Batch, at_ns: int) -> ReasonEntry:
+    """The entry with which a client names the batch of a job."""
+    return ReasonEntry(BATCH_SOURCE, batch.text, at_ns)
+
+
+def check_batch(text: str) -> None:
+    """Raises: InvalidRequest: the text of an entry names no batch."""
+    if _read(text) is None:
+        raise InvalidRequest(
+            f"the job's batch '{text:.100}' cannot be read; write it as id=NAME;place=3;jobs=20, with at most "
+            f"{MOST_JOBS} jobs, then if wanted ;at-most=N ;failures=N ;each=KEY,KEY"
+        )
+
+
+def batch_of_trail(trail: object) -> Batch | None:
+    """The batch that a trail of a job file names; None: it has no such entry, or one that cannot be read."""
+    for entry in trail if isinstance(trail, list | tuple) else ():
+        # this runs for each job of a long queue
+        if isinstance(entry, Sequence) and len(entry) > 1 and entry[0] == BATCH_SOURCE:
+            return _read(entry[1])
+    return None
+
+
+def batch_of(job: Job) -> Batch | None:
+    """The batch of a job; None: it belongs to none."""
+    return batch_of_trail(job.ops[0].input.get("reason")) if job.ops else None
+
+
+def with_at_most(job: Job, at_most: int | None) -> Job:
+    """The job with another limit of its batch; the very same one if it had this one. Args: at_most: None: no limit.
+
+    Raises: InvalidRequest: it belongs to no batch.
+    """
+    batch = batch_of(job)
+    if batch is None:
+        raise InvalidRequest(f"job {job.job_id} belongs to no batch, of which some might run at once")
+    if batch.at_most == at_most:
+        return job
+    first = job.ops[0]
+    text = attrs.evolve(batch, at_most=at_most).text
+    trail = [
+        [BATCH_SOURCE, text, *entry[2:]]
+        if isinstance(entry, Sequence) and entry and entry[0] == BATCH_SOURCE
+        else entry
+        for entry in first.input["reason"]
+    ]
+    return replace_op(job, 0, attrs.evolve(first, input={**first.input, "reason": trail}))
+
+
+def _read(text: object) -> Batch | None:
+    match = _TEXT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        return None
+    place, size, at_most, failures = (None if number is None else int(number) for number in match.groups()[1:5])
+    if not 1 <= (place or 0) <= (size or 0) <= MOST_JOBS:
+        return None
+    each = () if match[6] is None else tuple(match[6].split(","))
+    # a limit of none would keep all its jobs for ever
+    return Batch(match[1], place or 0, size or 0, at_most or None, failures, each)

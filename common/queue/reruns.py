@@ -17,13 +17,9 @@ import attrs
 from common.errors import Conflict, Denied, GantryError, InvalidRequest, OpcodeUnknown
 from common.opcodes.base import REDACTED, write_opcode
 from common.opcodes.registry import parse_opcode
-from common.queue.batch import Batch, batch_entry, batch_of_trail
-from common.queue.dependencies import Dependency, DependencyVerdict, judge
-from common.queue.jobs import FINAL_NAMES, JobState
-from common.queue.publickeys import ARGV, PUBLIC_KEYS
-from common.queue.reasons import ReasonEntry, rate_bucket
+from common.queue.jobs import ARGV, FINAL_NAMES, PUBLIC_KEYS, Dependency, DependencyVerdict, JobState, judge
+from common.queue.reasons import Batch, ReasonEntry, batch_entry, batch_of_trail, rate_bucket, tries_of_trail
 from common.queue.terms import checked, terms_entry, terms_of_trail
-from common.queue.tries import tries_of_trail
 
 LABEL: Final = "rerun-of"
 _USER: Final = "gnt:user"

@@ -13,8 +13,7 @@ from typing import Final, TypeVar, TypeVarTuple
 import trio
 
 from common.system.log import get_log
-from common.system.retrypauses import retry_pauses
-from common.system.threadstart import NoThread, is_refused
+from common.system.shortages import NoThread, is_refused, retry_pauses
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -24,12 +24,11 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from common.lease.deadline import Deadline
-from common.system.clocks.boottimer import BootTimer
-from common.system.daemons.program import NOT_MASTER
-from common.system.leftjobs import EndLaunched, kill_left_jobs
+from common.system.clocks import BootTimer
 from common.system.log import get_log
-from common.system.processes import Process, find_process, own_children, send_all
-from common.system.threadstart import start_thread
+from common.system.processes import EndLaunched, Process, find_process, kill_left_jobs, own_children, send_all
+from common.system.program import NOT_MASTER
+from common.system.shortages import start_thread
 
 # time for the last line of the log; a disk may hang
 _FAREWELL_S: Final = 0.5

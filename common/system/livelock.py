@@ -42,7 +42,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
-from common.system.passing import PASSING
+from common.system.shortages import PASSING
 
 # At the death of a holder the kernel first reports the "closed" event and then drops the flock,
 # some instructions later: a process that probes on that event and finds it alive probes again after these pauses.

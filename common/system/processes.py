@@ -9,13 +9,23 @@ Source: everyday.md a; DESIGN section 16.
 """
 
 import contextlib
+import errno
 import os
+import resource
 import signal
+import sys
+import sysconfig
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
 
 import attrs
+import orjson
+
+from common.shapes import Lenient
+from common.system.livelock import PROBE_AGAIN_AFTER_S, Life, is_alive, probe
 
 
 @attrs.frozen
@@ -179,3 +189,181 @@ def _stat(pid: int) -> tuple[Process, int] | None:
     if fields[0] in (b"Z", b"X"):
         return None
     return Process(pid, int(fields[19])), int(fields[1])
+
+
+# End job processes that nobody waits for any more, with all that they have started.
+#
+# A process that has a job's livelock open is the job's process or a supervisor of its command; what is left of a job is
+# found through it, as when a single job is killed. These are stopped first: a job's process whose command is killed
+# would write into the job's file how it ended, and that file is another master's by now.
+#
+# A held livelock whose holder is not found is no proof that nothing is left: a supervisor of root, say, whose launcher
+# is away.
+#
+# Source: DESIGN section 16.
+
+
+# ends commands of a job that this process may not signal, by the path of its livelock, and returns their processes.
+# Raises: OSError: they cannot be ended now
+EndLaunched = Callable[[str], frozenset[Process]]
+
+
+def kill_left_jobs(livelocks: Path, end_launched: EndLaunched | None = None) -> frozenset[Process]:
+    """Send KILL to the processes that jobs have started; to a job's own processes when nothing else of it is left.
+
+    Args: end_launched: None: there is no launcher here.
+    Returns: the signalled processes; repeat the call until there are none.
+    Raises: OSError: the folder cannot be read, the launcher does not answer, or a process that lives is not found.
+    Cost: O(open files of the machine), however many jobs live: all must be dead when a mastership runs out.
+    """
+    living = {path.name for path in livelocks.glob("job_*") if is_alive(str(path))}
+    if not living:
+        return frozenset()
+    jobs = [processes for name, processes in holders_in(str(livelocks)).items() if name in living]
+    for roots in jobs:
+        send_all(roots, signal.SIGSTOP)
+    # read when no process of a job starts another one any more
+    ancestry = Ancestry.read()
+    killed: frozenset[Process] = frozenset()
+    for roots in jobs:
+        killed |= ancestry.descendants(*(process.pid for process in roots)) - roots or roots
+    send_all(killed, signal.SIGKILL)
+    if end_launched is not None:
+        # last: the launcher may let us wait
+        for name in sorted(living):
+            killed |= end_launched(str(livelocks / name))
+    if not killed and (hidden := _still_held(livelocks, living)):
+        raise OSError(
+            errno.EBUSY,
+            f"'{min(hidden)}' is held by a process that cannot be found here; if commands run as other users, start "
+            "gantry-launcher.socket and gantry-launcher",
+        )
+    return killed
+
+
+def _still_held(livelocks: Path, names: Iterable[str]) -> frozenset[str]:
+    """The names that are held for longer than the kernel takes to release them."""
+    held = frozenset(names)
+    for pause_s in (0.0, *PROBE_AGAIN_AFTER_S):
+        if held:
+            time.sleep(pause_s)
+            held = frozenset(name for name in held if is_alive(str(livelocks / name)))
+    return held
+
+
+# How one of our programs starts another: with this Python, and with our packages importable.
+
+
+def python_command(module: str, *words: str) -> list[str]:
+    """The command that runs a module; nothing is imported from the current folder."""
+    return [sys.executable, "-P", "-m", module, *words]
+
+
+def python_environment() -> dict[str, str]:
+    """Our environment, in which Python finds our packages even if they are not installed."""
+    home = Path(__file__).resolve().parents[2]
+    if home == Path(sysconfig.get_path("purelib")).resolve():
+        return dict(os.environ)
+    others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([str(home), *others]))}
+
+
+# What a process uses, as it reads it of itself.
+#
+# Source: proc(5).
+
+
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+@attrs.frozen
+class ProcessUse(Lenient):
+    """A process and what it uses."""
+
+    # release of the program
+    release: str = ""
+    # seconds since the epoch
+    started_at: float = 0.0
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    descriptors: int = 0
+    # limit of descriptors; -1: there is none
+    max_descriptors: int = -1
+    # folders of which the kernel tells it no changes, each with the reason: it looks at them at intervals
+    unwatched: tuple[str, ...] = ()
+
+
+def own_use(release: str, unwatched: tuple[str, ...] = ()) -> ProcessUse:
+    """What this process uses now. Args: unwatched: as in `ProcessUse`.
+
+    Cost: some 50 us, and linear in its open descriptors.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return ProcessUse(
+        release=release,
+        started_at=_started_at(),
+        cpu_s=time.process_time(),
+        memory_bytes=_memory_bytes(),
+        # one of them is that of the listing
+        descriptors=len(os.listdir("/proc/self/fd")) - 1,
+        max_descriptors=-1 if limit == resource.RLIM_INFINITY else limit,
+        unwatched=unwatched,
+    )
+
+
+def _memory_bytes() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * _PAGE_BYTES
+
+
+def _started_at() -> float:
+    with open("/proc/self/stat", "rb") as file:
+        # field 22, counted after the name in brackets, which may have blanks
+        ticks = int(file.read().rpartition(b")")[2].split()[19])
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / _TICKS
+
+
+# The commands of jobs that run on this node, for people who look at the node or stop its daemons.
+#
+# Source: DESIGN section 13; daemons/noded/core/commandphases.py says what the files mean.
+
+
+_LOCK: Final = ".live"
+_END: Final = ".end"
+
+
+def running_commands(folder: Path) -> Sequence[str]:
+    """The keys of those that run, or have left processes that keep locks, sorted; none if the node has had no commands.
+
+    Args: folder: of the commands of a node.
+    Raises: OSError.
+    Cost: a few calls of the kernel for each command that has not been forgotten.
+    """
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    keys = sorted(name.removesuffix(_LOCK) for name in names if name.endswith(_LOCK))
+    return [key for key in keys if probe(str(folder / f"{key}{_LOCK}")) is not Life.DEAD and not _is_over(folder, key)]
+
+
+def _is_over(folder: Path, key: str) -> bool:
+    """Whether only the runner is left, which is about to end."""
+    try:
+        end: object = orjson.loads((folder / f"{key}{_END}").read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return False
+    return isinstance(end, dict) and end.get("is_over") is True
+
+
+def going_on_words(folder: Path) -> str | None:
+    """What goes on when this node's daemons stop; None: nothing, or it cannot be looked at."""
+    try:
+        count = len(running_commands(folder))
+    except OSError:
+        # of another user
+        return None
+    return (
+        f"{count} command{'s' if count > 1 else ''} of jobs go{'es' if count == 1 else ''} on here" if count else None
+    )

@@ -3,7 +3,7 @@
 The folder's own lock is held while a file is read, changed and replaced, so that of two editors none undoes what the
 other did. Root acts as the folder's owner, so that nothing in the folder can lead it astray.
 
-Source: rapi.md section 1; common/nodes/joining/jointokenfiles.py.
+Source: rapi.md section 1; common/nodes/joining.py.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from common.durable.durably import durably
 from common.durable.folders import sync_folders
 from common.errors import Conflict, DamagedFile, Denied
 from common.paths import Paths
-from common.system.accounts.asowner import as_owner_of
+from common.system.accounts import as_owner_of
 
 _FOLDER_MODE: Final = 0o750
 # bound on what is read: thousands of users and tokens

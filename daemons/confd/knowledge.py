@@ -23,8 +23,8 @@ from common.paths import Paths
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.watch import EventKind, FolderWatch
+from daemons.confd.core.answers import Snapshot
 from daemons.confd.core.catalogue import Catalogue
-from daemons.confd.core.verdict import Snapshot
 
 # seconds between two checks of the files
 CHECK_S: Final = 17.0

@@ -14,26 +14,36 @@ import attrs
 
 from common.errors import ConfigVerifyError, JobCanceled, RemoteError, Unavailable
 from common.locks import Owner
-from common.objects.cluster import Cluster
 from common.objects.codec import decode_config, decode_object, to_json
-from common.objects.config import Config
-from common.objects.disk import AnyDisk, Disk, ForthcomingDisk
+from common.objects.config import (
+    AnyDisk,
+    AnyInstance,
+    Cluster,
+    Config,
+    Disk,
+    ForthcomingDisk,
+    ForthcomingInstance,
+    Instance,
+    Network,
+    Node,
+    NodeGroup,
+)
 from common.objects.index import ConfigIndex
-from common.objects.instance import AnyInstance, ForthcomingInstance, Instance
-from common.objects.kinds import AdminState, AdminStateSource, GroupUuid, NetworkUuid, NodeUuid
-from common.objects.networks.network import Network
-from common.objects.node import Node
-from common.objects.nodegroup import NodeGroup
-from common.query.kinds import TagKind
+from common.objects.kinds import AdminState, AdminStateSource, GroupUuid, NetworkUuid, NodeUuid, TagKind
 from protocol.blocking import BlockingClient
-from protocol.dial import pauses
 from protocol.messages import Request
+from protocol.unixsocket import pauses
 from protocol.wconfd.changes import (
     AddInstance,
     AddInstanceDisk,
     AddTcpUdpPort,
     AllocatePort,
     AttachInstanceDisk,
+    ChangeCluster,
+    ChangeGroups,
+    ChangeNetworks,
+    ChangeNodes,
+    ChangeTags,
     DetachInstanceDisk,
     RemoveInstance,
     RemoveInstanceDisk,
@@ -47,12 +57,7 @@ from protocol.wconfd.changes import (
     UpdateNode,
     UpdateNodeGroup,
 )
-from protocol.wconfd.clusterchanges import ChangeCluster
 from protocol.wconfd.config import ReadConfig, RedistributeConfig, VerifyConfig
-from protocol.wconfd.groups import ChangeGroups
-from protocol.wconfd.networks import ChangeNetworks
-from protocol.wconfd.nodes import ChangeNodes
-from protocol.wconfd.tags import ChangeTags
 
 R = TypeVar("R")
 V = TypeVar("V", Cluster, Node, NodeGroup, Network, AnyInstance, AnyDisk)

@@ -6,7 +6,7 @@ Source: DESIGN section 7.
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -15,13 +15,12 @@ from common.commands.output import OutputFile
 from common.errors import JobCanceled, PrerequisiteError, RemoteError
 from common.ids import JobId
 from common.locks import Lock, LockLevel, LockMode, Owner
-from common.objects.cluster import Cluster
 from common.objects.codec import decode_object
+from common.objects.config import Cluster, Node
 from common.objects.index import find_named
-from common.objects.node import Node
-from common.queue.submitter import owner_of
+from common.queue import reasons, terms
+from common.queue.reasons import owner_of, tries_of
 from common.queue.terms import Use, terms_of
-from common.queue.tries import tries_of
 from common.settings import Settings
 from common.system.livelock import Livelock
 from common.system.signals import ProcessSignals
@@ -30,11 +29,48 @@ from daemons.jobproc.configuration import UnitConfig, Wconfd
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.leftprocesses import Left
 from daemons.jobproc.locking import JobLocks
-from daemons.jobproc.offspring import inherit
 from protocol.blocking import BlockingClient
-from protocol.luxi.submission import JobInput, SubmitManyJobs
+from protocol.luxi.jobs import JobInput, OpInput, SubmitManyJobs
 from protocol.wconfd.config import GetObject
-from protocol.wconfd.ghosts import Guard
+from protocol.wconfd.locks import Guard
+
+# The properties that jobs inherit from the opcode that submits them: reason, priority, and debug level.
+#
+# Name, labels, begin, hold and resources of the submitting job, and its tries, are its own.
+#
+# Source: opcodes.md 2.
+
+
+# keys inherited if the opcode itself does not set them
+_IF_UNSET: Final = ("priority", "debug_level")
+
+
+def inherit(parent: Mapping[str, object], jobs: Sequence[JobInput]) -> tuple[JobInput, ...]:
+    """Return the jobs to submit.
+
+    Args:
+        parent: the submitting opcode, as in its job's file.
+    """
+    return tuple(tuple(_child(parent, op) for op in job) for job in jobs)
+
+
+def _child(parent: Mapping[str, object], op: OpInput) -> OpInput:
+    taken = {name: parent[name] for name in _IF_UNSET if op.get(name) is None and parent.get(name) is not None}
+    # what is said of the parent as a job is not said of its offspring
+    inherited = (entry for entry in _trail(parent) if not _is_of_job(entry))
+    reason = [*_trail(op), *inherited]
+    comment = op.get("comment") or f"Submitted by {parent['OP_ID']}"
+    return {**op, **taken, "reason": reason, "comment": comment}
+
+
+def _is_of_job(entry: object) -> bool:
+    return isinstance(entry, list | tuple) and bool(entry) and entry[0] in (terms.SOURCE, reasons.TRY_SOURCE)
+
+
+def _trail(op: OpInput) -> Sequence[object]:
+    reason = op.get("reason") or ()
+    # luxid refuses other values
+    return reason if isinstance(reason, list | tuple) else (reason,)
 
 
 class Abandoned(Exception):

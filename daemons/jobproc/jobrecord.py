@@ -4,7 +4,7 @@ Theory. A change of state is durable before the next step is taken. An opcode th
 at once and logs nothing costs two writes: running, and ended. A disk error is not a verdict on the job: the
 process holds, and tries again.
 
-A log line alone never causes a rewrite of the file. It is appended to a file beside it (`common.queue.files.joblog`),
+A log line alone never causes a rewrite of the file. It is appended to a file beside it (`common.queue.sidefiles`),
 at once or, if there are many, together with others every `_LOG_PAUSE_S`; a change of state writes them all into the
 job file. Until then a line survives the end of any process, but not a loss of power: single lines are not synced. A
 job keeps at most `LOG_LIMIT` lines: its file stays readable, and the memory of all readers bounded.
@@ -20,7 +20,8 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -29,10 +30,14 @@ import attrs
 from common.durable.atomicfile import write_file
 from common.durable.durably import durably
 from common.errors import DamagedFile, ExecutionError, GantryError
-from common.queue.endtexts import CANCELED_TEXT, PRECEDING_FAILED
-from common.queue.files.jobfile import decode_job, encode_job
-from common.queue.files.joblog import JobLogFile, OpLine, add_lines, encode_line, read_all_lines
+from common.ids import JobId
+from common.locks import BGL, LockMode, LockRequest, Owner
+from common.paths import Paths
+from common.queue.explanation import NAMED, Cause, Span, WaitKind
+from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import (
+    CANCELED_TEXT,
+    PRECEDING_FAILED,
     Job,
     LogEntry,
     OpEvent,
@@ -43,9 +48,13 @@ from common.queue.jobs import (
     set_priority,
     to_timestamp,
 )
-from common.queue.tries import Try, with_failed_try
+from common.queue.reasons import Try, with_failed_try
+from common.queue.sidefiles import JobLogFile, OpLine, add_lines, append_spans, encode_line, read_all_lines
+from common.system.livelock import Livelock
 from common.system.log import get_log
-from common.system.threadstart import NoThread, start_thread
+from common.system.shortages import NoThread, retry_pauses, start_thread
+from common.system.signals import ProcessSignals
+from protocol.wconfd.locks import InTheWay
 
 # lines of a job; then one line says that others are left out
 LOG_LIMIT: Final = 100_000
@@ -281,3 +290,99 @@ def _clean(value: object) -> object:
 
 def _now() -> Timestamp:
     return to_timestamp(time.time())
+
+
+# Read the job at the start of its process: patiently, since a reading error says nothing about the job.
+#
+# Source: DESIGN section 11, "an error of the disk or of descriptors".
+
+
+def load_record(job_id: JobId, paths: Paths, livelock: Livelock, signals: ProcessSignals) -> JobRecord | None:
+    """Return the job's record, as soon as its file can be read.
+
+    Returns: None: the file is missing or damaged, or the job is to be canceled before it could be read. Nothing
+        has happened to the job, and luxid judges it when this process is gone.
+    """
+    for pause_s in retry_pauses():
+        try:
+            return JobRecord.load(
+                paths.job_file(job_id), paths.job_log(job_id), livelock=livelock.path, process_id=os.getpid()
+            )
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, GantryError) as error:
+            _log.error("job.damaged", job=job_id, reason=error, effect="left to luxid")
+            return None
+        except OSError as error:
+            _log.error("job.unreadable", job=job_id, reason=error, effect="it begins when it is read", retry_s=pause_s)
+        if signals.cancel_asked:
+            return None
+        # a signal ends the pause
+        signals.wait(pause_s)
+    raise AssertionError("pauses never end")
+
+
+# The job process's part of the job's history: its waits for locks.
+#
+# Never raises: a history that cannot be written is only missed.
+#
+# Source: common/queue/explanation.py; DESIGN section 6, "Explain".
+
+
+# function called with the blocking locks, as far as they are known
+TellWait = Callable[[Sequence[InTheWay]], None]
+# request of nearly every opcode, which hardly ever blocks it
+_NO_BIG_LOCK: Final = LockRequest(BGL, LockMode.SHARED)
+
+
+class WaitRecord:
+    """Writes one job's waits for locks.
+
+    Args:
+        path: shared with other jobs.
+    """
+
+    def __init__(self, path: Path, job_id: JobId) -> None:
+        self._path = path
+        self._job_id = job_id
+
+    @contextmanager
+    def waiting(self, requests: Sequence[LockRequest], blockers: Sequence[Owner]) -> Iterator[TellWait]:
+        """Record a wait that lasts until this context ends, also by an error; a very short one is not written.
+
+        Args:
+            requests: requested locks; others may hold only some of them.
+        Yields: a function to call once when the wait lasts: from then on others see it.
+        """
+        names = [str(request.lock) for request in requests if request != _NO_BIG_LOCK] or [str(BGL)]
+        wait = Span(_cause(names, blockers), time.time(), None)
+        told = False
+
+        def tell(in_the_way: Sequence[InTheWay]) -> None:
+            nonlocal told, wait
+            if in_the_way:
+                names, holders = ([str(each.lock) for each in in_the_way], [each.holder for each in in_the_way])
+                wait = attrs.evolve(wait, cause=_cause(names, holders))
+            self._append(wait)
+            told = True
+
+        try:
+            yield tell
+        finally:
+            whole = attrs.evolve(wait, until=time.time())
+            if told or not whole.is_short:
+                self._append(whole)
+
+    def _append(self, span: Span) -> None:
+        try:
+            append_spans(self._path, [(self._job_id, span)])
+        except (OSError, TypeError) as error:
+            _log.warning("waits.not_written", job=self._job_id, error=error, effect="the job's history lacks a wait")
+
+
+def _cause(names: Sequence[str], owners: Sequence[Owner]) -> Cause:
+    idents = list(dict.fromkeys(owner.ident for owner in owners))
+    job_ids = [ident for ident in idents if isinstance(ident, int)]
+    others = [ident for ident in idents if isinstance(ident, str)]
+    locks = tuple(dict.fromkeys(names))
+    return Cause(
+        WaitKind.LOCKS, tuple(job_ids[:NAMED]), locks[:NAMED], tuple(others[:NAMED]), more=len(job_ids[NAMED:])
+    )

@@ -6,7 +6,7 @@ Source: DESIGN sections 5, 13 and 16.
 from collections.abc import Callable
 from typing import Protocol
 
-from common.commands.programend import Leash
+from common.commands.supervisor import Leash
 from common.errors import JobCanceled
 from common.system.signals import ProcessSignals
 

@@ -14,7 +14,7 @@ request, and touches nothing else.
 A wait is written to the job's history once it lasts, and again when it is over, for any reason. The first
 `waitLocks` is no longer than the shortest reported wait, so that a short wait costs nothing more.
 
-Locks under which something may run on a node are guarded (`protocol.wconfd.ghosts`). They are freed only when it is
+Locks under which something may run on a node are guarded (`protocol.wconfd.locks`). They are freed only when it is
 known that nothing does; if this process ends before, they stay held, and a later process of the job adopts them.
 
 Source: wconfd.md 5.3, 8.3; DESIGN sections 4, 9 and 13.
@@ -27,19 +27,22 @@ from typing import Final, TypeVar
 
 from common.errors import ConnectionLost, GantryError, JobCanceled, Unavailable
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
-from common.queue.waithistory import SHORTEST_S
+from common.queue.explanation import SHORTEST_S
 from common.system.log import get_log
 from common.system.signals import ProcessSignals
-from daemons.jobproc.waitrecord import TellWait, WaitRecord
+from daemons.jobproc.jobrecord import TellWait, WaitRecord
 from protocol.blocking import BlockingClient
-from protocol.dial import pauses
 from protocol.messages import Request
-from protocol.wconfd.explain import ExplainWait, InTheWay
-from protocol.wconfd.ghosts import AdoptLocks, Guard, GuardLocks
+from protocol.unixsocket import pauses
 from protocol.wconfd.locks import (
+    AdoptLocks,
     DownGradeLocksLevel,
+    ExplainWait,
     FreeLocks,
+    Guard,
+    GuardLocks,
     IntersectLocks,
+    InTheWay,
     TryUpdateLocks,
     UpdateLocksWaiting,
     WaitLocks,

@@ -20,10 +20,15 @@ from typing import Any
 
 from common.locks import BGL, LockRequest
 from common.opcodes.base import OpCode, read_opcode, write_opcode
-from daemons.jobproc.redeclaring import UNIT_LEVELS
-from daemons.jobproc.trial.checks import Mistake, check_requests, check_result, from_job_file
-from daemons.jobproc.trial.fakecontext import FakeContext
-from daemons.jobproc.trial.record import TrialRecord
+from daemons.jobproc.opcodelocks import UNIT_LEVELS
+from daemons.jobproc.trial.fakecontext import (
+    FakeContext,
+    Mistake,
+    TrialRecord,
+    check_requests,
+    check_result,
+    from_job_file,
+)
 from daemons.jobproc.units.base import LogicalUnit
 
 __all__ = ["FakeContext", "Mistake", "UnitTrial"]

@@ -12,26 +12,58 @@ import trio
 
 from common.errors import GantryError
 from common.lease.deadline import boottime
-from common.lease.keys import Keys
-from common.lease.records import Change, MemberRecord, Role
-from common.nodes.ssconffiles import candidate_names
+from common.lease.records import Change, Keys, MemberRecord, Role
+from common.nodes.nodeplace import candidate_names
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
+from common.system.program import release
 from common.wire import structure
+from daemons.keeperd.core.fitness import bars, only_lacks_copies
 from daemons.keeperd.core.keeper import Keeper
+from daemons.keeperd.core.states import ROLES, State
 from daemons.keeperd.identity import Identity
-from daemons.keeperd.keys.chronicle import Chronicle
-from daemons.keeperd.standing import member_record
+from daemons.keeperd.keys import Chronicle
 from protocol.client import Client
 from protocol.etcd.address import Endpoint, EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdError
-from protocol.etcd.kv import Get, KeyValue, Transaction
-from protocol.etcd.maintenance import MemberEntry
-from protocol.keeperd.calls import ClusterView, EtcdMemberView, MemberView
-from protocol.luxi.cluster import QUEUE_LAGS, QueryConfigValues, QueueLag
+from protocol.etcd.kv import EtcdError, Get, KeyValue, Transaction
+from protocol.etcd.questions import MemberEntry
+from protocol.keeperd import ClusterView, EtcdMemberView, MemberView
+from protocol.luxi.queries import QUEUE_LAGS, QueryConfigValues, QueueLag
 from protocol.wconfd.config import ListNodesBehind
+
+# What this keeperd says of itself.
+#
+# Source: lease.md 2.
+
+
+def member_record(keeper: Keeper | None, identity: Identity) -> MemberRecord:
+    """The record of this node as a member."""
+    state = keeper.state if keeper else State.OFF
+    return MemberRecord(
+        node=identity.node,
+        nonce=identity.nonce,
+        machine_id=identity.machine_id,
+        boot_id=identity.boot_id,
+        release=release(),
+        state=state.value,
+        role=ROLES[state],
+        reasons=_reasons(keeper) if keeper else (),
+        lacks_copies=keeper is not None and only_lacks_copies(keeper, boottime()),
+        priority=keeper.me.priority if keeper else 0,
+        epoch=keeper.memory.epoch if keeper else 0,
+    )
+
+
+def _reasons(keeper: Keeper) -> tuple[str, ...]:
+    found = tuple(bar.reason for bar in bars(keeper, boottime()))
+    if not keeper.is_draining or keeper.leaving is None:
+        return found
+    to = f"'{keeper.leaving.node}'" if keeper.leaving.node else "another node"
+    what = "the jobs that run here are being killed" if keeper.leaving.kill else "the jobs that run here end first"
+    return (*found, f"makes way for {to}; {what}; take it back: gantry cluster maintenance on, and then off")
+
 
 # limit of each question
 _ASK_S: Final = 2.0

@@ -16,9 +16,8 @@ from typing import Final
 
 from common.lease.deadline import boottime
 from daemons.keeperd.core.keeper import Keeper
-from daemons.keeperd.core.standings import ROLES
-from daemons.keeperd.core.states import State
-from protocol.http.plainpages import Page, PlainPages
+from daemons.keeperd.core.states import ROLES, State
+from protocol.http.connections import Page, PlainPages
 
 _OK: Final = 200
 _NOT_NOW: Final = 503

@@ -10,12 +10,12 @@ from typing import Final
 import trio
 
 from common.system.log import get_log
-from common.system.retrypauses import retry_pauses
+from common.system.shortages import retry_pauses
 from daemons.keeperd.core.events import EtcdSilent, Event, Looked
 from daemons.keeperd.core.keeper import Keeper
-from daemons.keeperd.keys.viewing import Viewer
+from daemons.keeperd.keys import Viewer
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdCorrupt, EtcdError
+from protocol.etcd.kv import EtcdCorrupt, EtcdError
 
 _log: Final = get_log(__name__)
 

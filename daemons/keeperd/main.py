@@ -9,42 +9,30 @@ from typing import Final
 import trio
 
 from common.daemons import Feature
-from common.lease.fullnessfile import FullnessWriter
-from common.lease.keys import Keys
+from common.lease.deadline import FullnessWriter
+from common.lease.records import Keys
 from common.lease.times import check_times, watchdog_s
 from common.settings import Settings
-from common.system.daemons.daemon import run_daemon
-from common.system.daemons.listenoptions import tell_if_enabled
+from common.system.daemon import run_daemon, tell_if_enabled
 from common.system.inthread import in_thread
-from daemons.keeperd.addressing import Address
-from daemons.keeperd.ailments import Ailments
-from daemons.keeperd.clusterview import ClusterViews
+from daemons.keeperd.ailments import Ailments, Memories
+from daemons.keeperd.clusterview import ClusterViews, member_record
 from daemons.keeperd.core.events import StopAsked
 from daemons.keeperd.core.keeper import Me
-from daemons.keeperd.draining import Draining
-from daemons.keeperd.fenceagents import Fencing, check_programs
-from daemons.keeperd.handlers.cluster import Cluster
-from daemons.keeperd.handlers.operators import Wishes
+from daemons.keeperd.handlers import Cluster, Wishes
 from daemons.keeperd.health import Health
 from daemons.keeperd.identity import Identity
-from daemons.keeperd.keys.chronicle import Chronicle
-from daemons.keeperd.keys.masterkeys import Campaigner, MasterKeys
-from daemons.keeperd.keys.memberrecord import Membership
-from daemons.keeperd.keys.viewing import Viewer
-from daemons.keeperd.memories import Memories
-from daemons.keeperd.reign import Parts
+from daemons.keeperd.keys import Campaigner, Chronicle, MasterKeys, Membership, Viewer
+from daemons.keeperd.reign import Address, Draining, Fencing, NodeTeller, Parts, check_programs
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.rpc import Handlers, routes
 from daemons.keeperd.servants import Servants
 from daemons.keeperd.shell import Shell
-from daemons.keeperd.standing import member_record
 from daemons.keeperd.storekeeping import StoreKeeping
-from daemons.keeperd.telling import NodeTeller
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.http.connections import Connections, open_listener
-from protocol.serving.admission import ConnectionLimits
-from protocol.serving.budget import BudgetLimits
+from protocol.serving.bounds import BudgetLimits, ConnectionLimits
 from protocol.serving.server import ServerRules, Service, serve_unix
 
 NAME: Final = "keeperd"

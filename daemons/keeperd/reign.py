@@ -6,35 +6,305 @@ undoes it, ends it.
 Source: DESIGN section 14; lease.md 7.
 """
 
-from collections.abc import Awaitable, Callable
+import os
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import attrs
 import trio
 
-from common.errors import GantryError
+from common.errors import GantryError, InvalidRequest, UnknownMethod
+from common.featuresettings import KeeperdSettings
 from common.lease.grant import Grant
-from common.lease.records import Accepted, LastMaster, Wanted, WantedKind
+from common.lease.records import Accepted, Fence, LastMaster, Wanted, WantedKind
 from common.lease.times import Times
+from common.nodes.nodeplace import node_ips
+from common.settings import Settings
+from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.retrypauses import retry_pauses
-from daemons.keeperd.addressing import Address
-from daemons.keeperd.ailments import Ailments
-from daemons.keeperd.core.acts import Campaign
-from daemons.keeperd.core.events import CampaignLost, Drained, Event
+from common.system.shortages import retry_pauses
+from daemons.keeperd.ailments import Ailments, Memories
+from daemons.keeperd.core.events import Campaign, CampaignLost, Drained, Event, NodesTold, OwnNodeSilent
 from daemons.keeperd.core.keeper import Keeper
-from daemons.keeperd.draining import Draining
-from daemons.keeperd.fenceagents import Fencing
-from daemons.keeperd.keys.masterkeys import MasterKeys, Won
-from daemons.keeperd.memories import Memories
+from daemons.keeperd.core.mastership import Claimed, judge_claims
+from daemons.keeperd.keys import MasterKeys, Won
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.servants import Servants
 from daemons.keeperd.tasks import Tasks
-from daemons.keeperd.telling import NodeTeller
-from protocol.etcd.errors import EtcdError
+from protocol.client import Client
+from protocol.etcd.kv import EtcdError
+from protocol.luxi.daemon import PrepareMove
+from protocol.noded.call import Failed, FailureKind, NodeAddress, Outcome, Replied
+from protocol.noded.clients.certificates import CertificateFiles
+from protocol.noded.clients.client import NodeClient
+from protocol.noded.membership import ClaimEpoch, GetStanding
+from protocol.unixsocket import dial
+from protocol.wconfd.locks import LayGuards, ListGhosts
 
+# Let all nodes know who is the master: they refuse what an earlier one sends from then on.
+#
+# Source: lease.md 7; noded.md 6.
+
+
+# limit of the first round, and of later ones: the take-over does not wait for silent nodes
+_FIRST_S: Final = 0.5
+_ROUND_S: Final = 2.0
+# nodes are asked so long what they know, before a campaign
+_ASK_S: Final = 0.5
 _log: Final = get_log(__name__)
+
+
+class NodeTeller:
+    """The node daemons, for the epochs of masters. A context manager."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._client = NodeClient(CertificateFiles.of(settings.paths))
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def highest_epoch(self) -> int:
+        """The highest that any node reports at once; 0: none knows one."""
+        nodes = await self._nodes()
+        outcomes = await self._client.call_nodes(nodes, GetStanding(), _ASK_S, even_paused=True)
+        return max((one.value.epoch for one in outcomes.values() if isinstance(one, Replied)), default=0)
+
+    async def tell(self, fence: Fence, report: Callable[[Event], None]) -> None:
+        """Let all nodes know the epoch, this node first, and ask again those that do not reply; returns when all know.
+
+        Args: report: is told when this node knows, and all others know or were silent; and again when one replies.
+        """
+        call = ClaimEpoch(fence.epoch, self._settings.cluster.own_name)
+        own, *others = await self._nodes()
+        if not await self._tell_own(own, call, fence.epoch, report):
+            return
+        silent, pauses = others, retry_pauses()
+        is_first = True
+        while is_first or silent:
+            asked = silent
+            limit_s = _FIRST_S if is_first else _ROUND_S
+            outcomes = await self._client.call_nodes(asked, call, limit_s, even_paused=True)
+            claimed = await self._judge(asked, outcomes, fence.epoch)
+            silent = [node for node in asked if node.name in claimed.silent]
+            if is_first or claimed.higher or len(silent) < len(asked):
+                report(NodesTold(fence.epoch, higher=claimed.higher, silent=claimed.silent))
+                count, names = len(asked) - len(silent) + 1, ",".join(claimed.silent)
+                _log.info("epoch.told", epoch=fence.epoch, nodes=count, silent=names)
+            if claimed.higher:
+                return
+            is_first = False
+            if silent:
+                await trio.sleep(next(pauses))
+
+    async def _tell_own(self, own: NodeAddress, call: ClaimEpoch, epoch: int, report: Callable[[Event], None]) -> bool:
+        """Tell this node's own daemon; false: it knows a higher epoch. The machine decides how long that may take."""
+        pauses = retry_pauses()
+        began_at = trio.current_time()
+        while True:
+            outcomes = await self._client.call_nodes([own], call, _ROUND_S, even_paused=True)
+            outcome = outcomes[own.name]
+            if isinstance(outcome, Replied):
+                return True
+            if higher := (await self._judge([own], outcomes, epoch)).higher:
+                report(NodesTold(epoch, higher=higher))
+                return False
+            _log.warning("epoch.not_told", node=own.name, reason=outcome, going_on="again until it replies")
+            report(OwnNodeSilent(epoch, trio.current_time() - began_at))
+            await trio.sleep(next(pauses))
+
+    async def _judge(self, asked: Sequence[NodeAddress], outcomes: Mapping[str, Outcome[None]], epoch: int) -> Claimed:
+        """Asks those that have refused what they know."""
+        granted = [name for name, outcome in outcomes.items() if isinstance(outcome, Replied)]
+        refusing = [node for node in asked if _has_refused(outcomes[node.name])]
+        told = await self._client.call_nodes(refusing, GetStanding(), _ROUND_S, even_paused=True) if refusing else {}
+        standings = {name: one.value for name, one in told.items() if isinstance(one, Replied)}
+        names = [node.name for node in asked]
+        return judge_claims(names, granted, standings, epoch, self._settings.cluster.own_name)
+
+    async def _nodes(self) -> Sequence[NodeAddress]:
+        """All nodes, this one first."""
+        ips = dict(await in_thread(node_ips, self._settings.paths))
+        own_name, port = self._settings.cluster.own_name, self._settings.noded.port
+        own_ip = ips.pop(own_name, None) or self._settings.noded.address or "127.0.0.1"
+        return [NodeAddress(own_name, own_ip, port), *(NodeAddress(name, ip, port) for name, ip in ips.items())]
+
+
+def _has_refused(outcome: Outcome[None]) -> bool:
+    return isinstance(outcome, Failed) and outcome.kind in (FailureKind.REFUSED, FailureKind.OUTDATED)
+
+
+# Have an old master fenced: by the operator's programs, one after the other, until one has done it.
+#
+# Theory. A program says by its exit code that the node certainly runs no more (0), that it could not do it (1), or that
+# it is not for this node (2). No reply is no fence. A program that always says yes, as `true`, turns a fault into side
+# effects of two masters; such are refused by name.
+#
+# Source: lease.md 6.
+
+
+_NOT_FOR_IT: Final = 2
+_ALWAYS_YES: Final = frozenset({"true", ":"})
+
+
+def check_programs(settings: KeeperdSettings) -> None:
+    """Raises: InvalidRequest: a program cannot fence anything."""
+    for program in settings.fence:
+        if os.path.basename(program) in _ALWAYS_YES:
+            raise InvalidRequest(
+                f"'{program}' in 'fence' of '[keeperd]' fences nothing and always says that it has: locks of jobs "
+                "that still run would be released; leave 'fence' empty instead"
+            )
+
+
+class Fencing:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings.keeperd
+        self._paths = settings.paths
+
+    async def fence(self, last: LastMaster, epoch: int) -> None:
+        """Try all programs, again and again until one has fenced the node; then its ghosts end."""
+        if not self._settings.fence:
+            return
+        for pause_s in retry_pauses():
+            if await self.by_any(last.node, epoch):
+                break
+            await trio.sleep(pause_s)
+        await self._tell_wconfd(last.node)
+
+    async def by_any(self, node: str, epoch: int) -> bool:
+        """Try each program once; return whether one has fenced the node. Args: epoch: of this mastership."""
+        surroundings = {**os.environ, "GANTRY_NODE": node, "GANTRY_EPOCH": str(epoch)}
+        for program in self._settings.fence:
+            if await self._by(program, node, surroundings):
+                return True
+        return False
+
+    async def _by(self, program: str, node: str, surroundings: Mapping[str, str]) -> bool:
+        limit_s = self._settings.fence_timeout_s
+        _log.info("fence.begun", node=node, program=program)
+        try:
+            with trio.fail_after(limit_s):
+                done = await trio.run_process(
+                    [program, node],
+                    env=surroundings,
+                    capture_stdout=True,
+                    stderr=subprocess.STDOUT,
+                    check=False,
+                )
+        except trio.TooSlowError:
+            _log.error("fence.failed", node=node, program=program, reason=f"not done within {limit_s:g} s")
+            return False
+        except OSError as error:
+            _log.error("fence.failed", node=node, program=program, reason=error)
+            return False
+        output = done.stdout.decode(errors="replace").strip()[-400:]
+        if done.returncode == 0:
+            _log.warning("fence.done", node=node, program=program, output=output)
+        elif done.returncode == _NOT_FOR_IT:
+            _log.info("fence.not_for_node", node=node, program=program)
+        else:
+            _log.error("fence.failed", node=node, program=program, code=done.returncode, output=output)
+        return done.returncode == 0
+
+    async def _tell_wconfd(self, node: str) -> None:
+        """As an operator does by `gantry fenced NODE`, once luxid has raised the ghosts of the old master."""
+        for pause_s in retry_pauses():
+            try:
+                dial(self._paths.query_socket, "luxid").close()
+                async with Client(self._paths.wconfd_socket, daemon="wconfd") as wconfd:
+                    ghosts = await wconfd.call(ListGhosts())
+                    keys = tuple(guard.key for ghost in ghosts for guard in ghost.guards if guard.node == node)
+                    if keys:
+                        await wconfd.call(LayGuards(keys, f"node {node}: fenced, says a fence agent"))
+                    _log.info("ghosts.fenced", node=node, keys=len(keys))
+                    return
+            except GantryError as error:
+                _log.info("ghosts.not_told", node=node, reason=error.message, going_on="again until it succeeds")
+            await trio.sleep(pause_s)
+
+
+# Bring the master's address up and down by the operator's program.
+#
+# Source: DESIGN section 14.
+
+
+_LIMIT_S: Final = 30.0
+
+
+class Address:
+    """Nothing is done where the settings name no program. Never raises: the mastership does not depend on it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._program = settings.keeperd.address_program
+        self._node = settings.cluster.own_name
+        # whether the program has been called with `up`, and not with `down` since; None: not known
+        self._is_up: bool | None = None
+
+    async def bring_up(self) -> None:
+        await self._call(is_up=True)
+
+    async def take_down(self) -> None:
+        await self._call(is_up=False)
+
+    async def _call(self, *, is_up: bool) -> None:
+        if not self._program or self._is_up is is_up:
+            return
+        # not known while the program runs, also if it is cut off
+        self._is_up = None
+        word = "up" if is_up else "down"
+        try:
+            with trio.fail_after(_LIMIT_S):
+                done = await trio.run_process(
+                    [self._program, word],
+                    env={**os.environ, "GANTRY_NODE": self._node},
+                    capture_stdout=True,
+                    stderr=subprocess.STDOUT,
+                    check=False,
+                )
+        except trio.TooSlowError:
+            _log.error("address.failed", program=self._program, word=word, reason=f"not done within {_LIMIT_S:g} s")
+        except OSError as error:
+            _log.error("address.failed", program=self._program, word=word, reason=error)
+        else:
+            text = done.stdout.decode(errors="replace").strip()[-400:]
+            if done.returncode:
+                _log.error("address.failed", program=self._program, word=word, code=done.returncode, output=text)
+            else:
+                _log.info("address.changed", word=word)
+            self._is_up = is_up
+
+
+# Have luxid prepare the mastership for another node: nothing new begins, and what runs here ends.
+#
+# Source: lease.md 7.
+
+
+class Draining:
+    def __init__(self, settings: Settings) -> None:
+        self._paths = settings.paths
+
+    async def hold(self, *, kill: bool, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep luxid from taking and starting work; started when nothing runs here any more.
+
+        Cancellation: luxid takes work again.
+        """
+        for pause_s in retry_pauses():
+            try:
+                async with Client(self._paths.query_socket, daemon="luxid") as luxid:
+                    _log.info("master.draining", kill=kill)
+                    await luxid.call(PrepareMove(kill))
+                    _log.info("master.drained")
+                    task_status.started()
+                    # the connection holds luxid so
+                    await trio.sleep_forever()
+            except UnknownMethod:
+                raise
+            except GantryError as error:
+                _log.warning("master.not_drained", reason=error.message, going_on="again until it succeeds")
+            await trio.sleep(pause_s)
 
 
 @attrs.frozen

@@ -18,10 +18,10 @@ import trio
 from common.lease.deadline import DeadlineWriter
 from common.lease.times import Times, watchdog_s
 from common.settings import Settings
-from common.system.interpreter import python_command, python_environment
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.retrypauses import retry_pauses
+from common.system.processes import python_command, python_environment
+from common.system.shortages import retry_pauses
 from daemons.keeperd.core.events import Event, LeaseLost, Renewed
 from daemons.keeperd.renewing import orders
 from daemons.keeperd.renewing.orders import MAX_MESSAGE, Duty, Place, Report, Setup, decode, encode

@@ -6,16 +6,8 @@ Source: DESIGN section 14.
 import attrs
 
 from common.access import Role
-from daemons.keeperd.handlers.cluster import Cluster
-from daemons.keeperd.handlers.operators import Wishes
-from protocol.keeperd.calls import (
-    AcceptRestoredEtcd,
-    SetMaintenance,
-    ShowCluster,
-    Switchover,
-    Takeover,
-    TestWatchdog,
-)
+from daemons.keeperd.handlers import Cluster, Wishes
+from protocol.keeperd import AcceptRestoredEtcd, SetMaintenance, ShowCluster, Switchover, Takeover, TestWatchdog
 from protocol.serving.route import AnyRoute, Route
 
 

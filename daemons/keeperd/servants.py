@@ -14,19 +14,18 @@ import trio
 
 from common.daemons import MASTER_DAEMONS
 from common.errors import GantryError, Unavailable
-from common.lease.grant import Grant, write_grant
-from common.lease.holding import is_held
-from common.nodes.mastershipnotes import forget_not_master, read_not_master
+from common.lease.grant import Grant, is_held, write_grant
+from common.nodes.mastership import forget_not_master, read_not_master
 from common.settings import Settings
-from common.system.daemons.masterdaemons import MasterDaemons, until_ended
-from common.system.daemons.running import find_daemon
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.retrypauses import retry_pauses
+from common.system.masterdaemons import MasterDaemons, until_ended
+from common.system.running import find_daemon
+from common.system.shortages import retry_pauses
 from common.system.watch import EventKind, FolderWatch
 from daemons.keeperd.core.events import DaemonsEnded, DaemonsFailed, DaemonsReady, Event, FenceRefused
-from protocol.dial import dial, pauses
 from protocol.launched import find_killer
+from protocol.unixsocket import dial, pauses
 
 _SOCKET_COMES: Final = EventKind.CREATE | EventKind.MOVED_TO
 # the supervisor gives up the start of one daemon after a minute

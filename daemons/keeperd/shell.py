@@ -14,17 +14,19 @@ from typing import Final, assert_never
 import trio
 
 from common.lease.deadline import boottime
-from common.system.clocks.boottimer import BootTimer
+from common.system.clocks import BootTimer
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.keeperd.core.acts import (
+from daemons.keeperd.core.events import (
     AcceptRestore,
     Act,
     Campaign,
     Drain,
     DrainNoMore,
     DropLease,
+    Due,
     End,
+    Event,
     FenceOld,
     KillDaemons,
     Look,
@@ -38,7 +40,6 @@ from daemons.keeperd.core.acts import (
     Tell,
     TellNodes,
 )
-from daemons.keeperd.core.events import Due, Event
 from daemons.keeperd.core.keeper import Keeper, Me
 from daemons.keeperd.core.machine import begin, next_due, step
 from daemons.keeperd.core.states import Memory

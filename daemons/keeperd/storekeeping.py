@@ -9,17 +9,15 @@ from typing import Final
 
 import trio
 
-from common.lease.fullness import Fullness
-from common.lease.fullnessfile import FullnessWriter
-from common.lease.keys import Keys
+from common.lease.deadline import FullnessWriter
+from common.lease.records import Fullness, Keys
 from common.system.log import get_log
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import State
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdError
-from protocol.etcd.keeping.upkeep import Upkeep
-from protocol.etcd.keeping.upkeepwords import problems
-from protocol.etcd.kv import Put, Transaction
+from protocol.etcd.kv import EtcdError, Put, Transaction
+from protocol.etcd.upkeep import Upkeep
+from protocol.etcd.upkeepplan import problems
 
 _INTERVAL_S: Final = 60.0
 # while it fills up

@@ -29,21 +29,18 @@ from typing import Final
 
 import setproctitle
 
-from common.commands.cgroups import find_groups
-from common.commands.limits import sweep_limit_groups
+from common.commands.cgroups import find_groups, sweep_limit_groups
 from common.commands.surroundings import take_surroundings
 from common.errors import GantryError, PrerequisiteError
-from common.launcherrules import RULES_FILE
-from common.system.accounts.trust import check_trusted
-from common.system.accounts.users import user_named
-from common.system.daemons.program import fail, release
-from common.system.daemons.sdnotify import notify
-from common.system.daemons.watchdog import SIGN, sign_interval_s, tell_stacks_at_the_end
+from common.installation import RULES_FILE
+from common.system.accounts import check_trusted, user_named
+from common.system.daemon import SIGN, sign_interval_s, tell_stacks_at_the_end
 from common.system.log import get_log, set_up_logging
+from common.system.program import fail, notify, release
 from common.system.signals import HANDLED, ProcessSignals
 from daemons.launcher.records import Record, Records
 from daemons.launcher.starting import Place, end_group, read_rules, serve_request
-from protocol.dial import reachable
+from protocol.unixsocket import reachable
 
 NAME: Final = "gantry-launcher"
 FOLDER: Final = Path("/run/gantry-launcher")

@@ -16,8 +16,7 @@ from typing import Final
 import attrs
 import orjson
 
-from common.commands.cgroups import Group
-from common.commands.holding import Way
+from common.commands.cgroups import Group, Way
 from common.errors import GantryError
 from common.system.log import get_log
 from common.system.processes import Process, is_living

@@ -16,19 +16,15 @@ from typing import Final, assert_never
 
 import attrs
 
-from common.commands.cgroups import GroupTree
-from common.commands.execution import Account, Launch, NotStarted
-from common.commands.holding import is_group_name
-from common.commands.limits import Wanted
+from common.commands.cgroups import GroupTree, Wanted, is_group_name
+from common.commands.execution import Account, Launch, NotStarted, Prelude
 from common.commands.localcommand import NO_CPUS
-from common.commands.prelude import Prelude
 from common.commands.spec import Leave
 from common.commands.supervision import Terms, supervise_and_exit
 from common.commands.supervisor import Held, hold
 from common.errors import Denied, GantryError, InvalidRequest, PrerequisiteError, Unavailable
-from common.settingwords.settingtables import parse_toml
-from common.system.accounts.trust import check_trusted
-from common.system.accounts.users import group_numbered, groups_of, user_named
+from common.settingsfile import parse_toml
+from common.system.accounts import check_trusted, group_numbered, groups_of, user_named
 from common.system.log import get_log
 from common.system.processes import send
 from common.system.signals import ProcessSignals

@@ -8,30 +8,38 @@ import time
 from functools import partial
 from typing import Final
 
+import attrs
 import trio
 
 from common.ids import JobId
+from common.installation import use_plugins
+from common.metrics import CallTally
 from common.replication import Copies
-from common.settings import Settings
-from common.system.daemons.daemon import run_daemon
+from common.settings import LimitsSettings, Settings
+from common.system.daemon import run_daemon
 from common.system.inthread import in_thread, try_in_thread
 from common.system.log import get_log
-from common.system.plugins import use_plugins
-from common.system.retrypauses import retry_pauses
-from daemons.luxid.changedfiles import ChangedFiles
+from common.system.shortages import retry_pauses
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS
 from daemons.luxid.core.queue.recovery import Fate
-from daemons.luxid.earlyparts import AWAY, EarlyParts, early_parts, takes_up
-from daemons.luxid.face import rules_of, service_of
-from daemons.luxid.feed.feed import Feed
-from daemons.luxid.feed.queuestate import queue_state
-from daemons.luxid.files.knownids import GAP
-from daemons.luxid.files.loading import FoundQueue, load_queue
+from daemons.luxid.core.submission.newjobs import JobBounds
+from daemons.luxid.feed.feed import Feed, queue_state
+from daemons.luxid.files.loading import GAP, FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.handlers.jobs.waiting import Waiting
-from daemons.luxid.history.pasthistory import PastHistory
+from daemons.luxid.handlers.cluster import ClusterFacts, CopyChecks, Limits, MastershipMove, Queue, Resources
+from daemons.luxid.handlers.explaining import Explaining, JobWaits
+from daemons.luxid.handlers.filters import Filters
+from daemons.luxid.handlers.health import Health, Metrics
+from daemons.luxid.handlers.jobchanges import Jobs, ManyJobs
+from daemons.luxid.handlers.past import PastJobs, Prunes
+from daemons.luxid.handlers.queries import JobRows, ObjectQueries, Sources
+from daemons.luxid.handlers.repairs import Repairs
+from daemons.luxid.handlers.schedules import OwnJobs, ScheduleParts
+from daemons.luxid.handlers.submission import Acceptance, Submission
+from daemons.luxid.handlers.waiting import Output, Subscribing, Waiting
+from daemons.luxid.history.upkeep import PastHistory
 from daemons.luxid.nodes.nodeparts import (
     bring_up_address,
     following,
@@ -42,24 +50,149 @@ from daemons.luxid.nodes.nodeparts import (
     live_data,
     node_copies,
 )
-from daemons.luxid.notifying.telling import Telling
-from daemons.luxid.parts import Parts
-from daemons.luxid.processes.attempts import Attempts
-from daemons.luxid.processes.cancelling import Canceller
+from daemons.luxid.notifying import Telling
+from daemons.luxid.outputs import OutputWatch
+from daemons.luxid.parts import AWAY, EarlyParts, Parts, early_parts, takes_up
 from daemons.luxid.processes.deaths import Deaths
-from daemons.luxid.processes.executor import ExternalExecutor
-from daemons.luxid.processes.killing import Kills
-from daemons.luxid.processes.launcher import ForkServerClient, Launcher, LauncherEvents
-from daemons.luxid.processes.makingway import MakingWay
-from daemons.luxid.processes.starting import Starter
-from daemons.luxid.processes.takingup import TakeUps
+from daemons.luxid.processes.killing import Canceller, Kills, MakingWay
+from daemons.luxid.processes.launcher import ExternalExecutor, ForkServerClient, Launcher, LauncherEvents
+from daemons.luxid.processes.starting import Attempts, Starter, TakeUps
+from daemons.luxid.retention import Pruning
+from daemons.luxid.rpc import Handlers, routes
 from daemons.luxid.scheduler import Scheduler
-from daemons.luxid.schedules.book import ScheduleBook
-from daemons.luxid.submitters import roles_of
-from daemons.luxid.watching import FolderEvents, QueueWatch
+from daemons.luxid.schedules import ScheduleBook
+from daemons.luxid.submitters import Submitters, roles_of
+from daemons.luxid.watching import ChangedFiles, FolderEvents, QueueWatch
 from protocol.client import Client
-from protocol.mastercheck import check_master
-from protocol.serving.server import serve_unix
+from protocol.mastercheck import check_master, reply_guard
+from protocol.serving.bounds import BudgetLimits, ConnectionLimits
+from protocol.serving.server import ServerRules, Service, serve_unix
+from protocol.serving.service import ItemBound, Speakers
+
+# luxid's face to its clients: the handlers of all calls, made of its parts.
+#
+# Source: DESIGN section 6.
+
+
+# time-out of a client's connection (luxid.md 1.4)
+IDLE_TIMEOUT_S: Final = 180.0
+
+
+def service_of(
+    settings: Settings,
+    early: EarlyParts,
+    canceller: Canceller,
+    waiting: Waiting,
+    feed: Feed,
+    keys: SubmissionKeys,
+    making_way: MakingWay,
+    past: PastHistory,
+    book: ScheduleBook,
+    telling: Telling,
+    nursery: trio.Nursery,
+) -> Service:
+    """What replies to clients, made of these parts."""
+    config, rules, parts = early.config, early.rules, early.parts
+    jobs, store, views, events = parts.jobs, parts.store, parts.views, parts.scheduler
+    access, own_uid = settings.access, os.getuid()
+    # members of `gids` have all rights but this one: Ganeti's rule
+    privileged = attrs.evolve(access, gids=()).access(own_uid)
+    submitters = Submitters(access.access(own_uid), jobs, settings.paths.launcher_socket)
+    rows = JobRows(jobs.table, store, views, jobs.queue.ended)
+    outputs = OutputWatch(settings.paths, nursery)
+    output = Output(jobs, store, outputs)
+    changes = Jobs(jobs, store, parts.rewriting, events, canceller, early.room)
+    is_told = jobs.untold.is_told
+    pruning = Pruning(settings.retention, store, jobs, past, keys, changes.archive_ended, early.room, is_told)
+    nursery.start_soon(pruning.run)
+    lags, tally = early.nodes.lags if early.nodes else None, CallTally()
+    bounds = _job_bounds(settings.limits)
+    acceptance = Acceptance(submitters, config.current)
+    submission = Submission(
+        jobs,
+        store,
+        events,
+        settings.luxid,
+        keys,
+        privileged,
+        submitters,
+        bounds,
+        acceptance,
+        early.room,
+    )
+    nursery.start_soon(telling.run, submission.submit_own)
+    own_jobs = OwnJobs(acceptance, submission, keys, bounds)
+    schedules = ScheduleParts(book, own_jobs, submitters, jobs, canceller, settings.limits, nursery)
+    return Service(
+        routes(
+            Handlers(
+                submission=submission,
+                schedules=schedules.begin(),
+                jobs=changes,
+                many_jobs=ManyJobs(jobs, store, parts.rewriting, canceller, changes, submitters, early.room),
+                waiting=waiting,
+                queue=Queue(store, jobs.news),
+                output=output,
+                subscribing=Subscribing(feed, output, outputs),
+                cluster=ClusterFacts(
+                    settings.paths,
+                    config,
+                    settings.ganeti.release,
+                    lags=lags,
+                    verdicts=early.nodes.verdicts if early.nodes else None,
+                ),
+                copies=CopyChecks(early.nodes),
+                repairs=Repairs(store, jobs, events, keys, past, early.nodes),
+                objects=ObjectQueries(
+                    rows,
+                    jobs.queue,
+                    Sources(config, early.live),
+                    early.wconfd,
+                    is_in_ganeti=bool(settings.ganeti.release),
+                ),
+                limits=Limits(rules, settings.paths.wconfd_socket),
+                filters=Filters(store, rows, rules, jobs.queue.loads, config, settings.paths.wconfd_socket),
+                history=JobWaits(jobs.table, jobs.queue, store, parts.waits),
+                health=Health(settings.paths, jobs, past, early.nodes.lost_count if early.nodes else lambda: 0),
+                metrics=Metrics(jobs, views, store, tally, lags, early.commits, book.made, lambda: pruning.removed),
+                explaining=Explaining(
+                    jobs,
+                    store,
+                    views,
+                    Client(settings.paths.wconfd_socket, daemon="wconfd"),
+                    early.commits,
+                    is_external=bool(settings.luxid.executor),
+                ),
+                moving=MastershipMove(making_way),
+                past=PastJobs(past),
+                prunes=Prunes(pruning),
+                resources=Resources(jobs.queue, early.totals, settings.paths.wconfd_socket),
+                config=config,
+            )
+        ),
+        item_bound=ItemBound(settings.limits.max_items, "max_items"),
+        tally=tally,
+        speakers=Speakers(access.access(own_uid)),
+    )
+
+
+def _job_bounds(limits: LimitsSettings) -> JobBounds:
+    return JobBounds(limits.max_job_opcodes, limits.max_job_bytes, limits.max_locks, limits.max_opcode_depends)
+
+
+def rules_of(settings: Settings) -> ServerRules:
+    """How many clients may call, and who."""
+    access = settings.access.access(os.getuid())
+    return ServerRules(
+        idle_timeout_s=IDLE_TIMEOUT_S,
+        close_on_bad_arguments=True,
+        access=access,
+        socket_mode=settings.access.socket_mode | (0o666 if access.is_shared else 0),
+        connections=ConnectionLimits.of(settings.limits),
+        budget=BudgetLimits.of(settings.limits),
+        before_send=reply_guard(settings),
+    )
+
 
 NAME: Final = "luxid"
 _log: Final = get_log(__name__)

@@ -4,30 +4,31 @@ Source: DESIGN section 6.
 """
 
 import os
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 
+from common.objects.index import ConfigIndex
 from common.opcodes.registry import opcode_classes
-from common.settings import LimitsSettings, LuxidSettings
-from common.system.clocks.wallclock import Clock
-from daemons.luxid.core.choice.userbounds import UserBounds
-from daemons.luxid.core.choice.weights import WeightRules
+from common.settings import LimitsSettings, LuxidSettings, Settings
+from common.system.clocks import Clock
+from daemons.luxid.config import UNKNOWN, ConfigCache, FilterRules, ResourceTotals
+from daemons.luxid.core.choice.limits import UserBounds
+from daemons.luxid.core.choice.weights import WeightRules, aliases_of
+from daemons.luxid.core.copies.etcdroom import BOUNDLESS, CommitsNow, EtcdRoom
 from daemons.luxid.core.queue.jobcounts import JobCounts
 from daemons.luxid.core.queue.jobqueue import JobQueue
-from daemons.luxid.files.store import Store
-from daemons.luxid.files.waitfiles import WaitFiles
-from daemons.luxid.jobs.jobtable import JobTable
-from daemons.luxid.jobs.jobviews import JobViews
-from daemons.luxid.jobs.livejobs import LiveJobs
-from daemons.luxid.jobs.rewriting import Ends, Rewriting
-from daemons.luxid.processes.jobprocesses import JobProcesses
-from daemons.luxid.processes.killmessages import KillMessages
-from daemons.luxid.processes.leftunits import LeftUnits
-from daemons.luxid.processes.pausing import Pauses
-from daemons.luxid.processes.toldpriorities import ToldPriorities
+from daemons.luxid.files.store import Store, WaitFiles
+from daemons.luxid.jobs import Ends, JobTable, JobViews, LiveJobs, Rewriting
+from daemons.luxid.processes.deaths import LeftUnits
+from daemons.luxid.processes.jobprocesses import JobProcesses, KillMessages, ToldPriorities
+from daemons.luxid.processes.killing import CommitAsk
+from daemons.luxid.processes.signals import Pauses
 from daemons.luxid.scheduler import JobTask, Scheduler
+from daemons.luxid.watching import QueueWatch
+from protocol.client import Client
 
 # a start mostly waits for a fork and a write; more at once do not help
 STARTS_AT_ONCE: Final = 8
@@ -113,3 +114,70 @@ def _weights(settings: LuxidSettings) -> WeightRules:
         tick_s=settings.lock_weight_tick_s,
         ticks=settings.lock_weight_ticks,
     )
+
+
+# The parts of luxid that exist before its queue is read.
+#
+# Source: DESIGN section 6.
+
+
+if TYPE_CHECKING:
+    from daemons.luxid.copying.nodecopies import NodeCopies
+    from daemons.luxid.livedata import NodesData
+
+AWAY: Final = "the fork server is not reached"
+
+
+def takes_up(settings: Settings) -> bool:
+    """Whether commands run on nodes, where they outlive the processes of their jobs."""
+    return settings.cluster.has_nodes and not settings.luxid.executor
+
+
+@attrs.frozen
+class EarlyParts:
+    """The parts that exist before the queue is read."""
+
+    watch: QueueWatch
+    parts: Parts
+    wconfd: Client
+    config: ConfigCache
+    rules: FilterRules
+    totals: ResourceTotals
+    nodes: "NodeCopies | None"
+    live: "NodesData | None"
+    # how commits are doing; None: there is no lease
+    commits: Callable[[], CommitsNow] | None = None
+    # what may be committed when etcd fills up
+    room: EtcdRoom = BOUNDLESS
+    # lets next masters know what was asked of jobs; None: there is no lease
+    commit_ask: CommitAsk | None = None
+
+
+def early_parts(
+    settings: Settings,
+    store: Store,
+    watch: QueueWatch,
+    nodes: "NodeCopies | None",
+    live: "NodesData | None",
+    commits: Callable[[], CommitsNow] | None = None,
+    room: EtcdRoom = BOUNDLESS,
+    commit_ask: CommitAsk | None = None,
+) -> EarlyParts:
+    """Make them; the queue of jobs has obstacles until others are ready."""
+    parts = Parts.make(store, settings.luxid, settings.limits, takes_up=takes_up(settings))
+    # until the launcher is connected
+    parts.scheduler.obstruct(AWAY)
+    # until the configuration could be read
+    parts.scheduler.obstruct(UNKNOWN)
+    wconfd = Client(settings.paths.wconfd_socket, daemon="wconfd")
+    queue = parts.jobs.queue
+
+    def on_read(index: ConfigIndex) -> None:
+        queue.aliases_changed(aliases_of(index.config))
+        if nodes is not None:
+            nodes.follow(index)
+
+    config = ConfigCache(settings.paths.config_data, wconfd, on_read)
+    rules = FilterRules(parts.scheduler, config)
+    totals = ResourceTotals(parts.scheduler, Client(settings.paths.wconfd_socket, daemon="wconfd"), parts.left.is_ready)
+    return EarlyParts(watch, parts, wconfd, config, rules, totals, nodes, live, commits, room, commit_ask)

@@ -6,38 +6,20 @@ Source: luxid.md 2.2.
 import attrs
 
 from common.access import Role
-from daemons.luxid.config.configcache import ConfigCache, needing_config
-from daemons.luxid.handlers.cluster import ClusterFacts
-from daemons.luxid.handlers.copies import CopyChecks
-from daemons.luxid.handlers.drain import Queue
+from daemons.luxid.config import ConfigCache, needing_config
+from daemons.luxid.handlers.cluster import ClusterFacts, CopyChecks, Limits, MastershipMove, Queue, Resources
+from daemons.luxid.handlers.explaining import Explaining, JobWaits
 from daemons.luxid.handlers.filters import Filters
-from daemons.luxid.handlers.health import Health
-from daemons.luxid.handlers.jobs.explaining import Explaining
-from daemons.luxid.handlers.jobs.jobchanges import Jobs
-from daemons.luxid.handlers.jobs.manyjobs import ManyJobs
-from daemons.luxid.handlers.jobs.output import Output
-from daemons.luxid.handlers.jobs.pastjobs import PastJobs
-from daemons.luxid.handlers.jobs.submission import Submission
-from daemons.luxid.handlers.jobs.waithistory import JobWaits
-from daemons.luxid.handlers.jobs.waiting import Waiting
-from daemons.luxid.handlers.limits import Limits
-from daemons.luxid.handlers.mastershipmove import MastershipMove
-from daemons.luxid.handlers.metrics import Metrics
-from daemons.luxid.handlers.prunes import Prunes
-from daemons.luxid.handlers.queries.objectqueries import ObjectQueries
+from daemons.luxid.handlers.health import Health, Metrics
+from daemons.luxid.handlers.jobchanges import Jobs, ManyJobs
+from daemons.luxid.handlers.past import PastJobs, Prunes
+from daemons.luxid.handlers.queries import ObjectQueries
 from daemons.luxid.handlers.repairs import Repairs
-from daemons.luxid.handlers.resources import Resources
-from daemons.luxid.handlers.scheduling.schedulecalls import Schedules
-from daemons.luxid.handlers.subscribing import Subscribing
-from protocol.luxi.changes import WaitForJobChange
-from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
-from protocol.luxi.daemon.copies import CheckQueueCopies
-from protocol.luxi.daemon.health import ReadHealth
-from protocol.luxi.daemon.metrics import ReadMetrics
-from protocol.luxi.daemon.moving import PrepareMove
-from protocol.luxi.daemon.repair import Repair
+from daemons.luxid.handlers.schedules import Schedules
+from daemons.luxid.handlers.submission import Submission
+from daemons.luxid.handlers.waiting import Output, Subscribing, Waiting
+from protocol.luxi.daemon import CheckQueueCopies, PrepareMove, ReadHealth, ReadMetrics, Repair
 from protocol.luxi.feed import Subscribe
-from protocol.luxi.filters import DeleteFilter, ReadRuleLoads, ReplaceFilter, TryFilterRule
 from protocol.luxi.history import Prune, ReadHistory, SummarizeHistory
 from protocol.luxi.jobs import (
     ArchiveJob,
@@ -47,11 +29,16 @@ from protocol.luxi.jobs import (
     ChangeJobPriority,
     ChangeJobs,
     PickupJob,
+    ReadJobOutput,
+    SubmitJob,
+    SubmitJobToDrainedQueue,
+    SubmitManyJobs,
+    SubmitOnce,
 )
-from protocol.luxi.output import ReadJobOutput
-from protocol.luxi.processes import ReadLeftProcesses
 from protocol.luxi.queries import (
     Query,
+    QueryClusterInfo,
+    QueryConfigValues,
     QueryExports,
     QueryFields,
     QueryFilters,
@@ -61,20 +48,27 @@ from protocol.luxi.queries import (
     QueryNetworks,
     QueryNodes,
     QueryTags,
+    WaitForJobChange,
 )
-from protocol.luxi.queue import SetDrainFlag, SetJobLimits, SetWatcherPause
-from protocol.luxi.resources import ReadResourceUse, RemoveResource, SetResource
-from protocol.luxi.schedules import (
+from protocol.luxi.queue import (
     AddSchedule,
     ChangeSchedule,
+    DeleteFilter,
     ListSchedules,
     PauseSchedule,
+    ReadResourceUse,
+    ReadRuleLoads,
+    RemoveResource,
     RemoveScheduleOf,
+    ReplaceFilter,
     RunSchedule,
+    SetDrainFlag,
+    SetJobLimits,
+    SetResource,
+    SetWatcherPause,
+    TryFilterRule,
 )
-from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs, SubmitOnce
-from protocol.luxi.why.explain import ExplainJobs
-from protocol.luxi.why.waits import ReadJobWaits
+from protocol.luxi.why import ExplainJobs, ReadJobWaits, ReadLeftProcesses
 from protocol.serving.route import AnyRoute, Route
 
 

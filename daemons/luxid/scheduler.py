@@ -16,18 +16,16 @@ from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobState
 from common.resources import Resource
-from common.system.clocks.wallclock import Clock, WallClock
-from common.system.daemons.sdnotify import notify
+from common.system.clocks import Clock, WallClock
 from common.system.log import get_log
+from common.system.program import notify
 from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob
-from daemons.luxid.files.store import Store
-from daemons.luxid.files.waitfiles import WaitFiles
-from daemons.luxid.jobs.livejobs import LiveJobs
-from daemons.luxid.jobs.rewriting import Ends
-from daemons.luxid.lasting import lasting
-from daemons.luxid.processes.leftunits import LeftUnits
-from daemons.luxid.processes.pausing import Pauses
+from daemons.luxid.files.store import Store, WaitFiles
+from daemons.luxid.jobs import Ends, LiveJobs
+from daemons.luxid.processes.deaths import LeftUnits
+from daemons.luxid.processes.signals import Pauses
+from daemons.luxid.turns import lasting
 
 _log: Final = get_log(__name__)
 JobTask = Callable[[JobId], Awaitable[None]]

@@ -14,16 +14,15 @@ from common.access import Access, Role, caller_text, check_role
 from common.errors import Denied, InvalidRequest, Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job
-from common.queue.submitter import JobOwner, owner_of
+from common.queue.reasons import JobOwner, owner_of
 from common.schedules.schedule import Schedule
-from common.system.accounts.users import groups_of, user_named, user_numbered
+from common.system.accounts import groups_of, user_named, user_numbered
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.luxid.core.schedules.wishes import ScheduleOwner
-from daemons.luxid.core.submission.rights import Host, Submitter
-from daemons.luxid.jobs.livejobs import LiveJobs
-from protocol.peer import Peer
-from protocol.speaker import Speaker
+from daemons.luxid.core.rights import Host, Submitter
+from daemons.luxid.core.schedules import ScheduleOwner
+from daemons.luxid.jobs import LiveJobs
+from protocol.peer import Peer, Speaker
 
 _log: Final = get_log(__name__)
 

@@ -7,7 +7,9 @@ The core needs no event loop for that: it only marks where it may be interrupted
 Source: DESIGN section 6.
 """
 
-from collections.abc import Generator
+import contextlib
+import gc
+from collections.abc import Generator, Iterator
 from typing import Final, TypeVar
 
 import trio
@@ -38,3 +40,24 @@ async def in_turns(work: Generator[int, None, T], at_once: int = AT_ONCE) -> T:
         if done >= at_once or trio.current_time() - began_at > SLICE_S:
             await trio.lowlevel.checkpoint()
             done, began_at = 0, trio.current_time()
+
+
+# Objects that are made in masses and stay, such as the jobs of a large submission.
+#
+# Theory. The garbage collector examines all objects made since its last run, and sometimes all objects: a
+# tenth of a second at once, in vain, as jobs are not in cycles. So it does not run while they are made, and afterwards
+# ignores them. Each is still freed when its last reference goes.
+#
+# Source: DESIGN section 6.
+
+
+@contextlib.contextmanager
+def lasting() -> Iterator[None]:
+    """Within this context the collector does not run, and later it ignores objects made within it."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        # first: otherwise the next object would start a run over all that has accumulated
+        gc.freeze()
+        gc.enable()

@@ -5,14 +5,21 @@ The watches are made before the queue is read, so that nothing is missed in betw
 Source: DESIGN sections 5 and 6; luxid.md 5.7.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import attrs
+import trio
 
+from common.errors import DamagedFile, NotFound, Unavailable
 from common.ids import JobId
 from common.paths import Paths
+from common.queue.jobs import Job
+from common.system.log import get_log
 from common.system.watch import EventKind, FolderEvent, FolderWatch
+from daemons.luxid.core.queue.entry import Phase
+from daemons.luxid.files.store import Store
+from daemons.luxid.jobs import JobEvents, LiveJobs
 
 _PREFIX: Final = "job-"
 
@@ -86,3 +93,141 @@ def _job_of(name: str) -> JobId | None:
 def _tell_of_loss(events: list[FolderEvent], tell: FolderEvents) -> None:
     if any(event.needs_rescan for event in events):
         tell.overflow()
+
+
+# Files written by job processes, read back into the queue: their jobs' files and logs.
+#
+# A file is read when the kernel reports its replacement, by luxid, which knows it already, or by the process of the
+# job. Repeated reading is harmless: known content changes nothing. The process syncs the folder after it has replaced
+# the file, and luxid sees the file before that. But no client may learn what a loss of power can undo. So luxid syncs
+# the folder once for all files read, passes them to the other nodes, and only then do they count.
+#
+# Source: DESIGN sections 3 and 6; luxid.md 5.7.
+
+
+_log: Final = get_log(__name__)
+
+
+class ChangedFiles:
+    """Reads the files of jobs that have a process; start `run`.
+
+    Args:
+        nursery: runs the tasks that wait for unreadable files.
+    """
+
+    def __init__(self, jobs: LiveJobs, store: Store, events: JobEvents, nursery: trio.Nursery) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._events = events
+        self._nursery = nursery
+        # jobs whose files cannot be read yet
+        self._awaited: set[JobId] = set()
+        # jobs whose files were replaced
+        self._told: set[JobId] = set()
+        self._has_news = trio.Event()
+        # one at a time, so that changes count in the order of reading
+        self._turn = trio.Lock()
+
+    async def run(self) -> None:
+        """Take in reported changes, until cancelled."""
+        while True:
+            await self._has_news.wait()
+            await self.take_in()
+
+    async def take_in(self) -> None:
+        """Return when all changes reported before this call are durable and known."""
+        async with self._turn:
+            told, self._told = self._told, set()
+            if self._has_news.is_set():
+                # otherwise `run` waits on this very event
+                self._has_news = trio.Event()
+            try:
+                await self._take_in(told)
+            except trio.Cancelled:
+                self.replaced(told)
+                raise
+
+    async def _take_in(self, told: Iterable[JobId]) -> None:
+        changed = [job for job_id in told if (job := self._read_changed(job_id)) is not None]
+        if not changed:
+            return
+        livelocks = {job.job_id: self._jobs.unended(job.job_id).livelock for job in changed}
+        for job in changed:
+            if job.next_index is None:
+                # the process ends meanwhile; this death needs no settling
+                self._jobs.processes.record(job.job_id).has_written_end = True
+        has_results = any(job.next_index != self._jobs.unended(job.job_id).next_index for job in changed)
+        await self._store.files.take_up([job.job_id for job in changed], has_results=has_results)
+        for job in changed:
+            # the job may have been found dead meanwhile, and even have another process
+            if self._has_process(job.job_id) and self._jobs.unended(job.job_id).livelock == livelocks[job.job_id]:
+                self._take(job)
+
+    def replaced(self, job_ids: Iterable[JobId]) -> None:
+        """Report that the files of these jobs were replaced."""
+        for job_id in job_ids:
+            if self._has_process(job_id):
+                self._told.add(job_id)
+                self._has_news.set()
+
+    def logs_grew(self, job_ids: Iterable[JobId]) -> None:
+        """Report that job processes appended to their logs."""
+        for job_id in job_ids:
+            self._jobs.bells.ring(job_id)
+            self._jobs.news.log_grew(job_id)
+            if self._has_process(job_id) and _is_on_node(self._jobs.unended(job_id)):
+                # it may say that the node is silent, or answers again, by which the job is shown as waiting
+                self._jobs.news.job_changed(job_id, None)
+
+    def look_at_all(self) -> None:
+        """Report that anything may have changed."""
+        running = self._jobs.queue.running()
+        self.replaced(running)
+        self.logs_grew(running)
+
+    def _read_changed(self, job_id: JobId) -> Job | None:
+        """Return the job from its file; None: it is unchanged, or has no process, or the file cannot be read now."""
+        try:
+            job = self._read_while_it_has_a_process(job_id)
+        except Unavailable:
+            if job_id not in self._awaited:
+                self._awaited.add(job_id)
+                self._nursery.start_soon(self._wait_for, job_id)
+        except (NotFound, DamagedFile) as error:
+            _tell_of_damage(job_id, error)
+        else:
+            return job if job is not None and job != self._jobs.unended(job_id) else None
+        return None
+
+    async def _wait_for(self, job_id: JobId) -> None:
+        """Wait until an unreadable file can be read: the event that reported it does not come again."""
+        try:
+            await self._jobs.unread.until_read(job_id, self._read_while_it_has_a_process)
+        except (NotFound, DamagedFile) as error:
+            _tell_of_damage(job_id, error)
+        else:
+            self.replaced([job_id])
+        finally:
+            self._awaited.discard(job_id)
+
+    def _read_while_it_has_a_process(self, job_id: JobId) -> Job | None:
+        return self._store.read_job(job_id) if self._has_process(job_id) else None
+
+    def _take(self, job: Job) -> None:
+        if job.next_index is None:
+            self._events.ended(job)
+        else:
+            self._events.advanced(job)
+
+    def _has_process(self, job_id: JobId) -> bool:
+        return self._jobs.phase(job_id) is Phase.RUNNING
+
+
+def _is_on_node(job: Job) -> bool:
+    index = job.next_index
+    return index is not None and bool(job.ops[index].input.get("node"))
+
+
+def _tell_of_damage(job_id: JobId, error: Exception) -> None:
+    effect = "the job's process writes it anew; if it ends before, the job is ended"
+    _log.warning("job.damaged", job=job_id, reason=error, effect=effect)

@@ -15,14 +15,18 @@ from typing import Final
 import attrs
 import trio
 
-from common.asciijson import ascii_json
 from common.errors import GantryError, explain_os_error
+from common.jsontext import ascii_json
+from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.words.times import clock
 from daemons.mond.collectors.base import Collector
-from daemons.mond.core.exposition import Number
-from daemons.mond.core.reports import Kind, Report, Status, StatusCode, failed
+from daemons.mond.core.reports import Kind, Number, Report, Status, StatusCode, failed
+from protocol.confd.client import candidates, read_key
+from protocol.confd.gathering import Peer
+from protocol.confd.questions import Question
+from protocol.confd.trioclient import ask_confd
 
 # bytes of the largest report
 _MAX_BYTES: Final = 2**20
@@ -178,3 +182,59 @@ class Reports:
         async with trio.open_nursery() as nursery:
             for each in self._watched:
                 nursery.start_soon(each.run)
+
+
+# Which collectors run, and how often: the cluster's configuration says so, and confd tells it.
+#
+# Theory. No reply is no verdict: what was told last goes on to count, and before the first reply all collectors are
+# active, at their usual intervals.
+#
+# Source: mond.md 5; confd.md 4, type 11.
+
+
+# seconds between two questions; Ganeti's
+ASK_EVERY_S: Final = 15.0
+# shorter intervals are not obeyed
+_LEAST_S: Final = 0.5
+
+
+class RhythmsByConfd:
+    """Keeps the rhythms as the candidates tell them."""
+
+    def __init__(self, settings: Settings, reports: Reports) -> None:
+        self._settings = settings
+        self._reports = reports
+        self._is_silent = False
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            await self._ask()
+            await trio.sleep(ASK_EVERY_S)
+
+    async def _ask(self) -> None:
+        try:
+            key, peers = await in_thread(self._read)
+            outcome = await ask_confd(key, peers, Question.COLLECTORS)
+            rhythms = read_rhythms(outcome.answer())
+        except (GantryError, OSError) as error:
+            if not self._is_silent:
+                reason = explain_os_error(error) if isinstance(error, OSError) else error.message
+                _log.warning("rhythms.unknown", reason=reason, effect="they stay as they are", retry_s=ASK_EVERY_S)
+            self._is_silent = True
+            return
+        self._is_silent = False
+        self._reports.set_rhythms(rhythms)
+
+    def _read(self) -> tuple[bytes, list[Peer]]:
+        paths = self._settings.paths
+        return read_key(paths), list(candidates(paths, self._settings.confd.port))
+
+
+def read_rhythms(answer: object) -> Mapping[str, Rhythm]:
+    """The rhythms in confd's answer, by the name of the collector; entries of another form are left out."""
+    found: dict[str, Rhythm] = {}
+    for name, told in answer.items() if isinstance(answer, dict) else ():
+        if isinstance(told, dict) and isinstance(told.get("active"), bool) and type(told.get("interval")) is int:
+            found[name] = Rhythm(told["active"], max(told["interval"] / 1e6, _LEAST_S))
+    return found

@@ -11,14 +11,12 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from common.errors import Denied
+from common.installation import use_plugins
 from common.settings import Settings
 from common.system.log import get_log
-from common.system.plugins import use_plugins
 from daemons.mond.collectors.base import Collector
 from daemons.mond.collectors.commands import Commands
-from daemons.mond.collectors.disks import DiskSpace, DiskStatistics
-from daemons.mond.collectors.machine import Load, Memory, NodeFacts
-from daemons.mond.collectors.processor import ProcessorLoad
+from daemons.mond.collectors.machine import DiskSpace, DiskStatistics, Load, Memory, NodeFacts, ProcessorLoad
 from daemons.mond.collectors.standing import Lag, NodeRole
 
 GROUP: Final = "gantry.collectors"

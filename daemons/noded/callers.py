@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import DamagedFile, Unavailable, explain_os_error
-from common.nodes.certificates.pemcontent import digest_of
+from common.nodes.certificates import digest_of
 from common.system.log import get_log
-from daemons.noded.files.stamps import MISSING, Stamp, stamp_at
+from daemons.noded.files.places import MISSING, Stamp, stamp_at
 
 # limit of the file; as for all of ssconf
 _MAX_BYTES: Final = 128 * 1024

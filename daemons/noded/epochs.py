@@ -22,10 +22,10 @@ import trio
 from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
 from common.errors import Conflict
-from common.nodes.epochs import SeenEpoch, newer_master, read_seen
+from common.nodes.mastership import SeenEpoch, newer_master, read_seen
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.noded.files.owners import owner_of_files_in
+from daemons.noded.files.places import owner_of_files_in
 
 _MODE: Final = 0o640
 _log: Final = get_log(__name__)

@@ -14,34 +14,28 @@ from common.durable.atomicfile import remove_leftovers
 from common.errors import GantryError, explain_os_error
 from common.paths import Paths
 from common.settings import Settings
-from common.system.daemons.daemon import run_daemon
-from common.system.daemons.program import release
-from common.system.daemons.running import find_supervisor
+from common.system.daemon import run_daemon
 from common.system.inthread import in_thread
 from common.system.log import get_log
+from common.system.program import release
+from common.system.running import find_supervisor
 from daemons.noded.callers import Callers
 from daemons.noded.commands.nodecommands import NodeCommands
 from daemons.noded.epochs import Epochs
 from daemons.noded.files.places import Places
 from daemons.noded.files.queuefiles import QueueFiles
-from daemons.noded.handlers.commands import CommandHandlers
-from daemons.noded.handlers.facts import FactsHandlers
-from daemons.noded.handlers.instances import InstanceHandlers
+from daemons.noded.handlers.facts import FactsHandlers, InstanceHandlers
+from daemons.noded.handlers.files import QueueHandlers, StateHandlers, UploadHandlers
 from daemons.noded.handlers.mastership import MastershipHandlers
-from daemons.noded.handlers.membership import MembershipHandlers
-from daemons.noded.handlers.queue import QueueHandlers
-from daemons.noded.handlers.renewal import RenewalHandlers
-from daemons.noded.handlers.state import StateHandlers
-from daemons.noded.handlers.uploads import UploadHandlers
+from daemons.noded.handlers.membership import MembershipHandlers, RenewalHandlers
 from daemons.noded.handlers.verifying import VerifyHandlers
-from daemons.noded.handlers.work import WorkHandlers
-from daemons.noded.joining.gate import JoinGate
+from daemons.noded.handlers.work import CommandHandlers, WorkHandlers
+from daemons.noded.joining import JoinGate
 from daemons.noded.rpc import Handlers, Procedures, rows
-from daemons.noded.transport.application import Application
-from daemons.noded.transport.identity import TlsIdentity
+from daemons.noded.transport import Application, TlsIdentity
 from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
-from protocol.noded.virtualpaths import WireNames
+from protocol.noded.files import WireNames
 
 NAME: Final = "noded"
 # time in which the reply of a node that has left is on its way

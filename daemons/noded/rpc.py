@@ -11,35 +11,67 @@ from typing import Final, Generic, Protocol, TypeVar, cast
 import attrs
 
 from common.errors import Unavailable
-from common.nodes.epochs import parse_epoch
+from common.nodes.mastership import parse_epoch
 from common.system.inthread import in_thread
 from daemons.noded.callers import Callers
 from daemons.noded.epochs import Epochs
-from daemons.noded.handlers.commands import CommandHandlers
-from daemons.noded.handlers.facts import FactsHandlers
-from daemons.noded.handlers.instances import InstanceHandlers
+from daemons.noded.handlers.facts import FactsHandlers, InstanceHandlers
+from daemons.noded.handlers.files import QueueHandlers, StateHandlers, UploadHandlers
 from daemons.noded.handlers.mastership import MastershipHandlers
-from daemons.noded.handlers.membership import MembershipHandlers
-from daemons.noded.handlers.queue import QueueHandlers
-from daemons.noded.handlers.renewal import RenewalHandlers
-from daemons.noded.handlers.state import StateHandlers
-from daemons.noded.handlers.uploads import UploadHandlers
+from daemons.noded.handlers.membership import MembershipHandlers, RenewalHandlers
 from daemons.noded.handlers.verifying import VerifyHandlers
-from daemons.noded.handlers.work import WorkHandlers
-from protocol.noded.call import AnyCall, read_request
-from protocol.noded.commands import FollowCommand, ForgetCommands, ListCommands, StartCommand, StopCommand
-from protocol.noded.facts import BridgesExist, ExportList, NodeHasIpAddress, NodeInfo
+from daemons.noded.handlers.work import CommandHandlers, WorkHandlers
+from protocol.noded.call import AnyCall, read_request, reply_body
+from protocol.noded.commands import (
+    FollowCommand,
+    ForgetCommands,
+    GetWatcherPause,
+    HooksRunner,
+    ListCommands,
+    SetWatcherPause,
+    StartCommand,
+    StopCommand,
+    TestDelay,
+)
+from protocol.noded.facts import (
+    AllInstancesInfo,
+    BridgesExist,
+    ExportList,
+    InstanceConsoleInfo,
+    InstanceInfo,
+    InstanceList,
+    NodeHasIpAddress,
+    NodeInfo,
+    NodeVerify,
+    NodeVerifyLight,
+)
 from protocol.noded.files import GetFileInfo, UploadFile, UploadFileSingle, WriteSsconfFiles
-from protocol.noded.instances import AllInstancesInfo, InstanceConsoleInfo, InstanceInfo, InstanceList
-from protocol.noded.mastership import ClaimEpoch, GetStanding, MasterNodeName, NodeStartMasterDaemons, NodeStopMaster
-from protocol.noded.membership import NodeCryptoTokens, NodeDemoteFromMc, NodeEnsureDaemon, NodeLeaveCluster, Version
+from protocol.noded.membership import (
+    ClaimEpoch,
+    GetStanding,
+    InstallCertificate,
+    MasterNodeName,
+    NodeCryptoTokens,
+    NodeDemoteFromMc,
+    NodeEnsureDaemon,
+    NodeLeaveCluster,
+    NodeStartMasterDaemons,
+    NodeStopMaster,
+    PutClusterCertificate,
+    RequestCertificate,
+    Version,
+)
 from protocol.noded.procedures import REFUSED, call_classes, why_refused
-from protocol.noded.queue import JobqueuePurge, JobqueueRename, JobqueueSetDrainFlag, JobqueueUpdate
-from protocol.noded.renewal import InstallCertificate, PutClusterCertificate, RequestCertificate
-from protocol.noded.replies import reply_body
-from protocol.noded.statefiles import ListStateFiles, ReadStateFiles, RemoveStateFiles, WriteStateFiles
-from protocol.noded.verifying import NodeVerify, NodeVerifyLight
-from protocol.noded.work import GetWatcherPause, HooksRunner, SetWatcherPause, TestDelay
+from protocol.noded.statefiles import (
+    JobqueuePurge,
+    JobqueueRename,
+    JobqueueSetDrainFlag,
+    JobqueueUpdate,
+    ListStateFiles,
+    ReadStateFiles,
+    RemoveStateFiles,
+    WriteStateFiles,
+)
 from protocol.serving.route import RequestClass
 
 C = TypeVar("C", bound=AnyCall)

@@ -23,18 +23,14 @@ from starlette.types import Receive, Scope, Send
 from common.access import Role
 from common.errors import GantryError
 from common.system.log import get_log
-from common.webaccess.principal import Principal
+from common.webaccess.rights import Principal
 from daemons.rapid.backend import Backend, CallersDaemons
 from daemons.rapid.calls import WAITS, Asked, Call, Face
 from daemons.rapid.load import Load
 from daemons.rapid.mastership import Mastership
 from daemons.rapid.refusals import Refused
-from daemons.rapid.transport.callers import Callers, address_of, is_encrypted
-from daemons.rapid.transport.faces import Faces, bug, success
-from daemons.rapid.transport.origins import is_of_another_site
-from daemons.rapid.transport.proxies import Proxies
-from daemons.rapid.transport.requestbody import read_body
-from daemons.rapid.transport.routing import Found, Routes
+from daemons.rapid.transport.callers import Callers, Proxies, address_of, is_encrypted, is_of_another_site
+from daemons.rapid.transport.routing import Faces, Found, Routes, bug, read_body, success
 from protocol.http.body import Bodies, BodyRefused, HungUp
 from protocol.http.connections import CROWDED
 

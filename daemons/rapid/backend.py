@@ -17,15 +17,15 @@ from common.access import Role
 from common.errors import ConnectionLost, Denied, RemoteError, TooBusy, Unavailable
 from common.paths import Paths
 from common.system.log import get_log
-from common.webaccess.principal import Principal
+from common.webaccess.rights import Principal
 from daemons.rapid.refusals import Refused, Silent
 from protocol.client import Client
-from protocol.dial import pauses
 from protocol.http.body import HungUp
 from protocol.luxi.feed import FeedBegin, Subscribe
-from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
+from protocol.luxi.jobs import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
 from protocol.messages import Request
-from protocol.speaker import Speaker
+from protocol.peer import Speaker
+from protocol.unixsocket import pauses
 
 R = TypeVar("R")
 Noted = Callable[[str], None]

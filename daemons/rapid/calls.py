@@ -13,8 +13,7 @@ from typing import Final, Protocol, TypeVar
 import attrs
 from starlette.requests import Request as HttpRequest
 
-from common.webaccess.principal import Principal
-from common.webaccess.rights import Right
+from common.webaccess.rights import Principal, Right
 from protocol.client import Client
 from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.messages import Request

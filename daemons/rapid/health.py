@@ -10,12 +10,12 @@ import attrs
 import trio
 
 from common.errors import GantryError, TooBusy, Unavailable
-from common.system.daemons.program import release
+from common.system.program import release
 from daemons.rapid.backend import Backend
 from daemons.rapid.calls import Asked, Call, Given
 from daemons.rapid.load import Load
 from daemons.rapid.mastership import Mastership
-from protocol.luxi.cluster import QueryConfigValues
+from protocol.luxi.queries import QueryConfigValues
 
 _LUXID_S: Final = 2.0
 

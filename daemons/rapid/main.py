@@ -19,45 +19,41 @@ from anycorn.typing import ASGIFramework
 
 from common.access import Access
 from common.errors import GantryError, Unavailable, explain_os_error
-from common.nodes.nodeplace import why_not_master
-from common.nodes.ownaddress import own_address
-from common.nodes.ssconffiles import master_name
+from common.featuresettings import RapidSettings
+from common.installation import use_plugins
+from common.nodes.certificates import make_missing_web_certificate
+from common.nodes.nodeplace import master_name, own_address, why_not_master
 from common.paths import Paths
 from common.replication import NoLongerMaster
 from common.settings import Settings
 from common.settingsfile import load_settings
-from common.system.daemons.daemon import OwnOptions, run_daemon
-from common.system.daemons.program import Options, release
+from common.system.daemon import OwnOptions, run_daemon
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.plugins import use_plugins
-from common.webaccess.rapidsettings import RapidSettings
-from common.webaccess.webcertificate import make_missing_web_certificate
-from daemons.rapid.access.authenticator import Authenticator
-from daemons.rapid.access.verdict import Rules
+from common.system.program import Options, release
+from daemons.rapid.access.authenticator import Authenticator, Rules
 from daemons.rapid.application import Application, Parts
 from daemons.rapid.backend import Backend
-from daemons.rapid.events.eventcalls import EventHandlers
 from daemons.rapid.events.hub import Hub, hub_of
+from daemons.rapid.events.streams import EventHandlers
 from daemons.rapid.health import HealthHandlers
 from daemons.rapid.load import Load
 from daemons.rapid.mastership import Mastership
 from daemons.rapid.mastershipcalls import MastershipHandlers
+from daemons.rapid.metrics.families import HttpNow
 from daemons.rapid.metrics.httpcounts import CountedApplication, HttpCounts
-from daemons.rapid.metrics.httpfamilies import HttpNow
 from daemons.rapid.metrics.scraping import MetricHandlers
 from daemons.rapid.options import add_options, with_options
 from daemons.rapid.page.pagecalls import Page, make_page
 from daemons.rapid.rpc import Handlers, rows
-from daemons.rapid.transport.callers import Callers, Gate, describer
+from daemons.rapid.transport.callers import Callers, Gate, Proxies, describer
 from daemons.rapid.transport.certificate import FileIdentity
-from daemons.rapid.transport.faces import Faces, no_request
-from daemons.rapid.transport.proxies import Proxies
+from daemons.rapid.transport.routing import Faces, no_request
 from protocol.client import Client
 from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
-from protocol.luxi.daemon.metrics import ReadMetrics
-from protocol.serving.listening import identity_of, listen, remove
+from protocol.luxi.daemon import ReadMetrics
+from protocol.unixsocket import identity_of, listen, remove
 
 NAME: Final = "rapid"
 # callers that the kernel keeps waiting; a Unix socket refuses further ones at once

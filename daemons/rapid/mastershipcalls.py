@@ -9,7 +9,7 @@ from common.errors import NotFound
 from common.webaccess.rights import Right
 from daemons.rapid.backend import Pool
 from daemons.rapid.calls import Asked, Call
-from protocol.keeperd.calls import ClusterView, ShowCluster
+from protocol.keeperd import ClusterView, ShowCluster
 
 
 class MastershipHandlers:

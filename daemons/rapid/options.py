@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import attrs
 
 from common.errors import InvalidRequest
+from common.featuresettings import RapidSettings
 from common.settings import Settings
-from common.webaccess.rapidsettings import RapidSettings
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

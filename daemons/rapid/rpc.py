@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 import attrs
 
-from common.system.daemons.program import release
+from common.system.program import release
 from daemons.rapid import health, mastershipcalls
 from daemons.rapid.calls import Call
-from daemons.rapid.events import eventcalls
-from daemons.rapid.events.eventcalls import EventHandlers
+from daemons.rapid.events import streams
+from daemons.rapid.events.streams import EventHandlers
 from daemons.rapid.ganeti.ganetirows import rows as ganetis_rows
 from daemons.rapid.health import HealthHandlers, index_row
 from daemons.rapid.mastershipcalls import MastershipHandlers
 from daemons.rapid.metrics import scraping
 from daemons.rapid.metrics.scraping import MetricHandlers
-from daemons.rapid.openapi import documentrows
+from daemons.rapid.openapi import document
 from daemons.rapid.page.pagecalls import Page
-from daemons.rapid.resources import resourcerows, whoami
+from daemons.rapid.resources import clusterstate, resourcerows
 
 
 @attrs.frozen
@@ -41,9 +41,9 @@ def rows(to: Handlers) -> Sequence[Call]:
         *scraping.rows(to.metrics),
         *ganetis_rows(),
         *resourcerows.rows(),
-        *whoami.rows(),
-        *eventcalls.rows(to.events),
+        *clusterstate.rows(),
+        *streams.rows(to.events),
         *to.page.rows(),
     ]
-    table += documentrows.rows(table, release())
+    table += document.rows(table, release())
     return [index_row(table), *table]

@@ -15,14 +15,54 @@ from typing import Final, Protocol, TextIO
 
 from common.daemons import WARNING
 from common.errors import GantryError, explain_os_error
-from common.installation import take_up
+from common.installation import take_up, up_command
 from common.nodes.nodeplace import daemons_here
+from common.paths import Paths
 from common.printable import printable
 from common.settingsfile import load_settings, named_root
-from common.system.daemons.program import release
 from common.system.log import get_log, set_up_logging
-from daemons.supervisor.farewell import farewell
+from common.system.processes import going_on_words
+from common.system.program import release
 from daemons.supervisor.supervising import StopAsked, Supervisor
+from protocol.blocking import BlockingClient
+from protocol.luxi.queries import QueryJobs
+
+# The supervisor's message when it is asked to stop: what becomes of the jobs.
+
+
+_WITH_PROCESS: Final = ("waiting", "canceling", "running")
+_PATIENCE_S: Final = 5.0
+
+
+def farewell(paths: Paths, root: Path | None) -> str:
+    """What goes on, and the command that finds it again. Call it while luxid still runs."""
+    if _holds_lease(paths):
+        return "stopping; the mastership is given up, and jobs on this node itself end"
+    commands = going_on_words(paths.node_commands)
+    return _jobs_words(paths, root) + (f"; {commands}" if commands else "")
+
+
+def _holds_lease(paths: Paths) -> bool:
+    # imported late: most installations are one machine
+    from common.lease.grant import is_held
+
+    try:
+        return is_held(paths)
+    except (GantryError, OSError):
+        return False
+
+
+def _jobs_words(paths: Paths, root: Path | None) -> str:
+    try:
+        with BlockingClient(paths.query_socket, connect_timeout_s=0, daemon="luxid") as luxid:
+            rows = luxid.call(QueryJobs(None, ("status",)), timeout_s=_PATIENCE_S)
+    except (GantryError, OSError):
+        return f"stopping; jobs that run go on, found again by: {up_command(root)}"
+    going_on = sum(row[0] in _WITH_PROCESS for row in rows)
+    if not going_on:
+        return "stopping; no job runs"
+    return f"stopping; {going_on} job{'s go' if going_on > 1 else ' goes'} on, found again by: {up_command(root)}"
+
 
 PROGRAM: Final = "gantry-supervisor"
 _log = get_log(__name__)

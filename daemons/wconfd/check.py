@@ -12,12 +12,11 @@ import orjson
 
 from common.errors import DamagedFile, InvalidRequest
 from common.objects.codec import decode_config
+from daemons.wconfd.core import reservations
 from daemons.wconfd.core.config.verify import find_problems
-from daemons.wconfd.core.keptforms import FORMS
-from daemons.wconfd.core.locks.guardrows import decode_guards
-from daemons.wconfd.core.locks.journal import replay
-from daemons.wconfd.core.locks.lockstate import LockRows, rebuild
-from daemons.wconfd.core.reservations import tempres
+from daemons.wconfd.core.keptrows import FORMS
+from daemons.wconfd.core.locks.encoding import LockRows, rebuild, replay
+from daemons.wconfd.core.locks.guards import decode_guards
 from daemons.wconfd.locks.lockfiles import JOURNAL, read_pair
 
 # (place, as `byte 17` or `$.cluster.uuid`, reason)
@@ -91,7 +90,7 @@ def _check_journal(path: Path) -> Iterator[Problem]:
 
 def _check_reservations(path: Path) -> Iterator[Problem]:
     try:
-        tempres.decode(path.read_bytes())
+        reservations.decode(path.read_bytes())
     except DamagedFile as error:
         yield _place_and_reason(error)
 

@@ -19,20 +19,195 @@ import trio
 
 from common.errors import Conflict, Unavailable
 from common.objects.config import Config
-from common.objects.kinds import GroupUuid
+from common.objects.kinds import GroupUuid, NodeUuid
 from common.paths import Paths
+from common.replication import NoLongerMaster, NotCopied
 from common.system.log import get_log
 from common.system.mastership import Mastership
 from common.system.watch import EventKind, FolderWatch
-from daemons.wconfd.configfile import ConfigFile
-from daemons.wconfd.core.config.configstate import ConfigState, is_urgent, reloaded
-from daemons.wconfd.core.config.deliveries import Deliveries, Delivery, Stamp
-from daemons.wconfd.distribution import Distribution, LocalDistribution
-from daemons.wconfd.durableconfig import DurableConfig
-from daemons.wconfd.spreading import Spreading
+from daemons.wconfd.configfile import ConfigFile, ForeignChange
+from daemons.wconfd.core.config.configstate import (
+    ConfigState,
+    Deliveries,
+    Delivery,
+    Stamp,
+    is_urgent,
+    nodes_of_group,
+    reloaded,
+)
+from daemons.wconfd.distribution import ConfigChange, Distribution, LocalDistribution
 from daemons.wconfd.steps import StepStatistics, StepWriter
 from protocol.wconfd.config import NodeBehind
-from protocol.wconfd.copies import ConfigVerdict
+from protocol.wconfd.daemon import ConfigVerdict
+
+# Keeps the nodes up to date with the configuration: each change, in the background, and all of it on request.
+#
+# Source: wconfd.md 7.5; DESIGN section 12.
+
+
+_RETRY_S: Final = 5.0
+# names of nodes in a line of the log
+_MOST_NAMES: Final = 10
+_log: Final = get_log(__name__)
+
+
+class Spreading:
+    """Spreads the visible state; start `run`.
+
+    Args:
+        state: returns the visible state.
+        mastership: is lost when a node says that it has another master.
+    """
+
+    def __init__(self, distribution: Distribution, state: Callable[[], ConfigState], mastership: Mastership) -> None:
+        self._distribution = distribution
+        self._state = state
+        self._mastership = mastership
+        self._changed = trio.Event()
+        # nodes that were not reached last
+        self._left_out: frozenset[NodeUuid] = frozenset()
+
+    def tell(self) -> None:
+        """The visible state has changed."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Send every change to the nodes; first the state at the start."""
+        while True:
+            self._changed = trio.Event()
+            if await self.attempt():
+                await self._changed.wait()
+            else:
+                await trio.sleep(_RETRY_S)
+
+    async def attempt(self, *, anew: bool = False) -> bool:
+        """Spread to all nodes; return whether this node's own files could be written. Raises: NoLongerMaster."""
+        try:
+            await self.spread(None, anew=anew)
+        except OSError as error:
+            _log.warning("ssconf.unwritten", error=error, retry_s=_RETRY_S)
+            return False
+        return True
+
+    async def spread(self, group: GroupUuid | None, *, anew: bool) -> tuple[str, ...]:
+        """Spread to the nodes of a group, or to all; return the names of the nodes that were not reached.
+
+        Raises: OSError: the files of this node could not be written. NoLongerMaster.
+        """
+        state = self._state()
+        only = None if group is None else nodes_of_group(state.config, group)
+        try:
+            left_out = await self._distribution.spread(state, only, anew=anew)
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
+        names = tuple(sorted(node.name for uuid, node in state.config.nodes.items() if uuid in left_out))
+        # in the background, a node that stays silent is not told of with every change
+        if left_out and (anew or left_out != self._left_out):
+            serial = state.config.serial_no
+            _log.warning(
+                "config.undistributed", nodes=len(left_out), names=",".join(names[:_MOST_NAMES]), serial=serial
+            )
+        if only is None:
+            self._left_out = left_out
+        return names
+
+
+# The configuration as it is durable, here and in the cluster.
+#
+# Theory. A change is committed in the cluster, then written here, then passed to the other nodes; the way of
+# distribution decides what each of it means (`distribution`). What was committed and cannot be written here is taken
+# back in the cluster before the caller gets the error, so both always have the same.
+#
+# Source: DESIGN section 14.
+
+
+class DurableConfig:
+    """The file, and what the cluster has of it; for one thread at a time.
+
+    Args: note: what is kept beside the file, as it would be written.
+    """
+
+    def __init__(
+        self, file: ConfigFile, state: ConfigState, note: bytes, distribution: Distribution, mastership: Mastership
+    ) -> None:
+        self._file = file
+        # state in the file, and the note beside it
+        self.state = state
+        self._note = note
+        self._distribution = distribution
+        self._mastership = mastership
+
+    def write(self, config: Config, note: bytes) -> None:
+        """Make the configuration durable, even if it is the one that it was.
+
+        Raises:
+            Unavailable: it could not be committed or written; nothing has changed.
+            Conflict: another program has changed the file; nothing has changed.
+            NoLongerMaster: nothing may be written any more.
+        """
+        self._mastership.check()
+        before = self.state
+        if config is before.config:
+            self._write_file(before, note)
+            self._note = note
+            return
+        change = ConfigChange(before, ConfigState.of(config, before), self._note, note)
+        self._commit_first(change)
+        try:
+            self._write_file(change.after, note)
+        except BaseException:
+            self._take_back(change)
+            raise
+        self.state, self._note = change.after, note
+        self._commit(change)
+
+    def _commit_first(self, change: ConfigChange) -> None:
+        try:
+            self._file.check_ours()
+        except ForeignChange as error:
+            # it could not be written
+            raise self._refused(str(error)) from error
+        except OSError as error:
+            raise self._unwritten(error) from error
+        try:
+            self._distribution.commit_first(change)
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
+
+    def _take_back(self, change: ConfigChange) -> None:
+        try:
+            self._distribution.take_back(change)
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
+
+    def _commit(self, change: ConfigChange) -> None:
+        """Pass the change to the other nodes."""
+        try:
+            self._distribution.commit(change.before, change.after)
+        except NotCopied as error:
+            effect = "the change counts; the other nodes are told again until they have it"
+            _log.error("copies.missing", reason=error, serial=change.after.config.serial_no, effect=effect)
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
+
+    def _write_file(self, state: ConfigState, note: bytes) -> None:
+        try:
+            self._file.write(state.content, note)
+        except ForeignChange as error:
+            raise self._refused(str(error)) from error
+        except OSError as error:
+            raise self._unwritten(error) from error
+
+    def _unwritten(self, error: OSError) -> Unavailable:
+        _log.error("config.unwritten", path=self._file.path, error=error)
+        reason = error.strerror or error
+        text = f"the configuration could not be written: {reason}; nothing was changed, repeat the call"
+        return Unavailable(text, path=str(self._file.path))
+
+    def _refused(self, foreign: str) -> Conflict:
+        _log.error("config.foreign", path=self._file.path, error=foreign)
+        return Conflict(foreign, path=str(self._file.path))
+
 
 T = TypeVar("T")
 # (configuration, seconds since the epoch) -> (new configuration, result)
@@ -40,7 +215,7 @@ Step = Callable[[Config, float], tuple[Config, T]]
 # the same with the result of the first delivery of the same call; None: this is the first
 UpdateStep = Callable[[Config, float, Stamp | None], tuple[Config, Stamp]]
 
-_log: Final = get_log(__name__)
+
 _RELOAD_TRIES: Final = 10
 _TOUCHED: Final = EventKind.CLOSE_WRITE | EventKind.MOVED_TO | EventKind.MOVED_FROM | EventKind.DELETE
 

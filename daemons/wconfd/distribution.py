@@ -17,6 +17,7 @@ import trio
 
 from common.clusterinit import ssconf_writes
 from common.durable.atomicfile import FileWrite, write_files
+from common.errors import Conflict
 from common.objects.config import Config
 from common.objects.kinds import NodeUuid
 from common.objects.ssconf import MAX_BYTES, RELEASE_VERSION, file_content, ssconf_values
@@ -25,7 +26,7 @@ from common.system.inthread import try_in_thread
 from common.system.log import get_log
 from daemons.wconfd.core.config.configstate import ConfigState
 from protocol.wconfd.config import NodeBehind
-from protocol.wconfd.copies import ConfigVerdict
+from protocol.wconfd.daemon import ConfigVerdict
 
 _log: Final = get_log(__name__)
 
@@ -154,3 +155,31 @@ class LocalDistribution:
             with contextlib.suppress(OSError):
                 self._written[key] = self._paths.ssconf_file(key).read_bytes()
         return self._written.get(key) != content
+
+
+# Whether other nodes are to have copies of configuration and queue, where no daemon makes them.
+#
+# Source: wconfd.md 7.5; DESIGN section 12.
+
+
+_MOST_NAMES: Final = 5
+
+
+def check_copies(config: Config) -> None:
+    """Refuse a configuration that has master candidates beside the master.
+
+    Raises: Conflict: it has; the message names them and says what to do.
+    """
+    others = sorted(
+        node.name for node in config.nodes.values() if node.master_candidate and node.uuid != config.cluster.master_node
+    )
+    if not others:
+        return
+    more = ", ..." if len(others) > _MOST_NAMES else ""
+    raise Conflict(
+        f"the cluster has {len(others)} master candidates beside the master ({', '.join(others[:_MOST_NAMES])}{more}), "
+        "and nobody copies the configuration and the queue to them: all would be lost with this machine; make "
+        "candidates of none but the master (gnt-node modify --master-candidate=no NODE), let copies be made by "
+        "'replication = \"nodes\"' in '[cluster]', or accept that by 'allow_uncopied = true' in '[ganeti]'",
+        nodes=len(others),
+    )

@@ -10,13 +10,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Generic, Protocol, Self, TypeVar
 
+import attrs
+import trio
 from immutables import Map
 
 from common.durable.atomicfile import write_file
 from common.durable.durably import durably
 from common.errors import DamagedFile, Unavailable
+from common.paths import Paths
+from common.resources import Resource
+from common.schedules.schedule import Schedule
 from common.system.log import get_log
-from daemons.wconfd.core.keptrows import Form, Rows, changes, decode, encode, with_value
+from daemons.wconfd.core.keptrows import RESOURCES, SCHEDULES, Form, Rows, changes, decode, encode, with_value
 from daemons.wconfd.steps import Step, StepWriter
 
 T = TypeVar("T")
@@ -131,3 +136,34 @@ class KeptStore(Generic[T]):
             _log.error("rows.unwritten", path=self._path, reason=error, effect=f"the {noun} cannot be changed")
             reason = error.strerror or error
             raise Unavailable(f"'{self._path}' could not be written: {reason}; nothing was changed") from error
+
+
+# The stores of all files of ours that hold rows: schedules and resources.
+#
+# Source: DESIGN section 16.
+
+
+@attrs.frozen
+class KeptFiles:
+    schedules: KeptStore[Schedule]
+    resources: KeptStore[Resource]
+
+    @classmethod
+    def load(cls, paths: Paths, keeping: RowKeeping | None = None, written: Callable[[], None] = lambda: None) -> Self:
+        """Read all of them. Args, Raises: as `KeptStore`."""
+        return cls(
+            KeptStore.load(paths.schedules_data, SCHEDULES, keeping, written),
+            KeptStore.load(paths.resources_data, RESOURCES, keeping, written),
+        )
+
+    @property
+    def stores(self) -> Mapping[str, KeptStore[Schedule] | KeptStore[Resource]]:
+        """By the names of their files."""
+        return {"schedules.data": self.schedules, "resources.data": self.resources}
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run the writers; for `nursery.start`. Raises, Cancellation: as `StepWriter.run`."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.schedules.run)
+            await nursery.start(self.resources.run)
+            task_status.started()

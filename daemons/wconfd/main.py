@@ -16,55 +16,43 @@ import trio
 from common.durable.atomicfile import remove_leftovers
 from common.errors import GantryError
 from common.locks import Owner
-from common.metrics.calls import CallTally
-from common.metrics.commitwork import CommitWork
-from common.nodes.nodesettings import BY_NODES
+from common.metrics import CallTally, CommitWork
 from common.paths import Paths
 from common.resources import Resource
 from common.schedules.schedule import Schedule
-from common.settings import Settings
-from common.system.daemons.daemon import run_daemon
+from common.settings import BY_NODES, Settings
+from common.system.daemon import run_daemon
 from common.system.livelock import Livelock
 from common.system.log import get_log
 from daemons.wconfd.check import check_files
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.core.config.replicas.copies import check_copies
-from daemons.wconfd.core.keptforms import FORMS
-from daemons.wconfd.core.reservations.identifiers import RandomBytes
-from daemons.wconfd.core.reservations.minors import without_written
-from daemons.wconfd.distribution import Distribution, LocalDistribution
-from daemons.wconfd.handlers.changes import ChangeHandlers
-from daemons.wconfd.handlers.cluster import ClusterHandlers
-from daemons.wconfd.handlers.config import ConfigHandlers
-from daemons.wconfd.handlers.events import EventHandlers, tell_config
-from daemons.wconfd.handlers.explaining import ExplainingHandlers
-from daemons.wconfd.handlers.ghosts import GhostHandlers
-from daemons.wconfd.handlers.groups import GroupHandlers
-from daemons.wconfd.handlers.locks import LockHandlers
-from daemons.wconfd.handlers.metrics import MetricHandlers
-from daemons.wconfd.handlers.networks import NetworkHandlers
-from daemons.wconfd.handlers.nodes import NodeHandlers
-from daemons.wconfd.handlers.reloading import ConfigFileHandlers
+from daemons.wconfd.core.keptrows import FORMS
+from daemons.wconfd.core.reservations import RandomBytes, without_written
+from daemons.wconfd.distribution import Distribution, LocalDistribution, check_copies
+from daemons.wconfd.handlers.changes import (
+    ChangeHandlers,
+    ClusterHandlers,
+    GroupHandlers,
+    NetworkHandlers,
+    NodeHandlers,
+    TagHandlers,
+)
+from daemons.wconfd.handlers.config import ConfigFileHandlers, ConfigHandlers, ViolationHandlers
+from daemons.wconfd.handlers.events import EventHandlers, MetricHandlers, tell_config
+from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers
+from daemons.wconfd.handlers.locks import ExplainingHandlers, GhostHandlers, LockHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
-from daemons.wconfd.handlers.resources import ResourceHandlers
-from daemons.wconfd.handlers.schedules import ScheduleHandlers
-from daemons.wconfd.handlers.tags import TagHandlers
-from daemons.wconfd.handlers.violations import ViolationHandlers
-from daemons.wconfd.keptfiles import KeptFiles
-from daemons.wconfd.keptstore import KeptStore, RowKeeping
-from daemons.wconfd.lockchecks import LockChecks
-from daemons.wconfd.locks.deaths import Deaths
-from daemons.wconfd.locks.ghostends import end_ghosts
+from daemons.wconfd.keptstore import KeptFiles, KeptStore, RowKeeping
+from daemons.wconfd.locks.deaths import Deaths, end_ghosts
 from daemons.wconfd.locks.lockfiles import journal_of
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.rpc import Handlers, routes
-from daemons.wconfd.shortlock import ShortLock
+from daemons.wconfd.shortlock import LockChecks, ShortLock
 from daemons.wconfd.tempresstore import Keeping, ReservationStore
 from protocol.mastercheck import check_master, reply_guard
-from protocol.serving.admission import ConnectionLimits
-from protocol.serving.budget import BudgetLimits
-from protocol.serving.itembound import ItemBound
+from protocol.serving.bounds import BudgetLimits, ConnectionLimits
 from protocol.serving.server import ServerRules, Service, serve_unix
+from protocol.serving.service import ItemBound
 
 NAME: Final = "wconfd"
 _log: Final = get_log(__name__)
@@ -121,7 +109,7 @@ async def _distributing(settings: Settings, given: Distribution | None) -> Async
         yield _Way(given)
     elif settings.cluster.has_lease:
         # imported late: most installations are one machine
-        from daemons.wconfd.lease.leasedistribution import committing_to_etcd
+        from daemons.wconfd.lease.distribution import committing_to_etcd
 
         async with committing_to_etcd(settings) as way:
             yield _Way(way, way, way.work, way, way.files_changed)
@@ -187,7 +175,7 @@ async def _name_master(config: ConfigStore, node: str) -> None:
     Raises: Conflict: the configuration has no such node. As `ConfigStore.change`.
     """
     # imported late, as above
-    from daemons.wconfd.core.config.replicas.mastering import with_master
+    from daemons.wconfd.core.config.replicas import with_master
 
     if await config.change(lambda before, now: with_master(before, node, now), waits_for_nodes=False):
         _log.info("master.named", node=node, serial=config.config.serial_no)
@@ -196,8 +184,8 @@ async def _name_master(config: ConfigStore, node: str) -> None:
 async def _name_own_certificate(config: ConfigStore, paths: Paths) -> None:
     """Let nodes obey the certificate of this node, if the configuration has none for the master."""
     # imported late, as above
-    from common.nodes.certificates.pemcontent import digest_of
-    from daemons.wconfd.core.config.candidatecerts import with_masters
+    from common.nodes.certificates import digest_of
+    from daemons.wconfd.core.config.nodechanges import with_masters
 
     try:
         digest = digest_of(paths.client_pem.read_bytes())

@@ -6,23 +6,19 @@ Source: wconfd.md section 2.
 import attrs
 
 from common.access import Role
-from daemons.wconfd.handlers.changes import ChangeHandlers
-from daemons.wconfd.handlers.cluster import ClusterHandlers
-from daemons.wconfd.handlers.config import ConfigHandlers
-from daemons.wconfd.handlers.events import EventHandlers
-from daemons.wconfd.handlers.explaining import ExplainingHandlers
-from daemons.wconfd.handlers.ghosts import GhostHandlers
-from daemons.wconfd.handlers.groups import GroupHandlers
-from daemons.wconfd.handlers.locks import LockHandlers
-from daemons.wconfd.handlers.metrics import MetricHandlers
-from daemons.wconfd.handlers.networks import NetworkHandlers
-from daemons.wconfd.handlers.nodes import NodeHandlers
-from daemons.wconfd.handlers.reloading import ConfigFileHandlers
+from daemons.wconfd.handlers.changes import (
+    ChangeHandlers,
+    ClusterHandlers,
+    GroupHandlers,
+    NetworkHandlers,
+    NodeHandlers,
+    TagHandlers,
+)
+from daemons.wconfd.handlers.config import ConfigFileHandlers, ConfigHandlers, ViolationHandlers
+from daemons.wconfd.handlers.events import EventHandlers, MetricHandlers
+from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers
+from daemons.wconfd.handlers.locks import ExplainingHandlers, GhostHandlers, LockHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
-from daemons.wconfd.handlers.resources import ResourceHandlers
-from daemons.wconfd.handlers.schedules import ScheduleHandlers
-from daemons.wconfd.handlers.tags import TagHandlers
-from daemons.wconfd.handlers.violations import ViolationHandlers
 from protocol.peer import Peer
 from protocol.serving.route import AnyRoute, Route
 from protocol.wconfd.changes import (
@@ -31,6 +27,11 @@ from protocol.wconfd.changes import (
     AddTcpUdpPort,
     AllocatePort,
     AttachInstanceDisk,
+    ChangeCluster,
+    ChangeGroups,
+    ChangeNetworks,
+    ChangeNodes,
+    ChangeTags,
     DeleteFilter,
     DetachInstanceDisk,
     PrepareClusterDestruction,
@@ -47,7 +48,6 @@ from protocol.wconfd.changes import (
     UpdateNode,
     UpdateNodeGroup,
 )
-from protocol.wconfd.clusterchanges import ChangeCluster
 from protocol.wconfd.config import (
     FlushConfig,
     FlushConfigGroup,
@@ -55,39 +55,48 @@ from protocol.wconfd.config import (
     GetObject,
     ListNodesBehind,
     LockConfig,
+    PutSchedule,
     ReadConfig,
+    ReadResources,
+    ReadSchedules,
     RedistributeConfig,
     ReloadConfig,
+    RemoveResource,
+    RemoveSchedule,
+    SetResource,
+    SettleRuns,
     UnlockConfig,
     VerifyConfig,
     WriteConfig,
     WriteConfigAndUnlock,
 )
-from protocol.wconfd.copies import VerifyConfigCopies
-from protocol.wconfd.explain import ExplainHoldings, ExplainWait
-from protocol.wconfd.ghosts import AdoptLocks, GuardLocks, LayGuards, ListGhosts, RaiseGhosts
-from protocol.wconfd.groups import ChangeGroups
+from protocol.wconfd.daemon import ListLockViolations, ReadMetrics, VerifyConfigCopies
 from protocol.wconfd.locks import (
+    AdoptLocks,
     CleanupLocks,
     DownGradeLocksLevel,
     Echo,
+    ExplainHoldings,
+    ExplainWait,
     FreeLocks,
     FreeLocksLevel,
     GuardedOpportunisticLockUnion,
+    GuardLocks,
     HasPendingRequest,
     IntersectLocks,
+    LayGuards,
     ListAllLocks,
     ListAllLocksOwners,
+    ListGhosts,
     ListLocks,
     ListLocksWaitingStatus,
     OpportunisticLockUnion,
+    RaiseGhosts,
+    Subscribe,
     TryUpdateLocks,
     UpdateLocksWaiting,
     WaitLocks,
 )
-from protocol.wconfd.metrics import ReadMetrics
-from protocol.wconfd.networks import ChangeNetworks
-from protocol.wconfd.nodes import ChangeNodes
 from protocol.wconfd.reservations import (
     AllocateDrbdMinor,
     CommitReleaseTemporaryIp,
@@ -104,11 +113,6 @@ from protocol.wconfd.reservations import (
     ReserveLv,
     ReserveMac,
 )
-from protocol.wconfd.resources import ReadResources, RemoveResource, SetResource
-from protocol.wconfd.schedules import PutSchedule, ReadSchedules, RemoveSchedule, SettleRuns
-from protocol.wconfd.subscribe import Subscribe
-from protocol.wconfd.tags import ChangeTags
-from protocol.wconfd.violations import ListLockViolations
 
 
 @attrs.frozen

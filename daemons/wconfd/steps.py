@@ -31,8 +31,8 @@ import attrs
 import trio
 
 from common.errors import Unavailable
-from common.metrics.histogram import WORK_S, Distribution, Histogram
-from common.system.threadstart import start_thread
+from common.metrics import WORK_S, Distribution, Histogram
+from common.system.shortages import start_thread
 
 # turns of the event loop for which a step waits for others, if there may be any
 _TURNS: Final = 2

@@ -13,8 +13,7 @@ from common.durable.durably import durably
 from common.errors import DamagedFile, Unavailable
 from common.locks import Owner
 from common.system.log import get_log
-from daemons.wconfd.core.reservations.temporary import Reservations
-from daemons.wconfd.core.reservations.tempres import decode, encode
+from daemons.wconfd.core.reservations import Reservations, decode, encode
 from daemons.wconfd.steps import Step, StepStatistics, StepWriter
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ _DOCUMENTS: Final = (
 # writes the scripts; its argument is a list of shell, program and place
 _WRITE: Final = """
 import json, pathlib, sys
-from cli.gantry.completion import completion_script
+from cli.completion import completion_script
 for shell, program, place in json.loads(sys.argv[1]):
     pathlib.Path(place).write_text(completion_script(shell, program) + "\\n")
 """

@@ -13,8 +13,7 @@ from typing import Final
 import attrs
 
 from common.errors import GantryError, NotFound, RemoteError, Unavailable
-from protocol.confd.datagrams import seal, unseal
-from protocol.confd.questions import Argument, Fault, Question, Reply, Request, Status, read_reply
+from protocol.confd.questions import Argument, Fault, Question, Reply, Request, Status, read_reply, seal, unseal
 
 # candidates that are asked if the caller does not say how many
 USUAL_COVERAGE: Final = 6

@@ -3,29 +3,446 @@
     async with EtcdClient(EtcdAddress.of(settings)) as client:
         outcome = await client.transact(Transaction([Equals(key, Field.CREATED, 0)], [Put(key, value)]))
 
-Theory. How long one member may take, and who is asked next: `protocol.etcd.asking`. A transaction may therefore be
+Theory. How long one member may take, and who is asked next: `protocol.etcd.client`. A transaction may therefore be
 carried out twice, or be refused the second time because the first has changed what it compares: callers tell by what
 they read (`Transaction.otherwise`).
 
 Source: lease.md 1, 2 and 5.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import math
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
+import orjson
 import trio
 
-from protocol.etcd import maintenance, questions
+from common.errors import GantryError
+from common.system.log import get_log
+from protocol.etcd import questions
 from protocol.etcd.address import Endpoint, EtcdAddress
-from protocol.etcd.asking import Asker
-from protocol.etcd.errors import Compacted
-from protocol.etcd.kv import Found, Get, LeaseId, Outcome, Transaction
-from protocol.etcd.leaderfirst import LeaderFirst
-from protocol.etcd.maintenance import Alarm, MemberEntry, MemberStatus
-from protocol.etcd.questions import Granted
-from protocol.etcd.watching import Watching, open_watch
+from protocol.etcd.credentials import Credentials, TlsContexts
+from protocol.etcd.kv import Compacted, EtcdUnknown, Found, Get, LeaseId, Outcome, Transaction, WatchEnded, WatchEvent
+from protocol.etcd.member import OK, Broken, Connection, HttpReply, Member, closing_unless_done
+from protocol.etcd.questions import (
+    Alarm,
+    Granted,
+    Meaning,
+    MemberEntry,
+    MemberStatus,
+    Question,
+    Refusal,
+    judge,
+    judge_text,
+)
+from protocol.etcd.replyfields import flag, inner, text
+from protocol.unixsocket import pauses
+
+# Ask members of etcd until one replies: turns, time limits, tokens.
+#
+# Theory. A member without a majority replies only after seven seconds, a stopped one never. So each request to one
+# member has a short limit of its own; then the same request goes to the next one, until the caller's time is over. All
+# members serve the same data, so it stays with the one that has replied. A token counts at the member that gave it, and
+# only for a while: when a member asks for one, it is fetched there once, and the request is sent again.
+#
+# Source: lease.md 1, 2 and 5.
+
+
+R = TypeVar("R")
+# refusals that a token may change; without one, some releases deny instead of asking for it
+ABOUT_TOKENS: Final = frozenset({Meaning.NO_TOKEN, Meaning.NO_USERS, Meaning.DENIED})
+_log: Final = get_log(__name__)
+
+
+class _NoReply(Broken):
+    pass
+
+
+class Asker:
+    """The members of one etcd, and which of them is asked. Raises: InvalidRequest: password or certificates."""
+
+    def __init__(self, address: EtcdAddress) -> None:
+        self._address = address
+        self._credentials = Credentials(address) if address.user else None
+        self._tls = TlsContexts(address) if any(each.is_tls for each in address.endpoints) else None
+        self._members = {each: self._member(each) for each in address.endpoints}
+        self._order: Sequence[Member] = list(self._members.values())
+        # index of the member that is asked first
+        self._first = 0
+
+    @property
+    def members(self) -> Sequence[Member]:
+        return self._order
+
+    def close(self) -> None:
+        for member in self._members.values():
+            member.close()
+
+    async def ask(self, question: Question[R], limit_s: float | None) -> R:
+        """Ask whichever member replies. Raises: EtcdUnknown, and what the question's reading raises."""
+
+        async def attempt(member: Member) -> R:
+            return await self._answer(member, question)
+
+        return await self.whichever(attempt, limit_s, math.inf if question.takes_long else None)
+
+    async def ask_member(self, endpoint: Endpoint, question: Question[R], limit_s: float | None) -> R:
+        """Ask this member once, which need not be one of the address. Raises: as `ask`."""
+        return await self._once(endpoint, lambda member: self._answer(member, question), limit_s)
+
+    async def fetch(self, endpoint: Endpoint, path: str, limit_s: float | None) -> bytes:
+        """GET a page of this member. Raises: EtcdUnknown."""
+
+        async def attempt(member: Member) -> bytes:
+            reply = await member.fetch(path)
+            if reply.status != OK:
+                raise Broken(f"HTTP {reply.status}")
+            return reply.body
+
+        return await self._once(endpoint, attempt, limit_s)
+
+    async def _once(self, endpoint: Endpoint, attempt: Callable[[Member], Awaitable[R]], limit_s: float | None) -> R:
+        member = self._members.get(endpoint)
+        if member is None:
+            member = self._members[endpoint] = self._member(endpoint)
+        limit_s = self._address.request_limit_s if limit_s is None else limit_s
+        try:
+            return await _within(limit_s, attempt(member))
+        except Broken as broken:
+            raise _unknown({endpoint: str(broken)}) from broken
+
+    async def whichever(
+        self, attempt: Callable[[Member], Awaitable[R]], limit_s: float | None, each_s: float | None = None
+    ) -> R:
+        """Attempt it at one member after the other, again and again; each raises Broken if nothing is known.
+
+        Args: each_s: limit of one attempt; that of the address if left out.
+        Raises: EtcdUnknown: the time is over.
+        """
+        if limit_s is None:
+            limit_s = self._address.request_limit_s * (len(self._order) + 1)
+        deadline = trio.current_time() + limit_s
+        each_s = self._address.request_limit_s if each_s is None else each_s
+        reasons: dict[Endpoint, str] = {}
+        for pause in pauses():
+            for index in self._round():
+                member = self._order[index]
+                # this process may have stood still since it looked at the clock
+                left_s = max(0.0, deadline - trio.current_time())
+                try:
+                    return await _within(min(each_s, left_s), attempt(member))
+                except Broken as broken:
+                    # an attempt that the caller's limit has cut short tells less than the one before
+                    if not (isinstance(broken, _NoReply) and left_s < each_s and member.endpoint in reasons):
+                        reasons[member.endpoint] = str(broken)
+                    self._avoid(index, str(broken))
+                if trio.current_time() >= deadline:
+                    raise _unknown(reasons)
+            await trio.sleep_until(min(trio.current_time() + pause, deadline))
+            if trio.current_time() >= deadline:
+                break
+        raise _unknown(reasons)
+
+    def _member(self, endpoint: Endpoint) -> Member:
+        tls = self._tls if endpoint.is_tls else None
+        return Member(endpoint, tls, takes_all_releases=self._address.allow_broken_releases)
+
+    def _round(self) -> Sequence[int]:
+        count = len(self._order)
+        return [(self._first + step) % count for step in range(count)]
+
+    @property
+    def first(self) -> Endpoint:
+        """The member that is asked first."""
+        return self._order[self._first].endpoint
+
+    def begin_with(self, endpoint: Endpoint) -> None:
+        """Ask this member of the address first from now on."""
+        self._first = next(index for index, member in enumerate(self._order) if member.endpoint == endpoint)
+
+    def turn(self) -> None:
+        """Ask the next member first from now on."""
+        self._first = (self._first + 1) % len(self._order)
+
+    def _avoid(self, index: int, reason: str) -> None:
+        # another task may have turned to the next one already
+        if self._first == index and len(self._order) > 1:
+            self._first = (index + 1) % len(self._order)
+            next_one = self._order[self._first].endpoint
+            _log.info("etcd.next_member", member=self._order[index].endpoint, next=next_one, reason=reason)
+
+    async def _answer(self, member: Member, question: Question[R]) -> R:
+        token = member.token
+        found = _read_reply(question, await member.ask(question.path, question.body))
+        if not isinstance(found, Refusal):
+            return found
+        await self.login(member, token, found)
+        found = _read_reply(question, await member.ask(question.path, question.body))
+        if isinstance(found, Refusal):
+            raise of_own_token(found)
+        return found
+
+    async def login(self, member: Member, token: str, refusal: Refusal) -> None:
+        """Get a token of this member that is not this one, unless another task has done so.
+
+        Args: refusal: what it said to the token; one of `ABOUT_TOKENS`.
+        Raises: Broken. EtcdDenied: there is no user, or it has no right, or the password is wrong.
+        """
+        if self._credentials is None or (token and refusal.meaning is Meaning.DENIED):
+            raise refusal.error
+        async with member.login_lock:
+            if member.token == token:
+                member.token = await self._authenticate(member, self._credentials)
+
+    async def _authenticate(self, member: Member, who: Credentials) -> str:
+        found = await _token(member, who)
+        if isinstance(found, Refusal) and found.meaning is Meaning.DENIED and who.has_changed():
+            found = await _token(member, who)
+        if not isinstance(found, Refusal):
+            return found
+        if found.meaning is Meaning.NO_USERS:
+            return ""
+        raise found.error
+
+
+def of_own_token(refusal: Refusal) -> Exception:
+    """The error that a refusal of a token means that the member has just given: Broken, or the refusal's."""
+    if refusal.meaning is Meaning.DENIED:
+        return refusal.error
+    return Broken(f"it does not take its own token: {refusal.text}")
+
+
+async def _within(limit_s: float, attempt: Awaitable[R]) -> R:
+    with trio.move_on_after(limit_s):
+        return await attempt
+    raise _NoReply(f"no reply within {limit_s:.3g} s")
+
+
+async def _token(member: Member, who: Credentials) -> str | Refusal:
+    question = questions.authenticate(who.user, who.password)
+    reply = await member.ask(question.path, question.body, with_token=False)
+    if reply.status == OK:
+        return _value(question, reply)
+    refusal = judge(reply.status, reply.body)
+    if refusal.meaning is Meaning.UNKNOWN:
+        raise Broken(refusal.text)
+    return refusal
+
+
+def _read_reply(question: Question[R], reply: HttpReply) -> R | Refusal:
+    """Returns: the value, or what must be judged by who asked. Raises: Broken, and any other refusal."""
+    # a stream begins well and reports its error in a line
+    if reply.status == OK and not reply.body.startswith(b'{"error"'):
+        return _value(question, reply)
+    refusal = judge(reply.status, reply.body)
+    if refusal.meaning is Meaning.UNKNOWN:
+        raise Broken(refusal.text)
+    if refusal.meaning in ABOUT_TOKENS:
+        return refusal
+    raise refusal.error
+
+
+def _value(question: Question[R], reply: HttpReply) -> R:
+    try:
+        return question.read(orjson.loads(reply.body))
+    except orjson.JSONDecodeError as error:
+        raise Broken(f"it replied with something else: {reply.body[:100]!r}") from error
+    except ValueError as error:
+        raise Broken(f"it replied with something else: {error}") from error
+
+
+def _unknown(reasons: dict[Endpoint, str]) -> EtcdUnknown:
+    told = "; ".join(f"{member}: {reason}" for member, reason in reasons.items())
+    return EtcdUnknown(f"no member of etcd has given an answer in time ({told or 'none was asked'}); is etcd running?")
+
+
+# A watch of keys: changes as they come, until it ends with an error.
+#
+# Theory. A watch is a hint to look, and no more: members have lost events, and a watch that was canceled leaves its
+# connection open, as does a member that was stopped. So a watch that was silent for long ends as well, and whoever
+# watches reads anew from time to time.
+#
+# Source: lease.md 1, 4 and 5.
+
+
+# a member that has lost the leader ends the watch then
+_HEADERS: Final[Mapping[str, str]] = {"Grpc-Metadata-hasleader": "true"}
+
+
+class Watching:
+    """The events of a watch, in order. It never ends by itself.
+
+    Raises:
+        Compacted: what happened after the revision is not there any more.
+        WatchEnded: any other end; events may have been missed.
+    """
+
+    def __init__(self, connection: Connection, question: Question[Sequence[WatchEvent]], silence_s: float) -> None:
+        self._connection = connection
+        self._question = question
+        self._silence_s = silence_s
+        self._events: deque[WatchEvent] = deque()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> WatchEvent:
+        while not self._events:
+            self._events.extend(await self._more())
+        return self._events.popleft()
+
+    async def _more(self) -> Sequence[WatchEvent]:
+        try:
+            with trio.move_on_after(self._silence_s):
+                return _read_event(self._question, await self._connection.line())
+        except Broken as broken:
+            raise WatchEnded(f"the watch has ended: {broken}") from broken
+        raise WatchEnded(f"nothing was heard of the watch for {self._silence_s:g} s")
+
+
+async def open_watch(
+    asker: Asker, question: Question[Sequence[WatchEvent]], silence_s: float
+) -> tuple[Connection, Watching]:
+    """Begin to watch at whichever member takes the watch.
+
+    Returns: the connection, which the caller closes, and its events.
+    Raises: EtcdUnknown: no member takes it. EtcdDenied.
+    """
+
+    async def attempt(member: Member) -> Connection:
+        token = member.token
+        connection = await _created(member, question)
+        if not isinstance(connection, Refusal):
+            return connection
+        await asker.login(member, token, connection)
+        again = await _created(member, question)
+        if isinstance(again, Refusal):
+            raise of_own_token(again)
+        return again
+
+    connection = await asker.whichever(attempt, None)
+    return connection, Watching(connection, question, silence_s)
+
+
+async def _created(member: Member, question: Question[Sequence[WatchEvent]]) -> Connection | Refusal:
+    """Raises: Broken, EtcdError."""
+    connection = await member.open_stream(question.path, question.body, _HEADERS)
+    if isinstance(connection, HttpReply):
+        refusal = judge(connection.status, connection.body)
+    else:
+        with closing_unless_done(connection):
+            found = _refusal(await connection.line())
+        if found is None:
+            return connection
+        connection.close()
+        refusal = found
+    if refusal.meaning is Meaning.UNKNOWN:
+        raise Broken(refusal.text)
+    if refusal.meaning in ABOUT_TOKENS:
+        return refusal
+    raise refusal.error
+
+
+def _refusal(line: bytes) -> Refusal | None:
+    """What the first line says against the watch; None: it was created."""
+    try:
+        told = orjson.loads(line)
+        if _is_error(told):
+            return judge(OK, line)
+        result = inner(told, "result")
+        if flag(result, "canceled"):
+            return judge_text(text(result, "cancel_reason") or "canceled without a reason")
+    except ValueError as error:
+        raise Broken(f"it replied with something else: {line[:100]!r}") from error
+    return None
+
+
+def _read_event(question: Question[Sequence[WatchEvent]], line: bytes) -> Sequence[WatchEvent]:
+    try:
+        told = orjson.loads(line)
+        if _is_error(told):
+            raise WatchEnded(f"etcd has ended the watch: {judge(OK, line).text}")
+        return question.read(told)
+    except ValueError as error:
+        raise WatchEnded(f"the watch brings something else: {line[:100]!r}") from error
+
+
+def _is_error(told: object) -> bool:
+    return isinstance(told, dict) and "error" in told
+
+
+# Ask the leader of etcd first, where it is known who that is.
+#
+# Theory. A member that does not lead passes each change on to the leader and waits for it: one way more between
+# machines, and work for one member more. Every reply bears a term of etcd, and a term has at most one leader. So all
+# members are asked once in each new term who leads, beside the requests, which wait for nothing: until the leader is
+# found, they go where they went before. A term begins before its leader is elected, and a reply may bear it by then: as
+# long as nobody says that it leads, members are asked again now and then. A leader that does not reply is left as any
+# other member.
+#
+# Source: lease.md 1.
+
+
+# seconds; nobody is asked more often
+_PAUSE_S: Final = 0.5
+
+
+class LeaderFirst:
+    """Follows the leader; start `run`, and tell the term of each reply.
+
+    Args:
+        endpoints: of all members.
+        ask: returns what a member says of itself, or raises GantryError.
+        found: hears the endpoint of each new leader.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        ask: Callable[[Endpoint], Awaitable[MemberStatus]],
+        found: Callable[[Endpoint], None],
+    ) -> None:
+        self._endpoints = endpoints
+        self._ask = ask
+        self._found = found
+        # the highest one that a reply bore
+        self._term = 0
+        # whether its leader is found
+        self._is_known = False
+        self._is_new = trio.Event()
+
+    def heard(self, term: int) -> None:
+        """A reply bore this term."""
+        if term > self._term:
+            self._term = term
+            self._is_known = False
+        if not self._is_known:
+            self._is_new.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._is_new.wait()
+            self._is_new = trio.Event()
+            async with trio.open_nursery() as nursery:
+                for endpoint in self._endpoints:
+                    nursery.start_soon(self._look, endpoint)
+            if not self._is_known:
+                await trio.sleep(_PAUSE_S)
+
+    async def _look(self, endpoint: Endpoint) -> None:
+        try:
+            status = await self._ask(endpoint)
+        except GantryError:
+            return
+        # one that is cut off may believe that it leads, in a term that is over
+        if status.is_leader and status.header.raft_term >= self._term:
+            self._is_known = True
+            self._found(endpoint)
+
 
 # a watch that was silent so long has ended, in seconds
 SILENCE_S: Final = 60.0
@@ -119,7 +536,7 @@ class EtcdClient:
 
     async def members(self, limit_s: float | None = None) -> Sequence[MemberEntry]:
         """The members as etcd knows them, running or not."""
-        return await self._asker.ask(maintenance.members(), limit_s)
+        return await self._asker.ask(questions.members(), limit_s)
 
     def releases(self) -> Mapping[Endpoint, str]:
         """The releases of the members of the address that were connected to, as they said then."""
@@ -127,37 +544,37 @@ class EtcdClient:
 
     async def status(self, endpoint: Endpoint, limit_s: float | None = None) -> MemberStatus:
         """What this member says of itself; it replies without a majority, too."""
-        return await self._asker.ask_member(endpoint, maintenance.status(), limit_s)
+        return await self._asker.ask_member(endpoint, questions.status(), limit_s)
 
     async def quota(self, endpoint: Endpoint, limit_s: float | None = None) -> int:
         """Bytes that this member's file may have, by its metrics; 0: it does not tell."""
-        return maintenance.quota_of(await self._asker.fetch(endpoint, "/metrics", limit_s))
+        return questions.quota_of(await self._asker.fetch(endpoint, "/metrics", limit_s))
 
     async def alarms(self, limit_s: float | None = None) -> Sequence[Alarm]:
-        return await self._asker.ask(maintenance.alarms(), limit_s)
+        return await self._asker.ask(questions.alarms(), limit_s)
 
     async def disarm(self, alarm: Alarm, limit_s: float | None = None) -> None:
         """Take an alarm back. Etcd that is still full raises it again with the next change."""
-        await self._asker.ask(maintenance.disarm(alarm), limit_s)
+        await self._asker.ask(questions.disarm(alarm), limit_s)
 
     async def compact(self, revision: int, limit_s: float = _COMPACT_S) -> None:
         """Forget what keys were before this revision. That it is forgotten already is no error."""
         try:
-            await self._asker.ask(maintenance.compact(revision), limit_s)
+            await self._asker.ask(questions.compact(revision), limit_s)
         except Compacted:
             return
 
     async def compact_at(self, endpoint: Endpoint, revision: int, limit_s: float = _COMPACT_S) -> None:
         """As `compact`; this member has forgotten it when this returns, whatever others have."""
         try:
-            await self._asker.ask_member(endpoint, maintenance.compact(revision), limit_s)
+            await self._asker.ask_member(endpoint, questions.compact(revision), limit_s)
         except Compacted:
             return
 
     async def defragment(self, endpoint: Endpoint, limit_s: float = DEFRAGMENT_S) -> None:
         """Give free space of this member's file back. It serves nobody meanwhile."""
-        await self._asker.ask_member(endpoint, maintenance.defragment(), limit_s)
+        await self._asker.ask_member(endpoint, questions.defragment(), limit_s)
 
     async def move_leader(self, leader: Endpoint, member_id: str, limit_s: float | None = None) -> None:
         """Let another member lead. Args: leader: the one that leads now."""
-        await self._asker.ask_member(leader, maintenance.move_leader(member_id), limit_s)
+        await self._asker.ask_member(leader, questions.move_leader(member_id), limit_s)

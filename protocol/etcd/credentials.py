@@ -6,10 +6,14 @@ disk.
 Source: lease.md 5.
 """
 
+import os
+import ssl
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from common.errors import InvalidRequest
+from common.system.log import get_log
 
 
 class Account(Protocol):
@@ -49,3 +53,82 @@ class Credentials:
                 f"the password for etcd cannot be read from '{self._path}': {reason.lower()}; "
                 "write it there (setting 'password_file' of '[etcd]')"
             ) from error
+
+
+# The TLS of a client of etcd: the authority that it trusts, and its own certificate.
+#
+# Theory. Certificates are renewed while daemons run. Their files are read at the start, and again only when a
+# connection was refused because of a certificate and the files have changed: whoever renews a lease must not wait for a
+# disk.
+#
+# Source: lease.md 5.
+
+
+# two files that were written at one tick of the kernel's clock differ in the rest
+_Stamp = tuple[int, int, int, int]
+_log: Final = get_log(__name__)
+
+
+class TlsFiles(Protocol):
+    """Paths, each of which may be empty."""
+
+    @property
+    def ca_file(self) -> str: ...
+
+    @property
+    def cert_file(self) -> str: ...
+
+    @property
+    def key_file(self) -> str: ...
+
+
+class TlsContexts:
+    """Raises: InvalidRequest: a file cannot be read, or is no certificate."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._of = files
+        # before they are read: what is replaced meanwhile is found to have changed
+        self._stamps = self._look()
+        self.current = self._load()
+
+    def refused(self) -> None:
+        """Take it that a certificate was refused: use the files of now from the next connection on, if they changed."""
+        stamps = self._look()
+        if stamps == self._stamps:
+            return
+        try:
+            self.current = self._load()
+        except InvalidRequest as error:
+            _log.warning("etcd.certificates_unusable", reason=error.message, goes_on="with those of before")
+        else:
+            self._stamps = stamps
+            _log.info("etcd.certificates_renewed")
+
+    def _load(self) -> ssl.SSLContext:
+        of = self._of
+        try:
+            context = ssl.create_default_context(cafile=of.ca_file or None)
+            if of.cert_file:
+                context.load_cert_chain(of.cert_file, of.key_file or None)
+        except (OSError, ssl.SSLError) as error:
+            files = ", ".join(f"'{name}'" for name in self._files())
+            raise InvalidRequest(
+                f"the certificates for etcd ({files}) cannot be used: {error.strerror or error}; "
+                "look at 'ca_file', 'cert_file' and 'key_file' of '[etcd]'"
+            ) from error
+        return context
+
+    def _look(self) -> Sequence[_Stamp | None]:
+        return [_stamp(name) for name in self._files()]
+
+    def _files(self) -> Sequence[str]:
+        of = self._of
+        return [name for name in (of.ca_file, of.cert_file, of.key_file) if name]
+
+
+def _stamp(path: str) -> _Stamp | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

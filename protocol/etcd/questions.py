@@ -5,31 +5,52 @@ Keys and values are base64, numbers of 64 bits are strings, and what is zero, fa
 Source: lease.md 4.
 """
 
+import enum
+import re
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar, assert_never
 
 import attrs
 import orjson
 
-from protocol.etcd.errors import Compacted, LeaseGone, WatchEnded
 from protocol.etcd.kv import (
+    Compacted,
     Delete,
     Equals,
+    EtcdCorrupt,
+    EtcdDenied,
+    EtcdError,
+    EtcdFull,
     Field,
     Found,
     Get,
     Header,
     KeyValue,
+    LeaseGone,
     LeaseId,
     Nested,
     Operation,
     Outcome,
     Put,
+    TooLarge,
     Transaction,
+    WatchEnded,
     WatchEvent,
 )
-from protocol.etcd.replyfields import Json, content, flag, inner, lease_seconds, needed_text, number, rows, text, token
+from protocol.etcd.replyfields import (
+    Json,
+    content,
+    flag,
+    inner,
+    lease_seconds,
+    needed_text,
+    number,
+    rows,
+    text,
+    texts,
+    token,
+)
 
 R = TypeVar("R")
 # keys of others need not be text
@@ -229,3 +250,264 @@ def _event(told: Json) -> WatchEvent:
 
 def _granted(reply: Json) -> Granted:
     return Granted(_positive(reply, "ID"), float(_positive(reply, "TTL")))
+
+
+# Questions about the members of etcd, and what keeps etcd in order; no I/O.
+#
+# Source: lease.md 5.
+
+
+_QUOTA: Final = re.compile(rb"^etcd_server_quota_backend_bytes ([0-9.e+]+)$", re.MULTILINE)
+
+
+@attrs.frozen
+class MemberEntry:
+    """A member as etcd knows it."""
+
+    member_id: str
+    # empty: it was never started
+    name: str
+    peer_urls: Sequence[str]
+    client_urls: Sequence[str]
+    # whether it has no vote
+    is_learner: bool = False
+
+
+@attrs.frozen
+class MemberStatus:
+    """What a member says of itself."""
+
+    header: Header
+    # such as 3.4.23
+    release: str
+    # bytes of its file, and of those what is not free
+    size: int
+    used: int
+    # id of the leader that it follows; empty: none
+    leader: str
+    is_learner: bool = False
+    # such as an alarm
+    faults: Sequence[str] = ()
+    # bytes, as releases from 3.6 on tell; 0: it does not tell
+    quota: int = 0
+
+    @property
+    def member_id(self) -> str:
+        return self.header.member_id
+
+    @property
+    def is_leader(self) -> bool:
+        return bool(self.leader) and self.leader == self.member_id
+
+
+@attrs.frozen
+class Alarm:
+    member_id: str
+    # NOSPACE or CORRUPT, as etcd says it
+    kind: str
+
+    @property
+    def is_full(self) -> bool:
+        return self.kind == "NOSPACE"
+
+
+def members() -> Question[Sequence[MemberEntry]]:
+    def read(reply: Json) -> Sequence[MemberEntry]:
+        found = [
+            MemberEntry(
+                needed_text(each, "ID"),
+                text(each, "name"),
+                texts(each, "peerURLs"),
+                texts(each, "clientURLs"),
+                flag(each, "isLearner"),
+            )
+            for each in rows(reply, "members")
+        ]
+        if not found:
+            raise ValueError("no member is named")
+        return found
+
+    return Question("/v3/cluster/member/list", b"{}", read)
+
+
+def status() -> Question[MemberStatus]:
+    def read(reply: Json) -> MemberStatus:
+        return MemberStatus(
+            header_of(reply),
+            needed_text(reply, "version"),
+            number(reply, "dbSize"),
+            number(reply, "dbSizeInUse"),
+            _id(text(reply, "leader")),
+            flag(reply, "isLearner"),
+            texts(reply, "errors"),
+            number(reply, "dbSizeQuota"),
+        )
+
+    return Question("/v3/maintenance/status", b"{}", read)
+
+
+def alarms() -> Question[Sequence[Alarm]]:
+    def read(reply: Json) -> Sequence[Alarm]:
+        return [Alarm(needed_text(each, "memberID"), needed_text(each, "alarm")) for each in rows(reply, "alarms")]
+
+    return Question("/v3/maintenance/alarm", b'{"action":"GET"}', read)
+
+
+def disarm(alarm: Alarm) -> Question[None]:
+    body = {"action": "DEACTIVATE", "memberID": alarm.member_id, "alarm": alarm.kind}
+    return Question("/v3/maintenance/alarm", orjson.dumps(body), _nothing)
+
+
+def compact(revision: int) -> Question[None]:
+    """The reply comes when the member that is asked has removed the old revisions from its file.
+
+    It waits for that also where they were compacted already, and the reply says so; others may lag behind.
+    """
+    body = {"revision": str(revision), "physical": True}
+    return Question("/v3/kv/compaction", orjson.dumps(body), _nothing, takes_long=True)
+
+
+def defragment() -> Question[None]:
+    return Question("/v3/maintenance/defragment", b"{}", _nothing)
+
+
+def move_leader(member_id: str) -> Question[None]:
+    return Question("/v3/maintenance/transfer-leadership", orjson.dumps({"targetID": member_id}), _nothing)
+
+
+def quota_of(metrics: bytes) -> int:
+    """The quota in bytes by a member's metrics; 0: they do not tell it."""
+    found = _QUOTA.search(metrics)
+    try:
+        return int(float(found.group(1))) if found else 0
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _nothing(reply: Json) -> None:
+    if not isinstance(reply, dict):
+        raise ValueError("the reply is not an object")
+
+
+def _id(number: str) -> str:
+    return "" if number == "0" else number
+
+
+# What a reply means that is not the one asked for.
+#
+# Theory. Releases 3.4 to 3.7 report errors in four shapes, and their codes are not to be trusted: the same fault has
+# come with several. So a refusal is known by its text first and by its code only where that decides nothing. What is
+# not in the tables is unknown: the request may have been carried out, and is sent again.
+#
+# Source: lease.md 1, 4 and 5.
+
+
+# characters of a text that is not etcd's
+_LONGEST: Final = 200
+
+
+class Meaning(enum.Enum):
+    # nobody knows what became of the request; ask again, or another member
+    UNKNOWN = "unknown"
+    FULL = "full"
+    CORRUPT = "corrupt"
+    LEASE_GONE = "lease gone"
+    TOO_LARGE = "too large"
+    COMPACTED = "compacted"
+    DENIED = "denied"
+    # the token is missing, or does not count any more: log in again
+    NO_TOKEN = "no token"
+    # etcd asks nobody who he is
+    NO_USERS = "no users"
+    # any other certain refusal
+    REFUSED = "refused"
+
+
+@attrs.frozen
+class Refusal:
+    meaning: Meaning
+    # in etcd's words
+    text: str
+
+    @property
+    def error(self) -> EtcdError:
+        """The error for callers. The meaning is not unknown."""
+        kind = _ERRORS.get(self.meaning, EtcdError)
+        return kind(f"{_BEGINNINGS.get(self.meaning, 'etcd refuses the request')}: {self.text}")
+
+
+_ERRORS: Final[Mapping[Meaning, type[EtcdError]]] = {
+    Meaning.FULL: EtcdFull,
+    Meaning.CORRUPT: EtcdCorrupt,
+    Meaning.LEASE_GONE: LeaseGone,
+    Meaning.TOO_LARGE: TooLarge,
+    Meaning.COMPACTED: Compacted,
+    Meaning.DENIED: EtcdDenied,
+    Meaning.NO_TOKEN: EtcdDenied,
+}
+_BEGINNINGS: Final[Mapping[Meaning, str]] = {
+    Meaning.FULL: "etcd is full and takes no changes; 'gantry cluster' tells what to do",
+    Meaning.CORRUPT: "etcd has found corrupt data and serves nothing",
+    Meaning.DENIED: "etcd does not let this user do this (setting 'user' of '[etcd]')",
+    Meaning.NO_TOKEN: "etcd asks for a user and a password (settings 'user' and 'password_file' of '[etcd]')",
+}
+# part of a text -> what it means; the first that fits counts
+_TEXTS: Final = (
+    ("database space exceeded", Meaning.FULL),
+    ("corrupt cluster", Meaning.CORRUPT),
+    ("requested lease not found", Meaning.LEASE_GONE),
+    ("request is too large", Meaning.TOO_LARGE),
+    ("message larger than max", Meaning.TOO_LARGE),
+    ("too many operations", Meaning.TOO_LARGE),
+    ("has been compacted", Meaning.COMPACTED),
+    ("invalid auth token", Meaning.NO_TOKEN),
+    ("user name is empty", Meaning.NO_TOKEN),
+    ("revision of auth store is old", Meaning.NO_TOKEN),
+    ("authentication is not enabled", Meaning.NO_USERS),
+    ("authentication failed", Meaning.DENIED),
+    ("permission denied", Meaning.DENIED),
+    ("CommonName of client", Meaning.DENIED),
+)
+# gRPC's codes that are certain refusals, whatever the text: invalid, not found, exists, denied, precondition, range,
+# unimplemented
+_CERTAIN: Final = frozenset({3, 5, 6, 7, 9, 11, 12})
+_UNAUTHENTICATED: Final = 16
+
+
+def judge(status: int, body: bytes) -> Refusal:
+    """Tell what a reply means whose status is not 200, or that is an error of a stream."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        text = body[:_LONGEST].decode(errors="replace").strip()
+        return Refusal(_by_text(text) or Meaning.UNKNOWN, f"HTTP {status}: {text}" if text else f"HTTP {status}")
+    text, code = _text_and_code(found)
+    return Refusal(_by_text(text) or _by_code(code), text or f"HTTP {status}, code {code}")
+
+
+def judge_text(text: str) -> Refusal:
+    """Tell what the reason of a watch that was canceled means."""
+    return Refusal(_by_text(text) or Meaning.UNKNOWN, text)
+
+
+def _text_and_code(found: Mapping[str, object]) -> tuple[str, object]:
+    inner = found.get("error")
+    if isinstance(inner, dict):
+        # of a stream: 3.4 and 3.5 say grpc_code, 3.6 says code
+        return str(inner.get("message", "")), inner.get("grpc_code", inner.get("code"))
+    return str(found.get("message") or inner or ""), found.get("code")
+
+
+def _by_text(text: str) -> Meaning | None:
+    return next((meaning for part, meaning in _TEXTS if part in text), None)
+
+
+def _by_code(code: object) -> Meaning:
+    # anything else than a whole number says nothing
+    if isinstance(code, bool) or not isinstance(code, int):
+        return Meaning.UNKNOWN
+    if code == _UNAUTHENTICATED:
+        return Meaning.NO_TOKEN
+    return Meaning.REFUSED if code in _CERTAIN else Meaning.UNKNOWN

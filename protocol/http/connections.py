@@ -11,7 +11,8 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, Protocol, cast
 
@@ -21,17 +22,185 @@ import attrs
 import trio
 from anycorn import Config
 from anycorn.app_wrappers import ASGIWrapper
-from anycorn.typing import ASGIFramework, ConnectionState
+from anycorn.typing import ASGIFramework, ASGIReceiveCallable, ASGISendCallable, ConnectionState, Scope
 from anycorn.worker_context import WorkerContext
 from anyio.streams.tls import TLSStream
 
 from common.errors import Unavailable
+from common.jsontext import ascii_json
 from common.system.log import get_log
-from common.system.passing import SHORTAGES
+from common.system.shortages import SHORTAGES
+from protocol.http.body import Bodies, HungUp
 from protocol.http.connection import Connection, DrawFailure, plain_failure
-from protocol.http.places import Place, Places
-from protocol.http.socketstream import DirectStream
 from protocol.peer import peer_of
+
+# The places for connections: at most so many, and an idle one is closed for a new one.
+#
+# Theory. A connection on which no request is under way, or whose handshake is not over, holds a place for nothing:
+# where that is allowed, the one that has been so for the longest is closed when a new one needs its place. If all have
+# requests under way, a few more are let in, to be told so.
+
+
+_log: Final = get_log(__name__)
+
+
+@attrs.define(eq=False)
+class Place:
+    """The place of one connection."""
+
+    # cancelled when the place is given to another one
+    scope: trio.CancelScope = attrs.Factory(trio.CancelScope)
+    # whether the connection is there only to be told that there is no room
+    is_spare: bool = False
+    has_ended: bool = False
+
+
+class Places:
+    """For one event loop.
+
+    Args: spare: places beyond `limit` for connections that are refused; 0: further ones wait, and none is closed.
+    """
+
+    def __init__(self, limit: int, spare: int) -> None:
+        self._limit = limit
+        self._spare = spare
+        self._free = trio.Semaphore(limit + spare)
+        # places of connections without a request, the oldest first
+        self._idle: dict[Place, None] = {}
+        self._is_full = False
+        # connections there are, without those that are being closed for others
+        self.taken = 0
+
+    async def wait(self) -> None:
+        """Wait for a place; `hold` or `give_back` must follow."""
+        if self._free.value:
+            self._is_full = False
+        elif not self._is_full:
+            self._is_full = True
+            _log.warning("connections.full", max_clients=self._limit, effect="further callers wait")
+        await self._free.acquire()
+
+    def give_back(self) -> None:
+        """Nobody came for the place."""
+        self._free.release()
+
+    @contextmanager
+    def hold(self) -> Iterator[Place]:
+        """The place of a connection while the context lasts, which ends early if another one needs it."""
+        if self._spare and self.taken >= self._limit and self._idle:
+            self._end(next(iter(self._idle)))
+        place = Place(is_spare=self._spare > 0 and self.taken >= self._limit)
+        self.taken += 1
+        self._idle[place] = None
+        try:
+            with place.scope:
+                yield place
+        finally:
+            self._end(place)
+            self._free.release()
+
+    def set_idle(self, place: Place, is_idle: bool) -> None:
+        """Note whether no request is under way on the connection."""
+        self._idle.pop(place, None)
+        if is_idle and not place.has_ended:
+            self._idle[place] = None
+
+    def _end(self, place: Place) -> None:
+        if not place.has_ended:
+            place.has_ended = True
+            self._idle.pop(place, None)
+            self.taken -= 1
+            place.scope.cancel()
+
+
+# A connected socket as anyio's streams are, without what anyio and trio do around each call.
+#
+# Theory. The kernel nearly always takes a reply at once. So it is sent right away, and only a socket whose buffer is
+# full is waited for; reading waits first, as the next request is not there yet. Over the streams of anyio on trio both
+# cost several more turns of the event loop and a failed system call.
+
+
+_CHUNK = 64 * 1024
+
+
+class DirectStream(anyio.abc.SocketStream):
+    """Args: sock: connected and non-blocking; the stream owns it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._is_closed = self._is_reading = self._is_writing = False
+
+    @property
+    def _raw_socket(self) -> socket.socket:
+        return self._sock
+
+    async def receive(self, max_bytes: int = _CHUNK) -> bytes:
+        self._check_open()
+        if self._is_reading:
+            raise anyio.BusyResourceError("reading from")
+        self._is_reading = True
+        try:
+            with self._errors():
+                data = await self._receive(max_bytes)
+        finally:
+            self._is_reading = False
+        if not data:
+            raise anyio.EndOfStream
+        return data
+
+    async def send(self, item: bytes) -> None:
+        """As of anyio's; it is no checkpoint where the kernel takes all of it at once."""
+        self._check_open()
+        if self._is_writing:
+            raise anyio.BusyResourceError("writing to")
+        self._is_writing = True
+        try:
+            with self._errors():
+                await self._send(memoryview(item))
+        finally:
+            self._is_writing = False
+
+    async def send_eof(self) -> None:
+        self._sock.shutdown(socket.SHUT_WR)
+
+    async def aclose(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+        await trio.lowlevel.checkpoint()
+
+    def _check_open(self) -> None:
+        """Raises: ClosedResourceError. The event loop must not be asked about a descriptor that is closed."""
+        if self._is_closed:
+            raise anyio.ClosedResourceError
+
+    async def _receive(self, max_bytes: int) -> bytes:
+        while True:
+            await trio.lowlevel.wait_readable(self._sock)
+            try:
+                return self._sock.recv(max_bytes)
+            except BlockingIOError:
+                continue
+
+    async def _send(self, left: memoryview) -> None:
+        while left:
+            try:
+                left = left[self._sock.send(left) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._sock)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise anyio's errors."""
+        try:
+            yield
+        except trio.ClosedResourceError:
+            raise anyio.ClosedResourceError from None
+        except (OSError, ValueError) as error:
+            # a closed socket has no descriptor any more
+            raise (anyio.ClosedResourceError if self._is_closed else anyio.BrokenResourceError) from error
+
 
 _BACKLOG: Final = 1024
 _ACCEPT_PAUSE_S: Final = 0.1
@@ -42,7 +211,6 @@ _KEEPALIVE_S: Final = 30
 _GONE_MS: Final = 60_000
 # requests on one connection, as good as unlimited
 _REQUESTS: Final = 2**62
-_log: Final = get_log(__name__)
 
 
 class Identity(Protocol):
@@ -267,3 +435,69 @@ def _config(rules: Rules, server: str) -> Config:
     config.keep_alive_timeout = rules.idle_timeout_s
     config.keep_alive_max_requests = _REQUESTS
     return config
+
+
+# Small pages over plain HTTP, made from the path and the method alone: for those who watch this node.
+#
+# Source: mond.md 2; lease.md 2.
+
+
+JSON: Final = "application/json"
+# bytes of a body, which no request needs, and seconds for it
+_BODY_BYTES: Final = 2**16
+_BODY_S: Final = 10.0
+
+
+@attrs.frozen
+class Page:
+    status: int
+    content_type: str
+    body: bytes
+
+    @classmethod
+    def of(cls, status: int, value: object) -> "Page":
+        """The value as JSON."""
+        return cls(status, JSON, ascii_json(value))
+
+
+@attrs.frozen
+class _Rules:
+    """Bounds of the connections: a few watchers, one request at a time each."""
+
+    max_clients: int = 100
+    handshake_timeout_s: float = 5.0
+    idle_timeout_s: float = 10.0
+    stop_timeout_s: float = 1.0
+
+
+class PlainPages:
+    """An ASGI application.
+
+    Args:
+        page: path and method -> what is there.
+        headers: of each reply, besides those of the body.
+    """
+
+    def __init__(self, page: Callable[[str, str], Page], headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+        self._page = page
+        self._headers = headers
+        self._bodies = Bodies(_BODY_BYTES, _BODY_S)
+
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008, "reason": None})
+            return
+        try:
+            await self._bodies.skip(scope, receive)
+        except HungUp:
+            return
+        method = str(scope["method"])
+        page = self._page(str(scope["path"]), method)
+        about = [(b"content-type", page.content_type.encode()), (b"content-length", b"%d" % len(page.body))]
+        body = b"" if method == "HEAD" else page.body
+        await send({"type": "http.response.start", "status": page.status, "headers": [*about, *self._headers]})
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def connections(self) -> Connections:
+        """The connections of a listener that serves these pages; idle ones make room for new ones."""
+        return Connections(cast(ASGIFramework, self), None, _Rules(), spare=8)

@@ -13,7 +13,7 @@ import attrs
 import orjson
 
 from common.errors import GantryError, InvalidRequest, RemoteError
-from common.jsonreading import read_json
+from common.jsontext import read_json
 from common.wire import structure, unstructure
 
 T = TypeVar("T")

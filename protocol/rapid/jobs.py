@@ -6,13 +6,13 @@ differ: they are seconds since 1970, where LUXI has pairs of seconds and microse
 Source: DESIGN section 15; luxid.md 7.3.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Final
 
 import attrs
 
 from common.ids import JobId
-from common.queue.jobs import JobState
+from common.queue.jobs import JobState, LogEntry
 from common.shapes import Lenient
 
 # maximum and default number of jobs of a page
@@ -155,3 +155,182 @@ class JobChange:
     job: Job
     # log lines that the caller does not have
     log: tuple[LogLine, ...]
+
+
+# Values of job fields: LUXI's form and the one under /3.
+#
+# LUXI has pairs of seconds and microseconds, and log lines as lists; under /3 a time is a number of seconds, and
+# a log line an object. Both directions are exact until the year 2106.
+#
+# Source: luxid.md 7.3.
+
+
+_MICRO: Final = 1_000_000
+# no instant is farther from 1970
+_FARTHEST_S: Final = 1e12
+
+
+def to_seconds(pair: object) -> object:
+    """`[seconds, microseconds]` as seconds; anything else unchanged."""
+    match pair:
+        case [int() as whole, int() as micro]:
+            return whole + micro / _MICRO
+        case _:
+            return pair
+
+
+def to_pair(seconds: object) -> object:
+    """Seconds as `[seconds, microseconds]`; null, and what is no instant, unchanged."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or abs(seconds) > _FARTHEST_S:
+        return seconds
+    return list(divmod(round(seconds * _MICRO), _MICRO))
+
+
+def log_line(entry: LogEntry) -> LogLine:
+    """A log entry of LUXI as under /3."""
+    whole, micro = entry.at
+    return LogLine(entry.serial, whole + micro / _MICRO, entry.kind, entry.message)
+
+
+def log_entry(line: LogLine) -> LogEntry:
+    """The other direction."""
+    whole, micro = divmod(round(line.at * _MICRO), _MICRO)
+    return LogEntry(line.serial, (whole, micro), line.kind, line.message)
+
+
+def _each(convert: Callable[[object], object]) -> Callable[[object], object]:
+    return lambda values: list(map(convert, values)) if isinstance(values, list | tuple) else values
+
+
+def _entry_to_object(entry: object) -> object:
+    match entry:
+        case [serial, at, kind, message]:
+            return {"serial": serial, "at": to_seconds(at), "kind": kind, "message": message}
+        case _:
+            return entry
+
+
+def _object_to_entry(line: object) -> object:
+    match line:
+        case {"serial": serial, "at": at, "kind": kind, "message": message}:
+            return [serial, to_pair(at), kind, message]
+        case _:
+            return line
+
+
+_TIMES: Final = ("received_ts", "begin_ts", "start_ts", "end_ts")
+_TIMES_OF_OPCODES: Final = ("opstart", "opexec", "opend")
+
+_FROM_LUXI: Final[Mapping[str, Callable[[object], object]]] = {
+    **dict.fromkeys(_TIMES, to_seconds),
+    **dict.fromkeys(_TIMES_OF_OPCODES, _each(to_seconds)),
+    "oplog": _each(_each(_entry_to_object)),
+}
+_TO_LUXI: Final[Mapping[str, Callable[[object], object]]] = {
+    **dict.fromkeys(_TIMES, to_pair),
+    **dict.fromkeys(_TIMES_OF_OPCODES, _each(to_pair)),
+    "oplog": _each(_each(_object_to_entry)),
+}
+
+
+def job_object(fields: Sequence[str], values: Sequence[object]) -> dict[str, object]:
+    """A row of LUXI as the JSON of a job under /3.
+
+    Args: values: JSON values, in the order of the fields.
+    """
+    job = dict(zip(fields, values, strict=True))
+    for name in _FROM_LUXI.keys() & job.keys():
+        job[name] = _FROM_LUXI[name](job[name])
+    return job
+
+
+def luxi_row(fields: Sequence[str], job: Mapping[str, object]) -> list[object]:
+    """The JSON of a job under /3 as a row of LUXI, null for what it lacks."""
+    return [_TO_LUXI[name](job.get(name)) if name in _TO_LUXI else job.get(name) for name in fields]
+
+
+# Submit jobs: `POST /3/jobs`.
+#
+# Source: DESIGN section 15; luxid.md 2.2, 2.3.
+
+
+class OpcodeMark:
+    """The marker for JSON objects that luxid reads as opcodes."""
+
+
+OPCODE: Final = OpcodeMark()
+# one opcode: {"OP_ID": "OP_...", parameters}
+OpInput = Annotated[Mapping[str, object], OPCODE]
+
+
+@attrs.frozen
+class NewJob:
+    """A job: opcodes that run one after the other, and the terms of the job as a whole."""
+
+    ops: tuple[OpInput, ...]
+    # shown instead of the summary; many jobs may have it
+    name: str = ""
+    # key -> value, as in {"team": "web"}
+    labels: Mapping[str, str] = attrs.Factory(dict)
+    # instant before which it does not begin, in seconds since 1970
+    begin_at: float | None = None
+    # words for a hold, which may be empty: it does not begin before it is released; null: it is not held
+    hold: str | None = None
+    # resources and their units, as in {"licences": 2, "web1:memory": 4294967296}
+    uses: Mapping[str, int] = attrs.Factory(dict)
+
+
+@attrs.frozen
+class Submission:
+    """Jobs to submit together.
+
+    A dependency in `depends` of an opcode names a job by its id; -1 is the job before this one in the list, -2 the
+    one before that.
+    """
+
+    # at least one
+    jobs: tuple[NewJob, ...]
+
+
+@attrs.frozen
+class SubmittedJob:
+    """What became of one job: its id, or why it was refused."""
+
+    id: JobId | None = None
+    refused: str | None = None
+
+
+@attrs.frozen
+class Submitted:
+    """One result for each job, in order; at least one job was taken, and is durable."""
+
+    jobs: tuple[SubmittedJob, ...]
+    # whether the same jobs were submitted before under this key: these are the results of then
+    earlier: bool = False
+
+
+# Batches: jobs that were submitted together.
+#
+# Source: DESIGN sections 15 and 16.
+
+
+@attrs.frozen
+class BatchNow:
+    """The jobs of a batch that are in the queue."""
+
+    batch: str
+    # "active" as long as one of them is; then the worst end of theirs: "error", "canceled" or "success"
+    state: str
+    # state -> number of jobs
+    counts: Mapping[str, int]
+    # name of its first job; empty: it has none
+    name: str
+    user: str
+    first_id: JobId
+    last_id: JobId
+
+
+@attrs.frozen
+class BatchList:
+    # the newest first
+    batches: tuple[BatchNow, ...]

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from common.reference.errorcodes import ERROR_CODES, HTTP_CODES
+from common.errors import ERROR_CODES, HTTP_CODES
 from common.shapes import Lenient
 
 MEDIA_TYPE: Final = "application/problem+json"

@@ -6,21 +6,29 @@ failures: an exception of a handler becomes a reply, and the daemon lives on.
 Source: DESIGN section 4.
 """
 
+import contextlib
 import errno
 import functools
 import os
 import secrets
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import select
+import socket
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
+import trio
 
-from common.access import Role, check_role
+from common.access import Access, Role, caller_text, check_role
 from common.errors import Denied, GantryError, InternalError, InvalidRequest, Unavailable, UnknownMethod
-from common.metrics.calls import CallTally
+from common.metrics import CallTally
+from common.queue.reasons import NO_UID
+from common.system.accounts import groups_of, user_named
+from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.passing import PASSING
+from common.system.shortages import PASSING
 from protocol.envelope import (
     Batch,
     Call,
@@ -34,14 +42,198 @@ from protocol.envelope import (
     success_frame,
 )
 from protocol.messages import reply_to_wire
-from protocol.peer import Peer
-from protocol.serving.hangup import CallerGone, Line
-from protocol.serving.itembound import ItemBound
-from protocol.serving.pieces import AT_ONCE_BYTES, Pieces, take
-from protocol.serving.route import AnyRoute
-from protocol.serving.speaking import Speakers
-from protocol.speaker import Speaker
-from protocol.stream import Stream
+from protocol.peer import Peer, Speaker
+from protocol.serving.route import AT_ONCE_BYTES, AnyRoute, Pieces, Stream, take
+
+# Calls in the name of others: who may make them, and with which rights.
+#
+# Theory. A gateway that has checked a caller itself (rapid, over HTTP) says with each call for whom it is. From there
+# on the call is that user's: the peer that handlers see has the Unix user's number and groups, not the gateway's. A
+# speaker without a Unix user has a number that no user has, and so owns nothing. A gateway can lend no right that it
+# does not have, and nobody can lend the daemons' own.
+#
+# Source: DESIGN sections 4 and 15.
+
+
+# seconds for which a user who was looked up is believed to be the same
+KEPT_S: Final = 5.0
+_KEPT_AT_MOST: Final = 1000
+
+
+@attrs.frozen
+class _UnixUser:
+    uid: int
+    gid: int
+    groups: frozenset[int]
+    # time.monotonic() of the look-up
+    found_at: float
+
+
+class Speakers:
+    """Turns a call of a trusted program into one of the user for whom it speaks."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._known: dict[str, _UnixUser] = {}
+
+    async def speaking(self, peer: Peer, speaker: Speaker) -> Peer:
+        """The peer as which the call is carried out.
+
+        Raises: Denied: the caller may not speak for others, or has less rights than the Unix user.
+            InvalidRequest: there is no such Unix user. Unavailable: users cannot be read now; nothing is remembered.
+        """
+        if not self._access.may_speak_for_others(peer.uid):
+            raise Denied(
+                f"user {peer.uid} may not call in the name of {caller_text(speaker.name)}; 'trusted' in '[access]' of "
+                "the settings names those who may"
+            )
+        role = min(peer.role, speaker.role, Role.ADMIN)
+        if speaker.login is None:
+            return Peer(peer.pid, NO_UID, NO_UID, role=role, speaker=speaker, by=peer)
+        user = await self._user(speaker.login)
+        if self._access.role_of(user.uid, user.groups) > max(peer.role, Role.ADMIN):
+            raise Denied(f"{speaker.login!r} has all rights; nobody else can call in that name")
+        return Peer(peer.pid, user.uid, user.gid, user.groups, role, speaker, peer)
+
+    async def _user(self, login: str) -> _UnixUser:
+        found = self._known.get(login)
+        if found is None or time.monotonic() - found.found_at > KEPT_S:
+            found = await in_thread(_look_up, login)
+            if len(self._known) >= _KEPT_AT_MOST:
+                self._known.clear()
+            self._known[login] = found
+        return found
+
+
+def _look_up(login: str) -> _UnixUser:
+    """Raises: InvalidRequest: there is no such user. Unavailable: users cannot be read now."""
+    if (found := user_named(login)) is None:
+        raise InvalidRequest(f"there is no user {login!r:.80} on this machine")
+    return _UnixUser(found.pw_uid, found.pw_gid, frozenset(groups_of(found)), time.monotonic())
+
+
+# How long the lists among a call's arguments may be.
+#
+# Source: DESIGN section 4.
+
+
+@attrs.frozen
+class ItemBound:
+    """A bound on the length of lists among a call's arguments, so that no call occupies the daemon for long."""
+
+    count: int
+    # key of the setting
+    key: str
+
+    def check(self, call: Call) -> None:
+        """Raises: InvalidRequest: a list is too long; the message has its length and the bound."""
+        for value in call.params.values() if isinstance(call.params, dict) else call.params:
+            if isinstance(value, list) and len(value) > self.count:
+                raise InvalidRequest(
+                    f"an argument of {call.method} has {len(value)} items, of at most {self.count}; "
+                    f"call several times, or raise '{self.key}' in '[limits]'",
+                    limit=self.count,
+                )
+
+
+# Notice that a peer has hung up while its call is carried out, without reading from its connection.
+#
+# Theory. Reading would not tell: pipelined calls lie in the socket and keep it readable, and a
+# peer that has only shut down its sending side (`socat`, `nc`) still wants its reply. The kernel tells the cases
+# apart: for a Unix socket it reports EPOLLHUP when both directions are shut, as by the death of the peer or its
+# close(), but not when only the sending side is shut. epoll always reports EPOLLHUP, even if no event is
+# requested. So all connections of a server are in one epoll of their own that requests no events; arriving data
+# does not wake it, and one task waits for all. A connection is added by its first call that waits, once;
+# so a waiter costs no task, and only the first one costs a system call.
+#
+# Source: epoll_ctl(2), `EPOLLHUP`; unix(7); DESIGN section 4.
+
+
+R = TypeVar("R")
+
+
+class CallerGone(Exception):
+    """The peer hung up, so the reply has no reader."""
+
+
+class HangUps:
+    """The connections of one server whose hang-up is to be noticed; close it after all of them."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        # descriptor -> its line
+        self._lines: dict[int, Line] = {}
+
+    def __len__(self) -> int:
+        """The number of watched connections."""
+        return len(self._lines)
+
+    async def run(self) -> None:
+        """Report hang-ups to the lines, until cancelled."""
+        while True:
+            await trio.lowlevel.wait_readable(self._epoll)
+            # no checkpoint between the poll and the look-ups: a descriptor still means the same connection
+            for fd, _ in self._epoll.poll(0):
+                self._lines[fd].hang_up()
+
+    def close(self) -> None:
+        self._epoll.close()
+
+    def add(self, fd: int, line: "Line") -> None:
+        # edge-triggered: reported once, also to a line without a waiting call at that moment
+        self._epoll.register(fd, select.EPOLLET)
+        self._lines[fd] = line
+
+    def remove(self, fd: int) -> None:
+        del self._lines[fd]
+        self._epoll.unregister(fd)
+
+
+class Line:
+    """One connection, for a call that waits on behalf of its peer; close it before the socket."""
+
+    def __init__(self, sock: socket.socket, hang_ups: HangUps) -> None:
+        self._fd = sock.fileno()
+        self._hang_ups = hang_ups
+        self._is_watched = False
+        self._is_gone = False
+        # cancel scope of the waiting call
+        self._scope: trio.CancelScope | None = None
+
+    async def while_connected(self, wait: Callable[[], Awaitable[R]]) -> R:
+        """Run `wait`, unless the peer hangs up; one at a time.
+
+        Raises: CallerGone: `wait` was cancelled, because the peer hung up.
+        """
+        if not self._is_watched:
+            self._hang_ups.add(self._fd, self)
+            self._is_watched = True
+        with trio.CancelScope() as self._scope:
+            if self._is_gone:
+                self._scope.cancel()
+            try:
+                return await wait()
+            finally:
+                self._scope = None
+        raise CallerGone
+
+    async def hung_up(self) -> None:
+        """Wait until the peer has hung up."""
+        with contextlib.suppress(CallerGone):
+            await self.while_connected(trio.sleep_forever)
+
+    def hang_up(self) -> None:
+        """Record that the peer has gone."""
+        self._is_gone = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def close(self) -> None:
+        """Forget the connection; harmless when repeated."""
+        if self._is_watched:
+            self._hang_ups.remove(self._fd)
+            self._is_watched = False
+
 
 # bound on the replies to a batch, which are sent as one list
 BATCH_BYTES: Final = 16 * 2**20

@@ -6,11 +6,13 @@ a value; the client tries again. Changes of filter rules and limits wait some se
 Source: wconfd.md 2.3; the filter rules' are ours.
 """
 
+from collections.abc import Mapping
+
 import attrs
 
 from common.ids import JobId
 from common.locks import Owner
-from common.objects.kinds import AdminState, AdminStateSource
+from common.objects.kinds import AdminState, AdminStateSource, GroupUuid, NetworkUuid, NodeUuid, TagKind
 from common.queue.reasons import ReasonTrail
 from common.shapes import JsonObject
 from protocol.messages import Request
@@ -188,3 +190,110 @@ class PrepareClusterDestruction(Request[Unit]):
 
     METHOD = "prepareClusterDestruction"
     owner: Owner
+
+
+# Changes of the cluster's parameters; ours.
+#
+# Source: wconfd.md 2.3 and 7.3.
+
+
+@attrs.frozen(kw_only=True)
+class ChangeCluster(Request[Stamp | None]):
+    """Set some values of the cluster, and leave all others: ports are taken and freed without its serial number.
+
+    Returns serial number and time of the cluster after the change; null, and nothing is changed, while an owner holds
+    `cluster/config`.
+    """
+
+    METHOD = "changeCluster"
+    # key of the cluster -> value; null: none
+    values: JsonObject
+    # serial number of the cluster when it was read
+    serial_no: int
+
+
+# Changes of the set of node groups; ours.
+#
+# Source: opcodes.md 4, GROUP_ADD to GROUP_RENAME.
+
+
+@attrs.frozen(kw_only=True)
+class ChangeGroups(Request[Stamp | None]):
+    """Add, replace and remove node groups in one change; nodes are put into groups by `ChangeNodes`.
+
+    Returns serial number and time of the configuration after the change; null, and nothing is changed, while an owner
+    holds `cluster/config`.
+    """
+
+    METHOD = "changeGroups"
+    # groups as they should be: a known one with the serial number of its reading, a new one with 0
+    groups: tuple[JsonObject, ...]
+    # uuids of groups to remove
+    removed: tuple[GroupUuid, ...]
+
+
+# Changes of the set of networks and of their values; ours.
+#
+# Source: wconfd.md 2.4; opcodes.md 4.
+
+
+@attrs.frozen(kw_only=True)
+class ChangeNetworks(Request[Stamp | None]):
+    """Add, replace and remove networks in one change.
+
+    What instances have taken of a known network's pool stays as it is, whatever is given: it changes with instances
+    alone. Returns serial number and time of the configuration after the change; null, and nothing is changed, while an
+    owner holds `cluster/config`.
+    """
+
+    METHOD = "changeNetworks"
+    # networks as they should be: a known one with the serial number of its reading, a new one with 0
+    networks: tuple[JsonObject, ...]
+    # uuids of networks to remove
+    removed: tuple[NetworkUuid, ...]
+
+
+# Changes of the set of nodes and of their roles; ours.
+#
+# Source: DESIGN section 13; noded.md 3.
+
+
+@attrs.frozen(kw_only=True)
+class ChangeNodes(Request[Stamp | None]):
+    """Add, replace and remove nodes in one change; the certificates of candidates follow from the roles.
+
+    Nodes that are no candidates afterwards lose their certificates. Returns serial number and time of the configuration
+    after the change; null, and nothing is changed, while an owner holds `cluster/config`.
+    """
+
+    METHOD = "changeNodes"
+    # nodes as they should be: a known one with the serial number of its reading, a new one with 0
+    nodes: tuple[JsonObject, ...]
+    # uuids of nodes to remove
+    removed: tuple[NodeUuid, ...]
+    # node -> digest of its certificate; at least for every node that becomes a candidate
+    certificates: Mapping[NodeUuid, str]
+    # whether fewer candidates may be left than the pool should have
+    may_fall_short: bool
+    # new size of the candidate pool; null: as it is
+    candidate_pool_size: int | None = None
+
+
+# Changes of tags; ours.
+#
+# Source: opcodes.md 4, TAGS_SET and TAGS_DEL.
+
+
+@attrs.frozen(kw_only=True)
+class ChangeTags(Request[bool]):
+    """Add tags to an object and remove tags from it; those that it has, or lacks, already are left as they are.
+
+    Returns false, and nothing is changed, while an owner holds `cluster/config`.
+    """
+
+    METHOD = "changeTags"
+    kind: TagKind
+    # of the object; ignored for the cluster, of which there is one
+    uuid: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]

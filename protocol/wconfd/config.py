@@ -6,6 +6,8 @@ Source: wconfd.md 2.2; `redistributeConfig`, `listNodesBehind`, `getObject`, `co
 import attrs
 
 from common.locks import Owner
+from common.resources import Resource
+from common.schedules.schedule import Schedule, ScheduleRun
 from common.shapes import JsonObject
 from protocol.messages import Request
 from protocol.wconfd.locks import Unit
@@ -135,3 +137,82 @@ class ReloadConfig(Request[ConfigStatus]):
     """Serve the file after a change by another program; refused, with all problems, if it is unsound."""
 
     METHOD = "reloadConfig"
+
+
+# The totals of resources; ours.
+#
+# Source: DESIGN section 16.
+
+
+@attrs.frozen
+class ReadResources(Request[tuple[Resource, ...]]):
+    """All resources, those of the cluster first, by name."""
+
+    METHOD = "readResources"
+
+
+@attrs.frozen
+class SetResource(Request[None]):
+    """Set a total, durably; a resource of a new name comes to be by it."""
+
+    METHOD = "setResource"
+    resource: Resource
+
+
+@attrs.frozen
+class RemoveResource(Request[bool]):
+    """Remove a resource; false if there is none. Jobs that want it wait until it is set again."""
+
+    METHOD = "removeResource"
+    node: str
+    name: str
+
+
+# The schedules; ours.
+#
+# Source: DESIGN section 16.
+
+
+@attrs.frozen
+class ReadSchedules(Request[tuple[Schedule, ...]]):
+    """All schedules, by name."""
+
+    METHOD = "readSchedules"
+
+
+@attrs.frozen
+class PutSchedule(Request[None]):
+    """Add a schedule, or replace the one with its uuid, durably; runs are kept. Refused: another one has its name."""
+
+    METHOD = "putSchedule"
+    schedule: Schedule
+
+
+@attrs.frozen
+class RemoveSchedule(Request[bool]):
+    """Remove a schedule; false if there is none."""
+
+    METHOD = "removeSchedule"
+    uuid: str
+
+
+@attrs.frozen
+class Settlement:
+    """What became of a run."""
+
+    # the schedule
+    uuid: str
+    run: ScheduleRun
+    # nominal instant up to which all runs of the schedule are settled now
+    settled_at: float
+
+
+@attrs.frozen
+class SettleRuns(Request[None]):
+    """Note what became of runs, durably, in one write; said twice, it counts once.
+
+    Schedules that are gone are passed over.
+    """
+
+    METHOD = "settleRuns"
+    settlements: tuple[Settlement, ...]

@@ -3,6 +3,8 @@
 Source: wconfd.md 2.1.
 """
 
+from typing import Final
+
 import attrs
 
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
@@ -173,3 +175,215 @@ class Echo(Request[str]):
 
     METHOD = "echo"
     text: str
+
+
+# Guards and ghosts: locks that outlive their owner, because what they guard may still run on a node; methods of ours.
+#
+# Theory. A *guard* says that a command of a living owner is about to run on a node, under a key. When an owner with
+# guards dies, its pending request is dropped, and what it holds stays held: it is a *ghost*. A ghost ends in three
+# ways. A new process of the same job adopts all that it has, guards included. Or its last guard is laid: by the word
+# of the node's daemon, of an operator, or of a fence that nothing of it runs. Or the time is over that ghosts are
+# given, if any is set. A guard does not bind a living owner: when it releases all its locks, its guards are gone
+# with them.
+#
+# Guards lie in `ghosts.data` beside `locks.data`, which stays as Ganeti knows it.
+#
+# Source: DESIGN sections 13 and 14.
+
+
+GHOSTS_CHANGED: Final = "ghostsChanged"
+
+
+@attrs.frozen
+class Guard(Row):
+    """`[node, key]`."""
+
+    # name of the node
+    node: str
+    # see `protocol.noded.commands`
+    key: str
+
+
+@attrs.frozen
+class GuardLocks(Request[Unit]):
+    """Keep the owner's locks beyond his death, until these guards are laid.
+
+    Durability: on return the guards survive a loss of power.
+    """
+
+    METHOD = "guardLocks"
+    owner: Owner
+    guards: tuple[Guard, ...]
+
+
+@attrs.frozen
+class LayGuards(Request[Unit]):
+    """Say that nothing of these keys runs any more; a ghost without guards releases everything.
+
+    Unknown keys are no error. Durability: on return the release survives a loss of power.
+    """
+
+    METHOD = "layGuards"
+    keys: tuple[str, ...]
+    # for the log, and for the events: "node web2: ended", "fenced by an operator"
+    word: str
+
+
+@attrs.frozen
+class AdoptLocks(Request[tuple[Owned, ...]]):
+    """Give all that the ghosts of the owner's job hold, with their guards, to the owner; returns what it holds then.
+
+    The owner is a new process of the job. Delivered twice, it returns the same. Refused while an earlier owner of
+    the job lives.
+    """
+
+    METHOD = "adoptLocks"
+    owner: Owner
+
+
+@attrs.frozen
+class Claim(Row):
+    """What a job held under an earlier master: `[owner, [[lock, mode], ...], [guard, ...]]`."""
+
+    owner: Owner
+    locks: tuple[tuple[Lock, LockMode], ...]
+    guards: tuple[Guard, ...]
+
+
+@attrs.frozen
+class RaiseGhosts(Request[tuple[Owner, ...]]):
+    """Make ghosts of owners whose locks this wconfd does not know, before others get them; returns the refused owners.
+
+    For a new master. A claim is refused if another owner's lock conflicts with it; one of a known ghost changes
+    nothing.
+    """
+
+    METHOD = "raiseGhosts"
+    claims: tuple[Claim, ...]
+
+
+@attrs.frozen
+class Ghost(Row):
+    """A dead owner whose locks are held: `[owner, since, ends at or null, guards, locks]`."""
+
+    owner: Owner
+    # seconds since 1970
+    since: float
+    # when it ends without any word; null: never
+    ends_at: float | None
+    guards: tuple[Guard, ...]
+    locks: tuple[Owned, ...]
+
+
+@attrs.frozen
+class ListGhosts(Request[tuple[Ghost, ...]]):
+    """All ghosts, by owner."""
+
+    METHOD = "listGhosts"
+
+
+# `explainWait`: why an owner waits for locks, to the end of the chain. `explainHoldings`: since when locks are held.
+#
+# Both are ours. Instants are seconds since the epoch. They are kept in memory: null means "before `counting_since`",
+# the start of wconfd.
+#
+# Source: DESIGN section 6.
+
+
+@attrs.frozen
+class InTheWay:
+    """A lock of another owner that blocks one item of a request."""
+
+    # requested lock and mode
+    lock: Lock
+    mode: LockMode
+    # blocking owner and its lock: the same lock, its group, or a member of it
+    holder: Owner
+    held: Lock
+    held_mode: LockMode
+    held_since: float | None
+
+
+@attrs.frozen
+class OwnerWait:
+    """One pending request."""
+
+    owner: Owner
+    priority: int
+    asked: tuple[LockRequest, ...]
+    waiting_since: float | None
+    # blocking locks, in lock order
+    in_the_way: tuple[InTheWay, ...]
+    # owners that wait as well, were passed too often, and therefore go first
+    held_back_by: tuple[Owner, ...]
+
+
+@attrs.frozen
+class WaitExplanation:
+    """The pending requests between an owner and those it really waits for."""
+
+    # first the asked owner's, then those of blocking owners that wait too, nearest first; empty: it does not wait
+    waits: tuple[OwnerWait, ...]
+    # blocking owners that wait for no lock
+    roots: tuple[Owner, ...]
+    # rings of owners: each waits for the next, and the last for the first
+    rings: tuple[tuple[Owner, ...], ...]
+    counting_since: float
+    # the roots that are ghosts: their processes are gone, and their commands may still run on the nodes of their guards
+    ghosts: tuple[Ghost, ...] = ()
+
+
+@attrs.frozen
+class ExplainWait(Request[WaitExplanation]):
+    METHOD = "explainWait"
+    owner: Owner
+
+
+@attrs.frozen
+class HeldSince:
+    owner: Owner
+    lock: Lock
+    mode: LockMode
+    since: float | None
+
+
+@attrs.frozen
+class HoldingsExplanation:
+    # locks by owner in the order asked, then in lock order
+    held: tuple[HeldSince, ...]
+    counting_since: float
+
+
+@attrs.frozen
+class ExplainHoldings(Request[HoldingsExplanation]):
+    """The locks that these owners hold, and since when; an owner without locks is left out."""
+
+    METHOD = "explainHoldings"
+    owners: tuple[Owner, ...]
+
+
+# `subscribe`: lock and configuration changes as events on one connection; ours.
+#
+# After the reply come notifications. `locksChanged` has `[[owner, [[lock, mode], ...]], ...]`: each owner
+# whose holdings or pending request changed, with all its present holdings, in the order of the changes.
+# `configChanged` has the serial number, and whether filter rules or limits of jobs changed.
+# `ghostsChanged` has all ghosts, whenever one comes, changes or goes (`protocol.wconfd.locks`).
+# `keptChanged` has the name of what was changed: `schedules` or `resources`; runs of schedules are not told.
+#
+# Source: DESIGN section 8.
+
+
+LOCKS_CHANGED: Final = "locksChanged"
+CONFIG_CHANGED: Final = "configChanged"
+KEPT_CHANGED: Final = "keptChanged"
+SCHEDULES: Final = "schedules"
+RESOURCES: Final = "resources"
+
+Holdings = tuple[Owner, tuple[Owned, ...]]
+
+
+@attrs.frozen
+class Subscribe(Request[tuple[tuple[Holdings, ...], int]]):
+    """Take over the connection; returns the present holdings and the configuration's serial number."""
+
+    METHOD = "subscribe"

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from protocol.confd.datagrams import seal
-from protocol.confd.questions import Argument, Question, Request
+from protocol.confd.questions import Argument, Question, Request, seal
 from tests.bench.figures import median, show
 from tests.support.machines.confdpeers import ConfdCluster
 from tests.support.machines.confds import KEY

@@ -12,9 +12,8 @@ from pathlib import Path
 import attrs
 import orjson
 
-from common.objects.codec import decode_config
+from common.objects.codec import decode_config, encode_config
 from common.objects.config import Config
-from common.objects.encoding import encode_config
 from common.objects.kinds import DiskUuid, InstanceUuid
 from protocol.framing import MAX_REPLY, Framer
 from protocol.wconfd.config import GetObject, ReadConfig

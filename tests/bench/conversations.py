@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from protocol.calling import request_bytes
+from protocol.envelope import request_bytes
 from protocol.framing import Framer, pack
 from protocol.messages import Request, positional
 

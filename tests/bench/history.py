@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from common.ids import JobId
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState, to_timestamp
 from common.queue.terms import JobTerms, terms_entry
 from protocol.luxi.history import Grouping, Past, Prune, Pruned, ReadHistory, Sorting, SummarizeHistory

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from common.ids import JobId
-from protocol.luxi.changes import WaitForJobChange
-from protocol.luxi.submission import SubmitJob
+from protocol.luxi.jobs import SubmitJob
+from protocol.luxi.queries import WaitForJobChange
 from tests.support.cluster import Cluster
 
 NO_OP: dict[str, Any] = {"OP_ID": "OP_TEST_DUMMY"}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
-from daemons.wconfd.core.locks.lockstate import encode
-from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.encoding import encode
 from daemons.wconfd.core.locks.table import LockTable
+from daemons.wconfd.core.locks.waiting import LockState
 from protocol.wconfd.locks import FreeLocks, TryUpdateLocks, UpdateLocksWaiting, WaitLocks
 from tests.bench.conversations import Conversation, hold, prepared
 from tests.support.cluster import Cluster

@@ -10,9 +10,9 @@ from pathlib import Path
 import orjson
 
 from common.words.fields import DEFAULT, wire_fields
-from daemons.luxid.core.query.jobfields import FIELDS
+from daemons.luxid.core.query.jobs import FIELDS
+from protocol.luxi.jobs import SubmitJob, SubmitManyJobs
 from protocol.luxi.queries import QueryJobs
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from tests.bench.figures import median, median_ms, seconds, show
 from tests.bench.procs import memory_mib
 from tests.bench.queued import bare_reads, bare_submissions, pause_all, put_jobs, startup

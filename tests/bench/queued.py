@@ -9,9 +9,9 @@ import orjson
 from common.durable.atomicfile import FileWrite, write_files
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
-from protocol.luxi.filters import ReplaceFilter
+from protocol.luxi.queue import ReplaceFilter
 from tests.support.cluster import Cluster
 
 

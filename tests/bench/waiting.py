@@ -16,7 +16,7 @@ import trio
 
 from common.ids import JobId
 from protocol.client import Client
-from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.queries import WaitForJobChange
 from tests.bench.procs import cpu_s, memory_mib
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until_async

@@ -2,7 +2,7 @@
 
 from selenium.webdriver.common.keys import Keys
 
-from protocol.luxi.filters import ReplaceFilter
+from protocol.luxi.queue import ReplaceFilter
 from tests.browser.browser import Browser
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.luxi.filters import ReplaceFilter
+from protocol.luxi.queue import ReplaceFilter
 from tests.browser.browser import NARROW, WIDE, Browser
 from tests.browser.test_watching import held
 from tests.support.wait import wait_until

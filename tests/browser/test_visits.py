@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from protocol.luxi.cluster import QueryConfigValues
+from protocol.luxi.queries import QueryConfigValues
 from tests.browser.browser import Browser
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web

@@ -5,8 +5,8 @@ from typing import Any, Protocol
 from common.ids import JobId
 from common.wire import unstructure
 from protocol.luxi.feed import CHANGES, FeedBegin, Subscribe
-from protocol.luxi.output import OutputStream
-from protocol.stream import Publisher, Stream
+from protocol.luxi.jobs import OutputStream
+from protocol.serving.route import Publisher, Stream
 
 FINAL = ("success", "error", "canceled")
 

@@ -10,7 +10,7 @@ import trio
 
 from common.access import Role
 from common.errors import GantryError
-from protocol.keeperd import calls
+from protocol import keeperd
 from protocol.messages import Request
 from protocol.serving.route import AnyRoute
 from protocol.serving.server import Peer, Route
@@ -20,10 +20,10 @@ from tests.cli.fakeluxid import serving
 class FakeKeeperd:
     """Args: view: what it shows; a test may replace it."""
 
-    def __init__(self, view: calls.ClusterView) -> None:
+    def __init__(self, view: keeperd.ClusterView) -> None:
         self.view = view
         # what it shows when the mastership has moved
-        self.after: calls.ClusterView | None = None
+        self.after: keeperd.ClusterView | None = None
         self.asked: list[Request[Any]] = []
         # error that it replies with to all calls but that for the view
         self.refusal: GantryError | None = None
@@ -40,16 +40,16 @@ class FakeKeeperd:
 
     def routes(self) -> list[AnyRoute]:
         table: dict[type[Request[Any]], Callable[[Any], Awaitable[Any]]] = {
-            calls.ShowCluster: self._show,
-            calls.Switchover: self._move,
-            calls.Takeover: self._move,
-            calls.SetMaintenance: self._note,
-            calls.AcceptRestoredEtcd: self._note,
-            calls.TestWatchdog: self._note,
+            keeperd.ShowCluster: self._show,
+            keeperd.Switchover: self._move,
+            keeperd.Takeover: self._move,
+            keeperd.SetMaintenance: self._note,
+            keeperd.AcceptRestoredEtcd: self._note,
+            keeperd.TestWatchdog: self._note,
         }
         return [Route(kind, _handler(reply), role=Role.READ) for kind, reply in table.items()]
 
-    async def _show(self, call: calls.ShowCluster) -> calls.ClusterView:
+    async def _show(self, call: keeperd.ShowCluster) -> keeperd.ClusterView:
         return self.view
 
     async def _note(self, call: Request[None]) -> None:
@@ -74,7 +74,7 @@ def _handler(reply: Callable[[Any], Awaitable[Any]]) -> Callable[[Any, Peer], Aw
 
 
 @contextlib.contextmanager
-def fake_keeperd(path: Path, view: calls.ClusterView) -> Iterator[FakeKeeperd]:
+def fake_keeperd(path: Path, view: keeperd.ClusterView) -> Iterator[FakeKeeperd]:
     """A fake that listens while the block runs."""
     fake = FakeKeeperd(view)
     with serving(path, fake.routes()) as token:

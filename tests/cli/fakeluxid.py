@@ -14,25 +14,38 @@ from common.access import Role
 from common.errors import Conflict, GantryError, InvalidRequest, JobLost, PrerequisiteError, Unavailable
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.query.kinds import QueryKind
+from common.objects.kinds import QueryKind
 from common.query.predicate import NO_VALUE, Field, compile_expression
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.filters.trial import Trial
-from protocol.luxi.changes import WaitForJobChange
-from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
+from daemons.luxid.core.filters.filtering import Trial
 from protocol.luxi.feed import FeedBegin, Subscribe
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
-from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, CancelJobs, ChangeJobPriority, ChangeJobs
-from protocol.luxi.output import JobOutput, ReadJobOutput
-from protocol.luxi.queries import Query, QueryFields, QueryFilters, QueryJobs
-from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs, SubmitOnce
-from protocol.luxi.why.explain import ExplainJobs
-from protocol.luxi.why.waits import ReadJobWaits
+from protocol.luxi.jobs import (
+    ArchiveJob,
+    AutoArchiveJobs,
+    CancelJob,
+    CancelJobs,
+    ChangeJobPriority,
+    ChangeJobs,
+    JobOutput,
+    ReadJobOutput,
+    SubmitJob,
+    SubmitManyJobs,
+    SubmitOnce,
+)
+from protocol.luxi.queries import (
+    Query,
+    QueryClusterInfo,
+    QueryConfigValues,
+    QueryFields,
+    QueryFilters,
+    QueryJobs,
+    WaitForJobChange,
+)
+from protocol.luxi.queue import DeleteFilter, ReplaceFilter, SetDrainFlag, SetWatcherPause, TryFilterRule
+from protocol.luxi.why import ExplainJobs, ReadJobWaits
 from protocol.messages import Request
-from protocol.serving.route import AnyRoute
+from protocol.serving.route import AnyRoute, Stream
 from protocol.serving.server import Peer, Route, ServerRules, Service, serve_unix
-from protocol.stream import Stream
 from tests.cli.fakefeed import FakeFeed
 
 FINAL = ("success", "error", "canceled")

@@ -16,7 +16,7 @@ from cli.job.main import group as job
 from cli.node.main import group as node
 from cli.program import exit_code
 from common.paths import Paths
-from common.system.daemons.program import release
+from common.system.program import release
 from tests.cli.command import CHECKOUT, Ended, environment, run
 from tests.cli.fakeluxid import AT, FakeJob, fake_luxid
 

@@ -11,7 +11,7 @@ from tests.cli.fakeluxid import fake_luxid
 from tests.support.wait import wait_until
 
 # on a busy machine even this systemctl is slower than a user would like
-PATIENT = "import common.system.daemons.unit; common.system.daemons.unit._PATIENCE_S = 60.0"
+PATIENT = "import common.system.unit; common.system.unit._PATIENCE_S = 60.0"
 NOT_RUNNING = "error: luxid is not running; start it with: gantry --root {root} up\n"
 
 

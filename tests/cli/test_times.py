@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from cli.durations import DURATION
+from cli.options import DURATION
 from common.words.times import duration, precise_clock
 
 

@@ -11,8 +11,8 @@ from common.durable.atomicfile import write_files
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import JobState
-from daemons.luxid.files.batches import note_of
 from daemons.luxid.files.loading import FoundQueue, load_queue
+from daemons.luxid.files.submissionkeys import note_of
 from tests.support.cluster import CHECKOUT
 
 JOBS = 3

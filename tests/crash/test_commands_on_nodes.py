@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from common.ids import JobId
-from common.queue.files.jobfile import decode_job
+from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
 from protocol.luxi.jobs import CancelJob
-from protocol.wconfd.ghosts import ListGhosts
+from protocol.wconfd.locks import ListGhosts
 from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.wait import wait_until
 

@@ -16,8 +16,18 @@ from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
 from protocol.blocking import BlockingClient
 from protocol.messages import Request
-from protocol.wconfd.ghosts import AdoptLocks, Guard, GuardLocks, LayGuards, ListGhosts
-from protocol.wconfd.locks import FreeLocks, ListAllLocks, ListLocks, UpdateLocksWaiting, WaitLocks
+from protocol.wconfd.locks import (
+    AdoptLocks,
+    FreeLocks,
+    Guard,
+    GuardLocks,
+    LayGuards,
+    ListAllLocks,
+    ListGhosts,
+    ListLocks,
+    UpdateLocksWaiting,
+    WaitLocks,
+)
 from tests.support.cluster import Cluster
 from tests.support.wait import PATIENCE_S, wait_until
 

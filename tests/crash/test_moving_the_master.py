@@ -7,7 +7,7 @@ import pytest
 
 from common.daemons import MASTER_DAEMONS
 from common.ids import JobId
-from common.system.daemons.running import find_daemon
+from common.system.running import find_daemon
 from protocol.luxi.queries import QueryJobs
 from tests.cli.command import Ended, run
 from tests.daemon.luxid.ops import dummy
@@ -18,13 +18,13 @@ from tests.support.wait import wait_until
 
 # functions of the move; the program is killed when it calls one of them
 STEPS = [
-    "steps.Move._claim",
-    "steps.Move._stop",
-    "steps.Move._name_master",
+    "moving.Move._claim",
+    "moving.Move._stop",
+    "moving.Move._name_master",
     # wconfd runs here then
-    "newconfig._uuid",
-    "steps.Move._open_queue",
-    "steps.Move._start",
+    "moving._uuid",
+    "moving.Move._open_queue",
+    "moving.Move._start",
 ]
 DEATH = "lambda *_: os.kill(os.getpid(), 9)"
 
@@ -94,7 +94,7 @@ def killed_move(machine: Machine, step: str) -> Ended:
     return run(
         "gnt-cluster",
         *("--root", machine.cluster.root, "master-failover"),
-        prelude=f"import os; from cli.cluster.moving import newconfig, steps; {step} = {DEATH}",
+        prelude=f"import os; from cli.cluster import moving; {step} = {DEATH}",
     )
 
 

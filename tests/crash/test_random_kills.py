@@ -17,8 +17,8 @@ from common.errors import Unavailable
 from common.locks import Lock, LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
 from protocol.blocking import BlockingClient
+from protocol.luxi.jobs import SubmitJob
 from protocol.luxi.queries import QueryJobs
-from protocol.luxi.submission import SubmitJob
 from protocol.wconfd.locks import ListLocks, TryUpdateLocks
 from tests.support.checked import assert_all_is_free
 from tests.support.cluster import Cluster

@@ -12,21 +12,17 @@ import pytest
 
 from common.ids import JobId
 from common.locks import Owner
-from common.nodes.certificates.nextcertificate import make_next
-from common.nodes.certificates.nodecertificates import is_signed_by
-from common.nodes.certificates.pemcontent import certificates_in, digest_of, has_key
-from common.nodes.certificates.renewalfiles import RenewalFiles
+from common.nodes.certificates import RenewalFiles, certificates_in, digest_of, has_key, is_signed_by, make_next
 from common.opcodes.cluster import OpClusterRenewCrypto
 from common.settingsfile import load_settings
 from daemons.jobproc.configuration import UnitConfig, Wconfd
 from daemons.jobproc.context import UnitContext
-from daemons.jobproc.units.renewal.nodecalls import RenewalCalls
-from daemons.jobproc.units.renewal.renewcrypto import RenewCryptoUnit
+from daemons.jobproc.units.cluster.renewcrypto import RenewCryptoUnit
+from daemons.jobproc.units.renewal import RenewalCalls
 from protocol.blocking import BlockingClient
+from protocol.noded.call import Failed, FailureKind, NodeAddress, Replied
 from protocol.noded.clients.blocking import BlockingNodeClient
 from protocol.noded.clients.certificates import CertificateFiles
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, FailureKind, Replied
 from protocol.noded.membership import Version
 from tests.support.machines.fleet import Fleet
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.queue.jobs import JobState
-from common.queue.tries import tries_of
+from common.queue.reasons import tries_of
 from common.system.processes import find_process, is_living
 from tests.support.checked import assert_all_is_free, job_on_disk
 from tests.support.cluster import Cluster

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from common.daemons import daemon_named
-from protocol.luxi.cluster import QueryClusterInfo
+from protocol.luxi.queries import QueryClusterInfo
 from protocol.wconfd.locks import Echo
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.machines.nodes import HOST

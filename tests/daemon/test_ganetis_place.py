@@ -14,12 +14,11 @@ import pytest
 
 from common.daemons import daemon_named
 from common.ids import JobId
-from common.query.kinds import QueryKind
+from common.objects.kinds import QueryKind
 from common.settingsfile import load_settings
-from common.system.daemons.program import read_options
-from protocol.luxi.cluster import QueryClusterInfo
+from common.system.program import read_options
 from protocol.luxi.jobs import CancelJob
-from protocol.luxi.queries import QueryFields
+from protocol.luxi.queries import QueryClusterInfo, QueryFields
 from protocol.wconfd.locks import Echo
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.wait import wait_until

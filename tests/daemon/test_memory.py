@@ -11,7 +11,7 @@ MIB = 2**20
 # as a daemon's buffers of messages grow, chunk by chunk beside each other, while small things are made that live on
 GROWN = """
 import sys
-from common.system.daemons.memory import return_large_blocks
+from common.system.daemon import return_large_blocks
 
 if sys.argv[1] == "returning":
     assert return_large_blocks()

@@ -23,7 +23,7 @@ from common.opcodes.registry import opcode_classes
 from common.query.qlang import Expression
 from common.queue.reasons import ReasonEntry
 from protocol.face import requests_of
-from protocol.luxi.submission import JobInput, OpInput
+from protocol.luxi.jobs import JobInput, OpInput
 from protocol.messages import Request
 from tests.support.cluster import Cluster
 from tests.support.sockets.rawsocket import RawCaller

@@ -1,7 +1,7 @@
 """What clients see when the master dies under them (DESIGN section 14)."""
 
 from cli.exitcodes import DONE
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter
+from protocol.luxi.queue import DeleteFilter, ReplaceFilter
 from tests.cli.command import Background, run
 from tests.lease.work import Work
 from tests.support.wait import wait_until

@@ -6,7 +6,7 @@ The table "What can be lost" is in `tests/daemon/lease/test_what_can_be_lost.py`
 import signal
 
 from common.daemons import MASTER_DAEMONS
-from common.lease.keys import Keys
+from common.lease.records import Keys
 from tests.lease.work import Work
 from tests.support.machines.etcdentries import entries
 from tests.support.machines.leasefleet import Candidate

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Final
 
+from protocol.luxi.jobs import SubmitJob
 from protocol.luxi.queries import QueryJobs
-from protocol.luxi.submission import SubmitJob
 from tests.reliability.lease.history import EndedJob, Rest, Submit, Told
 from tests.reliability.lease.ledgers import command, ledger_lines, token_of
 from tests.reliability.lease.violations import violations

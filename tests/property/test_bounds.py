@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.query.bounds import NOTHING, Bounds, bounds_of
 from common.query.predicate import Field, compile_expression
-from common.query.qlang import Expression
+from common.query.qlang import NOTHING, Bounds, Expression, bounds_of
 
 Thing = tuple[int, int]
 NUMBERS = st.integers(-3, 6)

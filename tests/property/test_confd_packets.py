@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemons.confd.core.verdict import Silence, judge
-from protocol.confd.datagrams import MAGIC, seal, unseal
+from daemons.confd.core.answers import Silence, judge
 from protocol.confd.questions import (
+    MAGIC,
     Argument,
     MasterField,
     Question,
@@ -18,6 +18,8 @@ from protocol.confd.questions import (
     Terms,
     read_reply,
     read_request,
+    seal,
+    unseal,
 )
 from tests.support.machines.confds import KEY, recorded_snapshot
 

@@ -7,12 +7,10 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.objects.codec import decode_config, decode_object
-from common.objects.config import Config
-from common.objects.encoding import encode_config
+from common.objects.codec import decode_config, decode_object, encode_config
+from common.objects.config import Config, Network
 from common.objects.filter import FilterRule
 from common.objects.kinds import AllocPolicy, DiskUuid, FilterUuid, GroupUuid, Hypervisor, InstanceUuid, NetworkUuid
-from common.objects.networks.network import Network
 from tests.support.configs import disk, instance, small_config
 
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

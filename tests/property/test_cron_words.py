@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.schedules.cronwords import read_words
-from common.schedules.times import CronTimes
-from common.schedules.zones import zone_named
+from common.schedules.times import CronTimes, read_words, zone_named
 from tests.support.naive.cron import instants
 
 HOUR = 3600

@@ -15,13 +15,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemons.keeperd.renewing.keepalives import Endpoint, Silent, ask_for_lease
+from daemons.keeperd.renewing.duties import Endpoint, Silent, ask_for_lease
 from daemons.keeperd.renewing.orders import Place
-from protocol.etcd import maintenance, questions
-from protocol.etcd.errors import Compacted, EtcdError, LeaseGone, WatchEnded
-from protocol.etcd.kv import Equals, Field, Found, Get, Header, Outcome, Put, Transaction, WatchEvent
-from protocol.etcd.questions import Question
-from protocol.etcd.refusals import Meaning, judge
+from protocol.etcd import questions
+from protocol.etcd.kv import (
+    Compacted,
+    Equals,
+    EtcdError,
+    Field,
+    Found,
+    Get,
+    Header,
+    LeaseGone,
+    Outcome,
+    Put,
+    Transaction,
+    WatchEnded,
+    WatchEvent,
+)
+from protocol.etcd.questions import Meaning, Question, judge
 
 LEASE = 7
 HEADER = {"cluster_id": "17", "member_id": "18446744073709551615", "revision": "9", "raft_term": "2"}
@@ -44,10 +56,10 @@ WHOLE: Mapping[str, tuple[Question[Any], Mapping[str, Any]]] = {
     "revoke": (questions.revoke(LEASE), {"header": HEADER}),
     "authenticate": (questions.authenticate("u", "p"), {"header": HEADER, "token": "abc.1"}),
     "watch": (questions.watch("/", 3), {"result": {"header": HEADER, "events": EVENTS}}),
-    "members": (maintenance.members(), {"header": HEADER, "members": [MEMBER]}),
-    "status": (maintenance.status(), STATUS),
-    "alarms": (maintenance.alarms(), {"header": HEADER, "alarms": [{"memberID": "5", "alarm": "NOSPACE"}]}),
-    "compact": (maintenance.compact(5), {"header": HEADER}),
+    "members": (questions.members(), {"header": HEADER, "members": [MEMBER]}),
+    "status": (questions.status(), STATUS),
+    "alarms": (questions.alarms(), {"header": HEADER, "alarms": [{"memberID": "5", "alarm": "NOSPACE"}]}),
+    "compact": (questions.compact(5), {"header": HEADER}),
 }
 # in the place of a field; None among them
 OTHERS: st.SearchStrategy[object] = st.sampled_from(
@@ -128,8 +140,8 @@ def is_a(value: object, kind: Any) -> bool:
 KINDS: Mapping[str, Any] = {
     **{"get": Found, "transact": Outcome, "grant": questions.Granted, "renew": float},
     **{"revoke": Header, "authenticate": str, "watch": Sequence[WatchEvent]},
-    **{"members": Sequence[maintenance.MemberEntry], "status": maintenance.MemberStatus},
-    **{"alarms": Sequence[maintenance.Alarm], "compact": NoneType},
+    **{"members": Sequence[questions.MemberEntry], "status": questions.MemberStatus},
+    **{"alarms": Sequence[questions.Alarm], "compact": NoneType},
 }
 
 
@@ -220,4 +232,4 @@ def test_a_refusal_in_any_shape_has_a_meaning(status: int, reply: object) -> Non
 
 @pytest.mark.parametrize("number", ["1.2.3", "1e999", "e", "+"])
 def test_a_quota_that_is_no_number_is_not_told(number: str) -> None:
-    assert maintenance.quota_of(f"etcd_server_quota_backend_bytes {number}\n".encode()) == 0
+    assert questions.quota_of(f"etcd_server_quota_backend_bytes {number}\n".encode()) == 0

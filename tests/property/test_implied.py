@@ -1,13 +1,12 @@
-"""What an expression implies about cheap fields rules out no thing that passes (`common.queue.verdict`)."""
+"""What an expression implies about cheap fields rules out no thing that passes (`common.query.predicate`)."""
 
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.query.implied import implied
 from common.query.predicate import NO_VALUE, Field, compile_expression
-from common.query.qlang import All, Always, Compare, Expression, IsTrue, Not, Order, Some
+from common.query.qlang import All, Always, Compare, Expression, IsTrue, Not, Order, Some, implied
 
 CHEAP, DEAR = ("a", "b"), ("x", "y")
 _LEAVES = st.builds(

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.noded.call import AnyCall, read_request, request_body
-from protocol.noded.contents import PACKED_FROM, Content
-from protocol.noded.queue import JobqueueRename
-from protocol.noded.replies import read_reply, reply_body
+from protocol.noded.call import PACKED_FROM, AnyCall, Content, read_reply, read_request, reply_body, request_body
+from protocol.noded.statefiles import JobqueueRename
 from tests.support.machines.noded import CLASSES, reply_type, values_of
 
 KINDS = [pytest.param(kind, id=name) for name, kind in CLASSES.items()]

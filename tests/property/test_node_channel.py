@@ -7,9 +7,8 @@ import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.noded.clients.channel import Channel, HttpReply, HttpRequest
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Breakdown
+from protocol.noded.call import Breakdown, NodeAddress
+from protocol.noded.clients.connection import Channel, HttpReply, HttpRequest
 
 NODE = NodeAddress("node1", "192.0.2.1")
 AUTHORITY = trustme.CA()

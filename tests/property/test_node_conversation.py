@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.commands.spec import CommandOutcome, CommandSpec
-from daemons.jobproc.nodecommands.conversation import KILL_PATIENCE_S, Ask, Conversation, End, Over, Rest
-from daemons.jobproc.nodecommands.stream import Stream
-from protocol.noded.clients.outcomes import Failed, FailureKind
+from daemons.jobproc.nodecommands.conversation import KILL_PATIENCE_S, Ask, Conversation, End, Over, Rest, Stream
+from protocol.noded.call import Content, Failed, FailureKind
 from protocol.noded.commands import (
     CommandNews,
     CommandPhase,
@@ -19,7 +18,6 @@ from protocol.noded.commands import (
     StartCommand,
     StopCommand,
 )
-from protocol.noded.contents import Content
 
 KEY = "7.0.1"
 # bytes that the job's file had before

@@ -12,26 +12,29 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidRequest
 from common.locks import Lock
-from common.opcodes.base import OpCode, with_secrets, write_opcode
-from common.opcodes.codec import shape_of
+from common.opcodes.base import OpCode, shape_of, with_secrets, write_opcode
 from common.opcodes.registry import opcode_classes, parse_opcode
-from common.opcodes.structures import Change, DiskParams, NicParams, RecreatedDisk, Size
 from common.opcodes.types import (
     ASKED_BY_OPCODES,
     VERIFY_ERRORS,
     AskedKind,
+    DeviceChange,
     DiskIndex,
+    DiskParams,
     ExportTarget,
     Json,
     JsonList,
     JsonObject,
+    NicParams,
     NonEmpty,
     Number,
     Positive,
+    RecreatedDisk,
+    Size,
     VerifyError,
     Whole,
 )
-from common.queue.dependencies import Dependency
+from common.queue.jobs import Dependency
 from common.queue.reasons import ReasonEntry
 
 Wire = st.SearchStrategy[Any]
@@ -129,7 +132,7 @@ def _rows(kind: Any) -> Wire:
     if kind is RecreatedDisk:
         index = _values(DiskIndex)
         return st.lists(index, max_size=3) | st.lists(st.tuples(index, _structures(DiskParams)).map(list), max_size=3)
-    if get_origin(kind) is Change:
+    if get_origin(kind) is DeviceChange:
         params = _values(get_args(kind)[0])
         simple = st.sampled_from(["add", "attach", "remove", "detach"])
         action = simple | st.just("modify")

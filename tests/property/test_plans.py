@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.plans.documents import read_document
-from cli.plans.planfields import COMMAND, TERMS
-from cli.plans.planjobs import read_plan
+from cli.plans.jobs import COMMAND, TERMS, read_plan
 from common.errors import InvalidRequest
 
 words = st.sampled_from(

@@ -6,11 +6,8 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.objects.config import Config
+from common.objects.config import Config, Network, Node, PartialNdParams
 from common.objects.kinds import GroupUuid, Hypervisor, InstanceUuid, NetworkUuid, NodeUuid
-from common.objects.networks.network import Network
-from common.objects.node import Node
-from common.objects.params import PartialNdParams
 from common.objects.ssconf import SsconfValues, file_content, ssconf_values
 from tests.property.test_config_round_trip import configs
 from tests.support.configs import RECORDED, instance, small_config

@@ -4,7 +4,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.webaccess.userstext import User, read_users, with_changed_user, with_new_user, without_user
+from common.webaccess.users import User, read_users, with_changed_user, with_new_user, without_user
 
 NAMES = st.sampled_from(["jack", "jill", "ci", "a.b@c"])
 WORDS = st.text(st.characters(blacklist_categories=["Z", "C"], blacklist_characters=","), min_size=1, max_size=8)

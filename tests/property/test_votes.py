@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.nodes.votes import Verdict, Vote, count_votes
+from common.nodes.failover import Verdict, Vote, count_votes
 
 OWN, OWN_EPOCH = "n1", 5
 NAMES = st.sampled_from(["n1", "n2", "n3", ""])

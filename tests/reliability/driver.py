@@ -13,11 +13,9 @@ from common.ids import JobId
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
 from protocol.blocking import BlockingClient
-from protocol.luxi.changes import WaitForJobChange
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter
-from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob
-from protocol.luxi.queue import SetDrainFlag
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, SubmitJob, SubmitManyJobs
+from protocol.luxi.queries import WaitForJobChange
+from protocol.luxi.queue import DeleteFilter, ReplaceFilter, SetDrainFlag
 from protocol.messages import Request
 from protocol.wconfd.changes import AddTcpUdpPort
 from protocol.wconfd.locks import FreeLocks, TryUpdateLocks

@@ -7,15 +7,14 @@ from typing import Any
 from common.ids import JobId
 from common.objects.config import Config
 from common.paths import Paths
-from common.queue.files.jobfile import decode_job
+from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
 from daemons.luxid.files.loading import load_queue
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.locks.lockfiles import read_locks
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.blocking import BlockingClient
-from protocol.luxi.cluster import QueryConfigValues
-from protocol.luxi.queries import QueryJobs
+from protocol.luxi.queries import QueryConfigValues, QueryJobs
 from tests.reliability.oracle import SeenJob, SeenOp, View
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from common.queue.files.jobfile import decode_job
+from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
 from protocol.wconfd.locks import ListLocksWaitingStatus, LocksStatus
 from tests.support.cluster import ALL, Cluster

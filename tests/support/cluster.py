@@ -22,16 +22,16 @@ from weakref import WeakSet
 
 import orjson
 
-from common.asciijson import ascii_json
 from common.clusterinit import create_cluster
 from common.daemons import daemon_named, start_order
 from common.ids import JobId
+from common.jsontext import ascii_json
 from common.paths import Paths
 from common.settingsfile import load_settings
 from common.system.processes import Process, descendants, holders, is_living, send_all
 from protocol.blocking import BlockingClient
+from protocol.luxi.jobs import OpInput, Refused, SubmitJob, SubmitManyJobs, Submitted
 from protocol.luxi.queries import QueryJobs
-from protocol.luxi.submission import OpInput, Refused, SubmitJob, SubmitManyJobs, Submitted
 from protocol.messages import Request, reply_to_wire
 from tests.support.daemons.preloaded import start_daemon
 from tests.support.forks.forked import Forked
@@ -167,7 +167,7 @@ class Cluster:
 
     def job_pids(self) -> Iterator[int]:
         """Pids of the job processes that live, by their livelocks' holders in the job files."""
-        from common.queue.files.jobfile import decode_job
+        from common.queue.jobfile import decode_job
         from common.system.livelock import is_alive
 
         for path in self.paths.queue.glob("job-*"):

@@ -7,12 +7,9 @@ import attrs
 import orjson
 
 from common.objects.codec import decode_object
-from common.objects.config import Config
-from common.objects.disk import AnyDisk
+from common.objects.config import AnyDisk, AnyInstance, Config, Node
 from common.objects.initial import NewUuids, initial_config
-from common.objects.instance import AnyInstance
 from common.objects.kinds import GroupUuid, NodeUuid
-from common.objects.node import Node
 
 RECORDED = Path(__file__).parents[1] / "data" / "ganeti-3.0.2"
 UUIDS = NewUuids(cluster="uuid-cluster", node=NodeUuid("uuid-node"), group=GroupUuid("uuid-group"))

@@ -6,8 +6,8 @@ import trio
 
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp, Timestamp
+from common.queue.reasons import Try, try_entry
 from common.queue.terms import Hold, JobTerms, terms_entry
-from common.queue.tries import Try, try_entry
 
 HELD = JobTerms(hold=Hold("alice", 100.0, "the disk is full"))
 

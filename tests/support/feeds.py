@@ -13,21 +13,16 @@ from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState, LogEntry
 from common.wire import structure
 from daemons.luxid.core.queue.jobqueue import JobQueue
-from daemons.luxid.core.queue.privacy import Viewer
-from daemons.luxid.feed.beginning import begin
-from daemons.luxid.feed.changedjobs import Wish
-from daemons.luxid.feed.feed import Feed
-from daemons.luxid.feed.stream import FeedStream
-from daemons.luxid.jobs.jobtable import JobTable
-from daemons.luxid.jobs.jobviews import JobViews
-from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.core.rights import Viewer
+from daemons.luxid.feed.feed import Feed, begin
+from daemons.luxid.feed.stream import FeedStream, Wish
+from daemons.luxid.jobs import JobTable, JobViews, LiveJobs
+from daemons.luxid.processes.deaths import LeftUnits
 from daemons.luxid.processes.jobprocesses import JobProcesses
-from daemons.luxid.processes.leftunits import LeftUnits
 from daemons.luxid.scheduler import Scheduler
 from protocol.envelope import Call, read_message
 from protocol.framing import Framer
-from protocol.luxi.feed import FeedBegin, JobNews, QueueState, Subscribe, job_news, read_changes
-from protocol.luxi.feedplace import FeedPlace
+from protocol.luxi.feed import FeedBegin, FeedPlace, JobNews, QueueState, Subscribe, job_news, read_changes
 
 NOW: Final = (1, 0)
 JOBS: Final = [JobId(number) for number in range(1, 6)]

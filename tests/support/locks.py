@@ -5,8 +5,8 @@ An owner is written `job/7` or a name, a request `node/n1=shared` (or `exclusive
 
 from common.ids import JobId
 from common.locks import Lock, LockMode, LockRequest, Owner, parse_lock, parse_mode
-from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.table import LockTable, update_locks
+from daemons.wconfd.core.locks.waiting import LockState
 
 
 def owner(text: str, pid: int | None = None) -> Owner:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import attrs
 
+from common.featuresettings import NotifyRule, NotifySettings
 from common.settings import Settings
 from common.settingsfile import load_settings
-from common.settingwords.notifysettings import NotifyRule, NotifySettings
 
 
 def settings_of(root: Path) -> Settings:

@@ -3,12 +3,11 @@
 import trio
 
 from common.objects.index import ConfigIndex
-from daemons.luxid.config.configcache import ConfigurationMissing
+from daemons.luxid.config import ConfigurationMissing
 from daemons.luxid.parts import Parts
-from daemons.luxid.processes.attempts import Attempts
 from daemons.luxid.processes.deaths import Deaths
 from daemons.luxid.processes.launcher import Launcher
-from daemons.luxid.processes.starting import Starter
+from daemons.luxid.processes.starting import Attempts, Starter
 
 ATTEMPTS = 3
 

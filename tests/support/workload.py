@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import attrs
 
 from common.ids import JobId
-from protocol.luxi.submission import OpInput
+from protocol.luxi.jobs import OpInput
 from tests.support.cluster import Cluster
 from tests.support.stamps import Stamps
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from common.commands.holding import controller_folder
+from common.commands.cgroups import controller_folder
 
 # controllers of version 1 in whose trees systemd makes groups for services
 _CONTROLLERS: Final = ("memory", "cpu", "pids", "freezer", "name=systemd")

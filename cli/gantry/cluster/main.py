@@ -9,19 +9,19 @@ from cli.commands import Group, Verb
 from cli.exitcodes import DONE
 
 VERBS: Final = {
-    "switchover": Verb("cli.gantry.cluster.switchover:switchover", "Move the mastership to another healthy node."),
-    "takeover": Verb("cli.gantry.cluster.takeover:takeover", "Make a node the master although work may be lost."),
-    "maintenance": Verb("cli.gantry.cluster.maintenance:maintenance", "Keep the mastership where it is, or not."),
+    "switchover": Verb("cli.gantry.cluster.mastership:switchover", "Move the mastership to another healthy node."),
+    "takeover": Verb("cli.gantry.cluster.mastership:takeover", "Make a node the master although work may be lost."),
+    "maintenance": Verb("cli.gantry.cluster.mastership:maintenance", "Keep the mastership where it is, or not."),
     "accept-restore": Verb(
-        "cli.gantry.cluster.accept_restore:accept_restore", "Go on with an etcd that was restored or replaced."
+        "cli.gantry.cluster.recovery:accept_restore", "Go on with an etcd that was restored or replaced."
     ),
-    "convert": Verb("cli.gantry.cluster.convert:convert", "Begin or end to use etcd, without losing the queue."),
-    "recover": Verb("cli.gantry.cluster.recover:recover", "Begin anew after all of etcd was lost."),
+    "convert": Verb("cli.gantry.cluster.recovery:convert", "Begin or end to use etcd, without losing the queue."),
+    "recover": Verb("cli.gantry.cluster.recovery:recover", "Begin anew after all of etcd was lost."),
     "run-as-submitter": Verb(
-        "cli.gantry.cluster.run_as_submitter:run_as_submitter", "Let commands run as the users who submit them, or not."
+        "cli.cluster.init:run_as_submitter", "Let commands run as the users who submit them, or not."
     ),
     "test-watchdog": Verb(
-        "cli.gantry.cluster.test_watchdog:test_watchdog", "Restart this machine by its watchdog, as a test."
+        "cli.gantry.cluster.mastership:test_watchdog", "Restart this machine by its watchdog, as a test."
     ),
 }
 
@@ -53,7 +53,7 @@ def _show() -> int:
     if click.get_current_context().invoked_subcommand is not None:
         return DONE
     # imported late: the verbs do without it
-    from cli.gantry.cluster.showing import show_cluster
+    from cli.gantry.cluster.mastership import show_cluster
 
     return show_cluster()
 

@@ -3,17 +3,17 @@
 from typing import Final
 
 from cli.commands import Group, Verb
-from cli.remote.remoteoptions import remote_options
+from cli.remoteoptions import remote_options
 
 VERBS: Final = {
-    "add": Verb("cli.gantry.schedule.add:add", "Add a schedule."),
-    "list": Verb("cli.gantry.schedule.list:list_schedules", "List the schedules, with their next runs."),
-    "info": Verb("cli.gantry.schedule.info:info", "Show schedules whole: words, next and last runs."),
-    "modify": Verb("cli.gantry.schedule.modify:modify", "Change a schedule."),
-    "pause": Verb("cli.gantry.schedule.pause:pause", "Let schedules rest."),
-    "resume": Verb("cli.gantry.schedule.resume:resume", "Let paused schedules go on."),
-    "run": Verb("cli.gantry.schedule.run:run_now", "Submit a schedule's job now, beside its times."),
-    "remove": Verb("cli.gantry.schedule.remove:remove", "Remove schedules; their jobs stay."),
+    "add": Verb("cli.gantry.schedule.definition:add", "Add a schedule."),
+    "list": Verb("cli.gantry.schedule.schedules:list_schedules", "List the schedules, with their next runs."),
+    "info": Verb("cli.gantry.schedule.schedules:info", "Show schedules whole: words, next and last runs."),
+    "modify": Verb("cli.gantry.schedule.definition:modify", "Change a schedule."),
+    "pause": Verb("cli.gantry.schedule.schedules:pause", "Let schedules rest."),
+    "resume": Verb("cli.gantry.schedule.schedules:resume", "Let paused schedules go on."),
+    "run": Verb("cli.gantry.schedule.schedules:run_now", "Submit a schedule's job now, beside its times."),
+    "remove": Verb("cli.gantry.schedule.schedules:remove", "Remove schedules; their jobs stay."),
 }
 
 group = Group(

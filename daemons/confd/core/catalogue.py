@@ -9,14 +9,9 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import attrs
 
-from common.objects.config import Config
-from common.objects.disk import AnyDisk
+from common.objects.config import AnyDisk, AnyInstance, Config, Node, filled
 from common.objects.index import ConfigIndex
-from common.objects.instance import AnyInstance
-from common.objects.kinds import DiskTemplate, NodeUuid
-from common.objects.naming import short_names
-from common.objects.node import Node
-from common.objects.params import filled
+from common.objects.kinds import DiskTemplate, NodeUuid, short_names
 
 _DEFAULT: Final = "default"
 
@@ -188,3 +183,36 @@ def _homes(config: Config) -> Mapping[str, Mapping[str, AnyInstance]]:
             if nic.ip is not None and defaults is not None:
                 found.setdefault(filled(defaults, nic.nicparams).link, {})[nic.ip] = instance
     return found
+
+
+# A place in a JSON document: JSON pointers.
+#
+# Source: RFC 6901; confd.md 4.
+
+
+# digits of the longest index that is read
+_INDEX_DIGITS: Final = 9
+
+
+class NoPlace(Exception):
+    """The text is no pointer, or nothing is there."""
+
+
+def find(document: object, pointer: str) -> object:
+    """The value at a place. Raises: NoPlace: also for the whole document."""
+    if not pointer.startswith("/"):
+        raise NoPlace
+    value = document
+    for token in pointer[1:].split("/"):
+        value = _step(value, token.replace("~1", "/").replace("~0", "~"))
+    return value
+
+
+def _step(value: object, token: str) -> object:
+    if isinstance(value, dict) and token in value:
+        return value[token]
+    if isinstance(value, list) and token.isascii() and token.isdigit() and len(token) <= _INDEX_DIGITS:
+        index = int(token)
+        if index < len(value):
+            return value[index]
+    raise NoPlace

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from common.lease.deadline import Deadline
-from common.lease.holding import read_held
+from common.lease.grant import read_held
 from common.paths import Paths
 from common.replication import NoLongerMaster
 from common.system.leaseguard import DeadlineTimer, end_with_jobs

@@ -27,28 +27,22 @@ from typing import Final
 
 import orjson
 
-from common.commands.cgroups import find_groups
-from common.commands.limits import sweep_limit_groups
+from common.commands.cgroups import find_groups, sweep_limit_groups
 from common.commands.surroundings import take_surroundings
 from common.daemons import Place
 from common.errors import Conflict, GantryError
 from common.ids import JobId
-from common.installation import check_safe
+from common.installation import check_safe, use_plugins
 from common.nodes.nodeplace import place_of, why_not_master
 from common.replication import NoLongerMaster
 from common.settings import Settings
 from common.settingsfile import ROOT_VARIABLE, load_settings
-from common.system.daemons.pidfile import PidFile
-from common.system.daemons.program import Options, fail, prepare, read_options
-from common.system.daemons.sdnotify import notify
 from common.system.log import get_log
-from common.system.plugins import use_plugins
+from common.system.program import Options, PidFile, fail, notify, prepare, read_options
 from common.system.signals import HANDLED
-from daemons.jobproc.forkserver.children import Children
-from daemons.jobproc.forkserver.rehearsal import rehearse
-from daemons.jobproc.forkserver.server import TRIAL, ForkServer, Guard
-from daemons.jobproc.forkserver.warmup import warm_up, warm_up_for_nodes
-from protocol.dial import reachable
+from daemons.jobproc.forkserver.server import TRIAL, Children, ForkServer, Guard
+from daemons.jobproc.forkserver.warmup import rehearse, warm_up, warm_up_for_nodes
+from protocol.unixsocket import reachable
 
 NAME: Final = "forkserver"
 # variable set across an exec, with the state that the previous program leaves for the next one

@@ -3,6 +3,7 @@
 Source: DESIGN section 7; protocol.forkserver.
 """
 
+import contextlib
 import os
 import selectors
 import signal
@@ -10,30 +11,253 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol, assert_never
 
+import attrs
 import setproctitle
 
 from common.access import Role
 from common.commands.cgroups import GroupTree
-from common.errors import GantryError
+from common.errors import Conflict, GantryError, InvalidRequest, Unavailable
 from common.ids import JobId
+from common.jsontext import ascii_json
 from common.settings import Settings
-from common.system.daemons.sdnotify import notify
-from common.system.daemons.watchdog import SIGN, sign_interval_s, tell_stacks_at_the_end
+from common.system.daemon import SIGN, sign_interval_s, tell_stacks_at_the_end
 from common.system.log import get_log, rename_program, reopen_log
+from common.system.program import notify
 from common.system.signals import HANDLED, ProcessSignals
 from daemons.jobproc import life
-from daemons.jobproc.forkserver.children import Children
-from daemons.jobproc.forkserver.control import Closed, ControlConnection, exited, read_start, started
-from protocol.envelope import Call, failure
+from daemons.jobproc.life import refuse
+from protocol.envelope import Batch, Call, MalformedRequest, failure, read_message, success
 from protocol.forkserver import JobExited, StartJob
+from protocol.framing import Framer, MessageTooLarge, pack
+from protocol.messages import positional, structure_request
 from protocol.peer import own_access, peer_of, with_role
+
+# The job processes of a fork server: created by fork, recorded until they end.
+#
+# The state survives an exec of the fork server, which keeps its pid and so its children.
+
+
+_log = get_log(__name__)
+
+
+@attrs.frozen
+class Exit:
+    """The end of a child."""
+
+    # None: it was not a job process
+    job_id: JobId | None
+    pid: int
+    # status as from waitpid
+    wait_status: int
+
+
+class Children:
+    """The job processes, by pid.
+
+    Args:
+        jobs: pid -> job id of processes that an earlier program in this process has started.
+    """
+
+    def __init__(self, jobs: Mapping[int, JobId]) -> None:
+        self._jobs = dict(jobs)
+
+    @property
+    def jobs(self) -> Mapping[int, JobId]:
+        """pid -> job id, as a copy."""
+        return dict(self._jobs)
+
+    def start(self, job_id: JobId, sock: socket.socket, live: Callable[[JobId, socket.socket], int]) -> int:
+        """Fork a process that calls `live(job_id, sock)` and exits with the returned code.
+
+        `live` begins with the signals in `HANDLED` blocked.
+
+        Returns: the pid.
+        Raises:
+            Conflict: the job already has a process.
+            Unavailable: the kernel refuses another process.
+        """
+        for pid, other in self._jobs.items():
+            if other == job_id:
+                raise Conflict(f"job {job_id} has a process already, with pid {pid}", pid=pid)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _live_and_exit(job_id, sock, live)
+        except OSError as error:
+            raise Unavailable(f"no process for job {job_id}: {_reason(error)}; try again later") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._jobs[pid] = job_id
+        return pid
+
+    def reap(self) -> Iterator[Exit]:
+        """Yield the children that have ended, and forget them."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                yield Exit(self._jobs.pop(pid, None), pid, status)
+
+
+def _live_and_exit(job_id: JobId, sock: socket.socket, live: Callable[[JobId, socket.socket], int]) -> None:
+    """Run the child. Never returns, so that no code of the parent runs in the child."""
+    code = 1
+    try:
+        code = live(job_id, sock)
+    except (OSError, MemoryError) as error:
+        # nothing has happened to the job (`life.run`): luxid starts it again, and is told that this was no try of it
+        with contextlib.suppress(BaseException):
+            refuse(sock, _reason(error))
+            _log.warning("job.not_started", job=job_id, reason=error)
+    except BaseException:
+        with contextlib.suppress(BaseException):
+            _log.exception("job.crashed", job=job_id)
+    finally:
+        os._exit(code)
+
+
+def _reason(error: OSError | MemoryError) -> str:
+    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else "out of memory"
+
+
+# A control connection of the fork server: messages and descriptors in, replies and notifications out.
+#
+# It never waits. A peer that does not read is dropped at a backlog of `_BACKLOG_BYTES`.
+
+
+_CHUNK: Final = 64 * 2**10
+_MESSAGE_LIMIT: Final = 64 * 2**10
+_BACKLOG_BYTES: Final = 4 * 2**20
+_FDS_AT_ONCE: Final = 64
+
+
+class Closed(Exception):
+    """the connection is of no more use"""
+
+
+class ControlConnection:
+    """One client's connection; `sock` is non-blocking, and `close` closes it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._framer = Framer(_MESSAGE_LIMIT)
+        # received descriptors that no message has claimed yet, oldest first
+        self._fds: deque[int] = deque()
+        self._unsent = bytearray()
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._unsent)
+
+    def receive(self) -> list[bytes]:
+        """Return the messages that have arrived.
+
+        Raises: Closed: the peer has gone, or sent something that is not a message.
+        """
+        try:
+            data, fds, flags, _ = socket.recv_fds(self.sock, _CHUNK, _FDS_AT_ONCE, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return []
+        except OSError as error:
+            raise Closed from error
+        self._fds += fds
+        if not data or flags & socket.MSG_CTRUNC:
+            # descriptors that did not fit are lost, so the rest cannot be assigned to their messages
+            raise Closed
+        try:
+            return self._framer.feed(data)
+        except MessageTooLarge as error:
+            raise Closed from error
+
+    def claim_fd(self) -> socket.socket:
+        """Return the socket that came with the current message.
+
+        Raises: InvalidRequest: no descriptor came, or it is not a socket.
+        """
+        if not self._fds:
+            raise InvalidRequest(f"{StartJob.METHOD} needs the job's end of a socket pair as ancillary data")
+        fd = self._fds.popleft()
+        try:
+            return socket.socket(fileno=fd)
+        except OSError:
+            os.close(fd)
+            raise InvalidRequest(f"the descriptor that came with {StartJob.METHOD} is not a socket") from None
+
+    def drop_unclaimed_fds(self) -> None:
+        """Close descriptors that came with messages without a use for them, unless a message is still incomplete."""
+        while self._fds and not self._framer.pending:
+            os.close(self._fds.popleft())
+
+    def send(self, payload: bytes) -> None:
+        """Send a message, or keep it until the peer reads.
+
+        Raises: Closed: the peer has gone or does not read.
+        """
+        self._unsent += pack(payload)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send as much as the peer takes. Raises: Closed."""
+        try:
+            while self._unsent:
+                del self._unsent[: self.sock.send(self._unsent)]
+        except BlockingIOError:
+            if len(self._unsent) > _BACKLOG_BYTES:
+                raise Closed from None
+        except OSError as error:
+            raise Closed from error
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            while self._fds:
+                os.close(self._fds.popleft())
+        self.sock.close()
+
+
+def read_start(payload: bytes) -> tuple[Call, StartJob] | bytes | None:
+    """Read one control message.
+
+    Returns: the call and its request; or the reply that refuses it; None: a notification, which
+        gets no reply, and of which none is known here.
+    """
+    try:
+        call = read_message(payload)
+    except MalformedRequest as error:
+        return failure(error, error)
+    if isinstance(call, Batch):
+        call_id = MalformedRequest("batches are not served here; send one request a message")
+        return failure(call_id, call_id)
+    if call.notification:
+        return None
+    try:
+        if call.method != StartJob.METHOD:
+            raise InvalidRequest(f"unknown method {call.method[:80]!r}; the fork server knows {StartJob.METHOD}")
+        request = structure_request(StartJob, call.params)
+    except GantryError as error:
+        return failure(call, error)
+    assert isinstance(request, StartJob)
+    return call, request
+
+
+def started(call: Call, pid: int) -> bytes:
+    """The reply to a start."""
+    return success(call, pid)
+
+
+def exited(note: JobExited) -> bytes:
+    """The notification that a job process has ended."""
+    return ascii_json({"jsonrpc": "2.0", "method": note.METHOD, "params": positional(note)})
+
 
 # variable set for the copy that only tests whether settings and code are good
 TRIAL: Final = "GANTRY_FORKSERVER_TRIAL"
 _AFTER_FAILURE: Final = "go on with the old code; mend what its standard error tells, and send HUP again"
-_log = get_log(__name__)
 
 
 class Guard(Protocol):

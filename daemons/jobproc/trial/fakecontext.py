@@ -2,25 +2,149 @@
 
 import select
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, cast
+
+import orjson
 
 from common.commands.output import OutputFile
 from common.errors import GantryError, JobCanceled
 from common.ids import JobId
+from common.lockdecl import LevelDeclaration, LockDeclaration, Scope, requests_for
 from common.locks import BGL, Lock, LockLevel, LockMode, LockRequest, group_lock
+from common.objects.codec import decode_config, to_json
+from common.objects.config import Config
+from common.opcodes.base import OpCode, read_opcode, summary, with_secrets, write_opcode
 from common.opcodes.registry import parse_opcode
+from common.paths import Paths
 from common.queue.jobs import Job, JobOp
+from common.settings import Settings
 from common.system.livelock import Livelock
 from common.system.signals import ProcessSignals
-from daemons.jobproc.context import UnitContext
+from daemons.jobproc.context import UnitContext, inherit
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks
-from daemons.jobproc.offspring import inherit
-from daemons.jobproc.trial.checks import Mistake
-from daemons.jobproc.trial.record import TrialRecord
+from daemons.jobproc.trial.wconfd import FakeWconfd
 from protocol.blocking import BlockingClient
-from protocol.luxi.submission import JobInput
-from protocol.wconfd.ghosts import Guard
+from protocol.luxi.jobs import JobInput
+from protocol.wconfd.locks import Guard
+
+# The settings of a trial, and a record of what the unit under trial did.
+
+
+def _never(trial: "TrialRecord") -> bool:
+    return False
+
+
+class TrialRecord:
+    """The settings of a trial, and a record of what the unit did in it.
+
+    Args:
+        folder: an empty one, for the output of the unit (`context.output`).
+        config: the cluster's configuration; None: the unit must not use it.
+        settings: of the simulated installation; None: all defaults, in `folder`.
+        cancel_when: called whenever the unit checks, or waits; returns whether the job is cancelled.
+        kill_when: the same for a kill.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        config: Config | None = None,
+        settings: Settings | None = None,
+        cancel_when: "Callable[[TrialRecord], bool]" = _never,
+        kill_when: "Callable[[TrialRecord], bool]" = _never,
+    ) -> None:
+        self.settings = settings or Settings(Paths.under_root(folder))
+        self.wconfd = None if config is None else FakeWconfd(to_json(config))
+        self.cancel_when = cancel_when
+        self.kill_when = kill_when
+        # (kind, message) of each entry of the job's log
+        self.log: list[tuple[str, object]] = []
+        # every requested lock -> the strongest mode
+        self.asked: dict[Lock, LockMode] = {}
+        # jobs submitted by the unit, as luxid gets them
+        self.submitted: list[JobInput] = []
+        # seconds for which the unit waited
+        self.waited_s = 0.0
+
+    @property
+    def feedback(self) -> list[str]:
+        """The lines of text in the job's log, those of `progress` included."""
+        return [message for kind, message in self.log if kind == "message" and isinstance(message, str)]
+
+    @property
+    def config(self) -> Config:
+        """The configuration after the unit's changes."""
+        assert self.wconfd is not None, "the trial has no configuration"
+        return decode_config(self.wconfd.config)
+
+    @property
+    def config_changes(self) -> list[str]:
+        """The changes of the configuration, by the names of wconfd's methods: `["updateNode"]`."""
+        return [request.METHOD for request in self.wconfd.changes] if self.wconfd is not None else []
+
+    @property
+    def locks(self) -> dict[str, str]:
+        """All requested locks, by name: `{"node/web1": "exclusive"}`."""
+        return {str(lock): mode.value for lock, mode in sorted(self.asked.items())}
+
+    def note_asked(self, requests: Iterable[LockRequest]) -> None:
+        for lock, mode in ((request.lock, request.mode) for request in requests):
+            known = self.asked.get(lock)
+            if mode is not None and (known is None or not known.covers(mode)):
+                self.asked[lock] = mode
+
+
+# Mistakes of an opcode or a unit that would otherwise show only in a cluster.
+
+
+class Mistake(AssertionError):
+    """The unit or its opcode would fail in a cluster."""
+
+
+def from_job_file(op: OpCode) -> OpCode:
+    """Return the opcode as the job process reads it. Raises: Mistake: it differs, or the file shows a secret."""
+    text = orjson.dumps(write_opcode(op)).decode()
+    secrets = op.secret_parameters() or {}
+    for place, shown in (("the job file", text), ("its summary", summary(op)), ("its repr", repr(op))):
+        for name, secret in secrets.items():
+            if isinstance(secret, str) and secret and secret in shown:
+                raise Mistake(f"the secret '{name}' of {op.OP_ID} can be read in {place}; keep it with metadata=SECRET")
+    read = read_opcode(type(op), orjson.loads(text))
+    kept = with_secrets(read, secrets) if secrets else read
+    if kept != op:
+        raise Mistake(f"{op.OP_ID} does not come back from its job file: {op} became {kept}")
+    return kept
+
+
+def check_requests(op: OpCode, declared: LockDeclaration, level: LockLevel, wanted: Sequence[LockRequest]) -> None:
+    """Raises: Mistake: the unit requests other locks of a level than the opcode declares."""
+    entries = declared.levels.get(level, ())
+    for request in wanted:
+        name, mode = str(request.lock), request.mode.value if request.mode else "released"
+        if request.lock.level is not level:
+            raise Mistake(f"{op.OP_ID}: declare_locks of level {level.value} asks for '{name}', of another level")
+        if not any(_tells_of(entry, request) for entry in entries):
+            raise Mistake(f"{op.OP_ID} asks for '{name}' {mode}, which its lock_declaration does not tell of")
+    for missing in set(requests_for(level, entries)) - set(wanted):
+        raise Mistake(f"{op.OP_ID} declares '{missing.lock}', which its unit does not ask for")
+
+
+def _tells_of(entry: LevelDeclaration, request: LockRequest) -> bool:
+    if not entry.mode.covers(request.mode):
+        return False
+    return entry.scope is not Scope.NAMED or (not request.lock.is_group and request.lock.name in entry.names)
+
+
+def check_result(result: object) -> None:
+    """Raises: Mistake: the result is not JSON."""
+    try:
+        orjson.dumps(result)
+    except TypeError as error:
+        raise Mistake(f"the result is not JSON: {error}") from error
+
 
 _JOB: Final = JobId(1)
 # number of steps of a long wait; the job may be cancelled between them

@@ -10,7 +10,7 @@ from typing import Final, Self, TypedDict, assert_never, cast
 
 from common.errors import RemoteError
 from common.locks import Lock, LockLevel, member_lock
-from common.query.kinds import TagKind
+from common.objects.kinds import TagKind
 from common.shapes import JsonObject
 from protocol.messages import AnyRequest
 from protocol.wconfd.changes import (
@@ -19,6 +19,11 @@ from protocol.wconfd.changes import (
     AddTcpUdpPort,
     AllocatePort,
     AttachInstanceDisk,
+    ChangeCluster,
+    ChangeGroups,
+    ChangeNetworks,
+    ChangeNodes,
+    ChangeTags,
     DetachInstanceDisk,
     RemoveInstance,
     RemoveInstanceDisk,
@@ -32,12 +37,7 @@ from protocol.wconfd.changes import (
     UpdateNode,
     UpdateNodeGroup,
 )
-from protocol.wconfd.clusterchanges import ChangeCluster
 from protocol.wconfd.config import GetObject, ReadConfig, VerifyConfig
-from protocol.wconfd.groups import ChangeGroups
-from protocol.wconfd.networks import ChangeNetworks
-from protocol.wconfd.nodes import ChangeNodes
-from protocol.wconfd.tags import ChangeTags
 
 # request -> table of the object that it replaces, and the level of the locks that guard it
 _TABLES: Final[Mapping[type[AnyRequest], tuple[str, LockLevel]]] = {

@@ -6,7 +6,7 @@ A unit is made for one execution of one opcode. The job process calls, in this o
 unchanged, and any other exception by its text.
 
 A unit that chooses its locks by what it reads in `expand_names` says `is_optimistic = True`: then, with the locks held,
-both are called again, and the job starts over if the locks are not enough any more (`daemons.jobproc.redeclaring`).
+both are called again, and the job starts over if the locks are not enough any more (`daemons.jobproc.opcodelocks`).
 
 Source: DESIGN section 7; wconfd.md 8.2.
 """

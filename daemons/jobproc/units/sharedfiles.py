@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import explain_os_error
-from common.nodes.epochs import own_epoch
+from common.nodes.mastership import own_epoch
 from daemons.jobproc.context import UnitContext
 
 # below the folder for data
@@ -36,13 +36,11 @@ def send_shared_files(context: UnitContext, nodes: Collection[str] | None = None
     Args: nodes: names of the only ones that need them.
     """
     # imported late: other units call no nodes
+    from protocol.noded.call import Failed
     from protocol.noded.clients.blocking import BlockingNodeClient
     from protocol.noded.clients.certificates import CertificateFiles
-    from protocol.noded.clients.outcomes import Failed
     from protocol.noded.clients.recipients import online_nodes
-    from protocol.noded.files import UploadFile
-    from protocol.noded.localfiles import read_upload
-    from protocol.noded.virtualpaths import WireNames
+    from protocol.noded.files import UploadFile, WireNames, read_upload
 
     settings = context.settings
     names = WireNames.of_installation(settings.root, os.environ)

@@ -13,12 +13,20 @@ import attrs
 
 from common.lease.records import MasterRecord, WantedKind
 from common.lease.times import Times
-from daemons.keeperd.core.acts import Act, Campaign, FenceOld, Look, Renew, SetDeadline, TellNodes
-from daemons.keeperd.core.events import CampaignLost, CampaignWon
-from daemons.keeperd.core.fitness import bars, may_still_run
+from daemons.keeperd.core.events import (
+    Act,
+    Campaign,
+    CampaignLost,
+    CampaignWon,
+    FenceOld,
+    Look,
+    Renew,
+    SetDeadline,
+    TellNodes,
+)
+from daemons.keeperd.core.fitness import bars, may_still_run, settled
 from daemons.keeperd.core.keeper import Cause, Held, Keeper, Step, moved, remembering
 from daemons.keeperd.core.leaving import give_up
-from daemons.keeperd.core.settling import settled
 from daemons.keeperd.core.states import State, View
 
 # seconds that each better priority goes before this one, and most of the jitter

@@ -9,11 +9,13 @@ one, and the machine drops that.
 Source: DESIGN section 14; lease.md 7 and 8.
 """
 
+from collections.abc import Mapping
+
 import attrs
 
-from common.lease.fence import Fence
-from common.lease.records import MasterRecord
-from daemons.keeperd.core.states import View
+from common.lease.records import Accepted, Fence, LastMaster, MasterRecord, Wanted
+from common.lease.times import Times
+from daemons.keeperd.core.states import Memory, View
 
 
 @attrs.frozen
@@ -166,4 +168,182 @@ Event = (
     | RestoreAccepted
     | StopAsked
     | Due
+)
+
+
+# What keeperd is to do: the acts that its machine asks for.
+#
+# Theory. The shell carries out each act beside the others, reports what became of it by an event (`events.py`), and may
+# be told to stop it by a later act.
+#
+# Source: DESIGN section 14; lease.md 7 and 8.
+
+
+@attrs.frozen
+class Look:
+    """Read all of `View` linearly; also done by itself when a watch reports a change, and now and then.
+
+    One at a time: what is told by `Looked` is in the order of the reads.
+    """
+
+    # at another endpoint than the last one
+    elsewhere: bool = False
+
+
+@attrs.frozen
+class Campaign:
+    """Grant a lease and try to become the master, with an epoch higher than this and than all that nodes know.
+
+    One transaction, if there is no key of the master and the key `epoch` still has this modification revision: the
+    decision to campaign was made by that view, and a mastership since may have marked this node stale. An unknown
+    outcome is asked for by the nonce (`campaigning.is_won`) until it is known; reported are only `CampaignWon` and
+    `CampaignLost`. The lease of a lost campaign is revoked.
+    """
+
+    above: int
+    # 0: there is no such key
+    epoch_revision: int
+
+
+@attrs.frozen
+class Renew:
+    """Renew the lease of this mastership from now on, until `Release` or `DropLease`."""
+
+    epoch: int
+    times: Times
+
+
+@attrs.frozen
+class SetDeadline:
+    """Daemons may act as the master until then, and the watchdog bites then at the latest. `until` 0: not at all.
+
+    The first one of a mastership starts the watchdog. It is fed only while its time-out ends before `until`, and is
+    closed by `Release`.
+    """
+
+    until: float
+
+
+@attrs.frozen
+class TellNodes:
+    """Let all nodes know the epoch; again and again those that do not reply."""
+
+    fence: Fence
+
+
+@attrs.frozen
+class FenceOld:
+    """Let the fence agents fence this node, which may still run."""
+
+    last: LastMaster
+
+
+@attrs.frozen
+class StartDaemons:
+    """Write the grant, bring up the address, start the daemons of the master; again after one has failed."""
+
+    fence: Fence
+
+
+@attrs.frozen
+class Drain:
+    """Let luxid take and start nothing more, and wait for the jobs here, or kill them; mark the key for this node."""
+
+    # empty: for any
+    node: str
+    kill: bool
+
+
+@attrs.frozen
+class DrainNoMore:
+    """The opposite of `Drain`: the operator has taken back the wish."""
+
+
+@attrs.frozen
+class StopDaemons:
+    """Remove the grant and the address; end the daemons of the master by SIGTERM, and local jobs.
+
+    When none is left, `DaemonsEnded` is reported, also if none ran.
+    """
+
+
+@attrs.frozen
+class KillDaemons:
+    """SIGKILL for all that is left of them and of their jobs; may come again for what does not end."""
+
+
+@attrs.frozen
+class Release:
+    """Nothing that ran under the mastership lives: close the watchdog, remove the key by the fence, revoke the lease.
+
+    In vain if it is no longer ours. The removal also puts `clean` into `last-master`, in the same transaction.
+    """
+
+    clean: bool
+
+
+@attrs.frozen
+class DropLease:
+    """Renew no more; the lease runs out by itself."""
+
+
+@attrs.frozen
+class Remember:
+    """Store durably before the next act. If it cannot be stored: `FitnessChanged`, and the next acts all the same."""
+
+    memory: Memory
+
+
+@attrs.frozen
+class RemoveWanted:
+    """Remove the operator's wish, which is fulfilled or refused."""
+
+    wanted: Wanted
+    refusal: str = ""
+
+
+@attrs.frozen
+class AcceptRestore:
+    """Remove the key of the master, set the epoch, note by whom; if neither epoch nor acceptance has changed meanwhile.
+
+    The files of this node count from now on: a mark of it as stale, which was restored, goes in the same transaction.
+    Tried until it is known; then `Looked` shows what was accepted.
+    """
+
+    accepted: Accepted
+
+
+@attrs.frozen
+class Tell:
+    """A line of the log. Args: event: its name; fields: its values."""
+
+    event: str
+    fields: Mapping[str, object] = attrs.field(factory=dict)
+    is_error: bool = False
+
+
+@attrs.frozen
+class End:
+    """keeperd may end, when it has carried out the acts before this one, or cannot."""
+
+
+Act = (
+    Look
+    | Campaign
+    | Renew
+    | SetDeadline
+    | TellNodes
+    | FenceOld
+    | StartDaemons
+    | Drain
+    | DrainNoMore
+    | StopDaemons
+    | KillDaemons
+    | Release
+    | DropLease
+    | Remember
+    | RemoveWanted
+    | AcceptRestore
+    | Tell
+    | End
 )

@@ -15,8 +15,8 @@ import attrs
 
 from common.lease.records import FORMAT, LastMaster, Role, WantedKind
 from common.lease.times import ghost_s
-from daemons.keeperd.core.keeper import Keeper
-from daemons.keeperd.core.states import View
+from daemons.keeperd.core.keeper import Keeper, moved
+from daemons.keeperd.core.states import State, View
 
 
 @attrs.frozen
@@ -118,3 +118,23 @@ def fit_others(view: View) -> tuple[str, ...]:
 def may_still_run(last: LastMaster | None, keeper: Keeper) -> bool:
     """Whether jobs of an earlier master may run on, on another machine."""
     return last is not None and not last.clean and last.node != keeper.me.node
+
+
+# What a keeper is that holds no mastership.
+#
+# Source: lease.md 7.
+
+
+def settled(keeper: Keeper, now: float) -> Keeper:
+    """Return the keeper in the state that follows from what it knows: in doubt, waiting, barred, or following."""
+    state = _state(keeper, now)
+    vacant_at = keeper.vacant_at if state in (State.FOLLOW, State.BARRED) else None
+    return attrs.evolve(moved(keeper, state), vacant_at=vacant_at)
+
+
+def _state(keeper: Keeper, now: float) -> State:
+    if keeper.memory.is_doubtful:
+        return State.DOUBT
+    if keeper.view is None:
+        return State.WAIT
+    return State.BARRED if bars(keeper, now) else State.FOLLOW

@@ -8,12 +8,10 @@ from typing import Final
 
 import attrs
 
-from common.lease.fence import Fence
-from common.lease.records import LastMaster, MasterRecord, Wanted
+from common.lease.records import Fence, LastMaster, MasterRecord, Wanted
 from common.lease.times import Times
-from daemons.keeperd.core.acts import Act, Remember, RemoveWanted
-from daemons.keeperd.core.standings import HOLDING, check_step
-from daemons.keeperd.core.states import Memory, State, View
+from daemons.keeperd.core.events import Act, Remember, RemoveWanted
+from daemons.keeperd.core.states import HOLDING, Memory, State, View, check_step
 
 # seconds after which the memory is stored although only the revision has changed
 REMEMBER_S: Final = 10.0

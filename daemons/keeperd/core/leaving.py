@@ -16,9 +16,11 @@ from typing import Final
 import attrs
 
 from common.lease.records import Wanted
-from daemons.keeperd.core.acts import (
+from daemons.keeperd.core.events import (
     Act,
+    DaemonsEnded,
     Drain,
+    Drained,
     DrainNoMore,
     DropLease,
     End,
@@ -29,9 +31,8 @@ from daemons.keeperd.core.acts import (
     StopDaemons,
     Tell,
 )
-from daemons.keeperd.core.events import DaemonsEnded, Drained
+from daemons.keeperd.core.fitness import settled
 from daemons.keeperd.core.keeper import Cause, Held, Keeper, Step, moved
-from daemons.keeperd.core.settling import settled
 from daemons.keeperd.core.states import State
 
 # seconds that the daemons get when keeperd is ended or hands over

@@ -8,15 +8,16 @@ Source: lease.md 7 and 8.
 """
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 import attrs
 
+from common.lease.records import Accepted, Maintenance
 from common.lease.times import Times
-from daemons.keeperd.core.acts import AcceptRestore, Act, End, Look, SetDeadline, StopDaemons, Tell
 from daemons.keeperd.core.campaigning import campaign, campaign_at, lost_campaign, won_campaign
-from daemons.keeperd.core.doubting import acceptance
 from daemons.keeperd.core.events import (
+    AcceptRestore,
+    Act,
     CampaignLost,
     CampaignWon,
     DaemonsEnded,
@@ -24,35 +25,228 @@ from daemons.keeperd.core.events import (
     DaemonsReady,
     Drained,
     Due,
+    End,
     EtcdSilent,
     Event,
     FenceRefused,
     FitnessChanged,
     LeaseLost,
+    Look,
     Looked,
     NodesTold,
     OwnNodeSilent,
     Renewed,
     RestoreAccepted,
+    SetDeadline,
     StopAsked,
+    StopDaemons,
+    Tell,
 )
-from daemons.keeperd.core.fitness import bars
-from daemons.keeperd.core.keeper import Cause, Held, Keeper, Me, Step, moved
+from daemons.keeperd.core.fitness import bars, settled
+from daemons.keeperd.core.keeper import Cause, Held, Keeper, Me, Step, moved, remembering
 from daemons.keeperd.core.leaving import daemons_ended, drained, kill, leave, lose, stop
-from daemons.keeperd.core.looking import looked, silent
 from daemons.keeperd.core.mastership import (
     daemons_failed,
     daemons_ready,
     fitness_changed,
+    is_ours,
     lease_lost,
     nodes_told,
     own_node_silent,
     renewed,
     restart,
 )
-from daemons.keeperd.core.settling import settled
-from daemons.keeperd.core.standings import HOLDING, IDLE
-from daemons.keeperd.core.states import Memory, State
+from daemons.keeperd.core.states import HOLDING, IDLE, Memory, State, View
+from daemons.keeperd.core.wishes import consider_wish, reconsider
+
+# Whether etcd is what it was, and what is remembered of it.
+#
+# Theory. An etcd that is restored from a snapshot, or replaced, takes masterships back: an old fence would hold, an old
+# queue would be replayed. So each node remembers the highest revision and epoch that it has seen, and of which cluster.
+# A linear read of some releases may be old by itself; one older read is therefore only a suspicion, and a second one
+# from another endpoint decides. The doubt lasts until an operator has accepted etcd as it is: its revision would grow
+# past the remembered one in time. An acceptance says whose files count; all other nodes must be compared with them
+# first.
+#
+# Source: lease.md 4 and 5.
+
+
+# reads in a row that prove that etcd is older than remembered
+PROOFS: Final = 2
+
+
+def is_older(view: View, memory: Memory) -> bool:
+    """Whether etcd has less than what this node has seen of it, or is another one."""
+    if not memory.cluster_id:
+        return False
+    return view.cluster_id != memory.cluster_id or view.revision < memory.revision or view.epoch < memory.epoch
+
+
+def is_accepted(view: View, memory: Memory) -> bool:
+    """Whether an operator has taken etcd as it is, since this node knows it."""
+    return bool(memory.cluster_id) and view.accepted is not None and view.accepted.epoch > memory.accepted
+
+
+def after_acceptance(view: View, memory: Memory, node: str) -> Memory:
+    """Return what is remembered once etcd was accepted; `is_accepted` holds."""
+    accepted = view.accepted
+    assert accepted is not None
+    is_here = accepted.node == node
+    return Memory(
+        cluster_id=view.cluster_id,
+        revision=view.revision,
+        epoch=view.epoch,
+        own_epoch=accepted.epoch if is_here else memory.own_epoch,
+        maintenance=newer(view.maintenance, memory.maintenance),
+        lacking=0 if is_here else accepted.epoch,
+        accepted=accepted.epoch,
+        format=memory.format,
+    )
+
+
+def after_look(view: View, memory: Memory, node: str) -> Memory:
+    """Return what is remembered after a read; `is_older` does not hold."""
+    own, lacking = memory.own_epoch, memory.lacking
+    last = view.last_master
+    if last is not None and last.node == node and last.epoch > own:
+        if memory.is_campaigning:
+            # keeperd ended between the campaign and its memory
+            own = last.epoch
+        else:
+            # this disk knows nothing of that mastership: it was replaced, or the name is used twice
+            lacking = max(lacking, last.epoch)
+    if last is None and not memory.cluster_id and view.accepted is not None and view.accepted.node == node:
+        # a cluster that an operator let begin here with the files of this node, and nobody was its master yet
+        own = view.accepted.epoch
+    return attrs.evolve(
+        memory,
+        cluster_id=view.cluster_id,
+        revision=max(memory.revision, view.revision),
+        epoch=max(memory.epoch, view.epoch),
+        own_epoch=own,
+        # no transaction of an earlier campaign can win after another node has
+        is_campaigning=memory.is_campaigning and view.epoch <= memory.epoch,
+        maintenance=newer(view.maintenance, memory.maintenance),
+        lacking=lacking,
+        # a node that has just joined knows no time before the acceptance
+        accepted=memory.accepted if memory.cluster_id or not view.accepted else view.accepted.epoch,
+        format=view.master.format if view.master else memory.format,
+    )
+
+
+def newer(one: Maintenance | None, other: Maintenance | None) -> Maintenance | None:
+    """Return the later word on maintenance; a key that has gone from etcd says nothing."""
+    if one is None or other is None:
+        return one or other
+    return one if one.change >= other.change else other
+
+
+def acceptance(keeper: Keeper) -> Accepted:
+    """Return the acceptance by this node: its epoch is higher than all that is known."""
+    seen = [view.epoch for view in (keeper.view, keeper.doubted) if view]
+    return Accepted(epoch=1 + max(keeper.memory.epoch, keeper.nodes_epoch, *seen, 0), node=keeper.me.node)
+
+
+# What a read of etcd means for this node.
+#
+# Source: lease.md 4 and 7.
+
+
+def looked(keeper: Keeper, event: Looked, now: float) -> Step:
+    view = event.view
+    if is_accepted(view, keeper.memory) and keeper.state in IDLE:
+        return _accepted(keeper, view, now)
+    if keeper.memory.is_doubtful or is_older(view, keeper.memory):
+        return _doubted(keeper, view, now)
+    memory = after_look(view, keeper.memory, keeper.me.node)
+    keeper, stored = remembering(attrs.evolve(keeper, suspicions=0, doubted=None), memory, now)
+    if keeper.state is State.CAMPAIGN:
+        # it has campaigned by an earlier view, which the outcome belongs to
+        return keeper, stored
+    keeper = attrs.evolve(keeper, view=view)
+    keeper, acts = _held_on(keeper, view, now) if keeper.held else _followed(keeper, event, now)
+    return keeper, (*stored, *acts)
+
+
+def _held_on(keeper: Keeper, view: View, now: float) -> Step:
+    held = keeper.held
+    assert held is not None
+    if keeper.state not in HOLDING:
+        return keeper, ()
+    if not is_ours(held, view):
+        return stop(keeper, now, Cause.LOST)
+    if keeper.state is State.LEAVING:
+        return reconsider(keeper, now)
+    keeper, acts = consider_wish(keeper, now)
+    # another node may be able to take over from an unfit one since
+    keeper, left = fitness_changed(keeper, now)
+    return keeper, (*acts, *left)
+
+
+def _followed(keeper: Keeper, event: Looked, now: float) -> Step:
+    master = event.view.master
+    if master is not None:
+        # its own key may be seen once more: a look is quicker than the removal
+        made_way_until = keeper.made_way_until if master.node == keeper.me.node else 0.0
+        keeper = attrs.evolve(keeper, vacant_at=None, made_way_until=made_way_until)
+    elif keeper.vacant_at is None:
+        keeper = attrs.evolve(keeper, vacant_at=now, jitter=event.jitter)
+        if keeper.in_maintenance:
+            tell = Tell("keeperd.no_master_in_maintenance", is_error=True)
+            return _settled_if_idle(keeper, now), (tell,)
+    return _settled_if_idle(keeper, now), ()
+
+
+def _settled_if_idle(keeper: Keeper, now: float) -> Keeper:
+    return settled(keeper, now) if keeper.state in IDLE else attrs.evolve(keeper, vacant_at=None)
+
+
+def _doubted(keeper: Keeper, view: View, now: float) -> Step:
+    """One older read is a suspicion, the next one decides."""
+    suspicions = keeper.suspicions + 1
+    keeper = attrs.evolve(keeper, suspicions=suspicions, doubted=view)
+    if keeper.memory.is_doubtful:
+        return keeper, ()
+    tell = Tell("keeperd.etcd_older", _difference(keeper, view), is_error=True)
+    if suspicions < PROOFS:
+        return keeper, (tell, Look(elsewhere=True))
+    keeper, stored = remembering(keeper, attrs.evolve(keeper.memory, is_doubtful=True), now)
+    if keeper.state in HOLDING:
+        keeper, acts = stop(keeper, now, Cause.DOUBT)
+        return keeper, (tell, *acts, *stored)
+    if keeper.state in IDLE:
+        keeper = settled(keeper, now)
+    return keeper, (tell, *stored)
+
+
+def _difference(keeper: Keeper, view: View) -> dict[str, object]:
+    memory = keeper.memory
+    return {
+        "cluster": view.cluster_id,
+        "remembered_cluster": memory.cluster_id,
+        "revision": view.revision,
+        "remembered_revision": memory.revision,
+        "epoch": view.epoch,
+        "remembered_epoch": memory.epoch,
+    }
+
+
+def _accepted(keeper: Keeper, view: View, now: float) -> Step:
+    memory = after_acceptance(view, keeper.memory, keeper.me.node)
+    keeper, stored = remembering(keeper, memory, now)
+    keeper = attrs.evolve(keeper, view=view, suspicions=0, doubted=None, vacant_at=None)
+    tell = Tell("keeperd.etcd_accepted", {"epoch": memory.accepted, "is_here": memory.own_epoch == memory.accepted})
+    # a further look, now that it is etcd as it is, finds whether there is a master
+    return settled(keeper, now), (*stored, tell, Look())
+
+
+def silent(keeper: Keeper, event: EtcdSilent, now: float) -> Step:
+    """A master goes by its own clock, not by this."""
+    if keeper.state in IDLE:
+        return settled(attrs.evolve(keeper, view=None, vacant_at=None), now), ()
+    if event.is_corrupt and keeper.state in HOLDING:
+        return stop(keeper, now, Cause.CORRUPT)
+    return keeper, ()
 
 
 def begin(me: Me, memory: Memory, now: float) -> tuple[Keeper, Sequence[Act]]:

@@ -6,18 +6,28 @@ changes nothing. The end of the key or of the lease is believed at once.
 Source: lease.md 7.
 """
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import attrs
 
-from daemons.keeperd.core.acts import Look, SetDeadline, StartDaemons, Tell
-from daemons.keeperd.core.events import DaemonsFailed, DaemonsReady, NodesTold, OwnNodeSilent, Renewed
+from daemons.keeperd.core.events import (
+    DaemonsFailed,
+    DaemonsReady,
+    Look,
+    NodesTold,
+    OwnNodeSilent,
+    Renewed,
+    SetDeadline,
+    StartDaemons,
+    Tell,
+)
 from daemons.keeperd.core.fitness import fit_others
 from daemons.keeperd.core.keeper import Cause, Held, Keeper, Step, moved
 from daemons.keeperd.core.leaving import give_up, leave, stop
-from daemons.keeperd.core.standings import HOLDING
-from daemons.keeperd.core.states import State, View
+from daemons.keeperd.core.states import HOLDING, State, View
 from daemons.keeperd.core.wishes import conclude_wish
+from protocol.noded.membership import Standing
 
 # failures of the daemons within this time, in seconds, after which another node is tried
 FAILURES: Final = 3
@@ -155,3 +165,42 @@ def fitness_changed(keeper: Keeper, now: float) -> Step:
     if not held.is_started:
         return give_up(attrs.evolve(keeper, cause=Cause.FAILING), now)
     return leave(keeper, now, Cause.FAILING) if may_move(keeper) else (keeper, ())
+
+
+# What the replies of nodes to the claim of an epoch mean for the mastership.
+#
+# A node grants a number to one node only. One that got a call of this mastership before its claim, as after its own
+# start, has the number without a name: it grants it to nobody, and refuses the lower ones as it should.
+#
+# Source: lease.md 7; DESIGN section 12.
+
+
+@attrs.frozen
+class Claimed:
+    """What one round of claims has shown."""
+
+    # the highest epoch that speaks against ours; 0: none does
+    higher: int
+    # names of nodes that do not know our epoch yet, as asked
+    silent: tuple[str, ...]
+
+
+def judge_claims(
+    asked: Sequence[str], granted: Collection[str], standings: Mapping[str, Standing], epoch: int, own_name: str
+) -> Claimed:
+    """Judge a round of claims.
+
+    Args:
+        granted: names of nodes that have granted our epoch.
+        standings: what nodes know that have refused it, as far as they told.
+    """
+    against = [known for known in standings.values() if not _is_ours(known, epoch, own_name)]
+    # one that has granted our number to another node counts, too
+    higher = max((max(known.epoch, epoch + 1) for known in against), default=0)
+    knowing = {name for name, known in standings.items() if known.epoch == epoch}.union(granted)
+    return Claimed(higher, tuple(name for name in asked if name not in knowing))
+
+
+def _is_ours(standing: Standing, epoch: int, own_name: str) -> bool:
+    """Whether nothing that this node knows speaks against our mastership."""
+    return standing.epoch < epoch or (standing.epoch == epoch and standing.epoch_master in ("", own_name))

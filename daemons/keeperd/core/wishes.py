@@ -3,12 +3,15 @@
 Source: lease.md 2 and 7.
 """
 
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 import attrs
 
+from common.errors import Conflict
 from common.lease.records import Wanted, WantedKind
-from daemons.keeperd.core.acts import Look, RemoveWanted
+from common.objects.kinds import natural_key, short_names
+from daemons.keeperd.core.events import Look, RemoveWanted
 from daemons.keeperd.core.fitness import NO_FAILOVER, fit_others
 from daemons.keeperd.core.keeper import Heard, Keeper, Step
 from daemons.keeperd.core.leaving import TAKER_LIMIT_S, make_way, stay
@@ -150,3 +153,24 @@ def _target_refused(view: View, node: str) -> Refusal | None:
 
 def _why_not(view: View, node: str) -> str:
     return ", ".join(view.others[node].reasons) or "priority 0"
+
+
+# Which candidate an operator means by a name.
+#
+# Source: DESIGN section 14.
+
+
+def living_node(word: str, living: Sequence[str]) -> str:
+    """Return the whole name of a candidate whose keeperd runs, for its name or a short form that no other one has.
+
+    Args: word: empty, and then returned: any node is meant.
+    Raises: Conflict: there is no such candidate; with the names of those that there are.
+    """
+    if not word or word in living:
+        return word
+    found = [name for name in living if word in short_names(name)]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(f"'{name}'" for name in sorted(living, key=natural_key)) or "none"
+    which = "is the short name of several candidates" if found else "is no candidate whose keeperd runs"
+    raise Conflict(f"'{word}' {which}; those are: {names}")

@@ -22,16 +22,22 @@ from common.errors import explain_os_error
 from common.ids import JobId
 from common.paths import Paths
 from common.system.inthread import in_thread
-from daemons.luxid.copying.beyond import Beyond, beyond_master
-from daemons.luxid.copying.calls import QueueCalls
-from daemons.luxid.copying.line import CALL_S, NodeLine, NotSent
-from daemons.luxid.copying.masterfiles import FoundJob, FoundJobs, read_jobs, read_states
+from daemons.luxid.copying.calls import (
+    CALL_S,
+    FoundJob,
+    FoundJobs,
+    NodeLine,
+    NotSent,
+    QueueCalls,
+    read_jobs,
+    read_states,
+)
+from daemons.luxid.copying.comparison import Beyond, beyond_master
 from daemons.luxid.core.copies.backlog import Backlog, Batch, Fact, Key, StateName
 from daemons.luxid.core.copies.removals import Removals
 from daemons.luxid.removals import read_removals
-from protocol.noded.clients.outcomes import Failed, FailureKind
-from protocol.noded.names import REMOVALS
-from protocol.noded.statefiles import RemoveStateFiles
+from protocol.noded.call import Failed, FailureKind
+from protocol.noded.statefiles import REMOVALS, RemoveStateFiles
 
 # contents that travel at a time to a node of Ganeti
 CONTENTS_AT_ONCE: Final = 8

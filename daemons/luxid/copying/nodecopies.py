@@ -12,46 +12,268 @@ Source: noded.md 8; DESIGN section 12.
 """
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
+import attrs
 import trio
 
 from common.durable.atomicfile import FileWrite
 from common.errors import GantryError, Unavailable, explain_os_error
-from common.nodes.epochs import own_epoch
+from common.ids import JobId
+from common.nodes.mastership import own_epoch
 from common.objects.index import ConfigIndex
-from common.paths import Paths
-from common.places.queuepaths import WAITS_FILE_JOBS
-from common.replication import NoLongerMaster
+from common.paths import WAITS_FILE_JOBS, Paths
+from common.replication import NoLongerMaster, NotCopied
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.luxid.copying.beyond import set_aside
-from daemons.luxid.copying.calls import QueueCalls
-from daemons.luxid.copying.candidates import candidates
-from daemons.luxid.copying.checking import check
-from daemons.luxid.copying.comparison import lost_on
-from daemons.luxid.copying.copiedfiles import CopiedFiles
-from daemons.luxid.copying.copyrules import CopyRules
-from daemons.luxid.copying.line import NotSent
-from daemons.luxid.copying.purgeturn import PurgeTurn
-from daemons.luxid.copying.senderevents import NOBODY, SenderEvents
-from daemons.luxid.copying.sending import NodeSender
-from daemons.luxid.copying.standing import not_copied, verdict_of
-from daemons.luxid.copying.stops import Stops
-from daemons.luxid.core.copies.backlog import Backlog, Key, StateName
-from protocol.luxi.cluster import QueueLag
-from protocol.luxi.daemon.copies import QueueVerdict
+from daemons.luxid.copying.calls import NotSent, QueueCalls, digests, read_jobs, read_states
+from daemons.luxid.copying.comparison import Comparison, Found, Jobs, States, beyond_master, lost_on, set_aside
+from daemons.luxid.copying.sending import NOBODY, CopyRules, NodeSender, PurgeTurn, SenderEvents
+from daemons.luxid.core.copies.backlog import MOST_NAMES, Backlog, Fact, Key, StateName, Verdict
+from protocol.luxi.daemon import QueueVerdict
+from protocol.luxi.queries import QueueLag
+from protocol.noded.call import Failed, FailureKind, NodeAddress
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, FailureKind
 from protocol.noded.commands import ListCommands
+from protocol.noded.files import WireNames
 from protocol.noded.membership import Version
-from protocol.noded.names import WAITS, job_of_key, original_name
-from protocol.noded.statefiles import ReadStateFiles
-from protocol.noded.virtualpaths import WireNames
+from protocol.noded.statefiles import REMOVALS, SUBMISSIONS, WAITS, ReadStateFiles, job_of_key, original_name
+
+# The nodes that get copies, as the configuration names them.
+
+
+def candidates(index: ConfigIndex, port: int, master: str | None = None) -> Mapping[str, NodeAddress]:
+    """The master candidates without the master and without those that are marked offline, by name.
+
+    Args: master: name of the master; None: the configuration tells it.
+    """
+    known = index.master_name if master is None else master
+    return {
+        node.name: NodeAddress(node.name, node.primary_ip, port)
+        for node in index.nodes
+        if node.master_candidate and not node.offline and node.name != known
+    }
+
+
+# The files of the queue that other nodes get, as the backlogs call them.
+
+
+_JOB = "job-"
+
+
+class CopiedFiles:
+    """Paths of the master as keys of backlogs, and back."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        self.facts = {
+            paths.serial_file: Fact.SERIAL,
+            paths.drain_file: Fact.DRAIN,
+            paths.watcher_pause: Fact.WATCHER_PAUSE,
+        }
+        self._places = {fact: path for path, fact in self.facts.items()}
+
+    def key(self, path: Path) -> Key | None:
+        """None: other nodes do not get this file, or not by itself."""
+        return self.facts.get(path) or self.job(path) or self.state(path)
+
+    def state(self, path: Path) -> StateName | None:
+        """The name of a file of ours; None: another file."""
+        if path == self._paths.removals:
+            return StateName(REMOVALS)
+        return StateName(f"{SUBMISSIONS}/{path.name}") if path.parent == self._paths.submissions else None
+
+    def removed_state(self, path: Path) -> StateName | None:
+        """As `state`; a history of waits, too, which is sent only after changes of its jobs."""
+        return StateName(f"{WAITS}/{path.name}") if path.parent == self._paths.waits else self.state(path)
+
+    def archived_job(self, path: Path) -> JobId | None:
+        """The id of an archived job's file; None: another file."""
+        number = path.name.removeprefix(_JOB)
+        is_job = path.name.startswith(_JOB) and number.isdigit() and path.parent.parent == self._paths.archive
+        return JobId(int(number)) if is_job else None
+
+    def job(self, path: Path) -> JobId | None:
+        """The id of a live job's file; None: another file."""
+        number = path.name.removeprefix(_JOB)
+        is_job = path.parent == self._paths.queue and path.name.startswith(_JOB) and number.isdigit()
+        return JobId(int(number)) if is_job else None
+
+    def path(self, key: Key) -> Path:
+        """The file; of a job, that of a live one."""
+        if isinstance(key, Fact):
+            return self._places[key]
+        return self._paths.data / key if isinstance(key, str) else self._paths.job_file(key)
+
+
+# Stops of this process: while it could not run, another node may have become the master.
+#
+# Theory. After a stop (a suspended machine, a signal) all limits of time are over at once, and nodes that would have
+# refused a call count as not reached. So a beat shows how long the process ran without a stop; a change that finds the
+# beat too old lets the nodes be asked before it counts. One call is enough: node daemons refuse those of an old master.
+
+
+BEAT_S: Final = 0.5
+# seconds without a beat that count as a stop; a busy event loop may be late, too, which costs one question
+STOPPED_S: Final = 1.25
+_log: Final = get_log(__name__)
+
+
+class Stops:
+    """Start `run`; call `passed` before a change counts. Args: ask: asks the nodes who is the master."""
+
+    def __init__(self, ask: Callable[[], Awaitable[None]]) -> None:
+        self._ask = ask
+        self._asking = trio.Lock()
+        # None: `run` has not begun
+        self._beat_at: float | None = None
+
+    async def run(self) -> None:
+        """Beat, until cancelled. Raises: as `ask`."""
+        self._beat_at = trio.current_time()
+        while True:
+            await trio.sleep(BEAT_S)
+            await self.passed()
+            self._beat_at = trio.current_time()
+
+    async def passed(self) -> None:
+        """Return at once, or, after a stop, when the nodes were asked. Raises: as `ask`."""
+        if not self._was_stopped:
+            return
+        async with self._asking:
+            if self._was_stopped:
+                _log.warning("process.was_stopped", asked="whether another node is the master")
+                await self._ask()
+                self._beat_at = trio.current_time()
+
+    @property
+    def _was_stopped(self) -> bool:
+        return self._beat_at is not None and trio.current_time() - self._beat_at > STOPPED_S
+
+
+# Whether a node has the same queue as the master, asked for once.
+#
+# Theory. The queue changes while it is compared. A file that differs is only a suspect; it is judged when the backlog
+# of the node is empty. It counts if the master's file was the same before and after the node was asked, and if it was
+# not about to be sent. A file that changes all the time is no difference: its copy follows. Copies of histories are
+# late, so those that may be are compared first.
+#
+# Source: DESIGN section 12.
+
+
+# what has no comparison of its own: it is always sent
+FACTS: Final = (StateName("queue/serial"), StateName("queue/drain"))
+# times that suspects are looked at, and seconds that each waits for the backlog
+_ROUNDS: Final = 5
+_PATIENCE_S: Final = 3.0
+
+
+@attrs.define
+class _Suspects:
+    """What seems to differ."""
+
+    keys: set[Key] = attrs.field(factory=set)
+    # files that the master lacks
+    beyond: set[str] = attrs.field(factory=set)
+
+    def add(self, found: Found) -> None:
+        self.keys.update(found.differ)
+        self.beyond.update(found.beyond.names)
+
+    @property
+    def jobs(self) -> list[JobId]:
+        return sorted(key for key in self.keys if isinstance(key, int))
+
+    @property
+    def states(self) -> list[StateName]:
+        return sorted(key for key in self.keys if isinstance(key, str))
+
+
+async def check(paths: Paths, sender: NodeSender) -> Verdict:
+    """Compare everything; what differs is sent.
+
+    Raises: NotSent: the node cannot be asked. OSError.
+    """
+    comparison, suspects = sender.comparison(), _Suspects()
+    while (found := await comparison.step()) is not None:
+        suspects.add(found)
+    suspects.add(await comparison.compare(States(FACTS)))
+    guilty: set[Key] = set()
+    for _ in range(_ROUNDS):
+        if not suspects.keys and not suspects.beyond:
+            break
+        with trio.move_on_after(_PATIENCE_S):
+            await sender.until_complete()
+        suspects, found_guilty = await _judge(paths, sender, comparison, suspects)
+        guilty |= found_guilty
+    _mend(sender, guilty)
+    return Verdict(time.time()).with_more(sorted(guilty, key=str))
+
+
+async def _judge(
+    paths: Paths, sender: NodeSender, comparison: Comparison, suspects: _Suspects
+) -> tuple[_Suspects, set[Key]]:
+    """Return those that are suspects still, and those that differ."""
+    is_busy = sender.is_lacking
+    before = await in_thread(_marks, paths, suspects.jobs, suspects.states)
+    again = _Suspects()
+    if suspects.jobs:
+        again.add(await comparison.compare(Jobs(suspects.jobs)))
+    if suspects.states:
+        again.add(await comparison.compare(States(suspects.states)))
+    left = await comparison.found_on_node(sorted(suspects.beyond)) if suspects.beyond else {}
+    again.beyond.update((await beyond_master(paths, sender.line, list(left))).names)
+    if is_busy or sender.is_lacking:
+        return again, set()
+    after = await in_thread(_marks, paths, again.jobs, again.states)
+    guilty: set[Key] = {key for key in again.keys if before.get(key) == after.get(key)}
+    guilty.update(map(StateName, again.beyond))
+    return _Suspects(again.keys - guilty), guilty
+
+
+def _marks(paths: Paths, jobs: Sequence[JobId], states: Iterable[StateName]) -> Mapping[Key, object]:
+    """What the master's files hold. Raises: OSError."""
+    marks: dict[Key, object] = {job_id: mark for job_id, mark in digests(read_jobs(paths, jobs)).items()}
+    for name, content in read_states(paths, states).items():
+        marks[name] = content
+    return marks
+
+
+def _mend(sender: NodeSender, guilty: Iterable[Key]) -> None:
+    if guilty:
+        # this also finds what is beyond the master, and sends the facts
+        sender.backlog.doubt()
+        sender.wake()
+
+
+# What is told of candidates: what they lack, and what comparisons have shown.
+
+
+def verdict_of(sender: NodeSender, verdict: Verdict | None) -> QueueVerdict:
+    """What a comparison with a candidate has shown. Args: verdict: None: it is not over."""
+    name, takes_ours = sender.node.name, sender.backlog.takes_ours
+    lost = sorted(original_name(each) or each for each in sender.beyond)
+    some = tuple(lost[:MOST_NAMES])
+    if verdict is None:
+        failure = sender.failure
+        return QueueVerdict(name, failure=failure, takes_ours=takes_ours, lost=len(lost), lost_files=some)
+    at, count, names = verdict.at, verdict.count, verdict.names
+    return QueueVerdict(name, at, count, names, takes_ours=takes_ours, lost=len(lost), lost_files=some)
+
+
+def not_copied(lacking: Sequence[NodeSender], count: int) -> NotCopied:
+    """Whether more than half failed: the master itself counts as one that has the change."""
+    failures = len(lacking)
+    is_most = count - failures + 1 < failures
+    how_many = f"{failures} of {count} candidates lack a change"
+    if is_most:
+        how_many = f"more than half of the nodes lack a change, {failures} of {count} candidates"
+    return NotCopied(f"{how_many}: {'; '.join(sender.why_it_lacks for sender in lacking)}", is_most=is_most)
+
 
 # seconds that a change waits for the attempt to copy it
 ATTEMPT_S: Final = 1.0
@@ -62,7 +284,6 @@ READ_AT_ONCE: Final = 20
 # limit of the question who is the master, after a stop of this process
 ASK_S: Final = 5.0
 K = TypeVar("K", bound=Key)
-_log: Final = get_log(__name__)
 
 
 class NodeCopies:

@@ -11,31 +11,167 @@ Source: noded.md 6, 8; DESIGN section 12.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
+import attrs
 import trio
 
 from common.errors import GantryError
 from common.paths import Paths
 from common.system.log import get_log
-from common.system.retrypauses import retry_pauses
-from daemons.luxid.copying.beyond import beyond_facts, set_aside
-from daemons.luxid.copying.calls import QueueCalls
-from daemons.luxid.copying.comparison import Comparison, Found, States, all_parts
-from daemons.luxid.copying.copyturns import FILES_AT_ONCE, Gathering, LateFiles
+from common.system.shortages import retry_pauses
+from daemons.luxid.copying.calls import CALL_S, LONG_CALL_S, NodeLine, NotSent, QueueCalls, failed_of
+from daemons.luxid.copying.comparison import Comparison, Found, States, all_parts, beyond_facts, set_aside
 from daemons.luxid.copying.delivery import Delivery
-from daemons.luxid.copying.line import CALL_S, LONG_CALL_S, NodeLine, NotSent, failed_of
-from daemons.luxid.copying.purgeturn import PurgeTurn
-from daemons.luxid.copying.senderevents import NOBODY, SenderEvents
-from daemons.luxid.core.copies.backlog import Backlog, Key, StateName
-from daemons.luxid.core.copies.verdict import Verdict
+from daemons.luxid.core.copies.backlog import Backlog, Key, StateName, Verdict
+from protocol.noded.call import Failed, FailureKind, NodeAddress
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, FailureKind
 from protocol.noded.membership import Version
-from protocol.noded.queue import JobqueuePurge
+from protocol.noded.statefiles import JobqueuePurge
+
+# What others may hear of copies on their way.
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+@attrs.frozen
+class SenderEvents:
+    """Hears what candidates get."""
+
+    # a candidate may have got some of these
+    sent: Callable[[Iterable[Key]], None] = _nothing
+    # a candidate was compared, or does not reply
+    standing_changed: Callable[[], None] = _nothing
+    # other nodes are candidates
+    candidates_changed: Callable[[], None] = _nothing
+
+
+NOBODY: Final = SenderEvents()
+
+
+# The turn to purge a node of Ganeti's: only one at a time may lack most of the queue.
+#
+# Ganeti's calls cannot remove a single job, so a node that has one too many loses all, and gets everything anew.
+# Removed jobs concern all candidates alike; without turns none of them would have the queue for a while.
+
+
+class PurgeTurn:
+    """Belongs to one sender, from its purge until its node has everything, or is away."""
+
+    def __init__(self) -> None:
+        self._holder: object = None
+        # those that wait, with functions that wake them
+        self._waiting: dict[object, Callable[[], None]] = {}
+
+    def take(self, sender: object, wake: Callable[[], None]) -> bool:
+        """Whether the turn is this sender's now; if not, it is woken when the turn is free."""
+        if self._holder is None:
+            self._holder = sender
+        if self._holder is sender:
+            return True
+        self._waiting[sender] = wake
+        return False
+
+    def give_back(self, sender: object) -> None:
+        """Pass it on, if this sender has it."""
+        if self._holder is not sender:
+            return
+        self._holder = None
+        waiting, self._waiting = self._waiting, {}
+        for wake in waiting.values():
+            wake()
+
+
+# When a node is sent what it may wait for: fresh changes that nobody waits for, and histories of waits.
+#
+# Theory. A short job is written four times within some milliseconds. Where nobody waits for its copies, they are
+# gathered for `GATHER_S`: the job is sent once, as it is then, which costs this node and the other one a call and a
+# write for many jobs instead of four for each. A change that some node lacks is held elsewhere meanwhile.
+#
+# Histories change with nearly every job, and they are large: those of changed jobs are compared together, `LATER_S`
+# after the first of them changed.
+
+
+# seconds in which changes are gathered, where nobody waits for their copies
+GATHER_S: Final = 0.25
+# files of a batch; so many are not gathered any longer
+FILES_AT_ONCE: Final = 64
+# seconds from the change of a history to its copy
+LATER_S: Final = 5.0
+
+
+class Gathering:
+    """Fresh changes. Args: for_s: seconds; 0: somebody waits for each of them."""
+
+    def __init__(self, for_s: float) -> None:
+        self._for_s = for_s
+        # by trio's clock
+        self.until = 0.0
+
+    def begin(self) -> None:
+        """The node lacks something since now, or was just sent the last batch."""
+        self.until = trio.current_time() + self._for_s
+
+    def holds(self, backlog: Backlog) -> bool:
+        """Whether all that the node lacks may wait for more."""
+        return backlog.is_compared and len(backlog) < FILES_AT_ONCE and trio.current_time() < self.until
+
+
+class LateFiles:
+    """Files that may have changed, and whose copies may be late."""
+
+    def __init__(self) -> None:
+        self._names: set[StateName] = set()
+        # when they are compared, by trio's clock
+        self.due_at = float("inf")
+
+    @property
+    def is_due(self) -> bool:
+        return self.due_at <= trio.current_time()
+
+    def hasten(self) -> bool:
+        """Have them compared now; return whether there are any."""
+        if self._names:
+            self.due_at = trio.current_time()
+        return bool(self._names)
+
+    def add(self, names: Iterable[StateName]) -> bool:
+        """Return whether there were none."""
+        is_first = not self._names
+        if is_first:
+            self.due_at = trio.current_time() + LATER_S
+        self._names.update(names)
+        return is_first
+
+    def take(self) -> frozenset[StateName]:
+        """Return all of them; none is left."""
+        names, self._names, self.due_at = frozenset(self._names), set(), float("inf")
+        return names
+
+
+# The rules by which the candidates get copies.
+
+
+@attrs.frozen
+class CopyRules:
+    # port of all node daemons
+    port: int
+    # name of this node
+    own_name: str
+    # whether changes wait for the attempt to copy them
+    waits: bool = True
+    # whether the mastership is held under a lease: the configuration may name the master before
+    has_lease: bool = False
+
+    @property
+    def gather_s(self) -> float:
+        """Seconds in which changes are gathered before they are sent; 0: somebody waits for each of them."""
+        return 0.0 if self.waits else GATHER_S
+
 
 # entries beyond which the backlog of a node that is away is dropped; it is compared later
 MOST_KEPT: Final = 50_000

@@ -3,15 +3,211 @@
 Source: DESIGN section 6.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Final
 
+import attrs
+
 from common.ids import JobId
-from daemons.luxid.feed.changedjobs import Wish
-from daemons.luxid.feed.followedoutputs import FollowedOutputs
-from daemons.luxid.feed.messages import changes_message
-from protocol.luxi.feed import FeedBegin, Topic
-from protocol.stream import Forgets, Stream
+from common.jsontext import ascii_json
+from common.queue.jobs import LogEntry
+from common.system.log import get_log
+from common.wire import unstructure
+from daemons.luxid.core.query.jobs import JobField, JobView, newer_entries, row_of, select_fields
+from daemons.luxid.core.rights import Viewer
+from daemons.luxid.jobs import JobViews
+from daemons.luxid.outputs import OutputWatch
+from protocol.framing import pack
+from protocol.luxi.feed import CHANGES, FeedBegin, OutputNews, OutputPlace, Topic
+from protocol.luxi.jobs import JobOutput, OutputStream, ReadJobOutput
+from protocol.serving.route import Forgets, Stream
+
+# Messages of luxid's feed as bytes, put together from parts that are encoded once for all.
+#
+# Source: protocol.luxi.feed.
+
+
+def changes_message(position: str, parts: Mapping[str, bytes]) -> bytes:
+    """A notification with these parts of `FeedChanges`, each of them encoded, packed."""
+    body = b'{"jsonrpc":"2.0","method":"%b","params":["%b",%b]}'
+    return pack(body % (CHANGES.encode(), position.encode(), _object(parts)))
+
+
+def begin_message(position: str, parts: Mapping[str, bytes], *, is_resumed: bool) -> bytes:
+    """A `FeedBegin`, as JSON."""
+    head = {"position": b'"%b"' % position.encode(), "is_resumed": b"true" if is_resumed else b"false"}
+    return _object({**head, **parts})
+
+
+def rows(encoded: Iterable[bytes]) -> bytes:
+    """The list of rows that are encoded."""
+    return b"[%b]" % b",".join(encoded)
+
+
+def _object(parts: Mapping[str, bytes]) -> bytes:
+    return b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), part) for name, part in parts.items())
+
+
+# Rows of changed jobs, each made once for all subscribers who want the same of it.
+#
+# Source: DESIGN section 6.
+
+
+_NULL: Final = b"null"
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen(eq=False)
+class Wish:
+    """What a subscriber wants to know of a job, and may."""
+
+    viewer: Viewer
+    names: tuple[str, ...]
+    fields: Sequence[JobField]
+
+    @classmethod
+    def of(cls, viewer: Viewer, names: tuple[str, ...]) -> "Wish":
+        """Raises: PrerequisiteError: names all fields that are unknown."""
+        return cls(viewer, names, select_fields(names))
+
+    @property
+    def kind(self) -> Hashable:
+        """Equal for subscribers who get the same rows."""
+        return (None if self.viewer.sees_all else self.viewer.uid, self.names)
+
+
+class ChangedJob:
+    """The present state of a job.
+
+    Args: view: None: the job is archived, or there is none.
+    """
+
+    def __init__(self, job_id: JobId, view: JobView | None) -> None:
+        self.job_id = job_id
+        self._view = view
+        self._values: dict[tuple[tuple[str, ...], bool], bytes] = {}
+
+    def row(self, wish: Wish, entries: Iterable[LogEntry] = ()) -> bytes:
+        """The row of a `JobNews`."""
+        log = [[entry.serial, list(entry.at), entry.kind, entry.message] for entry in entries]
+        return b"[%d,%b,%b]" % (self.job_id, self._values_for(wish), ascii_json(log) if log else b"[]")
+
+    def entries(self, wish: Wish, after: int, fresh: Iterable[LogEntry]) -> list[LogEntry]:
+        """The log entries after a serial.
+
+        Args: fresh: newer ones that the job's file may not have yet.
+        """
+        if self._view is None or not wish.viewer.may_see(self._view.job):
+            return []
+        job = self._view.job
+        known = [entry for op in job.ops for entry in newer_entries(op, after)]
+        first = max(job.next_log_serial, after + 1)
+        return [*known, *(entry for entry in fresh if entry.serial >= first)]
+
+    def _values_for(self, wish: Wish) -> bytes:
+        if self._view is None:
+            return _NULL
+        key = (wish.names, wish.viewer.may_see(self._view.job))
+        values = self._values.get(key)
+        if values is None:
+            values = self._values[key] = self._encoded(JobViews.seen_by(wish.viewer, self._view), wish)
+        return values
+
+    def _encoded(self, view: JobView, wish: Wish) -> bytes:
+        try:
+            return ascii_json(row_of(view, wish.fields))
+        except (ValueError, TypeError, RecursionError) as error:
+            # a file that another program wrote may hold what cannot be sent; the query says the same
+            _log.warning("feed.job_not_told", job=self.job_id, reason=error, effect="only that it has changed")
+            return _NULL
+
+
+# The output of commands for one subscriber: read from its files when the subscriber takes it.
+#
+# Source: DESIGN section 7, OP_RUN_COMMAND.
+
+
+# number of pieces read at once; one has at most 1 MiB
+_PIECES: Final = 8
+_BYTES: Final = 2**20
+
+
+class FollowedOutputs:
+    """Output from some places on, each to its end. Close it.
+
+    Args: read: carries out a call that does not wait.
+    """
+
+    def __init__(
+        self, read: Callable[[ReadJobOutput], JobOutput], watch: OutputWatch, places: Iterable[OutputPlace]
+    ) -> None:
+        self._read = read
+        self._watch = watch
+        self._offsets = {(each.job_id, each.stream): each.offset for each in places}
+        # streams that may have more than was read, in the order in which they are read
+        self._waiting = dict.fromkeys(self._offsets)
+        self._wake: Callable[[], None] = lambda: None
+        self._listening = ExitStack()
+
+    @property
+    def job_ids(self) -> frozenset[JobId]:
+        return frozenset(job_id for job_id, _ in self._offsets)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there may be something to read."""
+        return bool(self._waiting)
+
+    def begin(self, wake: Callable[[], None]) -> None:
+        """Call this whenever there may be something to read."""
+        self._wake = wake
+        for job_id in self.job_ids:
+            self._listening.enter_context(self._watch.listen(job_id, partial(self.printed, job_id)))
+        wake()
+
+    def printed(self, job_id: JobId) -> None:
+        """The job may have printed something, or has ended."""
+        for stream in OutputStream:
+            if (job_id, stream) in self._offsets:
+                self._waiting[job_id, stream] = None
+        if self._waiting:
+            self._wake()
+
+    def read(self) -> bytes:
+        """The next pieces as rows of `OutputNews`; empty without any.
+
+        Raises: Unavailable: a file cannot be read at the moment.
+        """
+        found: list[bytes] = []
+        size = 0
+        while self._waiting and len(found) < _PIECES and size < _BYTES:
+            place = next(iter(self._waiting))
+            if (news := self._next(*place)) is not None:
+                found.append(ascii_json(unstructure(news)))
+                size += len(found[-1])
+        return rows(found) if found else b""
+
+    def close(self) -> None:
+        """Harmless when repeated."""
+        self._listening.close()
+
+    def _next(self, job_id: JobId, stream: OutputStream) -> OutputNews | None:
+        place = (job_id, stream)
+        piece = self._read(ReadJobOutput(job_id, self._offsets[place], stream=stream))
+        del self._waiting[place]
+        if piece.is_end:
+            del self._offsets[place]
+        else:
+            self._offsets[place] = piece.next_offset
+            if piece.text:
+                # the last one: each stream gets its turn
+                self._waiting[place] = None
+        if not piece.text and not piece.is_end:
+            return None
+        return OutputNews(job_id, stream, piece.text, piece.next_offset, piece.is_end)
+
 
 # backlog in bytes above which a subscriber is dropped; it can resume
 BACKLOG_LIMIT: Final = 4 * 2**20

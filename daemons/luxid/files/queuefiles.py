@@ -16,6 +16,7 @@ Source: DESIGN sections 6, 12 and 14.
 """
 
 import errno
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
@@ -23,26 +24,166 @@ from typing import Final, Protocol
 
 import trio
 
-from common.durable.atomicfile import FileWrite, write_files
-from common.durable.durably import durably
-from common.durable.foldersync import FolderSync
-from common.durable.groupcommit import CommitStatistics, GroupCommit
-from common.durable.moves import move_files, remove_files
-from common.errors import Unavailable
+from common.durable.atomicfile import FileWrite, move_files, remove_files, write_files
+from common.durable.durably import durably, settle
+from common.durable.folders import NotYetDurable
+from common.durable.groupcommit import CommitStatistics, FolderSync, GroupCommit
+from common.errors import GantryError, Unavailable
 from common.ids import JobId
-from common.metrics.histogram import WORK_S, Histogram
+from common.metrics import WORK_S, Histogram
 from common.paths import Paths
 from common.replication import CommitsFirst, Copies, NoCopies, NoLongerMaster, NotCopied
-from common.system.inthread import in_thread
+from common.system.inthread import in_thread, try_in_thread
 from common.system.log import get_log
 from common.system.mastership import Mastership
-from common.system.retrypauses import retry_pauses
-from daemons.luxid.files.committing import Committing
-from daemons.luxid.files.missing import MissingCopies
-from daemons.luxid.files.moving import move_durably
+from common.system.shortages import retry_pauses
 from daemons.luxid.removals import named_by_record, recording
 
+# Move files durably, outside the event loop.
+#
+# Theory. A failed move has changed nothing. A move whose folder could not be synced has happened, and every process
+# sees it: then no error is reported, the fsync is repeated, and the caller waits for it.
+#
+# Source: common/durable/atomicfile.py, common/durable/durably.py.
+
+
+async def move_durably(
+    moves: Sequence[tuple[Path, Path]], limiter: trio.CapacityLimiter | None = None
+) -> frozenset[Path]:
+    """Rename each (source, target), and make missing folders of targets.
+
+    Returns: the sources that do not exist; the others have been moved.
+    Raises: OSError: a file could not be moved; the moves before it are done, those after it are not.
+    Cancellation: only while an fsync is repeated; by then all moves are done.
+    Durability: on return the moves survive a loss of power.
+    """
+    with trio.CancelScope(shield=True):
+        try:
+            return frozenset(await try_in_thread(move_files, moves, limiter=limiter))
+        except NotYetDurable as error:
+            unsettled = error
+    missing = _not_moved(moves)
+    # a faulty disk may hold the thread for any time, which must not keep the daemon from ending
+    await in_thread(settle, unsettled, abandon_on_cancel=True)
+    return missing
+
+
+def _not_moved(moves: Sequence[tuple[Path, Path]]) -> frozenset[Path]:
+    return frozenset(source for source, target in moves if not os.path.lexists(target))
+
+
+# Tells in the log that other nodes lack changes: when it begins, now and then while it lasts, and when it is over.
+#
+# Theory. While a candidate is away every change is one that it lacks; a line for each would drown the log. The seed's
+# rule is an error when more than half of the nodes lack a change; fewer are a warning.
+#
+# Source: noded.md 8; DESIGN section 12.
+
+
+# seconds between two lines while it lasts
+AGAIN_S: Final = 60.0
+_EFFECT: Final = "the changes count; they are sent again until all nodes have them"
 _log: Final = get_log(__name__)
+
+
+class MissingCopies:
+    """Call one of its methods after each change."""
+
+    def __init__(self) -> None:
+        # changes that were missing since the last line, and when that was, by trio's clock
+        self._count = 0
+        self._told_at: float | None = None
+        self._was_most = False
+
+    def lacking(self, error: NotCopied) -> None:
+        """Other nodes lack a change."""
+        self._count += 1
+        now, is_worse = trio.current_time(), error.is_most and not self._was_most
+        if self._told_at is not None and now < self._told_at + AGAIN_S and not is_worse:
+            return
+        tell = _log.error if error.is_most else _log.warning
+        tell("copies.missing", reason=error, changes=self._count, effect=_EFFECT)
+        self._count, self._told_at, self._was_most = 0, now, error.is_most
+
+    def complete(self) -> None:
+        """All nodes have a change that was waited for."""
+        if self._told_at is not None:
+            _log.info("copies.no_longer_missing", changes=self._count)
+            self._count, self._told_at, self._was_most = 0, None, False
+
+
+# Commits of changes of the queue before they are made here, where the cluster wants them.
+#
+# Theory. A refusal loses a caller his change, so it is passed on; what has happened already cannot be refused, so it is
+# tried until the cluster takes it: what a job's process has written, and that a change could not be made here after
+# all. Only that another node is the master ends such a wait.
+#
+# Source: DESIGN section 14.
+
+
+class Committing:
+    """`CommitsFirst` as the queue's files need it; what it says of the mastership ends luxid."""
+
+    def __init__(self, first: CommitsFirst, mastership: Mastership) -> None:
+        self._first = first
+        self._mastership = mastership
+        # changes that have happened and wait for the cluster
+        self.waiting = 0
+
+    async def commit(self, writes: Sequence[FileWrite]) -> None:
+        """As `CommitsFirst.replacing`, for a group of writes."""
+        await self._as_master(self._first.replacing(writes))
+
+    def made(self, writes: Sequence[FileWrite]) -> None:
+        """As `CommitsFirst.made`."""
+        self._first.made(writes)
+
+    async def moving(self, moves: Sequence[tuple[Path, Path]]) -> None:
+        """As `CommitsFirst.moving`."""
+        await self._as_master(self._first.moving(moves))
+
+    async def removing(self, paths: Sequence[Path]) -> None:
+        """As `CommitsFirst.removing`."""
+        await self._as_master(self._first.removing(paths))
+
+    async def taking_up(self, paths: Sequence[Path], *, are_dead: bool) -> None:
+        """As `CommitsFirst.taking_up`; tries until it is committed. Raises: NoLongerMaster."""
+        effect = "what these jobs have done is shown when it is committed"
+        await self._until_done(lambda: self._first.taking_up(paths, are_dead=are_dead), paths, effect)
+
+    async def put_back(self, writes: Sequence[FileWrite]) -> None:
+        """As `put_back_files`, for a group of writes."""
+        await self.put_back_files([write.path for write in writes])
+
+    async def put_back_files(self, paths: Sequence[Path]) -> None:
+        """As `CommitsFirst.put_back`; tries until it is committed, or another node is the master. Never raises."""
+        try:
+            effect = "their callers wait; they could not be written here"
+            await self._until_done(lambda: self._first.put_back(paths), paths, effect)
+        except NoLongerMaster:
+            # the new master has made the change, or will
+            return
+
+    async def _until_done(self, work: Callable[[], Awaitable[None]], paths: Sequence[Path], effect: str) -> None:
+        """Raises: NoLongerMaster."""
+        self.waiting += 1
+        try:
+            for pause_s in retry_pauses():
+                try:
+                    return await self._as_master(work())
+                except NoLongerMaster:
+                    raise
+                except (GantryError, OSError) as error:
+                    _log.error("commit.waits", file=paths[0], files=len(paths), reason=error, effect=effect)
+                await trio.sleep(pause_s)
+        finally:
+            self.waiting -= 1
+
+    async def _as_master(self, committing: Awaitable[None]) -> None:
+        try:
+            await committing
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
 
 
 class QueueFiles:

@@ -6,33 +6,229 @@ Single files are read in place: a job file is small and almost always in memory.
 Source: luxid.md 3; DESIGN sections 3 (invariants 1 and 2) and 6.
 """
 
+import bisect
+import contextlib
+import fcntl
 import os
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Generator, Iterable, Sequence
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Final
 
 import attrs
 import trio
 
-from common.durable.atomicfile import FileWrite, write_files
+from common.durable.atomicfile import FileWrite, write_file, write_files
 from common.durable.durably import durably
-from common.errors import DamagedFile, GantryError, InvalidRequest, NotFound, Unavailable
+from common.errors import Conflict, DamagedFile, GantryError, InvalidRequest, NotFound, Unavailable
 from common.ids import JobId
-from common.paths import Paths
-from common.queue.files.jobfile import decode_job, encode_job
-from common.queue.jobs import Job, JobState
+from common.paths import QUEUE_VERSION, Paths
+from common.queue.explanation import Span
+from common.queue.jobfile import decode_job, encode_job
+from common.queue.jobs import Job, JobState, LogEntry
+from common.queue.sidefiles import add_lines, append_spans, read_all_lines, read_lines, read_spans
 from common.replication import NoLongerMaster
 from common.system.log import get_log
-from daemons.luxid.files.batches import note_of
-from daemons.luxid.files.joblogs import JobLogs
+from daemons.luxid.core.queue.entry import Waited
 from daemons.luxid.files.queuefiles import QueueFiles
-from daemons.luxid.files.queuefolder import check_version, read_serial, take_lock
+from daemons.luxid.files.submissionkeys import note_of
 from daemons.luxid.removals import begin_removals
 from daemons.luxid.turns import in_turns
 
+# The files that make a folder a queue: its lock, its version and its serial.
+#
+# Source: luxid.md 3.
+
+
+# seconds for a change of the node daemon to end, and between two looks
+_CHANGE_S: Final = 20.0
+_PAUSE_S: Final = 0.02
+
+
+def take_lock(paths: Paths) -> int:
+    """Take the lock of the queue; return its descriptor.
+
+    The node daemon of this node has an flock on the file while it changes the queue, and asks after that for our lock.
+    So when we have ours, one more look at the flock suffices: nothing is changed behind us from then on.
+
+    Raises: Conflict: another queue daemon has it, or the node daemon does not end a change. OSError.
+    """
+    fd = _take_record_lock(paths)
+    try:
+        _until_node_daemon_ends(paths, fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _take_record_lock(paths: Paths) -> int:
+    while True:
+        fd = os.open(paths.queue_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # false if its last holder deleted it between our open and our lock: then try the new file
+            if os.path.samestat(os.fstat(fd), os.stat(paths.queue_lock)):
+                return fd
+        except (BlockingIOError, PermissionError):
+            os.close(fd)
+            raise Conflict(
+                f"another queue daemon holds '{paths.queue_lock}'; stop it first, or choose another root"
+            ) from None
+        except FileNotFoundError:
+            pass
+        os.close(fd)
+
+
+def _until_node_daemon_ends(paths: Paths, fd: int) -> None:
+    deadline = time.monotonic() + _CHANGE_S
+    while True:
+        try:
+            # on this descriptor: to open the file once more, and to close it, would drop our own lock
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                text = f"a process, the node daemon perhaps, has held '{paths.queue_lock}' by flock for {_CHANGE_S:g} s"
+                raise Conflict(f"{text}; find it with: fuser '{paths.queue_lock}'") from None
+        else:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            return
+        time.sleep(_PAUSE_S)
+
+
+def check_version(paths: Paths) -> None:
+    """Make a queue of our version where there is none. Raises: Conflict: it has another version. OSError."""
+    try:
+        text = paths.version_file.read_text().strip()
+    except FileNotFoundError:
+        write_file(paths.version_file, f"{QUEUE_VERSION}\n".encode())
+        return
+    if text != str(QUEUE_VERSION):
+        raise Conflict(f"'{paths.version_file}' says {text!r}; this program reads queues of version {QUEUE_VERSION}")
+
+
+def read_serial(paths: Paths) -> JobId | None:
+    """Return the last id used; None: there is no such file. Raises: DamagedFile: it is not a number. OSError."""
+    try:
+        text = paths.serial_file.read_text().strip()
+    except FileNotFoundError:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise DamagedFile(
+            f"'{paths.serial_file}' is not a number but {text!r:.40}; write the highest job id ever used into it",
+            file=str(paths.serial_file),
+        )
+    return JobId(int(text))
+
+
+# Log lines of running jobs that the job files do not have yet.
+#
+# No lines are kept in memory, only, for each job, the serials and offsets of earlier reads: so a reader that knows
+# the log up to some line continues near there, however long the log is.
+#
+# Source: common/queue/sidefiles.py; luxid.md 8.
+
+
+_log: Final = get_log(__name__)
+
+
+class JobLogs:
+    """Reads the lines that job processes append."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        # job -> (serial, offset), ascending: the lines after this serial begin at this offset
+        self._marks: dict[JobId, list[tuple[int, int]]] = {}
+
+    def newer(self, job: Job, serial: float) -> list[LogEntry]:
+        """Return the lines after `serial` that the given job does not have, oldest first; the first mebibyte of them.
+
+        Never raises: an unreadable file counts as empty.
+        """
+        serial = max(serial, job.next_log_serial - 1)
+        marks = self._marks.get(job.job_id, [(0, 0)])
+        offset = marks[bisect.bisect_right(marks, serial, key=lambda mark: mark[0]) - 1][1]
+        path = self._paths.job_log(job.job_id)
+        while True:
+            try:
+                lines, after = read_lines(path, offset)
+            except OSError as error:
+                _log.warning("joblog.unreadable", job=job.job_id, reason=error)
+                return []
+            if after == offset:
+                return []
+            if lines and lines[-1][1].serial > marks[-1][0]:
+                self._marks.setdefault(job.job_id, marks).append((lines[-1][1].serial, after))
+            if found := [entry for _, entry in lines if entry.serial > serial]:
+                return found
+            offset = after
+
+    def add_all(self, job: Job) -> Job:
+        """Return the job with all its lines. Raises: Unavailable: they cannot be read at the moment."""
+        path = self._paths.job_log(job.job_id)
+        try:
+            return add_lines(job, read_all_lines(path))
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise Unavailable(f"'{path}' cannot be read: {reason}") from error
+
+    def complete(self, job: Job) -> Job:
+        """Return the job with all lines that can be read. Never raises."""
+        try:
+            return self.add_all(job)
+        except Unavailable as error:
+            _log.warning("joblog.unreadable", job=job.job_id, reason=error)
+            return job
+
+    def forget(self, job_id: JobId) -> None:
+        """Remove the log, because the job's file has all its lines."""
+        self._marks.pop(job_id, None)
+        with contextlib.suppress(OSError):
+            os.unlink(self._paths.job_log(job_id))
+
+
+# The wait histories of jobs: luxid's additions, and reading for clients.
+#
+# Never raises: a history that cannot be written or read is only missed.
+#
+# Source: common/queue/sidefiles.py; DESIGN section 6, "Explain".
+
+
+# number of jobs written at once
+_BATCH: Final = 1000
+
+
+class WaitFiles:
+    """Writes and reads the files with the waits of jobs."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+
+    def write(self, waited: Iterable[Waited]) -> None:
+        """Append these spans; one write for jobs that share a file."""
+        left = iter(waited)
+        while batch := list(islice(left, _BATCH)):
+            batch.sort(key=lambda each: each.job_id)
+            for path, jobs in groupby(batch, lambda each: self._paths.waits_file(each.job_id)):
+                spans = [(each.job_id, span) for each in jobs for span in each.spans]
+                try:
+                    append_spans(path, spans)
+                except (OSError, TypeError) as error:
+                    _log.warning("waits.not_written", file=path, reason=error, effect="the history lacks these waits")
+
+    def read(self, job_id: JobId) -> list[Span]:
+        """Return the written spans of a job, live or archived."""
+        path = self._paths.waits_file(job_id)
+        try:
+            return read_spans(path, job_id)
+        except OSError as error:
+            _log.warning("waits.unreadable", file=path, reason=error)
+            return []
+
+
 # maximum of files of one submission in a group, so that other writes pass between
 _JOBS_AT_ONCE: Final = 250
-_log: Final = get_log(__name__)
 
 
 class Store:

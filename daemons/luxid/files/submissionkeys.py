@@ -13,7 +13,10 @@ Source: DESIGN sections 4 ("may be delivered twice") and 11.
 
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import attrs
@@ -21,25 +24,167 @@ import orjson
 import trio
 
 from common.durable.atomicfile import FileWrite
-from common.errors import Conflict, GantryError, InvalidRequest
+from common.errors import Conflict, DamagedFile, GantryError, InvalidRequest
 from common.ids import JobId
 from common.opcodes.base import write_opcode
 from common.paths import Paths
-from common.queue.jobs import Job
+from common.queue.jobs import Job, JobState
 from common.system.log import get_log
-from daemons.luxid.core.submission.keyed import KeyedSubmission, ids_text, is_outdated
+from daemons.luxid.core.submission.keyed import KeyedSubmission, ids_text, is_outdated, key_of, timeless
 from daemons.luxid.core.submission.newjobs import Wanted
-from daemons.luxid.core.submission.timelessops import timeless
-from daemons.luxid.files.keyfiles import KEPT_AT_LEAST
-from daemons.luxid.files.queuefiles import QueueFiles
+from daemons.luxid.files.queuefiles import Changes, QueueFiles
 from daemons.luxid.turns import in_turns
+
+# Submissions of more than one job: taken whole or not at all, even through a crash.
+#
+# Theory. Each job is a file of its own, and a crash between two renames leaves only some of them. So a batch is noted
+# before the first of its jobs exists: in a small durable file beside the keys that names the ids. The note is removed
+# when all jobs are durable, before the client gets a reply and before any of them may start. When the next luxid finds
+# such a note, it looks for the jobs: if all exist, the batch is taken; if some or none do, the rest is removed. On a
+# file system that does not order changes of folders, any of the jobs may be the missing one. A single job needs no
+# note.
+#
+# Source: DESIGN section 11, "SubmitManyJobs".
+
+
+_NOTE: Final = re.compile(r"batch-(\d+)-(\d+)", re.ASCII)
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class Batch:
+    """A submission of several jobs, with consecutive ids."""
+
+    note: Path
+    job_ids: range
+    # files that belong to the jobs, and are removed with them: the file of the submission's key
+    beside: tuple[Path, ...]
+
+
+def note_of(paths: Paths, first_id: JobId, count: int, beside: Iterable[Path]) -> FileWrite:
+    """The note of a batch, which must be durable before the first of its jobs.
+
+    Args:
+        beside: files in the data folder to remove with the jobs, if the batch is not taken.
+    """
+    names = [str(path.relative_to(paths.data)) for path in beside]
+    return FileWrite(paths.submissions / f"batch-{first_id}-{count}", orjson.dumps(names))
+
+
+def settle_batches(paths: Paths, jobs: Iterable[Job], changes: Changes) -> frozenset[JobId]:
+    """Settle batches that a crash has interrupted, before any of their jobs may start.
+
+    Args:
+        jobs: all live ones, as found.
+    Returns:
+        The jobs that were removed, because their batch was not whole.
+    Raises: OSError.
+    Durability: on return no loss of power brings a removed job back.
+    """
+    batches = list(_read_notes(paths))
+    if not batches:
+        return frozenset()
+    live = {job.job_id: job for job in jobs}
+    cut_off = [batch for batch in batches if _is_cut_off(paths, batch, live)]
+    gone = frozenset(JobId(job_id) for batch in cut_off for job_id in batch.job_ids if job_id in live)
+    for batch in cut_off:
+        span = f"{batch.job_ids[0]}-{batch.job_ids[-1]}"
+        _log.warning("submission.cut_off", jobs=span, effect="removed; its client was not answered")
+    # remove a note last: as long as it exists, this is repeated
+    changes.remove([paths.job_file(job_id) for job_id in sorted(gone)])
+    changes.remove([path for batch in cut_off for path in batch.beside])
+    changes.remove([batch.note for batch in batches])
+    return gone
+
+
+def _read_notes(paths: Paths) -> Iterator[Batch]:
+    for note in sorted(paths.submissions.iterdir()):
+        if match := _NOTE.fullmatch(note.name):
+            first, count = int(match[1]), int(match[2])
+            beside = tuple(paths.data / name for name in orjson.loads(note.read_bytes()))
+            yield Batch(note, range(first, first + count), beside)
+
+
+def _is_cut_off(paths: Paths, batch: Batch, live: Mapping[JobId, Job]) -> bool:
+    there = [JobId(job_id) for job_id in batch.job_ids if is_there(paths, JobId(job_id), live)]
+    # jobs of a batch with a note have not been started; if one has, the note has come back after a loss of power
+    return len(there) < len(batch.job_ids) and all(_is_untouched(live.get(job_id)) for job_id in there)
+
+
+def is_there(paths: Paths, job_id: JobId, live: Collection[JobId]) -> bool:
+    """Whether a file of the job exists, live, archived or damaged."""
+    if job_id in live:
+        return True
+    return any(place.exists() for place in (paths.archived_job_file(job_id), paths.damaged / f"job-{job_id}"))
+
+
+def _is_untouched(job: Job | None) -> bool:
+    return job is not None and job.livelock is None and all(op.state is JobState.QUEUED for op in job.ops)
+
+
+# The files of submission keys: one for each, beside the queue.
+#
+# Source: DESIGN sections 4 ("may be delivered twice") and 11; `submissionkeys`.
+
+
+# number of newest keys that are kept at any age
+KEPT_AT_LEAST: Final = 100
+
+
+def load_keys(paths: Paths, now_s: float, changes: Changes, unended: Collection[JobId] = ()) -> list[KeyedSubmission]:
+    """Read the keys; remove damaged ones, and those older than a day, except the newest and those of unended jobs.
+
+    Raises: OSError: a key cannot be read. It is not forgotten then: if its jobs are sent again, they would run twice.
+    """
+    found, unreadable = [], []
+    for name in os.listdir(paths.submissions):
+        path = paths.submissions / name
+        content = path.read_bytes()
+        try:
+            found.append(key_of(str(path), content))
+        except DamagedFile as error:
+            _log.warning("submission.unreadable", file=path, reason=error, effect="its key is not known any more")
+            unreadable.append(name)
+    found.sort(key=lambda each: each.first_id)
+    outdated = {
+        each.name
+        for each in found[:-KEPT_AT_LEAST]
+        if is_outdated(each, now_s) and not any(job_id in unended for job_id in each.job_ids)
+    }
+    _discard(paths, [*unreadable, *outdated], changes)
+    return [each for each in found if each.name not in outdated]
+
+
+def forget_unused(
+    paths: Paths, known: Iterable[KeyedSubmission], live: Collection[JobId], changes: Changes
+) -> list[KeyedSubmission]:
+    """Forget keys without any job left (a crash came before the first existed); return the others.
+
+    Args:
+        live: all live jobs.
+    Raises: OSError.
+    """
+    kept, unused = [], []
+    for submission in known:
+        if any(is_there(paths, JobId(job_id), live) for job_id in submission.job_ids):
+            kept.append(submission)
+            continue
+        _log.warning("submission.cut_off", jobs=ids_text(submission), effect="forgotten; its client was not answered")
+        unused.append(submission.name)
+    _discard(paths, unused, changes)
+    return kept
+
+
+def _discard(paths: Paths, names: Sequence[str], changes: Changes) -> None:
+    if names:
+        changes.discard([paths.submissions / name for name in names])
+
 
 LONGEST_KEY: Final = 200
 # seconds between two looks at old keys of jobs that had not ended
 LOOKED_S: Final = 600
 # hexadecimal digits of a hash
 _DIGITS: Final = 40
-_log: Final = get_log(__name__)
 
 
 @attrs.frozen

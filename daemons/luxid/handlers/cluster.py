@@ -6,19 +6,42 @@ Source: luxid.md 2.2, 2.8.
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from pathlib import Path
+from typing import Final, Protocol
 
-from common.errors import Unavailable
+import attrs
+
+from common.durable.atomicfile import FileWrite
+from common.errors import GantryError, InvalidRequest, NotFound, Unavailable
 from common.objects.index import ConfigIndex
 from common.paths import Paths
-from common.system.daemons.program import release
+from common.resources import Resource
+from common.system.log import get_log
+from common.system.program import release
 from common.wire import unstructure
-from daemons.luxid.config.configcache import ConfigCache
-from daemons.luxid.core.query.clusterfacts import cluster_facts
-from protocol.luxi.cluster import QUEUE_LAGS, QueryClusterInfo, QueryConfigValues, QueueLag
-from protocol.luxi.daemon.copies import QUEUE_VERDICTS, QueueVerdict
-from protocol.luxi.queries import FieldValue
+from daemons.luxid.config import ConfigCache, FilterRules, ResourceTotals
+from daemons.luxid.core.query.objects import cluster_facts
+from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.files.store import Store
+from daemons.luxid.handlers.filters import PATIENCE_S
+from daemons.luxid.outboxes import FeedNews
+from daemons.luxid.processes.killing import MakingWay
+from protocol.client import Client
+from protocol.luxi.daemon import QUEUE_VERDICTS, CheckQueueCopies, PrepareMove, QueueVerdict
+from protocol.luxi.queries import QUEUE_LAGS, FieldValue, QueryClusterInfo, QueryConfigValues, QueueLag
+from protocol.luxi.queue import (
+    ReadResourceUse,
+    RemoveResource,
+    ResourceUse,
+    SetDrainFlag,
+    SetJobLimits,
+    SetResource,
+    SetWatcherPause,
+)
 from protocol.peer import Peer
+from protocol.serving.route import BACKLOG_LIMIT, Stream
+from protocol.wconfd import changes
+from protocol.wconfd import config as wconfd
 
 # versions of Ganeti 3.0, whose protocol this is
 PROTOCOL_VERSION: Final = 3000000
@@ -103,3 +126,183 @@ def _watcher_pause(paths: Paths) -> int | None:
     except OSError as error:
         raise Unavailable(f"'{paths.watcher_pause}' cannot be read: {error.strerror or error}; try again") from error
     return until if until > time.time() else None
+
+
+# The queue as a whole: the drain flag; also the pause of the watcher, which is a file, too.
+#
+# Source: luxid.md 2.2, 2.7.
+
+
+_log: Final = get_log(__name__)
+# seconds since the epoch: the year 9999, the last that clocks can show
+_LATEST: Final = 253_402_300_800
+
+
+class Queue:
+    """The methods about the queue as a whole."""
+
+    def __init__(self, store: Store, news: FeedNews) -> None:
+        self._store = store
+        self._news = news
+        self._files = store.files
+
+    async def set_drain_flag(self, call: SetDrainFlag, peer: Peer) -> bool:
+        await self._store.set_drained(call.drain)
+        self._news.queue_changed()
+        _log.info("queue.drain", drained=call.drain, **peer.named)
+        return True
+
+    async def set_watcher_pause(self, call: SetWatcherPause, peer: Peer) -> float | None:
+        """An instant in the past is stored as well: the watcher goes on.
+
+        Raises: InvalidRequest: clocks cannot show the instant. Unavailable: the disk refused.
+        """
+        if call.until is not None and not 0 <= call.until < _LATEST:
+            raise InvalidRequest(f"the pause cannot end at {call.until}; give seconds since the epoch, to year 9999")
+        path = self._store.paths.watcher_pause
+        try:
+            if call.until is None:
+                await self._files.remove([path])
+            else:
+                await self._files.replace([FileWrite(path, f"{int(call.until)}\n".encode(), 0o644)])
+        except OSError as error:
+            raise Unavailable(f"the watcher's pause cannot be written: {error.strerror or error}") from error
+        _log.info("watcher.pause", until=call.until, **peer.named)
+        return call.until
+
+
+# Change how many jobs may run: a limit of the cluster, which wconfd keeps.
+#
+# Source: DESIGN section 11. The method is ours; Ganeti's clients submit OP_CLUSTER_SET_PARAMS for it. That job would
+# wait for a free slot among the running jobs exactly when there is none.
+
+
+@attrs.frozen
+class Limits:
+    """The method about limits."""
+
+    _rules: FilterRules
+    # wconfd's socket
+    _wconfd: Path
+
+    async def set_job_limits(self, call: SetJobLimits, peer: Peer) -> bool:
+        """Durability: the limits are in the configuration; and in force here.
+
+        Raises: InvalidRequest: a limit is below 1. Unavailable: nothing is changed, or may be.
+        """
+        for name, value in attrs.asdict(call).items():
+            if value is not None and value < 1:
+                raise InvalidRequest(f"{name} must be at least 1, got {value}")
+        async with Client(self._wconfd, daemon="wconfd") as client:
+            await client.call_retrying(changes.SetJobLimits(call.max_running_jobs, call.max_tracked_jobs), PATIENCE_S)
+        _log.info(
+            "limits.set",
+            max_running_jobs=call.max_running_jobs,
+            max_tracked_jobs=call.max_tracked_jobs,
+            **peer.named,
+        )
+        await self._rules.refresh()
+        return True
+
+
+# Read, set and remove counted resources: the totals are wconfd's, the use is counted here.
+#
+# Source: DESIGN section 16. The methods are ours.
+
+
+@attrs.frozen
+class Resources:
+    """The methods about resources."""
+
+    _queue: JobQueue
+    _totals: ResourceTotals
+    # wconfd's socket
+    _wconfd: Path
+
+    async def read_resource_use(self, _: ReadResourceUse, __: Peer) -> tuple[ResourceUse, ...]:
+        """All resources that are set, those of the cluster first, by name. Cost: linear in the jobs that use them."""
+        self._queue.ready.settle_units()
+        return tuple(map(self._use, self._queue.units.stock.resources()))
+
+    async def set_resource(self, call: SetResource, peer: Peer) -> None:
+        """Durability: the total is wconfd's; and in force here.
+
+        Raises: InvalidRequest: the name or the total is wrong. Unavailable: nothing is changed, or may be.
+        """
+        async with Client(self._wconfd, daemon="wconfd") as client:
+            await client.call_retrying(wconfd.SetResource(call.resource), PATIENCE_S)
+        _log.info("resource.set", resource=call.resource.key, total=call.resource.total, **peer.named)
+        await self._refresh()
+
+    async def remove_resource(self, call: RemoveResource, peer: Peer) -> None:
+        """Raises: NotFound: there is none. Unavailable: nothing is changed, or may be."""
+        key = Resource(call.node, call.name, 0).key
+        async with Client(self._wconfd, daemon="wconfd") as client:
+            if not await client.call_retrying(wconfd.RemoveResource(call.node, call.name), PATIENCE_S):
+                raise NotFound(f"there is no resource '{key:.80}'; list them with 'gantry resource list'")
+        _log.info("resource.removed", resource=key, **peer.named)
+        await self._refresh()
+
+    async def _refresh(self) -> None:
+        try:
+            await self._totals.refresh()
+        except GantryError as error:
+            _log.warning("resources.not_read", reason=error, effect="totals stay as they were until wconfd is back")
+
+    def _use(self, resource: Resource) -> ResourceUse:
+        units = self._queue.units
+        users = tuple(sorted(units.stock.users(resource.key).items()))
+        return ResourceUse(resource, units.stock.used(resource.key), users, units.waiting(resource.key))
+
+
+# The copies of the queue on the master candidates.
+#
+# Source: DESIGN section 12.
+
+
+class Checking(Protocol):
+    """The way that copies take."""
+
+    async def check(self) -> tuple[QueueVerdict, ...]: ...
+
+
+class CopyChecks:
+    """Args: copies: None: there are none."""
+
+    def __init__(self, copies: Checking | None) -> None:
+        self._copies = copies
+
+    async def check_queue_copies(self, call: CheckQueueCopies, peer: Peer) -> tuple[QueueVerdict, ...] | None:
+        """Compare the queue with all candidates."""
+        return None if self._copies is None else await self._copies.check()
+
+
+# Prepare the move of the mastership to another node; asked by keeperd.
+
+
+class MastershipMove:
+    """The method that prepares it; the caller's connection keeps luxid so."""
+
+    def __init__(self, making_way: MakingWay) -> None:
+        self._making_way = making_way
+        self._streams: set[Stream[object]] = set()
+
+    async def prepare_move(self, call: PrepareMove, peer: Peer) -> Stream[None]:
+        """Cancellation: when the caller hangs up; then work is taken again."""
+        self._making_way.begin()
+        try:
+            await self._making_way.until_nothing_runs(kill=call.kill)
+        except BaseException:
+            self._making_way.end()
+            raise
+        _log.info("master.made_way", **peer.named)
+        stream: Stream[None] = Stream(self, None, BACKLOG_LIMIT)
+        self._streams.add(stream)
+        return stream
+
+    def forget(self, stream: Stream[object]) -> None:
+        """The caller has hung up."""
+        if stream in self._streams:
+            self._streams.discard(stream)
+            _log.info("master.goes_on", reason="the mastership stays here")
+            self._making_way.end()

@@ -15,21 +15,19 @@ import attrs
 from common.errors import InvalidRequest, NotFound
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.queue.filters.ruleloads import RuleLoads
-from common.queue.filters.rules import check_parts, read_rule
+from common.queue.filteractions import RuleLoads
+from common.queue.filters import check_parts, read_rule
 from common.queue.jobs import JobState
-from common.queue.reasons import ReasonEntry, ReasonTrail
-from common.queue.submitter import http_entry, without_owner
+from common.queue.reasons import ReasonEntry, ReasonTrail, http_entry, without_owner
 from common.system.log import get_log
-from daemons.luxid.config.configcache import ConfigCache
-from daemons.luxid.config.filterrules import FilterRules
-from daemons.luxid.core.filters.loads import Loads
-from daemons.luxid.core.filters.trial import Trial
-from daemons.luxid.core.query.jobfields import JobView
+from daemons.luxid.config import ConfigCache, FilterRules
+from daemons.luxid.core.filters.filtering import Trial
+from daemons.luxid.core.filters.judging import Loads
+from daemons.luxid.core.query.jobs import JobView
 from daemons.luxid.files.store import Store
-from daemons.luxid.handlers.queries.jobrows import JobRows
+from daemons.luxid.handlers.queries import JobRows
 from protocol.client import Client
-from protocol.luxi.filters import DeleteFilter, ReadRuleLoads, ReplaceFilter, TryFilterRule
+from protocol.luxi.queue import DeleteFilter, ReadRuleLoads, ReplaceFilter, TryFilterRule
 from protocol.messages import AnyRequest
 from protocol.peer import Peer
 from protocol.wconfd import changes

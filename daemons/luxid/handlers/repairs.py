@@ -22,30 +22,29 @@ from common.access import Role, check_role
 from common.durable.atomicfile import FileWrite
 from common.errors import Conflict, DamagedFile, GantryError, NotFound, Unavailable, explain_os_error
 from common.ids import JobId
-from common.places.queuepaths import ARCHIVE_FOLDER_JOBS
-from common.queue.files.jobfile import decode_job
-from common.queue.files.waitfile import jobs_in, spans_in
+from common.paths import ARCHIVE_FOLDER_JOBS
+from common.queue.explanation import WaitKind
+from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
-from common.queue.waithistory import WaitKind
+from common.queue.sidefiles import jobs_in, spans_in
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.luxid.core.copies.restoring import furthest, restored, why_started
-from daemons.luxid.core.queue.decisions import AT_REST
+from daemons.luxid.core.queue.entry import AT_REST
 from daemons.luxid.core.submission.keyed import key_of
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.history.pasthistory import PastHistory
-from daemons.luxid.history.pastindex import PastIndex
-from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.history.index import PastIndex
+from daemons.luxid.history.upkeep import PastHistory
+from daemons.luxid.jobs import LiveJobs
 from daemons.luxid.removals import read_removals
-from daemons.luxid.retention.leftfiles import is_on_disk, outputs, with_processes
+from daemons.luxid.retention import is_on_disk, outputs, with_processes
 from daemons.luxid.scheduler import Scheduler
 from protocol.client import Client
-from protocol.luxi.daemon.repair import LostFile, Repair, Repaired
-from protocol.noded.names import ARCHIVE, SUBMISSIONS, WAITS, is_command_key, job_of, job_of_key, original_name
+from protocol.luxi.daemon import LostFile, Repair, Repaired
+from protocol.noded.statefiles import ARCHIVE, SUBMISSIONS, WAITS, is_command_key, job_of, job_of_key, original_name
 from protocol.peer import Peer
-from protocol.wconfd.ghosts import ListGhosts
-from protocol.wconfd.locks import ListLocksWaitingStatus
+from protocol.wconfd.locks import ListGhosts, ListLocksWaitingStatus
 
 if TYPE_CHECKING:
     from daemons.luxid.copying.nodecopies import NodeCopies

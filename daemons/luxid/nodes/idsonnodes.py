@@ -14,19 +14,18 @@ from typing import Final
 import trio
 
 from common.ids import JobId
-from common.nodes.ssconffiles import node_ips, offline_nodes
+from common.nodes.nodeplace import node_ips, offline_nodes
 from common.paths import Paths
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.luxid.copying.line import NodeLine, NotSent
+from daemons.luxid.copying.calls import NodeLine, NotSent
+from protocol.noded.call import NodeAddress
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.commands import MOST_COMMANDS, ListCommands
-from protocol.noded.mastership import GetStanding
-from protocol.noded.names import ARCHIVE, QUEUE, is_archive_folder, job_of_key
-from protocol.noded.statefiles import MOST_FILES, ListStateFiles
+from protocol.noded.membership import GetStanding
+from protocol.noded.statefiles import ARCHIVE, MOST_FILES, QUEUE, ListStateFiles, is_archive_folder, job_of_key
 
 # seconds for all questions to one node
 LIMIT_S: Final = 20.0

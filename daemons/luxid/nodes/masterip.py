@@ -14,13 +14,12 @@ from common.errors import GantryError
 from common.objects.index import ConfigIndex
 from common.paths import Paths
 from common.system.log import get_log
-from common.system.retrypauses import retry_pauses
-from daemons.luxid.config.configcache import ConfigCache
+from common.system.shortages import retry_pauses
+from daemons.luxid.config import ConfigCache
+from protocol.noded.call import Failed, NodeAddress, Outcome, Replied, Skipped
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, Outcome, Replied, Skipped
-from protocol.noded.mastership import MasterAddress, NodeActivateMasterIp
+from protocol.noded.membership import MasterAddress, NodeActivateMasterIp
 
 # a node daemon first looks whether another node has the address, perhaps the old master
 _LIMIT_S: Final = 60.0

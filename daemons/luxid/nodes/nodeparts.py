@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING
 import trio
 
 from common.ids import JobId
-from common.nodes.nodesettings import AFTER_ATTEMPT
-from common.settings import Settings
-from daemons.luxid.config.configcache import ConfigCache
-from daemons.luxid.config.following import Following
-from daemons.luxid.config.newconfigs import NewConfigs
-from daemons.luxid.earlyparts import EarlyParts, takes_up
-from protocol.subscription import WconfdEvents
+from common.settings import AFTER_ATTEMPT, Settings
+from daemons.luxid.config import ConfigCache, Following, NewConfigs
+from daemons.luxid.parts import EarlyParts, takes_up
+from protocol.subscriptions import WconfdEvents
 
 if TYPE_CHECKING:
     from daemons.luxid.copying.nodecopies import NodeCopies
-    from daemons.luxid.livedata.nodesdata import NodesData
-    from daemons.luxid.nodes.ghostparts import GhostParts
+    from daemons.luxid.livedata import NodesData
+    from daemons.luxid.nodes.ghosts import GhostParts
     from daemons.luxid.replicating.leasedqueue import LeasedQueue
 
 
@@ -32,7 +29,7 @@ def leased_queue(settings: Settings) -> "LeasedQueue | None":
     if not settings.cluster.has_lease:
         return None
     from daemons.luxid.replicating.leasedqueue import LeasedQueue
-    from protocol.noded.virtualpaths import WireNames
+    from protocol.noded.files import WireNames
 
     return LeasedQueue(settings, WireNames.of_installation(settings.root, os.environ))
 
@@ -41,9 +38,9 @@ def node_copies(settings: Settings) -> "NodeCopies | None":
     """The copies on other nodes; None: the settings want none. Raises: InvalidRequest: as `WireNames`."""
     if not settings.cluster.has_nodes:
         return None
-    from daemons.luxid.copying.copyrules import CopyRules
     from daemons.luxid.copying.nodecopies import NodeCopies
-    from protocol.noded.virtualpaths import WireNames
+    from daemons.luxid.copying.sending import CopyRules
+    from protocol.noded.files import WireNames
 
     names = WireNames.of_installation(settings.root, os.environ)
     waits = settings.cluster.answer_after == AFTER_ATTEMPT
@@ -54,7 +51,7 @@ def live_data(settings: Settings) -> "NodesData | None":
     """What asks node daemons for queries; None: the settings know no other nodes."""
     if not settings.cluster.has_nodes:
         return None
-    from daemons.luxid.livedata.nodesdata import NodesData
+    from daemons.luxid.livedata import NodesData
 
     return NodesData(settings.paths, settings.noded.port, settings.luxid.live_data_s)
 
@@ -73,7 +70,7 @@ async def has_become_master(settings: Settings) -> bool:
     if not takes_up(settings) or settings.cluster.has_lease:
         # under a lease each id is committed before it is used
         return False
-    from daemons.luxid.nodes.raising import LastEpoch
+    from daemons.luxid.nodes.ghosts import LastEpoch
 
     return await LastEpoch(settings.paths.epoch_file, settings.paths.last_epoch).has_changed()
 
@@ -82,7 +79,7 @@ def ghost_parts(settings: Settings, early: EarlyParts) -> "GhostParts | None":
     """What raises and lays ghosts; None: no commands run on nodes."""
     if not takes_up(settings):
         return None
-    from daemons.luxid.nodes.ghostparts import GhostParts
+    from daemons.luxid.nodes.ghosts import GhostParts
 
     return GhostParts(settings, early)
 

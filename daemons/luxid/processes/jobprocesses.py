@@ -10,18 +10,151 @@ Source: DESIGN sections 5 and 7.
 """
 
 import os
+import re
 from collections.abc import Iterable
+from typing import Final
 
 import attrs
 import trio
 
 from common.access import Caller
+from common.errors import Unavailable
 from common.ids import JobId
+from common.paths import Paths
+from common.queue.sidefiles import left_priority, note_asker, remove_priority, write_priority
+from common.system.log import get_log
 from daemons.luxid.bells import Bells
 from daemons.luxid.core.queue.recovery import Ask
-from daemons.luxid.processes.killmessages import KillMessages
-from daemons.luxid.processes.toldpriorities import ToldPriorities
 from protocol.forkserver import Secrets
+
+# The jobs that are being killed: messages to their processes, and to the next luxid.
+#
+# The message is a file among the messages for job processes, written before the first signal. So a process knows what
+# its SIGTERM means, and a luxid that starts in the middle of a kill continues it.
+#
+# Source: DESIGN section 16.
+
+
+_SUFFIX: Final = ".kill"
+_NOTE_SUFFIX: Final = ".asker"
+_log: Final = get_log(__name__)
+
+
+class KillMessages:
+    """The requests to kill jobs that have a process."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        # jobs with a note of who asked, notes of an earlier luxid included
+        self._noted: set[JobId] = set()
+
+    def found(self) -> frozenset[JobId]:
+        """The jobs with a kill message, of this luxid or an earlier one."""
+        return self._left(_SUFFIX)
+
+    def noted(self) -> frozenset[JobId]:
+        """The jobs with a note of who asked for their end."""
+        self._noted.update(self._left(_NOTE_SUFFIX))
+        return frozenset(self._noted)
+
+    def _left(self, suffix: str) -> frozenset[JobId]:
+        names = [path.name.removesuffix(suffix) for path in self._paths.messages.glob(f"*{suffix}")]
+        return frozenset(JobId(int(name)) for name in names if name.isascii() and name.isdigit())
+
+    def ask(self, job_id: JobId) -> None:
+        """Record that the job is being killed."""
+        try:
+            self._paths.kill_message(job_id).touch()
+        except OSError as error:
+            _log.error(
+                "job.kill_not_told", job=job_id, reason=error, effect="it is killed by luxid after the grace time"
+            )
+
+    def note(self, job_id: JobId, caller: Caller, *, kill: bool) -> None:
+        """Record the user who asks for the end of a job that has a process, for the text of the job's end."""
+        by = {"uid": caller} if isinstance(caller, int) else {"speaker": caller}
+        _log.info("job.end_asked", job=job_id, **by, kill=kill)
+        self._noted.add(job_id)
+        try:
+            note_asker(self._paths.asker_note(job_id), caller)
+        except OSError as error:
+            _log.warning("job.asker_not_noted", job=job_id, reason=error, effect="only this log says who asked")
+
+    def withdraw(self, job_id: JobId, *, was_kill: bool = True) -> None:
+        """Remove the messages of an ended job. Costs nothing if there are none."""
+        try:
+            if job_id in self._noted:
+                self._paths.asker_note(job_id).unlink(missing_ok=True)
+                self._noted.discard(job_id)
+            if was_kill:
+                self._paths.kill_message(job_id).unlink(missing_ok=True)
+        except OSError as error:
+            _log.error("job.kill_message_left", job=job_id, reason=error, effect="the next luxid removes it")
+
+
+# New priorities that were told to the processes of jobs.
+#
+# A process may end before it has heard of it, while its job goes on with the next one. Then luxid gives the job the
+# priority itself, before anything else is decided about it.
+#
+# Source: luxid.md 2.5.
+
+
+_MESSAGE: Final = re.compile(r"(\d+)\.prio(\.taken)?", re.ASCII)
+
+
+class ToldPriorities:
+    """The messages with new priorities, those of an earlier luxid included."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        # jobs that may have a message; so the others cost nothing
+        self._told = {JobId(int(match[1])) for match in map(_match, _names(paths)) if match}
+
+    @property
+    def jobs(self) -> frozenset[JobId]:
+        """The jobs that may have a message."""
+        return frozenset(self._told)
+
+    def tell(self, job_id: JobId, priority: int) -> None:
+        """Leave the number where the job's process looks for it, which the caller wakes. Raises: OSError."""
+        write_priority(self._paths.priority_message(job_id), priority)
+        self._told.add(job_id)
+
+    def left(self, job_id: JobId) -> int | None:
+        """Return the priority that the job's process, which is dead, had not taken; None: there is none.
+
+        Raises: Unavailable: it cannot be read at the moment.
+        """
+        if job_id not in self._told:
+            return None
+        message = self._paths.priority_message(job_id)
+        try:
+            return left_priority(message)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise Unavailable(f"the new priority in '{message}' cannot be read: {reason}") from error
+        except ValueError as error:
+            _log.warning("priority.unreadable", job=job_id, error=error, effect="the job keeps its priority")
+            return None
+
+    def withdraw(self, job_id: JobId) -> None:
+        """Remove the message, if there is one."""
+        if job_id not in self._told:
+            return
+        self._told.discard(job_id)
+        try:
+            remove_priority(self._paths.priority_message(job_id))
+        except OSError as error:
+            _log.error("priority.message_left", job=job_id, reason=error, effect="the next luxid removes it")
+
+
+def _names(paths: Paths) -> list[str]:
+    return [path.name for path in paths.messages.glob("*.prio*")]
+
+
+def _match(name: str) -> re.Match[str] | None:
+    return _MESSAGE.fullmatch(name)
 
 
 @attrs.define(eq=False)

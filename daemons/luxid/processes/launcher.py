@@ -7,23 +7,32 @@ Source: protocol/forkserver.py; DESIGN section 7.
 """
 
 import array
+import contextlib
+import errno
+import logging
+import os
+import signal
 import socket
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import attrs
+import orjson
 import trio
 
 from common.errors import ConnectionLost, Denied, GantryError, Unavailable
 from common.ids import JobId
 from common.paths import Paths
+from common.system.daemon import take_back_limit
+from common.system.livelock import Livelock
 from common.system.log import get_log
-from protocol.calling import read_reply, request_bytes
-from protocol.dial import dial, pauses
-from protocol.envelope import Call, read_message
-from protocol.forkserver import JobExited, StartJob
+from common.system.shortages import is_passing
+from protocol.envelope import Call, read_message, read_reply, request_bytes
+from protocol.forkserver import GO_AHEAD, REFUSAL, WANT_SECRETS, WANT_SECRETS_AND_PAUSES, JobExited, Secrets, StartJob
 from protocol.framing import Framer, pack
 from protocol.messages import positional, structure_reply, structure_request
+from protocol.unixsocket import dial, pauses
 
 CHUNK: Final = 64 * 2**10
 _log: Final = get_log(__name__)
@@ -229,3 +238,206 @@ async def _send_with_fd(sock: socket.socket, message: bytes, fd: int) -> None:
             sent += sock.sendmsg([message[sent:]], ancillary if sent == 0 else [])
         except BlockingIOError:
             await trio.lowlevel.wait_writable(sock)
+
+
+# The handshake with a newly made process, from luxid's side.
+#
+# Until the go-ahead the process only holds its livelock. So if luxid or the process ends before that, the job is still
+# queued, and the process ends when it finds its socket closed. The job is started again, once.
+#
+# Source: protocol/forkserver.py; luxid.md 9.1.
+
+
+_LIMIT: Final = 64 * 2**10
+_CHUNK: Final = 4096
+
+
+class StartFailed(GantryError):
+    """the job's process ended before it was told to start"""
+
+
+class NoAnswer(StartFailed):
+    """the job's process did not answer in time; it may only be slow"""
+
+
+class Handshake:
+    """The messages of one start, in order: `livelock`, then `give_go_ahead`.
+
+    Args:
+        timeout_s: of each message.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, timeout_s: float) -> None:
+        self._stream = stream
+        self._timeout_s = timeout_s
+        self._framer = Framer(_LIMIT)
+        self._messages: list[bytes] = []
+
+    async def livelock(self) -> str:
+        """Receive the absolute path of the livelock that the process holds.
+
+        Raises:
+            StartFailed: the process ended, or sent something else.
+            NoAnswer: it sent nothing in time.
+            Unavailable: it cannot start at the moment, with the reason.
+        """
+        message = await self._receive()
+        if message.startswith(REFUSAL):
+            raise Unavailable(f"the job's process cannot start: {message[len(REFUSAL) :].decode('utf-8', 'replace')}")
+        path = message.decode("utf-8", "replace")
+        if not os.path.isabs(path) or "\0" in path or "\ufffd" in path:
+            raise StartFailed(f"the job's process sent {message[:80]!r} instead of its livelock's path")
+        return path
+
+    async def give_go_ahead(self, secrets: Secrets, *, asks: bool) -> bool:
+        """Tell the process to start, and send it its secrets.
+
+        Args:
+            secrets: for each opcode its secret parameters, or None.
+            asks: whether the process requests them after the go-ahead.
+        Returns: whether the process supports requests to pause.
+        Raises: StartFailed: it is gone, or sent something else.
+        """
+        if not asks:
+            await self._send(GO_AHEAD, orjson.dumps(secrets))
+            return True
+        await self._send(GO_AHEAD)
+        message = await self._receive()
+        if message not in (WANT_SECRETS, WANT_SECRETS_AND_PAUSES):
+            raise StartFailed(f"the job's process sent {message[:80]!r} instead of asking for its secrets")
+        await self._send(orjson.dumps(secrets))
+        return message == WANT_SECRETS_AND_PAUSES
+
+    async def _send(self, *messages: bytes) -> None:
+        try:
+            with trio.fail_after(self._timeout_s):
+                await self._stream.send_all(b"".join(map(pack, messages)))
+        except trio.TooSlowError:
+            raise self._no_answer() from None
+        except (trio.BrokenResourceError, OSError) as error:
+            raise StartFailed from error
+
+    async def _receive(self) -> bytes:
+        try:
+            with trio.fail_after(self._timeout_s):
+                while not self._messages:
+                    received = await self._stream.receive_some(_CHUNK)
+                    if not received:
+                        raise StartFailed
+                    self._messages += self._framer.feed(bytes(received))
+        except trio.TooSlowError:
+            raise self._no_answer() from None
+        except (trio.BrokenResourceError, OSError) as error:
+            raise StartFailed from error
+        return self._messages.pop(0)
+
+    def _no_answer(self) -> NoAnswer:
+        return NoAnswer(f"no answer from the job's process within {self._timeout_s:g} s")
+
+
+# Start an external executor for each job, such as Ganeti's: the alternative to the fork server's client.
+#
+# Theory. The program gets the job's id as its last argument and talks over its standard input and
+# output. It runs in a session of its own, so that the end of luxid does not end the job. luxid is its
+# parent and reaps it; after luxid's end its adopter does.
+#
+# The known pid need not be the job's: the program may be a wrapper. A signal to a job waits until its
+# process has written its own pid into the job file, which it does when it is ready for signals.
+#
+# Source: luxid.md 5.9, 9.1; DESIGN section 7.
+
+
+# seconds between the signals to a process that does not react
+_PATIENCE_S: Final = 0.1
+_ENDINGS: Final = (signal.SIGTERM, signal.SIGABRT, signal.SIGKILL)
+# variable that the executor reads as a number
+_DEBUG: Final = "GNT_DEBUG"
+# a program that is being written
+_BUSY: Final = errno.ETXTBSY
+
+
+class ExternalExecutor:
+    """The launcher that runs a program for each job.
+
+    Args:
+        argv: program and arguments.
+    """
+
+    def __init__(self, argv: Sequence[str], paths: Paths) -> None:
+        self._argv = tuple(argv)
+        self._livelocks = paths.livelocks
+        self._rules = StartRules(attempts=1, asks_secrets=True)
+        # nursery for reaping, and the receiver of events; None: not ready
+        self._reaping: tuple[trio.Nursery, LauncherEvents] | None = None
+        self._processes: dict[int, trio.Process] = {}
+
+    @property
+    def rules(self) -> StartRules:
+        return self._rules
+
+    async def run(
+        self, events: LauncherEvents, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Hold luxid's own livelock, which stands in a job file until the process has one, and reap processes.
+
+        Cancellation: the processes live on.
+        """
+        livelock = Livelock.create(self._livelocks, "luxi-daemon")
+        self._rules = StartRules(attempts=1, own_livelock=livelock.path, asks_secrets=True)
+        try:
+            async with trio.open_nursery() as nursery:
+                self._reaping = (nursery, events)
+                events.connected()
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            livelock.remove()
+
+    async def start(self, job_id: JobId) -> Started:
+        """Run the program for this job.
+
+        Raises:
+            StartFailed: it cannot be run.
+            Unavailable: no program can be run at the moment, for lack of processes, memory or descriptors.
+        Cancellation: if a process was made nevertheless, it finds its standard input closed, and ends.
+        """
+        if self._reaping is None:
+            raise Unavailable("the executor is not ready")
+        try:
+            process = await trio.lowlevel.open_process(
+                [*self._argv, str(job_id)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, _DEBUG: str(int(logging.getLogger().isEnabledFor(logging.DEBUG)))},
+                start_new_session=True,
+            )
+        except OSError as error:
+            kind = Unavailable if is_passing(error) or error.errno == _BUSY else StartFailed
+            raise kind(f"'{self._argv[0]}' cannot be run: {(error.strerror or str(error)).lower()}") from error
+        # before the go-ahead it does not use descriptors
+        take_back_limit(process.pid)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._processes[process.pid] = process
+        nursery, events = self._reaping
+        nursery.start_soon(self._reap, job_id, process, events)
+        return Started(process.pid, trio.StapledStream(process.stdin, process.stdout))
+
+    async def abandon(self, started: Started) -> None:
+        """End a process whose start failed, and all that it runs."""
+        process = self._processes.get(started.pid)
+        with trio.CancelScope(shield=True):
+            for number in _ENDINGS:
+                if process is None or process.poll() is not None:
+                    return
+                # not reaped, so the pid still belongs to it
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+                with trio.move_on_after(_PATIENCE_S):
+                    await process.wait()
+
+    async def _reap(self, job_id: JobId, process: trio.Process, events: LauncherEvents) -> None:
+        code = await process.wait()
+        del self._processes[process.pid]
+        _log.debug("job.process_ended", job=job_id, pid=process.pid, exit_code=code)
+        events.exited(JobExited(job_id, process.pid, code))

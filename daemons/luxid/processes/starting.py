@@ -3,6 +3,9 @@
 Source: DESIGN section 7; protocol/forkserver.py; luxid.md 5.9, 9.1.
 """
 
+import signal
+import time
+from collections import Counter
 from typing import Final
 
 import attrs
@@ -11,19 +14,91 @@ import trio
 from common.errors import GantryError, RemoteError, Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job
-from common.queue.tries import tries_so_far
+from common.queue.reasons import tries_so_far
+from common.queue.sidefiles import asked_by
 from common.system.log import get_log
-from common.system.retrypauses import LONGEST_PAUSE_S
-from daemons.luxid.core.queue.decisions import Phase
+from common.system.shortages import LONGEST_PAUSE_S, retry_pauses
+from daemons.luxid.core.queue.entry import Phase
+from daemons.luxid.core.queue.recovery import START_SOURCE, Ask, Circumstances, after_death, fail_job, pause_before
 from daemons.luxid.files.store import Store
-from daemons.luxid.jobs.jobevents import JobEvents
-from daemons.luxid.jobs.livejobs import LiveJobs
-from daemons.luxid.processes.attempts import Attempts
-from daemons.luxid.processes.handshake import Handshake, NoAnswer
+from daemons.luxid.jobs import JobEvents, LiveJobs, Rewriting, timestamp
 from daemons.luxid.processes.jobprocesses import JobProcess
-from daemons.luxid.processes.launcher import Launcher, Started
+from daemons.luxid.processes.launcher import Handshake, Launcher, NoAnswer, Started
+from daemons.luxid.processes.signals import signal_process
 
+# Failed starts: another attempt after a pause, or the end of the job.
+#
+# Source: DESIGN section 7.
+
+
+# prefix of the obstacle, followed by the reason, for users who ask what holds their job
+BACK_OFF: Final = "a start failed and is tried again soon"
 _log: Final = get_log(__name__)
+
+
+class Attempts:
+    """Counts the attempts of each job.
+
+    Args:
+        limit: number of consecutive failures after which a job is ended.
+    """
+
+    def __init__(self, jobs: LiveJobs, rewriting: Rewriting, events: JobEvents, limit: int) -> None:
+        self._jobs = jobs
+        self._rewriting = rewriting
+        self._events = events
+        self._limit = limit
+        self._retries = retry_pauses()
+        # obstacle -> number of present pauses with it; it stays until the last of them is over
+        self._pauses: Counter[str] = Counter()
+
+    def succeeded(self) -> None:
+        """Record a successful start: the next pause is short again."""
+        self._retries = retry_pauses()
+
+    def made_progress(self, job: Job) -> bool:
+        """Whether the process that is now gone has ended at least one opcode, or a try of one."""
+        record = self._jobs.processes.record(job.job_id)
+        has_progress = record.begun_at != job.next_index or tries_so_far(job) > record.begun_tries
+        record.begun_at = None
+        if has_progress:
+            record.failures = 0
+        return has_progress
+
+    async def failed(self, job: Job, reason: str) -> None:
+        """Handle the failure of a process: try again, but not for ever."""
+        record = self._jobs.processes.record(job.job_id)
+        record.failures += 1
+        if record.failures < self._limit or self._jobs.work_left(job) is not None:
+            await self.back_off(job, reason)
+            return
+        attempts = f" ({record.failures} attempts)" if record.failures > 1 else ""
+        text = f"job could not be started: {reason}{attempts}"
+        _log.error("job.not_started", job=job.job_id, reason=reason, attempts=record.failures)
+        self._jobs.queue.hold(job.job_id)
+        await self._rewriting.finish(fail_job(job, text, START_SOURCE, timestamp(), time.time_ns()))
+
+    async def back_off(self, job: Job, reason: str) -> None:
+        """Put the job back into the queue, and start no job for a pause that doubles each time.
+
+        A job with a command on a node has pauses of its own (`TakeUps`).
+        """
+        if self._jobs.work_left(job) is not None:
+            self._jobs.processes.record(job.job_id).failures += 1
+            _log.warning("job.not_taken_up", job=job.job_id, reason=reason, next="another attempt after a pause")
+            self._events.requeue(job)
+            return
+        pause_s = next(self._retries)
+        _log.warning("job.start_failed", job=job.job_id, reason=reason, retry_s=pause_s)
+        obstacle = f"{BACK_OFF}: {reason}"
+        self._pauses[obstacle] += 1
+        self._events.obstruct(obstacle)
+        self._events.requeue(job)
+        await trio.sleep(pause_s)
+        self._pauses[obstacle] -= 1
+        if not self._pauses[obstacle]:
+            del self._pauses[obstacle]
+            self._events.clear(obstacle)
 
 
 class Starter:
@@ -135,3 +210,79 @@ class Starter:
         if scope.cancelled_caught:
             _log.warning("job.start_waits", job=job.job_id, reason=reason, next="ask for a process again")
         self._events.requeue(job)
+
+
+# Give jobs whose commands run on nodes another process, when theirs has died.
+#
+# Theory. Such a job runs, whether it has a process or not: it keeps its slot, and neither filters nor limits hold it.
+# Its next process starts at once; if processes die again and again, after pauses. As long as it has none, its file is
+# luxid's and stays as it is: *running*. Only the task here takes it on, to a process or to its end, so that no two
+# write the file. A kill ends the job at once; its command is then a ghost's, whose locks are kept until the node tells
+# its end. A cancel is passed to the next process: what runs goes on, what follows does not.
+#
+# Source: DESIGN sections 13 and 14.
+
+
+# as many as luxid starts of other jobs
+_AT_ONCE: Final = 8
+
+
+class TakeUps:
+    """Starts the next processes of orphaned jobs."""
+
+    def __init__(self, jobs: LiveJobs, store: Store, starter: Starter, rewriting: Rewriting) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._starter = starter
+        self._rewriting = rewriting
+        self._turns = trio.CapacityLimiter(_AT_ONCE)
+        # not set: nothing is taken up
+        self._may_go_on = trio.Event()
+        self._may_go_on.set()
+
+    def hold(self) -> None:
+        """Take up nothing until `go_on`."""
+        self._may_go_on = trio.Event()
+
+    def go_on(self) -> None:
+        self._may_go_on.set()
+
+    async def take_up(self, job_id: JobId) -> None:
+        """Give an orphaned job a process; a start that comes to nothing orphans it again."""
+        await self._pause(job_id)
+        while not self._may_go_on.is_set():
+            await self._may_go_on.wait()
+        async with self._turns:
+            if self._jobs.processes.ask(job_id) is Ask.KILL:
+                await self._end(job_id)
+            else:
+                await self._start(job_id)
+
+    async def _pause(self, job_id: JobId) -> None:
+        record = self._jobs.processes.record(job_id)
+        pause_s = pause_before(record.short_lives, record.failures)
+        with self._jobs.bells.listen(job_id) as bell, trio.move_on_after(pause_s):
+            while record.ask is not Ask.KILL:
+                await bell.wait()
+
+    async def _start(self, job_id: JobId) -> None:
+        record = self._jobs.processes.record(job_id)
+        record.started_s = trio.current_time()
+        self._jobs.queue.start_anew(job_id)
+        await self._starter.start(job_id)
+        if self._jobs.phase(job_id) is not Phase.RUNNING:
+            return
+        record.failures = 0
+        job = self._jobs.unended(job_id)
+        _log.info("job.taken_up", job=job_id, pid=job.process_id)
+        if record.ask is Ask.CANCEL:
+            signal_process(job, signal.SIGTERM)
+
+    async def _end(self, job_id: JobId) -> None:
+        job = self._jobs.unended(job_id)
+        self._jobs.queue.hold(job_id)
+        by = asked_by(self._store.paths.asker_note(job_id))
+        ended = after_death(job, Ask.KILL, timestamp(), time.time_ns(), by, Circumstances(takes_up=True))
+        assert ended is not None
+        _log.info("job.killed_as_orphan", job=job_id, effect="its locks are kept until its node tells the end")
+        await self._rewriting.finish(ended)

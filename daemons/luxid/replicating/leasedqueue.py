@@ -12,35 +12,30 @@ import trio
 
 from common.errors import GantryError, Unavailable
 from common.ids import JobId
-from common.lease.deadline import Deadline, boottime
-from common.lease.fullnessfile import FullnessReader
+from common.lease.deadline import Deadline, FullnessReader, boottime
 from common.lease.grant import Grant, read_grant
-from common.lease.keys import Keys
-from common.lease.records import RunningJob
-from common.queue.askers import note_words
+from common.lease.records import Keys, RunningJob
 from common.queue.jobs import Job, to_timestamp
+from common.queue.sidefiles import note_words
 from common.replication import NoLongerMaster
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.retrypauses import retry_pauses
-from daemons.luxid.copying.copyrules import CopyRules
+from common.system.shortages import retry_pauses
 from daemons.luxid.copying.nodecopies import NodeCopies
-from daemons.luxid.core.copies.commitsnow import CommitsNow
-from daemons.luxid.core.copies.etcdroom import EtcdRoom
-from daemons.luxid.core.copies.replaydecisions import has_process
+from daemons.luxid.copying.sending import CopyRules
+from daemons.luxid.core.copies.etcdroom import CommitsNow, EtcdRoom
+from daemons.luxid.core.copies.restoring import has_process
 from daemons.luxid.core.queue.recovery import Ask
-from daemons.luxid.replicating.etcdcopies import EtcdCopies
-from daemons.luxid.replicating.queuechanges import QueueChanges
-from daemons.luxid.replicating.replaying import Found, Laid, Laying, read_found
+from daemons.luxid.replicating.etcdcopies import EtcdCopies, QueueChanges
+from daemons.luxid.replicating.replaying import Found, Laid, Laying, Uncommitted, read_found
 from daemons.luxid.replicating.shrinking import Shrinking
-from daemons.luxid.replicating.uncommitted import Uncommitted
 from protocol.client import Client
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdFull
-from protocol.etcd.fenced.commits import Commits
-from protocol.noded.virtualpaths import WireNames
+from protocol.etcd.commits import Commits
+from protocol.etcd.kv import EtcdFull
+from protocol.noded.files import WireNames
 from protocol.wconfd.config import ListNodesBehind
 
 _NAME: Final = "luxid"

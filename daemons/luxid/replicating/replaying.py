@@ -15,23 +15,21 @@ from typing import Final, assert_never
 
 import attrs
 
-from common.durable.atomicfile import FileWrite, write_files
+from common.durable.atomicfile import FileWrite, remove_files, write_files
 from common.durable.durably import durably
 from common.durable.folders import make_folders, sync_folders
-from common.durable.moves import remove_files
 from common.errors import DamagedFile
 from common.ids import JobId
-from common.lease.dirty import Archived, Fate, Removed, Written, decode_fate
-from common.lease.joining import Dirty
-from common.lease.keys import Keys
-from common.lease.records import RunningJob, decode
+from common.lease.changes import Archived, Dirty, Fate, Removed, Written, decode_fate
+from common.lease.records import Keys, RunningJob, decode
 from common.paths import Paths
-from common.queue.files.jobfile import decode_job, encode_job
+from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, Timestamp
 from common.system.log import get_log
 from daemons.luxid.core.copies.backlog import Fact, Key
-from daemons.luxid.core.copies.replaydecisions import as_begun, has_process, is_later, is_lost
-from daemons.luxid.replicating.queuechanges import QueueChanges, read_all
+from daemons.luxid.core.copies.etcdentries import MOST_FILES, Passing, in_parts
+from daemons.luxid.core.copies.restoring import as_begun, has_process, is_later, is_lost
+from daemons.luxid.replicating.etcdcopies import QueueChanges, is_too_large, read_all
 
 # files that are made durable together
 _AT_ONCE: Final = 250
@@ -213,3 +211,39 @@ class Laying:
 def _parts(writes: Sequence[FileWrite]) -> Iterator[Sequence[FileWrite]]:
     for start in range(0, len(writes), _AT_ONCE):
         yield writes[start : start + _AT_ONCE]
+
+
+# What is to be committed at luxid's start, in parts, as far as it is not done yet.
+#
+# Source: DESIGN section 14.
+
+
+class Uncommitted:
+    """Args: laid: files and jobs that are otherwise than in etcd."""
+
+    def __init__(self, laid: Laid | None = None) -> None:
+        self._fates: dict[Key, Fate] = {} if laid is None else dict(laid.fates)
+        # jobs that no process has any more
+        self._over: set[JobId] = set() if laid is None else set(laid.over)
+
+    def take_too_large(self) -> frozenset[Key]:
+        """Leave out what etcd does not take, and return it; the jobs stay in the hands of their processes there."""
+        large = frozenset(key for key, fate in self._fates.items() if is_too_large(fate))
+        for key in large:
+            del self._fates[key]
+        self._over -= large
+        return large
+
+    def part(self) -> tuple[Mapping[Key, Fate], Passing] | None:
+        """What one change takes; None: nothing is left."""
+        fates = next(in_parts(self._fates), {})
+        ended = [key for key in fates if isinstance(key, int) and key in self._over]
+        if not ended:
+            # one whose file is in a later part leaves its process with that
+            ended = [job_id for job_id in self._over if job_id not in self._fates][:MOST_FILES]
+        return (fates, Passing(over=frozenset(ended))) if fates or ended else None
+
+    def committed(self, fates: Mapping[Key, Fate], passing: Passing) -> None:
+        for key in fates:
+            del self._fates[key]
+        self._over -= passing.over

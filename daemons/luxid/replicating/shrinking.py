@@ -13,19 +13,23 @@ from typing import Final, Protocol
 import trio
 
 from common.errors import GantryError, Unavailable
-from common.lease.dirty import Change
-from common.lease.joining import Dirty
-from common.lease.keys import Keys
+from common.lease.changes import Change, Dirty
+from common.lease.records import Keys
 from common.replication import NoLongerMaster
 from common.system.log import get_log
-from common.system.retrypauses import retry_pauses
-from daemons.luxid.copying.senderevents import SenderEvents
-from daemons.luxid.copying.sending import NodeSender
+from common.system.shortages import retry_pauses
+from daemons.luxid.copying.sending import NodeSender, SenderEvents
 from daemons.luxid.core.copies.backlog import Key
-from daemons.luxid.core.copies.dirtyentries import DirtyEntries
-from daemons.luxid.core.copies.freshness import MarkChanges, Marks, Standing, changed, changes_of
-from daemons.luxid.core.copies.jobhands import JobHands
-from protocol.etcd.errors import EtcdFull
+from daemons.luxid.core.copies.etcdentries import (
+    DirtyEntries,
+    JobHands,
+    MarkChanges,
+    Marks,
+    Standing,
+    changed,
+    changes_of,
+)
+from protocol.etcd.kv import EtcdFull
 
 # seconds in which copies that arrive are gathered
 GATHER_S: Final = 0.2
@@ -35,7 +39,7 @@ _log: Final = get_log(__name__)
 
 
 class Cluster(Protocol):
-    """What is asked of `protocol.etcd.fenced.commits.Commits`."""
+    """What is asked of `protocol.etcd.commits.Commits`."""
 
     async def commit(self, changes: Sequence[Change]) -> int: ...
 

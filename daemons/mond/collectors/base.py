@@ -19,8 +19,7 @@ from typing import ClassVar
 import attrs
 
 from common.settings import Settings
-from daemons.mond.core.exposition import Number
-from daemons.mond.core.reports import About, Category, Kind, Status
+from daemons.mond.core.reports import About, Category, Kind, Number, Status
 
 
 @attrs.frozen

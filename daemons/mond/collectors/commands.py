@@ -15,11 +15,10 @@ from typing import ClassVar, Final
 
 import attrs
 
-from common.commands.holding import folder_name
+from common.commands.cgroups import folder_name
 from daemons.mond.collectors.base import Collector, Found
-from daemons.mond.core.exposition import Number
 from daemons.mond.core.procfiles import command_of, process_use
-from daemons.mond.core.reports import Category
+from daemons.mond.core.reports import Category, Number
 
 _PROCESSES: Final = Path("/proc")
 

@@ -15,14 +15,12 @@ from common.nodes.nodeplace import place_of
 from common.settings import Settings
 from common.wire import structure
 from daemons.mond.collectors.base import Collector, Found
-from daemons.mond.core.exposition import Number
-from daemons.mond.core.reports import Category, Kind, Status, StatusCode, worst
+from daemons.mond.core.reports import Category, Kind, Number, Status, StatusCode, worst
 from protocol.blocking import BlockingClient
-from protocol.confd.candidates import candidates, read_key
-from protocol.confd.clients.blocking import ask_confd
+from protocol.confd.client import ask_confd, candidates, read_key
 from protocol.confd.gathering import Outcome
 from protocol.confd.questions import Argument, Question, Role
-from protocol.luxi.cluster import QUEUE_LAGS, QueryConfigValues, QueueLag
+from protocol.luxi.queries import QUEUE_LAGS, QueryConfigValues, QueueLag
 
 # time for replies of confd, and of luxid
 _ASK_S: Final = 3.0

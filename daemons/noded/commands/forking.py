@@ -10,29 +10,42 @@ Source: DESIGN section 13; daemons.noded.commands.runnermessages.
 import argparse
 import contextlib
 import gc
+import logging
 import os
 import selectors
+import shutil
 import signal
 import socket
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import attrs
 import setproctitle
 
-from common.commands.cgroups import GroupTree, find_groups
-from common.commands.limits import sweep_limit_groups
+from common.commands.cgroups import GroupTree, find_groups, sweep_limit_groups
 from common.commands.spec import CommandOutcome, CommandSpec
 from common.commands.surroundings import take_surroundings
+from common.durable.atomicfile import write_files
 from common.errors import GantryError
 from common.installation import UMASK
+from common.paths import Paths
 from common.settings import Settings
 from common.settingsfile import ROOT_VARIABLE, load_settings
 from common.system.log import get_log, rename_program, reopen_log, set_up_logging
+from common.system.processes import Process, holders, is_living, send, send_all
 from common.system.signals import HANDLED, ProcessSignals
 from common.wire import unstructure
-from daemons.noded.commands.commandrecords import BegunRecord, EndRecord
-from daemons.noded.commands.rehearsing import rehearse
+from daemons.noded.commands.commandrecords import (
+    LIVE,
+    START,
+    BegunRecord,
+    CommandRecords,
+    EndRecord,
+    StartRecord,
+    boot_id,
+)
 from daemons.noded.commands.runner import Runner
 from daemons.noded.commands.runnermessages import (
     RunnerOrder,
@@ -44,11 +57,71 @@ from daemons.noded.commands.runnermessages import (
     read_word,
 )
 from protocol.framing import Framer
+from protocol.launched import End, running_commands
+
+# A rehearsal: the fork server runs a command itself, a few times, before it forks the first runner.
+#
+# Theory. As with the job processes: what is made when code runs for the first time (specialized instructions, caches,
+# converters) each runner and each supervisor would make again, on pages of memory that they then no longer share. Made
+# here it is shared: a runner and its supervisor together need a third less.
+#
+# The command runs on a scratch folder, without a control group. Nothing remains of it but memory; and this process
+# adopts the orphans of its runners from then on, which it only reaps.
+
+
+# the interpreter specializes instructions after eight calls
+ROUNDS: Final = 10
+_PREFIX: Final = "command-rehearsal-"
+_DIGEST: Final = "rehearsal"
+_SPEC: Final = CommandSpec(argv=("echo", "rehearsal"))
+_log: Final = get_log(__name__)
+
+
+def rehearse(settings: Settings) -> int:
+    """Run the command `ROUNDS` times; nothing is logged meanwhile.
+
+    Returns: how many of them have ended well; fewer: the rehearsal failed, and runners need more memory.
+    """
+    for left in settings.paths.run.glob(f"{_PREFIX}*"):
+        # of a fork server that was killed in its rehearsal
+        shutil.rmtree(left, ignore_errors=True)
+    signals = ProcessSignals()
+    logging.disable()
+    done = 0
+    try:
+        signals.install()
+        with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=settings.paths.run) as scratch:
+            paths = Paths.under_root(Path(scratch))
+            paths.make_folders()
+            for number in range(ROUNDS):
+                done += _run(attrs.evolve(settings, paths=paths), signals, f"{number}.0.1")
+    except (GantryError, OSError) as error:
+        logging.disable(logging.NOTSET)
+        _log.warning("rehearsal.failed", reason=error, effect="commands need more memory")
+    finally:
+        logging.disable(logging.NOTSET)
+        signals.close()
+    return done
+
+
+def _run(settings: Settings, signals: ProcessSignals, key: str) -> bool:
+    """Whether the command has ended well. Raises: OSError, DamagedFile."""
+    records = CommandRecords(settings.paths.node_commands)
+    records.make_folders()
+    write_files([records.write(key, START, StartRecord(digest=_DIGEST, boot=boot_id()))])
+    order = RunnerOrder(number=0, key=key, digest=_DIGEST, spec=_SPEC)
+    runner = Runner(order, settings, signals, None, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
+    try:
+        runner.live()
+        end = records.read_under_lock(key, has_begun=True).end
+        return end is not None and end.outcome.exit_code == 0
+    finally:
+        runner.free_lock()
+
 
 _CHUNK: Final = 2**20
 # an order is smaller than the request that brought it
 _MOST: Final = 64 * 2**20
-_log: Final = get_log(__name__)
 
 
 class ForkingServer:
@@ -185,3 +258,25 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 if __name__ == "__main__":
     main()
+
+
+# The signal by which a command is asked to end.
+
+
+def signal_runner(records: CommandRecords, key: str, launcher: Path) -> None:
+    """Ask the runner of a command to end it; its other records may be damaged. For threads.
+
+    Args: launcher: socket of the launcher, if there is one.
+    Raises: OSError.
+    """
+    begun = records.read_begun(key)
+    runner = Process(begun.pid, begun.started_at) if begun and begun.pid else None
+    _log.info("command.stopping", command=key, pid=runner.pid if runner else None)
+    if runner is not None and is_living(runner):
+        send(runner, signal.SIGTERM)
+        return
+    # the runner was killed: its supervisor takes the same signal
+    livelock = records.path(key, LIVE)
+    left = holders(str(livelock))
+    send_all((each for each in left if each.pid != os.getpid()), signal.SIGTERM)
+    running_commands(launcher, str(livelock), End.ASK)

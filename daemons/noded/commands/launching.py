@@ -18,10 +18,10 @@ import trio
 
 from common.errors import Unavailable
 from common.settings import Settings
-from common.system.daemons.descriptors import take_back_limit
-from common.system.interpreter import python_command, python_environment
+from common.system.daemon import take_back_limit
 from common.system.inthread import in_thread
 from common.system.log import get_log
+from common.system.processes import python_command, python_environment
 from daemons.noded.commands.runnermessages import RunnerOrder, RunnerWord, pack_order, read_word
 from protocol.framing import pack
 

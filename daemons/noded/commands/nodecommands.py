@@ -7,44 +7,337 @@ daemon nothing has to be found again; whoever asks for a command reads what it h
 Source: DESIGN section 13.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import cached_property, partial
 from typing import Final, assert_never
 
 import attrs
 import trio
 
-from common.durable.atomicfile import write_files
+from common.durable.atomicfile import remove_leftovers, write_files
 from common.durable.durably import durably
 from common.durable.groupcommit import GroupCommit
 from common.errors import Conflict, DamagedFile, Unavailable
 from common.settings import Settings
 from common.system.inthread import in_thread
+from common.system.livelock import PROBE_AGAIN_AFTER_S
 from common.system.log import get_log
-from common.system.retrypauses import retry_pauses
-from daemons.noded.commands.commandbells import CommandBells
+from common.system.shortages import retry_pauses
+from common.system.watch import EventKind, FolderEvent, FolderWatch
 from daemons.noded.commands.commandrecords import (
+    END,
+    ERRORS,
+    GONE,
     LIVE,
+    OUTPUT,
     START,
     VOID,
     CommandRecords,
+    KeyRecords,
+    Spooled,
     StartRecord,
+    boot_id,
     digest_of_command,
+    read_spooled,
 )
-from daemons.noded.commands.commandstates import CommandStates
+from daemons.noded.commands.forking import signal_runner
 from daemons.noded.commands.launching import Launcher
 from daemons.noded.commands.runnermessages import RunnerOrder, Verdict
-from daemons.noded.commands.signalling import signal_runner
-from daemons.noded.commands.sweeping import DAY_S, forget_ended, sweep_key, sweep_leftovers
-from daemons.noded.core.commandphases import Start, Stop, on_start, on_stop
+from daemons.noded.core.commandphases import Start, Stop, may_be_forgotten, on_start, on_stop, phase_of
+from protocol.noded.call import Content
 from protocol.noded.commands import (
     LONGEST_WAIT_S,
+    MOST_COMMANDS,
+    MOST_OUTPUT,
     CommandNews,
     CommandPhase,
     CommandState,
     FollowCommand,
     StartCommand,
 )
+
+# News of commands: a bell for each follower rings when something of its command has changed.
+#
+# Theory. The folder of records is watched (an end is put in place; a lock file is closed, as the kernel does at the
+# death of its holder), the folder that holds the folders of output, and the output of each command that somebody
+# follows. Nothing is watched before the first follower. The kernel reports a closed lock file some instructions before
+# the lock is free, so its followers look again a few times. Where the kernel gives no watch, all followers look every
+# second.
+#
+# Source: DESIGN sections 5 and 13.
+
+
+_RECORDS: Final = EventKind.MOVED_TO | EventKind.CLOSE_WRITE
+_OUTPUT: Final = EventKind.MODIFY | EventKind.CREATE
+# seconds between two looks while the kernel tells of no news
+_LOOK_S: Final = 1.0
+
+
+class Bell:
+    """Rings for one follower."""
+
+    def __init__(self) -> None:
+        self._rung = trio.Event()
+        self._rung_for_records = trio.Event()
+
+    def ring(self, *, is_for_records: bool) -> None:
+        self._rung.set()
+        if is_for_records:
+            self._rung_for_records.set()
+
+    async def wait(self) -> None:
+        """Return when it has rung since the last wait."""
+        await self._rung.wait()
+        self._rung = trio.Event()
+
+    async def wait_for_records(self) -> None:
+        """Return when it has rung since the last such wait, but not for output."""
+        await self._rung_for_records.wait()
+        self._rung_for_records = trio.Event()
+
+
+class CommandBells:
+    """The bells of all followers."""
+
+    def __init__(self, records: CommandRecords, nursery: trio.Nursery) -> None:
+        self._records = records
+        self._nursery = nursery
+        self._bells: dict[str, set[Bell]] = {}
+        self._is_watching = False
+        # key -> watch of its output
+        self._outputs: dict[str, FolderWatch] = {}
+        # no more news come: the daemon ends
+        self.is_closed = False
+
+    @contextmanager
+    def listen(self, key: str) -> Iterator[Bell]:
+        """Yield the bell of this key."""
+        bell = Bell()
+        self._bells.setdefault(key, set()).add(bell)
+        try:
+            self._begin()
+            self._watch_output(key)
+            yield bell
+        finally:
+            self._drop(key, bell)
+
+    def close(self) -> None:
+        """Ring all bells for the last time."""
+        self.is_closed = True
+        self._ring_all()
+
+    def _begin(self) -> None:
+        if not self._is_watching:
+            self._is_watching = True
+            # watched from here on, not only when the tasks begin
+            self._follow(FolderWatch(self._records.folder, kinds=_RECORDS, look_s=_LOOK_S), self._take_records)
+            self._follow(FolderWatch(self._records.outputs, kinds=EventKind.CREATE, look_s=_LOOK_S), self._take_folders)
+
+    def _watch_output(self, key: str) -> None:
+        folder = self._records.output(key)
+        # without output yet the folder of folders tells of it
+        if key not in self._outputs and folder.is_dir():
+            watch = self._outputs[key] = FolderWatch(folder, kinds=_OUTPUT, look_s=_LOOK_S)
+            self._follow(watch, partial(self._take_output, key))
+
+    def _drop(self, key: str, bell: Bell) -> None:
+        bells = self._bells[key]
+        bells.discard(bell)
+        if bells:
+            return
+        del self._bells[key]
+        if (watch := self._outputs.pop(key, None)) is not None:
+            watch.close()
+
+    def _follow(self, watch: FolderWatch, take: Callable[[Sequence[FolderEvent]], None]) -> None:
+        async def follow() -> None:
+            async with watch:
+                try:
+                    while True:
+                        take(await watch.events())
+                except trio.ClosedResourceError:
+                    # its last follower has gone
+                    return
+
+        self._nursery.start_soon(follow)
+
+    def _take_records(self, events: Sequence[FolderEvent]) -> None:
+        for event in events:
+            if event.needs_rescan:
+                self._ring_all()
+                continue
+            key, _, kind = event.name.rpartition(".")
+            self._ring(key)
+            if kind == LIVE and key in self._bells:
+                self._nursery.start_soon(self._ring_again, key)
+
+    def _take_folders(self, events: Sequence[FolderEvent]) -> None:
+        is_any = any(event.needs_rescan for event in events)
+        for key in tuple(self._bells) if is_any else self._bells.keys() & {event.name for event in events}:
+            self._watch_output(key)
+            self._ring(key, is_for_records=False)
+
+    def _take_output(self, key: str, events: Sequence[FolderEvent]) -> None:
+        if any(event.kind & EventKind.FOLDER_GONE for event in events) and key in self._outputs:
+            # the folder of folders tells of a new one
+            self._outputs.pop(key).close()
+        self._ring(key, is_for_records=False)
+
+    async def _ring_again(self, key: str) -> None:
+        for pause_s in PROBE_AGAIN_AFTER_S:
+            await trio.sleep(pause_s)
+            self._ring(key)
+
+    def _ring(self, key: str, *, is_for_records: bool = True) -> None:
+        for bell in self._bells.get(key, ()):
+            bell.ring(is_for_records=is_for_records)
+
+    def _ring_all(self) -> None:
+        for key in tuple(self._bells):
+            self._ring(key)
+
+
+# What callers are told of the commands of this node; read from the records at each call.
+#
+# The functions are for threads. Source: DESIGN section 13.
+
+
+_log: Final = get_log(__name__)
+
+
+class CommandStates:
+    """Raises, all: OSError, DamagedFile: the records cannot be read now."""
+
+    def __init__(self, records: CommandRecords) -> None:
+        self._records = records
+        # keys with a damaged record, of which the log tells
+        self._doubted: set[str] = set()
+
+    @cached_property
+    def boot(self) -> str:
+        """The present life of the machine."""
+        return boot_id()
+
+    def state(self, key: str, found: KeyRecords, sizes: tuple[int, int] | None = None) -> CommandState:
+        """Args: sizes: bytes of its two streams, if they are known."""
+        phase = phase_of(found.records, self.boot)
+        if phase in (CommandPhase.UNKNOWN, CommandPhase.VOID):
+            return CommandState(key=key, phase=phase)
+        output, errors = sizes or (self._spooled(key, OUTPUT).total, self._spooled(key, ERRORS).total)
+        end, begun, start = found.end, found.begun, found.start
+        return CommandState(
+            key=key,
+            phase=phase,
+            begun_at=end.begun_at if end else begun.at if begun else 0.0,
+            output_bytes=output,
+            error_bytes=errors,
+            output_base=start.output_base if start else 0,
+            error_base=start.error_base if start else 0,
+            outcome=end.outcome if end else None,
+        )
+
+    def news(self, call: FollowCommand) -> CommandNews:
+        """The state, and what was written from the asked bytes on."""
+        # the phase first: when it has ended, all of its output is there
+        found = self._records.read(call.key)
+        output = self._spooled(call.key, OUTPUT, call.output_from, MOST_OUTPUT)
+        errors = self._spooled(call.key, ERRORS, call.error_from, MOST_OUTPUT)
+        return CommandNews(
+            state=self.state(call.key, found, (output.total, errors.total)),
+            output_from=output.begin,
+            output=Content(output.content),
+            error_from=errors.begin,
+            error=Content(errors.content),
+        )
+
+    def states_after(self, after: str) -> tuple[CommandState, ...]:
+        """The states of the known keys after this one, at most `MOST_COMMANDS`. Raises: OSError.
+
+        A key with a damaged record is told as running: nobody may take its locks, and the others are told as well.
+        """
+        states: list[CommandState] = []
+        for key in self._records.all_keys():
+            if key > after and len(states) < MOST_COMMANDS:
+                state = self._state_or_doubt(key)
+                if state.phase is not CommandPhase.UNKNOWN:
+                    states.append(state)
+        return tuple(states)
+
+    def _state_or_doubt(self, key: str) -> CommandState:
+        try:
+            state = self.state(key, self._records.read(key))
+        except DamagedFile as error:
+            self.doubt(key, error)
+            return CommandState(key=key, phase=CommandPhase.RUNNING)
+        self._doubted.discard(key)
+        return state
+
+    def doubt(self, key: str, error: DamagedFile) -> None:
+        """Tell in the log of a damaged record, once."""
+        if key not in self._doubted:
+            self._doubted.add(key)
+            _log.error("command.unreadable", command=key, reason=error.message, effect="it counts as running")
+
+    def running(self) -> Sequence[str]:
+        """The keys whose commands may run."""
+        found = ((key, self._records.read(key).records) for key in self._records.all_keys())
+        return [key for key, records in found if phase_of(records, self.boot).may_run]
+
+    def _spooled(self, key: str, name: str, offset: int = 0, limit: int = 0) -> Spooled:
+        return read_spooled(self._records.output(key), name, offset, limit)
+
+
+# What is removed of old commands: notes after a day, ended commands after some days.
+#
+# Masters have ended commands removed themselves; this is for what they have forgotten, or could not ask for.
+
+
+DAY_S: Final = 86_400.0
+# age of a temporary file that nobody goes on writing
+_LEFT_AFTER_S: Final = 3600.0
+
+
+def forget_ended(records: CommandRecords, key: str, boot: str) -> None:
+    """Replace the records of a key by a note, if nothing of it lives, or will. Raises: OSError, DamagedFile."""
+    if may_be_forgotten(records.read(key).records, boot):
+        records.forget(key)
+
+
+def sweep_key(records: CommandRecords, key: str, boot: str, keep_s: float) -> None:
+    """Remove what is too old of a key; one with a damaged record stays as it is. Raises: OSError."""
+    now = time.time()
+    note_age_s = records.age_of(key, GONE, now)
+    if note_age_s is not None:
+        # forgetting it may have been cut off
+        records.remove_all_but_the_note(key)
+        if note_age_s > DAY_S:
+            records.path(key, GONE).unlink(missing_ok=True)
+        return
+    ages = [age for kind in (END, VOID, START) if (age := records.age_of(key, kind, now)) is not None]
+    if not ages:
+        _sweep_lock(records, key, now, keep_s)
+    elif min(ages) > keep_s:
+        try:
+            forget_ended(records, key, boot)
+        except DamagedFile as error:
+            _log.warning("command.not_forgotten", command=key, reason=error.message, effect="the others are")
+
+
+def _sweep_lock(records: CommandRecords, key: str, now: float, keep_s: float) -> None:
+    """Remove a lock file without records, left by a stop that was cut off."""
+    age_s = records.age_of(key, LIVE, now)
+    if age_s is not None and age_s > keep_s:
+        with records.locked(key) as is_ours:
+            if is_ours:
+                records.path(key, LIVE).unlink()
+
+
+def sweep_leftovers(records: CommandRecords) -> None:
+    """Remove files that a process was writing when it was killed. Raises: OSError."""
+    remove_leftovers(records.folder, lambda _: True, min_age_s=_LEFT_AFTER_S)
+
 
 # seconds between two tries to make void a key whose runner, of another noded, is about to begin
 _LOOK_AGAIN_S: Final = 0.02
@@ -54,7 +347,6 @@ _START_S: Final = 45.0
 _GATHER_S: Final = 0.03
 _MUCH: Final = 256 * 2**10
 _SWEEP_S: Final = 3600.0
-_log: Final = get_log(__name__)
 
 
 class NodeCommands:

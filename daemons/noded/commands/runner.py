@@ -18,28 +18,35 @@ from typing import Final
 
 import attrs
 
-from common.asciijson import ascii_json
-from common.commands.cgroups import GroupTree
-from common.commands.holding import node_group_name
+from common.commands.cgroups import GroupTree, node_group_name
 from common.commands.localcommand import CommandPlace, LocalCommand
 from common.commands.output import OutputFile
-from common.commands.programend import Leash
 from common.commands.spec import CommandOutcome
+from common.commands.supervisor import Leash
 from common.durable.atomicfile import write_files
 from common.durable.durably import durably
 from common.errors import DamagedFile, PrerequisiteError
+from common.jsontext import ascii_json
 from common.settings import Settings
 from common.system.livelock import Livelock
 from common.system.log import get_log
 from common.system.processes import find_process
-from common.system.retrypauses import retry_pauses
+from common.system.shortages import retry_pauses
 from common.system.signals import ProcessSignals
 from common.wire import unstructure
-from daemons.noded.commands.commandrecords import END, LIVE, BegunRecord, CommandRecords, EndRecord, boot_id
+from daemons.noded.commands.commandrecords import (
+    END,
+    ERRORS,
+    LIVE,
+    OUTPUT,
+    BegunRecord,
+    CommandRecords,
+    EndRecord,
+    boot_id,
+)
 from daemons.noded.commands.runnermessages import RunnerOrder, RunnerWord, Verdict, pack_word
-from daemons.noded.commands.spooledoutput import ERRORS, OUTPUT
 from daemons.noded.core.commandphases import may_begin
-from protocol.noded.names import job_of_key
+from protocol.noded.statefiles import job_of_key
 
 # tries to get a lock that noded looks at just now, and seconds between them
 _TRIES: Final = 20

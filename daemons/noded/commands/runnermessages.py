@@ -13,8 +13,8 @@ import enum
 import attrs
 import orjson
 
-from common.asciijson import ascii_json
 from common.commands.spec import CommandSpec
+from common.jsontext import ascii_json
 from common.wire import structure, unstructure
 
 

@@ -12,17 +12,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import orjson
+
 from common.clusterinit import SSCONF_MODE
-from common.durable.atomicfile import FileWrite, write_files
+from common.durable.atomicfile import FileWrite, remove_file, write_files
 from common.durable.durably import durably
 from common.durable.folders import sync_folders
-from common.durable.moves import remove_file
-from common.errors import Conflict, InvalidRequest
+from common.errors import Conflict, DamagedFile, InvalidRequest
+from common.nodes.mastership import read_seen
 from common.objects.ssconf import MAX_BYTES
 from common.paths import Paths
-from daemons.noded.files.locks import FileLock, lock_now
-from daemons.noded.files.owners import named_owner, owner_of_files_in
+from daemons.noded.files.places import named_owner, owner_of_files_in
+from daemons.noded.files.queuefiles import FileLock, lock_now
 from protocol.noded.files import FileUpload
+from protocol.noded.membership import Standing
 
 _PRIVATE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o750
@@ -134,3 +137,42 @@ def write_pause(path: Path, until: float | None) -> None:
         raise InvalidRequest(f"a pause until {until!r} is no time in seconds since 1970")
     owner = owner_of_files_in(path.parent)
     durably(lambda: write_files([FileWrite(path, f"{int(until)}\n".encode(), _PAUSE_MODE, owner=owner)]))
+
+
+# How far this node's copies of queue and configuration have come.
+#
+# Source: DESIGN section 12.
+
+
+def read_standing(paths: Paths) -> Standing:
+    """Raises: DamagedFile, OSError: a copy here cannot be read; one that is missing counts as 0."""
+    seen = read_seen(paths.epoch_file)
+    return Standing(
+        epoch=seen.number,
+        epoch_master=seen.master,
+        config_serial=_config_serial(paths.config_data),
+        queue_serial=_queue_serial(paths.serial_file),
+    )
+
+
+def _config_serial(path: Path) -> int:
+    try:
+        config = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        return 0
+    except orjson.JSONDecodeError as error:
+        raise DamagedFile(f"the copy of the configuration '{path}' is not JSON: {error}", file=str(path)) from None
+    serial = config.get("serial_no") if isinstance(config, dict) else None
+    if not isinstance(serial, int):
+        raise DamagedFile(f"the copy of the configuration '{path}' has no serial number", file=str(path))
+    return serial
+
+
+def _queue_serial(path: Path) -> int:
+    try:
+        text = path.read_text("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return 0
+    if not (text.isascii() and text.isdigit()):
+        raise DamagedFile(f"'{path}' does not hold the last job id but {text!r:.20}", file=str(path))
+    return int(text)

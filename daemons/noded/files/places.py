@@ -15,7 +15,8 @@ from typing import Final
 
 from common.errors import Denied
 from common.paths import Paths
-from protocol.noded.virtualpaths import UNCHANGED, WireNames
+from common.system.accounts import group_named, user_named
+from protocol.noded.files import GROUPS, UNCHANGED, USERS, WireNames
 
 # serial, live jobs and archived ones; ids as long as a 64-bit number
 _QUEUE_FILE: Final = re.compile(r"serial|(archive/\d{1,15}/)?job-\d{1,19}", re.ASCII)
@@ -152,3 +153,60 @@ def _refuse_link(folder: Path) -> None:
         return
     if not stat.S_ISDIR(mode):
         raise Denied(f"'{folder}' is a link or a file, not a folder; take it away")
+
+
+# The owners of the files that noded writes.
+#
+# Theory. luxid and wconfd read these files after this node has become the master. As root, noded gives files to the
+# owner of the folder they are in; as an ordinary user it can give nothing away, and is that owner. Callers name
+# Ganeti's users, which a Gantry need not have; a name that is not one of them is refused.
+#
+# Source: noded.md 6 and 9.
+
+
+# user and group
+Owner = tuple[int, int]
+
+
+def owner_of_files_in(folder: Path) -> Owner | None:
+    """The owner for a file in this folder; None: this process's user. Raises: OSError."""
+    if os.geteuid() != 0:
+        return None
+    status = os.stat(folder)
+    return status.st_uid, status.st_gid
+
+
+def named_owner(user: str, group: str, folder: Path) -> Owner | None:
+    """The owner that a caller names, or the folder's, where the machine does not know the names.
+
+    Raises: Denied: this is not a user, or a group, of the daemons. Unavailable: users cannot be read now. OSError.
+    """
+    if user not in USERS:
+        raise Denied(f"files cannot be given to the user '{user}'; known are {', '.join(sorted(USERS))}")
+    if group not in GROUPS:
+        raise Denied(f"files cannot be given to the group '{group}'; known are {', '.join(sorted(GROUPS))}")
+    owner = owner_of_files_in(folder)
+    if owner is None:
+        return None
+    found, found_group = user_named(user), group_named(group)
+    return owner if found is None or found_group is None else (found.pw_uid, found_group.gr_gid)
+
+
+# Stamps of files: another file was put in place when they differ.
+
+
+# device, inode, time of change and size
+Stamp = tuple[int, int, int, int]
+MISSING: Final[Stamp] = (0, 0, 0, 0)
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def stamp_at(path: Path) -> Stamp:
+    """The stamp of the file there; `MISSING`: there is none. Raises: OSError."""
+    try:
+        return stamp_of(os.stat(path))
+    except FileNotFoundError:
+        return MISSING

@@ -16,18 +16,16 @@ import trio
 
 from common.daemons import Place
 from common.errors import Conflict, GantryError, NotFound, Unavailable
-from common.nodes.epochs import read_seen
-from common.nodes.mastershipnotes import allow_no_voting
-from common.nodes.nodeplace import place_of
-from common.nodes.ssconffiles import master_name
+from common.nodes.mastership import allow_no_voting, read_seen
+from common.nodes.nodeplace import master_name, place_of
 from common.settings import Settings
-from common.system.daemons.masterdaemons import MasterDaemons
 from common.system.inthread import in_thread
 from common.system.log import get_log
+from common.system.masterdaemons import MasterDaemons
 from daemons.noded.epochs import Epochs
-from daemons.noded.files.standings import read_standing
+from daemons.noded.files.nodefiles import read_standing
 from protocol.launched import find_killer
-from protocol.noded.mastership import (
+from protocol.noded.membership import (
     NO_MASTER,
     ClaimEpoch,
     GetStanding,

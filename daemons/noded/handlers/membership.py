@@ -12,24 +12,25 @@ from pathlib import Path
 from typing import Final
 
 from common.daemons import MASTER_DAEMONS
-from common.durable.atomicfile import FileWrite, write_files
+from common.durable.atomicfile import FileWrite, remove_files, write_files
 from common.durable.durably import durably
-from common.durable.moves import remove_files
 from common.errors import Conflict, InvalidRequest
-from common.nodes.certificates.nodecertificates import make_node_certificate, write_certificate
-from common.nodes.certificates.pemcontent import digest_of, has_key
-from common.nodes.ssconffiles import master_name
+from common.nodes.certificates import RenewalFiles, digest_of, has_key, make_node_certificate, write_certificate
+from common.nodes.nodeplace import master_name
 from common.paths import Paths
-from common.system.daemons.running import find_daemon
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.noded.files.owners import owner_of_files_in
+from common.system.running import find_daemon
+from daemons.noded.files.places import owner_of_files_in
 from daemons.noded.files.queuefiles import QueueFiles
 from protocol.noded.membership import (
+    InstallCertificate,
     NodeCryptoTokens,
     NodeDemoteFromMc,
     NodeEnsureDaemon,
     NodeLeaveCluster,
+    PutClusterCertificate,
+    RequestCertificate,
     Token,
     TokenRequest,
 )
@@ -153,3 +154,30 @@ class MembershipHandlers:
 
 def _plain_files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.iterdir() if stat.S_ISREG(path.lstat().st_mode))
+
+
+# This node's certificates: new ones, while they are renewed.
+#
+# Source: DESIGN section 13.
+
+
+class RenewalHandlers:
+    """Raises, all: Conflict, InvalidRequest: the certificate does not fit this node. DamagedFile. OSError."""
+
+    def __init__(self, paths: Paths, own_name: str) -> None:
+        self._paths = paths
+        self._own_name = own_name
+
+    async def request_certificate(self, _: RequestCertificate) -> str:
+        return await in_thread(lambda: self._files().request())
+
+    async def install_certificate(self, call: InstallCertificate) -> None:
+        await in_thread(lambda: self._files().install(call.certificate))
+        _log.info("certificate.installed")
+
+    async def put_cluster_certificate(self, call: PutClusterCertificate) -> None:
+        await in_thread(lambda: self._files().put_cluster(call.content))
+        _log.info("certificate.cluster_changed")
+
+    def _files(self) -> RenewalFiles:
+        return RenewalFiles(self._paths, self._own_name, owner_of_files_in(self._paths.data))

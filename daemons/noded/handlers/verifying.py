@@ -17,9 +17,7 @@ from typing import Final
 import trio
 
 from common.errors import DamagedFile, InvalidRequest
-from common.nodes.certificates.certificatechecks import fault_of
-from common.nodes.certificates.nodecertificates import is_signed_by, read_certificate
-from common.nodes.certificates.pemcontent import certificates_in
+from common.nodes.certificates import certificates_in, fault_of, is_signed_by, read_certificate
 from common.objects.config import CONFIG_VERSION
 from common.paths import Paths
 from common.shapes import JsonObject
@@ -28,7 +26,7 @@ from common.system.log import get_log
 from common.wire import structure, unstructure
 from daemons.noded.files.places import Places
 from daemons.noded.handlers.facts import NETWORK, hypervisor_facts
-from protocol.noded.verifying import NodeVerify, NodeVerifyLight
+from protocol.noded.facts import NodeVerify, NodeVerifyLight
 
 # time in which a node must accept a connection
 _CONNECT_S: Final = 5.0

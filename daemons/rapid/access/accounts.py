@@ -23,12 +23,12 @@ import attrs
 from common.errors import GantryError
 from common.paths import Paths
 from common.system.log import get_log
-from common.system.passing import is_passing
-from common.webaccess import tokensfile, usersfile
+from common.system.shortages import is_passing
+from common.webaccess import tokens, users
 from common.webaccess.folder import read_bounded
 from common.webaccess.passwords import UnknownForm, read_password
 from common.webaccess.tokens import Token
-from common.webaccess.userstext import User
+from common.webaccess.users import User
 
 T = TypeVar("T")
 # age from which the times of a file tell each further change
@@ -135,7 +135,7 @@ class Accounts:
         return self._tokens.value.get(token_id)
 
     def _read_users(self, content: bytes | None) -> Mapping[str, User]:
-        read = usersfile.read_content(content or b"", str(self._users.path))
+        read = users.read_content(content or b"", str(self._users.path))
         for number in read.short_lines:
             _log.warning("access.line_skipped", path=self._users.path, line=number, reason="it has only one word")
         for user in read.by_name.values():
@@ -152,4 +152,4 @@ class Accounts:
             _log.warning("access.unknown_password", user=user.name, reason=reason)
 
     def _read_tokens(self, content: bytes | None) -> Mapping[str, Token]:
-        return {token.id: token for token in tokensfile.read_content(content, str(self._tokens.path))}
+        return {token.id: token for token in tokens.read_content(content, str(self._tokens.path))}

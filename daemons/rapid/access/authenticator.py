@@ -3,12 +3,16 @@
 Source: rapi.md section 2, "Order of checks"; DESIGN section 15.
 """
 
+import base64
+import binascii
+import enum
 import functools
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NoReturn, assert_never
 
+import attrs
 import trio
 from starlette.requests import Request as HttpRequest
 
@@ -18,16 +22,144 @@ from common.paths import Paths
 from common.system.log import get_log
 from common.system.watch import EventKind, FolderWatch
 from common.webaccess.folder import AccessFolder
-from common.webaccess.principal import NOBODY, Principal
+from common.webaccess.passwords import REALM
+from common.webaccess.rights import NOBODY, ROLE_OF, Principal, Rights
 from common.webaccess.tokens import BadToken, Token, TokenText, unknown_token
-from common.webaccess.userstext import User
+from common.webaccess.users import User
 from daemons.rapid.access.accounts import Accounts
-from daemons.rapid.access.credentials import NamePassword, bad_token, read_credentials, unauthenticated
 from daemons.rapid.access.passwordchecks import MOST_REMEMBERED, PasswordChecks
-from daemons.rapid.access.verdict import Outcome, Rules, verdict
 from daemons.rapid.calls import Call, Face
 from daemons.rapid.refusals import Refused
 from daemons.rapid.transport.callers import host_of
+
+# The header `Authorization`. Pure.
+#
+# Source: rapi.md section 2; RFC 7617; RFC 6750.
+
+
+_BASIC: Final = f'Basic realm="{REALM}"'
+_BEARER: Final = 'Bearer realm="gantry"'
+
+
+@attrs.frozen
+class NamePassword:
+    name: str
+    password: str = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Bearer:
+    text: str = attrs.field(repr=False)
+
+
+def read_credentials(header: str) -> NamePassword | Bearer:
+    """What the header says.
+
+    Raises: Refused: 400: Basic without a token; 401: another scheme, or a token that cannot be read.
+    """
+    scheme, _, rest = header.strip().partition(" ")
+    rest = rest.strip()
+    match scheme.lower():
+        case "basic" if not rest:
+            raise Refused(400, "the header 'Authorization' has the scheme Basic and no credentials")
+        case "basic":
+            return _read_basic(rest)
+        case "bearer":
+            return Bearer(rest)
+        case _:
+            raise unauthenticated("the header 'Authorization' must have the scheme Basic or Bearer")
+
+
+def _read_basic(text: str) -> NamePassword:
+    try:
+        name, colon, password = base64.b64decode(text, validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        raise unauthenticated("the credentials cannot be read: they are the base64 form of 'name:password'") from None
+    if not colon:
+        raise unauthenticated("the credentials have no colon between name and password")
+    return NamePassword(name, password)
+
+
+def unauthenticated(message: str, *, code: str = "unauthenticated") -> Refused:
+    """The refusal of a caller who has not shown who he is; the face adds what it asks for."""
+    return Refused(401, message, code=code)
+
+
+def bad_token(error: BadToken) -> Refused:
+    """The refusal of a token."""
+    challenge = f'{_BASIC}, {_BEARER}, error="invalid_token", error_description="{error.message}"'
+    return Refused(401, error.message, code=error.code, headers={"WWW-Authenticate": challenge})
+
+
+# Whether a caller may make a call, and with which role luxid carries it out. Pure.
+#
+# Theory. There are two rules. Ours looks at the rights that the call names: the caller has one of them, by role or by
+# name; if not, and the settings let everybody read, a call that the role *read* covers is made with that role, for a
+# stranger who owns nothing. Ganeti's rule, where the settings keep it, holds for Ganeti's resources only, and there it
+# counts instead: it looks at the options `read` and `write`, which are the roles *read* and *operate* here; a call
+# without options is for everybody; whoever may call sees and does all. Beside it only single rights count, which
+# Ganeti's users cannot have, but tokens do.
+#
+# Source: rapi.md section 2; DESIGN section 15.
+
+
+@attrs.frozen
+class Rules:
+    """The settings of access."""
+
+    # whether callers without a name may read
+    anonymous_read: bool = False
+    # whether Ganeti's rule holds for Ganeti's resources
+    ganeti_rights: bool = False
+    # whether every call needs a name, also one to an unknown path
+    require_authentication: bool = False
+
+
+class Outcome(enum.Enum):
+    ALLOWED = "allowed"
+    # 401: with a name it may be allowed
+    UNNAMED = "unnamed"
+    # 403
+    FORBIDDEN = "forbidden"
+
+
+@attrs.frozen
+class Verdict:
+    outcome: Outcome
+    # role with which the call is made, if it is allowed
+    role: Role = Role.NONE
+
+
+# what an option of Ganeti's users file demands
+_GANETIS: Final = {"read": Role.READ, "write": Role.OPERATE}
+
+
+def verdict(call: Call, caller: Principal, rules: Rules) -> Verdict:
+    """Judge a call."""
+    if caller.is_anonymous and rules.require_authentication and call.face is not Face.PAGE:
+        return Verdict(Outcome.UNNAMED)
+    if rules.ganeti_rights and call.ganeti_rights is not None:
+        role = _by_ganeti(call.ganeti_rights, call, caller)
+    else:
+        role = _by_ours(call, caller, rules)
+    if role is not None:
+        return Verdict(Outcome.ALLOWED, role)
+    return Verdict(Outcome.UNNAMED if caller.is_anonymous else Outcome.FORBIDDEN)
+
+
+def _by_ganeti(options: Sequence[str], call: Call, caller: Principal) -> Role | None:
+    if not options or any(caller.rights.role >= _GANETIS[option] for option in options):
+        return max(Role.ADMIN, caller.rights.role)
+    return Rights(single=caller.rights.single).role_for(call.rights) or None
+
+
+def _by_ours(call: Call, caller: Principal, rules: Rules) -> Role | None:
+    everybody = Role.READ if rules.anonymous_read else Role.NONE
+    if not call.rights:
+        return max(caller.rights.role, everybody)
+    is_reading = any(ROLE_OF[right] is Role.READ for right in call.rights)
+    return max(caller.rights.role_for(call.rights), everybody if is_reading else Role.NONE) or None
+
 
 _CHANGES: Final = EventKind.CLOSE_WRITE | EventKind.MOVED_TO | EventKind.MOVED_FROM | EventKind.DELETE
 _log: Final = get_log(__name__)

@@ -13,7 +13,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from common.metrics.histogram import WORK_S, Distribution, Histogram
+from common.metrics import WORK_S, Distribution, Histogram
 from daemons.rapid.calls import WAITS
 
 # parts of the interface by the beginning of a path; of others `OTHER`

@@ -10,17 +10,103 @@ Source: JSON Schema 2020-12.
 import enum
 import types
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Final, Union, get_args, get_origin
 
 import attrs
 import orjson
 
-from common.opcodes.types import Reader
-from common.reference.fieldnotes import notes_of, summary_of
+from common.ids import JobId
+from common.locks import Lock, LockLevel, Owner
+from common.opcodes.base import OpCode
+from common.opcodes.registry import opcode_classes
+from common.opcodes.types import DeviceChange, DiskParams, Reader, RecreatedDisk
+from common.query.qlang import Expression
+from common.queue.explanation import Span, WaitKind
+from common.queue.filteractions import Action
+from common.queue.jobs import FINAL_NAMES, Dependency
+from common.queue.reasons import ReasonEntry
+from common.reference import notes_of, summary_of
 from common.shapes import Lenient, OtherKind, Row, Tagged, TaggedRow
 from common.validation import rule_of
-from daemons.rapid.openapi.ownforms import OWN_FORMS, Schema
-from protocol.rapid.submission import OpcodeMark
+from protocol.rapid.jobs import OpcodeMark
+
+# Schemas of the types that write and read their JSON themselves.
+#
+# Source: `common.shapes.OwnForm`; luxid.md 2.1, 6.
+
+
+Schema = Mapping[str, object]
+
+_IDS: Final = {"type": "array", "items": {"type": "integer"}}
+_TEXTS: Final = {"type": "array", "items": {"type": "string"}}
+_SECONDS: Final = {"type": "number", "description": "seconds since 1970"}
+
+
+def _tuple(*parts: Schema, least: int | None = None) -> Schema:
+    count = len(parts)
+    return {
+        "type": "array",
+        "prefixItems": list(parts),
+        "items": False,
+        "minItems": count if least is None else least,
+        "maxItems": count,
+    }
+
+
+OWN_FORMS: Final[Mapping[object, Schema]] = {
+    JobId: {"type": "integer", "minimum": 0},
+    Lock: {"type": "string", "description": "a lock as `level/name`", "examples": ["node/web1", "cluster/BGL"]},
+    LockLevel: {"type": "string", "enum": [str(level.value) for level in LockLevel]},
+    Owner: {"type": "array", "description": "id or name, and livelock, of what holds locks"},
+    Action: {
+        "description": "what becomes of a job that the rule matches",
+        "oneOf": [
+            {"enum": ["ACCEPT", "PAUSE", "REJECT", "CONTINUE"]},
+            {
+                **_tuple({"const": "RATE_LIMIT"}, {"type": "integer", "minimum": 1}),
+                "description": "at most so many of them run at once",
+            },
+        ],
+    },
+    ReasonEntry: {
+        **_tuple({"type": "string"}, {"type": "string"}, {"type": "integer"}),
+        "description": "source, reason, nanoseconds since 1970",
+    },
+    Dependency: {
+        **_tuple({"type": "integer"}, {"type": "array", "items": {"enum": sorted(FINAL_NAMES)}}),
+        "description": "job id, negative for an earlier job of the same submission; states that satisfy it, "
+        "empty for success or error",
+    },
+    Expression: {"type": ["array", "null"], "description": "`[operator, operand, ...]` of the query language"},
+    Span: {
+        "type": "object",
+        "description": "a period in which one cause held the job",
+        "properties": {
+            "kind": {"enum": [kind.value for kind in WaitKind]},
+            "since": _SECONDS,
+            "until": {**_SECONDS, "type": ["number", "null"]},
+            "job_ids": _IDS,
+            "names": _TEXTS,
+            "owners": _TEXTS,
+            "more": {"type": "integer"},
+            "limit": {"type": "integer"},
+            "is_bucket": {"type": "boolean"},
+            "reason": {"type": "string"},
+        },
+        "required": ["kind", "since", "until"],
+    },
+    DiskParams: {"type": "object", "description": "a disk: size, mode, vg, ... and keys of its storage provider"},
+    RecreatedDisk: {
+        "description": "index of a disk, or index and changed parameters",
+        "oneOf": [{"type": "integer"}, _tuple({"type": "integer"}, {"type": "object"})],
+    },
+    DeviceChange: {
+        **_tuple({"type": ["string", "integer"]}, {}, {"type": "object"}, least=2),
+        "description": "`[action or index, parameters]` or `[action, index or name, parameters]`",
+    },
+}
+
 
 _PLAIN: Final[Mapping[object, Schema]] = {
     None: {"type": "null"},
@@ -218,3 +304,38 @@ def _is_json(value: object) -> bool:
     except TypeError:
         return False
     return not isinstance(value, enum.Enum)
+
+
+# The schema of opcodes: one of them all, told apart by OP_ID.
+#
+# Source: opcodes.md.
+
+
+def any_opcode(schemas: Schemas) -> Schema:
+    """The schema of any opcode that can be submitted here, those of plug-ins included."""
+    return schemas.named(OpCode, lambda: _union(schemas))
+
+
+def _union(schemas: Schemas) -> Schema:
+    refs = {op_id: schemas.named(kind, partial(_one, schemas, kind)) for op_id, kind in opcode_classes().items()}
+    mapping = {op_id: ref["$ref"] for op_id, ref in refs.items()}
+    return {
+        "description": "One operation with its parameters.",
+        "oneOf": list(refs.values()),
+        "discriminator": {"propertyName": "OP_ID", "mapping": mapping},
+    }
+
+
+def _one(schemas: Schemas, kind: type[OpCode]) -> Schema:
+    if any(isinstance(field.type, str) for field in attrs.fields(kind)):
+        # the module of a plug-in may have its annotations as text
+        attrs.resolve_types(kind)
+    notes = {name: note for base in reversed(kind.__mro__) for name, note in notes_of(base).items()}
+    required = [field.name for field in attrs.fields(kind) if field.default is attrs.NOTHING]
+    return {
+        "type": "object",
+        "description": summary_of(kind),
+        "properties": {"OP_ID": {"const": kind.OP_ID}, **schemas.properties(kind, notes)},
+        "required": ["OP_ID", *required],
+        "additionalProperties": False,
+    }

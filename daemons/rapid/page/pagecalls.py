@@ -11,27 +11,23 @@ import attrs
 import trio
 from starlette.responses import Response
 
-from common.webaccess.principal import Principal
-from common.webaccess.rights import Right
+from common.webaccess.rights import Principal, Right
 from daemons.rapid.calls import Asked, Call, Face, Handler
 from daemons.rapid.events.hub import Hub
 from daemons.rapid.page import replies
-from daemons.rapid.page.acts.jobacts import JobActs
-from daemons.rapid.page.acts.queueacts import QueueActs
-from daemons.rapid.page.acts.scheduleacts import ScheduleActs
+from daemons.rapid.page.acts import JobActs, QueueActs, ScheduleActs
 from daemons.rapid.page.boards import filterpage, historypage, joblist, jobpage, lockpage, resourcepage, schedulepage
 from daemons.rapid.page.boards.board import Board, Following
 from daemons.rapid.page.boards.dashboard import DashboardBoard
 from daemons.rapid.page.boards.ratepage import RateBoard
 from daemons.rapid.page.live.stream import LiveResponse, Watched
+from daemons.rapid.page.login import CheckPassword, Login
 from daemons.rapid.page.pages import LIVE, Pages
 from daemons.rapid.page.recorder import Recorder
-from daemons.rapid.page.staticfiles import StaticFiles
+from daemons.rapid.page.templates import StaticFiles
 from daemons.rapid.page.views.frame import Frame, Health
-from daemons.rapid.page.visits.login import CheckPassword, Login
-from daemons.rapid.page.visits.sessions import Sessions
-from daemons.rapid.page.visits.visitors import Visitors
-from protocol.luxi.daemon.metrics import LuxidMetrics
+from daemons.rapid.page.visitors import Sessions, Visitors
+from protocol.luxi.daemon import LuxidMetrics
 
 F = TypeVar("F")
 _TAG: Final = "Web page"

@@ -1,5 +1,6 @@
 """Draw pages: what stands around each, and what goes into the head of its reply."""
 
+from functools import lru_cache
 from typing import Final, TypeVar
 
 import attrs
@@ -7,14 +8,16 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from common.access import Role
-from common.webaccess.principal import Principal
+from common.errors import Unavailable
+from common.system.accounts import user_numbered
+from common.webaccess.rights import Principal
 from daemons.rapid.calls import Asked
 from daemons.rapid.page import replies
 from daemons.rapid.page.boards.board import Board
-from daemons.rapid.page.reading.clusternow import cluster_now
+from daemons.rapid.page.reading import cluster_now
 from daemons.rapid.page.templates import draw
 from daemons.rapid.page.views.frame import Frame, Health
-from daemons.rapid.page.visits.visitors import Visitors, theme_of
+from daemons.rapid.page.visitors import Visitors, theme_of
 
 F = TypeVar("F")
 
@@ -86,3 +89,21 @@ def rights_in_words(caller: Principal) -> str:
     role = caller.rights.role
     names = [] if role is Role.NONE else [role.name.lower()]
     return ", ".join([*names, *sorted(right.value for right in caller.rights.single)]) or "nothing"
+
+
+# Names of this machine's users, which texts about ended jobs give as numbers.
+
+
+def login_of(uid: int) -> str | None:
+    """The name of a user; None: the uid has no name, or users cannot be read now."""
+    try:
+        return _login_of(uid)
+    except Unavailable:
+        return None
+
+
+# an error is not remembered
+@lru_cache(maxsize=1024)
+def _login_of(uid: int) -> str | None:
+    found = user_numbered(uid)
+    return None if found is None else found.pw_name

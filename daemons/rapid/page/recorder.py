@@ -10,7 +10,7 @@ import trio
 
 from common.errors import GantryError
 from daemons.rapid.page.views.figures import Sample
-from protocol.luxi.daemon.metrics import LuxidMetrics
+from protocol.luxi.daemon import LuxidMetrics
 
 EVERY_S: Final = 5.0
 _KEPT: Final = 720

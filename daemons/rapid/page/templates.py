@@ -3,12 +3,16 @@
 import hashlib
 import time
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 import jinja2
+from starlette.responses import Response
 
-from common.words.text import defused
+from common.printable import defused
+from daemons.rapid.calls import Asked
+from daemons.rapid.page.replies import HEADERS
+from daemons.rapid.refusals import Refused
 
 _HERE: Final = Path(__file__).parent
 STATIC: Final = _HERE / "static"
@@ -64,3 +68,34 @@ def draw(name: str, **values: object) -> str:
     Args: name: of the template, without its endings.
     """
     return _ENVIRONMENT.get_template(f"{name}.html.j2").render(**values)
+
+
+# The files of the page that never change: style sheet, scripts, icon.
+
+
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+
+def _read() -> dict[str, bytes]:
+    """All files, some hundred kilobytes: none is ever looked for by a name that a stranger made."""
+    files = (path for path in STATIC.rglob("*") if path.suffix in _TYPES)
+    return {path.relative_to(STATIC).as_posix(): path.read_bytes() for path in files}
+
+
+class StaticFiles:
+    def __init__(self) -> None:
+        self._files = _read()
+
+    async def show(self, asked: Asked) -> Response:
+        """Raises: Refused: 404: there is no such file."""
+        name = str(asked.http.path_params["name"])
+        content = self._files.get(name)
+        if content is None:
+            raise Refused(404, f"there is no file {name!r:.80}")
+        headers = {**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(content, headers=headers, media_type=_TYPES[PurePosixPath(name).suffix])

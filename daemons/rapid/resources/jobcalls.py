@@ -8,15 +8,13 @@ from typing import Final
 
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Call
-from daemons.rapid.resources import joblists, joboutput, jobwaits
-from daemons.rapid.resources.bulkactions import BulkActions
-from daemons.rapid.resources.jobactions import JobActions
+from daemons.rapid.resources import jobfollowing, joblists
+from daemons.rapid.resources.clusterstate import WhyJobs
+from daemons.rapid.resources.jobchanges import BulkActions, JobActions
+from daemons.rapid.resources.jobfollowing import JobOutputs, JobWaits
 from daemons.rapid.resources.joblists import JobLists
-from daemons.rapid.resources.joboutput import JobOutputs
 from daemons.rapid.resources.jobsubmission import KEY, JobSubmission
-from daemons.rapid.resources.jobwaits import JobWaits
-from daemons.rapid.resources.whyjobs import WhyJobs
-from protocol.luxi.output import JobOutput
+from protocol.luxi.jobs import JobOutput
 from protocol.rapid.explanations import (
     Explanation,
     Explanations,
@@ -37,8 +35,7 @@ from protocol.rapid.jobactions import (
     PrioritizeMany,
     PriorityWish,
 )
-from protocol.rapid.jobs import Job, JobChange, JobPage, JobQuery
-from protocol.rapid.submission import Submission, Submitted
+from protocol.rapid.jobs import Job, JobChange, JobPage, JobQuery, Submission, Submitted
 
 _READ: Final = (Right.JOBS_READ,)
 
@@ -47,9 +44,9 @@ def reads() -> Sequence[Call]:
     """Calls that show jobs."""
     lists, why, waits, outputs = JobLists(), WhyJobs(), JobWaits(), JobOutputs()
     own = (joblists.FILTER, joblists.FIELDS, joblists.LIMIT, joblists.CURSOR, joblists.ORDER, joblists.ARCHIVED)
-    wait = (joblists.FIELDS, jobwaits.UNTIL, jobwaits.PREVIOUS, jobwaits.SERIAL, jobwaits.TIMEOUT)
-    output = (joboutput.STREAM, joboutput.OFFSET, joboutput.FOLLOW, joboutput.TRY, joboutput.RANGE)
-    piece = (joboutput.STREAM, joboutput.OFFSET, joboutput.TRY, joboutput.TIMEOUT)
+    wait = (joblists.FIELDS, jobfollowing.UNTIL, jobfollowing.PREVIOUS, jobfollowing.SERIAL, jobfollowing.WAIT_TIMEOUT)
+    output = (jobfollowing.STREAM, jobfollowing.OFFSET, jobfollowing.FOLLOW, jobfollowing.TRY, jobfollowing.RANGE)
+    piece = (jobfollowing.STREAM, jobfollowing.OFFSET, jobfollowing.TRY, jobfollowing.OUTPUT_TIMEOUT)
     one = "/3/jobs/{id:int}"
     return [
         Call(

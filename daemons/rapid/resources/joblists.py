@@ -3,19 +3,28 @@
 Source: DESIGN section 15; luxid.md 7.3.
 """
 
+import base64
+import binascii
+import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlencode
 
 import attrs
+import orjson
 
 from common.errors import InvalidRequest, JobLost
 from common.ids import JobId
-from common.query.kinds import QueryKind
+from common.jsontext import read_json
+from common.objects.kinds import QueryKind
+from common.query.qlang import Expression
+from common.queue.jobs import FINAL_NAMES
+from common.words.filters.filtertext import Expression as Wire
+from common.words.filters.filtertext import parse_filter
+from common.words.filters.jobfilter import job_filter, statuses_filter
 from daemons.rapid.calls import Asked, Daemons, Given, Parameter
 from daemons.rapid.refusals import Refused
-from daemons.rapid.resources.cursors import Cursor
-from daemons.rapid.resources.filterwords import read_job_filter
 from daemons.rapid.resources.parameters import (
     choice,
     choice_of,
@@ -28,8 +37,83 @@ from daemons.rapid.resources.parameters import (
     words_of,
 )
 from protocol.luxi.queries import Page, Query, QueryJobs
-from protocol.rapid.jobs import JOB_FIELDS, LIST_FIELDS, PAGE_DEFAULT, PAGE_MOST, Job, JobQuery
-from protocol.rapid.jobvalues import job_object
+from protocol.rapid.jobs import JOB_FIELDS, LIST_FIELDS, PAGE_DEFAULT, PAGE_MOST, Job, JobQuery, job_object
+
+# Cursors: the place in a list of jobs where the next page begins.
+#
+# A cursor names the last job of the page before, so that jobs that come or go meanwhile are neither shown twice nor
+# passed over. It is opaque for clients.
+
+
+_FORM: Final = re.compile(r"([<>])([0-9]{1,19})")
+
+
+@attrs.frozen
+class Cursor:
+    """The next page begins after this job."""
+
+    after: JobId
+    ascending: bool
+
+    def text(self) -> str:
+        """The form for clients; it needs no escape in a URL."""
+        plain = f"{'>' if self.ascending else '<'}{self.after}"
+        return base64.urlsafe_b64encode(plain.encode()).decode().rstrip("=")
+
+    @classmethod
+    def read(cls, text: str) -> "Cursor":
+        """Raises: InvalidRequest: the text is not a cursor."""
+        try:
+            plain = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
+        except (binascii.Error, ValueError):
+            plain = ""
+        found = _FORM.fullmatch(plain)
+        if found is None:
+            raise InvalidRequest(f"cursor {text!r:.60} is not one of ours; take 'next' of a page, or begin without")
+        return cls(JobId(int(found[2])), found[1] == ">")
+
+
+# Filters as callers write them: the text of people, or an expression of the query language.
+#
+# Source: `common.words.filters.filtertext`; luxid.md 6.3.
+
+
+ENDED: Final[Wire] = statuses_filter(FINAL_NAMES)
+UNENDED: Final[Wire] = ["!", ENDED]
+
+
+def read_job_filter(value: object) -> Expression | None:
+    """A filter of jobs; None: all. Raises: InvalidRequest: it cannot be read."""
+    expression = _expression(value)
+    if isinstance(expression, str):
+        return Expression.from_wire(job_filter(expression, time.time(), None)) if expression.strip() else None
+    return None if expression is None else Expression.from_wire(expression)
+
+
+def read_object_filter(value: object) -> Expression | None:
+    """A filter of other things; None: all. Raises: InvalidRequest: it cannot be read."""
+    expression = _expression(value)
+    if isinstance(expression, str):
+        return Expression.from_wire(parse_filter(expression)) if expression.strip() else None
+    return None if expression is None else Expression.from_wire(expression)
+
+
+def both(first: Expression | None, second: Wire) -> Expression:
+    """The filter for what both find."""
+    return Expression.from_wire(second if first is None else ["&", first.to_wire(), second])
+
+
+def _expression(value: object) -> object:
+    """A text that is JSON of a list is an expression, too: a URL has only text."""
+    if not isinstance(value, str | list | None):
+        raise InvalidRequest(f"filter: expected text, or a list of the query language, got {value!r:.60}")
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            return read_json(value)
+        except orjson.JSONDecodeError as error:
+            raise InvalidRequest(f"filter: it begins with '[', but is not JSON: {error}") from None
+    return value
+
 
 KNOWN: Final = tuple(field.name for field in attrs.fields(Job))
 

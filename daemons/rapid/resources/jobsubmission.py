@@ -13,8 +13,8 @@ from common.queue.terms import NO_TERMS, Hold, JobTerms, read_use, terms_entry
 from daemons.rapid.calls import Asked, Given, Parameter
 from daemons.rapid.refusals import Refused
 from daemons.rapid.resources.parameters import text_of
-from protocol.luxi import submission as luxi
-from protocol.rapid.submission import NewJob, Submission, Submitted, SubmittedJob
+from protocol.luxi import jobs as luxi
+from protocol.rapid.jobs import NewJob, Submission, Submitted, SubmittedJob
 
 # as of luxid's keys
 _LONGEST_KEY: Final = 200

@@ -5,16 +5,31 @@ Ganeti's paths are compared as they were sent, other paths after their escapes a
 Source: rapi.md 3.
 """
 
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from html import escape
+from http import HTTPStatus
 from re import Pattern
-from typing import Final
+from typing import Final, cast
+from urllib.parse import parse_qs
 
 import attrs
+import orjson
 from starlette.convertors import Convertor
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import Scope
 
-from daemons.rapid.calls import Call, Face
+from common.errors import GantryError, InternalError, InvalidRequest, Unavailable
+from common.jsontext import ascii_json, read_json
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from common.wire import structure, unstructure
+from daemons.rapid.calls import Call, Face, Given
+from daemons.rapid.refusals import Refused, Silent, status_of
+from protocol.http.connection import Failure
+from protocol.rapid.problems import CODES, MEDIA_TYPE, type_of
 
 # longer paths name nothing
 _MAX_PATH: Final = 2000
@@ -107,3 +122,173 @@ def _path(scope: Scope) -> str:
     raw: bytes = scope.get("raw_path") or b""
     text = raw.decode("latin-1")
     return text if text.startswith(_GANETI) else scope["path"]
+
+
+# The body of a request as the value that its row names.
+#
+# Source: rapi.md 3.
+
+
+_JSON: Final = "application/json"
+_FORM: Final = "application/x-www-form-urlencoded"
+_MAX_FIELDS: Final = 20_000
+# bytes from which a body is read in a thread
+_LARGE: Final = 64 * 1024
+
+
+async def read_body(call: Call, http: HttpRequest, raw: bytes) -> object:
+    """Return the body as an instance of `call.takes`; a form of a page as a dict of name to list of texts.
+
+    Raises: Refused: 415, the body is not JSON, or of a page no form. InvalidRequest: it is not such a value, or it is
+        missing.
+    """
+    if not raw:
+        if call.takes is not None and call.is_body_required and call.face is not Face.GANETI:
+            raise InvalidRequest(f"{call.verb} {http.url.path} needs a body")
+        return None
+    _check_type(call.face, http.headers.get("content-type", ""))
+    if call.takes is None and call.face is not Face.GANETI:
+        raise InvalidRequest(f"{call.verb} {http.url.path} takes no body")
+    if len(raw) >= _LARGE:
+        return await in_thread(_parse, call, raw)
+    return _parse(call, raw)
+
+
+def _check_type(face: Face, content_type: str) -> None:
+    """Raises: Refused."""
+    # Ganeti refuses a parameter after the type; it does no harm
+    kind = content_type.partition(";")[0].strip()
+    wanted = _FORM if face is Face.PAGE else _JSON
+    if kind.lower() != wanted:
+        raise Refused(415, f"the content type of the body must be '{wanted}', got '{content_type[:80]}'")
+
+
+def _parse(call: Call, raw: bytes) -> object:
+    if call.face is Face.PAGE:
+        return _form(raw)
+    try:
+        value = read_json(raw)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"the body is not JSON: {error}") from None
+    if call.takes is None or call.takes is object:
+        return value
+    # a class, or a type made of classes
+    return structure(value, cast(type[object], call.takes), "body")
+
+
+def _form(raw: bytes) -> dict[str, list[str]]:
+    try:
+        return parse_qs(raw.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+    except ValueError as error:
+        raise InvalidRequest(f"the form cannot be read: {error}") from None
+
+
+# Replies: values as JSON, and errors in the form of each face.
+#
+# Source: rapi.md sections 1 and 4; RFC 9457.
+
+
+# what a client is asked for that has said no name
+_CHALLENGES: Final = {
+    Face.GANETI: 'Basic realm="Ganeti Remote API"',
+    Face.OURS: 'Basic realm="Ganeti Remote API", Bearer realm="gantry"',
+}
+# members of problem details that facts about an error do not replace
+_PROBLEM_KEYS: Final = frozenset({"type", "title", "status", "detail", "instance", "code"})
+_log: Final = get_log(__name__)
+
+# Ganeti's status for a luxid that cannot be reached
+_GANETIS_SILENCE: Final = 504
+# draws an error for a person
+DrawError = Callable[[HttpRequest, int, GantryError], Awaitable[Response]]
+
+
+async def plain_error(_: HttpRequest, status: int, error: GantryError) -> Response:
+    """An error as text, where no page is drawn."""
+    return Response(f"{status} {_phrase(status)}\n\n{error.message}\n", status, media_type="text/plain")
+
+
+@attrs.frozen
+class Faces:
+    """The forms of replies."""
+
+    draw_error: DrawError = plain_error
+
+    async def refusal(self, face: Face, http: HttpRequest, error: GantryError) -> Response:
+        """The reply for an error."""
+        status = _GANETIS_SILENCE if face is Face.GANETI and isinstance(error, Silent) else status_of(error)
+        if face is Face.PAGE:
+            response = await self.draw_error(http, status, error)
+        elif face is Face.GANETI:
+            response = Response(_ganeti_error(status, error), status, media_type=_JSON)
+        else:
+            response = Response(_problem(status, error), status, media_type=MEDIA_TYPE)
+        if status == HTTPStatus.UNAUTHORIZED and face in _CHALLENGES:
+            response.headers["WWW-Authenticate"] = _CHALLENGES[face]
+        if isinstance(error, Unavailable):
+            response.headers["Retry-After"] = "1"
+        if isinstance(error, Refused):
+            response.headers.update(error.headers)
+        return response
+
+
+def no_request(status: int) -> Failure:
+    """The reply to what is no request, so that its face is not known; Ganeti's clients can read no other form."""
+    return Failure(_JSON, _ganeti_error(status, InvalidRequest(_explanation(status))))
+
+
+def success(call: Call, value: object) -> Response:
+    """The reply with what a handler has returned. Raises: TypeError, ValueError: it cannot be written as JSON."""
+    if isinstance(value, Response):
+        return value
+    given = value if isinstance(value, Given) else Given(value, call.status)
+    if given.status == HTTPStatus.NO_CONTENT:
+        return Response(None, given.status, dict(given.headers))
+    headers: Mapping[str, str] = given.headers
+    return Response(_written(given.value) + b"\n", given.status, dict(headers), media_type=_JSON)
+
+
+def _written(value: object) -> bytes:
+    """A value as JSON. What luxid tells is JSON already and is not converted again, only typed values in it are.
+
+    Raises: TypeError, ValueError: it cannot be written as JSON.
+    """
+    try:
+        text = orjson.dumps(value, default=unstructure)
+    except TypeError:
+        # as `ascii_json`: numbers beyond 64 bits, keys that are no texts, deep nesting
+        text = b""
+    return text if text and text.isascii() else ascii_json(unstructure(value))
+
+
+def bug(call: Call) -> InternalError:
+    """The error for the caller where a handler has failed; the log has the rest. Call it in an `except` clause."""
+    bug_id = secrets.token_hex(4)
+    _log.exception("call.crashed", id=bug_id, verb=call.verb, path=call.path)
+    return InternalError(f"internal error {bug_id}; the log of rapid has it under this id", id=bug_id)
+
+
+def _ganeti_error(status: int, error: GantryError) -> bytes:
+    text = escape(error.message or _phrase(status))
+    return ascii_json({"code": status, "message": text, "explain": _explanation(status)}) + b"\n"
+
+
+def _problem(status: int, error: GantryError) -> bytes:
+    facts = {name: value for name, value in error.fields.items() if name not in _PROBLEM_KEYS}
+    title, _ = CODES.get(error.code, (_phrase(status), ""))
+    head = {"type": type_of(error.code), "title": title, "status": status, "detail": error.message}
+    return orjson.dumps({**head, "code": error.code, **facts}, default=str) + b"\n"
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Error"
+
+
+def _explanation(status: int) -> str:
+    try:
+        return HTTPStatus(status).description or HTTPStatus(status).phrase
+    except ValueError:
+        return "Error"

@@ -14,6 +14,8 @@ import orjson
 from immutables import Map
 
 from common.errors import DamagedFile, InvalidRequest
+from common.resources import Resource
+from common.schedules.schedule import Schedule
 from common.wire import structure, unstructure
 
 T = TypeVar("T")
@@ -98,3 +100,15 @@ def changes(before: "Rows[T]", after: "Rows[T]") -> Mapping[str, bytes | None]:
 
 def _damaged(noun: str, where: str, what: str) -> DamagedFile:
     return DamagedFile(f"the {noun} are damaged at {where}: {what}", where=where)
+
+
+# The files of ours that hold rows: which there are, and what is in them.
+#
+# Source: DESIGN section 16.
+
+
+SCHEDULES: Final = Form("schedules", Schedule, lambda schedule: schedule.uuid)
+RESOURCES: Final = Form("resources", Resource, lambda resource: resource.key)
+AnyForm = Form[Schedule] | Form[Resource]
+# by the names of their files
+FORMS: Final[Mapping[str, AnyForm]] = {"schedules.data": SCHEDULES, "resources.data": RESOURCES}

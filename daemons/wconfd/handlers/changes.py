@@ -7,30 +7,30 @@ Source: wconfd.md 2.3; the filter rules' are ours.
 """
 
 import uuid as uuids
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar, cast
 
 import attrs
 
-from common.errors import Unavailable
-from common.objects.cluster import Cluster
+from common.errors import Conflict, Unavailable
+from common.locks import BGL, LockMode, LockRequest, Owner
 from common.objects.codec import decode_object, to_json
-from common.objects.config import Config
-from common.objects.disk import AnyDisk
+from common.objects.config import AnyDisk, AnyInstance, Cluster, Config, Network, Node, NodeGroup
 from common.objects.filter import FilterRule
-from common.objects.instance import AnyInstance
-from common.objects.networks.network import Network
-from common.objects.node import Node
-from common.objects.nodegroup import NodeGroup
+from common.objects.kinds import NodeUuid
 from common.shapes import JsonObject
 from common.system.log import get_log
-from daemons.wconfd.configstore import Step, UpdateStep
-from daemons.wconfd.core.config import filterrules, instancedisks, instances, limits, objectupdates, ports
-from daemons.wconfd.core.config.deliveries import Delivery, Stamp
-from daemons.wconfd.lockchecks import Changer
-from daemons.wconfd.shortlock import ShortLock
+from daemons.wconfd.configstore import ConfigStore, Step, UpdateStep
+from daemons.wconfd.core.config import changes, instances
+from daemons.wconfd.core.config.changes import change_cluster, change_tags
+from daemons.wconfd.core.config.configstate import Delivery, Stamp, advanced
+from daemons.wconfd.core.config.groupchanges import GroupChange, NetworkChange, change_groups, change_networks
+from daemons.wconfd.core.config.nodechanges import NodeChange, change_nodes
+from daemons.wconfd.core.locks.waiting import try_update, update_or_queue
+from daemons.wconfd.locks.lockstore import LockStore
+from daemons.wconfd.shortlock import Changer, ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
-from protocol.messages import AnyRequest
+from protocol.messages import AnyRequest, reply_to_wire
 from protocol.peer import Peer
 from protocol.wconfd.changes import (
     AddInstance,
@@ -38,8 +38,14 @@ from protocol.wconfd.changes import (
     AddTcpUdpPort,
     AllocatePort,
     AttachInstanceDisk,
+    ChangeCluster,
+    ChangeGroups,
+    ChangeNetworks,
+    ChangeNodes,
+    ChangeTags,
     DeleteFilter,
     DetachInstanceDisk,
+    PrepareClusterDestruction,
     RemoveInstance,
     RemoveInstanceDisk,
     ReplaceFilter,
@@ -54,6 +60,19 @@ from protocol.wconfd.changes import (
     UpdateNode,
     UpdateNodeGroup,
 )
+from protocol.wconfd.locks import Unit
+
+# Calls whose second delivery is recognized by their content.
+#
+# Source: wconfd.md 2.3.
+
+
+def delivery_of(call: AnyRequest) -> Delivery:
+    """Args: call: one with the serial numbers of what it changes, so that equal calls want one change."""
+    value = reply_to_wire(call)
+    assert isinstance(value, Mapping)
+    return Delivery.of(value)
+
 
 T = TypeVar("T")
 
@@ -83,7 +102,7 @@ class ChangeHandlers:
         disk = decode_object(call.disk, _DISK, "disk")
 
         def change(config: Config, now: float) -> Config:
-            return instancedisks.add_disk(config, call.instance, disk, call.index, now, replace=call.replace)
+            return instances.add_disk(config, call.instance, disk, call.index, now, replace=call.replace)
 
         return await self._make(call, peer, change) and await self._release_minors(disk.uuid)
 
@@ -91,17 +110,17 @@ class ChangeHandlers:
         return await self._make(
             call,
             peer,
-            lambda config, now: instancedisks.attach_disk(config, call.instance, call.disk, call.index, now),
+            lambda config, now: instances.attach_disk(config, call.instance, call.disk, call.index, now),
         )
 
     async def detach_instance_disk(self, call: DetachInstanceDisk, peer: Peer) -> bool:
         return await self._make(
-            call, peer, lambda config, now: instancedisks.detach_disk(config, call.instance, call.disk, now)
+            call, peer, lambda config, now: instances.detach_disk(config, call.instance, call.disk, now)
         )
 
     async def remove_instance_disk(self, call: RemoveInstanceDisk, peer: Peer) -> bool:
         return await self._make(
-            call, peer, lambda config, now: instancedisks.remove_disk(config, call.instance, call.disk, now)
+            call, peer, lambda config, now: instances.remove_disk(config, call.instance, call.disk, now)
         )
 
     async def remove_instance(self, call: RemoveInstance, peer: Peer) -> bool:
@@ -122,15 +141,15 @@ class ChangeHandlers:
         )
 
     async def allocate_port(self, call: AllocatePort, peer: Peer) -> int | None:
-        return await self._ask(call, peer, ports.allocate_port)
+        return await self._ask(call, peer, instances.allocate_port)
 
     async def add_tcp_udp_port(self, call: AddTcpUdpPort, peer: Peer) -> bool:
-        return await self._make(call, peer, lambda config, now: ports.add_port(config, call.port, now))
+        return await self._make(call, peer, lambda config, now: instances.add_port(config, call.port, now))
 
     async def update_cluster(self, call: UpdateCluster, peer: Peer) -> Stamp | None:
         given = decode_object(call.object, Cluster, "cluster")
         return await self._ask_once(
-            call, peer, lambda config, now, told: objectupdates.update_cluster(config, given, now, told)
+            call, peer, lambda config, now, told: changes.update_cluster(config, given, now, told)
         )
 
     async def update_node(self, call: UpdateNode, peer: Peer) -> Stamp | None:
@@ -163,18 +182,18 @@ class ChangeHandlers:
             "watermark": call.watermark,
         }
         rule = decode_object(value, FilterRule, "filter rule")
-        await self._wait(call, peer, lambda config, now: filterrules.replace_filter(config, rule, now))
+        await self._wait(call, peer, lambda config, now: changes.replace_filter(config, rule, now))
         return uuid
 
     async def delete_filter(self, call: DeleteFilter, peer: Peer) -> bool:
-        await self._wait(call, peer, lambda config, now: filterrules.delete_filter(config, call.uuid, now))
+        await self._wait(call, peer, lambda config, now: changes.delete_filter(config, call.uuid, now))
         return True
 
     async def set_job_limits(self, call: SetJobLimits, peer: Peer) -> bool:
         await self._wait(
             call,
             peer,
-            lambda config, now: limits.set_job_limits(config, call.max_running_jobs, call.max_tracked_jobs, now),
+            lambda config, now: changes.set_job_limits(config, call.max_running_jobs, call.max_tracked_jobs, now),
         )
         return True
 
@@ -183,9 +202,9 @@ class ChangeHandlers:
         await self._short_lock.wait_and_change(None, lambda config, now: (change(config, now), None), PATIENCE_S)
         _log.info("config.changed", method=call.METHOD, by=peer, refused=False)
 
-    async def _update(self, call: UpdateCall, peer: Peer, table: str, given: objectupdates.Counted) -> Stamp | None:
+    async def _update(self, call: UpdateCall, peer: Peer, table: str, given: changes.Counted) -> Stamp | None:
         return await self._ask_once(
-            call, peer, lambda config, now, told: objectupdates.update_object(config, table, given, now, told)
+            call, peer, lambda config, now, told: changes.update_object(config, table, given, now, told)
         )
 
     async def _ask_once(self, call: UpdateCall, peer: Peer, step: UpdateStep) -> Stamp | None:
@@ -212,3 +231,143 @@ class ChangeHandlers:
             # the change itself is made; leftover minors are found at the next start
             _log.warning("minors.not_released", disks=disks, reason=error, effect="released at the next start")
         return True
+
+
+# The parameters of the cluster, and its end.
+#
+# Source: wconfd.md 2.3 and 2.5.
+
+
+# priority before all others
+_FIRST: Final = -21
+_EXCLUSIVE: Final = (LockRequest(BGL, LockMode.EXCLUSIVE),)
+_RELEASE: Final = (LockRequest(BGL, None),)
+
+
+@attrs.frozen
+class ClusterHandlers:
+    _config: ConfigStore
+    _locks: LockStore
+    # the daemon itself as an owner: without a pid, because it needs no signal for its grants
+    _own: Owner
+    _short_lock: ShortLock
+
+    async def change_cluster(self, call: ChangeCluster, peer: Peer) -> Stamp | None:
+        def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
+            return change_cluster(config, call.values, call.serial_no, now, told)
+
+        stamp = await self._short_lock.update(delivery_of(call), step, Changer(call.METHOD, peer))
+        _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
+        return stamp
+
+    async def prepare_cluster_destruction(self, call: PrepareClusterDestruction, peer: Peer) -> Unit:
+        """A second delivery does nothing: the daemon has the BGL then, and needs nothing from the caller."""
+        if self._mode(self._own) is not LockMode.EXCLUSIVE:
+            if self._mode(call.owner) is not LockMode.EXCLUSIVE:
+                raise Conflict(
+                    f"to destroy the cluster one must hold the lock 'cluster/BGL' exclusively, which {call.owner} "
+                    "does not; take it with updateLocksWaiting",
+                    owner=str(call.owner),
+                )
+            await self._locks.change(self._own, lambda state: update_or_queue(state, self._own, _FIRST, _EXCLUSIVE))
+            await self._locks.change(call.owner, lambda state: try_update(state, call.owner, _RELEASE))
+        await self._config.change(_without_master)
+        _log.warning("cluster.destroyed", owner=call.owner, by=peer, effect="nobody gets the BGL any more")
+        return ()
+
+    def _mode(self, owner: Owner) -> LockMode | None:
+        return self._locks.state.table.mode_of(owner, BGL)
+
+
+def _without_master(config: Config, now: float) -> tuple[Config, None]:
+    after = attrs.evolve(config, cluster=attrs.evolve(config.cluster, master_node=NodeUuid("")))
+    return advanced(config, after, now), None
+
+
+# Changes of the set of node groups; refused while an owner holds the configuration's lock.
+#
+# Source: opcodes.md 4.
+
+
+@attrs.frozen
+class GroupHandlers:
+    _short_lock: ShortLock
+
+    async def change_groups(self, call: ChangeGroups, peer: Peer) -> Stamp | None:
+        change = GroupChange(
+            groups=tuple(decode_object(group, NodeGroup, "node group") for group in call.groups), removed=call.removed
+        )
+
+        def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
+            return change_groups(config, change, now, told)
+
+        stamp = await self._short_lock.update(delivery_of(call), step, Changer(call.METHOD, peer))
+        _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
+        return stamp
+
+
+# Changes of the set of networks and of their values; refused while an owner holds the configuration's lock.
+#
+# Source: wconfd.md 2.3 and 2.4.
+
+
+@attrs.frozen
+class NetworkHandlers:
+    _short_lock: ShortLock
+
+    async def change_networks(self, call: ChangeNetworks, peer: Peer) -> Stamp | None:
+        networks = tuple(decode_object(network, Network, "network") for network in call.networks)
+        change = NetworkChange(networks=networks, removed=call.removed)
+
+        def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
+            return change_networks(config, change, now, told)
+
+        stamp = await self._short_lock.update(delivery_of(call), step, Changer(call.METHOD, peer))
+        _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
+        return stamp
+
+
+# Changes of the set of nodes and of their roles; refused while an owner holds the configuration's lock.
+#
+# Source: DESIGN section 13.
+
+
+@attrs.frozen
+class NodeHandlers:
+    _short_lock: ShortLock
+
+    async def change_nodes(self, call: ChangeNodes, peer: Peer) -> Stamp | None:
+        change = NodeChange(
+            nodes=tuple(decode_object(node, Node, "node") for node in call.nodes),
+            removed=call.removed,
+            certificates=call.certificates,
+            may_fall_short=call.may_fall_short,
+            candidate_pool_size=call.candidate_pool_size,
+        )
+
+        def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
+            return change_nodes(config, change, now, told)
+
+        stamp = await self._short_lock.update(delivery_of(call), step, Changer(call.METHOD, peer))
+        _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
+        return stamp
+
+
+# Changes of tags; refused while an owner holds the configuration's lock.
+#
+# Source: opcodes.md 4.
+
+
+@attrs.frozen
+class TagHandlers:
+    _short_lock: ShortLock
+
+    async def change_tags(self, call: ChangeTags, peer: Peer) -> bool:
+        """A second delivery finds what it wants already there."""
+
+        def step(config: Config, now: float) -> tuple[Config, bool]:
+            return change_tags(config, call.kind.value, call.uuid, call.added, call.removed, now), True
+
+        done = await self._short_lock.change(step, Changer(call.METHOD, peer))
+        _log.info("config.changed", method=call.METHOD, by=peer, refused=done is None)
+        return done is not None

@@ -17,26 +17,29 @@ from common.objects.kinds import GroupUuid
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.wconfd.configstore import ConfigStore, Step
-from daemons.wconfd.core.config.configstate import lacks_members, written
-from daemons.wconfd.core.config.objects import find_key
+from daemons.wconfd.core.config.configstate import find_key, lacks_members, written
 from daemons.wconfd.core.config.verify import find_problems
-from daemons.wconfd.lockchecks import Changer, LockChecks
+from daemons.wconfd.locks.lockstore import LockStore
+from daemons.wconfd.shortlock import Changer, LockChecks
 from protocol.peer import Peer
 from protocol.wconfd.config import (
+    ConfigStatus,
     FlushConfig,
     FlushConfigGroup,
+    GetConfigStatus,
     GetObject,
     ListNodesBehind,
     LockConfig,
     NodeBehind,
     ReadConfig,
     RedistributeConfig,
+    ReloadConfig,
     UnlockConfig,
     VerifyConfig,
     WriteConfig,
     WriteConfigAndUnlock,
 )
-from protocol.wconfd.copies import ConfigVerdict, VerifyConfigCopies
+from protocol.wconfd.daemon import ConfigVerdict, ListLockViolations, LockViolations, VerifyConfigCopies
 
 _log: Final = get_log(__name__)
 
@@ -144,3 +147,42 @@ def _writing(given: Config, *, is_change: bool) -> Step[None]:
         return written(config, given, now, is_change=is_change), None
 
     return step
+
+
+# The configuration's file: its state, and reloading it after a change by another program.
+#
+# Source: wconfd.md 11 (TRAP-7); the methods are ours.
+
+
+@attrs.frozen
+class ConfigFileHandlers:
+    _config: ConfigStore
+    _locks: LockStore
+
+    async def config_status(self, _: GetConfigStatus, __: Peer) -> ConfigStatus:
+        foreign = await self._config.foreign_change()
+        config = self._config.config
+        return ConfigStatus(
+            path=str(self._config.path), serial_no=config.serial_no, mtime=config.mtime, foreign_change=foreign
+        )
+
+    async def reload_config(self, _: ReloadConfig, peer: Peer) -> ConfigStatus:
+        if holders := self._locks.state.table.holders(CONFIG_LOCK):
+            raise Conflict(
+                f"the configuration is locked by {', '.join(map(str, holders))}, who may write over it; "
+                "repeat the call when it is given back"
+            )
+        await self._config.reload()
+        _log.info("config.reloaded", by=peer, serial=self._config.config.serial_no)
+        return await self.config_status(GetConfigStatus(), peer)
+
+
+# What was changed without its lock; the method is ours.
+
+
+@attrs.frozen
+class ViolationHandlers:
+    _checks: LockChecks
+
+    async def list_lock_violations(self, _: ListLockViolations, __: Peer) -> LockViolations:
+        return self._checks.violations()

@@ -3,35 +3,49 @@
 Source: wconfd.md 2.1; `waitLocks` is ours (DESIGN section 4).
 """
 
+import time
 from typing import ClassVar, Final, Protocol
 
 import attrs
 
+from common.errors import Unavailable
 from common.locks import Lock, LockMode, Owner
+from common.system.livelock import Life, probe
 from common.system.log import get_log
-from daemons.wconfd.core.locks import waiting
+from daemons.wconfd.core.locks import ghostrules, waiting
+from daemons.wconfd.core.locks.explain import explain_holdings, explain_wait
 from daemons.wconfd.locks.deaths import Deaths
 from daemons.wconfd.locks.lockstore import LockStep, LockStore
 from protocol.peer import Peer
 from protocol.wconfd.locks import (
+    AdoptLocks,
     CleanupLocks,
     DownGradeLocksLevel,
+    ExplainHoldings,
+    ExplainWait,
     FreeLocks,
     FreeLocksLevel,
+    Ghost,
     GuardedOpportunisticLockUnion,
+    GuardLocks,
     HasPendingRequest,
+    HoldingsExplanation,
     IntersectLocks,
+    LayGuards,
     ListAllLocks,
     ListAllLocksOwners,
+    ListGhosts,
     ListLocks,
     ListLocksWaitingStatus,
     LocksStatus,
     OpportunisticLockUnion,
     Owned,
     Pending,
+    RaiseGhosts,
     TryUpdateLocks,
     Unit,
     UpdateLocksWaiting,
+    WaitExplanation,
     WaitLocks,
 )
 
@@ -127,3 +141,87 @@ class LockHandlers:
 
     def _holders(self) -> Holders:
         return tuple((lock, tuple(holders.items())) for lock, holders in self._locks.state.table.locks_with_holders())
+
+
+# Who holds locks, who waits for them and why, and since when.
+#
+# Source: DESIGN section 6, "Explain"; the methods are ours.
+
+
+@attrs.frozen
+class ExplainingHandlers:
+    _locks: LockStore
+
+    async def explain_wait(self, call: ExplainWait, _: Peer) -> WaitExplanation:
+        since = self._locks.since
+        return explain_wait(
+            self._locks.state,
+            call.owner,
+            held_since=since.held,
+            waiting_since=since.waiting,
+            counting_since=since.started,
+            ghost_s=self._locks.news.ghost_s,
+        )
+
+    async def explain_holdings(self, call: ExplainHoldings, _: Peer) -> HoldingsExplanation:
+        since = self._locks.since
+        held = explain_holdings(self._locks.state, call.owners, held_since=since.held)
+        return HoldingsExplanation(held, since.started)
+
+
+# Guards and ghosts: each call is a function of the core, carried out by the store. The methods are ours.
+#
+# Source: `protocol.wconfd.locks`; DESIGN sections 13 and 14.
+
+
+@attrs.frozen
+class GhostHandlers:
+    _locks: LockStore
+    _deaths: Deaths
+
+    async def guard_locks(self, call: GuardLocks, _: Peer) -> Unit:
+        await self._locks.change(call.owner, lambda state: ghostrules.guard(state, call.owner, call.guards))
+        return ()
+
+    async def lay_guards(self, call: LayGuards, peer: Peer) -> Unit:
+        keys = frozenset(call.keys)
+        before = self._locks.state.guards.ghosts
+        outcome = await self._locks.carry_out(lambda state: ghostrules.lay(state, keys))
+        for made in outcome.made if outcome.has_effect else ():
+            is_free = made.owner in before and made.owner not in outcome.state.guards
+            _log.info("guards.laid", owner=made.owner, word=call.word, by=peer, locks="freed" if is_free else "kept")
+        return ()
+
+    async def adopt_locks(self, call: AdoptLocks, _: Peer) -> tuple[Owned, ...]:
+        """A process that has just died is buried first: the caller may know of it before this daemon does."""
+        if earlier := ghostrules.earlier_owners(self._locks.state, call.owner):
+            await self._deaths.make_sure(earlier)
+        self._locks.known.meet(call.owner)
+        outcome = await self._locks.carry_out(lambda state: ghostrules.adopt(state, call.owner))
+        if outcome.has_effect:
+            _log.info("ghost.adopted", owner=call.owner, livelock=call.owner.livelock)
+        return tuple(self._locks.held_by(call.owner).items())
+
+    async def raise_ghosts(self, call: RaiseGhosts, peer: Peer) -> tuple[Owner, ...]:
+        claims = [claim for claim in call.claims if _is_dead(claim.owner)]
+        claimed, now = {claim.owner for claim in claims}, time.time()
+        outcome = await self._locks.carry_out(lambda state: ghostrules.raise_ghosts(state, claims, now))
+        for made in outcome.made if outcome.has_effect else ():
+            _log.warning("ghost.raised", owner=made.owner, by=peer, effect="its locks are kept, as another master knew")
+        for owner in outcome.refused:
+            _log.error("ghost.refused", owner=owner, effect="another owner holds its locks; its command may run still")
+        guards = self._locks.state.guards
+        # those whose locks were known, and whose deaths were not
+        await self._deaths.make_sure(owner for owner, guarded in guards if not guarded.is_ghost and owner in claimed)
+        return outcome.refused
+
+    async def list_ghosts(self, _: ListGhosts, __: Peer) -> tuple[Ghost, ...]:
+        return self._locks.news.ghosts()
+
+
+def _is_dead(owner: Owner) -> bool:
+    """Raises: Unavailable: it cannot be found out."""
+    life = probe(owner.livelock)
+    if life is Life.UNKNOWN:
+        raise Unavailable(f"the livelock '{owner.livelock}' cannot be probed now; repeat the call")
+    return life is Life.DEAD

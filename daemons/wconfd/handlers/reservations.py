@@ -16,13 +16,18 @@ from common.objects.config import Config
 from common.objects.kinds import NetworkUuid
 from common.system.log import get_log
 from daemons.wconfd.configstore import ConfigStore
+from daemons.wconfd.core import reservations
 from daemons.wconfd.core.config.configstate import advanced
-from daemons.wconfd.core.reservations import addresses, identifiers
-from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote, read_address
-from daemons.wconfd.core.reservations.ippools import with_notes
-from daemons.wconfd.core.reservations.minors import allocate_minors, drbd_map
-from daemons.wconfd.core.reservations.temporary import Reservations
-from daemons.wconfd.core.reservations.tempres import in_order
+from daemons.wconfd.core.reservations import (
+    IpAction,
+    IpNote,
+    Reservations,
+    allocate_minors,
+    drbd_map,
+    in_order,
+    read_address,
+    with_notes,
+)
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
@@ -53,7 +58,7 @@ class ReservationHandlers:
     _store: ReservationStore
     _config: ConfigStore
     _short_lock: ShortLock
-    _random_bytes: identifiers.RandomBytes
+    _random_bytes: reservations.RandomBytes
 
     async def drop_all(self, call: DropAllReservations, _: Peer) -> Unit:
         await self._store.drop_owner(call.owner)
@@ -74,7 +79,7 @@ class ReservationHandlers:
 
     async def generate_mac(self, call: GenerateMac, _: Peer) -> str:
         return await self._store.change(
-            lambda state: identifiers.generate_mac(
+            lambda state: reservations.generate_mac(
                 state, self._config.config, call.owner, call.network, self._random_bytes
             ),
             call.owner,
@@ -82,26 +87,26 @@ class ReservationHandlers:
 
     async def reserve_mac(self, call: ReserveMac, _: Peer) -> Unit:
         return await self._reserve(
-            call.owner, lambda state, config: identifiers.reserve_mac(state, config, call.owner, call.mac)
+            call.owner, lambda state, config: reservations.reserve_mac(state, config, call.owner, call.mac)
         )
 
     async def generate_drbd_secret(self, call: GenerateDrbdSecret, _: Peer) -> str:
         return await self._store.change(
-            lambda state: identifiers.generate_secret(state, self._config.config, call.owner, self._random_bytes),
+            lambda state: reservations.generate_secret(state, self._config.config, call.owner, self._random_bytes),
             call.owner,
         )
 
     async def reserve_lv(self, call: ReserveLv, _: Peer) -> Unit:
-        volume = identifiers.read_volume(call.volume)
+        volume = reservations.read_volume(call.volume)
         return await self._reserve(
-            call.owner, lambda state, config: identifiers.reserve_volume(state, config, call.owner, volume)
+            call.owner, lambda state, config: reservations.reserve_volume(state, config, call.owner, volume)
         )
 
     async def reserve_ip(self, call: ReserveIp, _: Peer) -> Unit:
         address = read_address(call.address)
         return await self._reserve(
             call.owner,
-            lambda state, config: addresses.reserve_ip(
+            lambda state, config: reservations.reserve_ip(
                 state, config, call.owner, call.network, address, check_external=call.check_external
             ),
         )
@@ -109,12 +114,12 @@ class ReservationHandlers:
     async def release_ip(self, call: ReleaseIp, _: Peer) -> Unit:
         address = read_address(call.address)
         return await self._reserve(
-            call.owner, lambda state, _: addresses.release_ip(state, call.owner, call.network, address)
+            call.owner, lambda state, _: reservations.release_ip(state, call.owner, call.network, address)
         )
 
     async def generate_ip(self, call: GenerateIp, _: Peer) -> str:
         return await self._store.change(
-            lambda state: addresses.generate_ip(state, self._config.config, call.owner, call.network), call.owner
+            lambda state: reservations.generate_ip(state, self._config.config, call.owner, call.network), call.owner
         )
 
     async def list_reserved_ips(self, call: ListReservedIps, _: Peer) -> tuple[tuple[str, str, str], ...]:

@@ -3,28 +3,258 @@
 Source: DESIGN section 14.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
+import attrs
 import trio
 
-from common.errors import Unavailable
-from common.lease.dirty import Change
-from common.lease.packing import divided
+from common.durable.atomicfile import write_file
+from common.durable.durably import durably
+from common.errors import Conflict, DamagedFile, Unavailable
+from common.lease.changes import Change, Written, decode_fate, divided, encode_fate
+from common.lease.records import Keys
+from common.objects.config import Config
 from common.paths import Paths
 from common.replication import NoLongerMaster
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.mastership import Mastership
-from common.system.retrypauses import retry_pauses
-from daemons.wconfd.core.config.replicas.uncopied import Uncopied
-from daemons.wconfd.lease.configkeys import ConfigKeys
-from daemons.wconfd.lease.keptreplaying import lay_rows
-from daemons.wconfd.lease.replaying import lay_over
-from protocol.etcd.fenced.commits import Commits
+from common.system.shortages import retry_pauses
+from daemons.wconfd.configfile import ConfigFile
+from daemons.wconfd.core.config.configstate import ConfigState, is_same
+from daemons.wconfd.core.config.replicas import Difference, Uncopied, difference, overlay
+from daemons.wconfd.core.config.verify import find_problems
+from daemons.wconfd.core.keptrows import FORMS, join
+from daemons.wconfd.distribution import ConfigChange
+from protocol.etcd.commits import Commits
 
+# The keys in etcd of what wconfd commits, and the changes of its files as changes of keys.
+#
+# Source: DESIGN section 14.
+
+
+# beside the names of objects: what is kept beside the file of the configuration
+NOTE: Final = "note"
+
+
+class ConfigKeys:
+    """The keys of one cluster."""
+
+    def __init__(self, keys: Keys) -> None:
+        self.prefix = keys.config
+        self.reservations = f"{keys.kept}tempres.data"
+        self._kept = keys.kept
+        # the serial number that every candidate has reached for which changes were forgotten, as text
+        self.base = keys.config_base
+
+    @property
+    def prefixes(self) -> Sequence[str]:
+        """The beginnings of all keys of wconfd."""
+        return (self.prefix, self.reservations, self.base, *(f"{self._kept}{file}" for file in FORMS))
+
+    def of_change(self, change: ConfigChange) -> Sequence[Change]:
+        return self._changes(difference(change.before, change.after), change.note_before, change.note)
+
+    def of_return(self, change: ConfigChange) -> Sequence[Change]:
+        """What undoes a change."""
+        return self._changes(difference(change.after, change.before), change.note, change.note_before)
+
+    def of_difference(self, found: Difference) -> Sequence[Change]:
+        return [Change(f"{self.prefix}{name}", encode_fate(fate)) for name, fate in found.items()]
+
+    def of_base(self, serial_no: int) -> Change:
+        return Change(self.base, b"%d" % serial_no)
+
+    def of_reservations(self, content: bytes) -> Change:
+        return Change(self.reservations, encode_fate(Written(content)))
+
+    def of_rows(self, file: str, rows: Mapping[str, bytes | None]) -> Sequence[Change]:
+        """Changes of rows of a file of ours. Args: rows: by key; None: it is gone."""
+        start = self._rows(file)
+        return [
+            Change(f"{start}{key}", None if content is None else encode_fate(Written(content)))
+            for key, content in rows.items()
+        ]
+
+    def of_file(self, file: str) -> Change:
+        """Says that all rows of the file are kept."""
+        return Change(f"{self._kept}{file}", encode_fate(Written(b"")))
+
+    def rows_in(self, found: Mapping[str, bytes], file: str) -> Mapping[str, bytes] | None:
+        """All rows of a file of ours, by key; None: they are not kept yet. Raises: DamagedFile."""
+        if f"{self._kept}{file}" not in found:
+            return None
+        start = self._rows(file)
+        keys = sorted(key for key in found if key.startswith(start))
+        return {key[len(start) :]: content for key in keys if (content := self._written(found, key)) is not None}
+
+    def _rows(self, file: str) -> str:
+        return f"{self._kept}{file}/"
+
+    def objects_in(self, found: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """The changed objects, by name."""
+        start = len(self.prefix)
+        return {
+            key[start:]: value
+            for key, value in found.items()
+            if key.startswith(self.prefix) and key != f"{self.prefix}{NOTE}"
+        }
+
+    def note_in(self, found: Mapping[str, bytes]) -> bytes | None:
+        """What is kept beside the file; None: no change of it is known."""
+        return self._written(found, f"{self.prefix}{NOTE}")
+
+    def reservations_in(self, found: Mapping[str, bytes]) -> bytes | None:
+        """The content of the file; None: it was never changed under a lease."""
+        return self._written(found, self.reservations)
+
+    def base_in(self, found: Mapping[str, bytes]) -> int:
+        """0: nothing was forgotten. Raises: DamagedFile."""
+        value = found.get(self.base, b"0")
+        if not value.isdigit():
+            raise _foreign(self.base, value)
+        return int(value)
+
+    def _changes(self, found: Difference, note_before: bytes, note: bytes) -> Sequence[Change]:
+        changes = self.of_difference(found)
+        return (
+            changes if note == note_before else [*changes, Change(f"{self.prefix}{NOTE}", encode_fate(Written(note)))]
+        )
+
+    @staticmethod
+    def _written(found: Mapping[str, bytes], key: str) -> bytes | None:
+        if key not in found:
+            return None
+        fate = decode_fate(key, found[key])
+        if not isinstance(fate, Written):
+            raise _foreign(key, found[key])
+        return fate.content
+
+
+def _foreign(key: str, value: bytes) -> DamagedFile:
+    return DamagedFile(f"the key '{key}' of etcd has a value that is not ours: {value[:20]!r}; remove it", key=key)
+
+
+# Rows of files of ours that are in etcd, laid over the files of this node before wconfd loads them.
+#
+# Theory. Each row that was changed under a lease is in etcd for ever, so what is there is the whole file, and a file
+# that differs is an older copy. Until a first wconfd has put all rows of its file there, the file counts.
+#
+# Source: DESIGN section 14.
+
+
+# rows that are put together
+_TOGETHER: Final = 1000
 _log: Final = get_log(__name__)
+
+
+def lay_rows(paths: Paths, keys: ConfigKeys, found: Mapping[str, bytes]) -> Sequence[Sequence[Change]]:
+    """Bring the files up to what is in etcd; return what etcd lacks, in groups to be put in this order.
+
+    Args: found: all keys of wconfd.
+    Raises: DamagedFile: a file, or what is in etcd, is not ours. OSError.
+    Durability: on return all is durable here.
+    """
+    lacking: list[Sequence[Change]] = []
+    for file, form in FORMS.items():
+        rows, path = keys.rows_in(found, file), paths.data / file
+        content = path.read_bytes() if path.exists() else None
+        if rows is not None:
+            joined = join(form.noun, rows.values())
+            if joined != (content or join(form.noun, [])):
+                # what is not ours must not replace what is
+                form.contents(joined)
+                durably(partial(write_file, path, joined))
+                _log.info("rows.replayed", file=file, rows=len(rows))
+            continue
+        here = form.contents(content) if content is not None else {}
+        changes = keys.of_rows(file, here)
+        lacking += [changes[at : at + _TOGETHER] for at in range(0, len(changes), _TOGETHER)]
+        # the last: from now on the rows in etcd are all
+        lacking.append([keys.of_file(file)])
+    return lacking
+
+
+# What is in etcd, laid over the files of this node, before wconfd loads them.
+#
+# Theory. Each change is committed in etcd before it is written, so what is there is never older than a file. A file may
+# lack changes: it is a copy on a candidate, or the daemon was killed between commit and write. Both get the same, at
+# every start. Of a file that is older than what was forgotten in etcd the rest is not known any more: it is refused.
+#
+# A file with a higher serial number than etcd knows was changed by hand, or etcd was restored from a snapshot. Then the
+# file counts, and what etcd has of its objects is put anew.
+#
+# Source: DESIGN section 14.
+
+
+@attrs.frozen
+class Laid:
+    # serial number of the configuration now
+    serial_no: int
+    # what etcd has otherwise, and lacks, in the order in which it is to be put
+    older: Sequence[Change] = ()
+
+
+def lay_over(paths: Paths, keys: ConfigKeys, found: Mapping[str, bytes], *, takes_loss: bool = False) -> Laid:
+    """Bring the files up to what is in etcd.
+
+    Args:
+        found: all keys of wconfd, in the order of their changes.
+        takes_loss: whether changes that are not kept any more may be lost: an operator wants it so.
+    Raises:
+        NotFound: there is no configuration here. DamagedFile: it is damaged, or what is in etcd is not ours.
+        Conflict: this node's configuration lacks changes that are not kept any more, or is that of another cluster.
+        OSError.
+    Durability: on return all is durable here.
+    """
+    reservations = keys.reservations_in(found)
+    if reservations is not None:
+        _write_reservations(paths, reservations)
+    file = ConfigFile(paths.config_data)
+    config = file.read()
+    known = _not_older(paths, config, keys.base_in(found), takes_loss=takes_loss)
+    after, older = overlay(known, keys.objects_in(found)), list[Change]()
+    if after.serial_no < known.serial_no:
+        after, older = known, _over(known, after, keys)
+    note = file.note if older else keys.note_in(found)
+    if is_same(config, after) and (note is None or note == file.note):
+        return Laid(config.serial_no, older)
+    if problems := find_problems(after):
+        raise DamagedFile(
+            f"the configuration '{paths.config_data}' with its changes in etcd is inconsistent: {'; '.join(problems)}; "
+            "copy the file from the last master, and start again"
+        )
+    file.write(ConfigState.of(after).content, file.note if note is None else note)
+    _log.info("config.replayed", changes=len(found), serial_before=config.serial_no, serial=after.serial_no)
+    return Laid(after.serial_no, older)
+
+
+def _over(config: Config, older: Config, keys: ConfigKeys) -> list[Change]:
+    effect = "the file counts, and is put into etcd"
+    _log.warning("config.newer_than_etcd", serial=config.serial_no, serial_in_etcd=older.serial_no, effect=effect)
+    return list(keys.of_difference(difference(ConfigState.of(older), ConfigState.of(config))))
+
+
+def _write_reservations(paths: Paths, content: bytes) -> None:
+    if not paths.tempres_data.exists() or paths.tempres_data.read_bytes() != content:
+        durably(lambda: write_file(paths.tempres_data, content))
+        _log.info("reservations.replayed", size=len(content))
+
+
+def _not_older(paths: Paths, config: Config, base: int, *, takes_loss: bool) -> Config:
+    """The configuration; one that has lost changes with the serial number that they had led to."""
+    if config.serial_no >= base:
+        return config
+    if not takes_loss:
+        raise Conflict(
+            f"'{paths.config_data}' has the serial number {config.serial_no} and lacks changes up to {base}, which all "
+            "other candidates have; let one of them become the master, or copy the file from it; to lose them, "
+            f"use 'gantry cluster takeover' on this node, or set the last 'serial_no' in the file to {base}"
+        )
+    _log.error("config.changes_lost", serial=config.serial_no, lost_up_to=base, reason="an operator has accepted it")
+    return attrs.evolve(config, serial_no=base)
 
 
 class ClusterFiles:

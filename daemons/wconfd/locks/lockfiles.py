@@ -21,31 +21,210 @@ Source: wconfd.md 6.1 to 6.3; DESIGN section 3, invariant 3.
 """
 
 import contextlib
+import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final, Self
 
 import attrs
 
-from common.durable.atomicfile import FileWrite, StagedFiles, stage_files
+from common.durable.atomicfile import FileWrite, StagedFiles, remove_file, stage_files, write_file
 from common.durable.durably import durably
-from common.durable.moves import remove_file
 from common.errors import DamagedFile
 from common.locks import Owner
 from common.system.log import get_log
-from daemons.wconfd.core.locks.guards import NO_GUARDS, Guards
-from daemons.wconfd.core.locks.journal import Replayed, digest, encode_changes, encode_header, encode_next, replay
-from daemons.wconfd.core.locks.lockstate import LockRows, encode, rebuild
-from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.core.locks.waiting import Change
-from daemons.wconfd.locks.lockjournal import LockJournal
+from daemons.wconfd.core.locks.encoding import (
+    LockRows,
+    Replayed,
+    digest,
+    encode,
+    encode_changes,
+    encode_header,
+    encode_line,
+    encode_next,
+    rebuild,
+    replay,
+)
+from daemons.wconfd.core.locks.guards import NO_GUARDS, Guards, decode_guards, encode_guards
+from daemons.wconfd.core.locks.waiting import Change, LockState
+
+# The guards on disk, in `ghosts.data`, beside `locks.data`.
+#
+# Theory. Two files cannot be written as one, so the order decides. Before a change of the locks is written, the file
+# gets all guards that hold before it or after it; so no crash finds locks without their guards. After the change the
+# file may still have guards of owners that hold nothing any more. These are *void*: they are dropped when the file is
+# read, and are removed when the file is next written, at the latest when `locks.data` is made whole. An owner that
+# takes locks again has its void guards removed before. An owner that still holds locks, and has no guards any more, as
+# they were laid, has them removed before, too: what they stood for has ended. So a guard in the file counts exactly if
+# its owner holds locks on disk.
+#
+# As long as there are no guards, nothing is ever written, nor is there a file.
+#
+# Source: `protocol.wconfd.locks`; DESIGN section 14.
+
+
+_log: Final = get_log(__name__)
+
+
+def read_guards(path: Path) -> Guards:
+    """Read `ghosts.data`; without a file there are no guards.
+
+    Raises:
+        DamagedFile: with the path, the place, and what to do; it is never replaced by an empty file.
+        OSError: the file cannot be read.
+    """
+    try:
+        return decode_guards(path.read_bytes())
+    except FileNotFoundError:
+        return NO_GUARDS
+    except DamagedFile as error:
+        text = (
+            f"'{path}': {error.message}; it says which locks must be kept although their owners died; restore it "
+            f"from a backup, or, once no command of a job runs on any node, start without it: rm {path}"
+        )
+        raise DamagedFile(text, path=str(path), **error.fields) from error
+
+
+class GuardFile:
+    """Keeps the guards on disk; all methods but `load` are called by one thread at a time.
+
+    Args:
+        found: content of the file.
+    """
+
+    def __init__(self, path: Path, found: Guards) -> None:
+        self._path = path
+        self._on_disk = found
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Raises: as `read_guards`."""
+        return cls(path, read_guards(path))
+
+    @property
+    def guards(self) -> Guards:
+        """What is on disk, void guards included."""
+        return self._on_disk
+
+    def is_exactly(self, guards: Guards) -> bool:
+        return self._on_disk == guards
+
+    def prepare(self, before: LockState, after: LockState) -> None:
+        """Make the guards durable that hold before or after a change, which is written next.
+
+        Raises: OSError: this failed; the file has its old content.
+        Durability: on return they survive a loss of power.
+        Cost: nothing without guards; the whole file if they change.
+        """
+        if not self._on_disk and not after.guards:
+            return
+        wanted = after.guards.with_others_of(before.guards)
+        for owner, _ in before.guards:
+            if owner not in after.guards and after.table.modes_of(owner):
+                wanted = wanted.without(owner)
+        void = [owner for owner, _ in self._on_disk if owner not in wanted]
+        are_all_there = all(self._on_disk.of(owner) == guarded for owner, guarded in wanted)
+        if not are_all_there or any(after.table.modes_of(owner) for owner in void):
+            self._write(wanted)
+
+    def tidy(self, guards: Guards) -> None:
+        """Remove the void guards. Raises, Durability: as `prepare`."""
+        if self._on_disk != guards:
+            self._write(guards)
+
+    def _write(self, guards: Guards) -> None:
+        durably(lambda: write_file(self._path, encode_guards(guards)))
+        self._on_disk = guards
+        _log.debug("guards.written", path=self._path, owners=len(guards))
+
+
+# The journal of the locks on disk: lines are appended, and each is durable before it counts.
+#
+# Theory. Appending to a file changes its size, so the file system must also write its own
+# journal; overwriting existing bytes is half the work. So room is allocated ahead, in pieces
+# of `ROOM`, and the free part reads as zeros. The file is opened so that a write returns when it is durable:
+# one system call for each line.
+#
+# Source: DESIGN sections 3 and 8.
+
+
+ROOM: Final = 64 * 2**10
+_APPEND: Final = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class LockJournal:
+    """A journal that exists on disk, with its header; opened at the first append.
+
+    Args:
+        size: bytes of all lines that count; after them come zeros, or an unfinished write.
+        crc: checksum of the last of these lines.
+    """
+
+    def __init__(self, path: Path, size: int, crc: int, lines: int = 0) -> None:
+        self._path = path
+        self._crc = crc
+        self._descriptor: int | None = None
+        # bytes of the file
+        self._room = 0
+        self.size = size
+        # number of lines that count, without the header
+        self.lines = lines
+        # whether lines may be appended: everything ever appended is there, and nothing else
+        self.is_sound = True
+
+    def append(self, text: bytes) -> None:
+        """Append a line.
+
+        Raises: OSError: it could not be made durable; the only valid reaction is `give_up`.
+        Durability: on return it survives a loss of power.
+        """
+        line, crc = encode_line(text, self._crc)
+        descriptor = self._open() if self._descriptor is None else self._descriptor
+        if self.size + len(line) > self._room:
+            self._make_room(descriptor, len(line))
+        written = os.pwrite(descriptor, line, self.size)
+        while written < len(line):
+            written += os.pwrite(descriptor, memoryview(line)[written:], self.size + written)
+        self.size, self._crc, self.lines = self.size + len(line), crc, self.lines + 1
+
+    def give_up(self) -> None:
+        """Cut off what a failed `append` may have left, as far as possible; append nothing after this.
+
+        After an error the kernel may forget what it failed to write, so a later successful sync would prove nothing.
+        """
+        self.is_sound = False
+        with contextlib.suppress(OSError):
+            self._cut_off(self._open() if self._descriptor is None else self._descriptor)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _open(self) -> int:
+        self._descriptor = os.open(self._path, _APPEND)
+        # an earlier process may have left an unfinished line, and zeros
+        self._cut_off(self._descriptor)
+        return self._descriptor
+
+    def _cut_off(self, descriptor: int) -> None:
+        self._room = self.size
+        if os.fstat(descriptor).st_size > self.size:
+            os.ftruncate(descriptor, self.size)
+            os.fsync(descriptor)
+
+    def _make_room(self, descriptor: int, size: int) -> None:
+        room = (self.size + size + ROOM - 1) // ROOM * ROOM
+        # if that fails, the line may still fit
+        with contextlib.suppress(OSError):
+            os.posix_fallocate(descriptor, self._room, room - self._room)
+            self._room = room
+
 
 JOURNAL: Final = ".journal"
 # a journal larger than this, and than this multiple of its locks.data, is begun anew
 LIMIT: Final = 2**20
 LIMIT_FACTOR: Final = 2
-
-_log: Final = get_log(__name__)
 
 
 def journal_of(path: Path) -> Path:

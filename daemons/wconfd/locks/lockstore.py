@@ -5,8 +5,10 @@ A change is told only when it is durable: first as news (`locknews`), then to th
 Source: daemons design, "Locking"; wconfd.md 5.4, 6.1, 6.3; DESIGN sections 8 and 14.
 """
 
+import os
+import signal
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -15,17 +17,224 @@ import orjson
 import trio
 
 from common.errors import Unavailable
+from common.jsontext import ascii_json
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
+from common.system.livelock import is_alive
 from common.system.log import get_log
+from common.wire import unstructure
 from daemons.wconfd.core.locks import ghostrules
-from daemons.wconfd.core.locks.ghostrules import Made, Outcome
-from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.core.locks.waiting import Change, free_level, try_update
-from daemons.wconfd.locks.guardfile import GuardFile
-from daemons.wconfd.locks.lockfiles import LockFiles
-from daemons.wconfd.locks.locknews import LockNews
-from daemons.wconfd.locks.owners import KnownOwners
+from daemons.wconfd.core.locks.ghostrules import Made, Outcome, ghosts_of
+from daemons.wconfd.core.locks.guards import NO_GUARDS
+from daemons.wconfd.core.locks.waiting import Change, LockState, free_level, try_update
+from daemons.wconfd.locks.lockfiles import GuardFile, LockFiles
 from daemons.wconfd.steps import StepStatistics, StepWriter
+from protocol.serving.route import Publisher
+from protocol.wconfd.locks import GHOSTS_CHANGED, LOCKS_CHANGED, Ghost
+
+# The owners that have ever requested anything, by livelock: the index by which a death finds its owners.
+#
+# It contains at least every owner in any table, and forgets one at its death. An owner is entered before
+# its request gets its place in the queue of changes. So when a death is noticed, either the owner is
+# known, and the change that frees it comes after its request; or it is entered later, as a newcomer, and the
+# check of newcomers finds it dead. Without that check a request still unread when its
+# sender died would leave locks behind that no event reports any more.
+#
+# Source: DESIGN section 5.
+
+
+class KnownOwners:
+    """Owners by the path of their livelock, as they gave it."""
+
+    def __init__(self, owners: Iterable[Owner] = ()) -> None:
+        self._owners: dict[str, set[Owner]] = {}
+        # file name -> paths: one folder may have two paths (/var/run, /run)
+        self._paths: dict[str, set[str]] = {}
+        self._newcomers: list[str] = []
+        self._has_newcomers = trio.Event()
+        for owner in owners:
+            self._add(owner)
+
+    def meet(self, owner: Owner) -> None:
+        """Enter this owner. Cost: O(1)."""
+        if owner.livelock not in self._owners:
+            self._newcomers.append(owner.livelock)
+            self._has_newcomers.set()
+        self._add(owner)
+
+    def restore(self, owners: Iterable[Owner]) -> None:
+        """Enter owners again that could not be freed; they are not newcomers."""
+        for owner in owners:
+            self._add(owner)
+
+    def paths(self) -> tuple[str, ...]:
+        return tuple(self._owners)
+
+    def paths_named(self, names: Iterable[str]) -> list[str]:
+        """The paths of known livelocks that end in one of these file names. Cost: O(names)."""
+        return [path for name in set(names) for path in self._paths.get(name, ())]
+
+    def forget(self, path: str) -> frozenset[Owner]:
+        """Remove and return the owners of a livelock; an owner that comes again is a newcomer."""
+        name = os.path.basename(path)
+        paths = self._paths.get(name, set())
+        paths.discard(path)
+        if not paths:
+            self._paths.pop(name, None)
+        return frozenset(self._owners.pop(path, ()))
+
+    def keep(self, owners: frozenset[Owner]) -> None:
+        """Forget all other owners. Cost: O(known owners)."""
+        for path, known in tuple(self._owners.items()):
+            known &= owners
+            if not known:
+                self.forget(path)
+
+    async def newcomers(self) -> list[str]:
+        """Wait for livelocks that were not known before; each is returned once. For one task."""
+        await self._has_newcomers.wait()
+        found, self._newcomers, self._has_newcomers = self._newcomers, [], trio.Event()
+        return found
+
+    def _add(self, owner: Owner) -> None:
+        self._owners.setdefault(owner.livelock, set()).add(owner)
+        self._paths.setdefault(os.path.basename(owner.livelock), set()).add(owner.livelock)
+
+
+# Since when locks are held and requests wait: kept in memory, for explanations of waits.
+
+
+class Since:
+    """Instants in seconds since the epoch; None for holds and waits older than this object."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self.started = clock()
+        # no empty rows
+        self._held: dict[Owner, dict[Lock, float]] = {}
+        self._waiting: dict[Owner, float] = {}
+
+    def held(self, owner: Owner, lock: Lock) -> float | None:
+        return self._held.get(owner, {}).get(lock)
+
+    def waiting(self, owner: Owner) -> float | None:
+        return self._waiting.get(owner)
+
+    def longest_wait_s(self) -> float:
+        """Seconds for which the oldest pending request has waited; 0.0: there is none. Cost: linear in those."""
+        return max(0.0, self._clock() - min(self._waiting.values())) if self._waiting else 0.0
+
+    def note(self, owner: Owner, change: Change, state: LockState) -> None:
+        """Record an owner's change, which is durable in `state`. Cost: O(locks changed)."""
+        now = self._clock()
+        for move in change.moves:
+            row = self._held.setdefault(move.owner, {})
+            for lock, mode in move.modes.items():
+                if mode is None:
+                    row.pop(lock, None)
+                elif state.table.mode_of(move.owner, lock):
+                    row.setdefault(lock, now)
+            if not row:
+                del self._held[move.owner]
+        for each in (owner, *change.granted):
+            if state.pending_of(each) is None:
+                self._waiting.pop(each, None)
+        if change.is_queued:
+            self._waiting.setdefault(owner, now)
+
+
+# The news of durable changes of the locks: to callers that sleep, to subscribers, and by SIGHUP.
+#
+# A grant is told first to the sleepers of `wait_granted`, then to subscribers, then by SIGHUP to owners of
+# Ganeti's kind.
+#
+# Source: daemons design, "Locking"; wconfd.md 5.4; DESIGN section 8.
+
+
+_log: Final = get_log(__name__)
+
+
+class LockNews:
+    """Tells what has changed.
+
+    Args:
+        state: returns the durable state.
+        ghost_s: seconds that a ghost is given; 0: no end.
+    """
+
+    def __init__(self, state: Callable[[], LockState], ghost_s: float = 0.0) -> None:
+        self._state = state
+        self.ghost_s = ghost_s
+        self.since = Since()
+        # sends `locksChanged` and `ghostsChanged`, and all other events for subscribers
+        self.publisher = Publisher()
+        # owners that sleep until their pending request is gone
+        self._sleepers: dict[Owner, trio.Event] = {}
+        self._told_guards = NO_GUARDS
+        self._told_ghosts: tuple[Ghost, ...] = ()
+        self._ghosts_have_changed = trio.Event()
+
+    def ghosts(self) -> tuple[Ghost, ...]:
+        """All ghosts, in owner order."""
+        return ghosts_of(self._state(), self.ghost_s)
+
+    async def ghosts_changed(self) -> None:
+        """Wait for the next change of the ghosts."""
+        await self._ghosts_have_changed.wait()
+
+    async def wait_granted(self, owner: Owner, timeout_s: float) -> bool:
+        """Sleep until the owner has no pending request; return False if it still has one when the time is over."""
+        with trio.move_on_after(timeout_s):
+            while self._state().pending_of(owner):
+                await self._sleepers.setdefault(owner, trio.Event()).wait()
+        return self._state().pending_of(owner) is None
+
+    def tell(self, made: Sequence[Made]) -> None:
+        """Tell what was done: who was granted a lock, and whose pending request is given up or dropped."""
+        state = self._state()
+        for each in made:
+            self.since.note(each.owner, each.change, state)
+            for owner in (each.owner, *each.change.granted):
+                self._wake(owner)
+        self._publish(dict.fromkeys(owner for each in made for owner in (each.owner, *each.change.granted)))
+        for owner in (owner for each in made for owner in each.change.granted):
+            _log.debug("lock.granted", owner=owner)
+            _hang_up(owner)
+        if state.guards is not self._told_guards:
+            self._tell_ghosts(state)
+
+    def _tell_ghosts(self, state: LockState) -> None:
+        self._told_guards = state.guards
+        ghosts = self.ghosts()
+        if ghosts == self._told_ghosts:
+            return
+        self._told_ghosts = ghosts
+        self.publisher.publish(GHOSTS_CHANGED, unstructure(ghosts))
+        self._ghosts_have_changed.set()
+        self._ghosts_have_changed = trio.Event()
+
+    def _publish(self, changed: Collection[Owner]) -> None:
+        if changed:
+            self.publisher.publish(LOCKS_CHANGED, [self._row(owner) for owner in changed])
+
+    def _row(self, owner: Owner) -> orjson.Fragment:
+        holdings = self._state().table.holdings_of(owner)
+        return orjson.Fragment(holdings.row if holdings else ascii_json([owner.to_wire(), []]))
+
+    def _wake(self, owner: Owner) -> None:
+        if owner in self._sleepers and self._state().pending_of(owner) is None:
+            self._sleepers.pop(owner).set()
+
+
+def _hang_up(owner: Owner) -> None:
+    """Send SIGHUP to the pid of an owner of Ganeti's kind; a dead owner's pid may belong to another process now."""
+    # 0 and negative numbers would mean whole groups of processes
+    if owner.pid is None or owner.pid <= 1 or owner.pid == os.getpid() or not is_alive(owner.livelock):
+        return
+    try:
+        os.kill(owner.pid, signal.SIGHUP)
+    except (OSError, OverflowError) as error:
+        _log.debug("owner.not_signalled", owner=owner, pid=owner.pid, reason=error)
+
 
 # small file (up to SMALL_BYTES): rewrite it SOON_S after a change, spending at most 1/PART of the time; larger: after
 # QUIET_S without changes, plus a second for each QUIET_BYTES of it
@@ -38,7 +247,7 @@ QUIET_BYTES: Final = 10 * 2**20
 PAUSE_S: Final = 5.0
 
 GHOSTS_DATA: Final = "ghosts.data"
-_log: Final = get_log(__name__)
+
 
 # a change of the locks by a function of the core: of one owner, or of several
 LockStep = Callable[[LockState], Change]

@@ -19,26 +19,25 @@ from typing import Final
 import attrs
 import trio
 
-from common.nodes.epochs import own_epoch
+from common.nodes.mastership import own_epoch
 from common.objects.config import Config
 from common.objects.kinds import NodeUuid
 from common.objects.ssconf import RELEASE_VERSION
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.retrypauses import retry_pauses
+from common.system.shortages import retry_pauses
 from daemons.wconfd.core.config.configstate import ConfigState
-from daemons.wconfd.core.config.replicas.nodecopies import Part
+from daemons.wconfd.core.config.replicas import Part
 from daemons.wconfd.distribution import ConfigChange, LocalDistribution
-from daemons.wconfd.nodes.contents import FOR_CANDIDATES, ContentMaker, Contents
-from daemons.wconfd.nodes.follower import Follower, NodeClients
+from daemons.wconfd.nodes.follower import FOR_CANDIDATES, ContentMaker, Contents, Follower, NodeClients
+from protocol.noded.call import NodeAddress
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.recipients import candidates, online_nodes
-from protocol.noded.virtualpaths import WireNames
+from protocol.noded.files import WireNames
 from protocol.wconfd.config import NodeBehind
-from protocol.wconfd.copies import ConfigVerdict
+from protocol.wconfd.daemon import ConfigVerdict
 
 # time for which a caller waits until all nodes were tried
 PATIENCE_S: Final = 5.0

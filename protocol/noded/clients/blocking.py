@@ -15,14 +15,18 @@ from typing import Generic, TypeVar
 import attrs
 
 from common.errors import Unavailable
-from protocol.noded.call import NodeCall, request_bodies
-from protocol.noded.clients.backoff import BackOff
+from protocol.noded.call import Breakdown, Failed, FailureKind, NodeAddress, NodeCall, Outcome, request_bodies
 from protocol.noded.clients.certificates import CallerContext, CertificateFiles
-from protocol.noded.clients.channel import HttpRequest
-from protocol.noded.clients.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
-from protocol.noded.clients.judging import after_reply, before_sending, no_reply, no_turn, not_connected, paused
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Breakdown, Failed, FailureKind, Outcome
+from protocol.noded.clients.connection import CONNECT_S, MAX_CONNECTIONS, HttpRequest, NodeConnection
+from protocol.noded.clients.judging import (
+    BackOff,
+    after_reply,
+    before_sending,
+    no_reply,
+    no_turn,
+    not_connected,
+    paused,
+)
 
 R = TypeVar("R")
 

@@ -8,26 +8,100 @@ Source: noded.md sections 2 and 4.
 
 import socket
 import ssl
+import weakref
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import attrs
 import trio
 
 from common.errors import Unavailable
 from common.system.inthread import in_thread
-from protocol.noded.call import NodeCall
-from protocol.noded.clients.backoff import BackOff, Silence
-from protocol.noded.clients.bodies import HEAVY_BYTES, Bodies
+from protocol.noded.call import (
+    AnyCall,
+    Breakdown,
+    Failed,
+    FailureKind,
+    NodeAddress,
+    NodeCall,
+    Outcome,
+    request_bodies,
+    request_body,
+)
 from protocol.noded.clients.certificates import CallerContext, CertificateFiles
-from protocol.noded.clients.channel import HttpReply, HttpRequest
-from protocol.noded.clients.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
-from protocol.noded.clients.judging import after_reply, before_sending, no_reply, no_turn, not_connected, paused
-from protocol.noded.clients.kept import KeptConnections
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Breakdown, Failed, FailureKind, Outcome
+from protocol.noded.clients.connection import (
+    CONNECT_S,
+    MAX_CONNECTIONS,
+    HttpReply,
+    HttpRequest,
+    KeptConnections,
+    NodeConnection,
+)
+from protocol.noded.clients.judging import (
+    BackOff,
+    Silence,
+    after_reply,
+    before_sending,
+    no_reply,
+    no_turn,
+    not_connected,
+    paused,
+)
+
+# The bodies of requests, packed once.
+#
+# Theory. A large content is compressed and written as base64, which costs more than sending it. The same call may go to
+# many nodes one by one, as the configuration does, each when that node is ready. So the body of a large call is kept as
+# long as the call itself lives, and callers that come while it is packed wait for it.
+
+
+# bytes that are packed or read in a thread: the event loop has others to serve
+HEAVY_BYTES: Final = 64 * 2**10
+
+
+@attrs.define(eq=False)
+class _Body:
+    is_packed: trio.Event = attrs.Factory(trio.Event)
+    # None after `is_packed`: the packing was given up
+    content: bytes | None = None
+
+
+class Bodies:
+    """Makes the bodies of calls."""
+
+    def __init__(self) -> None:
+        # by the identity of the call
+        self._large: dict[int, _Body] = {}
+
+    def __len__(self) -> int:
+        """The number of bodies that are kept."""
+        return len(self._large)
+
+    async def of(self, calls: Sequence[AnyCall]) -> Mapping[int, bytes]:
+        """The bodies by the identity of the call. Cost: a large one is packed in a thread."""
+        different = {id(call): call for call in calls}
+        if sum(call.carried_bytes for call in different.values()) <= HEAVY_BYTES:
+            return request_bodies(calls)
+        if len(different) > 1:
+            return await in_thread(request_bodies, calls)
+        (call,) = different.values()
+        return {id(call): await self._large_one(call)}
+
+    async def _large_one(self, call: AnyCall) -> bytes:
+        kept = self._large.get(id(call))
+        if kept is None:
+            kept = self._large[id(call)] = _Body()
+            # another call may have the same identity then
+            weakref.finalize(call, self._large.pop, id(call), None).atexit = False
+            try:
+                kept.content = await in_thread(request_body, call)
+            finally:
+                kept.is_packed.set()
+        await kept.is_packed.wait()
+        return await in_thread(request_body, call) if kept.content is None else kept.content
+
 
 R = TypeVar("R")
 
@@ -50,7 +124,7 @@ class NodeClient:
     """Calls node daemons over mutual TLS; its connections are kept for further calls.
 
     Any number of tasks may call at a time; together they have at most `MAX_CONNECTIONS` connections. A node that
-    is silent is left alone for growing pauses (`protocol.noded.clients.backoff`).
+    is silent is left alone for growing pauses (`protocol.noded.clients.judging`).
 
     Args:
         epoch: returns the epoch of this master, which is sent with each call, or None.

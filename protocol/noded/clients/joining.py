@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from common.errors import Denied, ProtocolError, Unavailable
-from protocol.dial import pauses
 from protocol.noded.joining import MAX_REPLY, NEWS_S, Request, read_body, read_failure, to_body
+from protocol.unixsocket import pauses
 
 T = TypeVar("T")
 

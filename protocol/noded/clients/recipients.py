@@ -5,10 +5,9 @@ Source: noded.md section 8.
 
 from collections.abc import Callable, Iterable, Sequence
 
-from common.objects.config import Config
-from common.objects.naming import natural_key
-from common.objects.node import Node
-from protocol.noded.clients.nodes import PORT, NodeAddress
+from common.objects.config import Config, Node
+from common.objects.kinds import natural_key
+from protocol.noded.call import PORT, NodeAddress
 
 
 def candidates(config: Config, port: int = PORT) -> Sequence[NodeAddress]:

@@ -10,13 +10,12 @@ import attrs
 import trio
 
 from common.errors import Unavailable
-from common.nodes.votes import Tally, Verdict, Vote, count_votes
+from common.nodes.failover import Tally, Verdict, Vote, count_votes
 from common.replication import NoLongerMaster
 from common.system.log import get_log
+from protocol.noded.call import NodeAddress, Outcome, Replied
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Outcome, Replied
-from protocol.noded.mastership import MasterNodeName
+from protocol.noded.membership import MasterNodeName
 
 # pause before the nodes are asked again while the votes decide nothing, and how often they are
 PAUSE_S: Final = 10.0

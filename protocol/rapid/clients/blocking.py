@@ -17,24 +17,27 @@ import httpx2
 
 from common.ids import JobId
 from common.queue.explanation import Reason
-from protocol.luxi.output import OutputStream
-from protocol.rapid.callers import Caller
-from protocol.rapid.clients import connecting, jobcalls, thingcalls
-from protocol.rapid.clients.connecting import POLL_S, is_awaited
-from protocol.rapid.clients.eventparser import Event, EventParser
-from protocol.rapid.clients.httpcall import HttpCall
-from protocol.rapid.clients.news import News, read_news
+from protocol.luxi.jobs import OutputStream
+from protocol.rapid.clients import calls, connecting
+from protocol.rapid.clients.calls import HttpCall
+from protocol.rapid.clients.connecting import POLL_S, explain_failure, is_awaited
 from protocol.rapid.clients.place import Place
-from protocol.rapid.clients.replies import read_value
-from protocol.rapid.clients.retries import FIRST_PATIENCE_S, PATIENCE_S, Failure, NoReply, next_pause
-from protocol.rapid.clients.transportfailures import explain_failure
+from protocol.rapid.clients.replies import (
+    FIRST_PATIENCE_S,
+    PATIENCE_S,
+    Event,
+    EventParser,
+    Failure,
+    News,
+    NoReply,
+    next_pause,
+    read_news,
+    read_value,
+)
+from protocol.rapid.cluster import Caller, Filter, FilterTrial, FilterWish, LockState, Queue
 from protocol.rapid.events import Topic
-from protocol.rapid.filters import Filter, FilterTrial, FilterWish
 from protocol.rapid.jobactions import CancelMany, Done, ManyChanged
-from protocol.rapid.jobs import PAGE_MOST, Job, JobQuery
-from protocol.rapid.locks import LockState
-from protocol.rapid.queue import Queue
-from protocol.rapid.submission import OpInput, SubmittedJob
+from protocol.rapid.jobs import PAGE_MOST, Job, JobQuery, OpInput, SubmittedJob
 
 T = TypeVar("T")
 
@@ -133,7 +136,7 @@ class RapidClient:
 
         Returns: for each job its id, or why it was refused. Args: key: as of `submit`.
         """
-        return self.run(jobcalls.submit_jobs(jobs, key or jobcalls.new_key())).jobs
+        return self.run(calls.submit_jobs(jobs, key or calls.new_key())).jobs
 
     def jobs(
         self,
@@ -151,7 +154,7 @@ class RapidClient:
         names = None if fields is None else tuple(fields)
         query = JobQuery(filter=filter, fields=names, archived=archived, limit=page, ascending=ascending)
         while True:
-            found = self.run(jobcalls.query_jobs(query))
+            found = self.run(calls.query_jobs(query))
             yield from found.jobs
             if found.next is None:
                 return
@@ -159,7 +162,7 @@ class RapidClient:
 
     def job(self, job_id: int, *, fields: Sequence[str] = ()) -> Job:
         """A job with everything about it, or with these fields."""
-        return self.run(jobcalls.get_job(job_id, fields))
+        return self.run(calls.get_job(job_id, fields))
 
     def wait(self, job_id: int, *, until: Sequence[str] = ("final",), timeout_s: float | None = None) -> Job:
         """Wait until the job is in one of these states, or has ended.
@@ -169,7 +172,7 @@ class RapidClient:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             left_s = POLL_S if deadline is None else min(max(deadline - time.monotonic(), 0.0), POLL_S)
-            job = self.run(jobcalls.wait_until(job_id, until, left_s)).job
+            job = self.run(calls.wait_until(job_id, until, left_s)).job
             if is_awaited(job, until) or (deadline is not None and time.monotonic() >= deadline):
                 return job
 
@@ -181,7 +184,7 @@ class RapidClient:
         Args: offset: byte at which to begin.
         """
         while True:
-            piece = self.run(jobcalls.read_output(job_id, offset, POLL_S if follow else 0.0, stream))
+            piece = self.run(calls.read_output(job_id, offset, POLL_S if follow else 0.0, stream))
             if piece.text:
                 yield piece.text
             if piece.is_end or not (piece.text or follow):
@@ -190,55 +193,55 @@ class RapidClient:
 
     def why(self, job_id: int) -> tuple[Reason, ...]:
         """The reasons why a job does not run; none: it runs, or has ended."""
-        return self.run(jobcalls.explain_job(job_id)).reasons or ()
+        return self.run(calls.explain_job(job_id)).reasons or ()
 
     def cancel(self, job_id: int, *, kill: bool = False) -> Done:
         """Cancel a job that has not begun; with `kill` also one that runs."""
-        return self.run(jobcalls.cancel_job(job_id, kill=kill))
+        return self.run(calls.cancel_job(job_id, kill=kill))
 
     def cancel_many(self, wish: CancelMany) -> ManyChanged:
         """Cancel all jobs that a filter finds; with `dry_run` only say which."""
-        return self.run(jobcalls.cancel_many(wish))
+        return self.run(calls.cancel_many(wish))
 
     def change_priority(self, job_id: int, priority: int) -> Done:
         """Give a job another priority: -10 (high), 0 (normal) or 10 (low)."""
-        return self.run(jobcalls.change_priority(job_id, priority))
+        return self.run(calls.change_priority(job_id, priority))
 
     def archive(self, job_id: int) -> Done:
         """Archive a job that has ended."""
-        return self.run(jobcalls.archive_job(job_id))
+        return self.run(calls.archive_job(job_id))
 
     def filters(self) -> tuple[Filter, ...]:
         """The filter rules, in the order in which they are asked."""
-        return self.run(thingcalls.list_filters()).filters
+        return self.run(calls.list_filters()).filters
 
     def add_filter(self, wish: FilterWish) -> Filter:
         """Add a filter rule."""
-        return self.run(thingcalls.add_filter(wish))
+        return self.run(calls.add_filter(wish))
 
     def replace_filter(self, uuid: str, wish: FilterWish) -> Filter:
         """Create or replace the rule with this UUID."""
-        return self.run(thingcalls.replace_filter(uuid, wish))
+        return self.run(calls.replace_filter(uuid, wish))
 
     def delete_filter(self, uuid: str) -> None:
         """Delete a filter rule."""
-        self.run(thingcalls.delete_filter(uuid))
+        self.run(calls.delete_filter(uuid))
 
     def try_filter(self, wish: FilterWish) -> FilterTrial:
         """Say to which waiting jobs a rule would apply; nothing is changed."""
-        return self.run(thingcalls.try_filter(wish))
+        return self.run(calls.try_filter(wish))
 
     def locks(self, names: Sequence[str] = ()) -> tuple[LockState, ...]:
         """Who holds and who waits for each lock; for these, or all."""
-        return self.run(thingcalls.list_locks(names)).locks
+        return self.run(calls.list_locks(names)).locks
 
     def queue(self) -> Queue:
         """The state of the queue."""
-        return self.run(thingcalls.get_queue())
+        return self.run(calls.get_queue())
 
     def me(self) -> Caller:
         """The caller, as the server sees it."""
-        return self.run(thingcalls.get_caller())
+        return self.run(calls.get_caller())
 
     def events(self, topics: Sequence[Topic] = (), *, ids: Sequence[int] = (), last_id: str = "") -> Iterator[News]:
         """Iterate over events without an end; a stream that breaks is opened again, and goes on where it was.
@@ -248,7 +251,7 @@ class RapidClient:
             last_id: id of the last event that the program has seen; "": begin with the present state.
         Raises: as calls do; Unavailable when the server stays away for `patience_s`.
         """
-        call = thingcalls.stream_events(topics, ids)
+        call = calls.stream_events(topics, ids)
         parser, began, attempt = EventParser(last_id), time.monotonic(), 0
         while True:
             try:

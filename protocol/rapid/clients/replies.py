@@ -8,19 +8,81 @@ Source: RFC 9457.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Final, NoReturn, TypeVar
 
 import attrs
 import orjson
 
-from common.errors import InvalidRequest, JobLost, NotFound, RemoteError
+from common.errors import ConnectionLost, InvalidRequest, JobLost, NotFound, ProtocolError, RemoteError, Unavailable
 from common.printable import printable
 from common.wire import structure
-from protocol.rapid.clients.httpcall import HttpCall
-from protocol.rapid.clients.retries import Failure, NoReply
+from protocol.rapid.clients.calls import HttpCall
+from protocol.rapid.events import Begin, DaemonsState, FiltersChanged, JobsChanged, LocksChanged, QueueChanged
 from protocol.rapid.problems import MEDIA_TYPE
+
+# Whether and when a call that failed is sent again: a decision without a clock.
+#
+# Theory. A call that was not delivered may always be sent again. One that may have been delivered is repeated only if a
+# second delivery does no harm: reading, and submissions with a key. Pauses double from a tenth of a second to two
+# seconds, with a random part, so that many clients of a server that was restarted do not come at once.
+#
+# Source: DESIGN section 4.
+
+
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 2.0
+# seconds of all attempts together: of a server that has replied before, and of one that has not, perhaps for ever
+PATIENCE_S: Final = 60.0
+FIRST_PATIENCE_S: Final = 2.0
+
+
+@attrs.frozen
+class Failure:
+    """An attempt that got no value."""
+
+    # whether the server may have received the call
+    may_have_arrived: bool
+    # seconds after which the server wants to be asked again; None: it did not say
+    retry_after_s: float | None = None
+
+
+class NoReply(Unavailable):
+    """No reply of Gantry came.
+
+    Args: failure: None: another attempt would be in vain.
+    """
+
+    def __init__(self, message: str, failure: Failure | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class LostReply(NoReply, ConnectionLost):
+    """The connection broke after the call was sent."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, Failure(may_have_arrived=True))
+
+
+def next_pause(
+    failure: Failure | None, attempt: int, spent_s: float, patience_s: float, chance: float, *, is_repeatable: bool
+) -> float | None:
+    """Seconds to wait before the next attempt; None: there is none.
+
+    Args:
+        attempt: number of attempts so far, from 1.
+        spent_s: seconds since the first attempt began.
+        chance: a random number from 0 to 1.
+    """
+    if failure is None or (failure.may_have_arrived and not is_repeatable):
+        return None
+    pause: float = min(FIRST_PAUSE_S * 2 ** min(attempt - 1, 10), LONGEST_PAUSE_S) * (0.5 + chance / 2)
+    if failure.retry_after_s is not None:
+        pause = max(pause, failure.retry_after_s)
+    return pause if spent_s + pause < patience_s else None
+
 
 T = TypeVar("T")
 
@@ -131,3 +193,144 @@ def _words(status: int) -> str:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
         return str(status)
+
+
+# Server-sent events from bytes, without I/O.
+#
+# Source: WHATWG HTML, "Server-sent events", 9.2.5 and 9.2.6.
+
+
+# bytes of one event; one of ours is far smaller
+MAX_EVENT: Final = 64 * 2**20
+
+
+@attrs.frozen
+class Event:
+    """An event: its name, its data as text, and the id with which a later stream goes on after it."""
+
+    name: str
+    data: str
+    # "": none was sent so far
+    id: str
+
+
+@attrs.define
+class EventParser:
+    """Turns the bytes of a stream into events.
+
+    Args: last_id: id of the last event of an earlier stream.
+    """
+
+    last_id: str = ""
+    # seconds after which the server wants to be asked again when the stream breaks; None: it did not say
+    retry_s: float | None = None
+    # pieces after the last line; joined only when the line is complete, as it may come in thousands of them
+    _rest: list[bytes] = attrs.field(factory=list)
+    # whether the last byte was a carriage return, whose line feed may come in the next piece
+    _after_return: bool = False
+    _is_begun: bool = False
+    _name: str = ""
+    _data: list[str] = attrs.field(factory=list)
+    _size: int = 0
+
+    def feed(self, content: bytes) -> Iterator[Event]:
+        """The events that are complete now. Raises: ProtocolError: an event is too large."""
+        for line in self._lines(content):
+            event = self._take(line)
+            if event is not None:
+                yield event
+
+    def failure(self) -> Failure:
+        """What it means that the stream ended."""
+        return Failure(may_have_arrived=True, retry_after_s=self.retry_s)
+
+    def _lines(self, content: bytes) -> list[str]:
+        if self._after_return and content:
+            content = content.removeprefix(b"\n")
+            self._after_return = False
+        if content.endswith(b"\r"):
+            self._after_return = True
+        self._size += len(content)
+        if self._size > MAX_EVENT:
+            raise ProtocolError(f"an event has more than {MAX_EVENT // 2**20} MiB")
+        self._rest.append(content)
+        if b"\n" not in content and b"\r" not in content:
+            return []
+        lines = b"".join(self._rest).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._rest = [lines.pop()]
+        texts = [line.decode(errors="replace") for line in lines]
+        if texts and not self._is_begun:
+            self._is_begun = True
+            texts[0] = texts[0].removeprefix("\ufeff")
+        return texts
+
+    def _take(self, line: str) -> Event | None:
+        if not line:
+            return self._end()
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match field:
+            case "event":
+                self._name = value
+            case "data":
+                self._data.append(value)
+            case "id" if "\0" not in value:
+                self.last_id = value
+            case "retry" if value.isascii() and value.isdigit():
+                self.retry_s = int(value) / 1000
+            case _:
+                # a comment, or a field of a newer server
+                pass
+        return None
+
+    def _end(self) -> Event | None:
+        name, data = self._name or "message", self._data
+        self._name, self._data, self._size = "", [], sum(map(len, self._rest))
+        return Event(name, "\n".join(data), self.last_id) if data else None
+
+
+# Events of `GET /3/events` as typed values.
+#
+# Source: `protocol.rapid.events`.
+
+
+@attrs.frozen
+class ReasonsChanged:
+    """The reasons why jobs wait may have changed."""
+
+
+NewsValue = Begin | DaemonsState | JobsChanged | ReasonsChanged | LocksChanged | FiltersChanged | QueueChanged
+
+_CLASSES: Final[Mapping[str, type[NewsValue]]] = {
+    "begin": Begin,
+    "state": DaemonsState,
+    "jobs": JobsChanged,
+    "locks": LocksChanged,
+    "filters": FiltersChanged,
+    "queue": QueueChanged,
+}
+
+
+@attrs.frozen
+class News:
+    """An event, and the id with which a later stream goes on after it."""
+
+    value: NewsValue
+    id: str
+
+
+def read_news(event: Event) -> News | None:
+    """The event with its value; None: only a newer server has such events.
+
+    Raises: ProtocolError, InvalidRequest: its value has another shape.
+    """
+    if event.name == "reasons":
+        return News(ReasonsChanged(), event.id)
+    kind = _CLASSES.get(event.name)
+    if kind is None:
+        return None
+    try:
+        value = orjson.loads(event.data)
+    except orjson.JSONDecodeError as error:
+        raise ProtocolError(f"event '{event.name}' is not JSON: {error}") from error
+    return News(structure(value, kind, f"event {event.name}"), event.id)

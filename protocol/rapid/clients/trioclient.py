@@ -8,33 +8,103 @@ import random
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import attrs
 import httpx2
 import trio
 
+from common.errors import GantryError
 from common.ids import JobId
 from common.queue.explanation import Reason
-from protocol.luxi.output import OutputStream
-from protocol.rapid.callers import Caller
-from protocol.rapid.clients import connecting, jobcalls, thingcalls
-from protocol.rapid.clients.connecting import POLL_S, is_awaited
-from protocol.rapid.clients.eventparser import Event, EventParser
-from protocol.rapid.clients.httpcall import HttpCall
-from protocol.rapid.clients.news import News
+from protocol.luxi.jobs import OutputStream
+from protocol.rapid.clients import calls, connecting
+from protocol.rapid.clients.calls import HttpCall
+from protocol.rapid.clients.connecting import POLL_S, explain_failure, is_awaited
 from protocol.rapid.clients.place import Place
-from protocol.rapid.clients.replies import read_value
-from protocol.rapid.clients.retries import FIRST_PATIENCE_S, PATIENCE_S, NoReply, next_pause
-from protocol.rapid.clients.transportfailures import explain_failure
-from protocol.rapid.clients.trioevents import Events, read_events
+from protocol.rapid.clients.replies import (
+    FIRST_PATIENCE_S,
+    PATIENCE_S,
+    Event,
+    EventParser,
+    News,
+    NoReply,
+    next_pause,
+    read_news,
+    read_value,
+)
+from protocol.rapid.cluster import Caller, Filter, FilterTrial, FilterWish, LockState, Queue
 from protocol.rapid.events import Topic
-from protocol.rapid.filters import Filter, FilterTrial, FilterWish
 from protocol.rapid.jobactions import CancelMany, Done, ManyChanged
-from protocol.rapid.jobs import PAGE_MOST, Job, JobQuery
-from protocol.rapid.locks import LockState
-from protocol.rapid.queue import Queue
-from protocol.rapid.submission import OpInput, SubmittedJob
+from protocol.rapid.jobs import PAGE_MOST, Job, JobQuery, OpInput, SubmittedJob
+
+# Streams of events read in a task, one after the other, for a trio program.
+#
+# Source: `protocol.rapid.events`.
+
+
+class Streams(Protocol):
+    """A client that opens streams."""
+
+    place: Place
+
+    def stream(self, call: HttpCall[None], parser: EventParser) -> AsyncGenerator[Event, None]: ...
+
+    def pause_after(self, error: NoReply, attempt: int, began: float) -> float | None: ...
+
+
+class Events:
+    """An iterator over events."""
+
+    def __init__(self, receive: "trio.MemoryReceiveChannel[News | Exception]") -> None:
+        self._receive = receive
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> News:
+        try:
+            told = await self._receive.receive()
+        except trio.EndOfChannel:
+            raise StopAsyncIteration from None
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+
+async def read_events(
+    client: Streams, call: HttpCall[None], last_id: str, send: "trio.MemorySendChannel[News | Exception]"
+) -> None:
+    """Send the events of one stream after the other, at last the error that ended them."""
+    async with send:
+        try:
+            await _read_streams(client, call, last_id, send)
+        except (GantryError, OSError) as error:
+            await send.send(error)
+
+
+async def _read_streams(
+    client: Streams, call: HttpCall[None], last_id: str, send: "trio.MemorySendChannel[News | Exception]"
+) -> None:
+    parser, began, attempt = EventParser(last_id), trio.current_time(), 0
+    while True:
+        try:
+            async for event in client.stream(call, parser):
+                attempt = 0
+                if (news := read_news(event)) is not None:
+                    await send.send(news)
+            lost = NoReply(f"{client.place.name} ended the stream of events", parser.failure())
+        except NoReply as error:
+            lost = error
+        # a stream may have been quiet for long before it broke
+        began = trio.current_time() if attempt == 0 else began
+        attempt += 1
+        pause = client.pause_after(lost, attempt, began)
+        if pause is None:
+            raise lost
+        await trio.sleep(pause)
+        parser = EventParser(parser.last_id, parser.retry_s)
+
 
 T = TypeVar("T")
 
@@ -135,7 +205,7 @@ class TrioRapidClient:
 
         Returns: for each job its id, or why it was refused. Args: key: as of `submit`.
         """
-        return (await self.run(jobcalls.submit_jobs(jobs, key or jobcalls.new_key()))).jobs
+        return (await self.run(calls.submit_jobs(jobs, key or calls.new_key()))).jobs
 
     async def jobs(
         self,
@@ -153,7 +223,7 @@ class TrioRapidClient:
         names = None if fields is None else tuple(fields)
         query = JobQuery(filter=filter, fields=names, archived=archived, limit=page, ascending=ascending)
         while True:
-            found = await self.run(jobcalls.query_jobs(query))
+            found = await self.run(calls.query_jobs(query))
             for job in found.jobs:
                 yield job
             if found.next is None:
@@ -162,7 +232,7 @@ class TrioRapidClient:
 
     async def job(self, job_id: int, *, fields: Sequence[str] = ()) -> Job:
         """A job with everything about it, or with these fields."""
-        return await self.run(jobcalls.get_job(job_id, fields))
+        return await self.run(calls.get_job(job_id, fields))
 
     async def wait(self, job_id: int, *, until: Sequence[str] = ("final",), timeout_s: float | None = None) -> Job:
         """Wait until the job is in one of these states, or has ended.
@@ -172,7 +242,7 @@ class TrioRapidClient:
         deadline = None if timeout_s is None else trio.current_time() + timeout_s
         while True:
             left_s = POLL_S if deadline is None else min(max(deadline - trio.current_time(), 0.0), POLL_S)
-            job = (await self.run(jobcalls.wait_until(job_id, until, left_s))).job
+            job = (await self.run(calls.wait_until(job_id, until, left_s))).job
             if is_awaited(job, until) or (deadline is not None and trio.current_time() >= deadline):
                 return job
 
@@ -184,7 +254,7 @@ class TrioRapidClient:
         Args: offset: byte at which to begin.
         """
         while True:
-            piece = await self.run(jobcalls.read_output(job_id, offset, POLL_S if follow else 0.0, stream))
+            piece = await self.run(calls.read_output(job_id, offset, POLL_S if follow else 0.0, stream))
             if piece.text:
                 yield piece.text
             if piece.is_end or not (piece.text or follow):
@@ -193,55 +263,55 @@ class TrioRapidClient:
 
     async def why(self, job_id: int) -> tuple[Reason, ...]:
         """The reasons why a job does not run; none: it runs, or has ended."""
-        return (await self.run(jobcalls.explain_job(job_id))).reasons or ()
+        return (await self.run(calls.explain_job(job_id))).reasons or ()
 
     async def cancel(self, job_id: int, *, kill: bool = False) -> Done:
         """Cancel a job that has not begun; with `kill` also one that runs."""
-        return await self.run(jobcalls.cancel_job(job_id, kill=kill))
+        return await self.run(calls.cancel_job(job_id, kill=kill))
 
     async def cancel_many(self, wish: CancelMany) -> ManyChanged:
         """Cancel all jobs that a filter finds; with `dry_run` only say which."""
-        return await self.run(jobcalls.cancel_many(wish))
+        return await self.run(calls.cancel_many(wish))
 
     async def change_priority(self, job_id: int, priority: int) -> Done:
         """Give a job another priority: -10 (high), 0 (normal) or 10 (low)."""
-        return await self.run(jobcalls.change_priority(job_id, priority))
+        return await self.run(calls.change_priority(job_id, priority))
 
     async def archive(self, job_id: int) -> Done:
         """Archive a job that has ended."""
-        return await self.run(jobcalls.archive_job(job_id))
+        return await self.run(calls.archive_job(job_id))
 
     async def filters(self) -> tuple[Filter, ...]:
         """The filter rules, in the order in which they are asked."""
-        return (await self.run(thingcalls.list_filters())).filters
+        return (await self.run(calls.list_filters())).filters
 
     async def add_filter(self, wish: FilterWish) -> Filter:
         """Add a filter rule."""
-        return await self.run(thingcalls.add_filter(wish))
+        return await self.run(calls.add_filter(wish))
 
     async def replace_filter(self, uuid: str, wish: FilterWish) -> Filter:
         """Create or replace the rule with this UUID."""
-        return await self.run(thingcalls.replace_filter(uuid, wish))
+        return await self.run(calls.replace_filter(uuid, wish))
 
     async def delete_filter(self, uuid: str) -> None:
         """Delete a filter rule."""
-        await self.run(thingcalls.delete_filter(uuid))
+        await self.run(calls.delete_filter(uuid))
 
     async def try_filter(self, wish: FilterWish) -> FilterTrial:
         """Say to which waiting jobs a rule would apply; nothing is changed."""
-        return await self.run(thingcalls.try_filter(wish))
+        return await self.run(calls.try_filter(wish))
 
     async def locks(self, names: Sequence[str] = ()) -> tuple[LockState, ...]:
         """Who holds and who waits for each lock; for these, or all."""
-        return (await self.run(thingcalls.list_locks(names))).locks
+        return (await self.run(calls.list_locks(names))).locks
 
     async def queue(self) -> Queue:
         """The state of the queue."""
-        return await self.run(thingcalls.get_queue())
+        return await self.run(calls.get_queue())
 
     async def me(self) -> Caller:
         """The caller, as the server sees it."""
-        return await self.run(thingcalls.get_caller())
+        return await self.run(calls.get_caller())
 
     @asynccontextmanager
     async def events(
@@ -257,7 +327,7 @@ class TrioRapidClient:
             last_id: id of the last event that the program has seen; "": begin with the present state.
         Raises, for the iterator: as calls do; Unavailable when the server stays away for `patience_s`.
         """
-        call = thingcalls.stream_events(topics, ids)
+        call = calls.stream_events(topics, ids)
         send, receive = trio.open_memory_channel[News | Exception](0)
         raised: Exception | None = None
         async with trio.open_nursery() as nursery, receive:

@@ -13,10 +13,10 @@ from typing import Any, Final, cast
 import trio
 from anycorn.typing import ASGIFramework
 
-from common.webaccess.rapidsettings import RapidSettings
+from common.featuresettings import RapidSettings
 from daemons.rapid.transport.certificate import FileIdentity
 from protocol.http.connections import Connections, open_listener
-from protocol.serving.listening import listen
+from protocol.unixsocket import listen
 from tests.support.machines.nodes import HOST
 from tests.support.wait import wait_until
 

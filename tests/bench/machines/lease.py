@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from protocol.blocking import BlockingClient
-from protocol.luxi.submission import SubmitJob
+from protocol.luxi.jobs import SubmitJob
 from tests.bench.figures import RUNS, show
 from tests.bench.jobs import NO_OP, many_jobs, one_job
 from tests.bench.queued import pause_all

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from common.nodes.certificates.clustercertificates import make_missing
-from common.query.kinds import QueryKind
+from common.nodes.certificates import make_missing
+from common.objects.kinds import QueryKind
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import Query, QueryResult
 from tests.bench.figures import median_ms, seconds, show

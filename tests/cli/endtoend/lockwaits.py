@@ -2,7 +2,7 @@
 
 from common.ids import JobId
 from common.queue.explanation import Reason, WaitsForLock
-from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.why import ExplainJobs
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
 

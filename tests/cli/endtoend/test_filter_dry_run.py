@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import RemoteError
-from protocol.luxi.filters import TryFilterRule
 from protocol.luxi.queries import QueryFilters
+from protocol.luxi.queue import TryFilterRule
 from tests.cli.command import run
 from tests.daemon.luxid.ops import delay, dummy
 from tests.support.cluster import Cluster

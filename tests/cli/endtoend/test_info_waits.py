@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from common.queue.waithistory import Span
-from common.words.why.waits import waited_words
+from common.queue.explanation import Span
+from common.words.why import waited_words
 from tests.cli.command import Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.cluster.verifying.nodefiles import FILES, JOB_BYTES, check_files, room_problems
+from cli.cluster.verify import FILES, JOB_BYTES, check_files, room_problems
 from common.paths import Paths
 from tests.support.fakes.disks import no_room, small_disk
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from common.system.daemons.program import release
+from common.system.program import release
 from tests.cli.ganetiverbs.comparing import Meaning
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from common.queue.batch import Batch, batch_entry
+from common.queue.reasons import Batch, batch_entry
 from tests.cli.command import Background, Ended, argv, environment, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 from tests.cli.test_liveview import read_all

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.nodes.certificates.nodecertificates import VALIDITY, make_request, sign_request, write_certificate
-from common.nodes.certificates.pemcontent import certificates_in, has_key
-from common.system.daemons.running import find_daemon
+from common.nodes.certificates import VALIDITY, certificates_in, has_key, make_request, sign_request, write_certificate
+from common.system.running import find_daemon
 from protocol.blocking import BlockingClient
+from protocol.luxi.jobs import SubmitJob
 from protocol.luxi.queries import QueryNodes
-from protocol.luxi.submission import SubmitJob
 from tests.cli.command import Background, Ended, run
 from tests.cli.ownmachines import OwnMachines
 from tests.support.machines.nodes import NOW

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.system.daemons.running import find_daemon, find_supervisor
+from common.system.running import find_daemon, find_supervisor
 from tests.cli.command import Ended, run
 from tests.cli.verbs.gantry.test_completion import complete
 from tests.support.machines.fleet import Fleet, FleetNode

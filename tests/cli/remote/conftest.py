@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from cli.live import watching
-from common.webaccess.tokensfile import TokensFile, Wish
+from common.webaccess.tokens import TokensFile, Wish
 from tests.support.accounts.users import OWN_LOGIN
 from tests.support.forks.programs import PATIENT_SILENCE_S
 from tests.support.web.rapid import Web

@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 import pytest
 
-from common.nodes.certificates.pemcontent import fingerprint_of
-from common.webaccess.tokensfile import TokensFile, Wish
+from common.nodes.certificates import fingerprint_of
+from common.webaccess.tokens import TokensFile, Wish
 from protocol.rapid.clients import blocking
 from tests.cli.command import Background, Ended
 from tests.cli.remote.place import Capture, Place

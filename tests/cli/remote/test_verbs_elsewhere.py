@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from cli.job.main import group
-from cli.live import followers
+from cli.live import following
 from cli.program import exit_code
 from protocol.luxi.queries import QueryJobs
 from tests.cli.command import Ended
@@ -158,7 +158,7 @@ def test_many_jobs_are_followed_over_one_connection(
     there: Place, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # what would follow each job by calls of its own
-    monkeypatch.delattr(followers, "CallFollowers")
+    monkeypatch.delattr(following, "CallFollowers")
     plan = tmp_path / "plan.json"
     plan.write_bytes(orjson.dumps([[{"OP_ID": "OP_RUN_COMMAND", "argv": ["sleep", "0.2"]}] for _ in range(5)]))
 

@@ -14,7 +14,7 @@ from common.access import Role
 from common.ids import JobId
 from common.locks import Owner, parse_lock, parse_mode
 from common.paths import Paths
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from protocol.luxi.jobs import SubmitJob, SubmitManyJobs
 from protocol.messages import Request
 from protocol.serving.route import AnyRoute
 from protocol.serving.server import Peer, Route
@@ -188,7 +188,7 @@ def test_a_queue_that_takes_everything_keeps_no_promise(start_luxid: Start, tmp_
 
 
 def test_a_witness_goes_to_every_socket_that_the_log_names(start_luxid: Start, tmp_path: Path) -> None:
-    from cli.debug.jobwitness import witness
+    from cli.debug.jobs import witness
     from protocol.blocking import BlockingClient
 
     path = tmp_path / "s"

@@ -11,7 +11,7 @@ from common.errors import InvalidRequest
 from common.query.qlang import Expression
 from common.wire import structure
 from common.words.filters.rulefilter import rule_predicates
-from protocol.luxi.filters import ReplaceFilter
+from protocol.luxi.queue import ReplaceFilter
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid
 

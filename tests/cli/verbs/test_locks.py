@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from common.errors import ProtocolError
-from protocol.luxi.locks import read_lock_view
-from protocol.luxi.queries import QueryResult
+from protocol.luxi.queries import QueryResult, read_lock_view
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeLuxid
 

@@ -8,7 +8,7 @@ import pytest
 
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from tests.cli.command import Ended, run
 

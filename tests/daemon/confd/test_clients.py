@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from common.errors import Unavailable
-from protocol.confd.clients.blocking import ask_confd
-from protocol.confd.clients.client import ask_confd as ask_on_trio
+from protocol.confd.client import ask_confd
 from protocol.confd.gathering import Outcome, Peer
 from protocol.confd.questions import Question
+from protocol.confd.trioclient import ask_confd as ask_on_trio
 from tests.support.machines.confdpeers import ConfdCluster
 from tests.support.machines.confds import KEY
 from tests.support.machines.nodes import HOST

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.confd.datagrams import MAGIC, seal, unseal
-from protocol.confd.questions import Argument, Question, Reply, Request, Status, read_reply
+from protocol.confd.questions import MAGIC, Argument, Question, Reply, Request, Status, read_reply, seal, unseal
 from tests.support.machines.confdpeers import ConfdCluster
 from tests.support.machines.confds import KEY
 from tests.support.machines.nodes import HOST

@@ -8,15 +8,12 @@ import trio
 import trio.testing
 
 from common.errors import InvalidRequest
+from common.lease.changes import MOST_BYTES, MOST_KEYS, MOST_OPERATIONS, MOST_VALUE, PART_BYTES, Change
 from common.lease.deadline import Deadline, boottime
-from common.lease.dirty import Change
-from common.lease.fence import Fence
-from common.lease.keys import Keys
-from common.lease.packing import MOST_BYTES, MOST_KEYS, MOST_OPERATIONS, MOST_VALUE, PART_BYTES
+from common.lease.records import Fence, Keys
 from common.replication import NoLongerMaster
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.fenced.commits import Commits
-from protocol.etcd.fenced.dirtyreading import PAGE_KEYS, read_dirty
+from protocol.etcd.commits import PAGE_KEYS, Commits, read_dirty
 from protocol.etcd.kv import Get, Put, Transaction
 from tests.support.etcds.etcd import TestEtcd
 from tests.support.etcds.reigns import LONG_S, deadline_of, reign

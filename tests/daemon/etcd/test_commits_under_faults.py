@@ -8,18 +8,14 @@ from pathlib import Path
 import pytest
 import trio
 
+from common.lease.changes import MOST_BYTES, PART_BYTES, Change
 from common.lease.deadline import Deadline
-from common.lease.dirty import Change
-from common.lease.fence import Fence
-from common.lease.keys import Keys
-from common.lease.packing import MOST_BYTES, PART_BYTES
+from common.lease.records import Fence, Keys
 from protocol.etcd.address import Endpoint, EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdFull
-from protocol.etcd.fenced.commits import Commits
-from protocol.etcd.fenced.dirtyreading import read_dirty
-from protocol.etcd.fenced.untilknown import Etcd as EtcdCalls
-from protocol.etcd.kv import Found, Get, KeyValue, Outcome, Transaction
+from protocol.etcd.commits import Commits, read_dirty
+from protocol.etcd.fencedsequence import Etcd as EtcdCalls
+from protocol.etcd.kv import EtcdFull, Found, Get, KeyValue, Outcome, Transaction
 from tests.support.etcds.etcd import HOST, Etcd, EtcdBinary, EtcdMember
 from tests.support.etcds.reigns import deadline_of, reign
 from tests.support.machines.proxy import Behaviour, Proxy

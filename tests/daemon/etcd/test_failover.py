@@ -12,8 +12,7 @@ import trio
 
 from protocol.etcd.address import Endpoint, EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdFull, EtcdUnknown, WatchEnded
-from protocol.etcd.kv import Equals, Field, Get, Outcome, Put, Transaction
+from protocol.etcd.kv import Equals, EtcdFull, EtcdUnknown, Field, Get, Outcome, Put, Transaction, WatchEnded
 from tests.support.etcds.etcd import HOST, Etcd, EtcdBinary
 from tests.support.fakes.etcdmember import HANG, address_of, reply, scripted_member
 from tests.support.machines.proxy import Behaviour, Proxy

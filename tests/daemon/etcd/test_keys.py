@@ -7,8 +7,19 @@ import trio
 
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import Compacted, EtcdError, EtcdUnknown, LeaseGone, TooLarge
-from protocol.etcd.kv import Delete, Equals, Field, Get, Put, Transaction
+from protocol.etcd.kv import (
+    Compacted,
+    Delete,
+    Equals,
+    EtcdError,
+    EtcdUnknown,
+    Field,
+    Get,
+    LeaseGone,
+    Put,
+    TooLarge,
+    Transaction,
+)
 from tests.support.etcds.etcd import TestEtcd
 
 pytestmark = pytest.mark.trio

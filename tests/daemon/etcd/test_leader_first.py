@@ -8,11 +8,9 @@ import pytest
 import trio
 
 from protocol.etcd.address import Endpoint, EtcdAddress
-from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdError, EtcdUnknown
-from protocol.etcd.kv import Get, Header
-from protocol.etcd.leaderfirst import LeaderFirst
-from protocol.etcd.maintenance import MemberStatus
+from protocol.etcd.client import EtcdClient, LeaderFirst
+from protocol.etcd.kv import EtcdError, EtcdUnknown, Get, Header
+from protocol.etcd.questions import MemberStatus
 from tests.support.etcds.etcd import Etcd, EtcdBinary
 from tests.support.wait import wait_until_async
 

@@ -13,8 +13,7 @@ import trio
 from common.errors import InvalidRequest
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdDenied, EtcdUnknown
-from protocol.etcd.kv import Get, Put, Transaction
+from protocol.etcd.kv import EtcdDenied, EtcdUnknown, Get, Put, Transaction
 from tests.support.etcds.etcd import Etcd, EtcdBinary, TestEtcd
 from tests.support.fakes.etcdmember import address_of, reply, scripted_member
 

@@ -6,9 +6,8 @@ import trio
 
 from protocol.etcd.address import Endpoint
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import Compacted, EtcdUnknown, UnsafeRelease
-from protocol.etcd.kv import Get, Put, Transaction
-from protocol.etcd.maintenance import Alarm
+from protocol.etcd.kv import Compacted, EtcdUnknown, Get, Put, Transaction, UnsafeRelease
+from protocol.etcd.questions import Alarm
 from tests.support.etcds.etcd import TestEtcd
 from tests.support.fakes.etcdmember import address_of, reply, scripted_member
 from tests.support.sockets.twoaddresses import TwoAddresses

@@ -15,13 +15,12 @@ import pytest
 import trustme
 
 from common.errors import InvalidRequest
-from daemons.keeperd.renewing.keepalives import Endpoint, Silent, ask_for_lease
+from daemons.keeperd.renewing.duties import Endpoint, Silent, ask_for_lease
 from daemons.keeperd.renewing.orders import Place, Setup
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdDenied, EtcdUnknown
-from protocol.etcd.kv import Get, Put, Transaction
-from protocol.etcd.tlscontexts import TlsContexts
+from protocol.etcd.credentials import TlsContexts
+from protocol.etcd.kv import EtcdDenied, EtcdUnknown, Get, Put, Transaction
 from tests.support.etcds.etcd import HOST, Etcd, EtcdBinary, EtcdTls
 from tests.support.wait import PATIENCE_S
 

@@ -9,15 +9,13 @@ from pathlib import Path
 import pytest
 import trio
 
-from common.lease.fullness import Fullness
+from common.lease.records import Fullness
 from protocol.etcd.address import Endpoint, EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdFull
-from protocol.etcd.keeping.upkeep import Upkeep
-from protocol.etcd.keeping.upkeepplan import StoreLook
-from protocol.etcd.keeping.upkeepwords import problems
-from protocol.etcd.kv import Delete, Get, Put, Transaction
-from protocol.etcd.maintenance import MemberStatus
+from protocol.etcd.kv import Delete, EtcdFull, Get, Put, Transaction
+from protocol.etcd.questions import MemberStatus
+from protocol.etcd.upkeep import Upkeep
+from protocol.etcd.upkeepplan import StoreLook, problems
 from tests.support.etcds.etcd import Etcd, EtcdBinary, TestEtcd
 
 pytestmark = pytest.mark.trio

@@ -10,8 +10,7 @@ import pytest
 import trio
 
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import Compacted, EtcdUnknown, WatchEnded
-from protocol.etcd.kv import Delete, Get, Put, Transaction, WatchEvent
+from protocol.etcd.kv import Compacted, Delete, EtcdUnknown, Get, Put, Transaction, WatchEnded, WatchEvent
 from tests.support.etcds.etcd import TestEtcd
 from tests.support.fakes.etcdmember import address_of, reply, scripted_member, stream
 

@@ -148,6 +148,6 @@ def test_a_user_without_rights_on_the_tree_is_told_that_there_is_none(tmp_path: 
         "from common.commands.cgroups import find_groups\n"
         "sys.exit(find_groups('auto', Path('/nowhere')) is not None)"
     )
-    code = f"from common.commands import cgroups, holding\n{script}"
+    code = f"from common.commands import cgroups\n{script}"
 
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[3]).returncode == 0

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from common.system.livelock import is_alive
-from protocol.calling import request_bytes
+from protocol.envelope import request_bytes
 from protocol.framing import pack
 from tests.support.daemons.forkserver import Control, JobHost
 from tests.support.wait import PATIENCE_S, wait_until

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from protocol.wconfd.changes import ChangeNodes
 from protocol.wconfd.config import ReadConfig
-from protocol.wconfd.nodes import ChangeNodes
 from tests.daemon.luxid.ops import gated
 from tests.support.cluster import Cluster
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from common.commands.holding import folder_name
-from common.commands.limits import CPU, MEMORY, Wanted, limit_groups
+from common.commands.cgroups import CPU, MEMORY, Wanted, folder_name, limit_groups
 from common.errors import InvalidRequest
 from common.opcodes.registry import parse_opcode
 from tests.daemon.jobproc.test_run_command import command, error_of, output, shell

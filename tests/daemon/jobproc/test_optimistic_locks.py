@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from common.locks import LockMode, LockRequest, parse_lock
-from daemons.jobproc.redeclaring import MOST_ROUNDS, covers
+from daemons.jobproc.opcodelocks import MOST_ROUNDS, covers
+from protocol.wconfd.changes import ChangeNodes
 from protocol.wconfd.config import ReadConfig
-from protocol.wconfd.nodes import ChangeNodes
 from tests.daemon.luxid.ops import gated
 from tests.support.cluster import Cluster
 from tests.support.daemons.forkserver import JobHost

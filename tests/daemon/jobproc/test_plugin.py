@@ -10,7 +10,7 @@ import pytest
 
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.queue.jobs import JobState
-from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import LockState
 from tests.support.daemons.forkserver import JobHost
 from tests.support.wait import wait_until
 

@@ -10,7 +10,7 @@ import pytest
 from common.paths import Paths
 from common.queue.jobs import JobState
 from common.settings import Settings
-from daemons.jobproc.forkserver.rehearsal import rehearse
+from daemons.jobproc.forkserver.warmup import rehearse
 from tests.support.daemons.forkserver import JobHost
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from common.ids import JobId
 from common.queue.jobs import Job, JobState
-from common.queue.tries import output_of_try, tries_of
+from common.queue.reasons import output_of_try, tries_of
 from tests.support.daemons.forkserver import JobHost, Started
 from tests.support.wait import wait_until
 

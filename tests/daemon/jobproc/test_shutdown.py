@@ -14,9 +14,9 @@ import pytest
 from common.access import caller_text
 from common.ids import JobId
 from common.locks import LockMode, LockRequest, Owner, parse_lock
-from common.queue.askers import note_words
 from common.queue.jobs import JobState
-from common.queue.tries import tries_of
+from common.queue.reasons import tries_of
+from common.queue.sidefiles import note_words
 from tests.support.daemons.forkserver import JobHost, Started
 from tests.support.wait import wait_until
 

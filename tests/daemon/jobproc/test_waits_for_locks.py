@@ -9,12 +9,12 @@ import pytest
 
 from common.ids import JobId
 from common.locks import BGL, LockMode, LockRequest, Owner, parse_lock
-from common.queue.files.waitfile import read_spans
+from common.queue.explanation import NAMED, SHORTEST_S, Cause, Span, WaitKind, assemble
 from common.queue.jobs import JobState
-from common.queue.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind, assemble
-from daemons.jobproc import waitrecord
-from daemons.jobproc.waitrecord import WaitRecord
-from protocol.wconfd.explain import InTheWay
+from common.queue.sidefiles import read_spans
+from daemons.jobproc import jobrecord
+from daemons.jobproc.jobrecord import WaitRecord
+from protocol.wconfd.locks import InTheWay
 from tests.support.daemons.forkserver import JobHost
 from tests.support.wait import wait_until
 
@@ -92,7 +92,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr(waitrecord, "time", self)
+        monkeypatch.setattr(jobrecord, "time", self)
 
     def time(self) -> float:
         return self.now

@@ -8,13 +8,11 @@ import pytest
 import trio
 
 from common.errors import InvalidRequest
-from common.lease.leasesettings import KeeperdSettings
+from common.featuresettings import KeeperdSettings
 from common.lease.records import LastMaster
-from common.nodes.nodesettings import ClusterSettings
 from common.paths import Paths
-from common.settings import Settings
-from daemons.keeperd.addressing import Address
-from daemons.keeperd.fenceagents import Fencing, check_programs
+from common.settings import ClusterSettings, Settings
+from daemons.keeperd.reign import Address, Fencing, check_programs
 
 LAST = LastMaster(node="node2.test", epoch=6, boot_id="b", ttl_s=10.0)
 

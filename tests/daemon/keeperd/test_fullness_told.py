@@ -8,16 +8,15 @@ import pytest
 import trio
 import trio.testing
 
-from common.lease.fullness import Fullness
-from common.lease.fullnessfile import FullnessReader, FullnessWriter
-from common.lease.keys import Keys
+from common.lease.deadline import FullnessReader, FullnessWriter
+from common.lease.records import Fullness, Keys
 from daemons.keeperd import storekeeping
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import State
 from daemons.keeperd.storekeeping import StoreKeeping
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.keeping.upkeep import Upkeep
 from protocol.etcd.kv import Delete, Put, Transaction
+from protocol.etcd.upkeep import Upkeep
 from tests.support.etcds.etcd import Etcd, EtcdBinary
 from tests.support.wait import wait_until_async
 

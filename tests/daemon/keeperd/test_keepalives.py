@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from daemons.keeperd.renewing.keepalives import Endpoint, Silent, ask_for_lease
+from daemons.keeperd.renewing.duties import Endpoint, Silent, ask_for_lease
 from daemons.keeperd.renewing.orders import Place, Setup
 from protocol.etcd.credentials import Credentials
 

@@ -7,16 +7,12 @@ import attrs
 import pytest
 import trio
 
-from common.lease.keys import Keys
-from common.lease.records import Accepted, MemberRecord, Role, Verdict, Wanted, WantedKind, decode, encode
+from common.lease.records import Accepted, Keys, MemberRecord, Role, Verdict, Wanted, WantedKind, decode, encode
 from daemons.keeperd.core.events import CampaignLost
 from daemons.keeperd.identity import Identity
-from daemons.keeperd.keys.masterkeys import Campaigner, MasterKeys, Won
-from daemons.keeperd.keys.memberrecord import Membership
-from daemons.keeperd.keys.viewing import Viewer
+from daemons.keeperd.keys import Campaigner, MasterKeys, Membership, Viewer, Won
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdUnknown
-from protocol.etcd.kv import Get, Outcome, Put, Transaction
+from protocol.etcd.kv import EtcdUnknown, Get, Outcome, Put, Transaction
 from tests.support.etcds.etcd import TestEtcd
 from tests.support.wait import wait_until_async
 

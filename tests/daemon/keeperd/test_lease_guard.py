@@ -12,13 +12,12 @@ import pytest
 import trio
 
 from common.lease.deadline import Deadline, DeadlineWriter, boottime
-from common.nodes.nodesettings import ClusterSettings
 from common.paths import Paths
 from common.replication import NoLongerMaster
-from common.settings import Settings
-from common.system.daemons.program import NOT_MASTER, Options
+from common.settings import ClusterSettings, Settings
 from common.system.leaseguard import DeadlineTimer
 from common.system.livelock import is_alive
+from common.system.program import NOT_MASTER, Options
 from protocol.mastercheck import check_master
 from tests.support.cluster import Cluster
 from tests.support.etcds.playedkeeper import PlayedKeeper, settings_of_lease

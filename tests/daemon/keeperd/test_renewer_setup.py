@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from common.lease.leasesettings import EtcdSettings
+from common.featuresettings import EtcdSettings
 from common.paths import Paths
 from common.settings import Settings
 from daemons.keeperd.renewer import setup_of

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from common.lease.deadline import Deadline, DeadlineWriter, boottime
-from common.system.interpreter import python_command, python_environment
+from common.system.processes import python_command, python_environment
 from daemons.keeperd.renewing.orders import (
     MAX_MESSAGE,
     Duty,

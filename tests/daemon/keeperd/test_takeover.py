@@ -11,7 +11,7 @@ import pytest
 
 from common.lease.records import Role
 from protocol.blocking import BlockingClient
-from protocol.keeperd.calls import ClusterView, ShowCluster, Switchover
+from protocol.keeperd import ClusterView, ShowCluster, Switchover
 from tests.support.etcds.etcd import Etcd
 from tests.support.machines.leasefleet import Candidate, LeaseFleet
 from tests.support.wait import wait_until

@@ -6,8 +6,8 @@ import attrs
 import pytest
 import trio
 
+from common.featuresettings import EtcdSettings, KeeperdSettings
 from common.lease.deadline import boottime
-from common.lease.leasesettings import EtcdSettings, KeeperdSettings
 from common.paths import Paths
 from common.settings import Settings
 from daemons.keeperd.ailments import Ailments

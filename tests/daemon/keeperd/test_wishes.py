@@ -8,15 +8,13 @@ import pytest
 import trio
 
 from common.errors import Conflict
-from common.lease.keys import Keys
-from common.lease.records import MasterRecord, Verdict, Wanted, decode, encode
-from daemons.keeperd.handlers.operators import Wishes
+from common.lease.records import Keys, MasterRecord, Verdict, Wanted, decode, encode
+from daemons.keeperd.handlers import Wishes
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.shell import Shell
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdUnknown
-from protocol.etcd.kv import Delete, Get, Outcome, Put, Transaction
-from protocol.keeperd.calls import Switchover, Takeover
+from protocol.etcd.kv import Delete, EtcdUnknown, Get, Outcome, Put, Transaction
+from protocol.keeperd import Switchover, Takeover
 from protocol.peer import Peer
 from tests.support.etcds.etcd import TestEtcd
 from tests.support.wait import wait_until_async

@@ -17,16 +17,16 @@ from typing import Any, Final
 import pytest
 
 from common.commands.cgroups import find_groups
+from common.commands.execution import Prelude
 from common.commands.localcommand import CommandPlace, LocalCommand
-from common.commands.prelude import Prelude
 from common.commands.spec import CommandSpec, Leave
 from common.errors import GantryError
 from common.paths import Paths
 from common.settings import Settings
-from common.system.leftjobs import kill_left_jobs
 from common.system.livelock import Livelock, is_alive
+from common.system.processes import kill_left_jobs
 from common.system.signals import ProcessSignals
-from protocol.calling import request_bytes
+from protocol.envelope import request_bytes
 from protocol.framing import pack
 from protocol.launched import End, find_killer, packed, running_commands
 from protocol.launcher import LaunchedCommand, StartCommand, find_launcher

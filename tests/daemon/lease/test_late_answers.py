@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from common.system.daemons.program import NOT_MASTER
+from common.system.program import NOT_MASTER
 from protocol.luxi.queries import QueryJobs
 from protocol.messages import Request
 from protocol.wconfd.config import ReadConfig

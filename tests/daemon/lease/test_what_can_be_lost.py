@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from common.system.daemons.program import NOT_MASTER
+from common.system.program import NOT_MASTER
+from protocol.luxi.jobs import SubmitJob
 from protocol.luxi.queue import SetJobLimits
-from protocol.luxi.submission import SubmitJob
 from protocol.messages import Request
 from protocol.wconfd.changes import SetJobLimits as SetLimits
 from protocol.wconfd.config import ReadConfig

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from common.queue.files.jobfile import decode_job
+from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
 from tests.support.cluster import Cluster
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from common.queue.batch import Batch, batch_entry
+from common.queue.reasons import Batch, batch_entry
 from common.queue.terms import Hold, JobTerms, terms_entry
-from protocol.luxi.daemon.health import ReadHealth
+from protocol.luxi.daemon import ReadHealth
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob
 from protocol.luxi.queries import QueryJobs
 from protocol.luxi.queue import SetDrainFlag

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from common.daemons import MASTER_DAEMONS
-from common.system.daemons.running import find_daemon
-from daemons.luxid.files.knownids import GAP
+from common.system.running import find_daemon
+from daemons.luxid.files.loading import GAP
 from protocol.luxi.queue import SetDrainFlag
 from protocol.wconfd.config import ReadConfig
 from tests.cli.command import run

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 from common.ids import JobId
-from common.nodes.certificates.nodecertificates import is_signed_by
-from common.nodes.certificates.pemcontent import digest_of
+from common.nodes.certificates import digest_of, is_signed_by
 from tests.support.machines.noded import RECORDED_WITH_INSTANCES, recorded_calls
 from tests.support.machines.nodes import NAME, Node
 from tests.support.wait import wait_until

@@ -7,17 +7,14 @@ import pytest
 import trio
 
 from common.ids import JobId
-from protocol.noded.call import AnyCall
+from protocol.noded.call import AnyCall, Content, Failed, FailureKind, NodeAddress, Outcome, Replied
 from protocol.noded.clients.blocking import BlockingNodeClient
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied
-from protocol.noded.contents import Content
 from protocol.noded.facts import HypervisorSpec, NodeInfo
+from protocol.noded.files import WireNames
 from protocol.noded.membership import Version
-from protocol.noded.queue import JobqueueRename, JobqueueUpdate, Move
-from protocol.noded.virtualpaths import WireNames
+from protocol.noded.statefiles import JobqueueRename, JobqueueUpdate, Move
 from tests.support.machines.nodes import HOST, Node
 
 Ask = Callable[..., Mapping[str, Outcome[Any]]]

@@ -5,11 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from common.nodes.certificates.nodecertificates import (
-    make_cluster_certificate,
-    make_node_certificate,
-    write_certificate,
-)
+from common.nodes.certificates import make_cluster_certificate, make_node_certificate, write_certificate
 from tests.support.machines.nodes import HOST, NOW, Node
 
 RSA = Path(__file__).parents[2] / "data" / "noded" / "rsa"

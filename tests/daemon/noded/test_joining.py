@@ -14,11 +14,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import Denied, RemoteError, Unavailable
-from common.nodes.certificates.nextcertificate import make_next
-from common.nodes.certificates.nodecertificates import is_signed_by, make_request, write_certificate
-from common.nodes.certificates.pemcontent import digest_of
-from common.nodes.joining.jointoken import TokenText
-from common.nodes.joining.jointokenfiles import JoinTokenFiles
+from common.nodes.certificates import digest_of, is_signed_by, make_next, make_request, write_certificate
+from common.nodes.joining import JoinTokenFiles, TokenText
 from common.paths import Paths
 from protocol.noded.clients.joining import MasterDoor
 from protocol.noded.joining import Admitted, AskNews, News, Ready, TakingIn, to_body

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common.system.daemons.running import find_daemon
+from common.system.running import find_daemon
 from tests.support.machines.fleet import queue_files
 from tests.support.machines.nodes import NAME, Node
 from tests.support.stopping import stop

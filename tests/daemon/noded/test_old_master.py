@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from common.daemons import MASTER_DAEMONS
-from common.system.daemons.running import find_daemon
 from common.system.processes import Process, descendants, send_all
+from common.system.running import find_daemon
 from tests.daemon.luxid.ops import gated, process_of
 from tests.support.machines.nodes import NAME, Node
 from tests.support.wait import wait_until

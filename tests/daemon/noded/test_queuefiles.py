@@ -15,12 +15,11 @@ from trio.testing import wait_all_tasks_blocked
 
 from common.ids import JobId
 from common.paths import Paths
-from common.system.daemons.running import record_lock_holder
-from daemons.luxid.files.queuefolder import take_lock
-from daemons.noded.files.locks import FileLock, InUse
+from common.system.running import record_lock_holder
+from daemons.luxid.files.store import take_lock
 from daemons.noded.files.nodefiles import upload
-from daemons.noded.files.queuefiles import QueueFiles
-from protocol.noded.contents import Content
+from daemons.noded.files.queuefiles import FileLock, InUse, QueueFiles
+from protocol.noded.call import Content
 from protocol.noded.files import FileUpload
 from tests.support.fakes.failing import FailingFsync
 from tests.support.wait import wait_until

@@ -9,7 +9,7 @@ from common.paths import Paths
 from protocol.noded.call import read_request
 from protocol.noded.files import WriteSsconfFiles
 from protocol.noded.procedures import REFUSED
-from protocol.noded.queue import JobqueueUpdate
+from protocol.noded.statefiles import JobqueueUpdate
 from tests.support.machines.noded import recorded_calls
 from tests.support.machines.nodes import Node
 

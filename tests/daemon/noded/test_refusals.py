@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from common.nodes.certificates.nodecertificates import make_cluster_certificate, make_node_certificate
+from common.nodes.certificates import make_cluster_certificate, make_node_certificate
 from tests.support.machines.nodes import HOST, NOW, Node
 
 MiB = 2**20

@@ -3,13 +3,14 @@
 import ssl
 from typing import Any
 
-from common.nodes.certificates.nodecertificates import (
+from common.nodes.certificates import (
+    certificates_in,
+    digest_of,
     make_cluster_certificate,
     make_node_certificate,
     public_digest_of,
     sign_request,
 )
-from common.nodes.certificates.pemcontent import certificates_in, digest_of
 from tests.support.machines.nodes import NAME, NOW, Node
 
 

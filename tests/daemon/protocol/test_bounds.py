@@ -17,10 +17,9 @@ from common.access import Role
 from common.errors import InvalidRequest, NotFound
 from protocol.messages import Request
 from protocol.peer import Peer
-from protocol.serving import budget, server
-from protocol.serving.admission import ConnectionLimits
-from protocol.serving.budget import STALL_S, Budget, BudgetLimits, Share
-from protocol.serving.pieces import AT_ONCE_BYTES, Pieces
+from protocol.serving import bounds, server
+from protocol.serving.bounds import STALL_S, Budget, BudgetLimits, ConnectionLimits, Share
+from protocol.serving.route import AT_ONCE_BYTES, Pieces
 from protocol.serving.server import Route, ServerRules, Service
 from protocol.serving.service import BATCH_BYTES
 from tests.daemon.protocol.echo import EchoService, RawCaller, raw_caller, serving
@@ -226,8 +225,8 @@ async def test_the_oldest_share_may_always_grow_and_all_room_comes_back() -> Non
     assert kept.total == 250 * KIB
     # the oldest of all; the oldest of a user who is below its bound, where all are over theirs; any other
     assert [kept.has_room(each, each.size + KIB) for each in (first, second, third)] == [True, False, False]
-    assert all(kept.has_room(Share(uid), budget.SMALL_BYTES) for uid in (1, 2, 3, 4))
-    assert not kept.has_room(Share(4), budget.SMALL_BYTES + 1)
+    assert all(kept.has_room(Share(uid), bounds.SMALL_BYTES) for uid in (1, 2, 3, 4))
+    assert not kept.has_room(Share(4), bounds.SMALL_BYTES + 1)
 
     for share in (second, other, first, third):
         kept.resize(share, 0)

@@ -1,6 +1,6 @@
 """A caller that goes away: what only waits for it is given up at once, what changes something is not.
 
-Source: DESIGN section 4; `protocol.serving.hangup`.
+Source: DESIGN section 4; `protocol.serving.service`.
 """
 
 import resource
@@ -20,11 +20,10 @@ import trio.testing
 from common.access import Role
 from common.errors import NotFound
 from protocol.peer import Peer
-from protocol.serving.admission import ConnectionLimits
-from protocol.serving.connection import ServerRules
-from protocol.serving.hangup import CallerGone, HangUps, Line
-from protocol.serving.server import Route, Service
-from protocol.stream import Publisher, Stream
+from protocol.serving.bounds import ConnectionLimits
+from protocol.serving.route import Publisher, Stream
+from protocol.serving.server import Route, ServerRules, Service
+from protocol.serving.service import CallerGone, HangUps, Line
 from tests.daemon.protocol.echo import Echo, EchoService, Find, Wait, raw_caller, serving
 from tests.support.wait import wait_until_async
 

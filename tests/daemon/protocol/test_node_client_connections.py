@@ -10,19 +10,14 @@ import trio
 import trio.testing
 import trustme
 
-from common.asciijson import ascii_json
-from protocol.noded.call import AnyCall
+from common.jsontext import ascii_json
+from protocol.noded.call import AnyCall, Content, Failed, FailureKind, NodeAddress, Replied, read_reply
 from protocol.noded.clients.blocking import BlockingNodeClient
-from protocol.noded.clients.bodies import HEAVY_BYTES
-from protocol.noded.clients.client import NodeClient
+from protocol.noded.clients.client import HEAVY_BYTES, NodeClient
 from protocol.noded.clients.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, FailureKind, Replied
-from protocol.noded.contents import Content
 from protocol.noded.facts import NodeHasIpAddress
 from protocol.noded.membership import Version
-from protocol.noded.queue import JobqueueRename, JobqueueUpdate, Move
-from protocol.noded.replies import read_reply
+from protocol.noded.statefiles import JobqueueRename, JobqueueUpdate, Move
 from tests.support.machines.nodedaemons import MadeUpCluster, Seen, close, hang, replying, serve
 
 pytestmark = pytest.mark.trio

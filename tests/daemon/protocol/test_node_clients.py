@@ -13,16 +13,23 @@ import pytest
 import trio
 import trustme
 
-from protocol.noded.call import MAX_REQUEST, NodeCall
+from protocol.noded.call import (
+    MAX_REQUEST,
+    Content,
+    Failed,
+    FailureKind,
+    NodeAddress,
+    NodeCall,
+    Outcome,
+    Replied,
+    Skipped,
+)
 from protocol.noded.clients.blocking import BlockingNodeClient
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied, Skipped
-from protocol.noded.contents import Content
+from protocol.noded.commands import TestDelay
 from protocol.noded.membership import Version
-from protocol.noded.queue import JobqueueUpdate
-from protocol.noded.work import TestDelay
+from protocol.noded.statefiles import JobqueueUpdate
 from tests.support.machines.nodedaemons import (
     Behaviour,
     MadeUpCluster,
@@ -138,7 +145,7 @@ async def test_a_node_that_misbehaves_fails_alone_with_its_text(
     nursery: trio.Nursery,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("protocol.noded.clients.channel.MAX_REPLY", 100_000)
+    monkeypatch.setattr("protocol.noded.clients.connection.MAX_REPLY", 100_000)
     bad = await serve(nursery, behaviour, cluster.server_context())
     good = await serve(nursery, replying(Seen(), VERSION), cluster.server_context())
     bad, good = NodeAddress("bad", bad.ip, bad.port), NodeAddress("good", good.ip, good.port)

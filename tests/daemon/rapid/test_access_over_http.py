@@ -12,9 +12,9 @@ import pytest
 import trio
 
 from common.webaccess.passwords import hashed
-from common.webaccess.tokensfile import TokensFile, Wish
-from common.webaccess.usersfile import UsersFile
-from daemons.rapid.access.throttle import FREE
+from common.webaccess.tokens import TokensFile, Wish
+from common.webaccess.users import UsersFile
+from daemons.rapid.access.passwordchecks import FREE
 from tests.support.wait import PATIENCE_S, wait_until
 from tests.support.web.rapid import Web
 

@@ -17,16 +17,12 @@ from common.access import Role
 from common.paths import Paths
 from common.webaccess import passwords
 from common.webaccess.passwords import Password, Scrypt, ScryptCost, matches
-from common.webaccess.principal import NOBODY, Principal
-from common.webaccess.rights import Right, Rights
-from common.webaccess.tokens import Token, TokenText
-from common.webaccess.tokensfile import TokensFile, Wish
-from common.webaccess.usersfile import UsersFile
+from common.webaccess.rights import NOBODY, Principal, Right, Rights
+from common.webaccess.tokens import Token, TokensFile, TokenText, Wish
+from common.webaccess.users import UsersFile
 from daemons.rapid.access import accounts, passwordchecks
-from daemons.rapid.access.authenticator import Authenticator
-from daemons.rapid.access.passwordchecks import MOST_WAITING, THREADS
-from daemons.rapid.access.throttle import FREE, LONGEST_WAIT_S
-from daemons.rapid.access.verdict import Rules
+from daemons.rapid.access.authenticator import Authenticator, Rules
+from daemons.rapid.access.passwordchecks import FREE, LONGEST_WAIT_S, MOST_WAITING, THREADS
 from daemons.rapid.calls import Asked, Call
 from daemons.rapid.refusals import Refused
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from protocol.luxi.daemon.metrics import ReadMetrics
+from protocol.luxi.daemon import ReadMetrics
 from tests.daemon.luxid.ops import dummy
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daemons.rapid.resources.examples import EXAMPLES
+from daemons.rapid.resources.parameters import EXAMPLES
 from tests.support.web.jsonschemas import Document
 from tests.support.web.rapid import Web
 

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from common.locks import LockMode, Owner, parse_lock
-from protocol.wconfd.ghosts import Claim, Guard, LayGuards, RaiseGhosts
+from protocol.wconfd.locks import Claim, Guard, LayGuards, RaiseGhosts
 from tests.support.wait import wait_until
 from tests.support.web.jsonschemas import Document
 from tests.support.web.rapid import Web

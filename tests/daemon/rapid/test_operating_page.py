@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from protocol.luxi.daemon.metrics import ReadMetrics
+from protocol.luxi.daemon import ReadMetrics
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web
 from tests.support.web.visitor import Visitor

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.luxi.cluster import QueryConfigValues
-from protocol.luxi.daemon.metrics import ReadMetrics
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter
+from protocol.luxi.daemon import ReadMetrics
+from protocol.luxi.queries import QueryConfigValues
+from protocol.luxi.queue import DeleteFilter, ReplaceFilter
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web
 from tests.support.web.visitor import Visitor

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from common.paths import Paths
-from common.system.daemons.program import NOT_MASTER
-from common.system.daemons.running import find_daemon
-from protocol.keeperd.calls import ClusterView
+from common.system.program import NOT_MASTER
+from common.system.running import find_daemon
+from protocol.keeperd import ClusterView
 from tests.cli.command import run
 from tests.cli.fakekeeperd import fake_keeperd
 from tests.support.etcds.playedkeeper import PlayedKeeper

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from common.queue.batch import Batch
+from common.queue.reasons import Batch
 from tests.support.wait import wait_until
 from tests.support.web.jsonschemas import Document
 from tests.support.web.rapid import Web

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from common.nodes.certificates.nodecertificates import write_certificate
-from common.nodes.certificates.pemcontent import fingerprint_of
-from common.webaccess.webcertificate import make_web_certificate
+from common.nodes.certificates import fingerprint_of, make_web_certificate, write_certificate
 from tests.support.machines.nodes import HOST
 from tests.support.wait import PATIENCE_S, wait_until
 from tests.support.web.rapid import Web

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from protocol.luxi.daemon.metrics import ReadMetrics
-from protocol.luxi.filters import ReplaceFilter
+from protocol.luxi.daemon import ReadMetrics
+from protocol.luxi.queue import ReplaceFilter
 from tests.daemon.luxid.ops import dummy
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web

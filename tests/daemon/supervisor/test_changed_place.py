@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from common.system.daemons.running import find_daemon, find_supervisor
+from common.system.running import find_daemon, find_supervisor
 from tests.cli.command import run
 from tests.support.machines.nodes import HOST, NAME, Node
 from tests.support.sockets.ports import free_port

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from common.daemons import MASTER_DAEMONS
-from common.system.daemons.running import find_daemon, find_supervisor
+from common.system.running import find_daemon, find_supervisor
 from tests.support.machines.movablemaster import Machine, MovableMaster
 from tests.support.wait import wait_until
 

@@ -11,9 +11,8 @@ import pytest
 
 from common.daemons import daemon_named
 from common.paths import Paths
-from daemons.supervisor import daemonprocess, supervising
-from daemons.supervisor.daemonprocess import DaemonProcess
-from daemons.supervisor.supervising import Supervisor
+from daemons.supervisor import supervising
+from daemons.supervisor.supervising import DaemonProcess, Supervisor
 
 NAMES = ("noded", "wconfd", "mond")
 
@@ -22,7 +21,7 @@ NAMES = ("noded", "wconfd", "mond")
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     """Of an installation whose daemons only wait."""
     monkeypatch.setattr(
-        daemonprocess, "python_command", lambda *_: [sys.executable, "-c", "import signal; signal.pause()"]
+        supervising, "python_command", lambda *_: [sys.executable, "-c", "import signal; signal.pause()"]
     )
     paths = Paths.under_root(tmp_path)
     paths.make_folders()

@@ -15,9 +15,9 @@ from common.clusterinit import create_cluster
 from common.errors import Denied
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
-from protocol.dial import dial
+from protocol.unixsocket import dial
 from tests.cli.command import run
 from tests.support.leftovers import processes_under
 

@@ -10,10 +10,9 @@ import trio
 from common.paths import Paths
 from common.settings import Settings
 from common.system import processes
-from common.system.daemons.masterdaemons import MasterDaemons
-from common.system.leftjobs import kill_left_jobs
 from common.system.livelock import is_alive
-from common.system.processes import Process
+from common.system.masterdaemons import MasterDaemons
+from common.system.processes import Process, kill_left_jobs
 from tests.support.wait import PATIENCE_S, wait_until
 
 

@@ -15,9 +15,9 @@ from common.durable.atomicfile import FileWrite
 from common.durable.groupcommit import GroupCommit
 from common.errors import Unavailable
 from common.paths import Paths
-from common.system import retrypauses
+from common.system import shortages
 from common.system.inthread import in_thread
-from common.system.threadstart import NoThread
+from common.system.shortages import NoThread
 from tests.cli.fakeluxid import FakeJob, fake_luxid
 from tests.support.cluster import Cluster
 
@@ -43,7 +43,7 @@ def run_without_threads(*command: str) -> "subprocess.CompletedProcess[str]":
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[str]]:
     """Lets the system refuse so many threads; all that asked for one."""
-    monkeypatch.setattr(retrypauses, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(shortages, "FIRST_PAUSE_S", 0.001)
     monkeypatch.setattr(groupcommit, "RETRY_S", 0.001)
     real = trio.to_thread.run_sync
     asked: list[str] = []

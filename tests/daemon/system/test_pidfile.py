@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from common.errors import Conflict
-from common.system.daemons.pidfile import PidFile
+from common.system.program import PidFile
 
 HOLDER = """
 import sys
 from pathlib import Path
-from common.system.daemons.pidfile import PidFile
+from common.system.program import PidFile
 PidFile.take(Path(sys.argv[1]))
 print("taken", flush=True)
 sys.stdin.read()

@@ -12,7 +12,7 @@ import pytest
 from common.daemons import MASTER_DAEMONS
 from common.paths import Paths
 from common.settings import Settings
-from common.system.daemons.program import NOT_MASTER
+from common.system.program import NOT_MASTER
 from daemons.supervisor.core.restarts import READY_TIMEOUT_S
 from protocol.noded.clients.voting import LIMIT_S, PAUSE_S, REPEATS
 

@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from common.system.clocks import timerfd, wallclock
-from common.system.clocks.wallclock import WallClock
+from common.system import clocks
+from common.system.clocks import WallClock
 from tests.support.wait import PATIENCE_S
 
 pytestmark = pytest.mark.trio
@@ -60,7 +60,7 @@ async def test_somebody_who_sets_the_clock_makes_it_ring(monkeypatch: pytest.Mon
         os.read(fd, count)
         raise OSError(errno.ECANCELED, "the clock was set")
 
-    monkeypatch.setattr(wallclock, "os", Os(read))
+    monkeypatch.setattr(clocks, "os", Os(read))
 
     with trio.fail_after(PATIENCE_S):
         await clock.woken()
@@ -70,7 +70,7 @@ async def test_somebody_who_sets_the_clock_makes_it_ring(monkeypatch: pytest.Mon
 
 async def test_the_alarm_is_set_again_if_the_clock_was_set_just_before(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    set_timer = timerfd.set_timer
+    set_timer = clocks.set_timer
 
     def refuse_once(fd: int, at_ns: int, flags: int) -> None:
         calls.append(at_ns)
@@ -78,7 +78,7 @@ async def test_the_alarm_is_set_again_if_the_clock_was_set_just_before(monkeypat
             raise OSError(errno.ECANCELED, "the clock was set")
         set_timer(fd, at_ns, flags)
 
-    monkeypatch.setattr(wallclock, "set_timer", refuse_once)
+    monkeypatch.setattr(clocks, "set_timer", refuse_once)
     clock = WallClock()
 
     clock.wake_at(5.0)

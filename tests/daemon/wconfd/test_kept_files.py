@@ -15,9 +15,17 @@ from common.ids import JobId
 from common.resources import Resource
 from common.schedules.schedule import RunState, ScheduleRun
 from protocol.blocking import BlockingClient
-from protocol.subscription import KeptChanged, Snapshot, WconfdEvents
-from protocol.wconfd.resources import ReadResources, RemoveResource, SetResource
-from protocol.wconfd.schedules import PutSchedule, ReadSchedules, RemoveSchedule, Settlement, SettleRuns
+from protocol.subscriptions import KeptChanged, Snapshot, WconfdEvents
+from protocol.wconfd.config import (
+    PutSchedule,
+    ReadResources,
+    ReadSchedules,
+    RemoveResource,
+    RemoveSchedule,
+    SetResource,
+    Settlement,
+    SettleRuns,
+)
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.keptvalues import LICENCES, MEMORY, NIGHTLY
 from tests.support.machines.fleet import Fleet

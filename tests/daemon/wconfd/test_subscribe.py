@@ -10,10 +10,9 @@ import trio
 from common.errors import RemoteError
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from protocol.client import Client
-from protocol.stream import Publisher
-from protocol.subscription import ConfigChanged, Event, LocksChanged, Snapshot, WconfdEvents
-from protocol.wconfd.locks import FreeLocks, TryUpdateLocks
-from protocol.wconfd.subscribe import Subscribe
+from protocol.serving.route import Publisher
+from protocol.subscriptions import ConfigChanged, Event, LocksChanged, Snapshot, WconfdEvents
+from protocol.wconfd.locks import FreeLocks, Subscribe, TryUpdateLocks
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import attrs
 
-from common.lease.fence import Fence
-from common.lease.records import Accepted, LastMaster, Maintenance, MasterRecord, MemberRecord, Wanted
+from common.lease.records import Accepted, Fence, LastMaster, Maintenance, MasterRecord, MemberRecord, Wanted
 from daemons.keeperd.core.states import View
 
 # seconds by which a lease may end late

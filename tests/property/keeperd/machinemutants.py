@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from common.lease.records import MasterRecord
-from daemons.keeperd.core import campaigning, fitness, looking, machine, mastership
-from daemons.keeperd.core.acts import Act, Release, StopDaemons
-from daemons.keeperd.core.events import CampaignWon, Event, Renewed
+from daemons.keeperd.core import campaigning, fitness, machine, mastership
+from daemons.keeperd.core.events import Act, CampaignWon, Event, Release, Renewed, StopDaemons
 from daemons.keeperd.core.fitness import Bar
 from daemons.keeperd.core.keeper import Held, Keeper, Step
 from daemons.keeperd.core.states import Memory, View
@@ -48,7 +47,7 @@ def name_instead_of_nonce(patch: Patch) -> None:
         return view.master is not None and view.master.node == held.record.node
 
     patch(campaigning, "is_won", is_won)
-    patch(looking, "is_ours", is_ours)
+    patch(machine, "is_ours", is_ours)
 
 
 def late_keepalive_counts(patch: Patch) -> None:
@@ -71,7 +70,7 @@ def older_etcd_is_believed(patch: Patch) -> None:
     def never(view: View, memory: Memory) -> bool:
         return False
 
-    patch(looking, "is_older", never)
+    patch(machine, "is_older", never)
 
 
 def no_margin(patch: Patch) -> None:

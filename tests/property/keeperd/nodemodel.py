@@ -2,13 +2,19 @@
 
 import attrs
 
-from common.lease.fence import Fence
-from common.lease.records import MemberRecord
-from daemons.keeperd.core.acts import Act, Campaign, Release, StartDaemons, TellNodes
-from daemons.keeperd.core.events import DaemonsFailed, DaemonsReady, FenceRefused
+from common.lease.records import Fence, MemberRecord
+from daemons.keeperd.core.events import (
+    Act,
+    Campaign,
+    DaemonsFailed,
+    DaemonsReady,
+    FenceRefused,
+    Release,
+    StartDaemons,
+    TellNodes,
+)
 from daemons.keeperd.core.keeper import Me
-from daemons.keeperd.core.standings import ROLES
-from daemons.keeperd.core.states import Memory, State, View
+from daemons.keeperd.core.states import ROLES, Memory, State, View
 from tests.property.keeperd.servantsmodel import Servants
 from tests.property.keeperd.shellmodel import ShellModel
 from tests.property.keeperd.world import Clock, Process, Ways, World

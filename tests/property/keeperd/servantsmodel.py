@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from common.lease.fence import Fence
+from common.lease.records import Fence
 from tests.property.keeperd.etcdmodel import EtcdModel, Store
 from tests.property.keeperd.world import Process
 

@@ -3,41 +3,38 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from common.lease.fence import Fence
-from common.lease.records import LastMaster, MasterRecord
+from common.lease.records import Fence, LastMaster, MasterRecord
 from daemons.keeperd.core import campaigning, machine
-from daemons.keeperd.core.acts import (
+from daemons.keeperd.core.events import (
     AcceptRestore,
     Act,
     Campaign,
+    CampaignLost,
+    CampaignWon,
+    DaemonsEnded,
     Drain,
+    Drained,
     DropLease,
+    Due,
     End,
+    EtcdSilent,
+    Event,
     KillDaemons,
+    LeaseLost,
     Look,
+    Looked,
+    NodesTold,
+    OwnNodeSilent,
     Release,
     Remember,
     RemoveWanted,
     Renew,
+    Renewed,
     SetDeadline,
     StartDaemons,
     StopDaemons,
     Tell,
     TellNodes,
-)
-from daemons.keeperd.core.events import (
-    CampaignLost,
-    CampaignWon,
-    DaemonsEnded,
-    Drained,
-    Due,
-    EtcdSilent,
-    Event,
-    LeaseLost,
-    Looked,
-    NodesTold,
-    OwnNodeSilent,
-    Renewed,
 )
 from daemons.keeperd.core.fitness import bars
 from daemons.keeperd.core.states import State, View

@@ -11,8 +11,7 @@ from collections import Counter
 
 import pytest
 
-from daemons.keeperd.core.standings import STEPS
-from daemons.keeperd.core.states import State
+from daemons.keeperd.core.states import STEPS, State
 from tests.property.keeperd.lastone import last_one_crashes
 from tests.property.keeperd.torment import Plan, Torment
 

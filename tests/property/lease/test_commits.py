@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import Unavailable
-from common.lease.dirty import Change
-from common.lease.keys import Keys
-from common.lease.packing import MOST_BYTES
-from protocol.etcd.fenced.commits import Commits
+from common.lease.changes import MOST_BYTES, Change
+from common.lease.records import Keys
+from protocol.etcd.commits import Commits
 from tests.support.etcds.reigns import deadline_of, reign
 from tests.support.naive.etcd import NaiveEtcd
 

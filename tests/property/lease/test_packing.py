@@ -5,15 +5,18 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.lease.dirty import Change
-from common.lease.joining import Entry, Stored, folders_of, join
-from common.lease.packing import (
+from common.lease.changes import (
     MOST_BYTES,
     MOST_OPERATIONS,
     PART_BYTES,
+    Change,
+    Entry,
+    Stored,
     divided,
+    folders_of,
     group_length,
     is_large,
+    join,
     merged,
     pack,
     size_of,

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.ids import JobId
-from daemons.luxid.core.copies.backlog import Backlog, Batch, Fact, Key, StateName
-from daemons.luxid.core.copies.comparing import JobDigest, differing
+from daemons.luxid.core.copies.backlog import Backlog, Batch, Fact, JobDigest, Key, StateName, differing
 
 JOBS = 6
 NAMES = [StateName(f"submissions/{number}") for number in range(3)]

@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState, to_timestamp
+from common.queue.reasons import Try, try_entry
 from common.queue.terms import NO_TERMS, Hold, JobTerms, terms_of, with_terms
-from common.queue.tries import Try, try_entry
-from daemons.luxid.core.queue.decisions import AT_REST, Decisions, Phase
+from daemons.luxid.core.queue.entry import AT_REST, Decisions, Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 
 SLOTS, START_LIMIT = 3, 2

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from common.ids import JobId
 from daemons.luxid.core.copies.backlog import Backlog, Batch, Fact, Key, StateName
-from daemons.luxid.core.copies.dirtyentries import DirtyEntries
-from daemons.luxid.core.copies.freshness import Marks, Standing, changed, changes_of
+from daemons.luxid.core.copies.etcdentries import DirtyEntries, Marks, Standing, changed, changes_of
 
 KEYS: tuple[Key, ...] = (JobId(1), JobId(2), Fact.SERIAL, StateName("submissions/key"))
 NAMES = ("node2", "node3")

@@ -9,7 +9,7 @@ import trio.testing
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from daemons.luxid.jobs import jobtable
+from daemons.luxid import jobs
 from protocol.luxi.feed import Subscribe, Topic
 from tests.support.feeds import JOBS, Luxid, Subscriber
 
@@ -83,5 +83,5 @@ def test_every_subscriber_ends_with_what_a_query_finds(schedule: list[tuple[str,
             nursery.cancel_scope.cancel()
 
     # a log of two lines is too long to be kept
-    with mock.patch.object(jobtable, "LONG_LOG", 1):
+    with mock.patch.object(jobs, "LONG_LOG", 1):
         trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))

@@ -7,7 +7,7 @@ nothing of its command runs or can begin, commands of living jobs are left alone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemons.luxid.core.ghosts.rounds import Concern, Round, round_at
+from daemons.luxid.core.ghosts import Concern, Round, round_at
 from protocol.noded.commands import CommandPhase
 
 PHASES = list(CommandPhase)

@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from common.ids import JobId
 from common.objects.filter import FilterRule
+from common.queue.explanation import Span
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import ReasonEntry
 from common.queue.terms import JobTerms, with_terms
-from common.queue.waithistory import Span
-from daemons.luxid.core.queue.decisions import AT_REST, Phase
+from daemons.luxid.core.queue.entry import AT_REST, Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from tests.support.naive.history import NaiveHistory
 

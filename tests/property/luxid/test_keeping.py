@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common.featuresettings import RetentionSettings
 from common.ids import JobId
-from common.queue.batch import Batch, batch_entry
 from common.queue.jobs import FINAL, Job, JobOp, JobState
-from common.settingwords.retentionsettings import RetentionSettings
-from daemons.luxid.core.past.endedrow import PastRow, past_row
-from daemons.luxid.core.past.places import Place
-from daemons.luxid.core.retention.keeping import DAY_S, Claims, Mark, claims_of
-from daemons.luxid.history.pastindex import open_index
-from daemons.luxid.history.pasttexts import texts_of_archive
-from daemons.luxid.retention.selections import select_due
+from common.queue.reasons import Batch, batch_entry
+from daemons.luxid.core.past.endedrow import PastRow, Place, past_row
+from daemons.luxid.core.retention import DAY_S, Claims, Mark, claims_of
+from daemons.luxid.history.index import open_index
+from daemons.luxid.history.upkeep import texts_of_archive
+from daemons.luxid.retention import select_due
 
 NOW = 1000 * DAY_S
 _EMPTY = past_row(Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}, JobState.SUCCESS),)), texts_of_archive())

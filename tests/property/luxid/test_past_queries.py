@@ -16,11 +16,10 @@ from common.ids import JobId
 from common.query.predicate import NO_VALUE, QUERY, Field, FilterError, compile_expression
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL, JobState
-from common.words.filters.pastfilter import past_filter
-from daemons.luxid.core.past.endedrow import PastRow
-from daemons.luxid.core.past.pastfields import Eyes
-from daemons.luxid.core.past.places import Place
-from daemons.luxid.history.pastindex import PastIndex, open_index, read_list, read_sums
+from common.words.filters.jobfilter import past_filter
+from daemons.luxid.core.past.endedrow import PastRow, Place
+from daemons.luxid.core.past.queries import Eyes
+from daemons.luxid.history.index import PastIndex, open_index, read_list, read_sums
 from protocol.luxi.history import Grouping, Past, ReadHistory, Sorting, SummarizeHistory
 
 _ALL = Eyes(None)

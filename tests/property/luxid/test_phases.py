@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.ids import JobId
-from common.queue.deferral import Cause, Deferral
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.queue.decisions import Phase
+from common.queue.terms import Cause, Deferral
 from daemons.luxid.core.queue.entries import STEPS
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 
 NOW = 1e9

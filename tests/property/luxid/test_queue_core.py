@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from common.ids import JobId
-from common.queue.dependencies import Dependency, judge
-from common.queue.dependencies import DependencyVerdict as _V
-from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.queue.decisions import Decisions, Phase
+from common.queue.jobs import Dependency, Job, JobOp, JobState, judge
+from common.queue.jobs import DependencyVerdict as _V
+from daemons.luxid.core.queue.entry import Decisions, Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 
 SLOTS, START_LIMIT = 4, 2

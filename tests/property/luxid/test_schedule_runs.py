@@ -9,12 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.ids import JobId
-from common.schedules.schedule import Missed, Overlap, RunState, Schedule, ScheduleRun
-from common.schedules.settling import MOST_RUNS, settled
-from common.schedules.times import Intervals, offset_of, times_of
-from common.schedules.zones import zone_named
-from daemons.luxid.core.schedules.agenda import Agenda
-from daemons.luxid.core.schedules.runs import AHEAD_S, PUNCTUAL_S, decide, upcoming
+from common.schedules.schedule import MOST_RUNS, Missed, Overlap, RunState, Schedule, ScheduleRun, settled
+from common.schedules.times import Intervals, offset_of, times_of, zone_named
+from daemons.luxid.core.schedules import AHEAD_S, PUNCTUAL_S, Agenda, decide, upcoming
 from tests.support.keptvalues import NIGHTLY
 from tests.support.naive.cron import instants
 

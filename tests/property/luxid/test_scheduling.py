@@ -17,18 +17,15 @@ from common.access import Role
 from common.ids import JobId
 from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
-from common.queue.batch import batch_of
 from common.queue.explanation import BatchFull, Faded, HeldByRule, InLine, LimitFull, SlotsReserved, UserAtBound
-from common.queue.filters.actions import ActionKind
-from common.queue.filters.ruleloads import BucketLoad, RuleLoad
-from common.queue.filters.rules import compile_chain
+from common.queue.filteractions import ActionKind, BucketLoad, RuleLoad
+from common.queue.filters import compile_chain
 from common.queue.jobs import Job, JobOp, JobState, set_priority
-from common.queue.submitter import OWNER_SOURCE
-from daemons.luxid.core.choice.aliases import Aliases
-from daemons.luxid.core.choice.userbounds import UserBounds
-from daemons.luxid.core.choice.weights import LEVELS, WeightRules
+from common.queue.reasons import OWNER_SOURCE, batch_of
+from daemons.luxid.core.choice.limits import UserBounds
+from daemons.luxid.core.choice.weights import LEVELS, Aliases, WeightRules
 from daemons.luxid.core.filters import judging
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why.explain import AHEAD_NAMED, explain
 from tests.support.naive.schedule import NaiveJob, NaiveSchedule, batch_name

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.queue.filters.rules import compile_chain
+from common.queue.filters import compile_chain
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.filters.staticmatch import StaticMatch, op_ids_of, static_match_of
+from daemons.luxid.core.filters.filtering import StaticMatch, op_ids_of, static_match_of
 
 NAMES = ("OP_A", "OP_AB")
 words = st.sampled_from((*NAMES, "x"))

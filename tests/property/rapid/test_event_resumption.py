@@ -13,13 +13,11 @@ from common.errors import TooBusy
 from common.ids import JobId
 from common.locks import LockMode, Owner, parse_lock
 from common.objects.filter import FilterRule
-from daemons.rapid.events.eventlog import EventLog, Place
-from daemons.rapid.events.eventstreams import Wish, event_stream
-from daemons.rapid.events.hub import Hub
-from daemons.rapid.events.knowledge import FIELDS, Knowledge
+from daemons.rapid.events.hub import FIELDS, EventLog, Hub, Knowledge, Place
+from daemons.rapid.events.streams import Wish, event_stream
 from protocol.luxi.feed import FeedBegin, FeedChanges, JobNews, QueueState
 from protocol.rapid.events import Topic
-from protocol.subscription import LocksChanged, Snapshot
+from protocol.subscriptions import LocksChanged, Snapshot
 
 WEB = parse_lock("node/web1")
 Step = tuple[str, int, int]

@@ -10,8 +10,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 from common.errors import GantryError
 from common.objects.config import Config
 from common.objects.kinds import AdminState, InstanceUuid
-from daemons.wconfd.core.config import instancedisks, instances, ports
-from daemons.wconfd.core.config.objectupdates import update_object
+from daemons.wconfd.core.config import instances
+from daemons.wconfd.core.config.changes import update_object
 from daemons.wconfd.core.config.verify import find_problems
 from tests.support.configs import disk, instance, small_config
 
@@ -56,19 +56,19 @@ class Changes(RuleBasedStateMachine):
 
     @rule(uuid=UUIDS, new=DISKS, index=PLACES, replace=st.booleans())
     def add_disk(self, uuid: str, new: str, index: int | None, replace: bool) -> None:
-        self.make(lambda config, now: instancedisks.add_disk(config, uuid, disk(new), index, now, replace=replace))
+        self.make(lambda config, now: instances.add_disk(config, uuid, disk(new), index, now, replace=replace))
 
     @rule(uuid=UUIDS, old=DISKS, index=PLACES)
     def attach(self, uuid: str, old: str, index: int | None) -> None:
-        self.make(lambda config, now: instancedisks.attach_disk(config, uuid, old, index, now))
+        self.make(lambda config, now: instances.attach_disk(config, uuid, old, index, now))
 
     @rule(uuid=UUIDS, old=DISKS)
     def detach(self, uuid: str, old: str) -> None:
-        self.make(lambda config, now: instancedisks.detach_disk(config, uuid, old, now))
+        self.make(lambda config, now: instances.detach_disk(config, uuid, old, now))
 
     @rule(uuid=UUIDS, old=DISKS)
     def remove_disk(self, uuid: str, old: str) -> None:
-        self.make(lambda config, now: instancedisks.remove_disk(config, uuid, old, now))
+        self.make(lambda config, now: instances.remove_disk(config, uuid, old, now))
 
     @rule(uuid=UUIDS, state=st.sampled_from([None, *AdminState]), active=st.sampled_from([None, True, False]))
     def set_status(self, uuid: str, state: AdminState | None, active: bool | None) -> None:
@@ -76,11 +76,11 @@ class Changes(RuleBasedStateMachine):
 
     @rule()
     def allocate_port(self) -> None:
-        self.make(ports.allocate_port)
+        self.make(instances.allocate_port)
 
     @rule(port=st.integers(11000, 11003))
     def give_port_back(self, port: int) -> None:
-        self.make(lambda config, now: ports.add_port(config, port, now))
+        self.make(lambda config, now: instances.add_port(config, port, now))
 
     @rule(target=updates, uuid=UUIDS, os=st.sampled_from(["a", "b"]))
     def read_for_update(self, uuid: str, os: str) -> Any:

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import Conflict, DamagedFile
-from common.lease.dirty import Removed, Written, encode_fate
+from common.lease.changes import Removed, Written, encode_fate
 from common.objects.codec import decode_config
 from common.objects.config import Config
 from common.objects.kinds import Hypervisor, NodeUuid
 from daemons.wconfd.core.config.configstate import ConfigState, is_same
-from daemons.wconfd.core.config.replicas.differences import TOP, Difference, difference, overlay
+from daemons.wconfd.core.config.replicas import TOP, Difference, difference, overlay
 from tests.property.test_config_round_trip import configs
 from tests.support.configs import node, recorded_json, small_config
 

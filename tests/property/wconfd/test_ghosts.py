@@ -1,4 +1,4 @@
-"""Guards and ghosts against their dumb twin, and what must hold whatever happens (`protocol.wconfd.ghosts`)."""
+"""Guards and ghosts against their dumb twin, and what must hold whatever happens (`protocol.wconfd.locks`)."""
 
 from collections.abc import Callable
 
@@ -9,11 +9,19 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from common.errors import GantryError
 from common.locks import Lock, LockMode, LockRequest, Owner
 from daemons.wconfd.core.locks import ghostrules, waiting
-from daemons.wconfd.core.locks.guardrows import decode_guards, encode_guards
-from daemons.wconfd.core.locks.journal import digest, encode_changes, encode_header, encode_line, replay
-from daemons.wconfd.core.locks.lockstate import LockRows, encode, rebuild
-from daemons.wconfd.core.locks.pending import LockState
-from protocol.wconfd.ghosts import Claim, Guard
+from daemons.wconfd.core.locks.encoding import (
+    LockRows,
+    digest,
+    encode,
+    encode_changes,
+    encode_header,
+    encode_line,
+    rebuild,
+    replay,
+)
+from daemons.wconfd.core.locks.guards import decode_guards, encode_guards
+from daemons.wconfd.core.locks.waiting import LockState
+from protocol.wconfd.locks import Claim, Guard
 from tests.property.wconfd.test_lock_waiting import has_ring
 from tests.support.naive.ghosts import NaiveGhosts
 from tests.support.naive.lock_strategies import MEMBERS, conflicts, locks, modes, priorities, request_lists

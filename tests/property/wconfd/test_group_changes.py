@@ -6,12 +6,11 @@ from hypothesis import strategies as st
 
 from common.errors import GantryError
 from common.objects.codec import decode_config, to_json
-from common.objects.config import Config
+from common.objects.config import Config, NodeGroup
 from common.objects.kinds import GroupUuid, NodeUuid
-from common.objects.nodegroup import NodeGroup
+from daemons.wconfd.core.config.changes import change_tags
 from daemons.wconfd.core.config.groupchanges import GroupChange, change_groups
 from daemons.wconfd.core.config.nodechanges import NodeChange, change_nodes
-from daemons.wconfd.core.config.tagchanges import change_tags
 from daemons.wconfd.core.config.verify import find_problems
 from tests.support.configs import node, small_config
 

@@ -6,11 +6,9 @@ import pytest
 
 from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import Lock, LockMode, LockRequest, conflicts, meets, parse_lock
-from daemons.luxid.core.choice.clashes import clashing_locks
-from daemons.luxid.core.choice.needs import needs_of
-from daemons.luxid.core.choice.weights import LEVELS
-from daemons.luxid.simulate.virtuallocks import conflict
-from daemons.wconfd.core.locks.requests import PendingRequest
+from daemons.luxid.core.choice.weights import LEVELS, clashing_locks, needs_of
+from daemons.luxid.simulate.replay import conflict
+from daemons.wconfd.core.locks.fairness import PendingRequest
 from daemons.wconfd.core.locks.table import LockTable, update_locks
 from tests.support.locks import owner
 from tests.support.naive.lock_strategies import LOCKS

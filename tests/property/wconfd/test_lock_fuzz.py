@@ -9,9 +9,8 @@ import pytest
 from common.errors import LockRuleViolation
 from common.locks import LockLevel, LockMode, LockRequest, Owner
 from daemons.wconfd.core.locks import waiting
-from daemons.wconfd.core.locks.lockstate import decode, encode
-from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.core.locks.waiting import Change
+from daemons.wconfd.core.locks.encoding import decode, encode
+from daemons.wconfd.core.locks.waiting import Change, LockState
 from tests.property.wconfd.test_lock_waiting import has_ring
 from tests.support.locks import state_text
 from tests.support.naive.fairness import NaiveFairLocks

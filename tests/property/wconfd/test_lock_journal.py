@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 from common.errors import DamagedFile, LockRuleViolation
 from common.locks import LockLevel, Owner
 from daemons.wconfd.core.locks import waiting
-from daemons.wconfd.core.locks.journal import digest, encode_changes, encode_header, encode_line, replay
-from daemons.wconfd.core.locks.lockstate import LockRows, encode, rebuild
-from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.core.locks.waiting import Change
+from daemons.wconfd.core.locks.encoding import (
+    LockRows,
+    digest,
+    encode,
+    encode_changes,
+    encode_header,
+    encode_line,
+    rebuild,
+    replay,
+)
+from daemons.wconfd.core.locks.waiting import Change, LockState
 from tests.support.naive.lock_strategies import locks, owners, priorities, request_lists, wanted
 
 quick = settings(max_examples=80, deadline=None)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from common.errors import LockRuleViolation
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner, parse_lock
-from daemons.wconfd.core.locks.lockstate import decode, encode
-from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.encoding import decode, encode
 from daemons.wconfd.core.locks.table import LockTable, Verdict, update_locks
+from daemons.wconfd.core.locks.waiting import LockState
 from tests.support.naive.lock_strategies import (
     GROUPS,
     LOCKS,

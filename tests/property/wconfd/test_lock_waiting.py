@@ -10,9 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from common.errors import AlreadyPending, LockRuleViolation
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner, mode_rank
 from daemons.wconfd.core.locks import waiting
-from daemons.wconfd.core.locks.lockstate import decode, encode
-from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.core.locks.waiting import Change
+from daemons.wconfd.core.locks.encoding import decode, encode
+from daemons.wconfd.core.locks.waiting import Change, LockState
 from tests.support.locks import state_text
 from tests.support.naive.lock_strategies import (
     LOCKS,

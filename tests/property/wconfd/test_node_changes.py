@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import GantryError
-from common.nodes.candidatepool import has_room, missing_candidates, promotable
-from common.objects.config import Config
+from common.nodes.candidates import has_room, missing_candidates, promotable
+from common.objects.config import Config, Node
 from common.objects.kinds import NodeUuid
-from common.objects.node import Node
 from daemons.wconfd.core.config.nodechanges import NodeChange, change_nodes
 from tests.support.configs import UUIDS, node, small_config
 

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from daemons.wconfd.core.config.replicas.nodecopies import Failure, Holding, Part
+from daemons.wconfd.core.config.replicas import Failure, Holding, Part
 
 FAILURES: Final = st.sampled_from(Failure)
 

@@ -9,15 +9,19 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from common.errors import ReservationError
 from common.locks import Owner
+from common.objects.addresspool import Pool
 from common.objects.codec import decode_object
-from common.objects.config import Config
+from common.objects.config import Config, Network
 from common.objects.kinds import NetworkUuid
-from common.objects.networks.addresspool import Pool
-from common.objects.networks.network import Network
-from daemons.wconfd.core.reservations.addresses import generate_ip, release_ip, reserve_ip
-from daemons.wconfd.core.reservations.ippools import with_notes
-from daemons.wconfd.core.reservations.temporary import Reservations
-from daemons.wconfd.core.reservations.tempres import decode, encode
+from daemons.wconfd.core.reservations import (
+    Reservations,
+    decode,
+    encode,
+    generate_ip,
+    release_ip,
+    reserve_ip,
+    with_notes,
+)
 from tests.support.configs import small_config
 
 BASE, SIZE = ipaddress.IPv4Address("192.0.2.16"), 8

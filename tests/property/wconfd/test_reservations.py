@@ -7,10 +7,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from common.errors import ReservationError
 from common.locks import Owner
-from daemons.wconfd.core.reservations.identifiers import generate_mac, reserve_mac, reserve_volume
-from daemons.wconfd.core.reservations.minors import allocate_minors, drbd_map
-from daemons.wconfd.core.reservations.temporary import Reservations
-from daemons.wconfd.core.reservations.tempres import decode, encode
+from daemons.wconfd.core.reservations import (
+    Reservations,
+    allocate_minors,
+    decode,
+    drbd_map,
+    encode,
+    generate_mac,
+    reserve_mac,
+    reserve_volume,
+)
 from tests.support.configs import small_config
 
 OWNERS = st.sampled_from([Owner(1, "/1"), Owner(2, "/1"), Owner("x", "/2")])

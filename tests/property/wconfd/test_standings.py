@@ -5,8 +5,8 @@ import random
 from common.errors import LockRuleViolation
 from common.locks import LockMode, LockRequest
 from daemons.wconfd.core.locks import waiting
-from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.core.locks.requests import STANDINGS, Standing
+from daemons.wconfd.core.locks.fairness import STANDINGS, Standing
+from daemons.wconfd.core.locks.waiting import LockState
 from tests.support.naive.lock_strategies import LOCKS, OWNERS
 
 STEPS = 20_000

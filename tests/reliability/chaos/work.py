@@ -13,10 +13,9 @@ from common.errors import RemoteError
 from common.ids import JobId
 from common.paths import Paths
 from protocol.blocking import BlockingClient
-from protocol.luxi.jobs import ArchiveJob, CancelJob, ChangeJobPriority
+from protocol.luxi.jobs import ArchiveJob, CancelJob, ChangeJobPriority, SubmitManyJobs, Submitted
 from protocol.luxi.queries import QueryJobs
 from protocol.luxi.queue import SetDrainFlag
-from protocol.luxi.submission import SubmitManyJobs, Submitted
 from protocol.messages import Request
 from protocol.wconfd.changes import SetJobLimits
 

@@ -26,11 +26,9 @@ from common.commands.output import pieces_of
 from common.errors import GantryError, RemoteError
 from common.ids import JobId
 from protocol.blocking import BlockingClient
-from protocol.luxi.jobs import CancelJob
+from protocol.luxi.jobs import CancelJob, SubmitJob
 from protocol.luxi.queries import QueryJobs
-from protocol.luxi.submission import SubmitJob
-from protocol.wconfd.ghosts import ListGhosts
-from protocol.wconfd.locks import ListAllLocks
+from protocol.wconfd.locks import ListAllLocks, ListGhosts
 from tests.reliability.chaos.harms import Harms
 from tests.reliability.commands.tallied import Tallies, Work
 from tests.support.machines.fleet import Fleet

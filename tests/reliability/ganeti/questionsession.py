@@ -12,10 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from protocol.confd.clients.blocking import ask_confd
-from protocol.confd.datagrams import seal, unseal
+from protocol.confd.client import ask_confd
 from protocol.confd.gathering import Peer
-from protocol.confd.questions import Question
+from protocol.confd.questions import Question, seal, unseal
 
 FOLDER: Final = Path("/var/lib/ganeti")
 HOST: Final = "127.0.0.1"

@@ -14,17 +14,14 @@ from typing import Any, Final, TypeVar
 
 from common.errors import RemoteError
 from common.ids import JobId
+from common.objects.kinds import TagKind
 from common.paths import Paths
-from common.query.kinds import TagKind
-from protocol.luxi.changes import WaitForJobChange
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter
-from protocol.luxi.jobs import CancelJob
-from protocol.luxi.queries import QueryJobs
-from protocol.luxi.submission import SubmitManyJobs, Submitted
+from protocol.luxi.jobs import CancelJob, SubmitManyJobs, Submitted
+from protocol.luxi.queries import QueryJobs, WaitForJobChange
+from protocol.luxi.queue import DeleteFilter, ReplaceFilter
 from protocol.messages import Request
-from protocol.wconfd.changes import SetJobLimits
+from protocol.wconfd.changes import ChangeTags, SetJobLimits
 from protocol.wconfd.config import ReadConfig
-from protocol.wconfd.tags import ChangeTags
 from tests.reliability.lease.history import Asked, Cancel, Look, Notes, Read, Submit, Told, Write
 from tests.reliability.lease.ledgers import command_of
 from tests.reliability.ledger import Outcome

@@ -11,10 +11,9 @@ from itertools import pairwise
 
 import attrs
 
-from common.lease.dirty import Written, decode_fate
-from common.lease.keys import Keys
-from common.lease.records import MasterRecord, RunningJob, decode
-from common.queue.files.jobfile import decode_job
+from common.lease.changes import Written, decode_fate
+from common.lease.records import Keys, MasterRecord, RunningJob, decode
+from common.queue.jobfile import decode_job
 from common.queue.jobs import FINAL_NAMES
 
 

@@ -28,11 +28,10 @@ from typing import Any, Final
 import attrs
 
 from common.errors import GantryError
-from common.lease.keys import Keys
+from common.lease.records import Keys
 from protocol.luxi.queries import QueryJobs
 from protocol.wconfd.config import ReadConfig
-from protocol.wconfd.ghosts import ListGhosts
-from protocol.wconfd.locks import ListAllLocks
+from protocol.wconfd.locks import ListAllLocks, ListGhosts
 from tests.reliability.lease.history import EndedJob, Notes, Rest, Submit, Told, Write, read_notes
 from tests.reliability.lease.leaseclient import things_of
 from tests.reliability.lease.ledgers import ledger_lines, token_of

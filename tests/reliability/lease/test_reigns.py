@@ -1,10 +1,9 @@
 """The judgement of what etcd has kept finds writes without a mastership, and masterships that are not one at a time."""
 
 from common.ids import JobId
-from common.lease.dirty import Written, encode_fate
-from common.lease.keys import Keys
-from common.lease.records import MasterRecord, RunningJob, encode
-from common.queue.files.jobfile import encode_job
+from common.lease.changes import Written, encode_fate
+from common.lease.records import Keys, MasterRecord, RunningJob, encode
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from tests.reliability.lease.reigns import KeyChange, Reign, entries_left, reign_violations, reigns_of
 

@@ -23,7 +23,7 @@ from pathlib import Path
 import attrs
 
 from common.daemons import MASTER_DAEMONS
-from common.system.daemons.running import find_daemon
+from common.system.running import find_daemon
 from protocol.luxi.queries import QueryJobs
 from tests.daemon.luxid.ops import delay, dummy
 from tests.support.machines.fleet import files

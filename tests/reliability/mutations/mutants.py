@@ -35,9 +35,9 @@ _DEATHS: Final = "daemons/luxid/processes/deaths.py"
 _STARTING: Final = "daemons/luxid/processes/starting.py"
 _STORE: Final = "daemons/luxid/files/store.py"
 _TABLE: Final = "daemons/wconfd/core/locks/table.py"
-_NODE_APPLICATION: Final = "daemons/noded/transport/application.py"
+_NODE_APPLICATION: Final = "daemons/noded/transport.py"
 _NODE_CHANGES: Final = "daemons/wconfd/core/config/nodechanges.py"
-_RULES: Final = "daemons/wconfd/core/locks/rules.py"
+_RULES: Final = "daemons/wconfd/core/locks/table.py"
 
 MUTANTS: Final = (
     # durable files
@@ -64,7 +64,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "make a new folder durable before anything is moved into it",
-        "common/durable/moves.py",
+        "common/durable/atomicfile.py",
         "    make_folders(dict.fromkeys(os.path.dirname(target) for _, target in moves))\n",
         "    for _, target in moves:\n        os.makedirs(os.path.dirname(target), exist_ok=True)\n",
         "tests/unit/common/durable/test_atomicfile.py::test_nothing_is_moved_into_a_folder_that_is_not_durable",
@@ -192,7 +192,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "lock the queue against a second daemon",
-        "daemons/luxid/files/queuefolder.py",
+        "daemons/luxid/files/store.py",
         "            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
         "",
         "tests/daemon/luxid/files/test_queue_lock.py::test_a_queue_that_another_process_has_is_refused_until_that_has_ended",
@@ -242,7 +242,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "sync each line of the journal",
-        "daemons/wconfd/locks/lockjournal.py",
+        "daemons/wconfd/locks/lockfiles.py",
         "O_DSYNC",
         "O_CLOEXEC",
         "tests/daemon/wconfd/locks/test_lock_files.py::test_a_line_of_the_journal_is_on_the_disk_when_its_write_returns",
@@ -279,21 +279,21 @@ MUTANTS: Final = (
     ),
     _mutant(
         "refuse folders that others can write",
-        "common/system/accounts/trust.py",
+        "common/system/accounts.py",
         "    if status.st_mode & stat.S_IWOTH:\n",
         "    if False:\n",
         "tests/unit/common/system/test_trust.py::test_a_part_that_everybody_can_write_is_refused_by_name",
     ),
     _mutant(
         "refuse folders of other users",
-        "common/system/accounts/trust.py",
+        "common/system/accounts.py",
         "    if status.st_uid not in uids:\n",
         "    if False:\n",
         "tests/unit/common/system/test_trust.py::test_a_folder_of_another_user_is_refused_wherever_it_is_in_the_path",
     ),
     _mutant(
         "hang up where somebody else than the daemon listens",
-        "protocol/dial.py",
+        "protocol/unixsocket.py",
         "        _check_server(sock, path, daemon)\n",
         "",
         "tests/daemon/system/test_foreign_folders.py::test_a_client_sends_nothing_to_a_socket_of_another_user",
@@ -307,7 +307,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "run a command as its submitter",
-        "daemons/luxid/core/submission/rights.py",
+        "daemons/luxid/core/rights.py",
         "attrs.evolve(op, user=_user_of(op, submitter, host, where)) if isinstance(op, OpRunCommand) else op\n",
         "op\n",
         "tests/unit/luxid/test_rights.py::test_a_command_says_as_whom_it_runs_unless_that_is_the_daemons_user",
@@ -414,7 +414,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "bound the turns of queries that wait for one node",
-        "daemons/luxid/livedata/asking.py",
+        "daemons/luxid/livedata.py",
         "        async with self._turns_at[node.name], self._turns:\n",
         "        async with self._turns:\n",
         "tests/daemon/luxid/queries/test_live_data.py::"
@@ -422,14 +422,14 @@ MUTANTS: Final = (
     ),
     _mutant(
         "take a fault of the master for no verdict about a node",
-        "daemons/luxid/core/live/hearing.py",
+        "daemons/luxid/core/live.py",
         "    return NoFacts.NOT_ASKED if outcome.kind is FailureKind.UNSENT else NoFacts.FAILED\n",
         "    return NoFacts.FAILED\n",
         "tests/unit/luxid/query/test_query_live.py::test_an_outcome_is_facts_or_the_reason_why_there_are_none",
     ),
     _mutant(
         "leave out no node whose live data could let it pass",
-        "common/query/implied.py",
+        "common/query/qlang.py",
         "            return Not(_bound(part, is_cheap, negated, dear))\n",
         "            return Not(_bound(part, is_cheap, dear, negated))\n",
         "tests/unit/luxid/query/test_query_live.py::test_nodes_that_the_filter_rules_out_anyway_are_not_asked",
@@ -438,7 +438,7 @@ MUTANTS: Final = (
     # one master at a time
     _mutant(
         "use no epoch but one's own",
-        "common/nodes/epochs.py",
+        "common/nodes/mastership.py",
         "return self.number == 0 or self.master == node",
         "return True",
         "tests/unit/common/nodes/test_epochs.py::test_a_node_that_has_seen_the_epoch_of_another_does_not_use_it",
@@ -452,7 +452,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "count the word of a node that has granted a higher epoch",
-        "common/nodes/votes.py",
+        "common/nodes/failover.py",
         " and (vote.epoch or 0) <= own_epoch",
         "",
         "tests/unit/protocol/noded/clients/test_voting.py::"
@@ -468,7 +468,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "stop a deposed master's job processes before killing what they started",
-        "common/system/leftjobs.py",
+        "common/system/processes.py",
         "        send_all(roots, signal.SIGSTOP)\n",
         "        pass\n",
         "tests/daemon/noded/test_old_master.py::test_an_old_master_that_hears_of_a_newer_one_ends_with_its_jobs",
@@ -486,20 +486,20 @@ MUTANTS: Final = (
     _mutant(
         "remove a group that still has nodes",
         "daemons/wconfd/core/config/groupchanges.py",
-        "    for uuid in change.removed:\n        _check_removal(config, uuid)\n",
+        "    for uuid in change.removed:\n        _check_group_removal(config, uuid)\n",
         "",
         "tests/unit/wconfd/config/test_config_change_groups.py::test_a_group_with_nodes_stays",
     ),
     _mutant(
         "split instances without being forced",
-        "daemons/jobproc/units/groups/assignnodes.py",
+        "daemons/jobproc/units/groups.py",
         "if self._splits.new and not self.op.force:",
         "if False:",
         "tests/unit/jobproc/test_group_units.py::test_instances_are_split_only_by_force",
     ),
     _mutant(
         "change tags without the lock of their object",
-        "daemons/jobproc/units/tags/changetags.py",
+        "daemons/jobproc/units/tags.py",
         "        return self._found.requests(level, LockMode.EXCLUSIVE)",
         "        return ()",
         "tests/unit/jobproc/test_tag_units.py::test_tags_are_changed_under_the_lock_of_their_object_alone",

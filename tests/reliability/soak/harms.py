@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from common.errors import GantryError
-from common.queue.files.jobfile import decode_job
+from common.queue.jobfile import decode_job
 from common.system.livelock import is_alive
 from tests.reliability.farm import ALL, Farm
 

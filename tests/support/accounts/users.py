@@ -13,7 +13,7 @@ import pytest
 from common.errors import RemoteError
 from protocol.blocking import BlockingClient
 from protocol.messages import Request
-from protocol.speaker import Speaker
+from protocol.peer import Speaker
 from tests.support.cluster import Cluster
 
 # logins that each system has; what they are allowed is the test's business

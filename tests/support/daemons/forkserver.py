@@ -16,11 +16,11 @@ import orjson
 from common.durable.atomicfile import write_file
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.files.jobfile import decode_job, encode_job
-from common.queue.files.joblog import add_lines, read_all_lines
+from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp, JobState
+from common.queue.sidefiles import add_lines, read_all_lines
 from common.system.livelock import is_alive
-from protocol.calling import request_bytes
+from protocol.envelope import request_bytes
 from protocol.framing import Framer, pack
 from tests.support.daemons.preloaded import start_daemon
 from tests.support.fakes.wconfd import FakeWconfd

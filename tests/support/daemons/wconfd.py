@@ -11,7 +11,7 @@ import trio
 from common.access import Role
 from common.paths import Paths
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.keptfiles import KeptFiles
+from daemons.wconfd.keptstore import KeptFiles
 from daemons.wconfd.locks.deaths import Deaths
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.main import make_handlers

@@ -3,8 +3,7 @@
 from typing import Final
 
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdFull
-from protocol.etcd.kv import Delete, Put, Transaction
+from protocol.etcd.kv import Delete, EtcdFull, Put, Transaction
 from tests.support.etcds.etcd import TestEtcd
 
 QUOTA: Final = 4 * 2**20

@@ -13,10 +13,8 @@ import urllib.request
 from typing import Any
 
 from common.lease.deadline import DeadlineWriter, boottime
-from common.lease.fence import Fence
 from common.lease.grant import Grant, write_grant
-from common.lease.keys import Keys
-from common.lease.records import LastMaster, MasterRecord, encode
+from common.lease.records import Fence, Keys, LastMaster, MasterRecord, encode
 from common.paths import Paths
 
 # so long that no test needs a renewal

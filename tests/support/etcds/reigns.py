@@ -5,9 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from common.lease.deadline import Deadline, DeadlineWriter, boottime
-from common.lease.fence import Fence
-from common.lease.keys import Keys
-from protocol.etcd.fenced.untilknown import Etcd
+from common.lease.records import Fence, Keys
+from protocol.etcd.fencedsequence import Etcd
 from protocol.etcd.kv import Delete, Equals, Field, Get, Put, Transaction
 
 LONG_S = 3600.0

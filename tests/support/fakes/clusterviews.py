@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 
 from common.lease.records import Role
-from protocol.keeperd.calls import MemberView
+from protocol.keeperd import MemberView
 
 
 def member(name: str, role: Role, state: str, epoch: int, **told: Any) -> MemberView:

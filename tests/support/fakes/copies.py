@@ -13,7 +13,7 @@ from common.replication import NoLongerMaster, NotCopied
 from daemons.wconfd.core.config.configstate import ConfigState
 from daemons.wconfd.distribution import ConfigChange
 from protocol.wconfd.config import NodeBehind
-from protocol.wconfd.copies import ConfigVerdict
+from protocol.wconfd.daemon import ConfigVerdict
 from tests.support.wait import PATIENCE_S
 
 REFUSAL = "2 of 3 nodes do not answer"

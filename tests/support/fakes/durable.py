@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from daemons.wconfd.core.locks.lockstate import encode
+from daemons.wconfd.core.locks.encoding import encode
 from daemons.wconfd.locks.lockfiles import read_locks
 
 

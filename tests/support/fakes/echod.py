@@ -33,7 +33,7 @@ def add_to_all(folder: Path) -> Path:
 def main() -> None:
     import trio
 
-    from common.system.daemons.daemon import run_daemon
+    from common.system.daemon import run_daemon
 
     async def serve(settings: Settings, *, task_status: "trio.TaskStatus[None]") -> None:
         with socket.socket(socket.AF_UNIX) as listener:

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from common.system import shutdown
+from common.system import signals
 from daemons.jobproc.forkserver.main import main as serve
 
 NAME = "first-process"
@@ -11,7 +11,7 @@ NAME = "first-process"
 
 def main() -> None:
     """The real program; `--root` names the folder of the file."""
-    shutdown._FIRST_PROCESS = Path(sys.argv[sys.argv.index("--root") + 1]) / NAME  # type: ignore[misc]
+    signals._FIRST_PROCESS = Path(sys.argv[sys.argv.index("--root") + 1]) / NAME  # type: ignore[misc]
     serve()
 
 

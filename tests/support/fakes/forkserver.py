@@ -15,8 +15,8 @@ from pathlib import Path
 
 from common.errors import Unavailable
 from common.paths import Paths
-from common.system.daemons.sdnotify import notify
 from common.system.livelock import Livelock
+from common.system.program import notify
 from protocol.envelope import Call, failure, read_message, success
 from protocol.framing import Framer, pack
 

@@ -11,15 +11,15 @@ from common.errors import GantryError
 from common.locks import LockRequest, Owner
 from common.objects.codec import to_json
 from daemons.wconfd.core.locks import waiting
-from daemons.wconfd.core.locks.pending import LockState, PendingRequest
+from daemons.wconfd.core.locks.waiting import LockState, PendingRequest
 from protocol.envelope import Call, failure, read_message, success
 from protocol.framing import Framer, pack
 from protocol.messages import Request, reply_to_wire, structure_request
 from protocol.wconfd.changes import AllocatePort
 from protocol.wconfd.config import ReadConfig
-from protocol.wconfd.explain import ExplainWait
 from protocol.wconfd.locks import (
     DownGradeLocksLevel,
+    ExplainWait,
     FreeLocks,
     IntersectLocks,
     TryUpdateLocks,

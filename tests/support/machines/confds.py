@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from common.objects.codec import decode_config
+from daemons.confd.core.answers import Snapshot
 from daemons.confd.core.catalogue import Catalogue
-from daemons.confd.core.verdict import Snapshot
 from tests.support.configs import disk_json, instance_json, recorded_json
 
 RECORDED: Final = Path(__file__).parents[2] / "data" / "confd"

@@ -12,8 +12,7 @@ from typing import Any, Self
 
 import attrs
 
-from common.nodes.certificates.clustercertificates import make_missing
-from common.nodes.certificates.nodecertificates import make_node_certificate, write_certificate
+from common.nodes.certificates import make_missing, make_node_certificate, write_certificate
 from common.paths import Paths
 from protocol.wconfd.changes import UpdateCluster, UpdateNode
 from protocol.wconfd.config import GetObject, ReadConfig

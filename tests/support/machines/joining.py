@@ -4,11 +4,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from common.nodes.certificates.clustercertificates import make_missing
-from common.nodes.certificates.nodecertificates import make_cluster_certificate, make_request
-from common.nodes.certificates.pemcontent import fingerprint_of
-from common.nodes.joining.jointoken import TokenText
-from common.nodes.joining.jointokenfiles import JoinTokenFiles
+from common.nodes.certificates import fingerprint_of, make_cluster_certificate, make_missing, make_request
+from common.nodes.joining import JoinTokenFiles, TokenText
 from common.objects.config import CONFIG_VERSION
 from protocol.noded.clients.joining import MasterDoor
 from protocol.noded.joining import Admitted, Join

@@ -24,12 +24,12 @@ import orjson
 from common.errors import GantryError
 from common.lease.deadline import Deadline
 from common.lease.grant import Grant, read_grant
-from common.lease.keys import Keys
+from common.lease.records import Keys
 from common.objects.codec import decode_config
 from common.objects.ssconf import file_content, ssconf_values
 from common.paths import Paths
-from common.system.daemons.running import find_daemon
 from common.system.processes import descendants
+from common.system.running import find_daemon
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryJobs
 from tests.cli.command import Ended

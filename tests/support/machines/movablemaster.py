@@ -17,7 +17,7 @@ from typing import Self
 import attrs
 import orjson
 
-from common.nodes.certificates.pemcontent import digest_of
+from common.nodes.certificates import digest_of
 from common.paths import Paths
 from tests.cli.command import Ended, run
 from tests.support.cluster import Cluster

@@ -10,8 +10,8 @@ import h11
 import trio
 import trustme
 
+from protocol.noded.call import NodeAddress
 from protocol.noded.clients.certificates import CertificateFiles
-from protocol.noded.clients.nodes import NodeAddress
 
 # what a node daemon does with a connection, before or after the handshake
 Behaviour = Callable[[trio.abc.Stream], Awaitable[None]]

@@ -15,12 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from common.ids import JobId
-from common.nodes.certificates.nodecertificates import (
-    make_cluster_certificate,
-    make_node_certificate,
-    write_certificate,
-)
-from common.nodes.certificates.pemcontent import digest_of
+from common.nodes.certificates import digest_of, make_cluster_certificate, make_node_certificate, write_certificate
 from common.paths import Paths
 from tests.support.cluster import Cluster
 from tests.support.sockets.ports import free_port

@@ -12,10 +12,10 @@ from typing import Final, Self
 
 import trio
 
-from common.lease.joining import Entry
-from common.lease.keys import Keys
+from common.lease.changes import Entry
+from common.lease.records import Keys
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.fenced.dirtyreading import read_dirty
+from protocol.etcd.commits import read_dirty
 from protocol.etcd.kv import Operation, Transaction
 from tests.support.etcds.etcd import Etcd
 from tests.support.etcds.playedkeeper import PlayedKeeper

@@ -14,7 +14,7 @@ from typing import Generic, Self, TypeVar
 
 from common.errors import GantryError
 from common.lease.grant import Grant
-from common.lease.keys import Keys
+from common.lease.records import Keys
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryJobs
 from protocol.messages import Request

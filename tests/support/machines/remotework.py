@@ -5,16 +5,14 @@ from typing import TypeVar
 from common.commands.spec import CommandSpec
 from common.ids import JobId
 from common.locks import LockMode, Owner, parse_lock
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from protocol.luxi.jobs import CancelJob
-from protocol.noded.call import NodeCall
+from protocol.noded.call import NodeAddress, NodeCall, Replied
 from protocol.noded.clients.blocking import BlockingNodeClient
 from protocol.noded.clients.certificates import CertificateFiles
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Replied
 from protocol.noded.commands import CommandPhase, ListCommands, StartCommand
-from protocol.wconfd.ghosts import Claim, Guard, ListGhosts, RaiseGhosts
+from protocol.wconfd.locks import Claim, Guard, ListGhosts, RaiseGhosts
 from tests.support.machines.fleet import Fleet, FleetNode
 
 R = TypeVar("R")

@@ -8,7 +8,7 @@ import attrs
 from common.errors import GantryError
 from common.ids import JobId
 from protocol.blocking import BlockingClient
-from protocol.luxi.submission import SubmitJob
+from protocol.luxi.jobs import SubmitJob
 from tests.support.machines.movablemaster import Machine
 
 # pause after a job, and after a refusal

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from common.queue.filters.actions import ActionKind
-from common.queue.filters.rules import CompiledRule
+from common.queue.filteractions import ActionKind
+from common.queue.filters import CompiledRule
 from common.queue.jobs import Job
 
 

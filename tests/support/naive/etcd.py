@@ -4,8 +4,21 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from protocol.etcd.errors import EtcdFull, EtcdUnknown
-from protocol.etcd.kv import Delete, Equals, Field, Found, Get, Header, KeyValue, Nested, Operation, Outcome, Put
+from protocol.etcd.kv import (
+    Delete,
+    Equals,
+    EtcdFull,
+    EtcdUnknown,
+    Field,
+    Found,
+    Get,
+    Header,
+    KeyValue,
+    Nested,
+    Operation,
+    Outcome,
+    Put,
+)
 from protocol.etcd.kv import Transaction as Txn
 
 

@@ -1,4 +1,4 @@
-"""The dumb twin of guards and ghosts over the dumb twin of fair locks: the rules of `protocol.wconfd.ghosts`."""
+"""The dumb twin of guards and ghosts over the dumb twin of fair locks: the rules of `protocol.wconfd.locks`."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Self

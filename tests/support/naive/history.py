@@ -5,10 +5,10 @@ from itertools import pairwise
 import attrs
 
 from common.ids import JobId
+from common.queue.explanation import Cause, Span, WaitKind
 from common.queue.jobs import Job
-from common.queue.waithistory import Cause, Span, WaitKind
-from daemons.luxid.core.choice.ratelimit import BatchLimit, BucketLimit, Limit
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.choice.limits import BatchLimit, BucketLimit, Limit
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 
 

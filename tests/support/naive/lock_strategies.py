@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from common.errors import LockRuleViolation
 from common.locks import Lock, LockMode, LockRequest, Owner, parse_lock
 from daemons.wconfd.core.locks import waiting
-from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.table import LockTable
+from daemons.wconfd.core.locks.waiting import LockState
 from tests.support.locks import owner
 
 OWNERS = [owner(name) for name in ["job/2", "job/10", "luxid", "job/3"]]

@@ -12,14 +12,12 @@ from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import BGL, Lock, LockLevel, LockMode
 from common.objects.filter import FilterRule
 from common.opcodes.registry import parse_opcode
-from common.queue.batch import batch_of
-from common.queue.filters.actions import ActionKind
-from common.queue.filters.rules import CompiledRule, compile_chain
+from common.queue.filteractions import ActionKind
+from common.queue.filters import CompiledRule, compile_chain
 from common.queue.jobs import Job
-from common.queue.reasons import rate_buckets
-from common.queue.submitter import owner_of
+from common.queue.reasons import batch_of, owner_of, rate_buckets
 from daemons.luxid.core.choice.weights import LEVELS, PAIR_WEIGHTS, WeightRules
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.entry import Phase
 from tests.support.naive.chain import applying
 
 _PLACES = [(mode, scope) for mode in LockMode for scope in Scope]

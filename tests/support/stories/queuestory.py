@@ -30,12 +30,11 @@ from common.errors import Unavailable
 from common.ids import JobId
 from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
-from common.queue.deferral import deferral_of
 from common.queue.explanation import HeldByRule, InLine, LimitFull
 from common.queue.jobs import Job, JobOp, JobState, OpEvent, end_job, set_priority
-from common.queue.terms import Hold, JobTerms, terms_of, with_terms
+from common.queue.terms import Hold, JobTerms, deferral_of, terms_of, with_terms
 from daemons.luxid.core.choice.weights import WeightRules
-from daemons.luxid.core.queue.decisions import Decisions, Phase
+from daemons.luxid.core.queue.entry import Decisions, Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.recovery import (
     Ask,

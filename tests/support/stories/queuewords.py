@@ -25,7 +25,7 @@ from common.queue.explanation import (
     WaitsForJob,
 )
 from common.queue.jobs import Job, JobState, OpEvent, apply_event, replace_op
-from common.queue.tries import Try, tries_of, try_entry
+from common.queue.reasons import Try, tries_of, try_entry
 
 
 def reason_text(reason: Reason) -> str:

@@ -2,10 +2,10 @@
 
 import attrs
 
-from cli.gantry.cluster.clustertext import cluster_lines, size_text
+from cli.gantry.cluster.mastership import cluster_lines, size_text
 from common.lease.records import Change, Role
 from common.words.times import clock
-from protocol.keeperd.calls import ClusterView, EtcdMemberView
+from protocol.keeperd import ClusterView, EtcdMemberView
 from tests.support.fakes.clusterviews import barred, master, replica, silent
 
 ONE = master("node1", 12, release="1.4", priority=2)

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cli.cluster import verify
-from cli.cluster.verifying import verifyjobs
+from cli.cluster import verify, verifyjobs
 from cli.exitcodes import DONE, INTERRUPTED
 from cli.live import watching
 from common.errors import Denied

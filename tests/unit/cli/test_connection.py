@@ -8,7 +8,7 @@ import pytest
 
 from cli import connection
 from common.settingsfile import load_settings
-from common.system.daemons.running import Running
+from common.system.running import Running
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.fleet.batching import spread
-from cli.fleet.eachvalues import (
+from cli.submitting.fleet import spread
+from cli.submitting.fleetoptions import (
     MOST_VARIABLES,
+    FleetWish,
     Variable,
     elements_of,
     fill,
@@ -16,10 +17,9 @@ from cli.fleet.eachvalues import (
     read_variable,
     variable,
 )
-from cli.fleet.fleetoptions import FleetWish
-from cli.submitting.wishes import Wishes
+from cli.submitting.options import Wishes
 from common.errors import InvalidRequest
-from common.queue.batch import batch_of_trail
+from common.queue.reasons import batch_of_trail
 
 OP = {"OP_ID": "OP_RUN_COMMAND", "argv": ["true"]}
 WISHES = Wishes(None, None, is_waiting=False, is_ganeti_form=False, prints_ids=False)

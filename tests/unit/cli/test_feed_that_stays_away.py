@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from cli.live import jobfeed
-from cli.live.jobfeed import JobFeed
+from cli.live import following
+from cli.live.following import JobFeed
 from common.errors import ConnectionLost, GantryError, RemoteError, Unavailable
 from protocol.luxi.feed import FeedBegin
 
@@ -43,7 +43,7 @@ def followed(feed: Feed) -> JobFeed:
 
 @pytest.mark.parametrize("error", [GONE, REFUSED])
 def test_it_ends_with_the_reason(error: GantryError, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobfeed, "RESTART_S", 0.1)
+    monkeypatch.setattr(following, "RESTART_S", 0.1)
     feed = Feed(error, 1000)
 
     with pytest.raises(type(error), match=error.message):

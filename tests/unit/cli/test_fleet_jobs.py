@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from cli.fleet.fleetjobs import LINES_KEPT, LastLines, fleet_of
-from cli.live.events import Change
-from protocol.luxi.output import OutputStream
+from cli.live.fleet import LINES_KEPT, LastLines, fleet_of
+from cli.live.following import Change
+from protocol.luxi.jobs import OutputStream
 
 OUT, ERR = OutputStream.OUTPUT, OutputStream.ERROR
 

@@ -3,8 +3,8 @@
 import attrs
 import pytest
 
-from cli.gantry.stopping.lastwords import last_words
-from protocol.keeperd.calls import ClusterView
+from cli.gantry.cluster.mastership import last_words
+from protocol.keeperd import ClusterView
 from tests.support.fakes.clusterviews import barred, master, replica, silent
 
 ONE = master("node1", 7)

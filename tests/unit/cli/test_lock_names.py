@@ -2,9 +2,9 @@
 
 import pytest
 
-from cli.why import locknames
-from cli.why.locknames import lock_names
-from common.query.kinds import QueryKind
+from cli import locknames
+from cli.locknames import lock_names
+from common.objects.kinds import QueryKind
 
 UUID = "885f9ba0-b02d-470a-97d8-2c52a5b672e8"
 OTHER = "227240e2-b090-4c65-8021-fc9e6586b7ff"

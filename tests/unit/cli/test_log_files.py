@@ -3,7 +3,7 @@
 import gzip
 from pathlib import Path
 
-from cli.logreading.logfiles import lines_of
+from cli.gantry.logs import lines_of
 
 # bytes of the header of `gzip.compress`; the first block follows
 _HEADER = 10

@@ -4,7 +4,7 @@ import re
 
 import attrs
 
-from cli.past.pasttables import job_json, job_lines, sum_lines
+from cli.job.history import job_json, job_lines, sum_lines
 from cli.tables import Layout
 from common.ids import JobId
 from common.queue.jobs import JobState

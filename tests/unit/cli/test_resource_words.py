@@ -4,8 +4,8 @@ from typing import Any, cast
 
 import pytest
 
-from cli.luxid import Luxid
-from cli.submitting.resourcewords import tell_lacking
+from cli.connection import Luxid
+from cli.submitting.submission import tell_lacking
 from common.errors import ConnectionLost, RemoteError, Unavailable
 from common.queue.terms import JobTerms, Use, terms_entry
 

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from cli.live.outputscreen import OutputScreen
+from cli.outputscreen import OutputScreen
 from cli.screen import remark, say
-from common.words.loglines import LogLine, message_text
-from common.words.text import defused, json_text
+from common.printable import defused, json_text
+from common.words.logs import LogLine, message_text
 
 EVIL = "\x1b]0;owned\x07 \x9b31m \u202egnp.exe \u2066 a\tb"
 SHOWN = "\\x1b]0;owned\\x07 \\x9b31m \\u202egnp.exe \\u2066 a\tb"

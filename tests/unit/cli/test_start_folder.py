@@ -7,7 +7,7 @@ import click
 import pytest
 
 from cli.context import ROOT
-from cli.submitting.startfolder import start_folder
+from cli.job.run import start_folder
 
 DAEMONS = 12345
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cli.waitcodes import wait_code
+from cli.outcomes import wait_code
 from common.words.outcome import Outcome
 
 

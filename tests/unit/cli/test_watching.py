@@ -7,7 +7,7 @@ import pytest
 
 from cli.exitcodes import INTERRUPTED
 from cli.live import watching
-from cli.live.outputscreen import OutputScreen
+from cli.outputscreen import OutputScreen
 from common.ids import JobId
 from protocol.luxi.jobs import CancelJob, CancelJobs, Done
 

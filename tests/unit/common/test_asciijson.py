@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.asciijson import ascii_json
+from common.jsontext import ascii_json
 from tests.support.counting import python_calls
 
 JSON = st.recursive(

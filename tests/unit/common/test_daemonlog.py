@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.words.daemonlog import LogChoice, LogRecord, in_order, read_records, stamp_of
+from common.words.logs import LogChoice, LogRecord, in_order, read_records, stamp_of
 
 
 def line(second: int, text: str = "a.b", program: str = "luxid", level: str = "info") -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from common.reference.errorcodes import ERROR_CODES, HTTP_CODES, PREREQUISITES
+from common.errors import ERROR_CODES, HTTP_CODES, PREREQUISITES
 from daemons.rapid.refusals import STATUS_OF
 from protocol.rapid.problems import CODES
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from common.health.findings import (
+from common.featuresettings import HealthSettings
+from common.health import (
     Finding,
     Level,
     RoomFacts,
@@ -14,8 +15,7 @@ from common.health.findings import (
     summary_line,
     worst,
 )
-from common.metrics.process import ProcessUse
-from common.settingwords.healthsettings import HealthSettings
+from common.system.processes import ProcessUse
 
 RULES = HealthSettings()
 

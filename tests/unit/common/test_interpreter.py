@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from common.system.interpreter import python_command, python_environment
+from common.system.processes import python_command, python_environment
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 

@@ -1,4 +1,4 @@
-"""JSON of others. Source: `common/jsonreading.py`."""
+"""JSON of others. Source: `common/jsontext.py`."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.jsonreading import MOST_LEVELS, TooDeep, read_json
+from common.jsontext import MOST_LEVELS, TooDeep, read_json
 
 # with so many brackets that it is not taken for flat
 MANY = b"[]," * MOST_LEVELS

@@ -1,7 +1,7 @@
-"""What the log of a daemon says on its last failure. Source: `common.system.daemons.lastfailure`."""
+"""What the log of a daemon says on its last failure. Source: `common.system.running`."""
 
-from common.system.daemons.lastfailure import failure_in
 from common.system.log import format_value
+from common.system.running import failure_in
 
 
 def line(event: str) -> str:

@@ -10,17 +10,15 @@ import orjson
 import pytest
 
 from common.errors import InvalidRequest
+from common.featuresettings import GIVE_UP_S, PAUSES_S, NotifyRule
 from common.ids import JobId
-from common.notify.matching import Subject, matching_rules
-from common.notify.payload import BatchEnd, Event, Place, message_id, payload
-from common.notify.signature import headers, read_secret
-from common.opcodes.notify import OpNotify
+from common.notify import BatchEnd, Event, Place, Subject, headers, matching_rules, message_id, payload, read_secret
+from common.opcodes.command import OpNotify
 from common.queue.jobs import Job, JobOp, JobState
-from common.queue.submitter import submitter_entry
+from common.queue.reasons import submitter_entry
 from common.queue.terms import JobTerms, terms_entry
 from common.settingsfile import load_settings
-from common.settingwords.notifysettings import GIVE_UP_S, PAUSES_S, NotifyRule
-from daemons.jobproc.units.notifying.posting import is_allowed
+from daemons.jobproc.units.posting import is_allowed
 
 PROGRAM = ("/bin/true",)
 PLACE = Place("c1", "u-u-i-d", "https://m/ui/jobs/")

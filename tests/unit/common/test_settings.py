@@ -11,26 +11,31 @@ import pytest
 import common.settingsfile
 from common.access import Role
 from common.errors import InvalidRequest, NotFound, Unavailable
-from common.lease.leasesettings import EtcdSettings, KeeperdSettings
-from common.nodes.nodesettings import ClusterSettings, ConfdSettings, MondSettings, NodedSettings
+from common.featuresettings import (
+    EtcdSettings,
+    HealthSettings,
+    KeeperdSettings,
+    NotifySettings,
+    PluginsSettings,
+    RapidSettings,
+    RetentionSettings,
+)
 from common.paths import Paths
 from common.settings import (
     AccessSettings,
+    ClusterSettings,
+    ConfdSettings,
     GanetiSettings,
     JobprocSettings,
     LimitsSettings,
     LuxidSettings,
+    MondSettings,
+    NodedSettings,
     Settings,
+    Uid,
     WconfdSettings,
 )
-from common.settingsfile import find_installation, load_settings, read_despite_faults
-from common.settingwords.healthsettings import HealthSettings
-from common.settingwords.notifysettings import NotifySettings
-from common.settingwords.pluginsettings import PluginsSettings
-from common.settingwords.retentionsettings import RetentionSettings
-from common.settingwords.settingtables import ALL_READERS
-from common.settingwords.settingusers import Uid
-from common.webaccess.rapidsettings import RapidSettings
+from common.settingsfile import ALL_READERS, find_installation, load_settings, read_despite_faults
 from tests.support.accounts.userlookups import without_descriptors
 
 DEPLOY = Path(__file__).parents[3] / "deploy"

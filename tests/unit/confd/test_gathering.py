@@ -3,9 +3,8 @@
 import pytest
 
 from common.errors import NotFound, RemoteError, Unavailable
-from protocol.confd.datagrams import seal, unseal
 from protocol.confd.gathering import Gathering, Peer, coverage, enough
-from protocol.confd.questions import Fault, Question, Reply, Request, Status, read_request
+from protocol.confd.questions import Fault, Question, Reply, Request, Status, read_request, seal, unseal
 from tests.support.machines.confds import KEY
 
 PEERS = [Peer(f"192.0.2.{number}", 1814) for number in range(1, 8)]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from daemons.confd.core.verdict import Silence, judge
-from protocol.confd.datagrams import seal, unseal
+from daemons.confd.core.answers import Silence, judge
+from protocol.confd.questions import seal, unseal
 from tests.support.machines.confds import KEY, answered, recorded_exchanges, recorded_snapshot
 
 EXCHANGES = recorded_exchanges()

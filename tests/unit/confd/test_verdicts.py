@@ -5,9 +5,19 @@ import json
 import attrs
 import pytest
 
-from daemons.confd.core.verdict import Silence, Snapshot, judge
-from protocol.confd.datagrams import seal, unseal
-from protocol.confd.questions import MasterField, Question, Reply, Request, Status, Terms, read_reply, read_request
+from daemons.confd.core.answers import Silence, Snapshot, judge
+from protocol.confd.questions import (
+    MasterField,
+    Question,
+    Reply,
+    Request,
+    Status,
+    Terms,
+    read_reply,
+    read_request,
+    seal,
+    unseal,
+)
 from tests.support.machines.confds import KEY, rich_document, snapshot_of
 
 NOW = 1_400_000_000.0

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from common.errors import InvalidRequest
-from common.lease.leasesettings import EtcdSettings
+from common.featuresettings import EtcdSettings
 from common.paths import Paths
 from common.settings import Settings
 from protocol.etcd.address import EtcdAddress

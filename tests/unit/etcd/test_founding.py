@@ -4,8 +4,8 @@ import pytest
 import trio
 
 from common.errors import DamagedFile
-from common.lease.keys import Keys
-from protocol.etcd.fenced.founding import look
+from common.lease.records import Keys
+from protocol.etcd.founding import look
 from protocol.etcd.kv import Found, Get, Header, KeyValue, Outcome, Transaction
 
 pytestmark = pytest.mark.trio

@@ -9,8 +9,7 @@ import orjson
 import pytest
 
 from protocol.etcd import questions
-from protocol.etcd.errors import LeaseGone
-from protocol.etcd.kv import Delete, Equals, Field, Get, KeyValue, Put, Transaction
+from protocol.etcd.kv import Delete, Equals, Field, Get, KeyValue, LeaseGone, Put, Transaction
 
 HEADER = {"cluster_id": "17", "member_id": "18446744073709551615", "revision": "9007199254740993", "raft_term": "2"}
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from protocol.etcd.errors import Compacted, EtcdCorrupt, EtcdDenied, EtcdFull, LeaseGone, TooLarge
-from protocol.etcd.refusals import Meaning, judge
+from protocol.etcd.kv import Compacted, EtcdCorrupt, EtcdDenied, EtcdFull, LeaseGone, TooLarge
+from protocol.etcd.questions import Meaning, judge
 
 
 def of_34(text: str, code: int) -> bytes:

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 import attrs
 import pytest
 
-from common.lease.fullness import Fullness
+from common.lease.records import Fullness
 from protocol.etcd.address import Endpoint
-from protocol.etcd.keeping.upkeepplan import (
+from protocol.etcd.kv import Header
+from protocol.etcd.questions import Alarm, MemberStatus, quota_of
+from protocol.etcd.upkeepplan import (
     Compact,
     Defragment,
     Disarm,
@@ -19,10 +21,8 @@ from protocol.etcd.keeping.upkeepplan import (
     StoreLook,
     is_safe_to_defragment,
     next_step,
+    problems,
 )
-from protocol.etcd.keeping.upkeepwords import problems
-from protocol.etcd.kv import Header
-from protocol.etcd.maintenance import Alarm, MemberStatus, quota_of
 
 MIB = 2**20
 QUOTA = 1000 * MIB

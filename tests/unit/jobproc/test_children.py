@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from common.ids import JobId
-from daemons.jobproc.forkserver.children import Children
+from daemons.jobproc.forkserver.server import Children
 from protocol.forkserver import REFUSAL
 from protocol.framing import pack
 

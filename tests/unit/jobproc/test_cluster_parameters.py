@@ -11,7 +11,7 @@ from common.objects.codec import to_json
 from common.objects.config import Config
 from common.objects.kinds import DiskTemplate, DiskUuid, InstanceUuid
 from daemons.jobproc.testing import UnitTrial
-from daemons.jobproc.units.cluster.clusterparams import ClusterSetParamsUnit
+from daemons.jobproc.units.cluster.params import ClusterSetParamsUnit
 from tests.support.configs import disk, instance, small_config
 
 

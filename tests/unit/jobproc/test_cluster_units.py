@@ -9,14 +9,11 @@ import pytest
 
 from common.errors import PrerequisiteError
 from common.objects.codec import decode_config
-from common.objects.config import Config
+from common.objects.config import Config, PartialNicParams
 from common.objects.kinds import GroupUuid, InstanceUuid, NetworkUuid, NodeUuid
-from common.objects.params import PartialNicParams
 from daemons.jobproc.testing import UnitTrial
-from daemons.jobproc.units.cluster.clusterfacts import ClusterPostInitUnit
-from daemons.jobproc.units.cluster.clusterrename import ClusterRenameUnit
-from daemons.jobproc.units.cluster.verifycluster import ClusterVerifyUnit
-from daemons.jobproc.units.cluster.verifyconfig import ClusterVerifyConfigUnit
+from daemons.jobproc.units.cluster.verify import ClusterVerifyConfigUnit, ClusterVerifyUnit
+from daemons.jobproc.units.cluster.whole import ClusterPostInitUnit, ClusterRenameUnit
 from tests.support.configs import RECORDED, UUIDS, instance, node, small_config
 
 # recorded: lines of a job of Ganeti's

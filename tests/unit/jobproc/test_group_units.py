@@ -7,15 +7,16 @@ import attrs
 import pytest
 
 from common.errors import PrerequisiteError
-from common.objects.config import Config
+from common.objects.config import Config, NodeGroup
 from common.objects.kinds import AllocPolicy, DiskTemplate, DiskUuid, GroupUuid, InstanceUuid, NodeUuid
-from common.objects.nodegroup import NodeGroup
 from daemons.jobproc.testing import UnitTrial
-from daemons.jobproc.units.groups.addgroup import GroupAddUnit
-from daemons.jobproc.units.groups.assignnodes import GroupAssignNodesUnit
-from daemons.jobproc.units.groups.groupparams import GroupSetParamsUnit
-from daemons.jobproc.units.groups.removegroup import GroupRemoveUnit
-from daemons.jobproc.units.groups.renamegroup import GroupRenameUnit
+from daemons.jobproc.units.groups import (
+    GroupAddUnit,
+    GroupAssignNodesUnit,
+    GroupRemoveUnit,
+    GroupRenameUnit,
+    GroupSetParamsUnit,
+)
 from tests.support.configs import UUIDS, disk, instance, node, small_config
 
 BGL = {"cluster/BGL": "shared"}

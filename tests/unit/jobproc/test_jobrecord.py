@@ -9,10 +9,9 @@ import pytest
 from common.durable.atomicfile import write_file
 from common.errors import ConfigVerifyError, Conflict, ExecutionError
 from common.ids import JobId
-from common.queue.endtexts import CANCELED_TEXT
-from common.queue.files.jobfile import decode_job, encode_job
-from common.queue.files.joblog import read_all_lines
-from common.queue.jobs import Job, JobOp, JobState
+from common.queue.jobfile import decode_job, encode_job
+from common.queue.jobs import CANCELED_TEXT, Job, JobOp, JobState
+from common.queue.sidefiles import read_all_lines
 from daemons.jobproc import jobrecord
 from daemons.jobproc.jobrecord import JobRecord, result_of
 from tests.support.wait import wait_until

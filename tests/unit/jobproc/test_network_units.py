@@ -8,18 +8,20 @@ import pytest
 
 from common.errors import PrerequisiteError, TagError
 from common.objects.codec import decode_object
-from common.objects.config import Config
+from common.objects.config import Config, Network, PartialNicParams
 from common.objects.index import ConfigIndex
 from common.objects.kinds import GroupUuid, InstanceUuid, NetworkUuid
-from common.objects.networks.network import Network
-from common.objects.params import PartialNicParams
 from common.opcodes.base import OpCode
 from daemons.jobproc.testing import UnitTrial
 from daemons.jobproc.units.base import LogicalUnit
-from daemons.jobproc.units.networks.networkadd import NetworkAddUnit
-from daemons.jobproc.units.networks.networkconnect import NetworkConnectUnit, NetworkDisconnectUnit
-from daemons.jobproc.units.networks.networkparams import NetworkSetParamsUnit
-from daemons.jobproc.units.networks.networkremove import NetworkRemoveUnit, NetworkRenameUnit
+from daemons.jobproc.units.networks import (
+    NetworkAddUnit,
+    NetworkConnectUnit,
+    NetworkDisconnectUnit,
+    NetworkRemoveUnit,
+    NetworkRenameUnit,
+    NetworkSetParamsUnit,
+)
 from tests.support.configs import UUIDS, instance, small_config
 
 BGL = {"cluster/BGL": "shared"}

@@ -6,9 +6,9 @@ import pytest
 
 from common.objects.config import CONFIG_VERSION
 from common.opcodes.cluster import OpClusterVerifyGroup
-from daemons.jobproc.units.cluster.findings import Findings
 from daemons.jobproc.units.cluster.nodefaults import Expected, NodeFaults, judge
-from protocol.noded.clients.outcomes import Failed, FailureKind, Replied, Skipped
+from daemons.jobproc.units.cluster.verify import Findings
+from protocol.noded.call import Failed, FailureKind, Replied, Skipped
 
 FILE = "/var/lib/ganeti/hmac.key"
 EXPECTED = Expected({FILE: "aa"}, 1000.0, 1010.0)

@@ -10,15 +10,11 @@ import pytest
 from common.commands.output import OutputFile
 from common.commands.spec import CommandOutcome, CommandSpec
 from common.system.signals import ProcessSignals
-from daemons.jobproc.nodecommands import nodetalk
+from daemons.jobproc.nodecommands import nodecommand
 from daemons.jobproc.nodecommands.conversation import Conversation, End
-from daemons.jobproc.nodecommands.nodelink import NodeLink
-from daemons.jobproc.nodecommands.nodetalk import NodeTalk
-from daemons.jobproc.nodecommands.streamcopy import StreamCopy
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, FailureKind, Replied
+from daemons.jobproc.nodecommands.nodecommand import NodeLink, NodeTalk, StreamCopy
+from protocol.noded.call import Content, Failed, FailureKind, NodeAddress, Replied
 from protocol.noded.commands import CommandNews, CommandPhase, CommandState
-from protocol.noded.contents import Content
 
 SILENT = Failed(FailureKind.LOST, "the connection was cut")
 
@@ -69,7 +65,7 @@ def state(phase: CommandPhase, output_bytes: int = 0) -> CommandState:
 
 
 def test_a_silence_and_its_end_are_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodetalk, "TELL_S", 0.0)
+    monkeypatch.setattr(nodecommand, "TELL_S", 0.0)
     told: list[str] = []
     running, ended = state(CommandPhase.RUNNING), state(CommandPhase.ENDED)
     news = [Replied(CommandNews(state=each)) for each in (running, ended)]

@@ -7,13 +7,10 @@ import attrs
 import pytest
 
 from common.errors import PrerequisiteError
-from common.objects.config import Config
+from common.objects.config import Config, PartialNdParams
 from common.objects.kinds import DiskUuid, InstanceUuid, NodeUuid
-from common.objects.params import PartialNdParams
 from daemons.jobproc.testing import UnitTrial
-from daemons.jobproc.units.nodes.add import NodeAddUnit
-from daemons.jobproc.units.nodes.remove import NodeRemoveUnit
-from daemons.jobproc.units.nodes.setparams import NodeSetParamsUnit
+from daemons.jobproc.units.nodes import NodeAddUnit, NodeRemoveUnit, NodeSetParamsUnit
 from tests.support.configs import UUIDS, disk, instance, node, small_config
 
 OTHER = NodeUuid("uuid-n2.test")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from common.commands.output import OutputFile
 from common.system.signals import ProcessSignals
-from daemons.jobproc.nodecommands.streamcopy import StreamCopy
+from daemons.jobproc.nodecommands.nodecommand import StreamCopy
 
 
 def copy_into(folder: Path) -> StreamCopy:

@@ -8,13 +8,10 @@ import pytest
 
 from common.errors import PrerequisiteError, TagError
 from common.objects.codec import decode_object
-from common.objects.config import Config
+from common.objects.config import Config, Network
 from common.objects.kinds import InstanceUuid, NetworkUuid
-from common.objects.networks.network import Network
 from daemons.jobproc.testing import UnitTrial
-from daemons.jobproc.units.tags.changetags import TagsDelUnit, TagsSetUnit
-from daemons.jobproc.units.tags.gettags import TagsGetUnit
-from daemons.jobproc.units.tags.searchtags import TagsSearchUnit
+from daemons.jobproc.units.tags import TagsDelUnit, TagsGetUnit, TagsSearchUnit, TagsSetUnit
 from tests.support.configs import UUIDS, instance, small_config
 
 BGL = {"cluster/BGL": "shared"}

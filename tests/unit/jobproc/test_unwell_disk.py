@@ -9,7 +9,7 @@ import pytest
 from common.durable import durably as durably_module
 from common.durable.atomicfile import write_file
 from common.ids import JobId
-from common.queue.files.jobfile import decode_job, encode_job
+from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from daemons.jobproc import jobrecord
 from daemons.jobproc.jobrecord import JobRecord

@@ -5,11 +5,19 @@ from typing import TypeVar
 
 import attrs
 
-from common.lease.fence import Fence
-from common.lease.records import LastMaster, Maintenance, MasterRecord, MemberRecord, Role, Wanted, WantedKind
+from common.lease.records import Fence, LastMaster, Maintenance, MasterRecord, MemberRecord, Role, Wanted, WantedKind
 from daemons.keeperd.core import machine
-from daemons.keeperd.core.acts import Act, Campaign
-from daemons.keeperd.core.events import CampaignWon, DaemonsEnded, DaemonsReady, Due, Event, Looked, NodesTold
+from daemons.keeperd.core.events import (
+    Act,
+    Campaign,
+    CampaignWon,
+    DaemonsEnded,
+    DaemonsReady,
+    Due,
+    Event,
+    Looked,
+    NodesTold,
+)
 from daemons.keeperd.core.keeper import Me
 from daemons.keeperd.core.states import Memory, State, View
 

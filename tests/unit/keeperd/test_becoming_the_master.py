@@ -4,19 +4,23 @@ import attrs
 import pytest
 
 from common.lease.records import FORMAT, MemberRecord, WantedKind
-from daemons.keeperd.core.acts import (
+from daemons.keeperd.core.campaigning import HEAD_START_S, JITTER_S, RANK_S, is_won
+from daemons.keeperd.core.events import (
     Campaign,
+    CampaignLost,
+    DaemonsEnded,
     End,
+    EtcdSilent,
+    FitnessChanged,
     KillDaemons,
     Look,
     Release,
     Remember,
     SetDeadline,
+    StopAsked,
     StopDaemons,
     Tell,
 )
-from daemons.keeperd.core.campaigning import HEAD_START_S, JITTER_S, RANK_S, is_won
-from daemons.keeperd.core.events import CampaignLost, DaemonsEnded, EtcdSilent, FitnessChanged, StopAsked
 from daemons.keeperd.core.states import Memory, State, View
 from tests.unit.keeperd.playing import (
     ME,

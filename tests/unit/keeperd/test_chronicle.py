@@ -6,9 +6,8 @@ import attrs
 import pytest
 import trio
 
-from common.lease.keys import Keys
-from common.lease.records import Wanted, WantedKind
-from daemons.keeperd.keys.chronicle import Chronicle
+from common.lease.records import Keys, Wanted, WantedKind
+from daemons.keeperd.keys import Chronicle
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Found, Get, Header, Outcome, Put, Transaction
 from tests.unit.keeperd.playing import NEW, Play, mastered, vacated, wish

@@ -2,8 +2,8 @@
 
 import pytest
 
-from daemons.keeperd.core.claims import Claimed, judge_claims
-from protocol.noded.mastership import Standing
+from daemons.keeperd.core.mastership import Claimed, judge_claims
+from protocol.noded.membership import Standing
 
 EPOCH = 42
 OWN = "node1.test"

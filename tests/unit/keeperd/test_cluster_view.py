@@ -6,20 +6,18 @@ import attrs
 import pytest
 import trio
 
-from common.lease.keys import Keys
-from common.lease.leasesettings import EtcdSettings
-from common.lease.records import Role
-from common.nodes.nodesettings import ClusterSettings
+from common.featuresettings import EtcdSettings
+from common.lease.records import Keys, Role
 from common.paths import Paths
-from common.settings import Settings
+from common.settings import ClusterSettings, Settings
 from daemons.keeperd.clusterview import ClusterViews
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import Memory, View
 from daemons.keeperd.identity import Identity
-from daemons.keeperd.keys.chronicle import Chronicle
+from daemons.keeperd.keys import Chronicle
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.keeperd.calls import ClusterView
+from protocol.keeperd import ClusterView
 from tests.unit.keeperd.playing import ME, NEW, mastered, member, vacated
 
 

@@ -4,8 +4,17 @@ import attrs
 import pytest
 
 from common.lease.records import Accepted, Role, WantedKind
-from daemons.keeperd.core.acts import AcceptRestore, Look, Release, Remember, SetDeadline
-from daemons.keeperd.core.events import DaemonsEnded, Due, EtcdSilent, RestoreAccepted
+from daemons.keeperd.core.events import (
+    AcceptRestore,
+    DaemonsEnded,
+    Due,
+    EtcdSilent,
+    Look,
+    Release,
+    Remember,
+    RestoreAccepted,
+    SetDeadline,
+)
 from daemons.keeperd.core.keeper import Cause
 from daemons.keeperd.core.states import Memory, State, View
 from tests.unit.keeperd.playing import NEW, Play, mastered, member, vacated, wish

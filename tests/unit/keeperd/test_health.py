@@ -5,8 +5,7 @@ import json
 import attrs
 import pytest
 
-from common.lease.fence import Fence
-from common.lease.records import MasterRecord
+from common.lease.records import Fence, MasterRecord
 from common.lease.times import Times
 from daemons.keeperd.core.keeper import Held, Keeper, Me
 from daemons.keeperd.core.states import Memory, State

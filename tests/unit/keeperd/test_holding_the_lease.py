@@ -4,33 +4,31 @@ import attrs
 import pytest
 
 from common.lease.records import MemberRecord
-from daemons.keeperd.core.acts import (
+from daemons.keeperd.core.events import (
     Campaign,
+    CampaignWon,
+    DaemonsEnded,
+    DaemonsFailed,
+    DaemonsReady,
     DropLease,
+    Due,
+    EtcdSilent,
     FenceOld,
+    FenceRefused,
+    FitnessChanged,
     KillDaemons,
+    LeaseLost,
+    NodesTold,
+    OwnNodeSilent,
     Release,
     Remember,
     Renew,
+    Renewed,
     SetDeadline,
     StartDaemons,
     StopDaemons,
     Tell,
     TellNodes,
-)
-from daemons.keeperd.core.events import (
-    CampaignWon,
-    DaemonsEnded,
-    DaemonsFailed,
-    DaemonsReady,
-    Due,
-    EtcdSilent,
-    FenceRefused,
-    FitnessChanged,
-    LeaseLost,
-    NodesTold,
-    OwnNodeSilent,
-    Renewed,
 )
 from daemons.keeperd.core.keeper import Cause
 from daemons.keeperd.core.states import Memory, State, View

@@ -4,32 +4,30 @@ import attrs
 import pytest
 
 from common.lease.records import MemberRecord, Wanted, WantedKind
-from daemons.keeperd.core.acts import (
-    Drain,
-    DrainNoMore,
-    End,
-    KillDaemons,
-    Release,
-    RemoveWanted,
-    SetDeadline,
-    StopDaemons,
-)
+from daemons.keeperd.clusterview import member_record
 from daemons.keeperd.core.events import (
     DaemonsEnded,
     DaemonsFailed,
     DaemonsReady,
+    Drain,
     Drained,
+    DrainNoMore,
+    End,
     FitnessChanged,
+    KillDaemons,
     LeaseLost,
     NodesTold,
+    Release,
+    RemoveWanted,
     Renewed,
+    SetDeadline,
     StopAsked,
+    StopDaemons,
 )
 from daemons.keeperd.core.leaving import STOP_LIMIT_S, TAKER_LIMIT_S
 from daemons.keeperd.core.states import State, View
 from daemons.keeperd.core.wishes import COPIES_LIMIT_S, SLACK_S
 from daemons.keeperd.identity import Identity
-from daemons.keeperd.standing import member_record
 from tests.unit.keeperd.playing import NEW, Play, maintenance, mastered, member, vacated, wish
 
 TO_N2 = wish(WantedKind.SWITCHOVER, "n2")

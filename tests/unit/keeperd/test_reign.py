@@ -7,14 +7,12 @@ import pytest
 import trio
 
 from common.errors import GantryError, UnknownMethod
-from common.lease.fence import Fence
-from common.lease.records import MasterRecord
-from daemons.keeperd.core.acts import Campaign
-from daemons.keeperd.core.events import CampaignLost, CampaignWon, Drained, Event
-from daemons.keeperd.keys.masterkeys import Won
+from common.lease.records import Fence, MasterRecord
+from daemons.keeperd.core.events import Campaign, CampaignLost, CampaignWon, Drained, Event
+from daemons.keeperd.keys import Won
 from daemons.keeperd.reign import Parts, Reign
 from daemons.keeperd.tasks import Tasks
-from protocol.etcd.errors import EtcdDenied, EtcdError, EtcdFull, EtcdUnknown
+from protocol.etcd.kv import EtcdDenied, EtcdError, EtcdFull, EtcdUnknown
 
 WON = Won(CampaignWon(Fence(7, 1, 1), MasterRecord(node="n1", nonce="x", epoch=7, ttl_s=10.0), 0.0), 1)
 

@@ -7,14 +7,13 @@ import pytest
 import trio
 
 from common.errors import Conflict
-from common.lease.keys import Keys
-from daemons.keeperd.handlers.operators import Wishes
+from common.lease.records import Keys
+from daemons.keeperd.handlers import Wishes
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.shell import Shell
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdUnknown
-from protocol.etcd.kv import Found, Get, Outcome, Transaction
-from protocol.keeperd.calls import Switchover, Takeover
+from protocol.etcd.kv import EtcdUnknown, Found, Get, Outcome, Transaction
+from protocol.keeperd import Switchover, Takeover
 from protocol.peer import Peer
 from tests.unit.keeperd.playing import ME
 

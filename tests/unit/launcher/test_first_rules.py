@@ -4,7 +4,7 @@ import pwd
 import tomllib
 
 from common.access import Grantee
-from common.launcherrules import first_rules
+from common.installation import first_rules
 from common.settings import AccessSettings
 from common.wire import structure
 from daemons.launcher.core.rules import Rules

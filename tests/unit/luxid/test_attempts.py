@@ -1,4 +1,4 @@
-"""Pauses after starts that came to nothing (daemons/luxid/processes/attempts.py)."""
+"""Pauses after starts that came to nothing (daemons/luxid/processes/starting.py)."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp
 from common.settings import LuxidSettings
-from common.system.retrypauses import FIRST_PAUSE_S
+from common.system.shortages import FIRST_PAUSE_S
 from daemons.luxid.files.store import open_store
 from daemons.luxid.parts import Parts
-from daemons.luxid.processes.attempts import Attempts
+from daemons.luxid.processes.starting import Attempts
 
 REASON = "too many open files"
 

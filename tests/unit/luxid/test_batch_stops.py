@@ -6,12 +6,11 @@ The property test of the schedule has the same against a naive twin.
 import pytest
 
 from common.ids import JobId
-from common.queue.batch import Batch, batch_entry
 from common.queue.explanation import BatchFull
 from common.queue.jobs import Job, JobOp, JobState
-from common.queue.submitter import JobOwner, owner_entries
-from common.words.why.reasons import in_words
-from daemons.luxid.core.queue.decisions import Phase
+from common.queue.reasons import Batch, JobOwner, batch_entry, owner_entries
+from common.words.why import in_words
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why.explain import explain
 

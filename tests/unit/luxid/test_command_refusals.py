@@ -9,7 +9,7 @@ import pytest
 from common.errors import InvalidRequest
 from common.locks import LONGEST_NAME
 from common.opcodes.registry import parse_opcode
-from common.queue.dependencies import Dependency
+from common.queue.jobs import Dependency
 from common.wire import read_job_id, structure
 
 

@@ -10,12 +10,11 @@ import trio.testing
 from common.access import Role
 from common.errors import InternalError
 from common.ids import JobId
-from daemons.luxid.core.query.jobfields import JobView
-from daemons.luxid.core.queue.privacy import Viewer
-from daemons.luxid.feed.beginning import begin
-from daemons.luxid.feed.changedjobs import Wish
-from daemons.luxid.feed.stream import FeedStream
-from protocol.events import read_event
+from daemons.luxid.core.query.jobs import JobView
+from daemons.luxid.core.rights import Viewer
+from daemons.luxid.feed.feed import begin
+from daemons.luxid.feed.stream import FeedStream, Wish
+from protocol.envelope import read_event
 from protocol.framing import Framer
 from protocol.luxi.feed import Subscribe, Topic, read_changes
 from tests.support.feeds import JOBS, Luxid

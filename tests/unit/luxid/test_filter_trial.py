@@ -7,9 +7,9 @@ import pytest
 
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.queue.filters.rules import compile_chain
+from common.queue.filters import compile_chain
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.filters.trial import Trial
+from daemons.luxid.core.filters.filtering import Trial
 from tests.support.naive.chain import applying
 
 DUMMY = ["opcode", ["==", "OP_ID", "OP_TEST_DUMMY"]]

@@ -7,14 +7,13 @@ import pytest
 
 from common.ids import JobId
 from common.objects.filter import FilterRule
+from common.queue.explanation import NAMED, Cause, Span, WaitKind
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import ReasonEntry
-from common.queue.waithistory import NAMED, Cause, Span, WaitKind
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
-from daemons.luxid.core.why import timeline
-from daemons.luxid.core.why.history import MOST
-from daemons.luxid.core.why.timeline import Timeline
+from daemons.luxid.core.why import history
+from daemons.luxid.core.why.history import MOST_PHASES, Timeline
 
 UUID = "00000000-0000-4000-8000-000000000001"
 TURN = Cause(WaitKind.TURN)
@@ -306,13 +305,13 @@ def test_a_job_that_is_held_by_ever_other_things_keeps_few_spans() -> None:
     story = Story(slots=1)
     story.add(10, job(1), job(2))
 
-    for now in range(20, 20 + 4 * MOST):
+    for now in range(20, 20 + 4 * MOST_PHASES):
         story.rules(now, [pause()] if now % 2 else [])
 
     entry = story.queue.entry(JobId(2))
     assert entry is not None
-    assert len(entry.waited) <= MOST
-    assert len(story.spans[2]) + len(entry.waited) == 4 * MOST - 1
+    assert len(entry.waited) <= MOST_PHASES
+    assert len(story.spans[2]) + len(entry.waited) == 4 * MOST_PHASES - 1
     assert [span.since for span in story.spans[2]][:3] == [10, 21, 22]
 
 
@@ -369,7 +368,7 @@ def test_a_timeline_ignores_short_gaps_and_short_stretches() -> None:
 
 
 def test_a_timeline_of_very_many_stretches_closes_the_smallest_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeline, "MOST", 3)
+    monkeypatch.setattr(history, "MOST_STRETCHES", 3)
     line = Timeline()
     for begin, end in ((0, 1), (3, 4), (5, 6), (10, 11), (20, 21)):
         line.set(True, begin)

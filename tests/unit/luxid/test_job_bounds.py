@@ -1,16 +1,15 @@
-"""How large a job may be (daemons.luxid.core.submission.jobbounds): each bound is refused with the numbers."""
+"""How large a job may be (daemons.luxid.core.submission.newjobs): each bound is refused with the numbers."""
 
 from typing import Any
 
 import pytest
 
-from cli.fleet.eachvalues import MOST_ELEMENTS
+from cli.submitting.fleetoptions import MOST_ELEMENTS
 from common.errors import InvalidRequest
 from common.settings import LimitsSettings
-from daemons.luxid.core.submission.jobbounds import JobBounds
-from daemons.luxid.core.submission.newjobs import parse_jobs
+from daemons.luxid.core.submission.newjobs import JobBounds, parse_jobs
 from protocol.envelope import Call
-from protocol.serving.itembound import ItemBound
+from protocol.serving.service import ItemBound
 from tests.support.steps import result_of
 
 BOUNDS = JobBounds(opcodes=3, size_bytes=2000, locks=20, depends=2)

@@ -4,10 +4,9 @@ import attrs
 
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.choice.ratelimit import BucketLimit, LimitUsage
-from daemons.luxid.core.queue.endedjobs import EndedJobs
+from daemons.luxid.core.choice.limits import BucketLimit, LimitUsage
 from daemons.luxid.core.queue.jobcounts import OTHER, JobCounts
-from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.core.queue.jobqueue import EndedJobs, JobQueue
 
 OPCODE = "OP_TEST_DELAY"
 

@@ -9,8 +9,7 @@ import trio
 from common.ids import JobId
 from common.paths import Paths
 from daemons.luxid.core.queue.recovery import Ask
-from daemons.luxid.processes.jobprocesses import JobProcesses
-from daemons.luxid.processes.toldpriorities import ToldPriorities
+from daemons.luxid.processes.jobprocesses import JobProcesses, ToldPriorities
 
 JOB, OTHER = JobId(1), JobId(2)
 

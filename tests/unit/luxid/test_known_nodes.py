@@ -4,7 +4,7 @@ import pytest
 
 from common.opcodes.command import OpRunCommand
 from common.opcodes.registry import parse_opcode
-from daemons.luxid.core.submission.knownnodes import names_nodes, unknown_node
+from daemons.luxid.core.submission.newjobs import names_nodes, unknown_node
 from tests.support.configs import node
 
 NODES = [node("web1.lab"), node("web2.lab"), node("db.lab"), node("db.far")]

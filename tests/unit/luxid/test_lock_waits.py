@@ -6,12 +6,9 @@ from common.ids import JobId
 from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import LockLevel, LockMode, parse_lock
 from common.queue.explanation import HeldByGhost, Holding, LetsPass, LockChain, LockWait, WaitsForLock
-from daemons.luxid.core.choice.clashes import clashing_locks
-from daemons.luxid.core.choice.needs import needs_of
-from daemons.luxid.core.choice.weights import LEVELS
-from daemons.luxid.core.why.lockwaits import lock_reasons
-from protocol.wconfd.explain import InTheWay, OwnerWait, WaitExplanation
-from protocol.wconfd.ghosts import Ghost, Guard
+from daemons.luxid.core.choice.weights import LEVELS, clashing_locks, needs_of
+from daemons.luxid.core.why.explain import lock_reasons
+from protocol.wconfd.locks import Ghost, Guard, InTheWay, OwnerWait, WaitExplanation
 from tests.support.locks import owner
 
 SHARED, EXCLUSIVE = LockMode.SHARED, LockMode.EXCLUSIVE

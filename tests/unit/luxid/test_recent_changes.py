@@ -1,8 +1,7 @@
 """What is remembered of changes, for subscribers who come back."""
 
 from common.ids import JobId
-from daemons.luxid.core.feed.interests import Interests
-from daemons.luxid.core.feed.recentchanges import RecentChanges
+from daemons.luxid.core.feed import Interests, RecentChanges
 
 A, B, C, D = map(JobId, (1, 2, 3, 4))
 

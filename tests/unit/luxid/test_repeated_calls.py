@@ -12,11 +12,10 @@ from common.access import Role
 from common.errors import Conflict
 from common.ids import JobId
 from common.paths import Paths
+from daemons.luxid.core.rights import Submitter
 from daemons.luxid.core.submission.keyed import KeyedSubmission
-from daemons.luxid.core.submission.rights import Submitter
-from daemons.luxid.files.keyfiles import KEPT_AT_LEAST
-from daemons.luxid.files.submissionkeys import SubmissionKeys, WantedKey
-from daemons.luxid.handlers.scheduling.ownjobs import OwnJobs
+from daemons.luxid.files.submissionkeys import KEPT_AT_LEAST, SubmissionKeys, WantedKey
+from daemons.luxid.handlers.schedules import OwnJobs
 from protocol.peer import Peer
 
 pytestmark = pytest.mark.trio

@@ -10,11 +10,10 @@ from common.errors import Denied
 from common.ids import JobId
 from common.opcodes.registry import opcode_classes, parse_opcode
 from common.queue.jobs import Job, JobState, LogEntry
-from common.queue.submitter import NO_UID, OWNER_SOURCE, JobOwner, owner_of, submitter
-from daemons.luxid.core.query.jobfields import FIELDS, JobView
-from daemons.luxid.core.queue.privacy import Deed, Viewer, public_job
+from common.queue.reasons import NO_UID, OWNER_SOURCE, JobOwner, owner_of, submitter
+from daemons.luxid.core.query.jobs import FIELDS, JobView
+from daemons.luxid.core.rights import Deed, Host, Submitter, Viewer, authorize, public_job
 from daemons.luxid.core.submission.newjobs import build_jobs
-from daemons.luxid.core.submission.rights import Host, Submitter, authorize
 from tests.support.steps import result_of
 
 ROOT, SERVICE = Host(0, "root"), Host(900, "gantry")

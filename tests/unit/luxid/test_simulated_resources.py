@@ -5,8 +5,7 @@ import pytest
 from common.errors import InvalidRequest
 from common.queue.terms import read_use
 from common.resources import Resource
-from daemons.luxid.simulate.policies import FIRST_COME
-from daemons.luxid.simulate.replay import Limits, replay
+from daemons.luxid.simulate.replay import FIRST_COME, Limits, replay
 from daemons.luxid.simulate.trace import TraceJob, read_trace, write_trace
 
 

@@ -15,18 +15,25 @@ from common.errors import InvalidRequest
 from common.ids import JobId
 from common.locks import BGL, Lock, LockMode, LockRequest, Owner, parse_lock, parse_mode
 from common.paths import Paths
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState, Timestamp
 from daemons.luxid.core.choice.weights import WeightRules
-from daemons.luxid.simulate.export import export
-from daemons.luxid.simulate.generators import KINDS, generate
-from daemons.luxid.simulate.measures import measure
-from daemons.luxid.simulate.policies import FIRST_COME, PRIORITY, Policy, policies, predictive
-from daemons.luxid.simulate.replay import Limits, Run, replay
+from daemons.luxid.simulate.program import KINDS, export, generate
+from daemons.luxid.simulate.replay import (
+    FIRST_COME,
+    PRIORITY,
+    Limits,
+    Policy,
+    Run,
+    VirtualLocks,
+    conflict,
+    measure,
+    policies,
+    predictive,
+    replay,
+)
 from daemons.luxid.simulate.trace import TraceJob, in_order, read_trace, write_trace
-from daemons.luxid.simulate.virtuallocks import VirtualLocks, conflict
-from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.core.locks.waiting import free_all, update_or_queue
+from daemons.wconfd.core.locks.waiting import LockState, free_all, update_or_queue
 
 PREDICTIVE = predictive(30, WeightRules())
 

@@ -11,11 +11,10 @@ from common.access import Access, Role
 from common.errors import Denied, InvalidRequest, Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp
-from common.queue.submitter import NO_UID, JobOwner, owner_entries
-from daemons.luxid.core.submission.rights import Submitter
+from common.queue.reasons import NO_UID, JobOwner, owner_entries
+from daemons.luxid.core.rights import Submitter
 from daemons.luxid.submitters import Submitters
-from protocol.peer import Peer
-from protocol.speaker import Speaker
+from protocol.peer import Peer, Speaker
 from tests.support.accounts.userlookups import without_descriptors
 from tests.support.keptvalues import NIGHTLY
 

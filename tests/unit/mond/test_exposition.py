@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from daemons.mond.core.exposition import Number, render
+from daemons.mond.core.reports import Number, render
 
 LABELS = st.dictionaries(st.sampled_from(["a", "b_1"]), st.text(st.characters(exclude_categories=["Cs"])), max_size=2)
 NUMBERS = st.builds(

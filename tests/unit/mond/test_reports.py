@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daemons.mond.collectors.processor import ProcessorLoad
+from daemons.mond.collectors.machine import ProcessorLoad
 from daemons.mond.core.reports import About, Category, Kind, Report, Status, StatusCode, failed, worst
 
 RECORDED = Path(__file__).parents[2] / "data" / "mond" / "exchanges.jsonl"

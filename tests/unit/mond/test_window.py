@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemons.mond.core.window import Window
+from daemons.mond.core.procfiles import Window
 
 STEPS = st.lists(st.tuples(st.floats(0.5, 400), st.integers(0, 1000)), min_size=1, max_size=30)
 

@@ -14,15 +14,15 @@ from daemons.noded.commands.commandrecords import (
     END,
     GONE,
     LIVE,
+    OUTPUT,
     START,
     CommandRecords,
     EndRecord,
     StartRecord,
     digest_of_command,
+    read_spooled,
 )
-from daemons.noded.commands.commandstates import CommandStates
-from daemons.noded.commands.spooledoutput import OUTPUT, read_spooled
-from daemons.noded.commands.sweeping import DAY_S, sweep_key
+from daemons.noded.commands.nodecommands import DAY_S, CommandStates, sweep_key
 from daemons.noded.core.commandphases import Accepted, Records
 from protocol.noded.commands import CommandPhase
 

@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import Conflict
-from daemons.noded.joining.checks import check_place
+from daemons.noded.joining import check_place
 from protocol.noded.joining import Join
 
 

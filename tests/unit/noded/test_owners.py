@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import Unavailable
-from daemons.noded.files.owners import named_owner
-from protocol.noded.fileowners import GROUPS, USERS
+from daemons.noded.files.places import named_owner
+from protocol.noded.files import GROUPS, USERS
 from tests.support.accounts.userlookups import without_descriptors
 
 USER, GROUP = min(USERS - {"root"}), min(GROUPS - {"root"})

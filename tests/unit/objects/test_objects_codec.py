@@ -7,15 +7,23 @@ import orjson
 import pytest
 
 from common.errors import InvalidRequest
-from common.objects.codec import decode_config, decode_object, to_json
-from common.objects.disk import AnyDisk, ForthcomingDisk
-from common.objects.encoding import encode_config
+from common.objects.codec import decode_config, decode_object, encode_config, to_json
+from common.objects.config import (
+    AnyDisk,
+    AnyInstance,
+    BeParams,
+    ForthcomingDisk,
+    ForthcomingInstance,
+    Instance,
+    NdParams,
+    Network,
+    Node,
+    PartialBeParams,
+    PartialNdParams,
+    filled,
+)
 from common.objects.filter import FilterRule
-from common.objects.instance import AnyInstance, ForthcomingInstance, Instance
 from common.objects.kinds import InstanceUuid
-from common.objects.networks.network import Network
-from common.objects.node import Node
-from common.objects.params import BeParams, NdParams, PartialBeParams, PartialNdParams, filled
 from tests.support.configs import disk_json, instance, instance_json, recorded_json, small_config
 
 
@@ -269,7 +277,7 @@ def test_encoding_again_encodes_only_what_is_another_object(monkeypatch: pytest.
         encoded.append(value)
         return to_json(value)
 
-    monkeypatch.setattr("common.objects.encoding.to_json", noted)
+    monkeypatch.setattr("common.objects.codec.to_json", noted)
     changed = instance("b", name="other.test")
 
     after = encode_config(

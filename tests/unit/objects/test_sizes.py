@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.sizes import read_mebibytes
+from common.wire import read_mebibytes
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@
 import attrs
 
 from common.objects.codec import decode_config
-from common.objects.config import Config
+from common.objects.config import Config, PartialNdParams
 from common.objects.kinds import Hypervisor, NodeUuid
-from common.objects.params import PartialNdParams
 from common.objects.ssconf import file_content, ssconf_values
 from protocol.noded.files import SsconfValue
 from tests.support.configs import RECORDED, recorded_json, small_config

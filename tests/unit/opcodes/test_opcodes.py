@@ -11,8 +11,7 @@ from common.opcodes.base import summary, without_unset, write_opcode
 from common.opcodes.command import OpRunCommand
 from common.opcodes.registry import opcode_classes, parse_opcode
 from common.opcodes.test import OpTestDelay
-from common.queue.dependencies import Dependency
-from common.queue.jobs import JobState
+from common.queue.jobs import Dependency, JobState
 
 COMMAND = {"OP_ID": "OP_RUN_COMMAND", "argv": ["tar", "-cf", "a b.tar", "."]}
 DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 1}

@@ -8,12 +8,10 @@ import pytest
 from common.errors import InvalidRequest, OpcodeUnknown
 from common.objects.kinds import DiskMode
 from common.opcodes.base import OpCode, read_opcode, summary, with_secrets, write_opcode
-from common.opcodes.instance import OpInstanceCreate, OpInstanceSetParams
-from common.opcodes.instancedisks import OpInstanceRecreateDisks
+from common.opcodes.instance import OpInstanceCreate, OpInstanceRecreateDisks, OpInstanceSetParams
 from common.opcodes.registry import opcode_classes, parse_opcode
-from common.opcodes.structures import Change, DiskParams, NicParams, RecreatedDisk
 from common.opcodes.test import OpTestOsParams
-from common.opcodes.types import NonEmpty
+from common.opcodes.types import DeviceChange, DiskParams, NicParams, NonEmpty, RecreatedDisk
 
 CREATE = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "i", "disks": [], "nics": [], "mode": "create"}
 MODIFY = {"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "i"}
@@ -50,10 +48,10 @@ def test_a_network_interface_is_written_with_what_is_set() -> None:
         ([], ()),
         (
             [["add", {}], [2, {"ip": "pool"}]],
-            (Change(NicParams(), "add", None), Change(NicParams(ip="pool"), None, 2)),
+            (DeviceChange(NicParams(), "add", None), DeviceChange(NicParams(ip="pool"), None, 2)),
         ),
-        ([["modify", -1, {"link": "br0"}]], (Change(NicParams(link="br0"), "modify", -1),)),
-        ([["detach", "eth0", {}]], (Change(NicParams(), "detach", "eth0"),)),
+        ([["modify", -1, {"link": "br0"}]], (DeviceChange(NicParams(link="br0"), "modify", -1),)),
+        ([["detach", "eth0", {}]], (DeviceChange(NicParams(), "detach", "eth0"),)),
     ],
 )
 def test_changes_are_read_in_all_three_forms_and_written_in_the_same(nics: list[Any], changes: tuple[Any, ...]) -> None:

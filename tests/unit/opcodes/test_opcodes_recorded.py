@@ -10,7 +10,7 @@ import pytest
 from common.errors import GantryError
 from common.opcodes.base import REDACTED, summary, write_opcode
 from common.opcodes.registry import parse_opcode
-from common.queue.files.jobfile import decode_job
+from common.queue.jobfile import decode_job
 
 DATA = Path(__file__).parents[2] / "data" / "ganeti-3.0.2"
 RECORDS: list[dict[str, Any]] = [orjson.loads(line) for line in (DATA / "opcodes.jsonl").read_bytes().splitlines()]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import Unavailable
-from protocol.dial import dial
+from protocol.unixsocket import dial
 
 
 def test_a_process_without_descriptors_may_try_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

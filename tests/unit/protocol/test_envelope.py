@@ -21,8 +21,17 @@ from common.errors import (
     UnknownMethod,
     UpgradeDeadlock,
 )
-from protocol.calling import read_reply, request_bytes
-from protocol.envelope import Batch, Call, Dialect, MalformedRequest, failure, read_message, success
+from protocol.envelope import (
+    Batch,
+    Call,
+    Dialect,
+    MalformedRequest,
+    failure,
+    read_message,
+    read_reply,
+    request_bytes,
+    success,
+)
 
 GANETI_CALL = Call("m", [])
 RPC_CALL = Call("m", [], Dialect.JSONRPC, 7)

@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import ProtocolError, RemoteError
-from protocol.events import read_event
+from protocol.envelope import read_event
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 import pytest
 
-from common.asciijson import ascii_json
 from common.errors import InvalidRequest
 from common.ids import JobId
+from common.jsontext import ascii_json
 from common.locks import BGL, LockMode, parse_lock
 from common.queue.explanation import (
+    Cause,
     HeldByGhost,
     HeldByRule,
     Holding,
@@ -16,16 +17,16 @@ from common.queue.explanation import (
     Outlived,
     Reason,
     SilentNode,
+    Span,
     TakenUp,
+    WaitKind,
     WaitsForJob,
 )
-from common.queue.filters.actions import Action, ActionKind
+from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonEntry
-from common.queue.waithistory import Cause, Span, WaitKind
 from common.shapes import OtherKind
-from protocol.luxi.why.explain import ExplainJobs
-from protocol.luxi.why.waits import ReadJobWaits
+from protocol.luxi.why import ExplainJobs, ReadJobWaits
 from protocol.messages import reply_to_wire, structure_reply
 
 HOLDING = Holding("job/4", JobId(4), parse_lock("node/a"), LockMode.SHARED, 5.5)

@@ -2,9 +2,8 @@
 
 from common.ids import JobId
 from common.queue.jobs import LogEntry
-from protocol.luxi.feed import FeedBegin, FeedChanges, JobNews, OutputNews, OutputPlace, Subscribe, Topic
-from protocol.luxi.feedplace import FeedPlace
-from protocol.luxi.output import OutputStream
+from protocol.luxi.feed import FeedBegin, FeedChanges, FeedPlace, JobNews, OutputNews, OutputPlace, Subscribe, Topic
+from protocol.luxi.jobs import OutputStream
 
 ONE, TWO = JobId(1), JobId(2)
 OUTPUT = OutputStream.OUTPUT

@@ -7,10 +7,8 @@ import pytest
 from common.errors import InvalidRequest
 from common.ids import JobId
 from common.locks import LockMode, LockRequest, Owner, parse_lock
-from protocol.luxi.changes import WaitForJobChange
-from protocol.luxi.jobs import CancelJob
-from protocol.luxi.queries import QueryJobs
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from protocol.luxi.jobs import CancelJob, SubmitJob, SubmitManyJobs
+from protocol.luxi.queries import QueryJobs, WaitForJobChange
 from protocol.messages import Request, positional, structure_reply, structure_request
 from protocol.wconfd.locks import FreeLocks, ListAllLocksOwners, ListLocks, TryUpdateLocks, UpdateLocksWaiting
 

@@ -8,8 +8,7 @@ import trio
 from common.errors import RemoteError, Unavailable
 from protocol.client import Client
 from protocol.luxi.feed import FeedBegin, Subscribe, Topic
-from protocol.luxifeed import LuxidFeed
-from protocol.subscription import WconfdEvents
+from protocol.subscriptions import LuxidFeed, WconfdEvents
 
 # attempts within ten seconds that do not occupy the daemon
 _FEW = 20

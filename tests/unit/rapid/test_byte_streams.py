@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from daemons.rapid.events.streams import STALLED_S, ByteStream
+from daemons.rapid.streams import STALLED_S, ByteStream
 
 GET = {"type": "http", "method": "GET"}
 

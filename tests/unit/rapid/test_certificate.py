@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common.nodes.certificates.nodecertificates import write_certificate
-from common.webaccess.webcertificate import make_web_certificate
+from common.nodes.certificates import make_web_certificate, write_certificate
 from daemons.rapid.transport import certificate
 from daemons.rapid.transport.certificate import FileIdentity
 

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from common.webaccess.tokens import BadToken, ExpiredToken, RevokedToken
-from daemons.rapid.access.credentials import Bearer, NamePassword, bad_token, read_credentials
+from daemons.rapid.access.authenticator import Bearer, NamePassword, bad_token, read_credentials
 from daemons.rapid.refusals import Refused
 from protocol.rapid.problems import CODES
 

@@ -3,7 +3,7 @@
 import pytest
 
 from common.ids import JobId
-from daemons.rapid.events.eventlog import EventLog, Place, block
+from daemons.rapid.events.hub import EventLog, Place, block
 from protocol.rapid.events import Topic
 
 

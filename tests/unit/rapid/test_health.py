@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from common.webaccess.principal import NOBODY
+from common.webaccess.rights import NOBODY
 from daemons.rapid.backend import Pool
 from daemons.rapid.calls import Asked
 from daemons.rapid.health import Health, HealthHandlers

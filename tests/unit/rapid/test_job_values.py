@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from common.queue.jobs import LogEntry
 from common.wire import structure
-from protocol.rapid.jobs import Job
-from protocol.rapid.jobvalues import job_object, log_entry, log_line, luxi_row, to_pair, to_seconds
+from protocol.rapid.jobs import Job, job_object, log_entry, log_line, luxi_row, to_pair, to_seconds
 
 FIELDS = ("id", "status", "received_ts", "end_ts", "opstart", "oplog", "summary")
 LUXI = [

@@ -19,8 +19,7 @@ from common.wire import unstructure
 from daemons.rapid.ganeti.ganetirows import rows as ganetis_rows
 from daemons.rapid.openapi.docpage import draw_docs, draw_problems
 from daemons.rapid.openapi.document import openapi
-from daemons.rapid.openapi.opcodeschemas import any_opcode
-from daemons.rapid.openapi.schemas import Schemas
+from daemons.rapid.openapi.schemas import Schemas, any_opcode
 from daemons.rapid.resources.resourcerows import rows
 from tests.support.web.jsonschemas import Document
 

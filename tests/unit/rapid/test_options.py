@@ -7,9 +7,9 @@ import attrs
 import pytest
 
 from common.errors import InvalidRequest, NotFound
+from common.featuresettings import RapidSettings
 from common.paths import Paths
 from common.settings import Settings
-from common.webaccess.rapidsettings import RapidSettings
 from daemons.rapid.options import add_options, with_options
 from daemons.rapid.transport.certificate import FileIdentity
 

@@ -3,7 +3,7 @@
 import pytest
 from starlette.datastructures import Headers
 
-from daemons.rapid.transport.origins import is_of_another_site, is_of_host
+from daemons.rapid.transport.callers import is_of_another_site, is_of_host
 
 HOST = {"host": "gantry.example:5080"}
 

@@ -9,7 +9,7 @@ import pytest
 from common.access import Role
 from common.errors import Unavailable
 from daemons.rapid.calls import Face
-from daemons.rapid.page.logins import login_of
+from daemons.rapid.page.pages import login_of
 from daemons.rapid.transport.callers import Callers
 from protocol.peer import Peer
 from tests.support.accounts.userlookups import without_descriptors

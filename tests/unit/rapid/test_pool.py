@@ -11,8 +11,8 @@ from daemons.rapid.backend import Pool
 from daemons.rapid.refusals import Refused, Silent
 from protocol.framing import ETX
 from protocol.http.body import HungUp
-from protocol.luxi.cluster import QueryConfigValues
-from protocol.luxi.submission import SubmitJob
+from protocol.luxi.jobs import SubmitJob
+from protocol.luxi.queries import QueryConfigValues
 
 OP = {"OP_ID": "OP_TEST_DELAY", "duration": 1.0}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemons.rapid.transport.proxies import Proxies
+from daemons.rapid.transport.callers import Proxies
 
 TRUSTED = Proxies.of(["10.0.0.0/8", "2001:db8::1"], "X-Forwarded-For")
 FORWARDED = Proxies.of(["10.0.0.0/8"], "Forwarded")

@@ -8,8 +8,8 @@ import trio
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from daemons.rapid.application import Application, Parts
-from daemons.rapid.events.streams import ByteStream
 from daemons.rapid.load import Load
+from daemons.rapid.streams import ByteStream
 
 SCOPE = {"type": "http", "method": "GET", "path": "/ui"}
 NOTHING = cast(Any, None)

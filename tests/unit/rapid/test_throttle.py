@@ -1,6 +1,6 @@
 """Wrong passwords slow down those who try them; the time is virtual."""
 
-from daemons.rapid.access.throttle import (
+from daemons.rapid.access.passwordchecks import (
     FORGET_S,
     FREE,
     FREE_OF_ADDRESS,

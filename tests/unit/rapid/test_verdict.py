@@ -3,9 +3,8 @@
 import pytest
 
 from common.access import Role
-from common.webaccess.principal import NOBODY, Principal
-from common.webaccess.rights import Right, Rights
-from daemons.rapid.access.verdict import Outcome, Rules, Verdict, verdict
+from common.webaccess.rights import NOBODY, Principal, Right, Rights
+from daemons.rapid.access.authenticator import Outcome, Rules, Verdict, verdict
 from daemons.rapid.calls import Asked, Call, Face
 
 

@@ -5,12 +5,12 @@ import enum
 import attrs
 import pytest
 
-from common.asciijson import ascii_json
+from common.jsontext import ascii_json
 from common.queue.jobs import JobState
 from common.shapes import Row
 from common.wire import unstructure
 from daemons.rapid.calls import Call, Given
-from daemons.rapid.transport.faces import success
+from daemons.rapid.transport.routing import success
 from protocol.rapid.jobs import LogLine
 
 ROW = Call("GET", "/3/x", None, "Show it.")  # type: ignore[arg-type]  # nobody calls it

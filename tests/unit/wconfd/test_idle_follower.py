@@ -7,13 +7,10 @@ import pytest
 import trio
 
 from common.replication import NoLongerMaster
-from daemons.wconfd.core.config.replicas.nodecopies import Part
-from daemons.wconfd.nodes.contents import Numbered
-from daemons.wconfd.nodes.follower import Follower, NodeClients
-from protocol.noded.call import AnyCall
+from daemons.wconfd.core.config.replicas import Part
+from daemons.wconfd.nodes.follower import Follower, NodeClients, Numbered
+from protocol.noded.call import AnyCall, Failed, FailureKind, NodeAddress, Outcome, Replied
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied
 from protocol.noded.files import WriteSsconfFiles
 
 NODE = NodeAddress("node2", "192.0.2.2")

@@ -12,8 +12,7 @@ from immutables import Map
 from common.errors import DamagedFile
 from common.resources import Resource
 from common.schedules.schedule import Schedule
-from daemons.wconfd.core.keptforms import RESOURCES, SCHEDULES
-from daemons.wconfd.core.keptrows import Form, Rows, changes, decode, encode, with_value
+from daemons.wconfd.core.keptrows import RESOURCES, SCHEDULES, Form, Rows, changes, decode, encode, with_value
 from tests.support.keptvalues import LICENCES, MEMORY, NIGHTLY
 
 

@@ -3,10 +3,9 @@
 from common.locks import Lock, LockMode, Owner, parse_lock
 from daemons.wconfd.core.locks import ghostrules, waiting
 from daemons.wconfd.core.locks.explain import explain_holdings, explain_wait
-from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.locks.since import Since
-from protocol.wconfd.explain import HeldSince, InTheWay, WaitExplanation
-from protocol.wconfd.ghosts import Ghost, Guard
+from daemons.wconfd.core.locks.waiting import LockState
+from daemons.wconfd.locks.lockstore import Since
+from protocol.wconfd.locks import Ghost, Guard, HeldSince, InTheWay, WaitExplanation
 from tests.support.locks import owner, requests
 
 

@@ -1,16 +1,15 @@
-"""Guards, ghosts and what ends them, step by step (`protocol.wconfd.ghosts`; DESIGN section 14)."""
+"""Guards, ghosts and what ends them, step by step (`protocol.wconfd.locks`; DESIGN section 14)."""
 
 import pytest
 
 from common.errors import AlreadyPending, Conflict, DamagedFile
 from common.locks import Owner
 from daemons.wconfd.core.locks import ghostrules, waiting
+from daemons.wconfd.core.locks.encoding import LockRows, encode, rebuild
 from daemons.wconfd.core.locks.ghostrules import Outcome
-from daemons.wconfd.core.locks.guardrows import decode_guards, encode_guards
-from daemons.wconfd.core.locks.guards import NO_GUARDS, Guarded
-from daemons.wconfd.core.locks.lockstate import LockRows, encode, rebuild
-from daemons.wconfd.core.locks.pending import LockState
-from protocol.wconfd.ghosts import Claim, Guard
+from daemons.wconfd.core.locks.guards import NO_GUARDS, Guarded, decode_guards, encode_guards
+from daemons.wconfd.core.locks.waiting import LockState
+from protocol.wconfd.locks import Claim, Guard
 from tests.support.locks import held_text, owned, owner, requests, state_text
 
 OLD, NEW, OTHER, THIRD = Owner(1, "/l/old"), Owner(1, "/l/new"), owner("job/2"), owner("job/3")

@@ -19,8 +19,8 @@ from immutables import Map
 from common.errors import LockRuleViolation
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from daemons.wconfd.core.locks import waiting
-from daemons.wconfd.core.locks.lockstate import encode
-from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.encoding import encode
+from daemons.wconfd.core.locks.waiting import LockState
 from tests.support.locks import requests, state_text
 from tests.support.naive.fairness import NaiveFairLocks
 from tests.support.naive.locks import NaiveLocks

@@ -6,18 +6,20 @@ import pytest
 
 from common.errors import DamagedFile
 from common.locks import Owner
-from daemons.wconfd.core.locks.journal import (
+from daemons.wconfd.core.locks.encoding import (
+    LockRows,
     Replayed,
+    decode,
     digest,
+    encode,
     encode_changes,
     encode_header,
     encode_line,
     encode_next,
+    rebuild,
     replay,
 )
-from daemons.wconfd.core.locks.lockstate import LockRows, decode, encode, rebuild
-from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.core.locks.waiting import Change, downgrade_level, free_all, try_update, update_or_queue
+from daemons.wconfd.core.locks.waiting import Change, LockState, downgrade_level, free_all, try_update, update_or_queue
 from tests.support.counting import python_calls
 from tests.support.locks import owner, requests
 

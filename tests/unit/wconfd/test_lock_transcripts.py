@@ -16,9 +16,8 @@ import pytest
 from common.errors import LockRuleViolation
 from common.locks import LockLevel, parse_lock
 from daemons.wconfd.core.locks import waiting
-from daemons.wconfd.core.locks.lockstate import decode, encode
-from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.core.locks.waiting import Change
+from daemons.wconfd.core.locks.encoding import decode, encode
+from daemons.wconfd.core.locks.waiting import Change, LockState
 from tests.support.locks import owned, owner, requests, state_text
 from tests.support.stories.transcripts import TRANSCRIPTS, steps
 

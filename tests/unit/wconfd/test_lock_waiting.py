@@ -4,11 +4,11 @@ import pytest
 
 from common.errors import AlreadyPending, DamagedFile, LockRuleViolation, OrderViolation
 from common.locks import LockLevel, Owner, parse_lock
-from daemons.wconfd.core.locks.lockstate import decode, encode
-from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.encoding import decode, encode
 from daemons.wconfd.core.locks.table import LockTable
 from daemons.wconfd.core.locks.waiting import (
     Change,
+    LockState,
     blockers,
     downgrade_level,
     free_all,

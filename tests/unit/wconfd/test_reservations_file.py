@@ -8,10 +8,7 @@ import pytest
 from common.errors import DamagedFile
 from common.locks import Owner
 from common.objects.kinds import DiskUuid, NetworkUuid, NodeUuid
-from daemons.wconfd.core.reservations.claims import Claims
-from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote
-from daemons.wconfd.core.reservations.temporary import Reservations
-from daemons.wconfd.core.reservations.tempres import decode, encode
+from daemons.wconfd.core.reservations import Claims, IpAction, IpNote, Reservations, decode, encode
 from tests.support.configs import RECORDED
 
 A, E = Owner(11, "/l/job_000011_1700000000", 4711), Owner("cli", "/l/é")

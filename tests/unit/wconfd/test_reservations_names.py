@@ -9,18 +9,19 @@ import pytest
 from common.errors import InvalidRequest, ReservationError
 from common.locks import Owner
 from common.objects.codec import decode_object
-from common.objects.config import Config
+from common.objects.config import Config, Network
 from common.objects.kinds import DiskUuid, InstanceUuid, NetworkUuid, NodeUuid
-from common.objects.networks.network import Network
-from daemons.wconfd.core.reservations.identifiers import (
+from daemons.wconfd.core.reservations import (
+    Reservations,
+    allocate_minors,
+    drbd_map,
     generate_mac,
     generate_secret,
     read_volume,
     reserve_mac,
     reserve_volume,
+    without_written,
 )
-from daemons.wconfd.core.reservations.minors import allocate_minors, drbd_map, without_written
-from daemons.wconfd.core.reservations.temporary import Reservations
 from tests.support.configs import disk, disk_json, instance, small_config
 
 A, B = Owner(1, "/a"), Owner("cli", "/b")

@@ -7,15 +7,20 @@ import pytest
 
 from common.errors import InvalidRequest, ReservationError
 from common.locks import Owner
+from common.objects.addresspool import Pool
 from common.objects.codec import decode_object
-from common.objects.config import Config
+from common.objects.config import Config, Network
 from common.objects.kinds import NetworkUuid
-from common.objects.networks.addresspool import Pool
-from common.objects.networks.network import Network
-from daemons.wconfd.core.reservations.addresses import generate_ip, release_ip, reserve_ip
-from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote, read_address
-from daemons.wconfd.core.reservations.ippools import with_notes
-from daemons.wconfd.core.reservations.temporary import Reservations
+from daemons.wconfd.core.reservations import (
+    IpAction,
+    IpNote,
+    Reservations,
+    generate_ip,
+    read_address,
+    release_ip,
+    reserve_ip,
+    with_notes,
+)
 from tests.support.configs import small_config
 
 A, B = Owner(1, "/a"), Owner(2, "/b")

@@ -6,7 +6,7 @@ import trio.testing
 
 from common.ids import JobId
 from common.locks import Owner
-from daemons.wconfd.locks.owners import KnownOwners
+from daemons.wconfd.locks.lockstore import KnownOwners
 
 A, B = Owner(JobId(1), "/run/livelocks/job_1"), Owner("thread", "/run/livelocks/job_1")
 C, ALIAS = Owner(JobId(2), "/run/livelocks/job_2"), Owner(JobId(3), "/var/run/livelocks/job_2")

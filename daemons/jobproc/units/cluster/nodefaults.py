@@ -11,12 +11,11 @@ from typing import Final, assert_never
 
 import attrs
 
-from common.nodes.epochs import own_epoch
-from common.objects.config import CONFIG_VERSION
-from common.objects.node import Node
+from common.nodes.mastership import own_epoch
+from common.objects.config import CONFIG_VERSION, Node
 from common.shapes import JsonObject
 from daemons.jobproc.context import UnitContext
-from daemons.jobproc.units.cluster.findings import (
+from daemons.jobproc.units.cluster.verify import (
     NODE_CERTIFICATE,
     NODE_FILES,
     NODE_RPC,
@@ -27,12 +26,11 @@ from daemons.jobproc.units.cluster.findings import (
     Findings,
 )
 from daemons.jobproc.units.sharedfiles import shared_files
+from protocol.noded.call import Failed, NodeAddress, Outcome, Replied, Skipped
 from protocol.noded.clients.blocking import BlockingNodeClient
 from protocol.noded.clients.certificates import CertificateFiles
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, Outcome, Replied, Skipped
-from protocol.noded.verifying import Check, NodeVerify
-from protocol.noded.virtualpaths import WireNames
+from protocol.noded.facts import Check, NodeVerify
+from protocol.noded.files import WireNames
 
 _LIMIT_S: Final = 30.0
 # seconds by which a node's clock may differ, as in Ganeti

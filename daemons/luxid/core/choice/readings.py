@@ -19,7 +19,7 @@ from common.locks import LockLevel
 from common.opcodes.base import OpCode, summary
 from common.opcodes.registry import parse_opcode
 from common.queue.jobs import Job
-from daemons.luxid.core.choice.needs import NO_NEEDS, UNREADABLE, Needs, needs_of
+from daemons.luxid.core.choice.weights import NO_NEEDS, UNREADABLE, Needs, needs_of
 
 # nothing of a reading depends on these, and they differ from job to job
 _COMMON_KEYS: Final = frozenset({"reason", "depends", "priority", "debug_level", "dry_run"})

@@ -22,7 +22,7 @@ Source: noded.md 6, 8 and trap 5; DESIGN sections 12 and 13.
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import NewType
+from typing import Final, NewType, Self
 
 import attrs
 
@@ -256,3 +256,71 @@ class Backlog:
         had = self._lacks.get(key)
         first = number if had is None else had.first
         self._lacks[key] = _Lack(first, number, needs_content or (had is not None and had.needs_content))
+
+
+# What a comparison of the master's queue with a node's has shown.
+
+
+# names of files that are kept
+MOST_NAMES: Final = 5
+
+
+@attrs.frozen
+class Verdict:
+    # seconds since 1970
+    at: float
+    # number of files that differ
+    count: int = 0
+    # the first of them
+    names: tuple[str, ...] = ()
+
+    def with_more(self, keys: Iterable[Key]) -> Self:
+        """These differ as well."""
+        names = [name_of(key) for key in keys]
+        return attrs.evolve(
+            self, count=self.count + len(names), names=(*self.names, *names[: MOST_NAMES - len(self.names)])
+        )
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """For a line of the log."""
+        return {"differ": self.count} | ({"files": ",".join(self.names)} if self.names else {})
+
+
+def name_of(key: Key) -> str:
+    """The name of a file for users."""
+    if isinstance(key, Fact):
+        return key.value
+    return key if isinstance(key, str) else f"job-{key}"
+
+
+# Which jobs a node has otherwise than the master.
+
+
+@attrs.frozen
+class JobDigest:
+    """The file of a job on the master."""
+
+    digest: str
+    is_archived: bool
+
+
+def differing(
+    masters: Mapping[JobId, JobDigest], live: Mapping[JobId, str], archived: Mapping[JobId, str]
+) -> Mapping[JobId, bool]:
+    """The jobs that the node must be sent, each with whether it lacks the content too, or only the move to the archive.
+
+    Args:
+        live, archived: the digests of the node's files of these jobs.
+    """
+    found: dict[JobId, bool] = {}
+    for job_id, ours in masters.items():
+        if not ours.is_archived:
+            if live.get(job_id) != ours.digest:
+                found[job_id] = True
+        elif job_id in live:
+            # a move over an archived file replaces it
+            found[job_id] = live[job_id] != ours.digest
+        elif archived.get(job_id) != ours.digest:
+            found[job_id] = True
+    return found

@@ -8,20 +8,89 @@ have certain names; the other rules are tested on each job.
 Source: luxid.md 6.2; DESIGN section 11.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Final
+import enum
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Final, Self
 
 import attrs
 
+from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.queue.batch import batch_of
-from common.queue.filters.actions import Action, ActionKind
-from common.queue.filters.rules import CompiledRule, compile_chain
+from common.query.predicate import PREDICATE, Field, compile_expression
+from common.query.qlang import All, Expression, Some
+from common.queue.filteractions import Action, ActionKind
+from common.queue.filters import CompiledRule, compile_chain
 from common.queue.jobs import Job
-from common.queue.reasons import rate_buckets
-from common.queue.submitter import owner_of
-from daemons.luxid.core.choice.ratelimit import BatchLimit, BucketLimit, Limit, RuleLimit
-from daemons.luxid.core.filters.staticmatch import OpIds, StaticMatch, static_match_of
+from common.queue.reasons import batch_of, owner_of, rate_buckets
+from daemons.luxid.core.choice.limits import BatchLimit, BucketLimit, Limit, RuleLimit
+
+# What a filter rule says of all jobs whose opcodes have certain names, without looking at anything else.
+#
+# Theory. Most rules name an opcode, perhaps with a condition on its parameters. By the names alone many jobs are out of
+# the question, at once for all of them. A static match is one of three words, and they are in an order:
+#
+#     NEVER < MAYBE < ALWAYS
+#
+# A rule is as bad as its worst predicate, a predicate as good as its best opcode. An expression over OP_ID alone is
+# just tested. In any other, `&` is as bad as its worst part; `|` is NEVER if all of its parts are; the rest is MAYBE:
+# so is a negation, and so is an ALWAYS beside other conditions, as one of those may make the whole expression false
+# (`common.queue.filters`).
+#
+# Source: luxid.md 6.2, 6.3.
+
+
+# names of the opcodes of a job; None: one has no name
+OpIds = frozenset[str | None]
+
+_OP_ID: Final = "OP_ID"
+_FIELDS: Final[dict[str, Field[str]]] = {_OP_ID: Field(lambda op_id: op_id)}
+
+
+class StaticMatch(enum.IntEnum):
+    """Whether a rule matches jobs with opcodes of certain names."""
+
+    NEVER = 0
+    # the rule must be tested on each job
+    MAYBE = 1
+    ALWAYS = 2
+
+
+def op_ids_of(job: Job) -> OpIds:
+    """Return the names of the opcodes of a job, without order."""
+    found = [op.input.get(_OP_ID) for op in job.ops]
+    return _set_of(tuple([op_id if isinstance(op_id, str) else None for op_id in found]))
+
+
+# sets are shared, as every job has one
+_set_of: Final[Callable[[tuple[str | None, ...]], OpIds]] = lru_cache(maxsize=1024)(frozenset)
+
+
+def static_match_of(rule: FilterRule) -> Callable[[OpIds], StaticMatch]:
+    """Return a function from the names of opcodes to the match; the rule is one that compiles."""
+    tests = [_compile(Expression.from_wire(value)) for name, value in rule.conditions() if name == "opcode"]
+    best = StaticMatch.MAYBE if any(name != "opcode" for name, _ in rule.conditions()) else StaticMatch.ALWAYS
+    return lambda op_ids: min([best, *(max(map(test, op_ids), default=StaticMatch.NEVER) for test in tests)])
+
+
+def _compile(expression: Expression) -> Callable[[str | None], StaticMatch]:
+    test = _compile_named(expression)
+    return lambda op_id: StaticMatch.MAYBE if op_id is None else test(op_id)
+
+
+def _compile_named(expression: Expression) -> Callable[[str], StaticMatch]:
+    if set(expression.field_names()) <= {_OP_ID}:
+        holds = compile_expression(expression, _FIELDS.get, PREDICATE)
+        return lambda op_id: StaticMatch.ALWAYS if holds(op_id) else StaticMatch.NEVER
+    match expression:
+        case All(parts=parts):
+            every = [_compile_named(part) for part in parts]
+            return lambda op_id: min(StaticMatch.MAYBE, *(test(op_id) for test in every))
+        case Some(parts=parts):
+            some = [_compile_named(part) for part in parts]
+            return lambda op_id: min(StaticMatch.MAYBE, max(test(op_id) for test in some))
+        case _:
+            return lambda _: StaticMatch.MAYBE
 
 
 @attrs.frozen(eq=False)
@@ -163,3 +232,87 @@ def _batch_limits(job: Job) -> tuple[Limit, ...]:
     if batch is None or batch.at_most is None:
         return ()
     return (BatchLimit(batch.batch_id, batch.at_most, owner_of(job)),)
+
+
+# Jobs sorted by what the chain of rules looks at first: the names of their opcodes, and the rule that now applies.
+#
+# There are as many filter classes as lists of opcodes of different names, times the rules that apply to any: few. A new
+# chain is compared with the filter classes; only the jobs of those whose ruling it may change are looked at.
+#
+# Source: DESIGN section 6, "Filters".
+
+
+@attrs.define(eq=False)
+class FilterClass:
+    """Jobs whose opcodes have the same names, under the same ruling."""
+
+    op_ids: OpIds
+    ruling: Ruling
+    # jobs in the order in which they came
+    members: dict[JobId, None] = attrs.field(factory=dict)
+    # number of members that are ready; `entries` counts them where a phase changes, `judging` where a ruling does
+    ready: int = 0
+
+
+class FilterClasses:
+    """All filter classes that have jobs."""
+
+    def __init__(self) -> None:
+        self._filter_classes: dict[tuple[OpIds, Ruling], FilterClass] = {}
+
+    def __iter__(self) -> Iterator[FilterClass]:
+        return iter(tuple(self._filter_classes.values()))
+
+    def __len__(self) -> int:
+        return len(self._filter_classes)
+
+    def enter(self, job: Job, ruling: Ruling) -> FilterClass:
+        """Put a job that is in no filter class into the one of its opcodes and this ruling."""
+        return self._enter(job.job_id, op_ids_of(job), ruling)
+
+    def move(self, job_id: JobId, filter_class: FilterClass, ruling: Ruling) -> FilterClass:
+        """Take a job, whose opcodes are what they were, out of its filter class and into the one of this ruling."""
+        self.leave(job_id, filter_class)
+        return self._enter(job_id, filter_class.op_ids, ruling)
+
+    def leave(self, job_id: JobId, filter_class: FilterClass) -> None:
+        """Take a job out of its filter class."""
+        del filter_class.members[job_id]
+        if not filter_class.members:
+            del self._filter_classes[filter_class.op_ids, filter_class.ruling]
+
+    def _enter(self, job_id: JobId, op_ids: OpIds, ruling: Ruling) -> FilterClass:
+        filter_class = self._filter_classes.get((op_ids, ruling))
+        if filter_class is None:
+            filter_class = self._filter_classes[op_ids, ruling] = FilterClass(op_ids, ruling)
+        filter_class.members[job_id] = None
+        return filter_class
+
+
+# For which jobs a filter rule would be, before it is set.
+#
+# Source: filters design, "When a filter rule applies"; luxid.md 6.2.
+
+
+@attrs.frozen
+class Trial:
+    """A rule at its place in the chain. Make one by `of`."""
+
+    _rule: CompiledRule
+    # rules that are asked earlier and may apply
+    _earlier: tuple[CompiledRule, ...]
+
+    @classmethod
+    def of(cls, rule: FilterRule, rules: Iterable[FilterRule]) -> Self:
+        """Try `rule` among the rules there are, one of which it replaces if that has its uuid.
+
+        Raises: InvalidRequest: as `compile_chain`.
+        """
+        chain = compile_chain([*(each for each in rules if each.uuid != rule.uuid), rule])
+        place = next(place for place, each in enumerate(chain) if each.rule is rule)
+        earlier = (each for each in chain[:place] if each.action.kind is not ActionKind.CONTINUE)
+        return cls(chain[place], tuple(earlier))
+
+    def is_for(self, job: Job) -> bool:
+        """Whether the rule matches the job, and no earlier one applies to it."""
+        return self._rule.matches(job) and not any(each.matches(job) for each in self._earlier)

@@ -10,20 +10,31 @@ What others may not see of a job is kept twice: as it is, and as everybody may s
 Source: DESIGN section 16; everyday.md section g.
 """
 
+import enum
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import attrs
 
 from common.ids import JobId
-from common.queue.batch import batch_of
+from common.queue.explanation import Span, WaitKind
 from common.queue.jobs import Job, JobState, Timestamp, to_seconds
-from common.queue.submitter import owner_of, submitter
+from common.queue.reasons import Try, batch_of, owner_of, submitter, tries_of
 from common.queue.terms import changed_at, terms_of
-from common.queue.tries import Try, tries_of
-from common.queue.waithistory import Span, WaitKind
-from daemons.luxid.core.query.jobfields import FIELDS, JobView, exit_code
-from daemons.luxid.core.queue.privacy import public_job
+from daemons.luxid.core.query.jobs import FIELDS, JobView, exit_code
+from daemons.luxid.core.rights import public_job
+
+# Where an ended job lies, as the history notes it.
+
+
+class Place(enum.IntEnum):
+    """The value is the index's."""
+
+    LIVE = 0
+    ARCHIVED = 1
+    # its file was removed; the row is left
+    REMOVED = 2
+
 
 # what keeps a job that is not eligible
 _KEEPING: Final = (WaitKind.DEPENDENCY, WaitKind.HOLD, WaitKind.BEGIN)

@@ -1,17 +1,223 @@
-"""The fields of jobs, for queries; their values are read by `daemons.luxid.core.query.jobfields`.
+"""The fields of jobs, for queries; their values are read by `daemons.luxid.core.query.jobs`.
 
 Source: luxid.md 7.3; those from `opid` to `batch`, and those of the job's terms and tries, are ours.
 """
 
-from collections.abc import Callable
+import bisect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
 
+from common.errors import PrerequisiteError
 from common.ids import JobId
-from daemons.luxid.core.query.engine import Things
-from daemons.luxid.core.query.fields import Kind, QueryField, Status
-from daemons.luxid.core.query.jobfields import FIELDS, Field, JobView, field_named, label_key
+from common.opcodes.base import without_unset
+from common.query.predicate import Field, FilterError, compile_expression
+from common.query.qlang import Expression, Not, implied
+from common.queue import reasons, terms
+from common.queue.jobs import FINAL, Job, JobOp, JobState, LogEntry, Timestamp, job_state, to_timestamp
+from common.queue.reasons import batch_of, submitter, tries_of
+from common.queue.terms import is_label_key, terms_of
+from daemons.luxid.core.choice.readings import reading_of
+from daemons.luxid.core.query.engine import Kind, QueryField, Status, Things
+
+# The fields of a job as clients ask for them by name.
+#
+# Source: luxid.md 7.3; those from `opid` to `batch`, and those of the job's terms and tries, are ours.
+
+
+@attrs.frozen
+class JobView:
+    """A job as it is shown."""
+
+    job: Job
+    is_archived: bool = False
+    # its next opcode waits for other jobs: it reads waiting, though its file says queued
+    is_blocked: bool = False
+    # its command is to begin on a node that does not answer: it reads waiting, though its file says running
+    is_silent: bool = False
+    # it is being killed: until nothing of it lives it reads canceling, whatever its file says
+    is_ending: bool = False
+    # summary of its only opcode, if that was read before; goes with `job`
+    summary: str | None = attrs.field(default=None, eq=False)
+    # adds the log lines that are not in the job's file yet; None: it has all
+    complete: Callable[[Job], Job] | None = attrs.field(default=None, eq=False)
+
+    @property
+    def logged(self) -> Job:
+        """The job with its whole log."""
+        return self.complete(self.job) if self.complete is not None else self.job
+
+    @property
+    def op_states(self) -> list[JobState]:
+        states = [op.state for op in self.job.ops]
+        if (self.is_blocked or self.is_silent) and (index := self.job.next_index) is not None:
+            states[index] = JobState.WAITING
+        if self.is_ending and (index := self.job.next_index) is not None:
+            states[index] = JobState.CANCELING
+        return states
+
+    @property
+    def state(self) -> JobState:
+        is_shown_otherwise = self.is_blocked or self.is_silent or self.is_ending
+        return job_state(self.op_states) if is_shown_otherwise else self.job.state
+
+    @property
+    def summaries(self) -> list[str]:
+        """Of each opcode."""
+        return [self.summary] if self.summary is not None else [reading_of(op.input).summary for op in self.job.ops]
+
+
+JobField = Callable[[JobView], object]
+
+# of the exit codes of all systems
+_LARGEST_CODE: Final = 2**32
+# sources of entries that are no reasons
+_OF_JOB: Final = (terms.SOURCE, reasons.TRY_SOURCE)
+# beginning of the names of fields for single labels
+_LABEL: Final = "label."
+# `value` of a member takes longer than all else of the field
+_STATE_NAMES: Final = {state: state.value for state in JobState}
+
+
+def _per_op(read: Callable[[JobOp], object]) -> JobField:
+    return lambda view: [read(op) for op in view.job.ops]
+
+
+def _stamp(at: Timestamp | None) -> list[int] | None:
+    return list(at) if at is not None else None
+
+
+def _instant(at: float | None) -> list[int] | None:
+    return None if at is None else _stamp(to_timestamp(at))
+
+
+def newer_entries(op: JobOp, after: float) -> Sequence[LogEntry]:
+    """The lines of the opcode's log after a serial."""
+    return op.log[bisect.bisect_right(op.log, after, key=lambda entry: entry.serial) :]
+
+
+def _entries_of(log: Iterable[LogEntry]) -> list[list[object]]:
+    return [[entry.serial, list(entry.at), entry.kind, entry.message] for entry in log]
+
+
+def _reasons(job: Job) -> list[str]:
+    """The texts in the reason trails of all opcodes, each once; empty ones, and terms and tries, are left out."""
+    trails = (trail for op in job.ops if isinstance(trail := op.input.get("reason"), list | tuple))
+    entries = (entry for trail in trails for entry in trail if isinstance(entry, list | tuple) and len(entry) > 1)
+    return list(
+        dict.fromkeys(
+            entry[1] for entry in entries if isinstance(entry[1], str) and entry[1] and entry[0] not in _OF_JOB
+        )
+    )
+
+
+def _node(job: Job) -> str:
+    """The first node on which a command of the job is to run; "": none."""
+    return next((node for op in job.ops if isinstance(node := op.input.get("node"), str)), "")
+
+
+def _hold(job: Job) -> dict[str, object] | None:
+    hold = terms_of(job).hold
+    return None if hold is None else {"by": hold.by, "at": hold.at, "why": hold.why}
+
+
+def _tries(op: JobOp) -> list[dict[str, object]]:
+    """The tries before the last one."""
+    return [
+        {
+            "n": each.number,
+            "start": each.start_at,
+            "end": each.end_at,
+            "why": each.why,
+            "exit": each.exit_code,
+            "next": each.next_at,
+            "output": each.output_end,
+            "errors": each.error_end,
+        }
+        for each in tries_of(op)
+    ]
+
+
+def exit_code(job: Job) -> int | None:
+    """The exit code of the last command that has ended; None: none has, or it ended without one."""
+    for op in reversed(job.ops):
+        if "argv" not in op.input or op.result is None:
+            continue
+        match op.result:
+            case {"exit_code": int(code)} | [_, [_, {"exit_code": int(code)}, *_]]:
+                # a file may say anything; the index takes no number beyond its own
+                return code if abs(code) <= _LARGEST_CODE else None
+            case _:
+                return None
+    return None
+
+
+def label_key(name: str) -> str | None:
+    """The key of the label that a field `label.KEY` is about; None: it is no such field, or no label is named so."""
+    key = name.removeprefix(_LABEL)
+    return key if key != name and is_label_key(key) else None
+
+
+def _label(key: str) -> JobField:
+    return lambda view: terms_of(view.job).labels.get(key, "")
+
+
+FIELDS: Final[Mapping[str, JobField]] = {
+    "id": lambda view: view.job.job_id,
+    "status": lambda view: _STATE_NAMES[view.state],
+    "priority": lambda view: view.job.priority,
+    "archived": lambda view: view.is_archived,
+    "ops": _per_op(lambda op: without_unset(op.input)),
+    "opresult": _per_op(lambda op: op.result),
+    "opstatus": lambda view: [_STATE_NAMES[state] for state in view.op_states],
+    "oplog": lambda view: [_entries_of(op.log) for op in view.logged.ops],
+    "opstart": _per_op(lambda op: _stamp(op.start_at)),
+    "opexec": _per_op(lambda op: _stamp(op.exec_at)),
+    "opend": _per_op(lambda op: _stamp(op.end_at)),
+    "oppriority": _per_op(lambda op: op.priority),
+    "summary": lambda view: view.summaries,
+    # ours
+    "opid": _per_op(lambda op: op.input.get("OP_ID")),
+    "summary_text": lambda view: ",".join(view.summaries),
+    "reason": lambda view: _reasons(view.job),
+    "reason_text": lambda view: "\n".join(_reasons(view.job)),
+    "user": lambda view: submitter(view.job),
+    "node": lambda view: _node(view.job),
+    "batch": lambda view: batch.batch_id if (batch := batch_of(view.job)) is not None else "",
+    "name": lambda view: terms_of(view.job).name,
+    "labels": lambda view: dict(terms_of(view.job).labels),
+    "hold": lambda view: _hold(view.job),
+    "uses": lambda view: {use.key: use.count for use in terms_of(view.job).uses},
+    "tries": _per_op(_tries),
+    "exit_code": lambda view: exit_code(view.job),
+    "begin_ts": lambda view: _instant(terms_of(view.job).begin_at),
+    "received_ts": lambda view: _stamp(view.job.received_at),
+    "start_ts": lambda view: _stamp(view.job.start_at),
+    "end_ts": lambda view: _stamp(view.job.end_at),
+}
+
+
+def field_named(name: str) -> JobField | None:
+    """The field; None: there is none of this name."""
+    if (field := FIELDS.get(name)) is not None:
+        return field
+    key = label_key(name)
+    return None if key is None else _label(key)
+
+
+def select_fields(names: Iterable[str]) -> list[JobField]:
+    """Raises: PrerequisiteError: names all that are unknown, in order."""
+    found = [(name, field_named(name)) for name in names]
+    if unknown := [name for name, field in found if field is None]:
+        raise PrerequisiteError(
+            f"unknown job fields: {', '.join(unknown)}; known are {', '.join(FIELDS)}, label.KEY", "wrong_input"
+        )
+    return [field for _, field in found if field is not None]
+
+
+def row_of(view: JobView, fields: Sequence[JobField]) -> list[object]:
+    return [field(view) for field in fields]
 
 
 @attrs.frozen
@@ -28,7 +234,7 @@ def _reader(name: str) -> Callable[[JobRow], object]:
     return _reading(FIELDS[name])
 
 
-def _reading(read: Field) -> Callable[[JobRow], object]:
+def _reading(read: JobField) -> Callable[[JobRow], object]:
     def value(row: JobRow) -> object:
         return read(row) if type(row) is JobView else Status.UNAVAILABLE
 
@@ -117,3 +323,31 @@ JOBS: Final[Things[JobRow]] = Things.of(
     dynamic=_label_field,
 )
 # fmt: on
+
+
+# Which ended jobs cannot pass a filter, by their state alone.
+#
+# Theory. A list of what failed or still waits may look for a few jobs among a hundred thousand that succeeded. luxid
+# knows the state of each ended job without its file. A filter implies something about the state; where that is false
+# for a final state, no job in it can pass, so its jobs need not be read.
+#
+# Source: `common.query.qlang`.
+
+
+_STATUS: Final = "status"
+
+
+def hopeless_states(filter: Expression | None) -> frozenset[JobState]:
+    """The final states in which no job passes the filter."""
+    if filter is None or _STATUS not in filter.field_names():
+        return frozenset()
+    cannot_pass = compile_expression(Not(implied(filter, lambda name: name == _STATUS)), _status_field)
+    try:
+        return frozenset(state for state in FINAL if cannot_pass(state))
+    except FilterError:
+        # who asks hears of it when the first job is judged
+        return frozenset()
+
+
+def _status_field(name: str) -> Field[JobState] | None:
+    return Field(lambda state: state.value) if name == _STATUS else None

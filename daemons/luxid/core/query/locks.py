@@ -16,11 +16,9 @@ import attrs
 
 from common.ids import JobId
 from common.locks import Lock, LockMode, Owner, mode_rank
-from common.queue.dependencies import Dependency
-from common.queue.jobs import JobState
-from daemons.luxid.core.query.engine import Things
-from daemons.luxid.core.query.fields import Kind, QueryField
-from protocol.luxi.locks import LockRow
+from common.queue.jobs import Dependency, JobState
+from daemons.luxid.core.query.engine import Kind, QueryField, Things
+from protocol.luxi.queries import LockRow
 from protocol.wconfd.locks import LocksStatus
 
 # wanted by a dependency that names no states

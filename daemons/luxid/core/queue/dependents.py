@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from common.errors import InvalidRequest, Unavailable
 from common.ids import JobId
-from common.queue.dependencies import Dependency, DependencyVerdict, judge
-from common.queue.jobs import Job, JobState
-from daemons.luxid.core.queue.decisions import Doomed
+from common.queue.jobs import Dependency, DependencyVerdict, Job, JobState, judge
+from daemons.luxid.core.queue.entry import Doomed
 
 
 class Waits:

@@ -21,19 +21,132 @@ live, the shell tells the end (`Units.give`).
 Source: DESIGN section 6.
 """
 
+import heapq
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import attrs
+
 from common.ids import JobId
 from common.queue.jobs import Job
-from daemons.luxid.core.choice.readyjobs import ReadyJobs
-from daemons.luxid.core.choice.runningjobs import RunningJobs
-from daemons.luxid.core.choice.userbounds import UserJobs
-from daemons.luxid.core.queue.decisions import AT_REST, Phase, QueueCounts
-from daemons.luxid.core.queue.deferrals import Deferrals
-from daemons.luxid.core.queue.entry import Entry
-from daemons.luxid.core.queue.pauses import Pausing
+from daemons.luxid.core.choice.limits import UserJobs
+from daemons.luxid.core.choice.readyjobs import ReadyJobs, RunningJobs
+from daemons.luxid.core.queue.entry import AT_REST, Entry, Phase, QueueCounts
 from daemons.luxid.core.why.history import History
+
+# The deferred jobs, and which of them begins next.
+#
+# Theory. A heap has the instants at which jobs begin. A job that is deferred no longer, or to another instant, leaves
+# its old place in the heap, which is passed over when it comes up; when most places are such, the heap is made anew. So
+# each change costs O(log n), however many jobs are deferred. Instants are those of the wall clock, as users name them:
+# a job begins as soon as the clock shows its instant, also if the clock was set, and does not come back if it is set
+# back.
+#
+# Source: DESIGN section 16.
+
+
+# places passed over that are kept in any case
+_STALE_KEPT: Final = 64
+
+
+class Deferrals:
+    """The deferred jobs."""
+
+    def __init__(self) -> None:
+        # None: it begins at a word
+        self._until: dict[JobId, float | None] = {}
+        self._heap: list[tuple[float, JobId]] = []
+        # jobs with an instant
+        self._timed = 0
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def enter(self, job_id: JobId, until: float | None) -> None:
+        """Defer a job, which is not here. Args: until: seconds since the epoch; None: nobody knows."""
+        self._until[job_id] = until
+        if until is not None:
+            self._timed += 1
+            heapq.heappush(self._heap, (until, job_id))
+
+    def leave(self, job_id: JobId) -> None:
+        """Let go of a job that is deferred no longer."""
+        if self._until.pop(job_id) is not None:
+            self._timed -= 1
+        if len(self._heap) > 2 * self._timed + _STALE_KEPT:
+            self._heap = [(until, job_id) for job_id, until in self._until.items() if until is not None]
+            heapq.heapify(self._heap)
+
+    def first_at(self) -> float | None:
+        """The first instant; None: all wait for a word."""
+        while self._heap and not self._is_valid(self._heap[0]):
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def due(self, now_s: float) -> tuple[JobId, ...]:
+        """The jobs whose instants have come, in their order; they are to leave."""
+        found: dict[JobId, None] = {}
+        while (first_at := self.first_at()) is not None and first_at <= now_s:
+            found[heapq.heappop(self._heap)[1]] = None
+        return tuple(found)
+
+    def _is_valid(self, place: tuple[float, JobId]) -> bool:
+        return self._until.get(place[1]) == place[0]
+
+
+# Which running jobs are to stop before their next opcode.
+#
+# A job is paused by the ruling of the filters, or because its batch has stopped before it began; and only while it
+# runs: one that stops or ends is asked for nothing any more. Changes are kept until the shell takes them to the jobs;
+# of a change that was undone meanwhile only the result is told.
+#
+# Source: filters design; DESIGN section 11, "PAUSE".
+
+
+@attrs.frozen
+class PauseChanges:
+    """Running jobs that are to stop before their next opcode, and those that need not any more."""
+
+    pause: tuple[JobId, ...] = ()
+    resume: tuple[JobId, ...] = ()
+
+
+class Pausing:
+    """The running jobs under a rule with PAUSE, or of a batch that has stopped."""
+
+    def __init__(self) -> None:
+        self._pausing: set[JobId] = set()
+        # jobs that changed since changes were last taken, in order
+        self._changed: dict[JobId, None] = {}
+
+    def __contains__(self, job_id: JobId) -> bool:
+        return job_id in self._pausing
+
+    def stop(self, entry: Entry) -> None:
+        """Pause the job whenever it runs, as its batch has stopped before it began."""
+        entry.is_stopped = True
+        self.note(entry)
+
+    def let_go(self, entry: Entry) -> None:
+        """Take note that the job, which is held, is back in the queue."""
+        entry.is_stopped = False
+
+    def note(self, entry: Entry) -> None:
+        """Take note that the phase of the job, or the ruling on it, may have changed."""
+        job_id = entry.job.job_id
+        should_pause = entry.phase is Phase.RUNNING and (entry.ruling.is_pause or entry.is_stopped)
+        if should_pause != (job_id in self._pausing):
+            (self._pausing.add if should_pause else self._pausing.discard)(job_id)
+            self._changed[job_id] = None
+
+    def take_changes(self) -> PauseChanges:
+        """Return what has changed since the last call."""
+        if not self._changed:
+            return PauseChanges()
+        changed, self._changed = self._changed, {}
+        pause = tuple(job_id for job_id in changed if job_id in self._pausing)
+        return PauseChanges(pause, tuple(job_id for job_id in changed if job_id not in self._pausing))
+
 
 # phase -> those that may follow, and by what
 STEPS: Final[Mapping[Phase, Mapping[Phase, str]]] = {

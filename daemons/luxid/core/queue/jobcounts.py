@@ -10,7 +10,7 @@ Source: DESIGN section 15.
 from collections.abc import Container
 from typing import Final
 
-from common.metrics.histogram import RUN_S, WAIT_S, WORK_S, Histogram
+from common.metrics import RUN_S, WAIT_S, WORK_S, Histogram
 from common.queue.jobs import FINAL, Job, JobOp, JobState, to_seconds
 
 # name of all opcodes that this release does not know: anybody may submit those, under any name

@@ -19,27 +19,49 @@ from typing import Final
 from common.ids import JobId
 from common.locks import Lock, LockMode
 from common.objects.filter import FilterRule
-from common.queue.deferral import Deferral, deferral_of
-from common.queue.dependencies import Dependency
-from common.queue.jobs import Job, JobState
-from common.queue.submitter import owner_of
-from common.queue.waithistory import Span
-from daemons.luxid.core.choice.aliases import Aliases
-from daemons.luxid.core.choice.ratelimit import LimitUsage
-from daemons.luxid.core.choice.readyjobs import ReadyJobs
-from daemons.luxid.core.choice.runningjobs import RunningJobs
-from daemons.luxid.core.choice.runninglocks import RunningLocks
-from daemons.luxid.core.choice.userbounds import UNBOUNDED, UserBounds, UserJobs
-from daemons.luxid.core.choice.weights import WeightRules
+from common.queue.explanation import Span
+from common.queue.jobs import FINAL, Dependency, Job, JobState
+from common.queue.reasons import owner_of
+from common.queue.terms import Deferral, deferral_of
+from daemons.luxid.core.choice.limits import UNBOUNDED, LimitUsage, UserBounds, UserJobs
+from daemons.luxid.core.choice.readyjobs import ReadyJobs, RunningJobs
+from daemons.luxid.core.choice.weights import Aliases, RunningLocks, WeightRules
 from daemons.luxid.core.filters.judging import Judging
-from daemons.luxid.core.queue.decisions import Decisions, Phase, Waited
 from daemons.luxid.core.queue.dependents import Waits, next_dependencies
-from daemons.luxid.core.queue.endedjobs import EndedJobs
 from daemons.luxid.core.queue.entries import Entries
-from daemons.luxid.core.queue.entry import Entry
+from daemons.luxid.core.queue.entry import Decisions, Entry, Phase, Waited
 from daemons.luxid.core.queue.prospects import Prospects
-from daemons.luxid.core.resources.units import MAX_BYPASS, Units
+from daemons.luxid.core.resources import MAX_BYPASS, Units
 from daemons.luxid.core.why.history import History
+
+# The final states of jobs that are not archived, and how many have each.
+#
+# Source: DESIGN section 6.
+
+
+class EndedJobs:
+    """The final state of each ended job, until it is archived."""
+
+    def __init__(self) -> None:
+        self._states: dict[JobId, JobState] = {}
+        self._counts = dict.fromkeys((state for state in JobState if state in FINAL), 0)
+
+    def get(self, job_id: JobId) -> JobState | None:
+        return self._states.get(job_id)
+
+    def put(self, job_id: JobId, state: JobState) -> None:
+        self.forget(job_id)
+        self._states[job_id] = state
+        self._counts[state] += 1
+
+    def forget(self, job_id: JobId) -> None:
+        if (state := self._states.pop(job_id, None)) is not None:
+            self._counts[state] -= 1
+
+    def counts(self) -> Mapping[JobState, int]:
+        """The number of jobs in each final state. Cost: O(1)."""
+        return dict(self._counts)
+
 
 # number of jobs, best first, that `decide` judges by a new chain to find one that may start
 MOST_UNJUDGED: Final = 20

@@ -18,11 +18,97 @@ from typing import Final
 import attrs
 
 from common.access import Caller, caller_text
-from common.errors import ExecutionError
-from common.queue.endtexts import CANCELED_TEXT, KILLED_TEXT, PRECEDING_FAILED
-from common.queue.jobs import FINAL, Job, JobOp, JobState, LogEntry, OpEvent, Timestamp, end_job, replace_op
-from common.queue.reasons import ReasonEntry
-from daemons.luxid.core.queue.nodework import node_work
+from common.commands.retryrules import MOST_LOST, lost_pause
+from common.errors import ExecutionError, GantryError
+from common.opcodes.base import OpCode
+from common.opcodes.command import OnFailover, OpNotify, OpRunCommand
+from common.opcodes.registry import parse_opcode
+from common.queue.jobs import (
+    CANCELED_TEXT,
+    FINAL,
+    KILLED_TEXT,
+    PRECEDING_FAILED,
+    Job,
+    JobOp,
+    JobState,
+    LogEntry,
+    OpEvent,
+    Timestamp,
+    end_job,
+    replace_op,
+    to_seconds,
+    to_timestamp,
+)
+from common.queue.reasons import ReasonEntry, Try, counted, lost_in_a_row, tries_of, with_failed_try
+
+# A job's command on a node, which outlives the process of the job: found in the job, for a new process to take it up.
+#
+# Theory. The command has a key, and a start under a known key starts nothing. So an opcode whose process has died may
+# be given to another process, as often as necessary: it finds the command again, running or ended, or starts it for the
+# first time. No other opcode may.
+#
+# Source: DESIGN sections 13 and 14.
+
+
+# seconds before the second process in a row, and at most, however many have died
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 30.0
+# seconds before the second attempt of a start that came to nothing, and at most
+_FIRST_START_PAUSE_S: Final = 0.1
+_LONGEST_START_PAUSE_S: Final = 5.0
+# seconds of life after which the death of a process is the first in a row
+LONG_LIFE_S: Final = 60.0
+
+
+@attrs.frozen
+class NodeWork:
+    """An opcode under way whose command may run on a node."""
+
+    op_index: int
+    # name of the node
+    node: str
+    # whether the command is to end when the master moves
+    ends_on_failover: bool
+    # number of the try, from 1
+    attempt: int = 1
+
+
+def node_work(job: Job) -> NodeWork | None:
+    """The opcode of the job that a new process may take up; None: there is none."""
+    index = job.next_index
+    if index is None or job.ops[index].state is not JobState.RUNNING:
+        return None
+    op = _opcode(job.ops[index])
+    if not isinstance(op, OpRunCommand) or op.node is None or not op.is_resumable or job.state is not JobState.RUNNING:
+        return None
+    attempt = len(tries_of(job.ops[index])) + 1
+    return NodeWork(index, op.node, op.on_failover is OnFailover.KILL, attempt)
+
+
+def _opcode(op: JobOp) -> OpCode | None:
+    """The opcode as its file has it; None: it is unknown to us."""
+    try:
+        return parse_opcode(dict(op.input))
+    except GantryError:
+        return None
+
+
+def pause_before(deaths: int, failures: int) -> float:
+    """Seconds before a job gets its next process.
+
+    Args:
+        deaths: processes that died in a row, each after a short life.
+        failures: starts in a row that came to nothing.
+    """
+    after_deaths = _doubled(FIRST_PAUSE_S, deaths - 1, LONGEST_PAUSE_S)
+    return max(after_deaths, _doubled(_FIRST_START_PAUSE_S, failures, _LONGEST_START_PAUSE_S))
+
+
+def _doubled(first_s: float, count: int, longest_s: float) -> float:
+    """0 for the first, then a pause that doubles."""
+    # the exponent is bounded: floats are not without end
+    return 0.0 if count <= 0 else min(first_s * 2.0 ** min(count - 1, 30), longest_s)
+
 
 DEATH_SOURCE: Final = "gnt:daemon:luxid:deathdetection"
 START_SOURCE: Final = "gnt:daemon:luxid:startjobs"
@@ -173,3 +259,74 @@ def _with_reason(op: JobOp, entry: ReasonEntry) -> JobOp:
     trail: object = op.input.get("reason")
     known: Sequence[object] = trail if isinstance(trail, list | tuple) else ()
     return attrs.evolve(op, input={**op.input, "reason": [*known, entry.to_wire()]})
+
+
+# A command whose try was lost with the process of its job: back to the queue, if its submitter allows that.
+#
+# Theory. No opcode runs twice (DESIGN section 3, invariant 5), but for a command of which its submitter has said that
+# it may: `rerunnable`. Nobody knows how far the lost try came, so it is not counted among those that failed. It is
+# over: the livelock of the process is free, which the supervisor of its command holds as well until nothing of it
+# lives; or an earlier master's lease is over, and with it all that ran under it. A command on a node is taken up
+# instead (`nodework`).
+#
+# A try that is lost each time does not go on for ever: after `MOST_LOST` in a row the job fails as others do.
+#
+# Source: DESIGN section 16; everyday.md b, j.
+
+
+_UNDER_WAY: Final = (JobState.WAITING, JobState.RUNNING)
+
+
+def is_rerunnable(job: Job, *, takes_up: bool = False) -> bool:
+    """Whether the job, whose process is dead, may try its command again. Args: takes_up: as for `judge_fate`."""
+    if judge_fate(job, is_alive=False, takes_up=takes_up) is not Fate.DEAD:
+        return False
+    op = _op_under_way(job)
+    return op is not None and _command(op).rerunnable is True and lost_in_a_row(tries_of(op)) < MOST_LOST
+
+
+def after_lost_try(job: Job, now_s: float, output_ends: tuple[int, int]) -> Job:
+    """The job with its command in the queue again, as it is to be written; it `is_rerunnable`.
+
+    Args:
+        now_s: seconds since the epoch.
+        output_ends: bytes of its output, and of its standard error, so far.
+    """
+    op, index = _op_under_way(job), job.next_index
+    assert op is not None
+    assert index is not None
+    before, now = tries_of(op), to_timestamp(now_s)
+    pause_s = lost_pause(lost_in_a_row(before))
+    lost = Try(
+        number=len(before) + 1,
+        start_at=now_s if op.exec_at is None else to_seconds(op.exec_at),
+        end_at=now_s,
+        why="was lost with the process of its job",
+        exit_code=None,
+        next_at=now_s + pause_s,
+        output_end=output_ends[0],
+        error_end=output_ends[1],
+        is_lost=True,
+    )
+    of = _command(op).retry_policy.tries + lost.number - counted(before)
+    text = f"try {lost.number} of {of} {lost.why}, and is not counted; it is run again"
+    told = attrs.evolve(op, log=(*op.log, LogEntry(job.next_log_serial, now, "message", text)))
+    return replace_op(job, index, with_failed_try(told, lost, now))
+
+
+def _op_under_way(job: Job) -> JobOp | None:
+    index = job.next_index
+    op = None if index is None else job.ops[index]
+    return op if op is not None and op.state in _UNDER_WAY and op.input.get("rerunnable") else None
+
+
+def _command(op: JobOp) -> OpRunCommand | OpNotify:
+    """The opcode of a rerunnable command; of one that cannot be read an empty one, which is not."""
+    try:
+        found = parse_opcode(dict(op.input))
+    except GantryError:
+        return _UNREAD
+    return found if isinstance(found, OpRunCommand | OpNotify) else _UNREAD
+
+
+_UNREAD: Final = OpRunCommand(argv=("true",))

@@ -16,10 +16,8 @@ from common.errors import Denied, InvalidRequest
 from common.opcodes.base import write_opcode
 from common.opcodes.command import OpRunCommand
 from common.opcodes.registry import parse_opcode
-from common.queue.batch import MOST_JOBS, with_at_most
-from common.queue.dependencies import Dependency
-from common.queue.jobs import FINAL, SUBMIT_PRIORITIES, Job, replace_op, set_priority
-from common.queue.submitter import submitter
+from common.queue.jobs import FINAL, SUBMIT_PRIORITIES, Dependency, Job, replace_op, set_priority
+from common.queue.reasons import MOST_JOBS, submitter, with_at_most
 from common.queue.terms import (
     NO_TERMS,
     Hold,

@@ -3,14 +3,16 @@
 Source: DESIGN sections 4 ("may be delivered twice") and 11.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 import attrs
 import orjson
 
-from common.errors import DamagedFile
+from common.errors import DamagedFile, InvalidRequest
 from common.ids import JobId
+from common.queue import reasons, terms
 from common.queue.jobs import Timestamp
 
 KEPT_S: Final = 24 * 3600.0
@@ -69,3 +71,39 @@ def ids_text(submission: KeyedSubmission) -> str:
     """`17`, `17-20`."""
     last = submission.first_id + submission.count - 1
     return f"{submission.first_id}-{last}" if submission.count > 1 else str(last)
+
+
+# An opcode without what depends on the time of its submission.
+#
+# A command that is run again under the key of an earlier submission is the same one, if it differs only in this: the
+# times in the reason trails, the id of the batch, which is drawn anew, and the instant at which the job may begin,
+# which `--begin 'in 2h'` names anew.
+#
+# Source: DESIGN section 16, "a submission key for scripts".
+
+
+_BATCH_ID: Final = re.compile(r"id=[^;]*", re.ASCII)
+
+
+def timeless(op: Mapping[str, object]) -> dict[str, object]:
+    """The opcode in its written form, with trails of `[source, text]`."""
+    trail = op.get("reason")
+    if not isinstance(trail, list | tuple):
+        return dict(op)
+    return {**op, "reason": [_entry(str(entry[0]), str(entry[1])) for entry in trail]}
+
+
+def _entry(source: str, text: str) -> list[str]:
+    if source == reasons.BATCH_SOURCE:
+        return [source, _BATCH_ID.sub("", text, count=1)]
+    return [source, _terms(text)] if source == terms.SOURCE else [source, text]
+
+
+def _terms(text: str) -> str:
+    try:
+        found = terms.check_terms(text)
+    except InvalidRequest:
+        # it is refused, and its words tell why
+        return text
+    hold = None if found.hold is None else attrs.evolve(found.hold, by="", at=0.0)
+    return terms.write_terms(attrs.evolve(found, begin_at=None, hold=hold))

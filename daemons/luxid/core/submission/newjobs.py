@@ -3,20 +3,81 @@
 Source: luxid.md 2.1-2.3, 5.4, 13; DESIGN section 11.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import attrs
 
-from common.errors import GantryError, InvalidRequest
+from common.errors import GantryError, InvalidRequest, PrerequisiteError
 from common.ids import JobId
+from common.jsontext import ascii_json
+from common.lockdecl import LockDeclaration
+from common.objects.config import Node
+from common.objects.index import find_named
 from common.opcodes.base import OpCode, write_opcode
+from common.opcodes.command import OpRunCommand
 from common.opcodes.registry import parse_opcode
-from common.queue.dependencies import Dependency, resolve
-from common.queue.jobs import Job, JobOp, Timestamp
-from common.queue.reasons import ReasonEntry, ReasonTrail, opcode_source
-from common.queue.submitter import JobOwner, owner_entries
-from daemons.luxid.core.submission.jobbounds import JobBounds
+from common.queue import reasons
+from common.queue.jobs import Dependency, Job, JobOp, Timestamp, resolve
+from common.queue.reasons import JobOwner, ReasonEntry, ReasonTrail, opcode_source, owner_entries
+from common.queue.terms import SOURCE, Hold, check_terms, terms_entry
+
+# How large a job may be: bounds within which no job is in the way of others.
+#
+# A job's file is written, and read again by luxid, at each step of each opcode; its locks are asked for in one
+# call. So the size of one job is a delay of all others.
+#
+# Source: DESIGN section 6.
+
+
+# least number of bytes of JSON that a lock takes, with its mode
+_LOCK_BYTES = 8
+
+
+@attrs.frozen
+class JobBounds:
+    """Bounds of one job."""
+
+    opcodes: int
+    # size of its opcodes as JSON
+    size_bytes: int
+    # number of locks that one opcode names
+    locks: int
+    # number of jobs that one opcode waits for
+    depends: int
+
+    def check_input(self, ops: Sequence[Mapping[str, object]]) -> int:
+        """Look at a job before its opcodes are read; its size in bytes.
+
+        Raises: InvalidRequest: it has too many opcodes, or is too large; says the number and the bound.
+        """
+        if len(ops) > self.opcodes:
+            raise _beyond(f"the job has {len(ops)} opcodes", self.opcodes, "max_job_opcodes")
+        size = len(ascii_json(ops))
+        if size > self.size_bytes:
+            raise _beyond(f"the job has {size} bytes", self.size_bytes, "max_job_bytes")
+        return size
+
+    def check_opcode(self, op: OpCode, size_bytes: int) -> None:
+        """Look at an opcode of a job of so many bytes.
+
+        Raises: InvalidRequest: it names too many locks or jobs; says the number and the bound.
+        """
+        if op.depends is not None and len(op.depends) > self.depends:
+            raise _beyond(f"it depends on {len(op.depends)} jobs", self.depends, "max_opcode_depends")
+        if size_bytes > self.locks * _LOCK_BYTES and (count := _count_names(op.lock_declaration())) > self.locks:
+            raise _beyond(
+                f"it names {count} locks", self.locks, "max_locks", ", or lock the whole level: 'node/[lockset]'"
+            )
+
+
+def _count_names(declaration: LockDeclaration) -> int:
+    return sum(len(entry.names) for entries in declaration.levels.values() for entry in entries)
+
+
+def _beyond(what: str, bound: int, key: str, other: str = "") -> InvalidRequest:
+    return InvalidRequest(f"{what}, of at most {bound}; split it{other}, or raise '{key}' in '[limits]'", limit=bound)
+
 
 E = TypeVar("E", bound=GantryError)
 ParsedJob = tuple[OpCode, ...]
@@ -172,3 +233,88 @@ def _absolute(dependency: Dependency, before: Sequence[JobId], first_id: JobId, 
             "jobs submitted together name each other by relative ids, e.g. -1"
         )
     return dependency
+
+
+# The terms of new jobs: what clients may state of a job as a whole, and what luxid adds.
+#
+# A client writes the entry; what it says of the clock and of users is not believed: a hold is put by the submitter,
+# now. The entry that names its batch must be readable, since a limit that nobody can read would limit nothing.
+#
+# Source: DESIGN section 16; `common.queue.terms`.
+
+
+def with_checked_terms(ops: ParsedJob, by: str, now_ns: int) -> ParsedJob:
+    """The job as it may be taken.
+
+    Args:
+        by: name of the submitter.
+        now_ns: nanoseconds since the epoch.
+    Raises: InvalidRequest: a term breaks a rule, there are several entries, or one is not in the first opcode's trail;
+        or its batch cannot be read.
+    """
+    _check_batch(ops)
+    stated = [(number, entry) for number, op in enumerate(ops, 1) for entry in op.reason if entry.source == SOURCE]
+    if not stated:
+        return ops
+    if (number := stated[-1][0]) > 1:
+        raise InvalidRequest(
+            f"opcode {number} states terms; those of a job stand in the reason trail of its first opcode"
+        )
+    if len(stated) > 1:
+        raise InvalidRequest(f"the job states its terms {len(stated)} times; state them once, in one entry")
+    taken = _as_taken(stated[0][1], by, now_ns)
+    first = attrs.evolve(ops[0], reason=tuple(taken if entry.source == SOURCE else entry for entry in ops[0].reason))
+    return (first, *ops[1:])
+
+
+def _as_taken(entry: ReasonEntry, by: str, now_ns: int) -> ReasonEntry:
+    """The entry as luxid writes it: others look for its words in the text, and JSON has many ways to write one."""
+    wanted = check_terms(entry.reason)
+    hold = None if wanted.hold is None else Hold(by, now_ns / 1e9, wanted.hold.why)
+    # a later instant would tell that the terms were changed after the job came
+    return terms_entry(attrs.evolve(wanted, hold=hold), min(entry.at_ns, now_ns))
+
+
+def _check_batch(ops: ParsedJob) -> None:
+    """Raises: InvalidRequest: the entry that names the job's batch cannot be read; others do not count."""
+    entry = next((entry for entry in ops[0].reason if entry.source == reasons.BATCH_SOURCE), None) if ops else None
+    if entry is not None:
+        reasons.check_batch(entry.reason)
+
+
+# The nodes that commands name, checked when a job is submitted: whoever mistypes a name hears of it at once.
+#
+# A job may wait for hours before its turn. So a name that the configuration does not know refuses the job. Whether the
+# node can run a command, e.g. is not offline, is found out when the job runs.
+#
+# Source: DESIGN section 13.
+
+
+def names_nodes(ops: Iterable[OpCode]) -> bool:
+    """Whether one of these opcodes runs a command on a node."""
+    return any(isinstance(op, OpRunCommand) and op.node is not None for op in ops)
+
+
+def unknown_node(ops: Iterable[OpCode], nodes: Sequence[Node]) -> InvalidRequest | None:
+    """Why these opcodes are refused: one names no node, or a short form of several; None: all are known.
+
+    Names are found as job processes find them.
+    """
+    for number, op in enumerate(ops, 1):
+        name = op.node if isinstance(op, OpRunCommand) else None
+        if name is None or any(name in (node.name, node.uuid) for node in nodes):
+            continue
+        try:
+            find_named(nodes, [name], "node", is_host=True)
+        except PrerequisiteError as error:
+            return InvalidRequest(f"opcode {number}: {error.message}{_similar(name, nodes)}")
+    return None
+
+
+def _similar(name: str, nodes: Sequence[Node]) -> str:
+    # imported late: only a wrong name needs it
+    from difflib import get_close_matches
+
+    full = {short: node.name for node in nodes if node.name for short in (node.name.partition(".")[0], node.name)}
+    found = dict.fromkeys(full[each] for each in get_close_matches(name, full))
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else "; 'gnt-node list' shows all"

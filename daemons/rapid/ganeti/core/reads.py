@@ -4,18 +4,177 @@ Source: rapi.md 6.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Self, TypeVar
 
 import attrs
 
-from common.errors import InvalidRequest, NotFound
-from common.query.kinds import QueryKind
+from common.errors import GantryError, InvalidRequest, NotFound, ProtocolError, RemoteError, Unavailable
+from common.ids import JobId
+from common.objects.kinds import QueryKind
 from common.query.qlang import Expression
-from daemons.rapid.ganeti.core import fieldlists
-from daemons.rapid.ganeti.core.arguments import Arguments
-from daemons.rapid.ganeti.core.bodies import member, object_of
-from protocol.luxi.queries import Query, QueryGroups, QueryInstances, QueryNetworks, QueryNodes, Rows
+from daemons.rapid.refusals import Refused, status_of
+from protocol.luxi.queries import (
+    JobChange,
+    Query,
+    QueryGroups,
+    QueryInstances,
+    QueryNetworks,
+    QueryNodes,
+    Rows,
+    WaitForJobChange,
+)
+from protocol.luxi.queue import ReplaceFilter
 from protocol.messages import Request
+
+# The query string of a request.
+#
+# Source: rapi.md 3.
+
+
+@attrs.frozen
+class Arguments:
+    """Parameters of the query string: one without a value is as none at all, of several the first counts."""
+
+    _pairs: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> Self:
+        return cls(tuple((name, value) for name, value in pairs if value))
+
+    def __contains__(self, name: str) -> bool:
+        return any(name == each for each, _ in self._pairs)
+
+    def text(self, name: str) -> str | None:
+        return next(iter(self.texts(name)), None)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """All values of a parameter that may be repeated."""
+        return tuple(value for each, value in self._pairs if each == name)
+
+    def required(self, name: str) -> str:
+        """Raises: InvalidRequest: it is missing."""
+        value = self.text(name)
+        if value is None:
+            raise InvalidRequest(f"the query string lacks '{name}'; add '?{name}=VALUE'")
+        return value
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Whether a number other than 0 is given. Raises: InvalidRequest: it is no whole number."""
+        value = self.text(name)
+        try:
+            return default if value is None else int(value) != 0
+        except ValueError:
+            raise InvalidRequest(f"'{name}' in the query string must be 0 or 1, got {value!r:.60}") from None
+
+    def words(self, name: str) -> tuple[str, ...] | None:
+        """The parts of a list with commas, without blanks around them; None: the parameter is missing."""
+        value = self.text(name)
+        return None if value is None else tuple(part.strip() for part in value.split(","))
+
+
+# The fields of each kind of things, in the order of Ganeti's replies.
+#
+# Source: rapi.md 6.
+
+
+# fmt: off
+_AGE: Final = ("ctime", "mtime", "uuid", "serial_no", "tags")
+JOBS: Final = ("id", "ops", "status", "summary", "opstatus", "received_ts", "start_ts", "end_ts")
+JOB: Final = (*JOBS, "oplog", "opresult")
+RULE: Final = ("watermark", "priority", "predicates", "action", "reason_trail", "uuid")
+NODE: Final = (
+    "name", "offline", "master_candidate", "drained", "dtotal", "dfree", "sptotal", "spfree", "mtotal", "mnode",
+    "mfree", "pinst_cnt", "sinst_cnt", "ctotal", "cnos", "cnodes", "csockets", "pip", "sip", "role", "pinst_list",
+    "sinst_list", "master_capable", "vm_capable", "ndparams", "group.uuid", *_AGE,
+)
+GROUP: Final = (
+    "alloc_policy", "name", "node_cnt", "node_list", "ipolicy", "custom_ipolicy", "diskparams", "custom_diskparams",
+    "ndparams", "custom_ndparams", *_AGE,
+)
+NETWORK: Final = (
+    "name", "network", "gateway", "network6", "gateway6", "mac_prefix", "free_count", "reserved_count", "map",
+    "group_list", "inst_list", "external_reservations", *_AGE,
+)
+INSTANCE: Final = (
+    "name", "admin_state", "os", "pnode", "snodes", "disk_template", "nic.ips", "nic.macs", "nic.modes", "nic.uuids",
+    "nic.names", "nic.links", "nic.networks", "nic.networks.names", "nic.bridges", "network_port", "disk.sizes",
+    "disk.spindles", "disk_usage", "disk.uuids", "disk.names", "beparams", "hvparams", "oper_state", "oper_ram",
+    "oper_vcpus", "status", "custom_hvparams", "custom_beparams", "custom_nicparams", "custom_osparams", *_AGE,
+)
+OS_NAMES: Final = ("name", "variants")
+OS: Final = (
+    "name", "valid", "variants", "parameters", "api_versions", "blacklisted", "hidden", "trusted",
+)
+# what an old server lacks; in any order
+FEATURES: Final = (
+    "instance-create-reqv1", "instance-reinstall-reqv1", "node-migrate-reqv1", "node-evac-res1",
+)
+# fmt: on
+
+
+# Bodies of requests: an object, and its old names.
+#
+# Source: rapi.md 3.
+
+
+T = TypeVar("T")
+
+_WORDS: Final[Mapping[type, str]] = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    int: "a whole number",
+    bool: "true or false",
+    float: "a number",
+    type(None): "null",
+}
+
+
+def object_of(body: object) -> dict[str, object]:
+    """The body, which must be an object. Raises: InvalidRequest: it is none, or there is no body."""
+    if not isinstance(body, dict):
+        raise InvalidRequest(f"the body must be a JSON object, got {word_for(body)}")
+    return body
+
+
+def optional_object(body: object) -> dict[str, object]:
+    """The body; no body is an empty object. Raises: InvalidRequest: it is no object."""
+    return {} if body is None else object_of(body)
+
+
+def member(body: Mapping[str, object], name: str, kind: type[T], default: T) -> T:
+    """A member of an object; null and absence mean the default. Raises: InvalidRequest: it has another type."""
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise InvalidRequest(f"'{name}' in the body must be {_WORDS[kind]}, got {word_for(value)}")
+    return value
+
+
+def check_names(body: Mapping[str, object], known: Iterable[str]) -> None:
+    """Raises: InvalidRequest: the object has other members."""
+    unknown = sorted(body.keys() - set(known))
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise InvalidRequest(f"the body has unknown parameters: {names}; known are {', '.join(known)}")
+
+
+def renamed(body: Mapping[str, object], renames: Mapping[str, str]) -> dict[str, object]:
+    """The object with new names for old ones.
+
+    Raises: InvalidRequest: it has a parameter under both names.
+    """
+    for old, new in renames.items():
+        if old in body and new in body:
+            raise InvalidRequest(f"the body has both '{old}' and '{new}', which are the same; leave one out")
+    return {renames.get(name, name): value for name, value in body.items()}
+
+
+def word_for(value: object) -> str:
+    """The kind of a JSON value in words."""
+    return _WORDS.get(type(value), "something else")
+
 
 Row = Sequence[object]
 ByNames = Callable[[tuple[str, ...], tuple[str, ...], bool], Request[Rows]]
@@ -82,10 +241,10 @@ def _with_memory(instance: dict[str, object]) -> dict[str, object]:
     return {**instance, "beparams": {**beparams, "memory": beparams["maxmem"]}}
 
 
-NODES: Final = Kind("nodes", "id", fieldlists.NODE, QueryNodes, _with_secondary_ip)
-INSTANCES: Final = Kind("instances", "id", fieldlists.INSTANCE, QueryInstances, _with_memory, extends_bulk=True)
-GROUPS: Final = Kind("groups", "name", fieldlists.GROUP, QueryGroups)
-NETWORKS: Final = Kind("networks", "name", fieldlists.NETWORK, QueryNetworks)
+NODES: Final = Kind("nodes", "id", NODE, QueryNodes, _with_secondary_ip)
+INSTANCES: Final = Kind("instances", "id", INSTANCE, QueryInstances, _with_memory, extends_bulk=True)
+GROUPS: Final = Kind("groups", "name", GROUP, QueryGroups)
+NETWORKS: Final = Kind("networks", "name", NETWORK, QueryNetworks)
 
 
 def with_old_names(facts: Mapping[str, object]) -> dict[str, object]:
@@ -113,3 +272,139 @@ def _field(name: object) -> str:
     if not isinstance(name, str):
         raise InvalidRequest(f"a field is a string, got {name!r:.60}")
     return name
+
+
+# A filter rule in the body of a request.
+#
+# Source: rapi.md 6.4; filters design, "REST API".
+
+
+_NAMES: Final = ("priority", "predicates", "action", "reason")
+
+
+def rule_of(uuid: str | None, body: object) -> ReplaceFilter:
+    """The request that sets the rule; what the body does not say has the defaults.
+
+    Args: uuid: None: a new rule.
+    Raises: InvalidRequest: the body is no object, has unknown parameters, or values of a wrong type; what is in
+        predicates and action is luxid's to judge.
+    """
+    given = object_of(body)
+    check_names(given, _NAMES)
+    return ReplaceFilter(
+        uuid,
+        member(given, "priority", int, 0),
+        tuple(member(given, "predicates", list, [])),
+        "CONTINUE" if given.get("action") is None else given["action"],
+        tuple(member(given, "reason", list, [])),
+    )
+
+
+# Waiting for a job: the body of the request, and the reply.
+#
+# Source: rapi.md 6.3.
+
+
+# seconds
+LONGEST_WAIT_S: Final = 10.0
+_LOG: Final = "oplog"
+
+
+@attrs.frozen
+class Wait:
+    """What a client asks to be told of a job."""
+
+    job_id: JobId
+    fields: tuple[str, ...]
+    previous: list[object] | None
+    previous_serial: int | None
+
+    def call(self) -> WaitForJobChange:
+        return WaitForJobChange(self.job_id, self.fields, self.previous, self.previous_serial, LONGEST_WAIT_S)
+
+    @property
+    def archived_fields(self) -> tuple[str, ...]:
+        """What to query of a job that does not change any more."""
+        return (*self.fields, "status", _LOG)
+
+    def reply_of_archived(self, row: Sequence[object]) -> dict[str, object] | None:
+        """The reply for a row of `archived_fields`; None: there is no such job."""
+        *values, status, log = row
+        if status is None:
+            return None
+        after = self.previous_serial or 0
+        entries = [entry for op in log if op for entry in op if entry[0] > after] if isinstance(log, list) else []
+        return {"job_info": values, "log_entries": entries}
+
+
+def wait_of(job_id: JobId, body: object) -> Wait:
+    """Raises: InvalidRequest: there is no body, or it is malformed."""
+    given = object_of(body)
+    fields = member(given, "fields", list, None)
+    if fields is None or not all(isinstance(field, str) for field in fields):
+        raise InvalidRequest("'fields' in the body must be a list of strings: the fields to wait for")
+    previous = member(given, "previous_job_info", list, None)
+    return Wait(job_id, tuple(map(str, fields)), previous, member(given, "previous_log_serial", int, None))
+
+
+def reply_of(change: JobChange) -> dict[str, object]:
+    return {"job_info": change.values, "log_entries": change.entries}
+
+
+# The status of an error, as Ganeti's clients know it.
+#
+# Theory. Ganeti sends 500 for most errors of its queue, and 502 for requests that luxid does not understand, which
+# looks like an outage. Here an error that the client has made is 4xx: 400 for what is wrong, 404 for what is not there,
+# 403 for what the caller may not do, 409 for what the state of things does not allow.
+#
+# Source: rapi.md 4.
+
+
+# codes of Ganeti's errors about what is asked; others are about the state of things
+_STATUS_OF_REASON: Final = {"unknown_entity": 404, "wrong_input": 400}
+
+
+def ganetis_status(error: GantryError) -> int:
+    """The status of a reply with this error."""
+    if isinstance(error, RemoteError):
+        reason = _reason(error) if error.wire_name == "OpPrereqError" else ""
+        return _STATUS_OF_REASON.get(reason, status_of(error))
+    if isinstance(error, Unavailable):
+        # luxid is not there, or went before it answered
+        return 504
+    return 502 if isinstance(error, ProtocolError) else status_of(error)
+
+
+def refusal_of(error: GantryError) -> Refused:
+    """The error with its status."""
+    return error if isinstance(error, Refused) else Refused(ganetis_status(error), error.message)
+
+
+def _reason(error: RemoteError) -> str:
+    args = error.wire_args()
+    return str(args[1]) if len(args) > 1 else ""
+
+
+# The operating systems, from the result of the job that finds them.
+#
+# Source: rapi.md 6.11.
+
+
+def names_of(rows: Iterable[Sequence[object]]) -> list[str]:
+    """Name and variant, or the name alone where there are no variants."""
+    names: list[str] = []
+    for name, variants in rows:
+        found = [str(variant) for variant in variants] if isinstance(variants, list) else []
+        names += [f"{name}+{variant}" for variant in found] or [str(name)]
+    return names
+
+
+def objects_of(fields: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
+    """All about each, with parameters as objects."""
+    return [{**system, "parameters": _parameters(system["parameters"])} for system in as_objects(fields, rows)]
+
+
+def _parameters(value: object) -> object:
+    if not isinstance(value, list):
+        return value
+    return [{"name": name, "description": description} for name, description in value]

@@ -8,8 +8,8 @@ import attrs
 from common.access import Role
 from common.webaccess.rights import ROLE_OF, Right
 from daemons.rapid.calls import Asked
-from daemons.rapid.page.live.news import Interest
-from daemons.rapid.page.reading.clusternow import ClusterNow
+from daemons.rapid.page.live.parts import Interest
+from daemons.rapid.page.reading import ClusterNow
 
 F = TypeVar("F")
 

@@ -7,32 +7,26 @@ import attrs
 
 from common.objects.filter import FilterRule
 from common.query.qlang import Expression
-from common.queue.filters.ruleloads import RuleLoads
+from common.queue.filteractions import RuleLoads
 from common.webaccess.rights import Right
 from common.words.fields import Row
 from common.words.filters.jobfilter import statuses_filter
 from common.words.times import duration
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, may
-from daemons.rapid.page.drawing.timeline import draw_timeline
-from daemons.rapid.page.live.news import Interest
-from daemons.rapid.page.logins import login_of
-from daemons.rapid.page.reading.clusternow import ClusterNow
-from daemons.rapid.page.reading.jobfacts import ToldJobs, page_of_jobs, told
-from daemons.rapid.page.reading.lockfacts import lock_rows
-from daemons.rapid.page.reading.rulefacts import filter_rules, rule_loads
+from daemons.rapid.page.drawing import draw_timeline
+from daemons.rapid.page.live.parts import Interest
+from daemons.rapid.page.pages import login_of
+from daemons.rapid.page.reading import ClusterNow, ToldJobs, filter_rules, lock_rows, page_of_jobs, rule_loads, told
 from daemons.rapid.page.recorder import Recorder
 from daemons.rapid.page.templates import figure
 from daemons.rapid.page.views.boards import Dashboard, Tile
 from daemons.rapid.page.views.figures import Sample, rate_chart, rates
-from daemons.rapid.page.views.frame import Choice
-from daemons.rapid.page.views.jobline import ROW_FIELDS, job_lines
-from daemons.rapid.page.views.links import with_query
-from daemons.rapid.page.views.lives import LIFE_FIELDS, LaneBy, lives, window
-from daemons.rapid.page.views.lockview import lock_lines
-from daemons.rapid.page.views.ruleview import bucket_lines, rule_lines
-from protocol.luxi.daemon.metrics import LuxidMetrics
-from protocol.luxi.locks import LockRow
+from daemons.rapid.page.views.frame import Choice, with_query
+from daemons.rapid.page.views.jobview import LIFE_FIELDS, ROW_FIELDS, LaneBy, job_lines, lives, window
+from daemons.rapid.page.views.things import bucket_lines, lock_lines, rule_lines
+from protocol.luxi.daemon import LuxidMetrics
+from protocol.luxi.queries import LockRow
 from protocol.rapid.events import Topic
 
 # rows of each list

@@ -5,15 +5,14 @@ from typing import Final
 import attrs
 
 from common.objects.filter import FilterRule
-from common.queue.filters.ruleloads import RuleLoads
+from common.queue.filteractions import RuleLoads
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, may
-from daemons.rapid.page.live.news import Interest
-from daemons.rapid.page.reading.clusternow import ClusterNow
-from daemons.rapid.page.reading.rulefacts import filter_rules, rule_loads
+from daemons.rapid.page.live.parts import Interest
+from daemons.rapid.page.reading import ClusterNow, filter_rules, rule_loads
 from daemons.rapid.page.views.boards import FilterPage
-from daemons.rapid.page.views.ruleview import bucket_lines, rule_lines
+from daemons.rapid.page.views.things import bucket_lines, rule_lines
 from protocol.rapid.events import Topic
 
 

@@ -15,16 +15,12 @@ from common.words.fields import Row
 from common.words.filters.jobfilter import statuses_filter
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board
-from daemons.rapid.page.live.news import Interest
-from daemons.rapid.page.logins import login_of
-from daemons.rapid.page.reading.clusternow import ClusterNow
-from daemons.rapid.page.reading.jobfacts import ToldJobs, page_of_jobs, told
-from daemons.rapid.page.reading.pastfacts import ROWS, PastChoice, PastFound, read_past
+from daemons.rapid.page.live.parts import Interest
+from daemons.rapid.page.pages import login_of
+from daemons.rapid.page.reading import ROWS, ClusterNow, PastChoice, PastFound, ToldJobs, page_of_jobs, read_past, told
 from daemons.rapid.page.views.boards import FailureRow, FailureTable, HistoryPage
-from daemons.rapid.page.views.frame import Choice
-from daemons.rapid.page.views.jobline import ROW_FIELDS, job_lines
-from daemons.rapid.page.views.links import with_query
-from daemons.rapid.page.views.pastview import PastView, past_lines, sum_lines
+from daemons.rapid.page.views.frame import Choice, with_query
+from daemons.rapid.page.views.jobview import ROW_FIELDS, PastView, job_lines, past_lines, sum_lines
 from protocol.rapid.events import Topic
 
 # ended jobs that are counted, and failed ones that are listed

@@ -11,15 +11,13 @@ from common.webaccess.rights import Right
 from common.words.filters.jobfilter import COMPARED, job_filter
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, may
-from daemons.rapid.page.live.news import Interest
-from daemons.rapid.page.logins import login_of
-from daemons.rapid.page.reading.clusternow import ClusterNow
-from daemons.rapid.page.reading.jobfacts import ToldJobs, page_of_jobs, told
+from daemons.rapid.page.live.parts import Interest
+from daemons.rapid.page.pages import login_of
+from daemons.rapid.page.reading import ClusterNow, ToldJobs, page_of_jobs, told
 from daemons.rapid.page.views.boards import JobList
-from daemons.rapid.page.views.frame import Act, Choice
-from daemons.rapid.page.views.jobline import ROW_FIELDS, job_lines
-from daemons.rapid.page.views.links import with_query
-from protocol.luxi.daemon.metrics import LuxidMetrics
+from daemons.rapid.page.views.frame import Act, Choice, with_query
+from daemons.rapid.page.views.jobview import ROW_FIELDS, job_lines
+from protocol.luxi.daemon import LuxidMetrics
 from protocol.rapid.events import Topic
 
 ROWS: Final = 50

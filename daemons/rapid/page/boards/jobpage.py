@@ -8,32 +8,24 @@ import attrs
 
 from common.errors import Denied, NotFound
 from common.ids import JobId
-from common.queue.explanation import Reason
+from common.queue.explanation import Reason, Span
 from common.queue.jobs import FINAL_NAMES
-from common.queue.waithistory import Span
 from common.webaccess.rights import Right
-from common.words.fields import Row
+from common.words.fields import Row, size
 from common.words.outcome import no_such_job
-from common.words.usage import size
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, Following, may
 from daemons.rapid.page.boards.joblist import acts_of
-from daemons.rapid.page.drawing.lockgraph import draw_graph
-from daemons.rapid.page.drawing.timeline import draw_timeline
-from daemons.rapid.page.live.news import Interest
-from daemons.rapid.page.logins import login_of
-from daemons.rapid.page.reading.clusternow import ClusterNow
-from daemons.rapid.page.reading.jobfacts import jobs_by_id
-from daemons.rapid.page.reading.lockfacts import chains, lock_rows
-from daemons.rapid.page.reading.outputparts import Output, output_end, output_from
+from daemons.rapid.page.drawing import draw_graph, draw_timeline
+from daemons.rapid.page.live.parts import Interest
+from daemons.rapid.page.pages import login_of
+from daemons.rapid.page.reading import ClusterNow, Output, chains, jobs_by_id, lock_rows, output_end, output_from
 from daemons.rapid.page.views.boards import JobPage, OutputView
-from daemons.rapid.page.views.frame import Act, Choice
-from daemons.rapid.page.views.jobview import JOB_FIELDS, Told, job_view
-from daemons.rapid.page.views.links import with_query
-from daemons.rapid.page.views.lives import window
-from daemons.rapid.page.views.lockview import dependents, lock_lines, rows_of_owner, waits
-from protocol.luxi.locks import JOB, LockRow
-from protocol.luxi.why.waits import ReadJobWaits
+from daemons.rapid.page.views.frame import Act, Choice, with_query
+from daemons.rapid.page.views.jobview import JOB_FIELDS, Told, job_view, window
+from daemons.rapid.page.views.things import dependents, lock_lines, rows_of_owner, waits
+from protocol.luxi.queries import JOB, LockRow
+from protocol.luxi.why import ReadJobWaits
 from protocol.rapid.events import Topic
 
 # seconds that the job's own timeline shows at least

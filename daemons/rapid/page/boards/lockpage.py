@@ -9,15 +9,13 @@ from common.queue.explanation import Reason
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board
-from daemons.rapid.page.drawing.lockgraph import draw_graph
-from daemons.rapid.page.live.news import Interest
-from daemons.rapid.page.reading.clusternow import ClusterNow
-from daemons.rapid.page.reading.lockfacts import chains, lock_rows
+from daemons.rapid.page.drawing import draw_graph
+from daemons.rapid.page.live.parts import Interest
+from daemons.rapid.page.reading import ClusterNow, chains, lock_rows
 from daemons.rapid.page.views.boards import LockPage
-from daemons.rapid.page.views.frame import Choice
-from daemons.rapid.page.views.links import with_query
-from daemons.rapid.page.views.lockview import lock_lines, waiting_jobs, waits
-from protocol.luxi.locks import LockRow
+from daemons.rapid.page.views.frame import Choice, with_query
+from daemons.rapid.page.views.things import lock_lines, waiting_jobs, waits
+from protocol.luxi.queries import LockRow
 from protocol.rapid.events import Topic
 
 # rows of the table

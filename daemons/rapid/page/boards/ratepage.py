@@ -8,13 +8,13 @@ from common.webaccess.rights import Right
 from common.words.times import duration
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board
-from daemons.rapid.page.live.news import Interest
-from daemons.rapid.page.reading.clusternow import ClusterNow
+from daemons.rapid.page.live.parts import Interest
+from daemons.rapid.page.reading import ClusterNow
 from daemons.rapid.page.recorder import EVERY_S, Recorder
 from daemons.rapid.page.templates import figure
 from daemons.rapid.page.views.boards import Figure, NamedChart, RatePage
 from daemons.rapid.page.views.figures import Sample, delay_chart, quantile, rate_chart
-from protocol.luxi.daemon.metrics import LuxidMetrics
+from protocol.luxi.daemon import LuxidMetrics
 
 
 @attrs.frozen

@@ -7,11 +7,11 @@ import attrs
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board
-from daemons.rapid.page.live.news import Interest
-from daemons.rapid.page.reading.clusternow import ClusterNow
+from daemons.rapid.page.live.parts import Interest
+from daemons.rapid.page.reading import ClusterNow
 from daemons.rapid.page.views.boards import ResourcePage
-from daemons.rapid.page.views.resourceview import resource_line
-from protocol.luxi.resources import ReadResourceUse, ResourceUse
+from daemons.rapid.page.views.things import resource_line
+from protocol.luxi.queue import ReadResourceUse, ResourceUse
 from protocol.rapid.events import Topic
 
 # resources that are shown

@@ -7,11 +7,11 @@ import attrs
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, may
-from daemons.rapid.page.live.news import Interest
-from daemons.rapid.page.reading.clusternow import ClusterNow
+from daemons.rapid.page.live.parts import Interest
+from daemons.rapid.page.reading import ClusterNow
 from daemons.rapid.page.views.boards import SchedulePage
-from daemons.rapid.page.views.scheduleview import schedule_line
-from protocol.luxi.schedules import ListSchedules, ScheduleView
+from daemons.rapid.page.views.things import schedule_line
+from protocol.luxi.queue import ListSchedules, ScheduleView
 from protocol.rapid.events import Topic
 
 # schedules that are shown

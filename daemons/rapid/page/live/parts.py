@@ -6,8 +6,14 @@ like the end of a row.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
+
+import attrs
+
+from common.ids import JobId
+from daemons.rapid.events.hub import LoggedEvent
+from protocol.rapid.events import Topic
 
 _ROW: Final = re.compile(r'<tr id="(job-\d+)">.*?</tr>', re.DOTALL)
 
@@ -58,3 +64,36 @@ def event(data: str, event_id: str = "") -> bytes:
     # a CR would end a line, too
     lines += [f"data: {line}" for line in data.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     return ("\n".join(lines) + "\n\n").encode()
+
+
+# Whether something on an open page may have changed, by the events of the hub.
+
+
+# the line about the cluster is on every page
+EVERYWHERE: Final = frozenset({Topic.QUEUE})
+
+
+@attrs.frozen
+class Interest:
+    """What a page shows."""
+
+    topics: frozenset[Topic] = EVERYWHERE
+    # jobs whose changes it shows; None: all
+    job_ids: frozenset[JobId] | None = None
+
+    @classmethod
+    def of(cls, *topics: Topic, job_ids: Iterable[int] | None = None) -> "Interest":
+        ids = None if job_ids is None else frozenset(map(JobId, job_ids))
+        return cls(EVERYWHERE | frozenset(topics), ids)
+
+    def concerns(self, events: Collection[LoggedEvent] | None) -> bool:
+        """Whether one of these events is about it. Args: events: None: they are not known any more."""
+        return events is None or any(self._concerns(event) for event in events)
+
+    def _concerns(self, event: LoggedEvent) -> bool:
+        if event.topic is None:
+            # everything may have changed
+            return True
+        if event.topic is not Topic.JOBS or self.job_ids is None:
+            return event.topic in self.topics
+        return Topic.JOBS in self.topics and not self.job_ids.isdisjoint(event.jobs)

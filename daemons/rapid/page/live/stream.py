@@ -18,14 +18,12 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from common.errors import GantryError
-from common.words.text import defused
+from common.printable import defused
 from daemons.rapid.calls import Asked
 from daemons.rapid.events.hub import Hub
 from daemons.rapid.page.boards.board import Board, Following
-from daemons.rapid.page.live.news import Interest
-from daemons.rapid.page.live.parts import appended, event, partials
-from daemons.rapid.page.reading.clusternow import ClusterNow, cluster_now
-from daemons.rapid.page.reading.outputparts import read_piece
+from daemons.rapid.page.live.parts import Interest, appended, event, partials
+from daemons.rapid.page.reading import ClusterNow, cluster_now, read_piece
 from daemons.rapid.page.replies import HEADERS
 from daemons.rapid.page.templates import draw
 from daemons.rapid.page.views.frame import Frame, Health

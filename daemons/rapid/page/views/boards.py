@@ -2,19 +2,11 @@
 
 import attrs
 
-from common.words.text import json_text
-from daemons.rapid.page.drawing.chart import Chart
-from daemons.rapid.page.drawing.lockgraph import LockGraph
-from daemons.rapid.page.drawing.timeline import Timeline
-from daemons.rapid.page.views.frame import Act, Choice
-from daemons.rapid.page.views.jobline import JobLine
-from daemons.rapid.page.views.jobview import JobView
-from daemons.rapid.page.views.links import Piece
-from daemons.rapid.page.views.lockview import LockLine
-from daemons.rapid.page.views.pastview import PastView
-from daemons.rapid.page.views.resourceview import ResourceLine
-from daemons.rapid.page.views.ruleview import BucketLine, RuleLine
-from daemons.rapid.page.views.scheduleview import ScheduleLine
+from common.printable import json_text
+from daemons.rapid.page.drawing import Chart, LockGraph, Timeline
+from daemons.rapid.page.views.frame import Act, Choice, Piece
+from daemons.rapid.page.views.jobview import JobLine, JobView, PastView
+from daemons.rapid.page.views.things import BucketLine, LockLine, ResourceLine, RuleLine, ScheduleLine
 
 
 @attrs.frozen

@@ -6,9 +6,9 @@ from typing import Final
 
 import attrs
 
-from common.metrics.histogram import Distribution
-from daemons.rapid.page.drawing.chart import Chart, draw_chart
-from protocol.luxi.daemon.metrics import LuxidMetrics
+from common.metrics import Distribution
+from daemons.rapid.page.drawing import Chart, draw_chart
+from protocol.luxi.daemon import LuxidMetrics
 
 # seconds by which luxid's own times of its start may differ: they are computed at each reading
 _SAME_S: Final = 1.0

@@ -1,6 +1,9 @@
 """What stands around every page."""
 
+import re
+from collections.abc import Iterable, Mapping
 from typing import Final
+from urllib.parse import quote, urlencode
 
 import attrs
 
@@ -77,3 +80,72 @@ class Frame:
         return tuple(
             Choice(text, href, path == href or (href != "/ui" and path.startswith(f"{href}/"))) for text, href in PLACES
         )
+
+
+# Texts with links to the jobs, locks and rules that they name.
+
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_JOB: Final = r"\bjob[/ ](?P<job>[1-9][0-9]{0,17})\b"
+
+
+@attrs.frozen
+class Piece:
+    """A part of a text."""
+
+    text: str
+    # None: it leads nowhere
+    href: str | None = None
+    # the whole of a text that was shortened; "": it was not
+    whole: str = ""
+
+
+def job_href(job_id: int) -> str:
+    return f"/ui/jobs/{job_id}"
+
+
+def lock_href(name: str) -> str:
+    return f"/ui/locks?{urlencode({'lock': name})}"
+
+
+def rule_href(uuid: str) -> str:
+    return f"/ui/filters#rule-{quote(uuid)}"
+
+
+def owner_href(owner: str) -> str | None:
+    """Args: owner: as people read it: `job/14`, or the name of another owner."""
+    number = owner.removeprefix("job/")
+    return job_href(int(number)) if owner.startswith("job/") and number.isascii() and number.isdigit() else None
+
+
+def linked(text: str, names: Mapping[str, str] | None = None) -> tuple[Piece, ...]:
+    """The text in parts, of which those that name a job lead to its page.
+
+    Args: names: further names -> where they lead.
+    """
+    known = dict(names or {})
+    # the longest first, as one name may begin with another
+    others = [re.escape(name) for name in sorted(known, key=len, reverse=True) if name]
+    pattern = re.compile("|".join([_JOB, *others]))
+    pieces, at = [], 0
+    for match in pattern.finditer(text):
+        pieces.append(Piece(text[at : match.start()]))
+        href = job_href(int(match["job"])) if match["job"] else known[match[0]]
+        pieces.append(Piece(match[0], href))
+        at = match.end()
+    pieces.append(Piece(text[at:]))
+    return tuple(piece for piece in pieces if piece.text)
+
+
+def shortened(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    """The pieces with the beginnings of UUIDs in place of those that lead somewhere."""
+    return tuple(
+        Piece(f"{piece.text[:8]}…", piece.href, piece.text) if piece.href and _UUID.fullmatch(piece.text) else piece
+        for piece in pieces
+    )
+
+
+def with_query(path: str, values: Iterable[tuple[str, object]]) -> str:
+    """The path with those of the values that are not empty."""
+    given = [(name, value) for name, value in values if value not in (None, "", False)]
+    return f"{path}?{urlencode(given)}" if given else path

@@ -1,29 +1,200 @@
 """Everything about one job, as its page shows it."""
 
+import enum
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 
 from common.errors import InvalidRequest
-from common.queue.dependencies import Dependency
-from common.queue.explanation import Reason
-from common.queue.jobs import FINAL_NAMES
-from common.queue.waithistory import Span
-from common.words.ends import end_words
-from common.words.fields import Row, field_of, shown_status
-from common.words.outcome import WITHHELD, outcome_of
-from common.words.text import json_text
+from common.printable import json_text
+from common.queue.explanation import HeldByRule, LevelWeight, LimitFull, LockChain, Reason, Span, WaitsForLock
+from common.queue.jobs import FINAL_NAMES, Dependency
+from common.words.fields import Row, field_of, shown_status, usage_of, usage_words, wire_fields
+from common.words.outcome import WITHHELD, Outcome, UserName, end_words, outcome_of
 from common.words.times import bare_clock, duration, precise_clock, to_seconds
-from common.words.usage import usage_of, usage_words
-from common.words.usernames import UserName
-from common.words.why.waits import waited_words
-from daemons.rapid.page.drawing.timeline import Life
-from daemons.rapid.page.views.links import Piece, job_href, linked
-from daemons.rapid.page.views.lives import LaneBy, lives
-from daemons.rapid.page.views.lockview import LockLine, Waiter
-from daemons.rapid.page.views.termview import TryView, label_pieces, term_facts, try_views
-from daemons.rapid.page.views.whytext import why_lines
+from common.words.why import in_short, in_words, waited_words, worth_telling
+from daemons.rapid.page.drawing import Life, Phase, Stretch
+from daemons.rapid.page.views.frame import Choice, Piece, job_href, linked, lock_href, rule_href, shortened, with_query
+from daemons.rapid.page.views.things import LockLine, Waiter
+from protocol.luxi.history import EndedJob, PastSum
+
+# What submitters and operators said of a job, and the tries of its commands, as pages show them.
+
+
+@attrs.frozen
+class TryView:
+    """A try that failed."""
+
+    number: str
+    # when it began and how long it took
+    time: str
+    why: str
+    # when the next one begins
+    next: str
+    # page with the output of this try alone
+    output: str
+
+
+def label_pieces(labels: Mapping[str, str]) -> tuple[Piece, ...]:
+    """The labels, each with the list of the jobs that have it, too."""
+    return tuple(Piece(f"{key}={value}" if value else key, _having(key, value)) for key, value in labels.items())
+
+
+def _having(key: str, value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return with_query("/ui/jobs", [("where", f'label.{key}="{escaped}"')])
+
+
+def term_facts(row: Row, now: float) -> Iterator[tuple[str, str]]:
+    """(title, text) for each term but name and labels."""
+    begin = to_seconds(row["begin_ts"])
+    if begin is not None:
+        told = bare_clock(begin)
+        yield "begins", f"{told}, in {duration(begin - now)}" if begin > now else f"not before {told}"
+    hold = row["hold"]
+    if hold is not None:
+        at = hold["at"]
+        since = f" since {bare_clock(at)}" if isinstance(at, int | float) and at else ""
+        why = f": {hold['why']}" if hold["why"] else ""
+        yield "on hold", f"by {hold['by'] or 'somebody'}{since}{why}"
+    if row["uses"]:
+        yield "uses", ", ".join(f"{count} of {key}" for key, count in row["uses"].items())
+
+
+def try_views(row: Row, place: int) -> tuple[TryView, ...]:
+    """The tries of an opcode before the last one. Args: place: of the opcode, from 0."""
+    tries = row["tries"] or ()
+    return tuple(_try(row["id"], each) for each in (tries[place] if place < len(tries) else ()))
+
+
+def _try(job_id: int, told: Mapping[str, object]) -> TryView:
+    begin, end, after = (_number(told.get(name)) for name in ("start", "end", "next"))
+    number = told.get("n")
+    return TryView(
+        str(number),
+        f"{precise_clock(begin)}, {duration(end - begin)}",
+        str(told.get("why", "")),
+        bare_clock(after),
+        with_query(job_href(job_id), [("try", number)]),
+    )
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+# The jobs of a timeline, from luxid's rows.
+
+
+# luxid's fields for a bar
+LIFE_FIELDS: Final = (
+    *wire_fields(("id", "status", "time", "user", "summary", "opid", "name")),
+    "opstart",
+    "opexec",
+    "opend",
+)
+# seconds that a window shows at least, and at most
+SHORTEST_S: Final = 60.0
+LONGEST_S: Final = 6 * 3600.0
+_LABEL_LENGTH: Final = 60
+
+
+class LaneBy(enum.Enum):
+    """What the jobs of one lane have in common."""
+
+    JOB = "job"
+    OPCODE = "opcode"
+    USER = "user"
+
+
+def lives(rows: Sequence[Row], by: LaneBy, now: float) -> list[Life]:
+    """The jobs as the timeline draws them; jobs that do not exist are left out."""
+    made = (_life(row, by, now) for row in rows if row["status"])
+    return [life for life in made if life.stretches]
+
+
+def window(drawn: Sequence[Life], now: float, shortest_s: float = SHORTEST_S) -> tuple[float, float]:
+    """The part of time that shows these jobs: (since, until)."""
+    first = min((life.since for life in drawn), default=now)
+    since = min(max(first, now - LONGEST_S), now - shortest_s)
+    return since - (now - since) * 0.01, now
+
+
+def _life(row: Row, by: LaneBy, now: float) -> Life:
+    what = row.get("name") or ", ".join(row["summary"])
+    status = shown_status(row["status"])
+    told = f"job {row['id']}, {status} ({field_of('time').show(row, now)}): {what}"
+    return Life(row["id"], _lane(row, by, what), told, status, tuple(_stretches(row, now)))
+
+
+def _lane(row: Row, by: LaneBy, what: str) -> str:
+    match by:
+        case LaneBy.JOB:
+            # what is in its brackets says enough of a command
+            said = what.removeprefix("RUN_COMMAND(").removesuffix(")") if what.startswith("RUN_COMMAND(") else what
+            return f"{row['id']} {said[:_LABEL_LENGTH]}"
+        case LaneBy.OPCODE:
+            return next(iter(row["opid"]), "").removeprefix("OP_")
+        case LaneBy.USER:
+            return row["user"] or "unknown"
+    assert_never(by)
+
+
+def _stretches(row: Row, now: float) -> Iterator[Stretch]:
+    """It waits until an opcode is executed, and from the end of one opcode to the execution of the next."""
+    at = to_seconds(row["received_ts"])
+    if at is None:
+        return
+    is_ended = row["status"] in FINAL_NAMES
+    ended = to_seconds(row["end_ts"]) if is_ended else None
+    last = now if not is_ended else at if ended is None else ended
+    for begun, done in zip(row["opexec"], row["opend"], strict=False):
+        since, until = to_seconds(begun), to_seconds(done)
+        if since is None:
+            break
+        until = last if until is None else until
+        if since > at:
+            yield Stretch(Phase.WAIT, at, since)
+        yield Stretch(Phase.RUN, since, max(since, until))
+        at = max(since, until)
+    if at < last or (is_ended and row["start_ts"] is None):
+        yield Stretch(Phase.WAIT, at, max(at, last))
+
+
+# Why jobs do not run, in words with links to what stops them.
+
+
+def why_short(reasons: Sequence[Reason] | None, now: float) -> tuple[Piece, ...]:
+    """One line; empty: nothing lasting stops the job."""
+    return shortened(linked(in_short(reasons or (), now), dict(_names(reasons or ()))))
+
+
+def why_lines(reasons: Sequence[Reason] | None, now: float) -> tuple[tuple[Piece, ...], ...]:
+    """A line for each reason."""
+    names = dict(_names(reasons or ()))
+    return tuple(linked(in_words(reason, now), names) for reason in worth_telling(reasons or ()))
+
+
+def _names(reasons: Sequence[Reason]) -> Iterator[tuple[str, str]]:
+    """The locks and rules that the words name, and where they lead."""
+    for reason in reasons:
+        if isinstance(reason, WaitsForLock):
+            yield from _locks(str(reason.lock), *(str(held.lock) for held in reason.holders))
+        elif isinstance(reason, LockChain):
+            for wait in reason.waits:
+                yield from _locks(str(wait.lock), *(str(held.lock) for held in wait.holders))
+        elif isinstance(reason, LevelWeight):
+            yield from _locks(*(str(held.lock) for held in reason.held))
+        elif isinstance(reason, HeldByRule):
+            yield reason.uuid, rule_href(reason.uuid)
+        elif isinstance(reason, LimitFull):
+            yield reason.name, "/ui/filters#buckets" if reason.is_bucket else rule_href(reason.name)
+
+
+def _locks(*names: str) -> Iterator[tuple[str, str]]:
+    return ((name, lock_href(name)) for name in names)
+
 
 # luxid's fields for the page of a job
 JOB_FIELDS: Final = (
@@ -234,3 +405,156 @@ def _instant(stamp: object) -> str:
 
 def _value(value: object) -> str:
     return value if isinstance(value, str) else json_text(value)
+
+
+# A job as a row of a list.
+
+
+# luxid's fields for a row
+ROW_FIELDS: Final = (*wire_fields(("id", "status", "priority", "time", "user", "summary")), "name", "labels")
+
+
+@attrs.frozen
+class JobLine:
+    job_id: int
+    # as users read it
+    status: str
+    # its name, else what it runs
+    what: str
+    summary: str
+    labels: tuple[Piece, ...]
+    user: str
+    priority: str
+    received: str
+    # how long it ran or has been running; before its start, how long it has been waiting
+    time: str
+    # why it waits, or why it did not succeed
+    why: tuple[Piece, ...]
+    is_final: bool
+
+
+def job_line(
+    row: Row, reasons: Sequence[Reason] | None, outcome: Outcome | None, now: float, user_name: UserName
+) -> JobLine:
+    """Args:
+    reasons: why it does not run; None: it is not live, or was not asked for.
+    outcome: of a job that has not succeeded; None: it has, or was not asked for.
+    """
+    received = to_seconds(row["received_ts"])
+    ended = end_words(outcome, user_name) if outcome is not None else None
+    return JobLine(
+        row["id"],
+        shown_status(row["status"]),
+        row["name"] or ", ".join(row["summary"]),
+        ", ".join(row["summary"]),
+        label_pieces(row["labels"] or {}),
+        row["user"] or "",
+        field_of("priority").show(row, now),
+        "" if received is None else bare_clock(received),
+        field_of("time").show(row, now),
+        linked(ended) if ended else why_short(reasons, now),
+        row["status"] in FINAL_NAMES,
+    )
+
+
+def job_lines(
+    rows: Sequence[Row],
+    reasons: Mapping[int, Sequence[Reason] | None],
+    outcomes: Mapping[int, Outcome],
+    now: float,
+    user_name: UserName,
+) -> tuple[JobLine, ...]:
+    """The rows in this order; jobs that do not exist are left out."""
+    return tuple(
+        job_line(row, reasons.get(row["id"]), outcomes.get(row["id"]), now, user_name) for row in rows if row["status"]
+    )
+
+
+# Ended jobs and sums over them, as the page of the history shows them.
+
+
+@attrs.frozen
+class PastLine:
+    job_id: int
+    href: str
+    status: str
+    name: str
+    summary: str
+    labels: tuple[Piece, ...]
+    user: str
+    ended: str
+    wait: str
+    run: str
+    tries: int
+    why: str
+
+
+@attrs.frozen
+class SumLine:
+    group: str
+    count: int
+    failed: int
+    canceled: int
+    retried: int
+    # mean wait, 95th of 100, mean run, 95th of 100, longest
+    times: tuple[str, ...]
+
+    @property
+    def percent(self) -> int:
+        return round(100 * self.failed / self.count) if self.count else 0
+
+
+@attrs.frozen
+class PastView:
+    """The choice of ended jobs, and what it finds."""
+
+    since: str
+    where: str
+    # why the choice cannot be used; "": it can
+    wrong: str
+    by: str
+    choices: tuple[Choice, ...]
+    sums: tuple[SumLine, ...]
+    told: str
+    lines: tuple[PastLine, ...]
+    # addresses of the first and the next page; None: it is this one, there is none
+    first: str | None
+    older: str | None
+
+
+def past_lines(jobs: Sequence[EndedJob]) -> tuple[PastLine, ...]:
+    return tuple(
+        PastLine(
+            job.id,
+            job_href(job.id),
+            job.status.value,
+            job.name,
+            job.summary,
+            label_pieces(job.labels),
+            job.user,
+            "" if job.end_at is None else bare_clock(job.end_at),
+            _lasting(job.wait_s),
+            _lasting(job.run_s),
+            job.tries,
+            job.why,
+        )
+        for job in jobs
+    )
+
+
+def sum_lines(sums: Sequence[PastSum]) -> tuple[SumLine, ...]:
+    return tuple(
+        SumLine(
+            each.group or "-",
+            each.count,
+            each.failed,
+            each.canceled,
+            each.retried,
+            tuple(map(_lasting, (each.mean_wait_s, each.p95_wait_s, each.mean_run_s, each.p95_run_s, each.most_run_s))),
+        )
+        for each in sums
+    )
+
+
+def _lasting(seconds: float | None) -> str:
+    return "-" if seconds is None else duration(seconds)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from common.ids import JobId
-from common.query.kinds import QueryKind
+from common.objects.kinds import QueryKind
 from common.query.qlang import Expression
-from common.words.batches import batch_counts, batch_state
 from common.words.fields import Row
+from common.words.outcome import batch_counts, batch_state
 from daemons.rapid.calls import Asked
 from protocol.luxi.queries import Query
-from protocol.rapid.batches import BatchList, BatchNow
+from protocol.rapid.jobs import BatchList, BatchNow
 
 _FIELDS: Final = ("id", "status", "batch", "name", "user")
 _OF_BATCHES: Final = Expression.from_wire(["!=", "batch", ""])

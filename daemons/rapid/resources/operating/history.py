@@ -9,14 +9,15 @@ from typing import Final
 
 import orjson
 
-from common.jsonreading import read_json
+from common.jsontext import read_json
 from common.queue.jobs import FINAL_NAMES, JobState
-from common.words.filters.pastfilter import past_filter
+from common.words.filters.jobfilter import past_filter
 from daemons.rapid.calls import Asked, Parameter
 from daemons.rapid.refusals import Refused
 from daemons.rapid.resources.parameters import choice, choice_of, flag, flag_of, text_of, whole, whole_of, words_of
 from protocol.luxi import history as luxi
-from protocol.rapid.past import History, HistorySummary
+from protocol.luxi.history import Prune
+from protocol.rapid.explanations import History, HistorySummary, PruneWish, Removed
 
 _NUMBER: Final = {"type": "number", "minimum": 0}
 SINCE: Final = Parameter("since", "jobs that ended at this instant or later, in seconds since 1970", _NUMBER)
@@ -94,3 +95,28 @@ def _instant(asked: Asked, parameter: Parameter) -> float | None:
     if not 0 <= at < 1e12:
         raise Refused(400, f"parameter {parameter.name!r} must be seconds since 1970, got {text!r:.40}")
     return at
+
+
+# Remove what is kept no longer, over HTTP.
+#
+# Source: DESIGN sections 15 and 16.
+
+
+class Prunes:
+    """The call that removes."""
+
+    async def prune(self, asked: Asked) -> Removed:
+        """Raises: Denied: the caller may only ask what would be removed. Unavailable: it cannot be done now."""
+        done = await asked.daemons.luxid(Prune(asked.body_as(PruneWish).dry_run))
+        return Removed(
+            archived=done.archived,
+            jobs=done.jobs,
+            outputs=done.outputs,
+            output_bytes=done.output_bytes,
+            waits=done.waits,
+            keys=done.keys,
+            rows=done.rows,
+            oldest=done.oldest,
+            newest=done.newest,
+            left=done.left,
+        )

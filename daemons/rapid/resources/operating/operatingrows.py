@@ -9,24 +9,28 @@ from typing import Final
 
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Call
+from daemons.rapid.resources.jobchanges import Reruns, TermChanges
 from daemons.rapid.resources.operating import history
 from daemons.rapid.resources.operating.batches import Batches
-from daemons.rapid.resources.operating.history import PastOfJobs
-from daemons.rapid.resources.operating.jobchanges import TermChanges
-from daemons.rapid.resources.operating.prunes import Prunes
-from daemons.rapid.resources.operating.reruns import Reruns
+from daemons.rapid.resources.operating.history import PastOfJobs, Prunes
 from daemons.rapid.resources.operating.resourcecounts import ResourceCounts
 from daemons.rapid.resources.operating.schedules import IF_MATCH, IF_NONE_MATCH, NEXT, ScheduleCalls
-from protocol.luxi.resources import ResourceUse
-from protocol.luxi.schedules import ScheduleView
-from protocol.rapid.batches import BatchList
-from protocol.rapid.jobactions import Done, ManyChanged
-from protocol.rapid.jobchanges import HoldMany, HoldWish, ModifyMany, ReleaseMany, TermsWish
-from protocol.rapid.past import History, HistorySummary
-from protocol.rapid.prunes import PruneWish, Removed
-from protocol.rapid.reruns import ManyRerun, Rerun, RerunMany
-from protocol.rapid.resources import ResourceList, TotalWish
-from protocol.rapid.schedules import ScheduleForm, ScheduleList, StartedRun
+from protocol.luxi.queue import ResourceUse, ScheduleView
+from protocol.rapid.cluster import ResourceList, ScheduleForm, ScheduleList, StartedRun, TotalWish
+from protocol.rapid.explanations import History, HistorySummary, PruneWish, Removed
+from protocol.rapid.jobactions import (
+    Done,
+    HoldMany,
+    HoldWish,
+    ManyChanged,
+    ManyRerun,
+    ModifyMany,
+    ReleaseMany,
+    Rerun,
+    RerunMany,
+    TermsWish,
+)
+from protocol.rapid.jobs import BatchList
 
 _READ: Final = (Right.JOBS_READ,)
 _SUBMIT: Final = (Right.JOBS_SUBMIT,)

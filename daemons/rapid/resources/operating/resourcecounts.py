@@ -9,9 +9,9 @@ from common.errors import NotFound
 from common.queue.terms import Use, read_use
 from common.resources import Resource
 from daemons.rapid.calls import Asked, Daemons
-from protocol.luxi import resources as luxi
-from protocol.luxi.resources import ResourceUse
-from protocol.rapid.resources import ResourceList, TotalWish
+from protocol.luxi import queue as luxi
+from protocol.luxi.queue import ResourceUse
+from protocol.rapid.cluster import ResourceList, TotalWish
 
 
 class ResourceCounts:

@@ -10,9 +10,9 @@ from starlette.responses import Response
 from common.errors import NotFound
 from daemons.rapid.calls import Asked, Daemons, Parameter
 from daemons.rapid.resources.parameters import whole, whole_of
-from protocol.luxi import schedules as luxi
-from protocol.luxi.schedules import ScheduleView
-from protocol.rapid.schedules import ScheduleForm, ScheduleList, StartedRun
+from protocol.luxi import queue as luxi
+from protocol.luxi.queue import ScheduleView
+from protocol.rapid.cluster import ScheduleForm, ScheduleList, StartedRun
 
 NEXT: Final = whole("next", "How many next runs are told of each schedule.", default=3, high=100)
 IF_NONE_MATCH: Final = Parameter(

@@ -6,16 +6,18 @@ anything else changes nothing, so that a call delivered twice counts once.
 Source: wconfd.md 2.2, 7.4 and 7.5.
 """
 
+import hashlib
 from collections.abc import Mapping
+from typing import Final, TypeVar
 
 import attrs
+import orjson
 
-from common.errors import ConfigurationError
-from common.objects.codec import to_json
-from common.objects.config import Config
-from common.objects.encoding import EncodedConfig, encode_config
-from common.objects.kinds import GroupUuid, NodeUuid
-from common.objects.node import Node
+from common.errors import ConfigurationError, Conflict, InvalidRequest, NotFound
+from common.objects.codec import EncodedConfig, encode_config, to_json
+from common.objects.config import AnyDisk, AnyInstance, Config, Node
+from common.objects.kinds import DiskTemplate, DiskUuid, GroupUuid, InstanceUuid, NodeUuid
+from daemons.wconfd.core.reservations import nested
 
 
 @attrs.frozen
@@ -140,3 +142,165 @@ def _urgent_values(config: Config) -> tuple[object, ...]:
         candidates,
         {uuid: node.vm_capable for uuid, node in config.nodes.items()},
     )
+
+
+# Finding objects in a configuration, and making another one with some of them changed.
+#
+# Source: wconfd.md 2.3.
+
+
+V = TypeVar("V")
+
+CLUSTER: Final = "cluster"
+# kind of object -> table of the configuration
+TABLES: Final[Mapping[str, str]] = {
+    "node": "nodes",
+    "nodegroup": "nodegroups",
+    "instance": "instances",
+    "network": "networks",
+    "disk": "disks",
+    "filter": "filters",
+}
+
+
+def instance_of(config: Config, uuid: str) -> AnyInstance:
+    """Raises: ConfigurationError: there is no such instance."""
+    try:
+        return config.instances[InstanceUuid(uuid)]
+    except KeyError:
+        raise ConfigurationError(f"there is no instance with the uuid '{uuid[:80]}'", uuid=uuid[:80]) from None
+
+
+def disk_of(config: Config, uuid: str) -> AnyDisk:
+    """Raises: ConfigurationError: there is no such disk."""
+    try:
+        return config.disks[DiskUuid(uuid)]
+    except KeyError:
+        raise ConfigurationError(f"there is no disk with the uuid '{uuid[:80]}'", uuid=uuid[:80]) from None
+
+
+def find_key(config: Config, kind: str, name: str) -> tuple[str, str]:
+    """The table and the key of an object given by its uuid, or by its name.
+
+    Raises:
+        InvalidRequest: no such kind.
+        NotFound: no such object.
+        Conflict: several have this name; the message has their uuids.
+    Cost: O(objects of the kind) by name, O(1) by uuid.
+    """
+    if kind == CLUSTER:
+        return CLUSTER, CLUSTER
+    if kind not in TABLES:
+        raise InvalidRequest(f"there are no objects of kind {kind[:40]!r}; kinds are {CLUSTER}, {', '.join(TABLES)}")
+    table: Mapping[str, object] = getattr(config, TABLES[kind])
+    if name in table:
+        return TABLES[kind], name
+    found = [uuid for uuid, value in table.items() if getattr(value, "name", None) == name]
+    if len(found) > 1:
+        raise Conflict(f"several objects of kind {kind} are called '{name}'; give one of the uuids {', '.join(found)}")
+    if not found:
+        raise NotFound(f"there is no {kind} '{name[:80]}'", kind=kind, id=name[:80])
+    return TABLES[kind], found[0]
+
+
+def known_ids(config: Config) -> set[str]:
+    """Every uuid that anything has, and the volumes of disks.
+
+    Cost: O(objects).
+    """
+    tables = (config.nodes, config.nodegroups, config.instances, config.networks, config.disks)
+    ids: set[str] = {value.uuid for table in tables for value in table.values()}
+    ids |= {config.cluster.uuid, *config.instances, *config.nodes}
+    ids |= {nic.uuid for instance in config.instances.values() for nic in instance.nics}
+    for disk in nested(config.disks.values()):
+        ids.add(disk.uuid)
+        if disk.dev_type is DiskTemplate.PLAIN and disk.logical_id:
+            ids.add("/".join(disk.logical_id))
+    return ids
+
+
+def check_presence(config: Config, uuid: str, *, is_wanted: bool) -> None:
+    """Raises: ConfigurationError: something has this uuid and should not, or the other way round."""
+    if (uuid in known_ids(config)) is not is_wanted:
+        what = "there is nothing to replace under" if is_wanted else "something else has already"
+        raise ConfigurationError(f"{what} the uuid '{uuid}'", uuid=uuid)
+
+
+def with_entry(config: Config, table: str, key: str, value: object) -> Config:
+    """With this object under this key, in its old place if there was one."""
+    return attrs.evolve(config, **{table: {**getattr(config, table), key: value}})  # type: ignore[arg-type]
+
+
+def without_entry(config: Config, table: str, key: str) -> Config:
+    changed = dict(getattr(config, table))
+    del changed[key]
+    return attrs.evolve(config, **{table: changed})  # type: ignore[arg-type]
+
+
+def touched(value: V, now: float) -> V:
+    """An object that has changed: its serial number grows by one, its mtime is now."""
+    return attrs.evolve(value, serial_no=value.serial_no + 1, mtime=now)  # type: ignore[attr-defined, misc]
+
+
+def with_cluster_touched(config: Config, now: float) -> Config:
+    """The set of objects has changed: the cluster counts that."""
+    return attrs.evolve(config, cluster=touched(config.cluster, now))
+
+
+# Which updates were made lately, so that one that is sent again after a lost reply is known again. Pure.
+#
+# Theory. An update says from which state of its object it starts: the serial number is part of what is given. Two
+# calls that give the very same object want the same change of the same state, and one of them was made. So the
+# second may be answered as the first was, whatever was built upon it since. What has changed since need not show in the
+# serial number: a port that is allocated changes the cluster, and leaves it.
+#
+# Only the newest are kept. A call is sent again within moments, and they shall fit beside the file (`ROOM`).
+
+
+# serial number and mtime of an object after its change
+Stamp = tuple[int, float]
+
+# number of deliveries kept: with their stamps less than 3 KiB, which file systems keep beside a file
+ROOM: Final = 40
+_DIGEST_BYTES: Final = 12
+
+
+@attrs.frozen
+class Delivery:
+    """An update by its content: two that are equal are one call, delivered twice."""
+
+    digest: str
+
+    @classmethod
+    def of(cls, value: Mapping[str, object]) -> "Delivery":
+        """Args: value: the object as it was given, with its uuid and its serial number."""
+        content = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        return cls(hashlib.blake2b(content, digest_size=_DIGEST_BYTES).hexdigest())
+
+
+@attrs.frozen
+class Deliveries:
+    """A value; start from `Deliveries()`."""
+
+    # deliveries, the oldest first, at most ROOM
+    _stamps: tuple[tuple[Delivery, Stamp], ...] = ()
+
+    def stamp_of(self, delivery: Delivery) -> Stamp | None:
+        """What the first delivery was told; None: it was not made, or long ago."""
+        return next((stamp for known, stamp in self._stamps if known == delivery), None)
+
+    def with_one(self, delivery: Delivery, stamp: Stamp) -> "Deliveries":
+        others = tuple(each for each in self._stamps if each[0] != delivery)
+        return Deliveries((*others, (delivery, stamp))[-ROOM:])
+
+    def encode(self) -> bytes:
+        return orjson.dumps([[delivery.digest, *stamp] for delivery, stamp in self._stamps])
+
+    @classmethod
+    def decode(cls, content: bytes) -> "Deliveries":
+        """Read what `encode` has written; whatever else it is, nothing is known."""
+        try:
+            rows = orjson.loads(content)
+            return cls(tuple((Delivery(str(digest)), (int(serial), float(at))) for digest, serial, at in rows))
+        except (ValueError, TypeError):
+            return cls()

@@ -6,22 +6,20 @@ one group, and is no other's uuid. What the asking job has checked may have chan
 Source: opcodes.md 4; wconfd.md 2.3.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import attrs
 
 from common.errors import ConfigurationError, Conflict
-from common.objects.config import Config
-from common.objects.kinds import GroupUuid
-from common.objects.nodegroup import NodeGroup
-from daemons.wconfd.core.config.configstate import advanced
-from daemons.wconfd.core.config.deliveries import Stamp
-from daemons.wconfd.core.config.objects import check_presence, touched, with_cluster_touched
+from common.objects.addresspool import Pool
+from common.objects.config import Config, Network, NodeGroup
+from common.objects.kinds import GroupUuid, NetworkUuid
+from daemons.wconfd.core.config.configstate import Stamp, advanced, check_presence, touched, with_cluster_touched
 
 
 @attrs.frozen(kw_only=True)
 class GroupChange:
-    """What is asked; the fields are those of `protocol.wconfd.groups.ChangeGroups`."""
+    """What is asked; the fields are those of `protocol.wconfd.changes.ChangeGroups`."""
 
     groups: tuple[NodeGroup, ...] = ()
     removed: tuple[GroupUuid, ...] = ()
@@ -40,10 +38,10 @@ def change_groups(config: Config, change: GroupChange, now: float, told: Stamp |
     if told:
         return config, told
     for uuid in change.removed:
-        _check_removal(config, uuid)
+        _check_group_removal(config, uuid)
     groups = {uuid: group for uuid, group in config.nodegroups.items() if uuid not in change.removed}
     for given in change.groups:
-        groups[GroupUuid(given.uuid)] = _replacing(config, given, now)
+        groups[GroupUuid(given.uuid)] = _replacing_group(config, given, now)
     for given in change.groups:
         _check_name(groups, given)
     if not groups:
@@ -52,7 +50,7 @@ def change_groups(config: Config, change: GroupChange, now: float, told: Stamp |
     return after, (after.serial_no, after.mtime)
 
 
-def _check_removal(config: Config, uuid: GroupUuid) -> None:
+def _check_group_removal(config: Config, uuid: GroupUuid) -> None:
     group = config.nodegroups.get(uuid)
     if group is None:
         raise ConfigurationError(f"there is no node group with the uuid '{uuid[:80]}'", uuid=uuid[:80])
@@ -60,7 +58,7 @@ def _check_removal(config: Config, uuid: GroupUuid) -> None:
         raise Conflict(f"node group '{group.name}' has nodes, as '{nodes[0]}'; put them into another group first")
 
 
-def _replacing(config: Config, given: NodeGroup, now: float) -> NodeGroup:
+def _replacing_group(config: Config, given: NodeGroup, now: float) -> NodeGroup:
     """The group as it is stored."""
     for network in given.networks:
         if network not in config.networks:
@@ -84,3 +82,91 @@ def _check_name(groups: Mapping[GroupUuid, NodeGroup], given: NodeGroup) -> None
     for other in groups.values():
         if other.uuid != given.uuid and given.name in (other.name, other.uuid):
             raise Conflict(f"there is a node group '{given.name}' already")
+
+
+# Adding, replacing and removing networks. Pure.
+#
+# Theory. Jobs of instances take and free addresses of a network without its lock, and without raising its serial
+# number. So a job that has read a network must not write back what instances have taken of it: the stored value stays.
+# The job that asks for a change has decided by what it had read, which may have changed since; so names and references
+# are checked here.
+#
+# Source: wconfd.md 2.3 and 2.4; opcodes.md 4.
+
+
+@attrs.frozen(kw_only=True)
+class NetworkChange:
+    """What is asked; the fields are those of `protocol.wconfd.changes.ChangeNetworks`."""
+
+    networks: tuple[Network, ...] = ()
+    removed: tuple[NetworkUuid, ...] = ()
+
+
+def change_networks(
+    config: Config, change: NetworkChange, now: float, told: Stamp | None = None
+) -> tuple[Config, Stamp]:
+    """Make the change; return the configuration, with its serial number and time.
+
+    Args:
+        now: seconds since the epoch.
+        told: result of the first delivery of this very call, if there was one.
+    Raises:
+        ConfigurationError: a network was changed since it was read, or is not there; a uuid is taken.
+        ReservationError: a pool has not its network's size.
+        Conflict: the configuration would be unsound; the message says why.
+    """
+    if told:
+        return config, told
+    networks = dict(config.networks)
+    for uuid in change.removed:
+        _check_network_removal(config, uuid)
+        networks.pop(uuid, None)
+    for given in change.networks:
+        networks[NetworkUuid(given.uuid)] = _replacing_network(config, given, now)
+        _check_alone(networks, given)
+    after = attrs.evolve(config, networks=networks)
+    if networks.keys() != config.networks.keys():
+        after = with_cluster_touched(after, now)
+    after = advanced(config, after, now)
+    return after, (after.serial_no, after.mtime)
+
+
+def _check_network_removal(config: Config, uuid: NetworkUuid) -> None:
+    network = config.networks.get(uuid)
+    if network is None:
+        raise ConfigurationError(f"there is no network with the uuid '{uuid[:80]}'", uuid=uuid[:80])
+    for group in config.nodegroups.values():
+        if uuid in group.networks:
+            raise Conflict(f"network '{network.name}' is connected to group '{group.name}'; disconnect it first")
+    if user := next(_users(config, uuid), None):
+        raise Conflict(f"instance '{user}' has an interface in network '{network.name}'; change that first")
+
+
+def _users(config: Config, uuid: NetworkUuid) -> Iterator[str]:
+    for key, instance in config.instances.items():
+        if any(nic.network == uuid for nic in instance.nics):
+            yield instance.name or key
+
+
+def _replacing_network(config: Config, given: Network, now: float) -> Network:
+    """The network as it is stored."""
+    # refuses strings of another size
+    Pool.of(given)
+    stored = config.networks.get(NetworkUuid(given.uuid))
+    if stored is None:
+        check_presence(config, given.uuid, is_wanted=False)
+        return attrs.evolve(given, ctime=now, mtime=now, serial_no=1)
+    if stored.serial_no != given.serial_no:
+        raise ConfigurationError(
+            f"network '{stored.name}' was changed since it was read: its serial number is {stored.serial_no}, "
+            f"not {given.serial_no}; read it again",
+            uuid=given.uuid,
+        )
+    if stored.network != given.network:
+        raise Conflict(f"the range of network '{stored.name}' cannot be changed; make another network")
+    return touched(attrs.evolve(given, reservations=stored.reservations), now)
+
+
+def _check_alone(networks: Mapping[NetworkUuid, Network], given: Network) -> None:
+    if any(other.name == given.name and other.uuid != given.uuid for other in networks.values()):
+        raise Conflict(f"there is a network '{given.name}' already")

@@ -12,20 +12,35 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from common.errors import ConfigurationError, Conflict
-from common.nodes.candidatepool import missing_candidates
-from common.nodes.certificates.candidatecerts import holder_of
-from common.objects.config import Config
+from common.nodes.candidates import holder_of, missing_candidates
+from common.objects.config import Config, Node
 from common.objects.index import ConfigIndex
 from common.objects.kinds import NodeUuid
-from common.objects.node import Node
-from daemons.wconfd.core.config.configstate import advanced
-from daemons.wconfd.core.config.deliveries import Stamp
-from daemons.wconfd.core.config.objects import check_presence, touched, with_cluster_touched
+from daemons.wconfd.core.config.configstate import Stamp, advanced, check_presence, touched, with_cluster_touched
+
+# The certificates that node daemons obey: a digest for each master candidate. Pure.
+#
+# Source: noded.md 3.
+
+
+def with_masters(config: Config, digest: str, now: float) -> Config:
+    """The configuration with the master's certificate; one that is there stays: only it is known to the nodes.
+
+    Args:
+        digest: of the certificate with which the master calls nodes.
+        now: seconds since the epoch.
+    """
+    cluster = config.cluster
+    if cluster.master_node in cluster.candidate_certs:
+        return config
+    certs = {**cluster.candidate_certs, cluster.master_node: digest}
+    after = touched(attrs.evolve(cluster, candidate_certs=certs), now)
+    return advanced(config, attrs.evolve(config, cluster=after), now)
 
 
 @attrs.frozen(kw_only=True)
 class NodeChange:
-    """What is asked; the fields are those of `protocol.wconfd.nodes.ChangeNodes`."""
+    """What is asked; the fields are those of `protocol.wconfd.changes.ChangeNodes`."""
 
     nodes: tuple[Node, ...] = ()
     removed: tuple[NodeUuid, ...] = ()

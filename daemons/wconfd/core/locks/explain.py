@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from common.locks import Lock, LockMode, LockRequest, Owner, conflicts
 from daemons.wconfd.core.locks.ghostrules import ghosts_of
-from daemons.wconfd.core.locks.pending import LockState, PendingRequest
-from daemons.wconfd.core.locks.rings import find_ring
 from daemons.wconfd.core.locks.table import Gate, gates_of
-from protocol.wconfd.explain import HeldSince, InTheWay, OwnerWait, WaitExplanation
+from daemons.wconfd.core.locks.waiting import LockState, PendingRequest, find_ring
+from protocol.wconfd.locks import HeldSince, InTheWay, OwnerWait, WaitExplanation
 
 # instants as the shell keeps them, in seconds since the epoch; None: before this daemon was started
 SinceOfLock = Callable[[Owner, Lock], float | None]

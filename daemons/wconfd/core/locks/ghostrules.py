@@ -3,7 +3,7 @@
 All functions are pure. One that concerns several owners returns what it did to each; the last state counts.
 What is delivered twice changes nothing the second time.
 
-Source: `protocol.wconfd.ghosts`; DESIGN sections 13 and 14.
+Source: `protocol.wconfd.locks`; DESIGN sections 13 and 14.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -13,10 +13,8 @@ import attrs
 from common.errors import AlreadyPending, Conflict
 from common.locks import Lock, LockMode, LockRequest, Owner, mode_rank
 from daemons.wconfd.core.locks.guards import Guarded
-from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.core.locks.settling import Change, Move, Settling
-from daemons.wconfd.core.locks.waiting import free_all
-from protocol.wconfd.ghosts import Claim, Ghost, Guard
+from daemons.wconfd.core.locks.waiting import Change, LockState, Move, Settling, free_all
+from protocol.wconfd.locks import Claim, Ghost, Guard
 
 
 @attrs.frozen

@@ -20,18 +20,195 @@ Source: daemons design, "Locking"; wconfd.md 5.1 and 5.2.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 import attrs
 from immutables import Map, MapMutation
 
-from common.locks import Lock, LockMode, LockRequest, Owner
-from daemons.wconfd.core.locks.holdings import NOBODY, Holders, Holdings
-from daemons.wconfd.core.locks.rules import check_rules
+from common.errors import LockRuleViolation, OrderViolation
+from common.jsontext import ascii_json
+from common.locks import Lock, LockMode, LockRequest, Owner, owned_to_wire
+
+# What one owner holds, and the holders of one lock: the two leaves of the lock table.
+#
+# Both are values. Their maps are persistent hash tries (`immutables`): a changed map shares all
+# untouched branches with the old one, so a change costs the same whether the owner holds ten locks
+# or a hundred thousand. A plain dict would have to be copied whole at each change.
+#
+# Source: wconfd.md 5.1.
+
+
+_NO_MODES: Final[Map[Lock, LockMode]] = Map()
+_NO_DIRECT: Final[Map[Owner, LockMode]] = Map()
+NOBODY: Final[Map[Owner, int]] = Map()
+
+
+@attrs.frozen
+class Holdings:
+    """All locks of one owner, without anything that groups imply."""
+
+    # owner as in its last change, but a pid once known is kept
+    owner: Owner
+    modes: Map[Lock, LockMode] = _NO_MODES
+    # bound: no held lock is greater; None only if nothing was ever held
+    _bound: Lock | None = attrs.field(default=None, eq=False, repr=False)
+
+    def is_above(self, lock: Lock) -> bool:
+        """Whether a lock greater than `lock` is held.
+
+        Cost: O(1); after the greatest lock was released O(locks of this owner), once, and only
+        if `lock` lies before the released one.
+        """
+        if self._bound is None or not lock < self._bound:
+            return False
+        return lock < self.greatest()
+
+    def greatest(self) -> Lock:
+        """The greatest held lock; at least one is held. Cost: as `is_above`."""
+        if self._bound is None or self._bound not in self.modes:
+            # a tighter bound for the same holdings: nothing that can be seen changes
+            object.__setattr__(self, "_bound", max(self.modes, key=lambda lock: lock.place))
+        assert self._bound is not None
+        return self._bound
+
+    def with_modes(self, owner: Owner, changes: Mapping[Lock, LockMode | None]) -> "Holdings":
+        """These holdings after `changes`, where None releases. Cost: O(changes)."""
+        modes, bound = self.modes.mutate(), self._bound
+        for lock, mode in changes.items():
+            if mode is None:
+                modes.pop(lock, None)
+            else:
+                modes[lock] = mode
+                bound = lock if bound is None or bound < lock else bound
+        return Holdings(self.owner if owner.pid is None else owner, modes.finish(), bound)
+
+    def in_order(self) -> list[tuple[Lock, LockMode]]:
+        return sorted(self.modes.items(), key=lambda held: held[0].place)
+
+    @cached_property
+    def place(self) -> tuple[bool, int, str, str]:
+        """Where this owner stands among all owners."""
+        return self.owner.sort_key()
+
+    @cached_property
+    def row(self) -> bytes:
+        """This owner's row of `locks.data`, made at most once: an update encodes only the owners that changed."""
+        return ascii_json([self.owner.to_wire(), owned_to_wire(self.in_order())])
+
+
+@attrs.frozen
+class Holders:
+    """The holders of one lock, directly and, if it is a group lock, through its members."""
+
+    # an exclusive holder is alone
+    direct: Map[Owner, LockMode] = _NO_DIRECT
+    # number of locks of this group that each owner holds; no zeros
+    through_members: Map[Owner, int] = NOBODY
+    # number of those that are held exclusively
+    through_exclusive_members: Map[Owner, int] = NOBODY
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether the lock itself is held exclusively. Cost: O(1), as an exclusive holder is alone."""
+        return len(self.direct) == 1 and next(iter(self.direct.values())) is LockMode.EXCLUSIVE
+
+    def with_direct(self, owner: Owner, mode: LockMode | None) -> "Holders":
+        direct = self.direct.delete(owner) if mode is None else self.direct.set(owner, mode)
+        return Holders(direct, self.through_members, self.through_exclusive_members)
+
+    def with_members(self, owner: Owner, held: int, exclusive: int) -> "Holders":
+        """Add to the counts of `owner`; a count that becomes zero goes."""
+        return Holders(
+            self.direct,
+            _counted(self.through_members, owner, held),
+            _counted(self.through_exclusive_members, owner, exclusive),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.direct) or bool(self.through_members)
+
+    def __iter__(self) -> Iterator[tuple[Owner, LockMode]]:
+        """The direct holders, in owner order."""
+        return iter(sorted(self.direct.items(), key=lambda held: held[0].sort_key()))
+
+
+def _counted(counts: Map[Owner, int], owner: Owner, change: int) -> Map[Owner, int]:
+    if not change:
+        return counts
+    count = counts.get(owner, 0) + change
+    return counts.set(owner, count) if count else counts.delete(owner)
+
+
+# What an owner may ask, given what it holds; the holdings of others do not matter.
+#
+# Why an order: if each owner asks only for locks after those it holds, the owners that wait for one
+# another can never form a ring. What is covered by a lock already held strongly enough cannot be blocked by
+# anybody, so it may be asked at any time: this is how a group lock is broken up.
+#
+# Only what is held before the request counts: its own releases do not help it, and its items are
+# not compared with one another, as they are granted together.
+#
+# Source: daemons design, "Locking"; wconfd.md 5.2.
+
+
+def check_rules(holdings: Holdings | None, requests: Sequence[LockRequest]) -> None:
+    """Refuse a request that its owner may not make; None if the owner holds nothing.
+
+    Raises, the first that applies:
+        LockRuleViolation: the same lock occurs with two modes.
+        OrderViolation: an item lies before a held lock, and is not covered by what is held.
+        LockRuleViolation: an exclusive lock under a group that is held shared.
+    Cost: O(requests); rarely, see `Holdings.is_above`, O(locks of the owner).
+    """
+    _refuse_inconsistent(requests)
+    if holdings is None:
+        return
+    for request in requests:
+        _refuse_disorder(holdings, request)
+    for request in requests:
+        _refuse_exclusive_under_shared(holdings, request)
+
+
+def _refuse_inconsistent(requests: Iterable[LockRequest]) -> None:
+    modes: dict[Lock, LockMode | None] = {}
+    for request in requests:
+        if modes.setdefault(request.lock, request.mode) is not request.mode:
+            raise LockRuleViolation(
+                f"inconsistent lock request: '{request.lock}' occurs twice with different modes; ask for one of them",
+                lock=str(request.lock),
+            )
+
+
+def _refuse_disorder(holdings: Holdings, request: LockRequest) -> None:
+    lock, mode, group = request.lock, request.mode, request.lock.group
+    if mode is None or not holdings.is_above(lock):
+        return
+    covers = (holdings.modes.get(held) for held in (lock, group) if held)
+    if not any(cover and cover.covers(mode) for cover in covers):
+        top = holdings.greatest()
+        raise OrderViolation(
+            f"lock order violation: '{lock}' asked while holding '{top}'; "
+            f"release '{top}' or ask for both in one request",
+            lock=str(lock),
+            held=str(top),
+        )
+
+
+def _refuse_exclusive_under_shared(holdings: Holdings, request: LockRequest) -> None:
+    group = request.lock.group
+    if request.mode is LockMode.EXCLUSIVE and group and holdings.modes.get(group) is LockMode.SHARED:
+        raise LockRuleViolation(
+            f"exclusive lock under a shared group: '{request.lock}' asked exclusive while holding "
+            f"'{group}' shared; release the group, or ask for it exclusive, in a request before",
+            lock=str(request.lock),
+            held=str(group),
+        )
+
 
 _NO_HOLDERS: Final = Holders()
 _NO_HOLDINGS: Final[Map[Owner, Holdings]] = Map()
-_NO_MODES: Final[Map[Lock, LockMode]] = Map()
+
 _NO_INDEX: Final[Map[Lock, Holders]] = Map()
 
 

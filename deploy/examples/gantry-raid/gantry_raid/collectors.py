@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 from daemons.mond.collectors.base import Collector, Found
-from daemons.mond.core.exposition import Number
-from daemons.mond.core.reports import Category, Kind, Status, StatusCode, worst
+from daemons.mond.core.reports import Category, Kind, Number, Status, StatusCode, worst
 
 MDSTAT = Path("/proc/mdstat")
 # "md0 : active raid1 sda1[0] sdb1[1]", and in the next line "[2/1] [U_]": disks wanted and there

@@ -19,10 +19,8 @@ from cli.program import exit_code
 from common.errors import Denied
 from common.paths import Paths
 from common.webaccess.passwords import Scrypt, is_right, read_password
-from common.webaccess.tokens import TokenText
-from common.webaccess.tokensfile import TokensFile, Wish
-from common.webaccess.usersfile import UsersFile
-from common.webaccess.userstext import User
+from common.webaccess.tokens import TokensFile, TokenText, Wish
+from common.webaccess.users import User, UsersFile
 from tests.cli.command import Ended, argv, environment, run
 from tests.support.accounts.users import ALICE, BOB, needs_root, uid_of
 from tests.support.wait import PATIENCE_S
@@ -186,8 +184,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from common.paths import Paths
-from common.webaccess.usersfile import UsersFile
-from common.webaccess.userstext import User
+from common.webaccess.users import UsersFile
+from common.webaccess.users import User
 users = UsersFile(Paths.under_root(Path(sys.argv[1])))
 for name in sys.argv[2:]:
     users.add(User(name, "x"))

@@ -14,7 +14,7 @@ Start = Callable[..., FakeLuxid]
 
 
 # on a busy machine replies are slower than a shell would like
-PATIENT = "import cli.gantry.completion; cli.gantry.completion._PATIENCE_S = 60.0"
+PATIENT = "import cli.completion; cli.completion._PATIENCE_S = 60.0"
 
 
 def complete(program: str, *words: object) -> list[str]:

@@ -10,11 +10,10 @@ import pytest
 import trio
 
 from common.clusterinit import create_cluster
-from common.lease.dirty import Removed, Written, encode_fate
-from common.lease.keys import Keys
-from common.lease.records import Accepted, LastMaster, MemberRecord, Role, decode, encode
+from common.lease.changes import Removed, Written, encode_fate
+from common.lease.records import Accepted, Keys, LastMaster, MemberRecord, Role, decode, encode
 from common.paths import Paths
-from common.system.daemons.pidfile import PidFile
+from common.system.program import PidFile
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Delete, Get, Put, Transaction
 from tests.cli.command import Ended

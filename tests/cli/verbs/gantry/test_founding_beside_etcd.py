@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from common.lease.keys import Keys
-from common.lease.records import LastMaster, encode
+from common.lease.records import Keys, LastMaster, encode
 from common.paths import Paths
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Put, Transaction

@@ -14,7 +14,7 @@ import pytest
 from common.errors import Conflict, Unavailable
 from common.lease.records import Role
 from common.paths import Paths
-from protocol.keeperd import calls
+from protocol import keeperd as calls
 from tests.cli.command import Background, Ended, argv, environment, run
 from tests.cli.fakekeeperd import FakeKeeperd, fake_keeperd
 from tests.cli.programhost import ProgramHost

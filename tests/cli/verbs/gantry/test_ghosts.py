@@ -9,8 +9,7 @@ import pytest
 
 from common.locks import LockMode, Owner, parse_lock
 from common.words.times import clock
-from protocol.wconfd.ghosts import Claim, Guard, ListGhosts, RaiseGhosts
-from protocol.wconfd.locks import TryUpdateLocks
+from protocol.wconfd.locks import Claim, Guard, ListGhosts, RaiseGhosts, TryUpdateLocks
 from tests.cli.command import Ended, run
 from tests.support.cluster import Cluster
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.nodes.certificates.nodecertificates import is_signed_by
-from common.nodes.certificates.pemcontent import fingerprint_of
+from common.nodes.certificates import fingerprint_of, is_signed_by
 from tests.cli.command import run
 from tests.cli.ownmachines import OwnMachines
 from tests.support.machines.nodes import HOST

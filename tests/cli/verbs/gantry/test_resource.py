@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.luxi.resources import ReadResourceUse, RemoveResource
+from protocol.luxi.queue import ReadResourceUse, RemoveResource
 from tests.cli.command import Ended, normalised, run
 from tests.cli.verbs.gantry.test_completion import PATIENT
 from tests.support.cluster import Cluster

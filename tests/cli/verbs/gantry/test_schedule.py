@@ -62,7 +62,7 @@ def test_the_story_of_a_schedule(cluster: Cluster) -> None:
     assert "schedules: 1, nightly next in 1h" in status
     completed = run(
         "gantry",
-        prelude="import cli.gantry.completion; cli.gantry.completion._PATIENCE_S = 60.0",
+        prelude="import cli.completion; cli.completion._PATIENCE_S = 60.0",
         env={
             "_GANTRY_COMPLETE": "bash_complete",
             "COMP_LINE": f"gantry --root {cluster.root} schedule pause ni",

@@ -33,9 +33,9 @@ _SOURCE: Final = {"bash": "source {}", "zsh": "source {}", "fish": "source {}"}
 _PROGRAM: Final = """#!{python} -P
 import sys
 sys.path.insert(0, {checkout!r})
-import cli.gantry.completion
+import cli.completion
 # on a busy machine replies are slower than a shell would like
-cli.gantry.completion._PATIENCE_S = 60.0
+cli.completion._PATIENCE_S = 60.0
 from cli.job.main import main
 main()
 """

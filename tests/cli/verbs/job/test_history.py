@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.user import login_of
+from cli.connection import login_of
 from common.ids import JobId
 from common.queue.terms import JobTerms, terms_entry
 from protocol.luxi.jobs import AutoArchiveJobs

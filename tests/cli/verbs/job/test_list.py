@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cli.user import user_name
+from cli.connection import user_name
 from protocol.luxi.queries import Query
 from tests.cli.command import Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid

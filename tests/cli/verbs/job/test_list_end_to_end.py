@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from common.queue.terms import Hold, JobTerms, terms_entry
-from common.words.columns import columns_of
+from common.words.cells import columns_of
 from tests.cli.command import Ended, argv, environment, normalised, run
 from tests.daemon.luxid.ops import command, dummy
 from tests.support.cluster import Cluster

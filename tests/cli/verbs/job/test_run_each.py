@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from common.queue.batch import batch_of_trail
+from common.queue.reasons import batch_of_trail
 from common.queue.terms import terms_of_trail
-from protocol.luxi.submission import SubmitManyJobs
+from protocol.luxi.jobs import SubmitManyJobs
 from tests.cli.command import Ended
 from tests.cli.fakeluxid import FakeLuxid
 from tests.cli.programhost import ProgramHost

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from common.queue.batch import Batch, batch_of_trail
+from common.queue.reasons import Batch, batch_of_trail
+from protocol.luxi.jobs import SubmitJob, SubmitManyJobs
 from protocol.luxi.queries import Query
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from tests.cli.command import Ended
 from tests.cli.fakeluxid import FakeLuxid
 

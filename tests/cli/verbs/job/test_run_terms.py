@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from common.queue.terms import Hold, JobTerms, Use, terms_of_trail
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs, SubmitOnce
+from protocol.luxi.jobs import SubmitJob, SubmitManyJobs, SubmitOnce
 from tests.cli.command import Ended
 from tests.cli.fakeluxid import FakeJob, FakeLuxid
 from tests.cli.programhost import ProgramHost

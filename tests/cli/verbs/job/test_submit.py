@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.user import user_name
+from cli.connection import user_name
 from common.paths import Paths
 from common.queue.terms import JobTerms, terms_of_trail
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from protocol.luxi.jobs import SubmitJob, SubmitManyJobs
 from tests.cli.command import Background, Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid
 

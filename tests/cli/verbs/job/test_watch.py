@@ -4,10 +4,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.feed import Subscribe
-from protocol.luxi.output import ReadJobOutput
-from protocol.luxi.queries import QueryJobs
+from protocol.luxi.jobs import ReadJobOutput
+from protocol.luxi.queries import QueryJobs, WaitForJobChange
 from tests.cli.command import Background, Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 from tests.support.wait import wait_until

@@ -8,7 +8,7 @@ import pytest
 
 from common.queue.explanation import Reason
 from common.wire import structure
-from common.words.why.reasons import in_words
+from common.words.why import in_words
 from tests.cli.command import Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 

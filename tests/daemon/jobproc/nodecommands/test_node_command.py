@@ -4,10 +4,9 @@ import time
 from pathlib import Path
 
 from common.ids import JobId
-from daemons.jobproc.nodecommands.nodetalk import TELL_S
+from daemons.jobproc.nodecommands.nodecommand import TELL_S
 from protocol.luxi.jobs import CancelJob
-from protocol.wconfd.ghosts import ListGhosts
-from protocol.wconfd.locks import ListAllLocks
+from protocol.wconfd.locks import ListAllLocks, ListGhosts
 from tests.daemon.jobproc.nodecommands.jobs import (
     commands_on,
     locks_of,

@@ -4,7 +4,7 @@ import time
 
 from common.ids import JobId
 from common.queue.explanation import SilentNode
-from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.why import ExplainJobs
 from tests.cli.command import run
 from tests.daemon.luxid.ops import command
 from tests.support.machines.fleet import Fleet, FleetNode

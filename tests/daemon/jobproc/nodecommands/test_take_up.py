@@ -8,8 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from protocol.wconfd.ghosts import ListGhosts
-from protocol.wconfd.locks import ListAllLocks
+from protocol.wconfd.locks import ListAllLocks, ListGhosts
 from tests.daemon.jobproc.nodecommands.jobs import locks_of, log_of, output_of, result_of, shell
 from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.stopping import stop

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from common.queue.files.jobfile import decode_job
-from common.queue.tries import Try, tries_of
+from common.queue.jobfile import decode_job
+from common.queue.reasons import Try, tries_of
 from common.system.processes import holders
-from protocol.luxi.output import ReadJobOutput
-from protocol.wconfd.ghosts import ListGhosts
-from protocol.wconfd.locks import ListAllLocks
+from protocol.luxi.jobs import ReadJobOutput
+from protocol.wconfd.locks import ListAllLocks, ListGhosts
 from tests.daemon.jobproc.nodecommands.jobs import commands_on, output_of, result_of, shell
 from tests.support.cluster import kill_tree
 from tests.support.machines.fleet import Fleet, FleetNode

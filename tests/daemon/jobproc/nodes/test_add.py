@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from common.nodes.certificates.nodecertificates import (
-    make_cluster_certificate,
-    make_node_certificate,
-    write_certificate,
-)
-from common.nodes.certificates.pemcontent import digest_of
+from common.nodes.certificates import digest_of, make_cluster_certificate, make_node_certificate, write_certificate
 from protocol.wconfd.config import ReadConfig
 from tests.support.machines.fleet import Ended, Fleet, FleetNode
 from tests.support.machines.nodes import NOW

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from common.locks import Owner
-from protocol.luxi.daemon.copies import CheckQueueCopies
+from protocol.luxi.daemon import CheckQueueCopies
 from protocol.wconfd.changes import AddInstance
 from tests.cli.command import run
 from tests.support.configs import instance_json

@@ -9,19 +9,16 @@ import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
-from common.query.kinds import QueryKind
-from common.queue.explanation import OnHold, WaitsForJob
+from common.objects.kinds import QueryKind
+from common.queue.explanation import SHORTEST_S, OnHold, WaitKind, WaitsForJob
 from common.queue.jobs import to_timestamp
 from common.queue.terms import Hold, JobTerms, terms_of
-from common.queue.waithistory import SHORTEST_S, WaitKind
 from protocol.blocking import BlockingClient
 from protocol.luxi.feed import Subscribe, Topic, job_news
-from protocol.luxi.filters import ReplaceFilter
-from protocol.luxi.jobs import AfterJob, CancelJobs, ChangeJobs, Done, JobChange
+from protocol.luxi.jobs import AfterJob, CancelJobs, ChangeJobs, Done, JobChange, SubmitJob
 from protocol.luxi.queries import QueryFields
-from protocol.luxi.submission import SubmitJob
-from protocol.luxi.why.explain import ExplainJobs
-from protocol.luxi.why.waits import ReadJobWaits
+from protocol.luxi.queue import ReplaceFilter
+from protocol.luxi.why import ExplainJobs, ReadJobWaits
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, read_job
 from tests.support.cluster import Cluster
 from tests.support.deferred import stated

@@ -18,10 +18,10 @@ from common.paths import Paths
 from common.queue.jobs import Job, JobState, OpEvent, end_job
 from common.queue.terms import JobTerms, with_terms
 from common.settings import LuxidSettings
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.store import Store, open_store
-from daemons.luxid.jobs.rewriting import CHANGES_AT_ONCE
+from daemons.luxid.jobs import CHANGES_AT_ONCE
 from daemons.luxid.parts import Parts
 from tests.support.deferred import HELD, SetClock, deferred_job, stated
 

@@ -7,9 +7,8 @@ import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
-from protocol.luxi.jobs import CancelJob
+from protocol.luxi.jobs import CancelJob, SubmitJob, SubmitManyJobs
 from protocol.luxi.queries import QueryJobs
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

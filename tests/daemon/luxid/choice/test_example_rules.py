@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from protocol.luxi.filters import DeleteFilter
+from protocol.luxi.queue import DeleteFilter
 from tests.cli.command import run
 from tests.daemon.luxid.ops import dummy, gated
 from tests.support.cluster import Cluster

@@ -8,9 +8,9 @@ import pytest
 
 from common.errors import RemoteError
 from protocol.blocking import BlockingClient
-from protocol.luxi.filters import ReplaceFilter
+from protocol.luxi.jobs import SubmitManyJobs, Submitted
 from protocol.luxi.queries import QueryFilters, QueryJobs
-from protocol.luxi.submission import SubmitManyJobs, Submitted
+from protocol.luxi.queue import ReplaceFilter
 from tests.daemon.luxid.ops import dummy
 from tests.support.cluster import Cluster
 

@@ -8,9 +8,8 @@ import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
-from protocol.luxi.changes import WaitForJobChange
-from protocol.luxi.jobs import CancelJob
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from protocol.luxi.jobs import CancelJob, SubmitJob, SubmitManyJobs
+from protocol.luxi.queries import WaitForJobChange
 from tests.daemon.luxid.ops import delay, read_job
 from tests.support.cluster import Cluster
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from common.ids import JobId
-from protocol.luxi.filters import ReplaceFilter
 from protocol.luxi.queries import QueryJobs
+from protocol.luxi.queue import ReplaceFilter
 from tests.daemon.luxid.ops import after, dummy, gated
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

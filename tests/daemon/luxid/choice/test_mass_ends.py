@@ -15,7 +15,7 @@ from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
 from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.store import open_store
-from daemons.luxid.jobs.rewriting import ENDS_AT_ONCE
+from daemons.luxid.jobs import ENDS_AT_ONCE
 from daemons.luxid.parts import Parts
 from tests.support.wait import wait_until_async
 

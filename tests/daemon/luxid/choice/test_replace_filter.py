@@ -7,9 +7,9 @@ import pytest
 from common.errors import RemoteError
 from common.ids import JobId
 from common.queue.reasons import ReasonEntry
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter
+from protocol.luxi.jobs import SubmitManyJobs
 from protocol.luxi.queries import QueryFilters
-from protocol.luxi.submission import SubmitManyJobs
+from protocol.luxi.queue import DeleteFilter, ReplaceFilter
 from protocol.wconfd import changes
 from protocol.wconfd.locks import ListLocksWaitingStatus
 from tests.daemon.luxid.ops import command, delay, dummy, read_job

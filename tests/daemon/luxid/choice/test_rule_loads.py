@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from common.queue.filters.ruleloads import BucketLoad, RuleLoad
-from protocol.luxi.filters import DeleteFilter, ReadRuleLoads, ReplaceFilter
-from protocol.luxi.submission import SubmitManyJobs
+from common.queue.filteractions import BucketLoad, RuleLoad
+from protocol.luxi.jobs import SubmitManyJobs
+from protocol.luxi.queue import DeleteFilter, ReadRuleLoads, ReplaceFilter
 from tests.daemon.luxid.ops import dummy, gated
 from tests.support.cluster import Cluster
 

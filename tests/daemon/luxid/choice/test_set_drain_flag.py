@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import RemoteError
-from protocol.luxi.cluster import QueryConfigValues
+from protocol.luxi.queries import QueryConfigValues
 from protocol.luxi.queue import SetDrainFlag
 from tests.daemon.luxid.ops import dummy
 from tests.support.cluster import Cluster

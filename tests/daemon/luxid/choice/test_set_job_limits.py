@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from protocol.luxi.cluster import QueryClusterInfo
+from protocol.luxi.queries import QueryClusterInfo
 from protocol.luxi.queue import SetJobLimits
 from protocol.wconfd.changes import UpdateCluster
 from protocol.wconfd.config import ReadConfig

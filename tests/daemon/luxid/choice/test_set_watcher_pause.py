@@ -5,7 +5,7 @@ import time
 import pytest
 
 from common.errors import RemoteError
-from protocol.luxi.cluster import QueryConfigValues
+from protocol.luxi.queries import QueryConfigValues
 from protocol.luxi.queue import SetWatcherPause
 from tests.support.cluster import Cluster
 

@@ -7,11 +7,11 @@ from typing import Any
 import inotify_simple
 
 from common.ids import JobId
-from common.queue.files.joblog import read_all_lines
 from common.queue.jobs import LogEntry
-from daemons.luxid.files.joblogs import JobLogs
-from protocol.luxi.changes import WaitForJobChange
+from common.queue.sidefiles import read_all_lines
+from daemons.luxid.files.store import JobLogs
 from protocol.luxi.jobs import CancelJob
+from protocol.luxi.queries import WaitForJobChange
 from tests.daemon.luxid.ops import after, delay, dummy, process_of, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

@@ -16,7 +16,7 @@ from common.durable.atomicfile import FileWrite, write_files
 from common.errors import InvalidRequest, Unavailable
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.replication import NoLongerMaster
 from daemons.luxid.files.loading import load_queue

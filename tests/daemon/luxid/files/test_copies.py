@@ -20,24 +20,23 @@ from common.durable.atomicfile import FileWrite, write_files
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.replication import Copies, NoCopies, NoLongerMaster
 from common.settings import LimitsSettings, LuxidSettings, Settings
 from daemons.luxid import main
-from daemons.luxid.changedfiles import ChangedFiles
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.recovery import Fate
-from daemons.luxid.core.submission.jobbounds import JobBounds
+from daemons.luxid.core.submission.newjobs import JobBounds
 from daemons.luxid.files.loading import FoundJob, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.handlers.jobs.acceptance import Acceptance
-from daemons.luxid.handlers.jobs.submission import Submission
+from daemons.luxid.handlers.submission import Acceptance, Submission
 from daemons.luxid.parts import Parts
 from daemons.luxid.submitters import Submitters
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs, Submitted
+from daemons.luxid.watching import ChangedFiles
+from protocol.luxi.jobs import SubmitJob, SubmitManyJobs, Submitted
 from protocol.peer import Peer
 from tests.daemon.luxid.ops import dummy
 from tests.support.fakes.copies import LOSS, REFUSAL, FakeCopies

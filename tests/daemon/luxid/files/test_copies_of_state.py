@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from common.queue.files.waitfile import append_spans
-from common.queue.waithistory import Cause, Span, WaitKind
-from protocol.luxi.daemon.copies import CheckQueueCopies
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from common.queue.explanation import Cause, Span, WaitKind
+from common.queue.sidefiles import append_spans
+from protocol.luxi.daemon import CheckQueueCopies
+from protocol.luxi.jobs import SubmitJob, SubmitManyJobs
 from tests.cli.command import Ended, run
 from tests.daemon.luxid.ops import dummy, gated
 from tests.support.machines.fleet import Fleet, FleetNode, state_files

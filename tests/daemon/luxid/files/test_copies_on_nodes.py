@@ -12,18 +12,22 @@ import pytest
 
 from common.errors import GantryError
 from common.ids import JobId
-from common.system.daemons.program import NOT_MASTER
+from common.system.program import NOT_MASTER
 from protocol.blocking import BlockingClient
-from protocol.luxi.jobs import ArchiveJob
+from protocol.luxi.jobs import ArchiveJob, SubmitJob
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
-from protocol.luxi.submission import SubmitJob
 from tests.cli.command import run
 from tests.daemon.luxid.ops import dummy, gated
 from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.wait import wait_until
 
 # what makes calls to other nodes dear to load
-FOR_NODES = ("h11", "protocol.noded.clients.client", "daemons.luxid.copying.nodecopies", "protocol.noded.call")
+FOR_NODES = (
+    "h11",
+    "protocol.noded.clients.client",
+    "daemons.luxid.copying.nodecopies",
+    "protocol.noded.clients.connection",
+)
 
 
 @pytest.fixture

@@ -14,20 +14,20 @@ import pytest
 import trio
 import trio.testing
 
-from common.durable import foldersync
+from common.durable import groupcommit
 from common.durable.atomicfile import FileWrite, stage_files
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
-from daemons.luxid.changedfiles import ChangedFiles
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob, load_queue
 from daemons.luxid.files.store import open_store
-from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.jobs import LiveJobs
 from daemons.luxid.parts import Parts
+from daemons.luxid.watching import ChangedFiles
 from tests.support.fakes.failing import FailingFsync
 from tests.support.starting import deaths_of
 from tests.support.wait import PATIENCE_S, wait_until_async
@@ -141,7 +141,7 @@ async def test_news_wake_their_reader_after_somebody_has_asked_while_there_were_
 
 
 async def test_an_end_is_held_while_the_folder_cannot_be_synced(luxid: Luxid, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foldersync, "RETRY_S", 0)
+    monkeypatch.setattr(groupcommit, "RETRY_S", 0)
     failing = FailingFsync(is_folder=True, failures_left=3).install(monkeypatch)
     luxid.write_without_sync(ENDED)
     luxid.files.replaced([JobId(1)])

@@ -13,8 +13,7 @@ import pytest
 
 from common.ids import JobId
 from common.paths import Paths
-from daemons.luxid.files.knownids import GAP, KnownIds, look_for_ids
-from daemons.luxid.files.loading import load_queue
+from daemons.luxid.files.loading import GAP, KnownIds, load_queue, look_for_ids
 from tests.daemon.luxid.ops import dummy, gated, process_of
 from tests.support.cluster import Cluster
 from tests.support.machines.fleet import Fleet

@@ -11,10 +11,9 @@ from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
 from common.system.watch import EventKind
-from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.files.store import open_store
 from daemons.luxid.parts import Parts
-from daemons.luxid.watching import FolderEvents, QueueWatch
+from daemons.luxid.watching import ChangedFiles, FolderEvents, QueueWatch
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio

@@ -9,10 +9,9 @@ import pytest
 
 from common.ids import JobId
 from common.queue.terms import Hold, JobTerms, terms_entry
-from protocol.luxi.daemon.health import ReadHealth
+from protocol.luxi.daemon import ReadHealth
 from protocol.luxi.history import Prune, ReadHistory
-from protocol.luxi.jobs import AutoArchiveJobs
-from protocol.luxi.submission import SubmitJob
+from protocol.luxi.jobs import AutoArchiveJobs, SubmitJob
 from tests.cli.command import Ended, run
 from tests.daemon.luxid.ops import command, dummy
 from tests.support.machines.fleet import Fleet, FleetNode, queue_files

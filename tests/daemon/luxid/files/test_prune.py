@@ -13,14 +13,13 @@ import pytest
 
 from common.errors import GantryError
 from common.ids import JobId
-from common.queue.files.jobfile import decode_job, encode_job
-from common.queue.files.waitfile import append_spans
+from common.queue.explanation import Cause, Span, WaitKind
+from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Timestamp, to_timestamp
-from common.queue.waithistory import Cause, Span, WaitKind
+from common.queue.sidefiles import append_spans
 from protocol.blocking import BlockingClient
 from protocol.luxi.history import Past, Prune, Pruned, ReadHistory
-from protocol.luxi.jobs import AutoArchiveJobs
-from protocol.luxi.submission import SubmitJob
+from protocol.luxi.jobs import AutoArchiveJobs, SubmitJob
 from tests.daemon.luxid.ops import after, command, dummy, gated
 from tests.support.accounts.users import ADMIN, OPERATOR, Refused, call_as, needs_root
 from tests.support.cluster import Cluster

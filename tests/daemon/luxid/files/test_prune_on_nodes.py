@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from common.queue.files.waitfile import append_spans
-from common.queue.waithistory import Cause, Span, WaitKind
+from common.queue.explanation import Cause, Span, WaitKind
+from common.queue.sidefiles import append_spans
 from protocol.luxi.history import Prune, ReadHistory
 from protocol.luxi.jobs import AutoArchiveJobs
 from tests.daemon.luxid.ops import dummy

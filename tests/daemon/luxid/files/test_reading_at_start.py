@@ -8,10 +8,10 @@ import pytest
 
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.files import packedinput
-from common.queue.files.jobfile import encode_job
+from common.queue import jobfile
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.loading import load_queue
 
@@ -75,9 +75,9 @@ def test_an_input_is_looked_at_once_when_its_job_is_taken_in(paths: Paths) -> No
         paths.job_file(number).write_bytes(encode_job(Job(JobId(number), (JobOp(op_input),))))
     found = load_queue(paths)
     queue = JobQueue(10, 10, lambda _: None)
-    before = packedinput._read.cache_info().misses
+    before = jobfile._read.cache_info().misses
 
     queue.add_all(each.job for each in found.jobs)
 
-    assert packedinput._read.cache_info().misses - before == JOBS
+    assert jobfile._read.cache_info().misses - before == JOBS
     assert queue.phase(JobId(JOBS)) is Phase.BLOCKED

@@ -10,12 +10,13 @@ from common.clusterinit import create_cluster
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.paths import Paths
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
 from common.settings import LimitsSettings, LuxidSettings, Settings
-from common.system.clocks.wallclock import Clock
-from daemons.luxid import earlyparts, main
-from daemons.luxid.config.filterrules import FilterRules
+from common.system.clocks import Clock
+from daemons.luxid import main
+from daemons.luxid import parts as earlyparts
+from daemons.luxid.config import FilterRules
 from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import Changes
 from daemons.luxid.files.store import Store

@@ -9,7 +9,7 @@ import trio
 
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
 from daemons.luxid import main
 from daemons.luxid.files import loading

@@ -13,16 +13,16 @@ from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
-from common.system import retrypauses
-from daemons.luxid.changedfiles import ChangedFiles
-from daemons.luxid.core.queue.decisions import Phase
+from common.system import shortages
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob
 from daemons.luxid.files.store import Store, open_store
-from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.jobs import LiveJobs
 from daemons.luxid.parts import Parts
 from daemons.luxid.processes.deaths import Deaths
 from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.watching import ChangedFiles
 from tests.support.fakes.launcher import FakeLauncher
 from tests.support.starting import deaths_of, starter_of
 
@@ -32,7 +32,7 @@ JOB, DEPENDENT = JobId(1), JobId(2)
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrypauses, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(shortages, "FIRST_PAUSE_S", 0.001)
 
 
 class Flaky:

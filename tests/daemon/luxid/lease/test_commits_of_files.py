@@ -14,25 +14,22 @@ import trio
 from common.durable.atomicfile import FileWrite, write_files
 from common.errors import Unavailable
 from common.ids import JobId
+from common.lease.changes import Archived, Fate, Removed, Written, decode_fate
 from common.lease.deadline import Deadline
-from common.lease.dirty import Archived, Fate, Removed, Written, decode_fate
-from common.lease.keys import Keys
-from common.lease.records import RunningJob, decode
+from common.lease.records import Keys, RunningJob, decode
 from common.paths import Paths
-from common.queue.files.jobfile import decode_job, encode_job
+from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.replication import NoLongerMaster
-from daemons.luxid.copying.copyrules import CopyRules
 from daemons.luxid.copying.nodecopies import NodeCopies
+from daemons.luxid.copying.sending import CopyRules
 from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.store import Store, open_store
-from daemons.luxid.replicating.etcdcopies import EtcdCopies
-from daemons.luxid.replicating.queuechanges import QueueChanges
+from daemons.luxid.replicating.etcdcopies import EtcdCopies, QueueChanges
 from daemons.luxid.replicating.replaying import Laid, Laying, read_found
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.fenced.commits import Commits
-from protocol.etcd.fenced.dirtyreading import read_dirty
-from protocol.noded.virtualpaths import WireNames
+from protocol.etcd.commits import Commits, read_dirty
+from protocol.noded.files import WireNames
 from tests.support.etcds.etcd import TestEtcd
 from tests.support.etcds.reigns import deadline_of, reign
 from tests.support.wait import wait_until_async

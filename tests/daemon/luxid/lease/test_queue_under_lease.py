@@ -7,16 +7,15 @@ import pytest
 
 from common.errors import GantryError
 from common.ids import JobId
-from common.lease.dirty import Written, encode_fate
+from common.lease.changes import Written, encode_fate
 from common.lease.records import RunningJob, encode
-from common.queue.files.jobfile import decode_job, encode_job
+from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp
-from common.queue.tries import tries_so_far
+from common.queue.reasons import tries_so_far
 from protocol.blocking import BlockingClient
 from protocol.etcd.kv import Put
-from protocol.luxi.daemon.moving import PrepareMove
-from protocol.luxi.jobs import ArchiveJob, CancelJob
-from protocol.luxi.submission import SubmitJob
+from protocol.luxi.daemon import PrepareMove
+from protocol.luxi.jobs import ArchiveJob, CancelJob, SubmitJob
 from tests.daemon.luxid.ops import after, command, dummy, gated
 from tests.support.etcds.etcd import Etcd
 from tests.support.machines.playedmasters import PlayedMasters

@@ -10,14 +10,13 @@ import trio
 
 from common.errors import GantryError
 from common.ids import JobId
-from common.lease.fullness import Fullness
-from common.lease.fullnessfile import FullnessWriter
+from common.lease.deadline import FullnessWriter
+from common.lease.records import Fullness
 from common.queue.explanation import Obstacle
 from protocol.blocking import BlockingClient
-from protocol.luxi.daemon.metrics import ReadMetrics, StoreNow
-from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobs, JobChange
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
-from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.daemon import ReadMetrics, StoreNow
+from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobs, JobChange, SubmitJob, SubmitManyJobs
+from protocol.luxi.why import ExplainJobs
 from protocol.messages import Request
 from tests.daemon.luxid.ops import after, dummy, gated, read_job
 from tests.support.cluster import Cluster

@@ -9,8 +9,8 @@ import pytest
 
 from common.schedules.schedule import Missed, RunState
 from protocol.luxi.queries import QueryJobs
-from protocol.luxi.schedules import AddSchedule, ListSchedules, PauseSchedule, ScheduleWish
-from protocol.wconfd.schedules import PutSchedule, ReadSchedules
+from protocol.luxi.queue import AddSchedule, ListSchedules, PauseSchedule, ScheduleWish
+from protocol.wconfd.config import PutSchedule, ReadSchedules
 from tests.daemon.luxid.schedules.brittleluxid import AFTER
 from tests.support.etcds.etcd import Etcd
 from tests.support.machines.playedmasters import PlayedMasters

@@ -13,8 +13,8 @@ import pytest
 
 from common.errors import RemoteError
 from common.system.livelock import is_alive
-from protocol.luxi.filters import ReplaceFilter
 from protocol.luxi.jobs import CancelJob, ChangeJobPriority
+from protocol.luxi.queue import ReplaceFilter
 from tests.daemon.luxid.ops import after, delay, dummy, read_job
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.fakes.executor import STEPS_AFTER_GO, STEPS_BEFORE_GO

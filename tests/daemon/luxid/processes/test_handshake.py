@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from daemons.luxid.processes.handshake import Handshake, StartFailed
+from daemons.luxid.processes.launcher import Handshake, StartFailed
 from protocol.framing import pack
 
 SECRETS = [None, {"password": "x"}]

@@ -8,7 +8,7 @@ import pytest
 from common.commands.cgroups import Group, find_groups
 from common.queue.explanation import Ending
 from protocol.luxi.jobs import CancelJob
-from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.why import ExplainJobs
 from protocol.wconfd.locks import ListAllLocksOwners
 from tests.daemon.luxid.ops import command
 from tests.support.checked import assert_all_is_free

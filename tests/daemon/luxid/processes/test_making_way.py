@@ -8,8 +8,8 @@ import pytest
 
 from common.errors import TooBusy
 from protocol.blocking import BlockingClient
-from protocol.luxi.daemon.moving import PrepareMove
-from protocol.luxi.submission import SubmitJob
+from protocol.luxi.daemon import PrepareMove
+from protocol.luxi.jobs import SubmitJob
 from tests.daemon.luxid.ops import dummy, gated, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

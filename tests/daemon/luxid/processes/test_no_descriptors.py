@@ -12,8 +12,8 @@ from common.errors import RemoteError
 from common.ids import JobId
 from common.queue.explanation import Unreadable
 from common.system.livelock import is_alive
-from protocol.luxi.output import ReadJobOutput
-from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.jobs import ReadJobOutput
+from protocol.luxi.why import ExplainJobs
 from tests.daemon.luxid.ops import after, command, dummy, read_job
 from tests.support.cluster import Cluster
 from tests.support.descriptors import no_descriptors

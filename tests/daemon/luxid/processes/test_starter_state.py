@@ -13,15 +13,15 @@ from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, OpEvent, apply_event
 from common.settings import LuxidSettings
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob
 from daemons.luxid.files.store import Store, open_store
-from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.jobs import LiveJobs
 from daemons.luxid.parts import Parts
-from daemons.luxid.processes.attempts import BACK_OFF
 from daemons.luxid.processes.killing import Kills
 from daemons.luxid.processes.launcher import ForkServerClient
+from daemons.luxid.processes.starting import BACK_OFF
 from daemons.luxid.scheduler import Scheduler
 from tests.support.fakes.launcher import FakeLauncher
 from tests.support.starting import starter_of

@@ -11,7 +11,7 @@ import pytest
 
 from common.ids import JobId
 from common.queue.explanation import Obstacle
-from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.why import ExplainJobs
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of, read_job
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.fakes.disks import immutable

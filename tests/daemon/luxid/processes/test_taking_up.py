@@ -13,15 +13,14 @@ from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState, OpEvent, apply_event, replace_op
 from common.settings import LuxidSettings
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.recovery import Ask, Fate
 from daemons.luxid.files.loading import FoundJob, load_queue
 from daemons.luxid.files.store import open_store
 from daemons.luxid.parts import Parts
-from daemons.luxid.processes.cancelling import Canceller
 from daemons.luxid.processes.deaths import Deaths
-from daemons.luxid.processes.killing import Kills
-from daemons.luxid.processes.takingup import TakeUps
+from daemons.luxid.processes.killing import Canceller, Kills
+from daemons.luxid.processes.starting import TakeUps
 from tests.support.fakes.launcher import FakeLauncher
 from tests.support.starting import deaths_of, starter_of
 from tests.support.wait import wait_until_async

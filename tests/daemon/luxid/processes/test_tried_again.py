@@ -11,10 +11,9 @@ import pytest
 from common.errors import RemoteError
 from common.ids import JobId
 from common.queue.jobs import Job
-from common.queue.tries import Try, tries_of, try_entry
+from common.queue.reasons import Try, tries_of, try_entry
 from common.system.livelock import is_alive
-from protocol.luxi.jobs import ArchiveJob, CancelJob
-from protocol.luxi.output import ReadJobOutput
+from protocol.luxi.jobs import ArchiveJob, CancelJob, ReadJobOutput
 from tests.daemon.luxid.conftest import NO_SWEEP
 from tests.daemon.luxid.ops import after, command, dummy, process_of, read_job
 from tests.support.cluster import Cluster

@@ -16,7 +16,7 @@ from common.objects.filter import FilterRule
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
-from common.system import retrypauses
+from common.system import shortages
 from daemons.luxid.files.store import open_store
 from daemons.luxid.parts import Parts
 from tests.support.fakes.launcher import FakeLauncher
@@ -52,7 +52,7 @@ class RefusingDisk:
 
 @pytest.fixture
 async def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Parts]:
-    monkeypatch.setattr(retrypauses, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(shortages, "FIRST_PAUSE_S", 0.001)
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
     store = open_store(paths)

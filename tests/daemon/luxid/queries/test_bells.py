@@ -6,9 +6,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState, LogEntry
+from daemons.luxid import jobs as jobtable
 from daemons.luxid.bells import Bells, wait_for_any
-from daemons.luxid.jobs import jobtable
-from daemons.luxid.jobs.jobtable import JobTable
+from daemons.luxid.jobs import JobTable
 from tests.support.wait import PATIENCE_S
 
 pytestmark = pytest.mark.trio

@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 from common.ids import JobId
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from protocol.luxi.queries import QueryJobs
 from tests.support.cluster import Cluster
 from tests.support.configs import recorded_json

@@ -13,8 +13,8 @@ from common.ids import JobId
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.settings import LuxidSettings
 from common.system.livelock import Livelock
-from protocol.luxi.filters import ReplaceFilter
-from protocol.luxi.why.explain import ExplainJobs
+from protocol.luxi.queue import ReplaceFilter
+from protocol.luxi.why import ExplainJobs
 from protocol.wconfd.locks import FreeLocks, ListAllLocksOwners, TryUpdateLocks, UpdateLocksWaiting
 from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
 from tests.support.cluster import Cluster

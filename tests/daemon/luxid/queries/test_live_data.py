@@ -11,7 +11,7 @@ import orjson
 import pytest
 import trio
 
-from common.query.kinds import QueryKind
+from common.objects.kinds import QueryKind
 from common.query.qlang import Expression
 from protocol.blocking import BlockingClient
 from protocol.framing import pack

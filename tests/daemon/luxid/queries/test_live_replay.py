@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from common.nodes.certificates.clustercertificates import make_missing
+from common.nodes.certificates import make_missing
 from tests.daemon.luxid.queries.test_query_replay import EXCHANGES, LIVE, OF_THE_CLUSTER, without_docs
 from tests.support.cluster import Cluster
 from tests.support.configs import recorded_json

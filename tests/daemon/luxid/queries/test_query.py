@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
-from common.query.kinds import QueryKind, TagKind
+from common.objects.kinds import QueryKind, TagKind
 from common.query.qlang import Expression
 from protocol.blocking import BlockingClient
 from protocol.luxi.jobs import ArchiveJob

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from common.errors import RemoteError
-from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
+from protocol.luxi.queries import QueryClusterInfo, QueryConfigValues
 from protocol.wconfd.config import ReadConfig
 from tests.support.cluster import Cluster
 

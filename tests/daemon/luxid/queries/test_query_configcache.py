@@ -10,7 +10,7 @@ import trio
 
 from common.errors import Unavailable
 from common.objects.codec import to_json
-from daemons.luxid.config.configcache import ConfigCache, ConfigurationMissing
+from daemons.luxid.config import ConfigCache, ConfigurationMissing
 from protocol.wconfd.config import ReadConfig
 from tests.support.configs import small_config
 

@@ -8,12 +8,10 @@ import pytest
 from common.errors import RemoteError
 from common.ids import JobId
 from common.locks import Owner
-from common.query.kinds import TagKind
+from common.objects.kinds import TagKind
 from common.system.livelock import Livelock
-from protocol.luxi.changes import WaitForJobChange
-from protocol.luxi.cluster import QueryConfigValues
-from protocol.luxi.queries import QueryTags
-from protocol.luxi.submission import SubmitJob
+from protocol.luxi.jobs import SubmitJob
+from protocol.luxi.queries import QueryConfigValues, QueryTags, WaitForJobChange
 from protocol.messages import Request
 from protocol.wconfd.config import LockConfig, WriteConfigAndUnlock
 from tests.daemon.luxid.ops import dummy

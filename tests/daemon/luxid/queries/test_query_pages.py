@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
-from common.query.kinds import QueryKind
+from common.objects.kinds import QueryKind
 from common.query.qlang import Expression
 from protocol.luxi.jobs import ArchiveJob
 from protocol.luxi.queries import Page, Query

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from tests.support.cluster import Cluster
 from tests.support.configs import recorded_json
 from tests.support.recordings import recorded_exchanges, recorded_jobs

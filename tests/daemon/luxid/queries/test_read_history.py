@@ -11,8 +11,7 @@ from common.ids import JobId
 from common.queue.jobs import JobState
 from common.queue.terms import JobTerms, terms_entry
 from protocol.luxi.history import EndedJob, Grouping, Past, ReadHistory, Sorting, SummarizeHistory
-from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob
-from protocol.luxi.submission import SubmitJob
+from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, SubmitJob
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated
 from tests.support.accounts.users import ALICE, BOB, call_as, needs_root, uid_of
 from tests.support.cluster import Cluster

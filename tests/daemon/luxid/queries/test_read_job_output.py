@@ -4,8 +4,7 @@ import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
-from protocol.luxi.jobs import ArchiveJob
-from protocol.luxi.output import JobOutput, OutputStream, ReadJobOutput
+from protocol.luxi.jobs import ArchiveJob, JobOutput, OutputStream, ReadJobOutput
 from tests.daemon.luxid.ops import command, dummy
 from tests.support.cluster import Cluster
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from common.ids import JobId
-from common.queue.waithistory import SHORTEST_S
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter
+from common.queue.explanation import SHORTEST_S
 from protocol.luxi.jobs import ArchiveJob, CancelJob
-from protocol.luxi.why.waits import ReadJobWaits
+from protocol.luxi.queue import DeleteFilter, ReplaceFilter
+from protocol.luxi.why import ReadJobWaits
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

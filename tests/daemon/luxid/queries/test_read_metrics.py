@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import RemoteError
-from protocol.luxi.daemon.metrics import JobsSoFar, LuxidMetrics, ReadMetrics
-from protocol.wconfd.metrics import ReadMetrics as ReadLockMetrics
+from protocol.luxi.daemon import JobsSoFar, LuxidMetrics, ReadMetrics
+from protocol.wconfd.daemon import ReadMetrics as ReadLockMetrics
 from tests.daemon.luxid.ops import after, dummy, gated, process_of
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

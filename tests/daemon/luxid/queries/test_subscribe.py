@@ -12,18 +12,14 @@ from common.errors import RemoteError
 from common.ids import JobId
 from common.wire import structure
 from daemons.luxid.feed.stream import BACKLOG_LIMIT
-from protocol.calling import read_reply, request_bytes
-from protocol.events import read_event
+from protocol.envelope import read_event, read_reply, request_bytes
 from protocol.framing import pack
-from protocol.luxi.feed import FeedBegin, FeedChanges, OutputPlace, Subscribe, Topic, job_news, read_changes
-from protocol.luxi.feedplace import FeedPlace
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter
-from protocol.luxi.jobs import ArchiveJob
-from protocol.luxi.output import OutputStream
-from protocol.luxi.queue import SetDrainFlag, SetJobLimits
-from protocol.luxifeed import LuxidFeed
+from protocol.luxi.feed import FeedBegin, FeedChanges, FeedPlace, OutputPlace, Subscribe, Topic, job_news, read_changes
+from protocol.luxi.jobs import ArchiveJob, OutputStream
+from protocol.luxi.queue import DeleteFilter, ReplaceFilter, SetDrainFlag, SetJobLimits
 from protocol.messages import positional
-from protocol.speaker import Speaker
+from protocol.peer import Speaker
+from protocol.subscriptions import LuxidFeed
 from tests.daemon.luxid.ops import after, command, dummy, gated
 from tests.support.cluster import Cluster
 from tests.support.sockets.rawsocket import RawCaller

@@ -13,8 +13,8 @@ from common.errors import RemoteError
 from common.ids import JobId
 from protocol.blocking import BlockingClient
 from protocol.framing import ETX
-from protocol.luxi.changes import JobChange, WaitForJobChange
 from protocol.luxi.jobs import ArchiveJob, CancelJob
+from protocol.luxi.queries import JobChange, WaitForJobChange
 from tests.daemon.luxid.ops import after, delay, dummy, gated
 from tests.support.cluster import Cluster
 from tests.support.sockets.connections import connection_count

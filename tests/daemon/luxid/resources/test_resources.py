@@ -15,14 +15,12 @@ import pytest
 
 from common.errors import GantryError
 from common.ids import JobId
-from common.queue.explanation import LacksUnits, Reason
-from common.queue.waithistory import SHORTEST_S, WaitKind
+from common.queue.explanation import SHORTEST_S, LacksUnits, Reason, WaitKind
 from common.resources import Resource
 from protocol.luxi.jobs import CancelJob
-from protocol.luxi.resources import ReadResourceUse, RemoveResource, SetResource
-from protocol.luxi.why.explain import ExplainJobs
-from protocol.luxi.why.waits import ReadJobWaits
-from protocol.wconfd import resources as wconfd_resources
+from protocol.luxi.queue import ReadResourceUse, RemoveResource, SetResource
+from protocol.luxi.why import ExplainJobs, ReadJobWaits
+from protocol.wconfd import config as wconfd_resources
 from tests.daemon.luxid.ops import command, delay, gated, process_of
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

@@ -13,8 +13,8 @@ import pytest
 from common.ids import JobId
 from common.resources import Resource
 from protocol.luxi.jobs import CancelJob
-from protocol.luxi.resources import ReadResourceUse, SetResource
-from protocol.wconfd.ghosts import ListGhosts
+from protocol.luxi.queue import ReadResourceUse, SetResource
+from protocol.wconfd.locks import ListGhosts
 from tests.daemon.luxid.ops import process_of
 from tests.support.machines.fleet import Fleet
 from tests.support.wait import wait_until

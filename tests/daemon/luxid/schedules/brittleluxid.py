@@ -10,9 +10,9 @@ from pathlib import Path
 
 from common.ids import JobId
 from daemons.luxid import main
-from daemons.luxid.core.submission.rights import Submitter
-from daemons.luxid.handlers.scheduling.ownjobs import OwnJobs
-from protocol.luxi.submission import JobInput
+from daemons.luxid.core.rights import Submitter
+from daemons.luxid.handlers.schedules import OwnJobs
+from protocol.luxi.jobs import JobInput
 
 BEFORE = "die-before-submission"
 AFTER = "die-after-submission"

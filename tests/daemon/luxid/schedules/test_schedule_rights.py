@@ -10,7 +10,8 @@ import pytest
 from common.access import Role
 from common.queue.terms import Hold, JobTerms, terms_entry
 from common.schedules.schedule import Missed, RunState
-from protocol.luxi.schedules import (
+from protocol.luxi.jobs import SubmitJob
+from protocol.luxi.queue import (
     AddSchedule,
     ChangeSchedule,
     ListSchedules,
@@ -19,10 +20,9 @@ from protocol.luxi.schedules import (
     RunSchedule,
     ScheduleWish,
 )
-from protocol.luxi.submission import SubmitJob
 from protocol.messages import Request
-from protocol.speaker import Speaker
-from protocol.wconfd.schedules import PutSchedule, ReadSchedules
+from protocol.peer import Speaker
+from protocol.wconfd.config import PutSchedule, ReadSchedules
 from tests.support.accounts.users import ADMIN, ALICE, BOB, OPERATOR, READER, Refused, call_as, needs_root
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

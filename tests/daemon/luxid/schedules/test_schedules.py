@@ -15,8 +15,7 @@ from common.ids import JobId
 from common.schedules.schedule import Missed, Overlap, RunState, Schedule, ScheduleRun
 from protocol.luxi.jobs import CancelJob
 from protocol.luxi.queries import QueryJobs
-from protocol.luxi.queue import SetDrainFlag
-from protocol.luxi.schedules import (
+from protocol.luxi.queue import (
     AddSchedule,
     ChangeSchedule,
     ListSchedules,
@@ -25,8 +24,9 @@ from protocol.luxi.schedules import (
     RunSchedule,
     ScheduleView,
     ScheduleWish,
+    SetDrainFlag,
 )
-from protocol.wconfd.schedules import PutSchedule, ReadSchedules
+from protocol.wconfd.config import PutSchedule, ReadSchedules
 from tests.daemon.luxid.schedules.brittleluxid import AFTER, BEFORE
 from tests.support.cluster import Cluster
 from tests.support.wait import PATIENCE_S, wait_until

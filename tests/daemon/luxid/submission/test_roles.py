@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from common.ids import JobId
-from common.query.kinds import QueryKind
+from common.objects.kinds import QueryKind
 from common.query.qlang import Expression
 from common.queue.terms import Hold, JobTerms
-from protocol.luxi.changes import WaitForJobChange
-from protocol.luxi.filters import ReplaceFilter
 from protocol.luxi.jobs import (
     ArchiveJob,
     AutoArchiveJobs,
@@ -23,11 +21,12 @@ from protocol.luxi.jobs import (
     ChangeJobPriority,
     ChangeJobs,
     JobChange,
+    ReadJobOutput,
+    SubmitJob,
+    SubmitManyJobs,
 )
-from protocol.luxi.output import ReadJobOutput
-from protocol.luxi.queries import Query, QueryJobs
-from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from protocol.luxi.queries import Query, QueryJobs, WaitForJobChange
+from protocol.luxi.queue import ReplaceFilter, SetDrainFlag, SetWatcherPause
 from protocol.messages import Request
 from tests.daemon.luxid.ops import command, dummy, gated, read_job
 from tests.support.accounts.users import (

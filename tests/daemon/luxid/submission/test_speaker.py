@@ -8,17 +8,14 @@ import pytest
 from common.access import Role
 from common.errors import RemoteError
 from common.ids import JobId
-from common.query.kinds import QueryKind
+from common.objects.kinds import QueryKind
 from common.query.qlang import Expression
 from protocol.blocking import BlockingClient
-from protocol.luxi.filters import ReplaceFilter
-from protocol.luxi.jobs import CancelJob
-from protocol.luxi.output import ReadJobOutput
+from protocol.luxi.jobs import CancelJob, ReadJobOutput, SubmitJob, SubmitJobToDrainedQueue
 from protocol.luxi.queries import Query, QueryJobs
-from protocol.luxi.queue import SetDrainFlag
-from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue
+from protocol.luxi.queue import ReplaceFilter, SetDrainFlag
 from protocol.messages import Request
-from protocol.speaker import Speaker
+from protocol.peer import Speaker
 from tests.daemon.luxid.ops import command, dummy
 from tests.support.accounts.users import ALICE, BOB, Refused, call_as, needs_root, uid_of
 from tests.support.cluster import Cluster

@@ -10,11 +10,10 @@ import pytest
 from common.durable.atomicfile import write_files
 from common.errors import RemoteError
 from common.ids import JobId
-from daemons.luxid.files.batches import note_of
-from daemons.luxid.files.keyfiles import KEPT_AT_LEAST
+from daemons.luxid.files.submissionkeys import KEPT_AT_LEAST, note_of
 from protocol.blocking import BlockingClient
+from protocol.luxi.jobs import SubmitJob, SubmitManyJobs, SubmitOnce
 from protocol.luxi.queue import SetDrainFlag
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs, SubmitOnce
 from protocol.messages import positional
 from tests.daemon.luxid.ops import dummy, gated
 from tests.support.cluster import Cluster

@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from common.errors import RemoteError
+from protocol.luxi.jobs import SubmitJob, SubmitJobToDrainedQueue
 from protocol.luxi.queue import SetDrainFlag
-from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue
 from tests.daemon.luxid.ops import delay, dummy
 from tests.support.cluster import Cluster
 

@@ -6,8 +6,8 @@ import pytest
 
 from common.errors import RemoteError
 from protocol.blocking import BlockingClient
+from protocol.luxi.jobs import SubmitJobToDrainedQueue
 from protocol.luxi.queue import SetDrainFlag
-from protocol.luxi.submission import SubmitJobToDrainedQueue
 from tests.daemon.luxid.ops import dummy
 from tests.support.cluster import Cluster
 

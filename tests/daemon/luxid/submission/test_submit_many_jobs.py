@@ -3,9 +3,8 @@
 import pytest
 
 from common.errors import RemoteError
-from protocol.luxi.filters import ReplaceFilter
-from protocol.luxi.queue import SetDrainFlag
-from protocol.luxi.submission import SubmitManyJobs
+from protocol.luxi.jobs import SubmitManyJobs
+from protocol.luxi.queue import ReplaceFilter, SetDrainFlag
 from tests.daemon.luxid.ops import after, delay, dummy
 from tests.support.cluster import Cluster
 

@@ -14,22 +14,21 @@ import trio
 from common.access import Access, Role
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job
 from common.settings import LimitsSettings, LuxidSettings
 from common.wire import structure
 from daemons.luxid.core.submission import newjobs as core
-from daemons.luxid.core.submission.jobbounds import JobBounds
+from daemons.luxid.core.submission.newjobs import JobBounds
 from daemons.luxid.files import store as store_module
 from daemons.luxid.files import submissionkeys
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.handlers.jobs.acceptance import Acceptance
-from daemons.luxid.handlers.jobs.submission import Submission
-from daemons.luxid.jobs.livejobs import LiveJobs
+from daemons.luxid.handlers.submission import Acceptance, Submission
+from daemons.luxid.jobs import LiveJobs
 from daemons.luxid.parts import Parts
 from daemons.luxid.submitters import Submitters
-from protocol.luxi.submission import JobInput, SubmitJob, SubmitManyJobs
+from protocol.luxi.jobs import JobInput, SubmitJob, SubmitManyJobs
 from protocol.messages import reply_to_wire
 from protocol.peer import Peer
 from tests.daemon.luxid.ops import dummy

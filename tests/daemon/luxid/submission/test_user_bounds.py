@@ -12,10 +12,9 @@ from common.ids import JobId
 from common.queue.explanation import NoFreeSlot, Reason, SlotsReserved, UserAtBound
 from common.queue.terms import Hold, JobTerms, terms_entry
 from protocol.blocking import BlockingClient
-from protocol.luxi.jobs import CancelJob, CancelJobs
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
-from protocol.luxi.why.explain import ExplainJobs
-from protocol.speaker import Speaker
+from protocol.luxi.jobs import CancelJob, CancelJobs, SubmitJob, SubmitManyJobs
+from protocol.luxi.why import ExplainJobs
+from protocol.peer import Speaker
 from tests.daemon.luxid.ops import command, dummy
 from tests.support.accounts.users import ALICE, BOB, OPERATOR, Refused, call_as, needs_root
 from tests.support.cluster import Cluster

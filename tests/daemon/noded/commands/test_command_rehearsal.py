@@ -12,7 +12,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from common.settingsfile import load_settings
-from daemons.noded.commands.rehearsing import ROUNDS, rehearse
+from daemons.noded.commands.forking import ROUNDS, rehearse
 print(rehearse(load_settings(Path(sys.argv[1]))) == ROUNDS)
 """
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from common.asciijson import ascii_json
-from common.nodes.runningcommands import running_commands
-from common.system.processes import descendants, find_process
+from common.jsontext import ascii_json
+from common.system.processes import descendants, find_process, running_commands
 from common.wire import unstructure
 from daemons.noded.commands.commandrecords import (
     END,

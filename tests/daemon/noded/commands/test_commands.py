@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.commands.spec import Leave
-from common.nodes.runningcommands import going_on_words, running_commands
-from common.system.processes import find_process
+from common.system.processes import find_process, going_on_words, running_commands
 from protocol.noded.commands import CommandPhase
 from tests.support.fakes.disks import no_room, small_disk
 from tests.support.machines.nodecommands import CommandsOf, Refused, shell, spec_of

@@ -9,21 +9,19 @@ import pytest
 
 from common.errors import JobLost, RemoteError, Unavailable
 from common.ids import JobId
-from common.nodes.certificates.pemcontent import fingerprint_of
-from common.queue.filters.actions import Action, ActionKind
+from common.nodes.certificates import fingerprint_of
+from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import JobState
-from common.webaccess.tokensfile import TokensFile, Wish
+from common.webaccess.tokens import TokensFile, Wish
 from protocol.luxi.feed import FeedChanges, OutputPlace, read_changes
-from protocol.luxi.output import OutputStream
+from protocol.luxi.jobs import OutputStream
 from protocol.rapid.clients.blocking import RapidClient
-from protocol.rapid.clients.eventparser import Event, EventParser
-from protocol.rapid.clients.jobcalls import follow_jobs
-from protocol.rapid.clients.news import News
+from protocol.rapid.clients.calls import follow_jobs
 from protocol.rapid.clients.place import Place
+from protocol.rapid.clients.replies import Event, EventParser, News
 from protocol.rapid.clients.trioclient import TrioRapidClient
-from protocol.rapid.events import Begin, JobsChanged, Topic
-from protocol.rapid.filters import FilterWish
-from protocol.rapid.following import FollowWish
+from protocol.rapid.cluster import FilterWish
+from protocol.rapid.events import Begin, FollowWish, JobsChanged, Topic
 from protocol.rapid.jobactions import CancelMany
 from tests.support.accounts.users import OWN_LOGIN
 from tests.support.machines.nodes import HOST

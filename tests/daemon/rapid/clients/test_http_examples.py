@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from common.webaccess.tokensfile import TokensFile, Wish
+from common.webaccess.tokens import TokensFile, Wish
 from tests.cli.command import CHECKOUT, environment
 from tests.support.accounts.users import OWN_LOGIN
 from tests.support.web.rapid import Web

@@ -16,7 +16,7 @@ import httpx2
 import orjson
 import pytest
 
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from tests.support.configs import recorded_json
 from tests.support.recordings import job_of, recorded_exchanges
 from tests.support.web.rapid import Web

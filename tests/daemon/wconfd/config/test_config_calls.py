@@ -16,10 +16,10 @@ from common.locks import CONFIG_LOCK, Lock, LockLevel, LockMode, LockRequest, Ow
 from common.paths import Paths
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.handlers.config import ConfigHandlers
-from daemons.wconfd.keptfiles import KeptFiles
-from daemons.wconfd.lockchecks import LockChecks
+from daemons.wconfd.keptstore import KeptFiles
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.rpc import routes
+from daemons.wconfd.shortlock import LockChecks
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
 from protocol.serving.service import Service

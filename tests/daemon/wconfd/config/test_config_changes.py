@@ -11,7 +11,7 @@ from common.clusterinit import create_cluster
 from common.errors import Unavailable
 from common.objects.codec import decode_config
 from common.paths import Paths
-from daemons.wconfd.core.config import ports
+from daemons.wconfd.core.config import instances
 from daemons.wconfd.shortlock import ShortLock
 from tests.support.configs import disk_json, instance_json
 from tests.support.daemons.wconfd import PEER, Calls
@@ -255,7 +255,7 @@ async def test_a_commit_does_not_wait_for_ever_and_leaves_no_request(calls: Call
     short_lock = ShortLock(calls.config, calls.locks, str(paths.livelocks / "wconf-daemon_1"))
 
     with pytest.raises(Unavailable, match="the configuration is locked by job/2; repeat the call"):
-        await short_lock.wait_and_change(None, ports.allocate_port, patience_s=0.0)
+        await short_lock.wait_and_change(None, instances.allocate_port, patience_s=0.0)
 
     assert not calls.locks.state.all_pending()
     assert calls.config.config.cluster.highest_used_port == 10999

@@ -12,13 +12,12 @@ import trio.testing
 
 from common.clusterinit import create_cluster
 from common.errors import GantryError
-from common.nodes.nodesettings import BY_ETCD, ClusterSettings
 from common.objects.codec import decode_config, to_json
 from common.objects.config import Config
 from common.objects.kinds import NodeUuid
 from common.paths import Paths
 from common.replication import NoLongerMaster
-from common.settings import Settings
+from common.settings import BY_ETCD, ClusterSettings, Settings
 from daemons.wconfd import main
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.configstore import ConfigStore, Step

@@ -14,9 +14,9 @@ from common.errors import Unavailable
 from common.paths import Paths
 from common.system.mastership import Mastership
 from daemons.wconfd.configfile import ConfigFile
+from daemons.wconfd.configstore import DurableConfig
 from daemons.wconfd.core.config.configstate import ConfigState
 from daemons.wconfd.distribution import LocalDistribution
-from daemons.wconfd.durableconfig import DurableConfig
 from tests.support.fakes.failing import FailingFsync, count_renames
 
 

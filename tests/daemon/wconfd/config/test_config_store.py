@@ -18,13 +18,13 @@ from common.objects.codec import decode_config
 from common.objects.config import Config
 from common.objects.kinds import GroupUuid, NodeUuid
 from common.paths import Paths
-from daemons.wconfd import spreading
+from daemons.wconfd import configstore
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.configstore import ConfigStore, Step
 from daemons.wconfd.core.config.configstate import ConfigState, advanced
 from daemons.wconfd.distribution import ConfigChange, LocalDistribution
 from protocol.wconfd.config import NodeBehind
-from protocol.wconfd.copies import ConfigVerdict
+from protocol.wconfd.daemon import ConfigVerdict
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
@@ -255,7 +255,7 @@ async def test_only_an_urgent_change_returns_after_the_nodes_were_told(
     paths: Paths, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # after its failure the telling in the background pauses: what is told now is told for a caller
-    monkeypatch.setattr(spreading, "_RETRY_S", 3600.0)
+    monkeypatch.setattr(configstore, "_RETRY_S", 3600.0)
     nodes = Nodes(first_fails=True)
     store = await start_on(Disk(paths.config_data), nursery, nodes)
     await wait_until_async(lambda: nodes.told, what="the telling that fails")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from protocol.wconfd.changes import SetJobLimits
-from protocol.wconfd.copies import ConfigVerdict, VerifyConfigCopies
+from protocol.wconfd.daemon import ConfigVerdict, VerifyConfigCopies
 from tests.cli.command import run
 from tests.support.machines.fleet import Fleet
 from tests.support.wait import wait_until

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 import pytest
 
-from common.nodes.certificates.pemcontent import digest_of
-from common.system.daemons.program import NOT_MASTER
+from common.nodes.certificates import digest_of
+from common.system.program import NOT_MASTER
 from protocol.wconfd.changes import SetJobLimits, UpdateCluster
 from protocol.wconfd.config import FlushConfig, GetObject, ListNodesBehind, NodeBehind
 from tests.support.machines.fleet import Fleet, FleetNode, files

@@ -9,12 +9,12 @@ import attrs
 import pytest
 
 from common.locks import LockMode, parse_lock
+from common.objects.config import Network
 from common.objects.kinds import DiskUuid, InstanceUuid, NetworkUuid, NodeUuid
-from common.objects.networks.network import Network
 from common.system.livelock import Livelock
-from daemons.wconfd.core.config.unlocked import unlocked
+from daemons.wconfd.core.config.verify import unlocked
 from protocol.wconfd.config import ReadConfig
-from protocol.wconfd.violations import ListLockViolations
+from protocol.wconfd.daemon import ListLockViolations
 from tests.cli.command import run
 from tests.daemon.wconfd.wire import Wire
 from tests.support.cluster import Cluster

@@ -11,9 +11,9 @@ from typing import Self
 import orjson
 import trio
 
-from common.lease.keys import Keys
-from common.lease.packing import MOST_OPERATIONS
-from common.nodes.certificates.pemcontent import digest_of
+from common.lease.changes import MOST_OPERATIONS
+from common.lease.records import Keys
+from common.nodes.certificates import digest_of
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Get, Put, Transaction
 from tests.support.cluster import Cluster

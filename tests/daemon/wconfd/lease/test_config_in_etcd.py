@@ -10,17 +10,16 @@ import pytest
 
 from common.errors import GantryError, Unavailable
 from common.ids import JobId
-from common.lease.dirty import Removed, encode_fate
+from common.lease.changes import MOST_KEYS, Removed, encode_fate
 from common.lease.grant import read_grant, write_grant
-from common.lease.packing import MOST_KEYS
 from common.locks import Owner
 from common.objects.codec import decode_config
 from common.objects.config import Config
 from common.objects.filter import FilterRule
 from common.objects.kinds import FilterUuid
 from common.paths import Paths
-from common.system.daemons.program import NOT_MASTER
 from common.system.livelock import Livelock
+from common.system.program import NOT_MASTER
 from daemons.wconfd.core.config.configstate import ConfigState
 from protocol.blocking import BlockingClient
 from protocol.wconfd.changes import SetJobLimits

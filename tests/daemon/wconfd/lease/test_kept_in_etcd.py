@@ -6,8 +6,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from protocol.wconfd.resources import ReadResources, RemoveResource, SetResource
-from protocol.wconfd.schedules import PutSchedule, ReadSchedules
+from protocol.wconfd.config import PutSchedule, ReadResources, ReadSchedules, RemoveResource, SetResource
 from tests.daemon.wconfd.lease.leasedfleet import LeasedFleet
 from tests.support.etcds.etcd import TestEtcd
 from tests.support.keptvalues import LICENCES, MEMORY, NIGHTLY

@@ -1,4 +1,4 @@
-"""Guards and ghosts: the locks of a dead owner stay while what they guard may run (`protocol.wconfd.ghosts`)."""
+"""Guards and ghosts: the locks of a dead owner stay while what they guard may run (`protocol.wconfd.locks`)."""
 
 import json
 import os

@@ -15,9 +15,9 @@ import trio
 from common.errors import Unavailable
 from common.locks import Owner
 from daemons.wconfd.core.locks import ghostrules, waiting
-from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import LockState
 from daemons.wconfd.locks.lockstore import LockStore
-from protocol.wconfd.ghosts import Claim, Guard
+from protocol.wconfd.locks import Claim, Guard
 from tests.daemon.wconfd.locks.test_lock_files import restore
 from tests.support.locks import held_text, owned, owner, requests
 
@@ -198,7 +198,7 @@ async def test_a_guard_that_cannot_be_written_is_refused_and_a_void_one_is_gone_
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("daemons.wconfd.locks.guardfile.write_file", refuse)
+        patch.setattr("daemons.wconfd.locks.lockfiles.write_file", refuse)
         with pytest.raises(Unavailable, match="could not be written: No space left on device; nothing was changed"):
             await locks.change(OLD, lambda state: ghostrules.guard(state, OLD, [G1]))
         assert OLD not in locks.state.guards
@@ -206,7 +206,7 @@ async def test_a_guard_that_cannot_be_written_is_refused_and_a_void_one_is_gone_
     await locks.change(OLD, lambda state: ghostrules.guard(state, OLD, [G1]))
     with monkeypatch.context() as patch:
         # the file is not tidied
-        patch.setattr("daemons.wconfd.locks.guardfile.GuardFile.tidy", lambda *_: None)
+        patch.setattr("daemons.wconfd.locks.lockfiles.GuardFile.tidy", lambda *_: None)
         await locks.change(OLD, lambda state: waiting.free_all(state, OLD))
         assert b"1.0.1" in (tmp_path / "ghosts.data").read_bytes()
         await locks.change(OLD, lambda state: waiting.try_update(state, OLD, take))

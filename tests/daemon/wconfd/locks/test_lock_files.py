@@ -11,10 +11,8 @@ import pytest
 from common.durable import atomicfile
 from common.errors import DamagedFile
 from common.locks import Owner
-from daemons.wconfd.core.locks.journal import digest, encode_line, encode_next, replay
-from daemons.wconfd.core.locks.lockstate import LockRows, encode
-from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.core.locks.waiting import Change, free_all, try_update, update_or_queue
+from daemons.wconfd.core.locks.encoding import LockRows, digest, encode, encode_line, encode_next, replay
+from daemons.wconfd.core.locks.waiting import Change, LockState, free_all, try_update, update_or_queue
 from daemons.wconfd.locks import lockfiles
 from daemons.wconfd.locks.lockfiles import LockFiles, journal_of
 from tests.support.fakes.durable import durable_locks

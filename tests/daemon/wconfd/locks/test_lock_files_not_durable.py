@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from common.durable import durably as durably_module
-from daemons.wconfd.core.locks.lockstate import encode
-from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.core.locks.waiting import Change, try_update
+from daemons.wconfd.core.locks.encoding import encode
+from daemons.wconfd.core.locks.waiting import Change, LockState, try_update
 from daemons.wconfd.locks.lockfiles import LockFiles, journal_of, read_locks
 from tests.support.fakes.durable import durable_locks
 from tests.support.fakes.failing import FailingFsync, count_renames

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cli.clusterstate.copies import status_words
-from protocol.luxi.daemon.copies import QueueVerdict
+from cli.clusterstate.problems import status_words
+from protocol.luxi.daemon import QueueVerdict
 
 SAME, DIFFERS, OPEN = QueueVerdict("n1", 1.0), QueueVerdict("n2", 1.0, 2, ("job-1", "job-2")), QueueVerdict("n3")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import attrs
 import pytest
 
-from cli.clusterstate.leasechecks import guard_notes, guard_problems, lease_notes, lease_problems
-from common.lease.leasesettings import KeeperdSettings
+from cli.cluster.verifycluster import guard_notes, guard_problems, lease_notes, lease_problems
+from common.featuresettings import KeeperdSettings
 from common.lease.records import Role
-from protocol.keeperd.calls import ClusterView, EtcdMemberView
+from protocol.keeperd import ClusterView, EtcdMemberView
 from tests.support.fakes.clusterviews import master, replica
 
 

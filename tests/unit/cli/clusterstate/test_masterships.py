@@ -4,8 +4,8 @@ import attrs
 import pytest
 
 from cli.clusterstate.masterships import etcd_line, mastership_json, mastership_line
-from common.lease.fullness import Fullness
-from protocol.keeperd.calls import ClusterView
+from common.lease.records import Fullness
+from protocol.keeperd import ClusterView
 
 VIEW = ClusterView(asked="node1", state="master", master="node1", epoch=7, ttl_s=10.0, valid_s=8.0)
 

@@ -10,15 +10,12 @@ import click
 import pytest
 
 from cli.commands import Group
-from cli.gantry.completion import PROGRAMS
-from cli.manual.commands.programs import places
-from cli.manual.foldedlines import folded
-from cli.manual.languages.filters import filters_page
-from cli.manual.languages.query import query_page
+from cli.completion import PROGRAMS
 from cli.manual.page import Code, Page
+from cli.manual.programs import folded, places
+from cli.manual.queries import filters_page, query_page
 from common.words.filters.filtertext import parse_filter
-from common.words.filters.jobfilter import job_filter
-from common.words.filters.pastfilter import past_filter
+from common.words.filters.jobfilter import job_filter, past_filter
 from common.words.filters.rulefilter import rule_predicates
 
 NOW = 1_790_000_000.0

@@ -15,12 +15,12 @@ import pytest
 import protocol.luxi
 import protocol.wconfd
 from cli.commands import Group
-from cli.gantry.completion import PROGRAMS
+from cli.completion import PROGRAMS
 from cli.manual.manual import all_pages, write_man, write_reference
 from cli.manual.markdown import file_name
 from cli.manual.page import Definitions, Page, links_of, plain
 from cli.manual.roff import roff
-from cli.plans.planfields import COMMAND, TERMS
+from cli.plans.jobs import COMMAND, TERMS
 from common.opcodes.base import OpCode
 from common.opcodes.registry import opcode_classes
 from common.settings import CLASSES

@@ -5,21 +5,21 @@ from functools import cached_property
 
 import attrs
 
-from cli.manual.files.places import GHOSTS, JOB, JOB_KEYS, LOCKS, OPCODE_KEYS, files_page
-from cli.manual.interfaces.ports import ports_page
+from cli.manual.files import GHOSTS, JOB, JOB_KEYS, LOCKS, OPCODE_KEYS, files_page
+from cli.manual.interfaces import ports_page
 from cli.manual.page import Definitions, Page, Section, plain
 from common.daemons import DAEMONS
 from common.locks import LockLevel, LockMode, Owner, member_lock
-from common.objects.node import Node
+from common.objects.config import Node
 from common.paths import Paths
-from common.queue.files.jobfile import decode_job, encode_job
+from common.queue.jobfile import decode_job, encode_job
 from common.resources import Resource
 from common.schedules.schedule import Schedule
 from common.settings import CLASSES
 from common.settingsfile import SYSTEM_PATHS
-from daemons.wconfd.core.keptforms import FORMS
-from daemons.wconfd.core.locks.guardrows import decode_guards
-from daemons.wconfd.core.locks.lockstate import decode
+from daemons.wconfd.core.keptrows import FORMS
+from daemons.wconfd.core.locks.encoding import decode
+from daemons.wconfd.core.locks.guards import decode_guards
 
 
 def terms(section: Section) -> dict[str, str]:

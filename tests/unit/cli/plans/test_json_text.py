@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.plans.documents import read_document
-from cli.plans.jsontext import locate_json
+from cli.plans.documents import locate_json, read_document
 from common.errors import InvalidRequest
 
 values = st.recursive(

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from cli.plans.documents import read_document
-from cli.plans.planjobs import Plan, read_plan
-from cli.plans.planschema import plan_schema
+from cli.plans.jobs import Plan, plan_schema, read_plan
 from common.errors import InvalidRequest
 from common.opcodes.registry import parse_opcode
 from common.queue.terms import Hold, JobTerms, Use, terms_of_trail

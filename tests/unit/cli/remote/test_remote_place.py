@@ -3,12 +3,12 @@
 import click
 import pytest
 
-from cli.remote.remoteoptions import remote_options, remote_place
+from cli.remoteoptions import remote_options, remote_place
 from common.errors import InvalidRequest
 
 
 def test_a_shell_that_asks_what_could_be_typed_is_asked_for_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cli.remote.remoteoptions.is_interactive", lambda: True)
+    monkeypatch.setattr("cli.remoteoptions.is_interactive", lambda: True)
     monkeypatch.delenv("GANTRY_PASSWORD", raising=False)
     monkeypatch.delenv("GANTRY_TOKEN", raising=False)
     command = click.Command("gnt-job", params=remote_options(False))

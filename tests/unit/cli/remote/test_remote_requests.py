@@ -10,18 +10,13 @@ from cli.remote.luxid import RemoteLuxid
 from cli.remote.requests import carry_out
 from common.errors import InvalidRequest, ProtocolError, RemoteError, Unavailable
 from common.ids import JobId
-from common.query.kinds import QueryKind
-from protocol.luxi.jobs import CancelJobs, Done
-from protocol.luxi.processes import ReadLeftProcesses
+from common.objects.kinds import QueryKind
+from protocol.luxi.jobs import CancelJobs, Done, Refused, SubmitManyJobs
 from protocol.luxi.queries import Page, Query, QueryJobs, QueryResult
-from protocol.luxi.queue import SetDrainFlag
-from protocol.luxi.schedules import ListSchedules
-from protocol.luxi.submission import Refused, SubmitManyJobs
-from protocol.luxi.why.explain import ExplainJobs
-from protocol.luxi.why.waits import ReadJobWaits
+from protocol.luxi.queue import ListSchedules, SetDrainFlag
+from protocol.luxi.why import ExplainJobs, ReadJobWaits, ReadLeftProcesses
 from protocol.rapid.clients.blocking import RapidClient
-from protocol.rapid.clients.httpcall import HttpCall
-from protocol.rapid.clients.jobcalls import BareJobs
+from protocol.rapid.clients.calls import BareJobs, HttpCall
 from protocol.rapid.clients.place import Place
 from protocol.rapid.explanations import Explanation, Explanations, LeftProcessesOfJobs, WaitsOfJobs
 from protocol.rapid.jobactions import ChangedJob, ManyChanged

@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.commands.holding import Place, Way, folder_name, group_name, is_group_name, places
+from common.commands.cgroups import Place, Way, folder_name, group_name, is_group_name, places
 
 UNIFIED = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"
 HYBRID = """\

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from common.durable.atomicfile import FileWrite, write_file, write_files
+from common.durable.atomicfile import FileWrite, move_files, write_file, write_files
 from common.durable.folders import NotYetDurable
-from common.durable.moves import move_files
 
 
 def count_fsyncs(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from common.durable import durably as durably_module
-from common.durable.atomicfile import FileWrite, write_file, write_files
+from common.durable.atomicfile import FileWrite, move_files, remove_file, write_file, write_files
 from common.durable.durably import durably
 from common.durable.folders import NotYetDurable
-from common.durable.moves import move_files, remove_file
 from tests.support.fakes.failing import FailingFsync, count_renames
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import InvalidRequest
-from common.lease.leasesettings import EtcdSettings, KeeperdSettings
+from common.featuresettings import EtcdSettings, KeeperdSettings
 from common.lease.records import LastMaster
 from common.lease.times import TRIES, Times, check_times, ghost_s, watchdog_s
 

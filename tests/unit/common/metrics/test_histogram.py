@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.asciijson import ascii_json
-from common.metrics.calls import CallTally
-from common.metrics.histogram import RUN_S, WAIT_S, WORK_S, Distribution, Histogram
-from common.metrics.process import own_use
+from common.jsontext import ascii_json
+from common.metrics import RUN_S, WAIT_S, WORK_S, CallTally, Distribution, Histogram
+from common.system.processes import own_use
 from common.wire import structure, unstructure
-from protocol.luxi.daemon.metrics import Durations, LuxidMetrics
+from protocol.luxi.daemon import Durations, LuxidMetrics
 
 BOUNDS = (1.0, 2.5)
 

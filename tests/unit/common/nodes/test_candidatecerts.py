@@ -1,6 +1,6 @@
 """Digests of candidates while certificates are renewed (noded.md 3)."""
 
-from common.nodes.certificates.candidatecerts import holder_of, with_both, without_old
+from common.nodes.candidates import holder_of, with_both, without_old
 from common.objects.kinds import NodeUuid
 
 A, B = NodeUuid("a"), NodeUuid("b")

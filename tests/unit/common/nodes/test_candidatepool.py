@@ -1,6 +1,6 @@
 """The size of the pool of master candidates, and who is promoted (opcodes.md 6.2)."""
 
-from common.nodes.candidatepool import has_room, missing_candidates, promotable, wanted_candidates
+from common.nodes.candidates import has_room, missing_candidates, promotable, wanted_candidates
 from tests.support.configs import node
 
 

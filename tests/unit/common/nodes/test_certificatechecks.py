@@ -4,8 +4,7 @@ import datetime
 
 import pytest
 
-from common.nodes.certificates.certificatechecks import fault_of
-from common.nodes.certificates.nodecertificates import VALIDITY, make_cluster_certificate, read_certificate
+from common.nodes.certificates import VALIDITY, fault_of, make_cluster_certificate, read_certificate
 
 MADE = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import DamagedFile, InvalidRequest
-from common.nodes.certificates.nodecertificates import (
+from common.nodes.certificates import (
+    digest_of,
     is_signed_by,
     make_cluster_certificate,
     make_node_certificate,
@@ -19,7 +20,6 @@ from common.nodes.certificates.nodecertificates import (
     sign_request,
     write_certificate,
 )
-from common.nodes.certificates.pemcontent import digest_of
 
 # key, then certificate, both RSA and of version 1, made by openssl as Ganeti has them made
 RSA = Path(__file__).parents[3] / "data" / "noded" / "rsa"
@@ -100,7 +100,7 @@ def test_a_file_of_a_key_is_readable_for_its_owner_and_group_alone(server: bytes
 
 
 def test_only_making_and_reading_certificates_costs_their_library() -> None:
-    modules = "common.nodes.certificates.nodecertificates, protocol.noded.procedures"
+    modules = "common.nodes.certificates, protocol.noded.procedures"
     code = f"import sys, {modules}; print('cryptography' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=True)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import DamagedFile
-from common.nodes.epochs import SeenEpoch, own_epoch, read_seen
+from common.nodes.mastership import SeenEpoch, own_epoch, read_seen
 from common.replication import NoLongerMaster
 
 

@@ -4,7 +4,6 @@ import attrs
 import pytest
 
 from common.errors import Conflict
-from common.nodes.epochs import SeenEpoch
 from common.nodes.failover import (
     CopiesHeld,
     NodeSays,
@@ -14,6 +13,7 @@ from common.nodes.failover import (
     check_votes,
     newer_copies,
 )
+from common.nodes.mastership import SeenEpoch
 
 SAME = CopiesHeld(7, 12)
 THREE = Situation("n2", "n1", ["n1", "n2", "n3"], [NodeSays(f"n{number}", "n1", copies=SAME) for number in (1, 2, 3)])

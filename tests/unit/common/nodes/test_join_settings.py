@@ -7,11 +7,10 @@ import attrs
 import pytest
 
 from common.errors import Conflict
-from common.lease.leasesettings import EtcdSettings, KeeperdSettings
-from common.nodes.joining.joinsettings import NodeSettings, missing_etcd_files, settle_settings, shared_tables
-from common.nodes.nodesettings import ClusterSettings, ConfdSettings, MondSettings
+from common.featuresettings import EtcdSettings, KeeperdSettings
+from common.nodes.joining import NodeSettings, missing_etcd_files, settle_settings, shared_tables
 from common.paths import Paths
-from common.settings import Settings
+from common.settings import ClusterSettings, ConfdSettings, MondSettings, Settings
 from common.settingsfile import load_settings
 
 

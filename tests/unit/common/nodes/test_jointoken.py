@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import Denied, InvalidRequest
-from common.nodes.joining.jointoken import JoinToken, TokenText, TokenUse, digest_of_secret
+from common.nodes.joining import JoinToken, TokenText, TokenUse, digest_of_secret
 
 TEXT = TokenText("0123abcd", "ab" * 16, "cd" * 32)
 TOKEN = JoinToken("0123abcd", digest_of_secret("ab" * 16), made_at=100.0, expires_at=200.0)

@@ -6,11 +6,10 @@ import attrs
 import pytest
 
 from common.daemons import Place
-from common.nodes.mastershipnotes import note_not_master
+from common.nodes.mastership import note_not_master
 from common.nodes.nodeplace import daemons_here, place_of, why_not_master
-from common.nodes.nodesettings import ClusterSettings
 from common.paths import Paths
-from common.settings import Settings
+from common.settings import ClusterSettings, Settings
 from tests.support.etcds.playedkeeper import PlayedKeeper
 
 

@@ -5,8 +5,8 @@ import socket
 import attrs
 import pytest
 
-from common.nodes import ownaddress
-from common.nodes.ownaddress import LOCAL, own_address
+from common.nodes import nodeplace
+from common.nodes.nodeplace import LOCAL, own_address
 from common.settings import Settings
 from common.settingsfile import load_settings
 
@@ -54,6 +54,6 @@ def test_else_it_is_the_one_that_calls_others(
     monkeypatch: pytest.MonkeyPatch, settings: Settings, calling: str | None, address: str
 ) -> None:
     resolving(monkeypatch)
-    monkeypatch.setattr(ownaddress, "_calling_address", lambda: calling)
+    monkeypatch.setattr(nodeplace, "_calling_address", lambda: calling)
 
     assert own_address(settings) == address

@@ -8,8 +8,7 @@ import pytest
 from common.errors import InvalidRequest
 from common.query.predicate import NO_VALUE, PREDICATE, Custom, Field, FilterError, compile_expression
 from common.query.predicate import QUERY as QUERY_CUSTOM
-from common.query.qlang import DEEPEST, Expression, named_values
-from common.query.regex import LONGEST, parse_regex
+from common.query.qlang import DEEPEST, LONGEST, Expression, named_values, parse_regex
 from common.wire import structure, unstructure
 
 Thing = Mapping[str, Any]

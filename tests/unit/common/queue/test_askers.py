@@ -1,10 +1,10 @@
-"""Notes of who asked for the end of a job: they tell, and decide nothing (common/queue/askers.py)."""
+"""Notes of who asked for the end of a job: they tell, and decide nothing (common/queue/sidefiles.py)."""
 
 from pathlib import Path
 
 import pytest
 
-from common.queue.askers import asked_by, note_asker
+from common.queue.sidefiles import asked_by, note_asker
 
 
 def test_a_note_tells_the_user(tmp_path: Path) -> None:

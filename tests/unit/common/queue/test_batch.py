@@ -3,8 +3,8 @@
 import pytest
 
 from common.ids import JobId
-from common.queue.batch import MOST_JOBS, SOURCE, Batch, batch_entry, batch_of
 from common.queue.jobs import Job, JobOp
+from common.queue.reasons import BATCH_SOURCE, MOST_JOBS, Batch, batch_entry, batch_of
 
 
 def job_with(*trail: object) -> Job:
@@ -32,15 +32,22 @@ def test_a_limit_above_the_number_of_jobs_does_not_make_the_batch_unreadable() -
 
 
 def test_at_most_none_at_once_is_no_limit_as_it_would_hold_them_for_ever() -> None:
-    assert batch_of(job_with([SOURCE, "id=a;place=1;jobs=2;at-most=0", 1])) == Batch("a", 1, 2)
+    assert batch_of(job_with([BATCH_SOURCE, "id=a;place=1;jobs=2;at-most=0", 1])) == Batch("a", 1, 2)
 
 
 @pytest.mark.parametrize(
     "entry",
     [
-        ["gnt:user", "id=a;place=1;jobs=2", 1], [SOURCE, "id=;place=1;jobs=2", 1], [SOURCE, "id=a", 1], [SOURCE, 5, 1],
-        [SOURCE], 7, None, [SOURCE, "id=a;place=1;jobs=2;at-most=-1", 1], [SOURCE, "id=a;place=1;jobs=2\n", 1],
+        ["gnt:user", "id=a;place=1;jobs=2", 1],
+        [BATCH_SOURCE, "id=;place=1;jobs=2", 1],
+        [BATCH_SOURCE, "id=a", 1],
+        [BATCH_SOURCE, 5, 1],
+        [BATCH_SOURCE],
+        7,
+        None,
+        [BATCH_SOURCE, "id=a;place=1;jobs=2;at-most=-1", 1],
+        [BATCH_SOURCE, "id=a;place=1;jobs=2\n", 1],
     ],
-)  # fmt: skip
+)
 def test_anything_else_names_no_batch(entry: object) -> None:
     assert batch_of(job_with(entry)) is None

@@ -4,8 +4,7 @@ import pytest
 
 from common.errors import InvalidRequest
 from common.ids import JobId
-from common.queue.dependencies import Dependency, DependencyVerdict, judge, resolve
-from common.queue.jobs import JobState
+from common.queue.jobs import Dependency, DependencyVerdict, JobState, judge, resolve
 
 S, V = JobState, DependencyVerdict
 

@@ -9,14 +9,13 @@ import pytest
 from common.errors import InvalidRequest
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.queue.filters.predicates import known_predicates
-from common.queue.filters.rules import compile_chain, read_rule
+from common.queue.filters import compile_chain, known_predicates, read_rule
 from common.queue.jobs import Job, JobOp
 from common.queue.terms import JobTerms, with_terms
 from tests.support.naive.chain import applying
 
 PACKAGE = """
-from common.queue.filters.predicates import Predicate
+from common.queue.filters import Predicate
 from common.query.predicate import PREDICATE, Field, compile_expression
 
 FIELDS = {"opcodes": Field(lambda job: len(job.ops))}

@@ -7,8 +7,8 @@ import pytest
 from common.errors import InvalidRequest
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.queue.filters.actions import Action, ActionKind
-from common.queue.filters.rules import compile_chain, read_rule
+from common.queue.filteractions import Action, ActionKind
+from common.queue.filters import compile_chain, read_rule
 from common.queue.jobs import Job, JobOp
 from tests.support.naive.chain import applying
 

@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import DamagedFile
 from common.ids import JobId
-from common.queue.files.jobfile import decode_job, encode_job
+from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp, JobState, LogEntry
 
 RECORDED = Path(__file__).parents[3] / "data" / "ganeti-3.0.2"

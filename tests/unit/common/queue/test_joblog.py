@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from common.queue.files import joblog
-from common.queue.files.joblog import JobLogFile, add_lines, encode_line, read_all_lines, read_lines
+from common.queue import sidefiles
 from common.queue.jobs import Job, JobOp, LogEntry
+from common.queue.sidefiles import JobLogFile, add_lines, encode_line, read_all_lines, read_lines
 
 
 def entry(serial: int, text: str = "x") -> LogEntry:
@@ -38,7 +38,7 @@ def test_half_a_line_waits_for_its_rest(tmp_path: Path) -> None:
 
 
 def test_a_line_longer_than_a_chunk_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joblog, "CHUNK", 16)
+    monkeypatch.setattr(sidefiles, "CHUNK", 16)
     path = tmp_path / "job-1"
     path.write_bytes(b"".join(encode_line(0, entry(serial, "y" * 100)) for serial in range(1, 9)))
 

@@ -7,8 +7,7 @@ import orjson
 import pytest
 
 from common.ids import JobId
-from common.queue.files.jobfile import decode_job, encode_job
-from common.queue.files.packedinput import PackedInput, pack
+from common.queue.jobfile import PackedInput, decode_job, encode_job, pack
 from common.queue.jobs import Job, JobOp
 
 RECORDED = Path(__file__).parents[3] / "data" / "ganeti-3.0.2"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from common.queue.prioritymessage import left_priority, remove_priority, taken_priority, write_priority
+from common.queue.sidefiles import left_priority, remove_priority, taken_priority, write_priority
 
 
 def take_priority(message: Path) -> int | None:

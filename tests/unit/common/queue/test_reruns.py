@@ -8,11 +8,9 @@ import pytest
 from common.errors import Conflict, Denied, InvalidRequest
 from common.opcodes.base import write_opcode
 from common.opcodes.registry import parse_opcode
-from common.queue.batch import Batch, batch_entry, batch_of_trail
+from common.queue.reasons import Batch, Try, batch_entry, batch_of_trail, submitter_entry, try_entry
 from common.queue.reruns import OldJob, Successor, batches_of, chosen, outside, successors
-from common.queue.submitter import submitter_entry
 from common.queue.terms import Hold, JobTerms, Use, terms_entry, terms_of_trail
-from common.queue.tries import Try, try_entry
 
 AT_NS = 5
 

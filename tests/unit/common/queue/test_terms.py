@@ -5,21 +5,23 @@ import pytest
 
 from common.errors import InvalidRequest
 from common.ids import JobId
-from common.queue.deferral import Cause, Deferral, deferral_of
 from common.queue.jobs import Job, JobOp, JobState, replace_op
+from common.queue.reasons import Try, next_try, tries_of, try_entry
 from common.queue.terms import (
     NO_TERMS,
     SOURCE,
+    Cause,
+    Deferral,
     Hold,
     JobTerms,
     Use,
     changed_at,
     check_terms,
+    deferral_of,
     terms_of,
     with_terms,
     write_terms,
 )
-from common.queue.tries import Try, next_try, tries_of, try_entry
 
 ALL = JobTerms(
     "nightly", {"team": "web", "x/y": ""}, 1_790_000_000.5, Hold("ada", 5.0, "wait"), (Use("", "licences", 2),)

@@ -6,7 +6,7 @@ import pytest
 from common.errors import Conflict
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState, OpEvent, apply_event, replace_op
-from common.queue.tries import (
+from common.queue.reasons import (
     OutputRange,
     Try,
     counted,

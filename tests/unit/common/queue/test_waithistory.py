@@ -6,10 +6,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from common.paths import Paths
-from common.places.queuepaths import WAITS_FILE_JOBS
-from common.queue.files.waitfile import append_spans, read_spans
-from common.queue.waithistory import Cause, Span, WaitKind, assemble
+from common.paths import WAITS_FILE_JOBS, Paths
+from common.queue.explanation import Cause, Span, WaitKind, assemble
+from common.queue.sidefiles import append_spans, read_spans
 
 TURN = Cause(WaitKind.TURN)
 LOCKS = Cause(WaitKind.LOCKS, (18,), ("node/web1",))

@@ -2,8 +2,7 @@
 
 import datetime
 
-from common.schedules.cronwords import read_words
-from common.schedules.zones import zone_named
+from common.schedules.times import read_words, zone_named
 
 # set back from 02:00 to 01:30 on 2026-04-05, and forward from 02:00 to 02:30 on 2026-10-04
 LORD_HOWE = zone_named("Australia/Lord_Howe")

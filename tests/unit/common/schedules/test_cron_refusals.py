@@ -5,9 +5,7 @@ import datetime
 import pytest
 
 from common.errors import InvalidRequest
-from common.schedules.cronwords import read_words
-from common.schedules.times import CronTimes
-from common.schedules.zones import zone_named
+from common.schedules.times import CronTimes, read_words, zone_named
 
 AT = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 

@@ -14,7 +14,7 @@ USER = 54321
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from common.system.accounts.asowner import as_owner_of, as_root_again
+from common.system.accounts import as_owner_of, as_root_again
 folder = Path(sys.argv[1])
 with as_owner_of(folder):
     (folder / "file").touch()

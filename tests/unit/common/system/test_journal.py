@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from common.system import journal
-from common.system.journal import is_journal, record_of
-from common.system.log import get_log, log_fds, rename_program, set_up_logging
+from common.system import log
+from common.system.log import get_log, is_journal, log_fds, record_of, rename_program, set_up_logging
 
 
 @pytest.fixture
 def journald(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """A journal to which standard error of this process leads."""
     address = tmp_path / "journal"
-    monkeypatch.setattr(journal, "SOCKET", str(address))
+    monkeypatch.setattr(log, "SOCKET", str(address))
     status = os.fstat(2)
     monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
     root = logging.getLogger()

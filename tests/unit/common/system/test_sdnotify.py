@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from common.system.daemons import sdnotify
-from common.system.daemons.sdnotify import notify
+from common.system import program
+from common.system.program import notify
 from tests.support.wait import PATIENCE_S
 
 
@@ -43,9 +43,9 @@ def test_a_service_with_nothing_to_do_is_no_failure_for_systemd(
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as receiver:
         receiver.bind(str(tmp_path / "notify"))
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        monkeypatch.setattr(sdnotify, "_SYSTEMD", str(tmp_path) if is_systemd else "/run/systemd/")
+        monkeypatch.setattr(program, "_SYSTEMD", str(tmp_path) if is_systemd else "/run/systemd/")
 
-        sdnotify.notify_idle("node2 is the master")
+        program.notify_idle("node2 is the master")
 
         if is_systemd:
             assert receiver.recv(100) == b"READY=1\nSTATUS=node2 is the master"

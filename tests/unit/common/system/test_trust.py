@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import Denied
-from common.system.accounts.trust import check_trusted, check_trusted_tree
+from common.system.accounts import check_trusted, check_trusted_tree
 
 NOBODY = 65534
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")

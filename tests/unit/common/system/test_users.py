@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from common.errors import Unavailable
-from common.system.accounts import users
-from common.system.accounts.users import group_named, groups_of, user_named, user_numbered
+from common.system import accounts
+from common.system.accounts import group_named, groups_of, user_named, user_numbered
 
 NOBODY = "no-such-name"
 LOOK_UPS: list[Callable[[], object]] = [
@@ -24,7 +24,7 @@ LOOK_UPS: list[Callable[[], object]] = [
 WITHOUT_DESCRIPTORS = f"""
 import resource, sys
 from common.errors import Unavailable
-from common.system.accounts.users import group_named, groups_of, user_named, user_numbered
+from common.system.accounts import group_named, groups_of, user_named, user_numbered
 import pwd
 me = pwd.getpwuid(0)
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
@@ -86,7 +86,7 @@ def test_files_that_cannot_be_opened_are_told(
 def test_a_directory_service_that_fails_is_told(
     look_up: Callable[[], object], code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(users, "_ask_again", lambda function, key: code)
+    monkeypatch.setattr(accounts, "_ask_again", lambda function, key: code)
 
     with pytest.raises(Unavailable, match=f"cannot be read now: {os.strerror(code)}"):
         look_up()
@@ -97,7 +97,7 @@ def test_a_directory_service_that_fails_is_told(
 def test_each_way_of_the_c_library_to_say_that_there_is_none_is_believed(
     look_up: Callable[[], object], code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(users, "_ask_again", lambda function, key: code)
+    monkeypatch.setattr(accounts, "_ask_again", lambda function, key: code)
 
     assert look_up() is None
 
@@ -113,6 +113,6 @@ def test_a_user_who_is_found_the_second_time_could_not_be_read_before(monkeypatc
 
 
 def test_a_machine_whose_users_all_come_from_elsewhere_has_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(users, "_USERS", "/nowhere/passwd")
+    monkeypatch.setattr(accounts, "_USERS", "/nowhere/passwd")
 
     assert user_named(NOBODY) is None

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from common.system.daemons.watchdog import give_signs, sign_interval_s
+from common.system.daemon import give_signs, sign_interval_s
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ import pytest
 
 from common.access import Role
 from common.errors import InvalidRequest
-from common.webaccess.grants import Grants, check_words, read_grants, with_grants
-from common.webaccess.rights import Right, Rights
+from common.webaccess.rights import Grants, Right, Rights, check_words, read_grants, with_grants
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import Conflict, InvalidRequest, NotFound
-from common.webaccess.userstext import User, read_users, with_changed_user, with_new_user, without_user
+from common.webaccess.users import User, read_users, with_changed_user, with_new_user, without_user
 
 FILE = """\
 # who may call

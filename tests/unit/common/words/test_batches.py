@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.words.batches import batch_counts, batch_state, counts_text
+from common.words.outcome import batch_counts, batch_state, counts_text
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.tables import Column, Layout, render
-from common.words.columns import columns_of, cut, fitting
+from common.words.cells import columns_of, cut, fitting
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from common.words.ends import end_words
-from common.words.outcome import Outcome
+from common.words.outcome import Outcome, end_words
 
 USERS = {1007: "mira"}
 

@@ -5,7 +5,7 @@ from datetime import UTC
 import pytest
 
 from common.errors import InvalidRequest
-from common.words.filters.pastfilter import past_filter
+from common.words.filters.jobfilter import past_filter
 from common.words.times import seconds_of
 
 # 2026-11-22 12:00 UTC, a Sunday

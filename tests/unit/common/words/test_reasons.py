@@ -19,7 +19,7 @@ from common.queue.explanation import (
     WaitsForLock,
 )
 from common.queue.jobs import JobState
-from common.words.why.reasons import in_short
+from common.words.why import in_short
 
 NODE = parse_lock("node/a")
 MOMENT = BeingWritten("held")

@@ -4,7 +4,7 @@ import pytest
 
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.queue.filters.rules import compile_chain, read_rule
+from common.queue.filters import compile_chain, read_rule
 from common.queue.jobs import Job, JobOp
 from common.queue.terms import JobTerms, terms_entry
 from common.words.filters.rulefilter import rule_predicates

@@ -2,8 +2,7 @@
 
 import pytest
 
-from common.words.filters.rulefilter import rule_predicates
-from common.words.filters.ruletext import action_text, reason_text, where_text
+from common.words.filters.rulefilter import action_text, reason_text, rule_predicates, where_text
 
 
 @pytest.mark.parametrize(

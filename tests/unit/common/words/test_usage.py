@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from common.words.fields import FIELDS
-from common.words.usage import size, usage_of, usage_words
+from common.words.fields import FIELDS, size, usage_of, usage_words
 
 
 def used(memory: int, cpu: float, read: int, *, of_all: bool = False) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from common.ids import JobId
 from common.locks import LockLevel, LockMode, member_lock
 from common.queue.explanation import LevelWeight
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.readings import next_needs
-from daemons.luxid.core.choice.weights import CLASH, LEVELS, Taking
+from daemons.luxid.core.choice.weights import CLASH, LEVELS, Aliases, Taking
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why.explain import explain
 

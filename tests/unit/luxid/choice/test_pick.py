@@ -14,7 +14,7 @@ from common.queue.reasons import ReasonEntry
 from daemons.luxid.core.choice.readings import next_needs
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.filters.judging import SLICE
-from daemons.luxid.core.queue.decisions import Decisions, Phase, Rejected
+from daemons.luxid.core.queue.entry import Decisions, Phase, Rejected
 from daemons.luxid.core.queue.jobqueue import JobQueue
 
 NOW = 1_800_000_000

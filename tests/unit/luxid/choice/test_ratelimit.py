@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from common.ids import JobId
-from common.queue.batch import Batch, batch_entry
 from common.queue.jobs import Job, JobOp, JobState
-from common.queue.reasons import RateBucket, rate_bucket, rate_buckets
+from common.queue.reasons import Batch, RateBucket, batch_entry, rate_bucket, rate_buckets
 from daemons.luxid.core.queue.jobqueue import JobQueue
 
 NOW = 1e9

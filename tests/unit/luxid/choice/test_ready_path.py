@@ -9,7 +9,7 @@ from typing import Any
 import daemons.luxid.core
 from common.ids import JobId
 from common.queue.jobs import JobState
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.entry import Phase
 from tests.unit.luxid.choice.test_pick import NOW, command, make_job, make_queue
 
 CORE = Path(daemons.luxid.core.__file__).parent
@@ -42,13 +42,7 @@ def test_a_job_that_becomes_ready_passes_four_modules_once_its_event_is_known() 
     seen = modules_of(lambda: queue.end(JobId(1), JobState.SUCCESS))
 
     assert queue.phase(JobId(2)) is Phase.READY
-    end_alone = {
-        "filters/judging.py",
-        "filters/filterclasses.py",
-        "queue/endedjobs.py",
-        "queue/batchstops.py",
-        "choice/userbounds.py",
-    }
+    end_alone = {"filters/judging.py", "filters/filtering.py", "choice/limits.py"}
     event = {"queue/dependents.py", "queue/prospects.py", "why/history.py"}
 
     assert seen - end_alone - event == {

@@ -12,7 +12,7 @@ from common.queue.explanation import InLine, LacksUnits, YieldsUnits
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.terms import JobTerms, read_use, terms_entry
 from common.resources import Resource
-from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why.explain import explain
 

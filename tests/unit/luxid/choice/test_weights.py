@@ -6,10 +6,8 @@ from common.ids import JobId
 from common.lockdecl import BIG_LOCK, LevelDeclaration, LockDeclaration, Scope
 from common.locks import BGL, LockLevel, LockMode, group_lock, parse_lock
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.choice.needs import NO_NEEDS, UNREADABLE, Needs, needs_of
 from daemons.luxid.core.choice.readings import next_needs
-from daemons.luxid.core.choice.runninglocks import RunningLocks
-from daemons.luxid.core.choice.weights import WeightRules
+from daemons.luxid.core.choice.weights import NO_NEEDS, UNREADABLE, Needs, RunningLocks, WeightRules, needs_of
 
 RULES = WeightRules()
 # {x}: locks with the name x; ?: unknown ones; *: all

@@ -12,14 +12,12 @@ import trio
 
 from common.ids import JobId
 from common.paths import Paths
-from daemons.luxid.copying.calls import QueueCalls
+from daemons.luxid.copying.calls import NodeLine, QueueCalls
 from daemons.luxid.copying.comparison import Comparison, Jobs, all_parts
-from daemons.luxid.copying.line import NodeLine
+from protocol.noded.call import NodeAddress, Outcome, Replied
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Outcome, Replied
-from protocol.noded.verifying import Check, NodeVerify
-from protocol.noded.virtualpaths import WireNames
+from protocol.noded.facts import Check, NodeVerify
+from protocol.noded.files import WireNames
 
 NODE = NodeAddress("node2", "192.0.2.2")
 

@@ -5,10 +5,9 @@ import attrs
 from common.ids import JobId
 from common.objects.index import ConfigIndex
 from common.objects.kinds import NodeUuid
-from daemons.luxid.copying.candidates import candidates
-from daemons.luxid.core.copies.backlog import Backlog, Fact, Key, StateName
-from daemons.luxid.core.copies.comparing import JobDigest, differing
-from protocol.noded.clients.nodes import NodeAddress
+from daemons.luxid.copying.nodecopies import candidates
+from daemons.luxid.core.copies.backlog import Backlog, Fact, JobDigest, Key, StateName, differing
+from protocol.noded.call import NodeAddress
 from tests.support.configs import UUIDS, small_config
 
 ONE, TWO = JobId(1), JobId(2)

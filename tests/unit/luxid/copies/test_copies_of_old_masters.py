@@ -11,12 +11,10 @@ from common.objects.index import ConfigIndex
 from common.objects.kinds import NodeUuid
 from common.paths import Paths
 from common.replication import NoLongerMaster, NotCopied
-from daemons.luxid.copying.copyrules import CopyRules
-from daemons.luxid.copying.nodecopies import ATTEMPT_S, NodeCopies
-from daemons.luxid.copying.sending import NodeSender
-from daemons.luxid.copying.stops import STOPPED_S, Stops
+from daemons.luxid.copying.nodecopies import ATTEMPT_S, STOPPED_S, NodeCopies, Stops
+from daemons.luxid.copying.sending import CopyRules, NodeSender
 from daemons.luxid.core.copies.backlog import Backlog
-from protocol.noded.virtualpaths import WireNames
+from protocol.noded.files import WireNames
 from tests.support.configs import small_config
 
 

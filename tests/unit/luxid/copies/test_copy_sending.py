@@ -10,13 +10,10 @@ import trio
 from common.ids import JobId
 from common.paths import Paths
 from daemons.luxid.copying.calls import QueueCalls
-from daemons.luxid.copying.purgeturn import PurgeTurn
-from daemons.luxid.copying.sending import IDLE_S, NodeSender
-from protocol.noded.call import AnyCall
+from daemons.luxid.copying.sending import IDLE_S, NodeSender, PurgeTurn
+from protocol.noded.call import AnyCall, Failed, FailureKind, NodeAddress, Outcome, Replied
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied
-from protocol.noded.virtualpaths import WireNames
+from protocol.noded.files import WireNames
 
 JOBS = [JobId(1), JobId(2), JobId(3)]
 NODE = NodeAddress("node2", "192.0.2.2")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import Unavailable
-from common.lease.fullness import Fullness
-from common.lease.fullnessfile import FullnessReader, FullnessWriter
+from common.lease.deadline import FullnessReader, FullnessWriter
+from common.lease.records import Fullness
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS, FEW, EtcdRoom
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemons.luxid.core.copies.freshness import MarkChanges, Marks, Standing, changed, changes_of
+from daemons.luxid.core.copies.etcdentries import MarkChanges, Marks, Standing, changed, changes_of
 
 STALE_S = 600.0
 

@@ -12,16 +12,11 @@ import trio
 from common.ids import JobId
 from common.paths import Paths
 from daemons.luxid.copying.calls import QueueCalls
-from daemons.luxid.copying.copyrules import CopyRules
-from daemons.luxid.copying.copyturns import FILES_AT_ONCE, GATHER_S
-from daemons.luxid.copying.purgeturn import PurgeTurn
-from daemons.luxid.copying.sending import NodeSender
-from protocol.noded.call import AnyCall
+from daemons.luxid.copying.sending import FILES_AT_ONCE, GATHER_S, CopyRules, NodeSender, PurgeTurn
+from protocol.noded.call import AnyCall, NodeAddress, Outcome, Replied
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Outcome, Replied
+from protocol.noded.files import WireNames
 from protocol.noded.statefiles import WriteStateFiles
-from protocol.noded.virtualpaths import WireNames
 
 NODE = NodeAddress("node2", "192.0.2.2")
 REPLIES: Mapping[str, object] = {"node_verify": {"filelist": {}}, "gantry_list_files": (), "version": 1}

@@ -6,18 +6,16 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from common.lease.dirty import Change
-from common.lease.keys import Keys
-from common.lease.records import RunningJob
+from common.lease.changes import Change
+from common.lease.records import Keys, RunningJob
 from common.paths import Paths
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.copying.copyrules import CopyRules
 from daemons.luxid.copying.nodecopies import NodeCopies
-from daemons.luxid.core.copies import fateparts
-from daemons.luxid.replicating.etcdcopies import EtcdCopies
-from daemons.luxid.replicating.queuechanges import QueueChanges
-from protocol.noded.virtualpaths import WireNames
+from daemons.luxid.copying.sending import CopyRules
+from daemons.luxid.core.copies import etcdentries
+from daemons.luxid.replicating.etcdcopies import EtcdCopies, QueueChanges
+from protocol.noded.files import WireNames
 
 pytestmark = pytest.mark.trio
 
@@ -51,7 +49,7 @@ def _write(paths: Paths, number: int) -> Path:
 async def test_many_large_files_are_committed_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr(fateparts, "PART_BYTES", MOST // 2)
+    monkeypatch.setattr(etcdentries, "PART_BYTES", MOST // 2)
     paths, etcd = Paths.under_root(tmp_path), _Etcd()
     paths.make_folders()
     nodes = NodeCopies(paths, WireNames(), CopyRules(1811, "n1", waits=False, has_lease=True))

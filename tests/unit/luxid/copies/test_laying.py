@@ -6,15 +6,13 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from common.lease.dirty import Archived, Written
-from common.lease.joining import Dirty, Entry
-from common.lease.keys import Keys
-from common.lease.records import RunningJob
+from common.lease.changes import Archived, Dirty, Entry, Written
+from common.lease.records import Keys, RunningJob
 from common.paths import Paths
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.copies.backlog import Fact
-from daemons.luxid.replicating.queuechanges import QueueChanges
+from daemons.luxid.replicating.etcdcopies import QueueChanges
 from daemons.luxid.replicating.replaying import Found, Laying, read_found
 
 

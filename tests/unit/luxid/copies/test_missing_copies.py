@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from common.replication import NotCopied
-from daemons.luxid.files.missing import AGAIN_S, MissingCopies
+from daemons.luxid.files.queuefiles import AGAIN_S, MissingCopies
 
 FEW, MOST = NotCopied("1 of 4"), NotCopied("3 of 4", is_most=True)
 

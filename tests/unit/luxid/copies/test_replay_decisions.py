@@ -7,9 +7,9 @@ import pytest
 
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState, LogEntry
-from common.queue.tries import Try, try_entry
-from daemons.luxid.core.copies.jobhands import JobHands, Passing
-from daemons.luxid.core.copies.replaydecisions import as_begun, is_later, is_lost
+from common.queue.reasons import Try, try_entry
+from daemons.luxid.core.copies.etcdentries import JobHands, Passing
+from daemons.luxid.core.copies.restoring import as_begun, is_later, is_lost
 from daemons.luxid.core.queue.recovery import Fate, judge_fate
 
 S = JobState

@@ -10,15 +10,13 @@ import trio
 import trio.testing
 
 from common.ids import JobId
-from common.lease.dirty import Change
-from common.lease.joining import Dirty, Entry
-from common.lease.keys import Keys
+from common.lease.changes import Change, Dirty, Entry
+from common.lease.records import Keys
 from daemons.luxid.copying.sending import NodeSender
 from daemons.luxid.core.copies.backlog import Key
-from daemons.luxid.core.copies.dirtyentries import DirtyEntries
-from daemons.luxid.core.copies.jobhands import JobHands
+from daemons.luxid.core.copies.etcdentries import DirtyEntries, JobHands
 from daemons.luxid.replicating.shrinking import Shrinking
-from protocol.etcd.errors import EtcdFull
+from protocol.etcd.kv import EtcdFull
 
 pytestmark = pytest.mark.trio
 KEYS = Keys("/gantry/")

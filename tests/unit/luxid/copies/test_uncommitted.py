@@ -1,14 +1,11 @@
 """What a luxid has to commit at its start, in parts that etcd takes (DESIGN section 14)."""
 
 from common.ids import JobId
-from common.lease.dirty import Change, Fate, Written, encode_fate
-from common.lease.packing import check_change
+from common.lease.changes import Change, Fate, Written, check_change, encode_fate
 from daemons.luxid.core.copies.backlog import Fact, Key
-from daemons.luxid.core.copies.fateparts import MOST_FILES
-from daemons.luxid.core.copies.jobhands import Passing
+from daemons.luxid.core.copies.etcdentries import MOST_FILES, Passing
 from daemons.luxid.replicating.etcdcopies import MOST_BYTES
-from daemons.luxid.replicating.replaying import Laid
-from daemons.luxid.replicating.uncommitted import Uncommitted
+from daemons.luxid.replicating.replaying import Laid, Uncommitted
 
 
 def laid(fates: dict[Key, Fate], *over: int) -> Uncommitted:

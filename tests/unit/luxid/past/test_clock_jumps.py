@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from daemons.luxid.retention import clockjumps
-from daemons.luxid.retention.clockjumps import ClockJumps
+from daemons.luxid import retention
+from daemons.luxid.retention import ClockJumps
 
 DAY = 86_400.0
 
@@ -14,7 +14,7 @@ class _Times:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.wall, self.up = 1e9, 100.0
         monkeypatch.setattr(time, "time", lambda: self.wall)
-        monkeypatch.setattr(clockjumps, "boottime", lambda: self.up)
+        monkeypatch.setattr(retention, "boottime", lambda: self.up)
 
     def passes(self, seconds: float, jump: float = 0.0) -> None:
         self.wall += seconds + jump

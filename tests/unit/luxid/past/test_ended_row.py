@@ -5,16 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from common.ids import JobId
-from common.queue.batch import Batch, batch_entry
+from common.queue.explanation import Cause, Span, WaitKind
 from common.queue.jobs import Job, JobOp, JobState, Timestamp
-from common.queue.submitter import JobOwner, owner_entries
+from common.queue.reasons import Batch, JobOwner, Try, batch_entry, owner_entries, try_entry
 from common.queue.terms import JobTerms, terms_entry
-from common.queue.tries import Try, try_entry
-from common.queue.waithistory import Cause, Span, WaitKind
-from daemons.luxid.core.past.endedrow import OWN_UID, PastRow, freed_at, past_row, was_kept
-from daemons.luxid.core.past.places import Place
-from daemons.luxid.history.pastindex import open_index
-from daemons.luxid.history.pasttexts import texts_of_archive, texts_of_queue
+from daemons.luxid.core.past.endedrow import OWN_UID, PastRow, Place, freed_at, past_row, was_kept
+from daemons.luxid.history.index import open_index
+from daemons.luxid.history.upkeep import texts_of_archive, texts_of_queue
 
 
 def _at(seconds: float) -> Timestamp:

@@ -15,20 +15,17 @@ import trio.testing
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
-from common.queue.files.jobfile import encode_job
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid import endings
-from daemons.luxid.core.past.pastfields import Eyes
+from daemons.luxid import outboxes
+from daemons.luxid.core.past.queries import Eyes
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.store import Store, open_store
-from daemons.luxid.history import pasthistory
-from daemons.luxid.history.pasthistory import PastHistory
-from daemons.luxid.history.pastindex import DamagedIndex, PastIndex, set_aside
-from daemons.luxid.jobs.jobtable import JobTable
-from daemons.luxid.jobs.livejobs import LiveJobs
-from daemons.luxid.processes.jobprocesses import JobProcesses
-from daemons.luxid.processes.killmessages import KillMessages
-from daemons.luxid.processes.toldpriorities import ToldPriorities
+from daemons.luxid.history import upkeep
+from daemons.luxid.history.index import DamagedIndex, PastIndex, set_aside
+from daemons.luxid.history.upkeep import PastHistory
+from daemons.luxid.jobs import JobTable, LiveJobs
+from daemons.luxid.processes.jobprocesses import JobProcesses, KillMessages, ToldPriorities
 from protocol.luxi.history import EndedJobs, ReadHistory
 from tests.support.wait import wait_until_async
 
@@ -62,8 +59,8 @@ def _end(jobs: LiveJobs, store: Store, number: int) -> None:
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads work in real time, so pauses are short instead of jumped over."""
-    monkeypatch.setattr(pasthistory, "GATHER_S", 0.01)
-    monkeypatch.setattr(pasthistory, "retry_pauses", lambda: itertools.repeat(0.01))
+    monkeypatch.setattr(upkeep, "GATHER_S", 0.01)
+    monkeypatch.setattr(upkeep, "retry_pauses", lambda: itertools.repeat(0.01))
 
 
 async def _until_read(history: PastHistory, ids: list[int]) -> None:
@@ -108,7 +105,7 @@ async def test_a_disk_that_refuses_rows_loses_none_and_is_told(store: Store, mon
 async def test_what_ends_beyond_what_it_keeps_is_read_from_the_files(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endings, "MOST", 3)
+    monkeypatch.setattr(outboxes, "MOST", 3)
     jobs = _jobs(store)
     history = PastHistory(store.paths, jobs)
     async with trio.open_nursery() as nursery:
@@ -149,7 +146,7 @@ async def test_a_damaged_index_that_cannot_be_set_aside_does_not_end_luxid(
             raise OSError(errno.EROFS, "Read-only file system")
         return set_aside(path)
 
-    monkeypatch.setattr(pasthistory, "set_aside", refusing)
+    monkeypatch.setattr(upkeep, "set_aside", refusing)
     jobs = _jobs(store)
     history = PastHistory(store.paths, jobs)
     async with trio.open_nursery() as nursery:
@@ -181,8 +178,8 @@ async def test_a_late_reader_of_an_index_that_was_set_aside_does_not_doubt_the_n
             await _read(history)
         has_read.set()
 
-    monkeypatch.setattr(pasthistory, "read_list", damaged)
-    monkeypatch.setattr(pasthistory, "set_aside", counted)
+    monkeypatch.setattr(upkeep, "read_list", damaged)
+    monkeypatch.setattr(upkeep, "set_aside", counted)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(history.run)
         await history.until_complete()

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import InvalidRequest
-from daemons.luxid.core.past.pastfields import Eyes
-from daemons.luxid.core.past.pastqueries import MOST_OFFSET
-from daemons.luxid.history.pastindex import open_index, read_list
+from daemons.luxid.core.past.queries import MOST_OFFSET, Eyes
+from daemons.luxid.history.index import open_index, read_list
 from protocol.luxi.history import ReadHistory
 
 

@@ -1,10 +1,10 @@
 """The fields `node` and `batch` of jobs (DESIGN section 13, "Fleet")."""
 
 from common.ids import JobId
-from common.queue.batch import Batch, batch_entry
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.query.jobfields import JobView, row_of, select_fields
-from daemons.luxid.core.queue.privacy import public_job
+from common.queue.reasons import Batch, batch_entry
+from daemons.luxid.core.query.jobs import JobView, row_of, select_fields
+from daemons.luxid.core.rights import public_job
 
 BOTH = select_fields(("node", "batch"))
 

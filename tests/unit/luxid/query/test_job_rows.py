@@ -10,9 +10,9 @@ import pytest
 
 from common.errors import Unavailable
 from common.paths import Paths
-from daemons.luxid.core.queue.endedjobs import EndedJobs
-from daemons.luxid.handlers.queries.jobrows import JobRows
-from daemons.luxid.jobs.jobtable import JobTable
+from daemons.luxid.core.queue.jobqueue import EndedJobs
+from daemons.luxid.handlers.queries import JobRows
+from daemons.luxid.jobs import JobTable
 
 pytestmark = pytest.mark.trio
 

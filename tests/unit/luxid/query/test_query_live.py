@@ -7,26 +7,17 @@ import attrs
 import pytest
 
 from common.objects.codec import decode_object, to_json
-from common.objects.config import Config
+from common.objects.config import AnyInstance, Config, Node
 from common.objects.index import ConfigIndex
-from common.objects.instance import AnyInstance
 from common.objects.kinds import DiskTemplate, Hypervisor, InstanceUuid, NodeUuid
-from common.objects.node import Node
 from common.query.qlang import Expression
-from daemons.luxid.core.live.hearing import facts_of, notes_on
-from daemons.luxid.core.live.livecalls import console_calls, instance_calls, node_info
-from daemons.luxid.core.query.engine import Things
-from daemons.luxid.core.query.exports import EXPORTS, export_rows, found_exports
-from daemons.luxid.core.query.fields import Need
-from daemons.luxid.core.query.instance.instancelive import InstanceRow, instance_rows, with_consoles, with_sightings
-from daemons.luxid.core.query.instance.instances import INSTANCES
-from daemons.luxid.core.query.live import NoFacts
-from daemons.luxid.core.query.nodelive import NodeRow, node_rows
-from daemons.luxid.core.query.nodes import NODES
-from protocol.noded.call import request_body
-from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied, Skipped
-from protocol.noded.facts import HypervisorFacts, NodeFacts, StorageSpace
-from protocol.noded.instances import RUNNING, SHUT_DOWN, InstanceFacts
+from daemons.luxid.core.live import console_calls, facts_of, instance_calls, node_info, notes_on
+from daemons.luxid.core.query.engine import Need, NoFacts, Things
+from daemons.luxid.core.query.instances import INSTANCES, InstanceRow, instance_rows, with_consoles, with_sightings
+from daemons.luxid.core.query.nodes import NODES, NodeRow, node_rows
+from daemons.luxid.core.query.objects import EXPORTS, export_rows, found_exports
+from protocol.noded.call import Failed, FailureKind, Outcome, Replied, Skipped, request_body
+from protocol.noded.facts import RUNNING, SHUT_DOWN, HypervisorFacts, InstanceFacts, NodeFacts, StorageSpace
 from tests.support.configs import UUIDS, instance, small_config
 
 HYPERVISOR = HypervisorFacts(

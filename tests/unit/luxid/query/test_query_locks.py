@@ -5,11 +5,10 @@ from typing import Any
 import orjson
 
 from common.ids import JobId
-from common.queue.dependencies import Dependency
-from common.queue.jobs import JobState
+from common.queue.jobs import Dependency, JobState
 from common.wire import structure
 from daemons.luxid.core.query.locks import LOCKS, lock_rows
-from protocol.luxi.locks import LOCK_FIELDS, LockRow
+from protocol.luxi.queries import LOCK_FIELDS, LockRow
 from protocol.messages import structure_reply
 from protocol.wconfd.locks import ListLocksWaitingStatus
 

@@ -8,22 +8,14 @@ import pytest
 
 from common.errors import PrerequisiteError
 from common.objects.codec import decode_object, to_json
-from common.objects.config import Config
+from common.objects.config import Config, Network, Node, NodeGroup
 from common.objects.index import ConfigIndex, find_named
 from common.objects.kinds import DiskUuid, InstanceUuid, NetworkUuid, NodeUuid
-from common.objects.networks.network import Network
-from common.objects.node import Node
-from common.objects.nodegroup import NodeGroup
 from common.query.qlang import Expression
 from daemons.luxid.core.query.engine import Things
-from daemons.luxid.core.query.exports import EXPORTS, export_rows
-from daemons.luxid.core.query.groups import GROUPS
-from daemons.luxid.core.query.instance.instancelive import InstanceRow, instance_rows
-from daemons.luxid.core.query.instance.instances import INSTANCES
-from daemons.luxid.core.query.networks import NETWORKS
-from daemons.luxid.core.query.nodelive import NodeRow, node_rows
-from daemons.luxid.core.query.nodes import NODES
-from daemons.luxid.core.query.rows import Row, rows_of
+from daemons.luxid.core.query.instances import INSTANCES, InstanceRow, instance_rows
+from daemons.luxid.core.query.nodes import NODES, NodeRow, node_rows
+from daemons.luxid.core.query.objects import EXPORTS, GROUPS, NETWORKS, Row, export_rows, rows_of
 from tests.support.configs import UUIDS, disk, instance, small_config
 
 

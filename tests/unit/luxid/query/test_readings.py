@@ -17,16 +17,12 @@ from common.opcodes.registry import parse_opcode
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.choice import readings
-from daemons.luxid.core.query.jobfields import FIELDS
+from daemons.luxid.core.query.jobs import FIELDS
 from daemons.luxid.core.queue.jobqueue import JobQueue
-from daemons.luxid.core.queue.privacy import Viewer
-from daemons.luxid.files.joblogs import JobLogs
-from daemons.luxid.jobs.jobtable import JobTable
-from daemons.luxid.jobs.jobviews import JobViews
-from daemons.luxid.jobs.livejobs import LiveJobs
-from daemons.luxid.processes.jobprocesses import JobProcesses
-from daemons.luxid.processes.killmessages import KillMessages
-from daemons.luxid.processes.toldpriorities import ToldPriorities
+from daemons.luxid.core.rights import Viewer
+from daemons.luxid.files.store import JobLogs
+from daemons.luxid.jobs import JobTable, JobViews, LiveJobs
+from daemons.luxid.processes.jobprocesses import JobProcesses, KillMessages, ToldPriorities
 
 # more than are remembered because they are like each other
 MANY = 5000

@@ -8,9 +8,8 @@ from common.query.qlang import Expression
 from common.queue.jobs import Job, JobOp
 from common.queue.reasons import ReasonEntry
 from common.queue.terms import Hold, JobTerms, Use
-from daemons.luxid.core.query.jobfields import JobView, row_of, select_fields
-from daemons.luxid.core.query.jobs import JOBS
-from daemons.luxid.core.queue.privacy import public_job
+from daemons.luxid.core.query.jobs import JOBS, JobView, row_of, select_fields
+from daemons.luxid.core.rights import public_job
 from tests.support.deferred import deferred_job, failed_try, stated
 
 NAMES = ("name", "labels", "label.team", "label.x", "hold", "uses", "begin_ts", "reason", "reason_text")

@@ -4,15 +4,23 @@ import pytest
 
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.queue.batch import Batch, batch_entry
-from common.queue.explanation import BeginsLater, HeldByRule, OnHold, TriesAgain, WaitsForJob
+from common.queue.explanation import (
+    BeginsLater,
+    Cause,
+    HeldByRule,
+    OnHold,
+    Span,
+    TriesAgain,
+    WaitKind,
+    WaitsForJob,
+    assemble,
+)
 from common.queue.jobs import Job, JobState
+from common.queue.reasons import Batch, batch_entry
 from common.queue.terms import JobTerms
-from common.queue.waithistory import Cause, Span, WaitKind, assemble
-from common.words.why.reasons import in_words
-from common.words.why.waits import waited_words
-from daemons.luxid.core.queue.decisions import Phase
-from daemons.luxid.core.queue.deferrals import Deferrals
+from common.words.why import in_words, waited_words
+from daemons.luxid.core.queue.entries import Deferrals
+from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why.explain import explain
 from tests.support.deferred import HELD, deferred_job, failed_try, stated

@@ -12,10 +12,8 @@ HISTORY = ("waiting_on", "waiting_since", "waited")
 
 
 def owner_of(field: str) -> str:
-    if field == "phase":
+    if field in ("phase", "is_stopped"):
         return "queue/entries.py"
-    if field == "is_stopped":
-        return "queue/pauses.py"
     if field == "deferral":
         return "queue/jobqueue.py"
     return "why/history.py" if field in HISTORY else "filters/judging.py"

@@ -6,9 +6,9 @@ from common.ids import JobId
 from common.locks import LockMode
 from common.objects.index import ConfigIndex
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.ghosts.claims import claim_of
-from daemons.luxid.core.queue.nodework import node_work
-from protocol.wconfd.ghosts import Guard
+from daemons.luxid.core.ghosts import claim_of
+from daemons.luxid.core.queue.recovery import node_work
+from protocol.wconfd.locks import Guard
 from tests.support.configs import small_config
 
 S, X = LockMode.SHARED, LockMode.EXCLUSIVE

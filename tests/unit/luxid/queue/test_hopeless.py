@@ -9,9 +9,9 @@ from common.ids import JobId
 from common.query.qlang import Expression
 from common.queue.jobs import JobState
 from common.words.filters.jobfilter import job_filter
-from daemons.luxid.core.query.hopeless import hopeless_states
-from daemons.luxid.core.queue.endedjobs import EndedJobs
-from daemons.luxid.handlers.queries.jobrows import JobRows
+from daemons.luxid.core.query.jobs import hopeless_states
+from daemons.luxid.core.queue.jobqueue import EndedJobs
+from daemons.luxid.handlers.queries import JobRows
 
 SUCCESS, ERROR, CANCELED = JobState.SUCCESS, JobState.ERROR, JobState.CANCELED
 

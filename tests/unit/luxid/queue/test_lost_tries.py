@@ -7,10 +7,10 @@ import pytest
 
 from common.commands.retryrules import MOST_LOST
 from common.ids import JobId
-from common.queue.deferral import Cause, deferral_of
 from common.queue.jobs import Job, JobOp, JobState
-from common.queue.tries import Try, next_try, tries_of, try_entry
-from daemons.luxid.core.queue.losttries import after_lost_try, is_rerunnable
+from common.queue.reasons import Try, next_try, tries_of, try_entry
+from common.queue.terms import Cause, deferral_of
+from daemons.luxid.core.queue.recovery import after_lost_try, is_rerunnable
 
 Q, W, R, S, C = JobState.QUEUED, JobState.WAITING, JobState.RUNNING, JobState.SUCCESS, JobState.CANCELING
 NOW_S = 1000.0

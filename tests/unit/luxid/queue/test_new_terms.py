@@ -6,13 +6,12 @@ from common.errors import InvalidRequest
 from common.ids import JobId
 from common.opcodes.base import write_opcode
 from common.opcodes.registry import parse_opcode
-from common.queue.batch import SOURCE as BATCH
 from common.queue.jobs import Job, JobOp
+from common.queue.reasons import BATCH_SOURCE as BATCH
 from common.queue.reasons import ReasonEntry
 from common.queue.terms import SOURCE, Hold, JobTerms, Use, changed_at, terms_entry, terms_of, terms_of_trail
-from daemons.luxid.core.resources.wants import uses_of
-from daemons.luxid.core.submission.newjobs import ParsedJob
-from daemons.luxid.core.submission.newterms import with_checked_terms
+from daemons.luxid.core.resources import uses_of
+from daemons.luxid.core.submission.newjobs import ParsedJob, with_checked_terms
 
 NOW_NS = 5_000_000_000
 USER = ReasonEntry("gnt:user", "the disk is full", 1)

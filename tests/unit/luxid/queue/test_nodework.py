@@ -1,6 +1,6 @@
 """Pauses before the next process of a job whose command runs on a node (DESIGN section 13)."""
 
-from daemons.luxid.core.queue.nodework import LONGEST_PAUSE_S, pause_before
+from daemons.luxid.core.queue.recovery import LONGEST_PAUSE_S, pause_before
 
 
 def test_the_first_process_after_a_death_starts_at_once() -> None:

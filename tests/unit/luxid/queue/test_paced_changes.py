@@ -8,10 +8,10 @@ import trio
 import trio.testing
 
 from common.ids import JobId
-from common.lease.fullness import Fullness
+from common.lease.records import Fullness
 from common.queue.jobs import Job, JobOp, set_priority
 from daemons.luxid.core.copies.etcdroom import FEW, EtcdRoom
-from daemons.luxid.jobs.rewriting import CHANGES_AT_ONCE, Ends, Rewriting
+from daemons.luxid.jobs import CHANGES_AT_ONCE, Ends, Rewriting
 
 
 @attrs.define

@@ -4,7 +4,7 @@ import pytest
 
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.queue.decisions import Decisions, Phase
+from daemons.luxid.core.queue.entry import Decisions, Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 
 NOW = 1e9

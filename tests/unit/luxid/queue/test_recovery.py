@@ -5,8 +5,7 @@ from itertools import chain, product
 import pytest
 
 from common.ids import JobId
-from common.queue.endtexts import PRECEDING_FAILED
-from common.queue.jobs import Job, JobOp, JobState
+from common.queue.jobs import PRECEDING_FAILED, Job, JobOp, JobState
 from daemons.luxid.core.queue.recovery import Ask, Circumstances, Fate, after_death, judge_fate
 
 NOW = (1000, 5)

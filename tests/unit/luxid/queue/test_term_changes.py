@@ -7,9 +7,8 @@ from common.errors import Denied, InvalidRequest
 from common.ids import JobId
 from common.opcodes.base import write_opcode
 from common.opcodes.registry import parse_opcode
-from common.queue.batch import Batch, batch_entry
 from common.queue.jobs import Job, JobOp, JobState
-from common.queue.submitter import JobOwner, owner_entries
+from common.queue.reasons import Batch, JobOwner, batch_entry, owner_entries
 from common.queue.terms import MOST_LABELS, Hold, JobTerms, Use, terms_of
 from daemons.luxid.core.queue.termchanges import Changer, change_words, changed_job, check_change
 from protocol.luxi.jobs import AfterJob, JobChange

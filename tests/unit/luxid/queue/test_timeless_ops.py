@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daemons.luxid.core.submission.timelessops import timeless
+from daemons.luxid.core.submission.keyed import timeless
 
 
 def op(*trail: list[Any], **more: Any) -> dict[str, Any]:

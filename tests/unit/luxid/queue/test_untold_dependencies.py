@@ -5,7 +5,7 @@ import pytest
 from common.errors import Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.queue.decisions import Decisions, Phase
+from daemons.luxid.core.queue.entry import Decisions, Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 
 TARGET, JOB = JobId(1), JobId(2)

@@ -12,15 +12,13 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from common.errors import Denied, GantryError, PlacesReserved, QueueDrained, Unavailable
 from common.ids import JobId
-from common.schedules.schedule import Missed, Overlap, RunState, Schedule, ScheduleRun
-from common.schedules.settling import settled
+from common.schedules.schedule import Missed, Overlap, RunState, Schedule, ScheduleRun, settled
 from common.schedules.times import instant_name
-from daemons.luxid.schedules.book import ScheduleBook
-from daemons.luxid.schedules.firing import GROUP, LOOKED_AGAIN_S, PLACES_AGAIN_S, Firing
+from daemons.luxid.schedules import GROUP, LOOKED_AGAIN_S, PLACES_AGAIN_S, Firing, ScheduleBook
 from protocol.client import Client
-from protocol.luxi.submission import JobInput
+from protocol.luxi.jobs import JobInput
 from protocol.messages import AnyRequest
-from protocol.wconfd.schedules import PutSchedule, ReadSchedules, RemoveSchedule, SettleRuns
+from protocol.wconfd.config import PutSchedule, ReadSchedules, RemoveSchedule, SettleRuns
 from tests.support.keptvalues import NIGHTLY
 
 pytestmark = pytest.mark.trio

@@ -10,11 +10,11 @@ from trio.testing import wait_all_tasks_blocked
 from common.access import Role
 from common.errors import NotFound
 from common.settings import LimitsSettings
-from daemons.luxid.core.submission.rights import Submitter
-from daemons.luxid.handlers.scheduling.schedulecalls import Schedules
-from daemons.luxid.schedules.book import ScheduleBook
+from daemons.luxid.core.rights import Submitter
+from daemons.luxid.handlers.schedules import Schedules
+from daemons.luxid.schedules import ScheduleBook
 from protocol.client import Client
-from protocol.luxi.schedules import ChangeSchedule, PauseSchedule, RemoveScheduleOf, ScheduleWish
+from protocol.luxi.queue import ChangeSchedule, PauseSchedule, RemoveScheduleOf, ScheduleWish
 from protocol.peer import Peer
 from tests.support.keptvalues import NIGHTLY
 from tests.unit.luxid.schedules.test_firing import Wconfd

@@ -8,9 +8,8 @@ import pytest
 from common.errors import InvalidRequest
 from common.queue.terms import Hold, JobTerms, terms_entry
 from common.schedules.schedule import Missed, Overlap
-from daemons.luxid.core.schedules.runjobs import run_job
-from daemons.luxid.core.schedules.wishes import ScheduleOwner, changed_schedule, new_schedule, paused
-from protocol.luxi.schedules import ScheduleWish
+from daemons.luxid.core.schedules import ScheduleOwner, changed_schedule, new_schedule, paused, run_job
+from protocol.luxi.queue import ScheduleWish
 
 NOW = 1_790_000_000.5
 ANN = ScheduleOwner(1000, "ann")

@@ -9,19 +9,17 @@ import attrs
 import pytest
 
 from common.durable.atomicfile import write_file
+from common.featuresettings import NotifyRule
 from common.ids import JobId
-from common.notify.payload import BatchEnd
+from common.notify import BatchEnd
 from common.paths import Paths
-from common.queue.batch import MOST_JOBS, SOURCE, Batch, batch_entry, batch_of
 from common.queue.jobs import Job, JobOp, JobState
-from common.queue.submitter import JobOwner, owner_entries
-from common.settingwords.notifysettings import NotifyRule
-from daemons.luxid.core.queue.endedjobs import EndedJobs
-from daemons.luxid.core.telling.occasions import Occasions
-from daemons.luxid.jobs.jobtable import JobTable
-from daemons.luxid.notifying.batchends import BatchEnds
-from daemons.luxid.notifying.telling import Telling
-from daemons.luxid.untold import Untold
+from common.queue.reasons import BATCH_SOURCE, MOST_JOBS, Batch, JobOwner, batch_entry, batch_of, owner_entries
+from daemons.luxid.core.queue.jobqueue import EndedJobs
+from daemons.luxid.core.telling import Occasions
+from daemons.luxid.jobs import JobTable
+from daemons.luxid.notifying import BatchEnds, Telling
+from daemons.luxid.outboxes import Untold
 from tests.support.notifying import settings_of
 
 
@@ -86,7 +84,7 @@ def test_no_file_is_looked_for_beyond_the_ids_that_were_given(tmp_path: Path, mo
 
 @pytest.mark.parametrize("text", ["id=a;place=1;jobs=999999999", "id=a;place=3;jobs=2", "id=a;place=0;jobs=2"])
 def test_a_batch_that_cannot_be_is_none(text: str) -> None:
-    assert batch_of(Job(JobId(7), (JobOp({"OP_ID": "OP_TEST_DUMMY", "reason": [[SOURCE, text, 1]]}),))) is None
+    assert batch_of(Job(JobId(7), (JobOp({"OP_ID": "OP_TEST_DUMMY", "reason": [[BATCH_SOURCE, text, 1]]}),))) is None
 
 
 def test_jobs_that_ended_early_stay_live_until_their_batch_is_told(tmp_path: Path) -> None:

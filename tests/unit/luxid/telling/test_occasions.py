@@ -2,16 +2,16 @@
 
 import attrs
 
+from common.featuresettings import NotifyRule
 from common.ids import JobId
-from common.notify.payload import BatchEnd
+from common.notify import BatchEnd
 from common.opcodes.base import write_opcode
-from common.opcodes.notify import OpNotify
-from common.queue.batch import Batch, batch_entry
+from common.opcodes.command import OpNotify
 from common.queue.jobs import Job, JobOp, JobState
+from common.queue.reasons import Batch, batch_entry
 from common.queue.terms import JobTerms, terms_entry
-from common.settingwords.notifysettings import NotifyRule
-from daemons.luxid.core.telling.occasions import MOST_FAILING, Occasions
-from daemons.luxid.untold import Untold
+from daemons.luxid.core.telling import MOST_FAILING, Occasions
+from daemons.luxid.outboxes import Untold
 
 RULES = {
     "ends": NotifyRule(on=("end", "recovered"), program=("/bin/true",)),

@@ -15,10 +15,10 @@ from common.errors import GantryError, Unavailable
 from common.ids import JobId
 from common.objects.index import ConfigIndex
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.config.configcache import ConfigurationMissing
-from daemons.luxid.notifying import telling
-from daemons.luxid.notifying.telling import Telling
-from daemons.luxid.untold import Untold
+from daemons.luxid import notifying
+from daemons.luxid.config import ConfigurationMissing
+from daemons.luxid.notifying import Telling
+from daemons.luxid.outboxes import Untold
 from tests.support.configs import small_config
 from tests.support.notifying import settings_of
 
@@ -52,8 +52,8 @@ async def test_the_instant_moves_on_while_nothing_is_told(
 ) -> None:
     """After days without an event a restart looked at jobs whose deliveries had lost their keys, and told twice."""
     begun = trio.current_time()
-    monkeypatch.setattr(telling, "time", types.SimpleNamespace(time=lambda: BEGIN + trio.current_time() - begun))
-    monkeypatch.setattr(telling, "in_thread", at_once)
+    monkeypatch.setattr(notifying, "time", types.SimpleNamespace(time=lambda: BEGIN + trio.current_time() - begun))
+    monkeypatch.setattr(notifying, "in_thread", at_once)
     settings = settings_of(tmp_path)
     of_luxid = Telling(settings, cast(Any, Live()), nobody, lambda: JobId(7))
     of_luxid.recover([])

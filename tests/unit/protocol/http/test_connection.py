@@ -11,7 +11,7 @@ from anycorn.typing import ASGIFramework, ConnectionState
 from anycorn.worker_context import WorkerContext
 
 from protocol.http.connection import Connection, plain_failure
-from protocol.http.socketstream import DirectStream
+from protocol.http.connections import DirectStream
 
 pytestmark = pytest.mark.trio
 

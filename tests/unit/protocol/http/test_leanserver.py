@@ -15,8 +15,8 @@ from anycorn.typing import ASGIFramework, ConnectionState
 from anycorn.worker_context import WorkerContext
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from protocol.http.leanserver import LeanServer
-from protocol.http.socketstream import DirectStream
+from protocol.http.connection import LeanServer
+from protocol.http.connections import DirectStream
 
 KEEP_ALIVE_S = 10.0
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"

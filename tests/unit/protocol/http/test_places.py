@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from protocol.http.places import Place, Places
+from protocol.http.connections import Place, Places
 
 
 async def stay(places: Places, taken: list[Place]) -> None:

@@ -1,11 +1,11 @@
-"""Small pages over plain HTTP. Source: `protocol/http/plainpages.py`."""
+"""Small pages over plain HTTP. Source: `protocol/http/connections.py`."""
 
 from typing import Any, cast
 
 import pytest
 import trio
 
-from protocol.http.plainpages import Page, PlainPages
+from protocol.http.connections import Page, PlainPages
 
 
 def asked(method: str, kind: str = "http", *, is_gone: bool = False) -> list[dict[str, Any]]:

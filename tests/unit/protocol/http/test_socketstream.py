@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.http.socketstream import DirectStream
+from protocol.http.connections import DirectStream
 
 pytestmark = pytest.mark.trio
 

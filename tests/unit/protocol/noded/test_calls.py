@@ -5,18 +5,30 @@ import json
 import pytest
 
 from common.errors import InvalidRequest, NotFound, ProtocolError
-from protocol.noded.call import AnyCall, read_request, request_body
-from protocol.noded.contents import Content
-from protocol.noded.facts import ExportList, HypervisorFacts, NodeFacts, NodeInfo
+from protocol.noded.call import (
+    AnyCall,
+    CallRefused,
+    Content,
+    failure_body,
+    read_reply,
+    read_request,
+    reply_body,
+    request_body,
+)
+from protocol.noded.commands import TestDelay
+from protocol.noded.facts import (
+    ExportList,
+    FoundInstance,
+    HypervisorFacts,
+    InstanceConsoleInfo,
+    InstanceInfo,
+    NodeFacts,
+    NodeInfo,
+)
 from protocol.noded.files import FileUpload, SsconfValue, UploadFile, UploadFileSingle, WriteSsconfFiles
-from protocol.noded.instances import FoundInstance, InstanceConsoleInfo, InstanceInfo
-from protocol.noded.mastership import MasterNodeName, NodeActivateMasterIp
-from protocol.noded.membership import Version
+from protocol.noded.membership import MasterNodeName, NodeActivateMasterIp, Version
 from protocol.noded.procedures import REFUSED, call_classes, why_refused
-from protocol.noded.queue import JobqueuePurge, JobqueueRename, JobqueueUpdate, Move
-from protocol.noded.replies import CallRefused, failure_body, read_reply, reply_body
-from protocol.noded.statefiles import PREFIX
-from protocol.noded.work import TestDelay
+from protocol.noded.statefiles import PREFIX, JobqueuePurge, JobqueueRename, JobqueueUpdate, Move
 from tests.support.machines.noded import CLASSES
 
 FILE = FileUpload("/etc/hosts", Content(b"x"), 0o644, "root", "root", None, None)

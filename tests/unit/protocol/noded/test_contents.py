@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import InvalidRequest
 from common.wire import structure
-from protocol.noded.contents import MAX_CONTENT, PACKED_FROM, Content
+from protocol.noded.call import MAX_CONTENT, PACKED_FROM, Content
 
 
 def test_the_example_of_the_sheet_is_read() -> None:
@@ -49,7 +49,7 @@ def test_a_bomb_is_refused_with_the_limit() -> None:
 
 
 def test_content_of_exactly_the_limit_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("protocol.noded.contents.MAX_CONTENT", 5000)
+    monkeypatch.setattr("protocol.noded.call.MAX_CONTENT", 5000)
 
     assert Content.from_wire(Content(b"x" * 5000).to_wire()).data == b"x" * 5000
     for wire in (Content(b"x" * 5001).to_wire(), [0, "x" * 5001]):

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from common.errors import GantryError, InvalidRequest
-from protocol.noded.call import read_request, request_body
+from protocol.noded.call import CallRefused, failure_body, read_reply, read_request, reply_body, request_body
 from protocol.noded.procedures import REFUSED
-from protocol.noded.replies import CallRefused, failure_body, read_reply, reply_body
 from tests.support.machines.noded import CLASSES, RECORDED_WITH_INSTANCES, RecordedCall, recorded_calls
 
 ALL = [*recorded_calls(), *recorded_calls(RECORDED_WITH_INSTANCES)]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import InvalidRequest
-from protocol.noded.virtualpaths import WireNames
+from protocol.noded.files import WireNames
 
 NODE1 = WireNames(Path("/x/node1"))
 NODE2 = WireNames(Path("/x/node2"))

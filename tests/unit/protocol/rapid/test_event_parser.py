@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import ProtocolError
-from protocol.rapid.clients import eventparser
-from protocol.rapid.clients.eventparser import Event, EventParser
+from protocol.rapid.clients import replies
+from protocol.rapid.clients.replies import Event, EventParser
 
 _STREAM = b'\xef\xbb\xbfid: 7\r\nevent: jobs\r\ndata: {"a":1}\r\n\r\n: ping\n\nretry: 1500\nid\ndata: x\ndata:  y\n\n'
 _EVENTS = [Event("jobs", '{"a":1}', "7"), Event("message", "x\n y", "")]
@@ -43,7 +43,7 @@ def test_an_event_that_is_not_complete_is_not_told() -> None:
 
 
 def test_an_event_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eventparser, "MAX_EVENT", 1000)
+    monkeypatch.setattr(replies, "MAX_EVENT", 1000)
     parser = EventParser()
     for _ in range(30):
         assert [*parser.feed(b": ping after ping is no event\n\n")] == []

@@ -6,10 +6,16 @@ import pytest
 from common.errors import JobLost, RemoteError
 from common.ids import JobId
 from common.queue.jobs import JobState
-from protocol.rapid.clients.jobcalls import cancel_job, get_job
-from protocol.rapid.clients.replies import HttpReply, read_value
-from protocol.rapid.clients.retries import FIRST_PATIENCE_S, PATIENCE_S, Failure, NoReply, next_pause
-from protocol.rapid.clients.thingcalls import delete_filter, get_filter
+from protocol.rapid.clients.calls import cancel_job, delete_filter, get_filter, get_job
+from protocol.rapid.clients.replies import (
+    FIRST_PATIENCE_S,
+    PATIENCE_S,
+    Failure,
+    HttpReply,
+    NoReply,
+    next_pause,
+    read_value,
+)
 from protocol.rapid.jobs import Job
 
 _SERVER = "https://gantry.example.com"

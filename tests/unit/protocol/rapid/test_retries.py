@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.rapid.clients.retries import FIRST_PAUSE_S, LONGEST_PAUSE_S, Failure, next_pause
+from protocol.rapid.clients.replies import FIRST_PAUSE_S, LONGEST_PAUSE_S, Failure, next_pause
 
 _NEVER_SENT = Failure(may_have_arrived=False)
 _PERHAPS = Failure(may_have_arrived=True)

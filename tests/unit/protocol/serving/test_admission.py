@@ -1,9 +1,9 @@
-"""Who gets a connection (protocol.serving.admission): bounds per user and in all, with places kept for operators."""
+"""Who gets a connection (protocol.serving.bounds): bounds per user and in all, with places kept for operators."""
 
 import pytest
 
 from common.errors import TooBusy
-from protocol.serving.admission import ROOT, STRANGERS, Admission, ConnectionLimits
+from protocol.serving.bounds import ROOT, STRANGERS, Admission, ConnectionLimits
 
 OWN, ALICE, BOB, CAROL = 100, 1001, 1002, 1003
 

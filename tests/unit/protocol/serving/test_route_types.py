@@ -15,7 +15,7 @@ from common.access import Role
 from protocol.luxi.jobs import ArchiveJob, CancelJob, Done
 from protocol.luxi.queries import QueryJobs, QueryResult, Rows
 from protocol.peer import Peer
-from protocol.serving.pieces import Pieces
+from protocol.serving.route import Pieces
 from protocol.serving.route import AnyRoute, Route
 
 async def right(call: CancelJob, peer: Peer) -> Done:

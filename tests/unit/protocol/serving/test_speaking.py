@@ -8,13 +8,10 @@ import pytest
 
 from common.access import Access, Role
 from common.errors import Denied, InvalidRequest, Unavailable
-from common.queue.submitter import NO_UID
-from protocol.calling import request_bytes
-from protocol.envelope import Call, Dialect, MalformedRequest, read_message
-from protocol.peer import Peer
-from protocol.serving.service import Service
-from protocol.serving.speaking import Speakers
-from protocol.speaker import Speaker, read_speaker
+from common.queue.reasons import NO_UID
+from protocol.envelope import Call, Dialect, MalformedRequest, read_message, request_bytes
+from protocol.peer import Peer, Speaker, read_speaker
+from protocol.serving.service import Service, Speakers
 from tests.support.accounts.userlookups import without_descriptors
 
 OTHER = next(user for user in pwd.getpwall() if user.pw_uid not in (0, os.getuid()))

@@ -4,9 +4,8 @@ import re
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from daemons.rapid.ganeti.core.arguments import Arguments
-from daemons.rapid.ganeti.core.writes import Asking, Write
-from daemons.rapid.ganeti.core.writetable import WRITES
+from daemons.rapid.ganeti.core.reads import Arguments
+from daemons.rapid.ganeti.core.writes import WRITES, Asking, Write
 
 NOW_NS = 1_700_000_000_000_000_000
 

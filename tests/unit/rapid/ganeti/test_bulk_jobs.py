@@ -8,9 +8,9 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from common.errors import RemoteError
-from common.webaccess.principal import NOBODY
+from common.webaccess.rights import NOBODY
 from daemons.rapid.calls import Asked
-from daemons.rapid.ganeti.handlers.ganetijobs import Jobs
+from daemons.rapid.ganeti.handlers import Jobs
 from protocol.luxi.queries import QueryJobs
 from protocol.messages import Request
 from tests.support.fakes.luxidalone import LuxidAlone

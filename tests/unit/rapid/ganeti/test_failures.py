@@ -15,7 +15,7 @@ from common.errors import (
     RemoteError,
     Unavailable,
 )
-from daemons.rapid.ganeti.core.failures import ganetis_status, refusal_of
+from daemons.rapid.ganeti.core.reads import ganetis_status, refusal_of
 from daemons.rapid.refusals import Refused
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daemons.rapid.ganeti.handlers.longlists import list_reply
+from daemons.rapid.ganeti.handlers import list_reply
 
 
 @pytest.mark.trio

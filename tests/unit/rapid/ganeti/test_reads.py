@@ -9,16 +9,12 @@ import pytest
 
 from common.errors import InvalidRequest, NotFound
 from common.ids import JobId
-from common.query.kinds import QueryKind
+from common.objects.kinds import QueryKind
 from common.query.qlang import Expression
 from daemons.rapid.ganeti.core import reads
-from daemons.rapid.ganeti.core.arguments import Arguments
-from daemons.rapid.ganeti.core.osnames import names_of, objects_of
-from daemons.rapid.ganeti.core.rulebodies import rule_of
-from daemons.rapid.ganeti.core.waitbodies import wait_of
-from protocol.luxi.changes import WaitForJobChange
-from protocol.luxi.filters import ReplaceFilter
-from protocol.luxi.queries import Query, QueryNodes
+from daemons.rapid.ganeti.core.reads import Arguments, names_of, objects_of, rule_of, wait_of
+from protocol.luxi.queries import Query, QueryNodes, WaitForJobChange
+from protocol.luxi.queue import ReplaceFilter
 
 BULK = Arguments.of([("bulk", "1")])
 NONE = Arguments()

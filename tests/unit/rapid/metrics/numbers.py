@@ -1,14 +1,12 @@
 """Numbers of every kind, as the daemons could tell them."""
 
-from common.metrics.calls import CallCounts
-from common.metrics.commitwork import CommitWork
-from common.metrics.histogram import Distribution
-from common.metrics.process import ProcessUse
-from daemons.rapid.metrics.httpfamilies import HttpNow
-from daemons.rapid.metrics.snapshot import Snapshot
-from protocol.keeperd.calls import ClusterView, EtcdMemberView
-from protocol.luxi.daemon.metrics import Durations, JobsSoFar, LuxidMetrics, QueueNow
-from protocol.wconfd.metrics import FileWork, LocksNow, WconfdMetrics
+from common.metrics import CallCounts, CommitWork, Distribution
+from common.system.processes import ProcessUse
+from daemons.rapid.metrics.families import HttpNow
+from daemons.rapid.metrics.scraping import Snapshot
+from protocol.keeperd import ClusterView, EtcdMemberView
+from protocol.luxi.daemon import Durations, JobsSoFar, LuxidMetrics, QueueNow
+from protocol.wconfd.daemon import FileWork, LocksNow, WconfdMetrics
 from tests.support.fakes.clusterviews import replica
 
 SECONDS = Distribution((0.1, 1.0), (2, 3, 4), 12.5)

@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
-from daemons.rapid.metrics.snapshot import Snapshot, write
+from daemons.rapid.metrics.scraping import Snapshot, write
 from tests.unit.rapid.metrics.numbers import ALL, LUXID, SECONDS, WCONFD
 
 # units with which a name may end, after which only `_total` may follow

@@ -7,12 +7,12 @@ from starlette.requests import Request as HttpRequest
 from trio.testing import MockClock
 
 from common.errors import Unavailable
-from common.webaccess.principal import NOBODY
+from common.webaccess.rights import NOBODY
 from daemons.rapid.calls import Asked, Daemons
-from daemons.rapid.metrics.httpfamilies import HttpNow
+from daemons.rapid.metrics.families import HttpNow
 from daemons.rapid.metrics.scraping import FRESH_S, MetricHandlers, rows
-from protocol.luxi.daemon.metrics import LuxidMetrics
-from protocol.wconfd.metrics import WconfdMetrics
+from protocol.luxi.daemon import LuxidMetrics
+from protocol.wconfd.daemon import WconfdMetrics
 
 pytestmark = pytest.mark.trio
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemons.rapid.page.drawing.chart import draw_chart, nice_top
+from daemons.rapid.page.drawing import draw_chart, nice_top
 
 
 @pytest.mark.parametrize(("highest", "top"), [(0, 1), (0.3, 0.5), (1, 1), (7, 10), (11, 20), (260, 500), (1000, 1000)])

@@ -3,10 +3,10 @@
 import attrs
 import pytest
 
-from common.metrics.histogram import Distribution
-from common.metrics.process import ProcessUse
+from common.metrics import Distribution
+from common.system.processes import ProcessUse
 from daemons.rapid.page.views.figures import Sample, delay_chart, quantile, rate_chart, rates
-from protocol.luxi.daemon.metrics import Durations, JobsSoFar, LuxidMetrics
+from protocol.luxi.daemon import Durations, JobsSoFar, LuxidMetrics
 
 
 def sample(at: float, ended: int, *, started_at: float = 5.0, delays: tuple[int, ...] = (0, 0, 0)) -> Sample:

@@ -9,7 +9,7 @@ import trio
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Following
 from daemons.rapid.page.live.stream import _follow_output
-from protocol.luxi.output import JobOutput, ReadJobOutput
+from protocol.luxi.jobs import JobOutput, ReadJobOutput
 from protocol.messages import Request
 from tests.support.fakes.luxidalone import LuxidAlone
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from daemons.rapid.page.reading.clusternow import health_of
+from daemons.rapid.page.reading import health_of
 from daemons.rapid.page.templates import draw
 from daemons.rapid.page.views.frame import Frame
-from protocol.luxi.daemon.metrics import LuxidMetrics, StoreNow
+from protocol.luxi.daemon import LuxidMetrics, StoreNow
 
 BEHIND = StoreNow(nodes_behind=2, lag_files=30, lag_s=12.0, epoch=7)
 

@@ -1,6 +1,6 @@
 """Texts with links."""
 
-from daemons.rapid.page.views.links import Piece, linked, lock_href, owner_href, with_query
+from daemons.rapid.page.views.frame import Piece, linked, lock_href, owner_href, with_query
 
 
 def test_jobs_lead_to_their_pages() -> None:

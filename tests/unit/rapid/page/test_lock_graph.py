@@ -1,6 +1,6 @@
 """The graph of waits."""
 
-from daemons.rapid.page.drawing.lockgraph import BOX_WIDTH, LockGraph, Wait, draw_graph
+from daemons.rapid.page.drawing import BOX_WIDTH, LockGraph, Wait, draw_graph
 
 
 def columns(drawn: LockGraph) -> dict[str, int]:

@@ -5,9 +5,9 @@ from typing import Any, cast
 import pytest
 from starlette.requests import Request as HttpRequest
 
-from common.webaccess.principal import NOBODY, Principal
+from common.webaccess.rights import NOBODY, Principal
 from daemons.rapid.calls import Asked
-from daemons.rapid.page.visits.login import Login
+from daemons.rapid.page.login import Login
 from daemons.rapid.refusals import Refused
 
 

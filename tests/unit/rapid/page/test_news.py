@@ -1,8 +1,8 @@
 """A page is read anew only if an event is about what it shows."""
 
 from common.ids import JobId
-from daemons.rapid.events.eventlog import BEGIN, EventLog
-from daemons.rapid.page.live.news import Interest
+from daemons.rapid.events.hub import BEGIN, EventLog
+from daemons.rapid.page.live.parts import Interest
 from protocol.rapid.events import Topic
 
 JOB = Interest.of(Topic.JOBS, Topic.LOCKS, job_ids=[7, 8])

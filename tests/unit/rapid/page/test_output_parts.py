@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 import pytest
 import trio
 
-from daemons.rapid.page.reading.outputparts import SHOWN_BYTES, Output, output_end, output_from
-from protocol.luxi.output import JobOutput, ReadJobOutput
+from daemons.rapid.page.reading import SHOWN_BYTES, Output, output_end, output_from
+from protocol.luxi.jobs import JobOutput, ReadJobOutput
 from protocol.messages import Request
 from tests.support.fakes.luxidalone import LuxidAlone
 

@@ -6,10 +6,9 @@ import trio.testing
 from trio.testing import MockClock
 
 from common.access import Role
-from common.webaccess.principal import Principal
-from common.webaccess.rights import Rights
-from daemons.rapid.page.visits import sessions as module
-from daemons.rapid.page.visits.sessions import IDLE_S, LONGEST_S, Sessions
+from common.webaccess.rights import Principal, Rights
+from daemons.rapid.page import visitors as module
+from daemons.rapid.page.visitors import IDLE_S, LONGEST_S, Sessions
 
 JACK = Principal("jack", Rights(Role.OPERATE), stamp="1")
 

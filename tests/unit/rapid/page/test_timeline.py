@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from daemons.rapid.page.drawing.timeline import AXIS_HEIGHT, MOST_ROWS, ROW_HEIGHT, Life, Phase, Stretch, draw_timeline
+from daemons.rapid.page.drawing import AXIS_HEIGHT, MOST_ROWS, ROW_HEIGHT, Life, Phase, Stretch, draw_timeline
 
 
 def life(job_id: int, since: float, until: float, lane: str = "a") -> Life:

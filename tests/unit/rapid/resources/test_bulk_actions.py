@@ -8,7 +8,7 @@ import trio
 from common.errors import Conflict
 from common.ids import JobId
 from daemons.rapid.calls import Daemons
-from daemons.rapid.resources.bulkactions import one_by_one
+from daemons.rapid.resources.jobchanges import one_by_one
 from protocol.http.body import HungUp
 from protocol.luxi.jobs import Done
 

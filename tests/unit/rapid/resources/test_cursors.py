@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import InvalidRequest
 from common.ids import JobId
-from daemons.rapid.resources.cursors import Cursor
+from daemons.rapid.resources.joblists import Cursor
 
 
 @pytest.mark.parametrize("ascending", [True, False])

@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import InvalidRequest
-from daemons.rapid.resources.filterwords import UNENDED, both, read_job_filter, read_object_filter
+from daemons.rapid.resources.joblists import UNENDED, both, read_job_filter, read_object_filter
 
 
 def test_text_and_expression_are_the_same_filter() -> None:

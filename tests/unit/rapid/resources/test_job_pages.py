@@ -7,7 +7,7 @@ import pytest
 from starlette.requests import Request as HttpRequest
 
 from common.ids import JobId
-from common.webaccess.principal import NOBODY
+from common.webaccess.rights import NOBODY
 from daemons.rapid.calls import Asked
 from daemons.rapid.refusals import Refused
 from daemons.rapid.resources.joblists import fetch_page

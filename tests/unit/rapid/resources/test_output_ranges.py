@@ -5,11 +5,11 @@ from typing import Any, TypeVar
 import pytest
 from starlette.requests import Request as HttpRequest
 
-from common.webaccess.principal import NOBODY
+from common.webaccess.rights import NOBODY
 from daemons.rapid.calls import Asked
 from daemons.rapid.refusals import Refused
-from daemons.rapid.resources.joboutput import JobOutputs
-from protocol.luxi.output import JobOutput, ReadJobOutput
+from daemons.rapid.resources.jobfollowing import JobOutputs
+from protocol.luxi.jobs import JobOutput, ReadJobOutput
 from protocol.messages import Request
 from tests.support.fakes.luxidalone import LuxidAlone
 

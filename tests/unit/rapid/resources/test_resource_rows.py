@@ -1,7 +1,7 @@
 """The table of /3 (DESIGN section 15)."""
 
 from common.wire import structure
-from daemons.rapid.resources.examples import EXAMPLES
+from daemons.rapid.resources.parameters import EXAMPLES
 from daemons.rapid.resources.resourcerows import rows
 
 

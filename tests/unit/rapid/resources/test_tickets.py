@@ -1,6 +1,6 @@
 """Tickets of dry runs (DESIGN section 15)."""
 
-from daemons.rapid.resources.bulkactions import ticket_for
+from daemons.rapid.resources.jobchanges import ticket_for
 
 
 def test_a_ticket_stands_for_a_verb_and_a_set_of_jobs() -> None:

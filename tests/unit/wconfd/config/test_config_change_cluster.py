@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from common.errors import ConfigurationError, Conflict, InvalidRequest
-from daemons.wconfd.core.config.clusterchanges import change_cluster
+from daemons.wconfd.core.config.changes import change_cluster
 from tests.support.configs import small_config
 
 NOW = 2000.0

@@ -6,12 +6,10 @@ import attrs
 import pytest
 
 from common.errors import ConfigurationError, Conflict, TagError
-from common.objects.config import Config
+from common.objects.config import Config, NodeGroup, PartialNicParams
 from common.objects.kinds import GroupUuid, InstanceUuid, NetworkUuid
-from common.objects.nodegroup import NodeGroup
-from common.objects.params import PartialNicParams
+from daemons.wconfd.core.config.changes import change_tags
 from daemons.wconfd.core.config.groupchanges import GroupChange, change_groups
-from daemons.wconfd.core.config.tagchanges import change_tags
 from tests.support.configs import UUIDS, instance, small_config
 
 NOW = 2000.0

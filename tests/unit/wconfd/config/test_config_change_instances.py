@@ -8,12 +8,11 @@ import pytest
 
 from common.errors import ConfigurationError, InvalidRequest, ProgrammerError, ReservationError
 from common.objects.codec import decode_object
-from common.objects.config import Config
+from common.objects.config import Config, Network
 from common.objects.kinds import AdminState, AdminStateSource, DiskUuid, InstanceUuid, NetworkUuid
-from common.objects.networks.network import Network
-from daemons.wconfd.core.config import instancedisks, instances
+from daemons.wconfd.core.config import instances
 from daemons.wconfd.core.config.verify import find_problems
-from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote
+from daemons.wconfd.core.reservations import IpAction, IpNote
 from tests.support.configs import disk, instance, small_config
 
 NOW = 2000.0
@@ -186,7 +185,7 @@ def test_the_primary_node_is_set_unseen_and_uncounted(config: Config) -> None:
 def test_a_disk_is_attached_at_its_place_and_the_later_ones_are_renamed(
     config: Config, index: int | None, place: int
 ) -> None:
-    after = instancedisks.attach_disk(config, "a", "loose", index, NOW)
+    after = instances.attach_disk(config, "a", "loose", index, NOW)
 
     names = names_of(after, "a")
     assert names[place] == ("loose", f"disk/{place}")
@@ -196,7 +195,7 @@ def test_a_disk_is_attached_at_its_place_and_the_later_ones_are_renamed(
 
 
 def test_adding_a_disk_counts_twice(config: Config) -> None:
-    after = instancedisks.add_disk(config, "b", disk("new"), None, NOW, replace=False)
+    after = instances.add_disk(config, "b", disk("new"), None, NOW, replace=False)
 
     assert names_of(after, "b") == [("new", "disk/0")]
     assert not find_problems(after)
@@ -206,41 +205,41 @@ def test_adding_a_disk_counts_twice(config: Config) -> None:
 @pytest.mark.parametrize("index", [-1, 4])
 def test_a_place_that_is_not_there_is_refused(config: Config, index: int) -> None:
     with pytest.raises(InvalidRequest, match=f"is 0 to 3, not {index}"):
-        instancedisks.attach_disk(config, "a", "loose", index, NOW)
+        instances.attach_disk(config, "a", "loose", index, NOW)
 
 
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
         (
-            lambda c: instancedisks.attach_disk(c, "b", "d0", None, NOW),
+            lambda c: instances.attach_disk(c, "b", "d0", None, NOW),
             ReservationError,
             "attached to instance 'a.test'",
         ),
         (
-            lambda c: instancedisks.attach_disk(c, "a", "d0", None, NOW),
+            lambda c: instances.attach_disk(c, "a", "d0", None, NOW),
             ReservationError,
             "attached to instance 'a.test'",
         ),
-        (lambda c: instancedisks.attach_disk(c, "a", "none", None, NOW), ConfigurationError, "no disk"),
-        (lambda c: instancedisks.attach_disk(c, "none", "loose", None, NOW), ConfigurationError, "no instance"),
+        (lambda c: instances.attach_disk(c, "a", "none", None, NOW), ConfigurationError, "no disk"),
+        (lambda c: instances.attach_disk(c, "none", "loose", None, NOW), ConfigurationError, "no instance"),
         (
-            lambda c: instancedisks.add_disk(c, "b", disk("d0"), None, NOW, replace=False),
+            lambda c: instances.add_disk(c, "b", disk("d0"), None, NOW, replace=False),
             ConfigurationError,
             "has already the uuid 'd0'",
         ),
         (
-            lambda c: instancedisks.add_disk(c, "b", disk("d0"), None, NOW, replace=True),
+            lambda c: instances.add_disk(c, "b", disk("d0"), None, NOW, replace=True),
             ReservationError,
             "attached to instance 'a.test'",
         ),
         (
-            lambda c: instancedisks.add_disk(c, "b", disk("none"), None, NOW, replace=True),
+            lambda c: instances.add_disk(c, "b", disk("none"), None, NOW, replace=True),
             ConfigurationError,
             "nothing to replace",
         ),
-        (lambda c: instancedisks.detach_disk(c, "none", "d0", NOW), ConfigurationError, "no instance"),
-        (lambda c: instancedisks.remove_disk(c, "b", "d0", NOW), ProgrammerError, "attached to instance 'a.test'"),
+        (lambda c: instances.detach_disk(c, "none", "d0", NOW), ConfigurationError, "no instance"),
+        (lambda c: instances.remove_disk(c, "b", "d0", NOW), ProgrammerError, "attached to instance 'a.test'"),
         (lambda c: instances.set_instance_status(c, "none", None, None, None, NOW), ConfigurationError, "no instance"),
         (lambda c: instances.set_primary_node(c, "none", "uuid-node", NOW), ConfigurationError, "no instance"),
     ],
@@ -253,21 +252,21 @@ def test_a_refusal_says_what_is_in_the_way(
 
 
 def test_a_detached_disk_keeps_its_name_and_the_later_ones_move_up(config: Config) -> None:
-    after = instancedisks.detach_disk(config, "a", "d1", NOW)
+    after = instances.detach_disk(config, "a", "d1", NOW)
 
     assert names_of(after, "a") == [("d0", "disk/0"), ("d2", "disk/1")]
     assert after.disks[DiskUuid("d1")].iv_name == "disk/1"
     check_counts(config, after, a=1)
-    assert instancedisks.detach_disk(after, "a", "d1", NOW) is after
+    assert instances.detach_disk(after, "a", "d1", NOW) is after
 
 
 def test_a_removed_disk_is_gone_and_the_cluster_counts_it(config: Config) -> None:
-    after = instancedisks.remove_disk(config, "a", "d0", NOW)
+    after = instances.remove_disk(config, "a", "d0", NOW)
 
     assert names_of(after, "a") == [("d1", "disk/0"), ("d2", "disk/1")]
     assert "d0" not in after.disks
     check_counts(config, after, cluster=1, a=1)
-    assert instancedisks.remove_disk(after, "a", "d0", NOW) is after
+    assert instances.remove_disk(after, "a", "d0", NOW) is after
 
 
 def test_a_disk_added_just_as_it_is_stored_counts_as_two_changes() -> None:
@@ -275,7 +274,7 @@ def test_a_disk_added_just_as_it_is_stored_counts_as_two_changes() -> None:
         small_config(), instances={InstanceUuid("i"): instance("i")}, disks={DiskUuid("d"): disk("d")}
     )
 
-    after = instancedisks.add_disk(config, "i", disk("d"), None, 2000.0, replace=True)
+    after = instances.add_disk(config, "i", disk("d"), None, 2000.0, replace=True)
 
     assert (after.serial_no, after.mtime) == (config.serial_no + 2, 2000.0)
     assert after.instances["i"].disks == ("d",)  # type: ignore[index]

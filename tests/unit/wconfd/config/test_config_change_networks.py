@@ -7,11 +7,9 @@ import pytest
 
 from common.errors import ConfigurationError, Conflict, ReservationError
 from common.objects.codec import decode_object
-from common.objects.config import Config
+from common.objects.config import Config, Network, PartialNicParams
 from common.objects.kinds import GroupUuid, InstanceUuid, NetworkUuid
-from common.objects.networks.network import Network
-from common.objects.params import PartialNicParams
-from daemons.wconfd.core.config.networkchanges import NetworkChange, change_networks
+from daemons.wconfd.core.config.groupchanges import NetworkChange, change_networks
 from tests.support.configs import UUIDS, instance, small_config
 
 NOW = 2000.0

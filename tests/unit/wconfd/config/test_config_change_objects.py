@@ -6,15 +6,14 @@ import attrs
 import pytest
 
 from common.errors import ConfigurationError, Conflict, InvalidRequest, NotFound
-from common.objects.codec import decode_object
+from common.objects.codec import decode_object, encode_config
 from common.objects.config import Config
-from common.objects.encoding import encode_config
 from common.objects.filter import FilterRule
 from common.objects.kinds import DiskUuid, FilterUuid, GroupUuid, InstanceUuid, NodeUuid
-from daemons.wconfd.core.config import filterrules, ports
-from daemons.wconfd.core.config.configstate import reloaded
-from daemons.wconfd.core.config.objects import find_key
-from daemons.wconfd.core.config.objectupdates import update_cluster, update_object
+from daemons.wconfd.core.config import changes as filterrules
+from daemons.wconfd.core.config import instances
+from daemons.wconfd.core.config.changes import update_cluster, update_object
+from daemons.wconfd.core.config.configstate import find_key, reloaded
 from tests.support.configs import disk, instance, small_config
 
 NOW = 2000.0
@@ -108,7 +107,7 @@ def test_a_reloaded_configuration_has_a_serial_that_nobody_has_seen(theirs: int,
 
 
 def test_a_port_given_back_is_taken_first() -> None:
-    config, port = ports.allocate_port(with_pool(11003, 11001), NOW)
+    config, port = instances.allocate_port(with_pool(11003, 11001), NOW)
 
     assert port == 11003
     assert (config.cluster.tcpudp_port_pool, config.cluster.highest_used_port) == ((11001,), 11000)
@@ -116,18 +115,18 @@ def test_a_port_given_back_is_taken_first() -> None:
 
 
 def test_without_such_ports_the_next_one_is_taken() -> None:
-    config, port = ports.allocate_port(with_pool(highest=14998), NOW)
+    config, port = instances.allocate_port(with_pool(highest=14998), NOW)
 
     assert (port, config.cluster.highest_used_port) == (14999, 14999)
     with pytest.raises(ConfigurationError, match="no port is free"):
-        ports.allocate_port(config, NOW)
+        instances.allocate_port(config, NOW)
 
 
 def test_a_port_given_back_twice_is_there_once() -> None:
-    once = ports.add_port(with_pool(11003, 11001), 11001, NOW)
+    once = instances.add_port(with_pool(11003, 11001), 11001, NOW)
 
     assert once.cluster.tcpudp_port_pool == (11001, 11003)
-    assert ports.add_port(once, 11001, NOW + 1) is once
+    assert instances.add_port(once, 11001, NOW + 1) is once
 
 
 # filter rules

@@ -4,10 +4,9 @@ import attrs
 import pytest
 
 from common.errors import Conflict
-from common.objects.config import Config
+from common.objects.config import Config, Node
 from common.objects.kinds import NodeUuid
-from common.objects.node import Node
-from daemons.wconfd.core.config.replicas.mastering import with_master
+from daemons.wconfd.core.config.replicas import with_master
 from daemons.wconfd.core.config.verify import find_problems
 from tests.support.configs import UUIDS, node, small_config
 

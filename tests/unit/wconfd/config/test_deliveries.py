@@ -6,9 +6,9 @@ import pytest
 from common.errors import ConfigurationError
 from common.objects.codec import to_json
 from common.objects.kinds import InstanceUuid
-from daemons.wconfd.core.config import ports
-from daemons.wconfd.core.config.deliveries import ROOM, Deliveries, Delivery, Stamp
-from daemons.wconfd.core.config.objectupdates import update_cluster, update_object
+from daemons.wconfd.core.config import instances
+from daemons.wconfd.core.config.changes import update_cluster, update_object
+from daemons.wconfd.core.config.configstate import ROOM, Deliveries, Delivery, Stamp
 from tests.support.configs import instance, small_config
 
 NOW = 2000.0
@@ -44,7 +44,7 @@ def test_a_port_taken_in_between_does_not_hide_that_the_update_was_made() -> Non
     config = small_config()
     given = attrs.evolve(config.cluster, cluster_name="other")
     made, stamp = update_cluster(config, given, NOW)
-    later, _ = ports.allocate_port(made, NOW)
+    later, _ = instances.allocate_port(made, NOW)
 
     assert update_cluster(later, given, NOW + 1, stamp) == (later, stamp)
     with pytest.raises(ConfigurationError, match="its serial number is 2, not 1"):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from daemons.wconfd.core.config.candidatecerts import with_masters
-from daemons.wconfd.core.config.replicas.nodecopies import Failure, Holding, Part
-from protocol.noded.fileowners import group_on_wire, user_on_wire
+from daemons.wconfd.core.config.nodechanges import with_masters
+from daemons.wconfd.core.config.replicas import Failure, Holding, Part
+from protocol.noded.files import group_on_wire, user_on_wire
 from tests.support.configs import UUIDS, small_config
 
 BOTH = {Part.SSCONF: 3, Part.CONFIG: 7}

@@ -1,6 +1,6 @@
 """What some candidate may lack stays in etcd, and nothing else (DESIGN section 14)."""
 
-from daemons.wconfd.core.config.replicas.uncopied import Uncopied
+from daemons.wconfd.core.config.replicas import Uncopied
 
 
 def test_changes_up_to_a_serial_number_are_due() -> None:

@@ -11,7 +11,7 @@ import pytest
 import common.daemons
 from common.errors import InvalidRequest
 from common.paths import Paths
-from common.system.daemons.running import find_daemon
+from common.system.running import find_daemon
 from tests.cli.command import CHECKOUT, Ended, run
 from tests.support.cluster import Cluster
 from tests.support.fakes.echod import ROW, add_row, add_to_all

@@ -7,7 +7,7 @@ from typing import NoReturn
 import pytest
 
 import cli.gantry.status
-from cli.clusterstate import daemonstates
+from cli.gantry import status
 from cli.gantry.main import group
 from cli.program import exit_code
 from common.paths import Paths
@@ -21,7 +21,7 @@ def _refuse(*_: object) -> NoReturn:
 @pytest.fixture(autouse=True)
 def hidden_pid_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pid files that this user may not read; for root there is no such file."""
-    monkeypatch.setattr(daemonstates, "find_daemon", _refuse)
+    monkeypatch.setattr(status, "find_daemon", _refuse)
     monkeypatch.setattr(cli.gantry.status, "find_supervisor", _refuse)
 
 
@@ -65,7 +65,7 @@ def test_without_an_answer_of_luxid_nothing_is_known_and_that_is_an_error(
 def test_a_daemon_that_is_silent_is_told_of_and_not_waited_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daemonstates, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(status, "_ANSWER_S", 0.1)
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
     with socket.socket(socket.AF_UNIX) as stopped:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from common.paths import Paths
-from common.system.daemons.running import find_daemon, find_supervisor
 from common.system.processes import find_process
+from common.system.running import find_daemon, find_supervisor
 from tests.cli.command import Background, Ended, normalised, run
 from tests.support.cluster import ALL
 from tests.support.wait import wait_until

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from common.nodes.certificates.pemcontent import digest_of
+from common.nodes.certificates import digest_of
 from common.paths import Paths
 from tests.cli.command import Ended, run
 from tests.support.machines.nodes import HOST, LEAN

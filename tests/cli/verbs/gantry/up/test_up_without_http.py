@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 
 from common.paths import Paths
-from common.system.daemons.running import find_daemon
+from common.system.running import find_daemon
 from tests.cli.command import run
 from tests.support.machines.nodes import HOST
 from tests.support.wait import wait_until

@@ -1,7 +1,7 @@
 """Pauses of silent nodes: they double up to a minute, and any sign of life ends them."""
 
-from protocol.noded.clients.backoff import LONGEST_PAUSE_S, BackOff
-from protocol.noded.clients.outcomes import Failed, FailureKind, Replied, Skipped
+from protocol.noded.call import Failed, FailureKind, Replied, Skipped
+from protocol.noded.clients.judging import LONGEST_PAUSE_S, BackOff
 
 LOST = Failed(FailureKind.LOST, "gone")
 

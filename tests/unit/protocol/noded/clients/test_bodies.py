@@ -5,10 +5,9 @@ import os
 import pytest
 import trio
 
-from protocol.noded.call import request_body
-from protocol.noded.clients.bodies import HEAVY_BYTES, Bodies
-from protocol.noded.contents import Content
-from protocol.noded.queue import JobqueueUpdate
+from protocol.noded.call import Content, request_body
+from protocol.noded.clients.client import HEAVY_BYTES, Bodies
+from protocol.noded.statefiles import JobqueueUpdate
 
 
 def _call(size: int) -> JobqueueUpdate:

@@ -4,7 +4,7 @@ import attrs
 
 from common.objects.config import Config
 from common.objects.kinds import NodeUuid
-from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.call import NodeAddress
 from protocol.noded.clients.recipients import all_nodes, candidates, online_nodes
 from tests.support.configs import UUIDS, small_config
 

@@ -8,11 +8,10 @@ import trio
 
 from common.errors import Unavailable
 from common.replication import NoLongerMaster
+from protocol.noded.call import Failed, FailureKind, NodeAddress, Outcome, Replied
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied
 from protocol.noded.clients.voting import PAUSE_S, REPEATS, Contender, ask_once, win_vote
-from protocol.noded.mastership import NO_MASTER, MasterNodeName
+from protocol.noded.membership import NO_MASTER, MasterNodeName
 
 OWN = Contender("n1", 4)
 # what a node says in each round, the last for ever; None: it hangs

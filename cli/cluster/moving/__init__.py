@@ -1,1 +1,0 @@
-"""`gnt-cluster master-failover`, without what it prints: the survey of the nodes, and the steps of the move."""

@@ -1,1 +1,0 @@
-"""What `gnt-cluster verify` compares."""

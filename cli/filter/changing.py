@@ -1,0 +1,369 @@
+"""The verbs of `gnt-filter` that change rules."""
+
+import re
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, TypedDict, Unpack
+
+import attrs
+import click
+import orjson
+
+from cli.choosing.filtering import warn_of_stars
+from cli.commands import Command
+from cli.connection import ask_luxid, open_luxid
+from cli.context import command_line, program, wants_json
+from cli.exitcodes import DONE, FAILED
+from cli.filter.list import complete_rule, find_rules, is_uuid, rules_in_order
+from cli.options import F, with_options
+from cli.query import query_jobs
+from cli.screen import complain, remark, say, say_json
+from cli.tables import JOB_FIELDS, job_table
+from common.errors import RemoteError
+from common.jsontext import TooDeep, read_json
+from common.words.filters.rulefilter import Predicate, action_text, rule_predicates
+from protocol.luxi.queue import DeleteFilter, ReplaceFilter, TryFilterRule
+
+# Set a filter rule: the common options, the call, and its report.
+#
+# Source: cli.md 3; luxid.md 2.2, 6.
+
+
+# predicate: the job was submitted after the rule was made
+NEWER: Final = ["jobid", [">", "id", "watermark"]]
+
+
+@attrs.frozen
+class RuleWish:
+    """A rule as the user wants it."""
+
+    # uuid of the rule to replace; None: create a new one
+    uuid: str | None
+    predicates: tuple[object, ...]
+    # action as on the wire
+    action: object
+    # verb for what the rule makes a job do: "wait"
+    effect: str
+    # place in the chain; the smallest is evaluated first
+    priority: int
+    reason: str | None
+
+
+def rule_options(function: F, *, priority: int = 0) -> F:
+    """`--where`, `--priority`, `--reason` and `--dry-run`.
+
+    Args: priority: the place if none is named.
+    """
+    place = f"Its place; smaller is asked first ({priority}). 'gnt-filter list --help' tells the order of equal ones."
+    return with_options(
+        function,
+        click.option("--where", metavar="FILTER", help="Only for such jobs: 'op=OP_RUN_COMMAND & reason=~upgrade'."),
+        click.option("--priority", type=click.IntRange(min=0), default=priority, help=place),
+        click.option("--reason", metavar="TEXT", help="The reason, shown to users who ask why a job waits."),
+        click.option("--dry-run", "is_dry", is_flag=True, help="Only say which queued jobs it would be for."),
+    )
+
+
+def predicates_of(where: str | None) -> list[Predicate]:
+    """Raises: InvalidRequest: the filter cannot be read."""
+    if where is None:
+        return []
+    predicates = rule_predicates(where)
+    warn_of_stars(where)
+    return predicates
+
+
+def set_rule(wish: RuleWish, *, is_dry: bool) -> int:
+    """Set the rule and print its uuid, or show for which jobs it would hold; return the exit code."""
+    if is_dry:
+        _tell_touched(wish)
+        return DONE
+    trail = (("gnt:user", wish.reason, time.time_ns()),) if wish.reason else ()
+    uuid = ask_luxid(ReplaceFilter(wish.uuid, wish.priority, wish.predicates, wish.action, trail))
+    if wants_json():
+        say_json(uuid)
+    else:
+        say(uuid)
+    if wish.uuid is None and sys.stdout.isatty() and sys.stderr.isatty():
+        remark(f"take it back with: {command_line(program(), 'delete', uuid)}")
+    return DONE
+
+
+def set_new_rule(
+    action: object, effect: str, where: str | None, priority: int, reason: str | None, is_dry: bool, *predicates: object
+) -> int:
+    """Set a rule for the jobs of a filter; return the exit code.
+
+    Args:
+        effect: verb for what the rule makes a job do: "wait".
+        predicates: further predicates beside the filter.
+    """
+    wish = RuleWish(None, (*predicates, *predicates_of(where)), action, effect, priority, reason)
+    return set_rule(wish, is_dry=is_dry)
+
+
+def _tell_touched(wish: RuleWish) -> None:
+    with open_luxid() as client:
+        job_ids = client.call(TryFilterRule(wish.uuid, wish.priority, wish.predicates, wish.action))
+        if wants_json():
+            say_json(job_ids)
+            return
+        rows = query_jobs(client, job_ids, JOB_FIELDS) if job_ids else []
+    for line in job_table(row for row in rows if row["status"]):
+        say(line)
+    count = f"{len(job_ids)} of the jobs that wait now" if len(job_ids) != 1 else "one of the jobs that wait now"
+    remark(f"{count} would {wish.effect}; nothing was changed")
+
+
+# `gnt-filter pause`: make jobs wait.
+#
+# Source: filters design, "Examples"; luxid.md 6.2.
+
+
+@click.command(
+    "pause",
+    cls=Command,
+    examples=(
+        "gnt-filter pause --where 'op=OP_RUN_COMMAND & reason=~upgrade' --reason 'the mirror is down'",
+        "gnt-filter pause --where 'id > 27491' --dry-run",
+    ),
+)
+@rule_options
+def pause(where: str | None, priority: int, reason: str | None, is_dry: bool) -> int:
+    """Make jobs wait until the rule is deleted: those for which the filter is true, or all; print the rule's uuid.
+
+    A filter compares op, id, name, label.KEY, reason (a text in the reason trail), source, and the opcode's parameters
+    by their names; the parameter 'name' only by 'gnt-filter add --predicates'. = compares whole values, =* matches a
+    pattern: name =* 'backup-*'.
+
+    What differs: 'gnt-filter pause' makes queued jobs wait, too; 'soft-drain' takes new jobs and makes only them wait;
+    'gnt-filter drain' refuses new jobs by a rule, and those of a filter only, if one is given; 'gnt-cluster queue
+    drain' refuses all new jobs, but those that an administrator submits to a drained queue. Running jobs go on under
+    each of them. 'gantry status' tells which are in force.
+    """
+    return set_new_rule("PAUSE", "wait", where, priority, reason, is_dry)
+
+
+# `gnt-filter drain`: refuse new jobs.
+#
+# Source: filters design, "Examples"; luxid.md 6.2.
+
+
+@click.command("drain", cls=Command, examples=("gnt-filter drain --reason 'maintenance at noon'",))
+@rule_options
+def drain(where: str | None, priority: int, reason: str | None, is_dry: bool) -> int:
+    """Refuse jobs submitted from now on; those in the queue go on. Prints the rule's uuid.
+
+    What differs: 'gnt-filter pause' makes queued jobs wait, too; 'soft-drain' takes new jobs and makes only them wait;
+    'gnt-filter drain' refuses new jobs by a rule, and those of a filter only, if one is given; 'gnt-cluster queue
+    drain' refuses all new jobs, but those that an administrator submits to a drained queue. Running jobs go on under
+    each of them. 'gantry status' tells which are in force.
+    """
+    return set_new_rule("REJECT", "be canceled", where, priority, reason, is_dry, NEWER)
+
+
+# `gnt-filter soft-drain`: accept new jobs, but make them wait.
+#
+# Source: filters design, "Examples"; luxid.md 6.2.
+
+
+@click.command("soft-drain", cls=Command, examples=("gnt-filter soft-drain --reason 'maintenance at noon'",))
+@rule_options
+def soft_drain(where: str | None, priority: int, reason: str | None, is_dry: bool) -> int:
+    """Accept jobs from now on, but make them wait; those in the queue go on. Prints the rule's uuid.
+
+    What differs: 'gnt-filter pause' makes queued jobs wait, too; 'soft-drain' takes new jobs and makes only them wait;
+    'gnt-filter drain' refuses new jobs by a rule, and those of a filter only, if one is given; 'gnt-cluster queue
+    drain' refuses all new jobs, but those that an administrator submits to a drained queue. Running jobs go on under
+    each of them. 'gantry status' tells which are in force.
+    """
+    return set_new_rule("PAUSE", "wait", where, priority, reason, is_dry, NEWER)
+
+
+# `gnt-filter limit`: limit how many jobs run at once.
+#
+# Source: filters design, "Examples"; luxid.md 6.2.
+
+
+_COUNT_DIGITS: Final = 9
+# behind rules that pause or refuse: the first rule that fits decides, and a limit that others follow would undo them
+_PLACE: Final = 10
+
+
+class CountType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """How many jobs may run at once: a whole number of at least 1."""
+
+    name = "count"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        # a longer count would limit nothing
+        if not (value.isascii() and value.isdigit() and len(value) <= _COUNT_DIGITS and int(value) > 0):
+            self.fail(f"'{value}' is not a number of jobs; N is a whole number of at least 1", param, ctx)
+        return int(value)
+
+
+@click.command("limit", cls=Command, examples=("gnt-filter limit 2 --where 'op=OP_RUN_COMMAND & reason=backup'",))
+@partial(rule_options, priority=_PLACE)
+@click.argument("count", metavar="N", type=CountType())
+def limit(count: int, where: str | None, priority: int, reason: str | None, is_dry: bool) -> int:
+    """Let at most N jobs of this rule run at once; print its uuid.
+
+    The first rule that fits a job decides, so a limit stands behind the rules that pause or refuse, unless --priority
+    says otherwise.
+    """
+    return set_new_rule(["RATE_LIMIT", count], f"run {count} at a time", where, priority, reason, is_dry)
+
+
+# The options of `gnt-filter add` and `replace`: a rule in its wire form, with predicates and action.
+#
+# Source: cli.md 3, "add", "replace".
+
+
+_RATE_LIMIT: Final = re.compile(r"RATE_LIMIT\s+0*([1-9][0-9]{0,8})")
+_WORDS: Final = ("ACCEPT", "PAUSE", "REJECT", "CONTINUE")
+_EFFECTS: Final = {"PAUSE": "wait", "REJECT": "be canceled", "ACCEPT": "be let through"}
+
+
+class PredicatesType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """A JSON list of `[name, expression]`."""
+
+    name = "json"
+
+    def convert(
+        self, value: str | list[object], param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[object]:
+        if isinstance(value, list):
+            return value
+        try:
+            predicates = read_json(value)
+        except TooDeep as error:
+            self.fail(error.message, param, ctx)
+        except orjson.JSONDecodeError as error:
+            self.fail(f"'{value}' is not JSON: {error}", param, ctx)
+        if not isinstance(predicates, list):
+            self.fail(f'\'{value}\' is not a list; write [["jobid", [">", "id", 12]]]', param, ctx)
+        return predicates
+
+
+class ActionType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """The action of a rule, in its wire form."""
+
+    name = "action"
+
+    def convert(
+        self, value: str | list[object], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | list[object]:
+        if isinstance(value, list):
+            return value
+        if value in _WORDS:
+            return value
+        match = _RATE_LIMIT.fullmatch(value)
+        if match is None:
+            self.fail(
+                f"'{value}' is not an action; write {', '.join(_WORDS)} or 'RATE_LIMIT N', N at least 1", param, ctx
+            )
+        return ["RATE_LIMIT", int(match[1])]
+
+
+class WireOptions(TypedDict):
+    """What `wire_options` pass to a verb."""
+
+    predicates: list[object]
+    action: str | list[object]
+    where: str | None
+    priority: int
+    reason: str | None
+    is_dry: bool
+
+
+def wire_options(function: F) -> F:
+    """`--predicates`, `--action`, and the options of every rule."""
+    return with_options(
+        function,
+        click.option("--predicates", type=PredicatesType(), default="[]", help="All must hold; none if left out."),
+        click.option(
+            "--action",
+            type=ActionType(),
+            metavar="ACTION",
+            default="CONTINUE",
+            help="ACCEPT, PAUSE, REJECT, CONTINUE (default) or 'RATE_LIMIT N'.",
+        ),
+        rule_options,
+    )
+
+
+def set_wire_rule(uuid: str | None, **options: Unpack[WireOptions]) -> int:
+    """Set the rule and print its uuid; return the exit code. Args: uuid: None: create a new rule."""
+    action = options["action"]
+    if isinstance(action, list):
+        effect = f"run {action[1]} at a time"
+    else:
+        effect = _EFFECTS.get(action, "be looked at by the next rule")
+    predicates = (*options["predicates"], *predicates_of(options["where"]))
+    wish = RuleWish(uuid, predicates, action, effect, options["priority"], options["reason"])
+    return set_rule(wish, is_dry=options["is_dry"])
+
+
+# `gnt-filter add`: a new rule, as predicates and action.
+
+
+@click.command(
+    "add",
+    cls=Command,
+    examples=("""gnt-filter add --action PAUSE --predicates '[["opcode", ["=~", "OP_ID", "^OP_NODE_"]]]'""",),
+)
+@wire_options
+def add(**options: Unpack[WireOptions]) -> int:
+    """Add a rule, and print its uuid."""
+    return set_wire_rule(None, **options)
+
+
+# `gnt-filter replace`: put another rule in the place of one.
+
+
+@click.command(
+    "replace", cls=Command, examples=("gnt-filter replace --action ACCEPT 7f4b2cb5-5b4c-4ba0-9ba3-4e1c4c0a9a2b",)
+)
+@wire_options
+@click.argument("uuid")
+def replace(uuid: str, **options: Unpack[WireOptions]) -> int:
+    """Replace the rule with this UUID by another one, or create it; print the uuid."""
+    return set_wire_rule(uuid, **options)
+
+
+# `gnt-filter delete`: delete rules.
+#
+# Source: cli.md 3, "delete".
+
+
+@click.command("delete", cls=Command, examples=("gnt-filter delete 7f4b", "gnt-filter delete 1 3"))
+@click.argument("names", metavar="RULE...", nargs=-1, required=True, shell_complete=complete_rule)
+def delete(names: Sequence[str]) -> int:
+    """Delete these rules; jobs that waited because of them may run.
+
+    A rule is named by its UUID, by a beginning of it that no other rule has, or by its number in gnt-filter list.
+    """
+    rules = [] if all(map(is_uuid, names)) else rules_in_order()
+    uuids = [name for name in names if is_uuid(name)]
+    # all names are understood before the first rule goes: numbers change then
+    short, is_lost = find_rules(rules, [name for name in names if not is_uuid(name)])
+    deleted = []
+    with open_luxid() as client:
+        for uuid in dict.fromkeys([*uuids, *short]):
+            try:
+                client.call(DeleteFilter(uuid))
+                deleted.append(uuid)
+            except RemoteError as error:
+                is_lost = True
+                complain(error.message)
+    if wants_json():
+        say_json(deleted)
+    else:
+        for rule in rules:
+            if rule["uuid"] in short and rule["uuid"] in deleted:
+                say(f"deleted rule {rule['uuid']}: {action_text(rule['action'])}")
+    return FAILED if is_lost else DONE

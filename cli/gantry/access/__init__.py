@@ -1,1 +1,0 @@
-"""Users and tokens of the HTTP interface, as verbs."""

@@ -1,1 +1,0 @@
-"""Batches: jobs that were submitted together, for several nodes or values."""

@@ -1,1 +1,0 @@
-"""Reading the logs of the daemons."""

@@ -1,1 +1,0 @@
-"""Pages of programs, verbs and daemons, and what they share."""

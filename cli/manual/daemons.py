@@ -1,0 +1,135 @@
+"""Pages of the daemons, from the parsers of their command lines."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from cli.manual.page import (
+    FILES,
+    Block,
+    Definition,
+    Definitions,
+    Literal,
+    Page,
+    PageLink,
+    Paragraph,
+    Section,
+    Text,
+    Variable,
+    described,
+    paragraph,
+)
+from common.daemons import DAEMONS, Daemon, Place
+from common.reference import DaemonFacts, ProgramFacts, ProgramOption
+from common.settingsfile import SYSTEM_PATHS
+from common.system.program import NOT_MASTER
+
+_PLACES: Final[Mapping[Place, str]] = {
+    Place.MASTER: "the master",
+    Place.CANDIDATES: "the master and the candidates",
+    Place.ALL: "all nodes",
+}
+_SIGNALS: Final[Mapping[str, str]] = {
+    "SIGTERM, SIGINT": "It ends; calls under way are finished. Jobs run on.",
+    "SIGHUP": "It opens its log again, after a rotation.",
+}
+_CODES: Final[Mapping[str, str]] = {
+    "0": "It was ended by a signal.",
+    "1": "It cannot start, or cannot go on; the reason is on standard error and in the log.",
+    "2": "The command line is wrong.",
+    str(NOT_MASTER): "This node is not the master; that is no failure.",
+}
+# programs that are for people, with the volume of programs
+_FOR_PEOPLE: Final = frozenset({"gantry-simulate"})
+
+
+def daemon_pages(facts: DaemonFacts) -> tuple[Page, ...]:
+    rows = {f"gantry-{daemon.name}": daemon for daemon in DAEMONS}
+    return tuple(_page(program, rows.get(program.name)) for program in facts.programs)
+
+
+def _page(program: ProgramFacts, daemon: Daemon | None) -> Page:
+    sections = [
+        Section("Synopsis", (_synopsis(program),)),
+        Section("Description", tuple(_description(program, daemon))),
+        Section("Options", (_options(program),)),
+    ]
+    if daemon is not None:
+        sections += [
+            Section("Signals", (Definitions(described(_SIGNALS)),)),
+            Section("Exit status", (Definitions(described(_CODES)),)),
+            Section("Files", (Definitions(_files(daemon)),)),
+        ]
+    else:
+        sections.append(Section("Files", (FILES,)))
+    links = [
+        PageLink("gantry", 7),
+        PageLink("gantry.toml", 5),
+        PageLink("gantry-status", 1),
+        PageLink("gantry-logs", 1),
+    ]
+    see_also = Paragraph(tuple(span for link in links for span in (link, ", "))[:-1])
+    volume = 1 if program.name in _FOR_PEOPLE else 8
+    about = program.about.rstrip(".")
+    return Page(program.name, volume, about, (*sections, Section("See also", (see_also,))))
+
+
+def _synopsis(program: ProgramFacts) -> Block:
+    arguments: list[str | Variable] = [" ", Variable("[OPTIONS]")]
+    for option in program.options:
+        if not option.names:
+            arguments += [" ", Variable(f"[{option.value}]")]
+    return Paragraph((Literal(program.name), *arguments))
+
+
+def _description(program: ProgramFacts, daemon: Daemon | None) -> Iterator[Block]:
+    yield paragraph(program.about)
+    if daemon is None:
+        return
+    yield Paragraph(tuple(_runs_on(daemon)))
+    if daemon.started_after:
+        before = [PageLink(f"gantry-{name}", 8) for name in daemon.started_after]
+        yield Paragraph(("It is started after ", *tuple(span for link in before for span in (link, ", "))[:-1], "."))
+    yield paragraph(
+        "It stays in the foreground, tells systemd when it is ready, and may be killed and started again at any time: "
+        "running jobs go on."
+    )
+
+
+def _runs_on(daemon: Daemon) -> Iterator[str | Literal | PageLink]:
+    yield f"It runs on {_PLACES[daemon.runs_on]}"
+    yield " if the settings want it." if daemon.feature else "."
+    if daemon.settings:
+        yield " Its settings are in "
+        yield Literal(f"[{daemon.settings}]")
+        yield " of "
+        yield PageLink("gantry.toml", 5)
+        yield "."
+
+
+def _options(program: ProgramFacts) -> Definitions:
+    return Definitions(tuple(Definition(_term(option), (paragraph(_help(option)),)) for option in program.options))
+
+
+def _help(option: ProgramOption) -> str:
+    text = option.text.replace("%(prog)s", "the program")
+    text = "show this help message and exit" if "--help" in option.names else text
+    text = "show the version and exit" if "--version" in option.names else text
+    return f"{text[:1].upper()}{text[1:]}." if text else "As its name says."
+
+
+def _term(option: ProgramOption) -> Text:
+    names: Text = tuple(span for name in option.names for span in (Literal(name), ", "))[:-1]
+    if not option.value:
+        return names
+    return (*names, " ", Variable(option.value)) if names else (Variable(option.value),)
+
+
+def _files(daemon: Daemon) -> tuple[Definition, ...]:
+    paths = SYSTEM_PATHS
+    rows = {
+        str(paths.pid_file(daemon.name)): "Its process.",
+        str(paths.log_file(daemon.name)): "Its log.",
+    }
+    if daemon.socket:
+        rows[str(paths.sockets / daemon.socket)] = "Its socket."
+    return described(rows)

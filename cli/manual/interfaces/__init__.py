@@ -1,1 +1,0 @@
-"""Reference of interfaces for programs: calls, metrics, ports."""

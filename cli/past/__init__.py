@@ -1,1 +1,0 @@
-"""The history of ended jobs, for the verbs that show it or end it."""

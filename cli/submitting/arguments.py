@@ -1,0 +1,304 @@
+"""Values as the user types them: options of a command, locks, terms of jobs."""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import click
+
+from cli.choosing.jobids import JOB_IDS, Named
+from cli.screen import remark
+from common.commands.spec import ULIMITS
+from common.errors import InvalidRequest
+from common.locks import LockLevel, asked_lock, parse_lock
+from common.queue.jobs import FINAL_NAMES, JobState
+from common.queue.terms import Use, check_label, check_name, read_use
+
+# Values of a command's options as the user types them: `12:success`, `NAME=VALUE`, `512M`, `nofile=1024`.
+
+
+class DependencyType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`ID` or `ID:status,...`: jobs, and the states that they may end in; success if left out."""
+
+    name = "dependency"
+
+    def convert(
+        self, value: str | tuple[Named, list[str]], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Named, list[str]]:
+        if isinstance(value, tuple):
+            return value
+        number, _, names = value.partition(":")
+        statuses = [name for name in names.split(",") if name] or [JobState.SUCCESS.value]
+        wrong = next((name for name in statuses if name not in FINAL_NAMES), None)
+        if wrong is not None:
+            self.fail(f"no job ends as '{wrong}'; write {', '.join(sorted(FINAL_NAMES))}", param, ctx)
+        return JOB_IDS.convert(number, param, ctx), statuses
+
+
+class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`NAME=VALUE`; `NAME` alone takes its value from this environment."""
+
+    name = "variable"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = value.partition("=")
+        if not name:
+            self.fail(f"'{value}' names no variable; write NAME=VALUE", param, ctx)
+        if not equals and name not in os.environ:
+            self.fail(f"'{name}' is not set here; write {name}=VALUE", param, ctx)
+        return name, text if equals else os.environ[name]
+
+
+class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`512M`: bytes; K, M, G or T multiply by powers of 1024."""
+
+    name = "size"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = _SIZE.fullmatch(value)
+        if match is None:
+            self.fail(f"'{value}' is not a size; write bytes, or a number with K, M, G or T", param, ctx)
+        if "." in match[1] and not match[2]:
+            self.fail(f"'{value}' is not whole; write a whole number, or one with K, M, G or T, as in 1.5G", param, ctx)
+        return int(float(match[1]) * 1024 ** _UNITS.index(match[2].upper()))
+
+
+class CpusType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`1.5`: a number of processors; `nan` and `inf` are refused, as JSON does not have them."""
+
+    name = "float"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        if _CPUS.fullmatch(value) is None:
+            self.fail(f"'{value}' is not a number of processors; write one such as 2 or 0.5", param, ctx)
+        return float(value)
+
+
+class UlimitType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`nofile=1024:4096`: soft and hard limit, or both; `unlimited` for none."""
+
+    name = "limit"
+
+    def convert(
+        self, value: str | tuple[str, list[int]], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, list[int]]:
+        if isinstance(value, tuple):
+            return value
+        name, _, text = value.partition("=")
+        numbers = ["-1" if number == "unlimited" else number for number in text.split(":")]
+        if name not in ULIMITS:
+            self.fail(f"there is no limit '{name}'; they are {', '.join(ULIMITS)}", param, ctx)
+        if len(numbers) > 2 or not all(_NUMBER.fullmatch(number) for number in numbers):
+            self.fail(f"'{value}' is not a limit; write {name}=SOFT[:HARD], each a number or unlimited", param, ctx)
+        return name, [int(number) for number in numbers]
+
+
+_UNITS: Final = ("", "K", "M", "G", "T")
+_SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
+_CPUS: Final = re.compile(r"\d{1,4}(\.\d{1,6})?|\.\d{1,6}", re.ASCII)
+_NUMBER: Final = re.compile(r"-1|\d{1,19}", re.ASCII)
+CPUS: Final = CpusType()
+DEPENDENCY: Final = DependencyType()
+SIZE: Final = SizeType()
+ULIMIT: Final = UlimitType()
+VARIABLE: Final = EnvironmentType()
+
+
+def check_text(*texts: str) -> None:
+    """Raises: click.UsageError: a text is not UTF-8; Python shows such bytes as lone surrogates."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(text).decode(errors="backslashreplace")
+            raise click.UsageError(
+                f"'{shown:.60}' is not UTF-8, and a job is text; name it by a pattern with --shell, or in a script"
+            ) from None
+
+
+def read_standard_input() -> str:
+    """Read all of standard input. Raises: InvalidRequest: it is closed, or is not UTF-8."""
+    if sys.stdin is None:
+        raise InvalidRequest("standard input is closed; name a file, or pipe the text in")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("standard input is not UTF-8 text; put it into a file, and name that") from None
+
+
+# Locks as the user types them: `node/web1`, `node/web1:shared`.
+
+
+if TYPE_CHECKING:
+    # what completes a word imports it; the start of every other command does without
+    from click.shell_completion import CompletionItem
+
+_MODES: Final = ("shared", "exclusive")
+# the end of an IPv6 or MAC address: such a name contains colons itself
+_ADDRESS: Final = re.compile(r".*:.*:[0-9a-fA-F]{1,4}")
+
+
+@attrs.frozen
+class LockWish:
+    """A lock by name and the mode to hold it in."""
+
+    lock: str
+    mode: str
+
+
+class LockType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`NAME[:shared|exclusive]`; exclusive if left out."""
+
+    name = "lock"
+
+    def convert(self, value: str | LockWish, param: click.Parameter | None, ctx: click.Context | None) -> LockWish:
+        if isinstance(value, LockWish):
+            return value
+        name, colon, mode = value.rpartition(":")
+        if not colon or _ADDRESS.fullmatch(value):
+            name, mode = value, "exclusive"
+        if mode not in _MODES:
+            self.fail(
+                f"'{mode}' is not a lock mode; write shared or exclusive, "
+                f"or '{value}:exclusive' if the colon belongs to the name",
+                param,
+                ctx,
+            )
+        try:
+            lock = asked_lock(parse_lock(name))
+        except InvalidRequest as error:
+            self.fail(error.message, param, ctx)
+        if not (lock.name or lock.is_group or lock.level is LockLevel.CONFIG):
+            self.fail(f"lock name '{name}' names nothing; write it as 'node/NAME'", param, ctx)
+        return LockWish(str(lock), mode)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+        from cli.completion import complete_locks
+
+        # no command runs while the shell asks, so its context is not yet the current one
+        with ctx.scope(cleanup=False):
+            return complete_locks(incomplete)
+
+
+LOCK: Final = LockType()
+
+
+def lock_modes(wishes: Iterable[LockWish]) -> dict[str, str]:
+    """Lock -> mode. Raises: UsageError: a lock is wanted in two modes."""
+    modes: dict[str, str] = {}
+    for wish in wishes:
+        if modes.setdefault(wish.lock, wish.mode) != wish.mode:
+            raise click.UsageError(f"--lock names '{wish.lock}' as shared and as exclusive; write it once")
+    return modes
+
+
+# Terms of jobs as the user types them: `team=web`, `licences=2`, `web1:memory=4G`, `tomorrow 02:00`.
+#
+# Source: DESIGN section 16.
+
+
+# seconds; an instant that is past by less was meant as now
+_JUST_NOW_S: Final = 60.0
+
+
+class JobNameType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """The name of a job."""
+
+    name = "name"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            check_name(value)
+        except InvalidRequest as error:
+            self.fail(error.message, param, ctx)
+        return value
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "NAME"
+
+
+class LabelType(click.ParamType):  # type: ignore[type-arg]  # as above
+    """`KEY=VALUE`."""
+
+    name = "label"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        key, equals, text = value.partition("=")
+        if not equals:
+            self.fail(f"'{value}' is no label; write KEY=VALUE, as in team=web", param, ctx)
+        try:
+            check_label(key, text)
+        except InvalidRequest as error:
+            self.fail(error.message, param, ctx)
+        return key, text
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "KEY=VALUE"
+
+
+class UseType(click.ParamType):  # type: ignore[type-arg]  # as above
+    """`[NODE:]NAME=COUNT`; a count with K, M, G or T is in bytes, `NAME` alone is one unit."""
+
+    name = "use"
+
+    def convert(self, value: str | Use, param: click.Parameter | None, ctx: click.Context | None) -> Use:
+        if isinstance(value, Use):
+            return value
+        key, equals, text = value.partition("=")
+        count = SIZE.convert(text, param, ctx) if equals else 1
+        if count < 1:
+            self.fail(f"'{value}' uses nothing; write a count of at least 1", param, ctx)
+        try:
+            return read_use(key, count)
+        except InvalidRequest as error:
+            self.fail(error.message, param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "[NODE:]NAME=COUNT"
+
+
+class InstantType(click.ParamType):  # type: ignore[type-arg]  # as above
+    """`tomorrow 02:00`: an instant in seconds since the epoch; of one that is past the user is told."""
+
+    name = "time"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        # imported late: few commands name a time
+        from common.words.instants import parse_instant
+        from common.words.times import clock
+
+        now = time.time()
+        try:
+            instant = parse_instant(value, now, None)
+        except InvalidRequest as error:
+            self.fail(error.message, param, ctx)
+        if now - instant > _JUST_NOW_S and (ctx is None or not ctx.resilient_parsing):
+            # a script that submits once, under a key, may come late: this is no mistake of every caller
+            remark(f"'{value}' is past, it was {clock(instant)}: nothing is left to wait for")
+        return instant
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "TIME"
+
+
+JOB_NAME: Final = JobNameType()
+LABEL: Final = LabelType()
+USE: Final = UseType()

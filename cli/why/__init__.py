@@ -1,1 +1,0 @@
-"""Why jobs wait, for the screen."""

@@ -1,1 +1,0 @@
-"""Keys and certificates of the cluster and its nodes."""

@@ -1,1 +1,0 @@
-"""What a machine needs to join, and what the cluster gives it."""

@@ -1,1 +1,0 @@
-"""What is told of jobs, to whom, and in which form."""

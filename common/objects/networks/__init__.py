@@ -1,1 +1,0 @@
-"""Networks, their addresses, and what instances take of them."""

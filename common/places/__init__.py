@@ -1,1 +1,0 @@
-"""The folders of an installation, and the names of files in them."""

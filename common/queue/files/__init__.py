@@ -1,1 +1,0 @@
-"""What jobs keep on disk: their files, logs and waits."""

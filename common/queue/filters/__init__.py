@@ -1,1 +1,0 @@
-"""Job filters: their rules, predicates and actions, and what they do to the queue."""

@@ -1,1 +1,0 @@
-"""Values of settings: read and checked."""

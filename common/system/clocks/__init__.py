@@ -1,1 +1,0 @@
-"""Clocks and timers of the kernel."""

@@ -1,0 +1,95 @@
+"""Find the running daemons of an installation by the locks on their pid files.
+
+Not for a process that holds the pid file it asks about: closing the file would release its own lock.
+
+Source: wconfd.md 1.1 (pid files).
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import struct
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from common.paths import Paths
+
+# struct flock of 64-bit Linux: type, whence, start, length, pid
+_FLOCK: Final = struct.Struct("@hhqqi")
+
+
+@attrs.frozen
+class Running:
+    """A process that holds its pid file."""
+
+    pid: int
+    # seconds since the epoch
+    since: float
+
+
+def find_running(pid_file: Path) -> Running | None:
+    """Return the process that holds this pid file; None if none holds it, whatever the file contains.
+
+    Raises: OSError: the file exists but this user may not read it.
+    """
+    try:
+        fd = os.open(pid_file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        pid = record_lock_holder(fd)
+        return None if pid is None else Running(pid, os.fstat(fd).st_mtime)
+    finally:
+        os.close(fd)
+
+
+def record_lock_holder(fd: int) -> int | None:
+    """The pid of another process that holds a POSIX lock on this open file; None: there is none; 0: it is not visible.
+
+    Raises: OSError.
+    """
+    # F_GETLK only asks: taking the lock, even briefly, could make a daemon that starts now give up
+    answer = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    kind, _, _, _, pid = _FLOCK.unpack(answer)
+    # -1 or 0: a process of another pid namespace
+    return None if kind == fcntl.F_UNLCK else max(pid, 0)
+
+
+def find_daemon(paths: Paths, name: str) -> Running | None:
+    """Args: name: from `common.daemons`. Raises: as `find_running`."""
+    return find_running(paths.pid_file(name))
+
+
+def find_supervisor(paths: Paths) -> Running | None:
+    """Raises: as `find_running`."""
+    return find_running(paths.supervisor_pid_file)
+
+
+# Why a daemon last failed, from its log.
+
+
+# bytes at the end of the log that are read
+_TAIL: Final = 65_536
+# the value of the reason is quoted, see `common.system.log`
+_EVENT: Final = re.compile(r' daemon\.(?:ready|failed reason=(?:"((?:[^"\\]|\\.)*)"|(\S+)))$', re.MULTILINE)
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+
+def last_failure(log: Path) -> str | None:
+    """Return the reason; None: it was ready since, or its log does not tell."""
+    with contextlib.suppress(OSError), log.open("rb") as file:
+        file.seek(max(os.fstat(file.fileno()).st_size - _TAIL, 0))
+        return failure_in(file.read().decode(errors="replace"))
+    return None
+
+
+def failure_in(text: str) -> str | None:
+    """Return the reason of the last failure that lines of a log tell, if the daemon was not ready after it."""
+    events = list(_EVENT.finditer(text))
+    if not events:
+        return None
+    quoted, plain = events[-1].groups()
+    return plain if quoted is None else _ESCAPED.sub(r"\1", quoted)

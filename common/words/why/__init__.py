@@ -1,1 +1,0 @@
-"""Why jobs do not run, and what they waited for, in words."""

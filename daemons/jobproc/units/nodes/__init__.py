@@ -1,1 +1,0 @@
-"""The opcodes on nodes: `add`, `remove`, `setparams`; what they decide is in `roles` and `parameters`."""

@@ -1,1 +1,0 @@
-"""Delivers events of jobs."""

@@ -1,1 +1,0 @@
-"""The opcodes on tags, which the cluster, nodes, node groups, instances and networks have."""

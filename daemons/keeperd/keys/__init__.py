@@ -1,1 +1,0 @@
-"""What keeperd reads and writes in etcd."""

@@ -1,1 +1,0 @@
-"""The configuration as luxid knows it: read, followed, and its filter rules."""

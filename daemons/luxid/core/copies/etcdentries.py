@@ -1,0 +1,270 @@
+"""The entries of changed files in etcd: what they say, which may be forgotten, and who is fresh by them."""
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
+from typing import Final
+
+import attrs
+
+from common.ids import JobId
+from common.lease.changes import Fate, Removed
+from common.queue.jobs import Job
+from daemons.luxid.core.copies.backlog import Key
+from daemons.luxid.core.copies.restoring import has_process
+
+# The entries of changed files in etcd, and which of them may be forgotten.
+#
+# Theory. An entry is put before its change is made here, and stays until every fresh candidate has this version: the
+# number of the change, as the backlogs count, is known when it is made here, and a candidate has it when its backlog
+# lacks no change of the file up to that number. A later change of the file is a later version of its entry, and nothing
+# is known of that until it is made, too. The entry of a job in the hands of a process stays in any case: the file of
+# such a job may be newer on the node of the process, and only the entry tells a new master that there was one.
+#
+# Source: DESIGN section 14.
+
+
+# whether all fresh candidates have the changes of a file up to a number
+Holds = Callable[[Key, int], bool]
+
+
+@attrs.frozen
+class _Entry:
+    # of etcd, at which it was put
+    revision: int
+    # number of its change; None: that is not made here yet
+    number: int | None
+
+
+class DirtyEntries:
+    """What etcd holds of the files of the queue."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, _Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    @property
+    def keys(self) -> Iterable[Key]:
+        """The files that have an entry."""
+        return self._entries.keys()
+
+    def committed(self, keys: Iterable[Key], revision: int) -> None:
+        """These have new entries, whose changes are to be made here."""
+        for key in keys:
+            self._entries[key] = _Entry(revision, None)
+
+    def made(self, keys: Iterable[Key], number: int) -> None:
+        """The files here hold what their entries say."""
+        for key in keys:
+            if (entry := self._entries.get(key)) is not None:
+                self._entries[key] = attrs.evolve(entry, number=number)
+
+    def changed(self, keys: Iterable[Key], number: int) -> None:
+        """The files have changed without an entry of their own; those that have one wait for this change, too."""
+        for key in keys:
+            if (entry := self._entries.get(key)) is not None and entry.number is not None:
+                self._entries[key] = attrs.evolve(entry, number=number)
+
+    def forgettable(self, keys: Iterable[Key], running: Container[JobId], holds: Holds) -> Mapping[Key, int]:
+        """Those of these files whose entries no fresh candidate needs, with the revisions of the entries.
+
+        Args: running: jobs in the hands of processes.
+        """
+        found: dict[Key, int] = {}
+        for key in keys:
+            entry = self._entries.get(key)
+            if entry is None or entry.number is None or key in running:
+                continue
+            if holds(key, entry.number):
+                found[key] = entry.revision
+        return found
+
+    def forgotten(self, revisions: Mapping[Key, int]) -> None:
+        """These entries are gone, unless they were put again meanwhile."""
+        for key, revision in revisions.items():
+            if (entry := self._entries.get(key)) is not None and entry.revision == revision:
+                del self._entries[key]
+
+
+# Which candidates are fresh: what they lack is in etcd, so each of them may become the master.
+#
+# Theory. A candidate is fresh from the moment when it has all files but those that have an entry in etcd, and entries
+# are kept for it from then on. One that is away for long would keep them for ever; it is marked as stale, and only then
+# are entries no longer kept for it. A node that is no candidate any more is marked, too, and so is a new one: nothing
+# was kept for it. Marks are in etcd; one is put there before less is kept, and taken away after more is.
+#
+# Each master compares the files of all candidates once, and notes its epoch with each: a former master has files that
+# nobody knows until then.
+#
+# Source: DESIGN section 14.
+
+
+@attrs.frozen
+class Standing:
+    """A candidate, as its sender knows it."""
+
+    name: str
+    # whether all that it lacks has an entry in etcd
+    is_complete: bool
+    # seconds since it was last heard, if it does not reply; 0: it does
+    away_s: float
+
+
+@attrs.frozen
+class Marks:
+    """What etcd says of nodes."""
+
+    # fresh nodes -> epoch of the last master that has compared their files
+    synced: Mapping[str, int]
+    stale: Set[str]
+
+    @property
+    def fresh(self) -> frozenset[str]:
+        return frozenset(self.synced) - self.stale
+
+
+@attrs.frozen
+class MarkChanges:
+    # nodes for which no entries are kept any more
+    stale: frozenset[str]
+    # nodes that were compared, and are fresh
+    synced: frozenset[str]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.stale and not self.synced
+
+
+def changes_of(standings: Iterable[Standing], marks: Marks, epoch: int, stale_s: float) -> MarkChanges:
+    """Decide what is to be changed in etcd.
+
+    Args:
+        standings: of all candidates but the master.
+        epoch: of this mastership.
+        stale_s: time after which a candidate that is away holds nothing back.
+    """
+    candidates = {each.name: each for each in standings}
+    synced = {
+        name
+        for name, each in candidates.items()
+        if each.is_complete and (name not in marks.fresh or marks.synced[name] < epoch)
+    }
+    away = {name for name, each in candidates.items() if each.away_s >= stale_s}
+    wanted = (marks.synced.keys() - candidates.keys()) | away | (candidates.keys() - marks.synced.keys())
+    return MarkChanges(frozenset(wanted - marks.stale - synced), frozenset(synced))
+
+
+def changed(marks: Marks, changes: MarkChanges, epoch: int) -> Marks:
+    """The marks when etcd has the changes."""
+    synced = {name: number for name, number in marks.synced.items() if name not in changes.stale}
+    stale = (marks.stale | changes.stale) - changes.synced
+    return Marks(synced | dict.fromkeys(changes.synced, epoch), stale)
+
+
+# What many files are to be, in parts of which each is one change in etcd. Pure.
+#
+# Source: DESIGN section 14; common/lease/packing.py.
+
+
+# files of one change; with the notes of their jobs they are less than etcd's bound
+MOST_FILES: Final = 200
+# bytes of one change of several files, half of what etcd takes
+PART_BYTES: Final = 32 * 2**20
+
+
+def in_parts(fates: Mapping[Key, Fate]) -> Iterator[dict[Key, Fate]]:
+    """The parts, in order; one of a single file may have more bytes."""
+    part: dict[Key, Fate] = {}
+    size = 0
+    for key, fate in fates.items():
+        its_size = _size(fate)
+        if part and (len(part) == MOST_FILES or size + its_size > PART_BYTES):
+            yield part
+            part, size = {}, 0
+        part[key] = fate
+        size += its_size
+    if part:
+        yield part
+
+
+def _size(fate: Fate) -> int:
+    return 0 if isinstance(fate, Removed) else len(fate.content or b"")
+
+
+# Which jobs come into the hands of a process with a change of their files, and which leave them.
+#
+# Theory. A file that luxid writes with another livelock than the job's last gives it to a process; the file of an ended
+# job takes it away. A job that goes back to the queue keeps the livelock of its last process in its file, so the
+# livelock alone does not tell.
+#
+# Source: DESIGN section 14; `daemons.luxid.core.copies.replaydecisions`.
+
+
+@attrs.frozen
+class Passing:
+    """What a change of files does to jobs."""
+
+    begun: frozenset[JobId] = frozenset()
+    over: frozenset[JobId] = frozenset()
+
+
+class JobHands:
+    """The last livelocks of unended jobs."""
+
+    def __init__(self) -> None:
+        self._livelocks: dict[JobId, str] = {}
+        self._running: set[JobId] = set()
+
+    @property
+    def running(self) -> frozenset[JobId]:
+        """The jobs in the hands of processes."""
+        return frozenset(self._running)
+
+    def begun(self, job_id: JobId) -> None:
+        """A process has this job, or may have, as etcd says."""
+        self._running.add(job_id)
+
+    def found(self, job: Job) -> None:
+        """A job as it was when this luxid began."""
+        self._note(job)
+
+    def will_write(self, jobs: list[Job]) -> Passing:
+        """Judge files that luxid is about to write."""
+        begun = {job.job_id for job in jobs if has_process(job) and self._livelocks.get(job.job_id) != job.livelock}
+        over = {job.job_id for job in jobs if job.next_index is None}
+        return Passing(frozenset(begun), frozenset(over & self._running))
+
+    def was_written(self, jobs: list[Job], *, are_dead: bool) -> Passing:
+        """Judge files that processes have written. Args: are_dead: whether these processes have ended."""
+        over = {job.job_id for job in jobs if are_dead or job.next_index is None}
+        return Passing(over=frozenset(over & self._running))
+
+    def not_written(self, jobs: list[Job]) -> Passing:
+        """Judge files as they are, after another content was committed and could not be written."""
+        other = {job.job_id for job in jobs if self._livelocks.get(job.job_id) != job.livelock}
+        return Passing(over=frozenset(other & self._running))
+
+    def gone(self, job_ids: frozenset[JobId]) -> Passing:
+        """These jobs are no longer live."""
+        return Passing(over=job_ids & self._running)
+
+    def done(self, passing: Passing, jobs: list[Job]) -> None:
+        """The change is committed. Args: jobs: as they were judged."""
+        self._running = (self._running | passing.begun) - passing.over
+        for job in jobs:
+            self._note(job)
+
+    def forget(self, job_ids: frozenset[JobId]) -> None:
+        """These jobs are no longer live, and that is committed."""
+        self._running -= job_ids
+        for job_id in job_ids:
+            self._livelocks.pop(job_id, None)
+
+    def _note(self, job: Job) -> None:
+        if has_process(job) and job.livelock is not None:
+            self._livelocks[job.job_id] = job.livelock
+        else:
+            self._livelocks.pop(job.job_id, None)

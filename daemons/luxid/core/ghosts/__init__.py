@@ -1,1 +1,0 @@
-"""What becomes of ghosts: what jobs claim under a new master, and what is asked of the nodes."""

@@ -1,1 +1,0 @@
-"""What luxid asks node daemons for queries, and what their replies mean."""

@@ -1,1 +1,0 @@
-"""Fields of instances: their parameters, disks and interfaces, and what nodes tell of them."""

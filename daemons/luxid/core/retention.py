@@ -1,0 +1,133 @@
+"""Which ended jobs, outputs and histories are kept, and which are removed."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+import attrs
+
+from common.featuresettings import RetentionSettings
+from common.ids import JobId
+from common.queue.jobs import FINAL, Job
+from common.queue.reasons import batch_of
+from daemons.luxid.core.past.endedrow import Place
+from daemons.luxid.core.past.queries import Condition
+
+DAY_S: Final = 86400.0
+# more days than any clock has, for SQL
+_NEVER: Final = -1e15
+
+
+@attrs.frozen
+class Mark:
+    """An ended job as the index ranks it."""
+
+    job_id: JobId
+    # None: its file does not say
+    ended_at: float | None
+    is_failed: bool
+    # place among the jobs of its name, and among all, by their ends, the latest first; from 1
+    rank_of_name: int
+    rank: int
+    batch: str
+
+
+def is_due(mark: Mark, rules: RetentionSettings, now_s: float) -> bool:
+    """Whether the job may be removed, as far as its age and its place among others decide."""
+    if mark.rank_of_name <= rules.keep_per_name:
+        return False
+    if rules.keep_jobs and mark.rank > rules.keep_jobs:
+        return True
+    days = rules.keep_failed_days if mark.is_failed else rules.keep_days
+    return bool(days) and mark.ended_at is not None and mark.ended_at < now_s - days * DAY_S
+
+
+def archivable(rules: RetentionSettings, now_s: float) -> Condition:
+    """Select the live jobs that are to be archived, by id."""
+    before = now_s - rules.archive_after_s if rules.archive_after_s else _NEVER
+    return Condition('SELECT id FROM jobs WHERE place = ? AND "end" < ? ORDER BY id', (Place.LIVE, before))
+
+
+def candidates(rules: RetentionSettings, now_s: float) -> Condition:
+    """Select the marks of archived jobs that may be due, and of those that are to be archived, by id."""
+    days = [days for days in (rules.keep_days, rules.keep_failed_days) if days]
+    before = now_s - min(days) * DAY_S if days else _NEVER
+    archived_before = now_s - rules.archive_after_s if rules.archive_after_s else _NEVER
+    sql = (
+        'SELECT id, "end", status = \'error\', by_name, by_all, batch FROM (SELECT id, "end", status, batch, place,'
+        " ROW_NUMBER() OVER (PARTITION BY CASE WHEN name = '' THEN summary ELSE name END"
+        ' ORDER BY "end" DESC, id DESC) AS by_name, ROW_NUMBER() OVER (ORDER BY "end" DESC, id DESC) AS by_all'
+        ' FROM jobs WHERE place < ?) WHERE by_name > ? AND ("end" < ? OR (? AND by_all > ?))'
+        ' AND (place = ? OR "end" < ?) ORDER BY id'
+    )
+    of_number = (rules.keep_jobs > 0, rules.keep_jobs)
+    params = (Place.REMOVED, rules.keep_per_name, before, *of_number, Place.ARCHIVED, archived_before)
+    return Condition(sql, params)
+
+
+def read_marks(rows: Iterable[Sequence[object]]) -> list[Mark]:
+    """The rows of `candidates`."""
+    return [
+        Mark(JobId(job_id), ended_at, bool(is_failed), by_name, by_all, batch)  # type: ignore[arg-type]  # of SQL
+        for job_id, ended_at, is_failed, by_name, by_all, batch in rows
+    ]
+
+
+def outputs_due(rules: RetentionSettings, now_s: float) -> float:
+    """The instant before which ended jobs have no output any more."""
+    return now_s - rules.keep_output_days * DAY_S if rules.keep_output_days else _NEVER
+
+
+def rows_due(rules: RetentionSettings, now_s: float) -> float:
+    """The instant before which ended jobs that were removed have no row any more."""
+    return now_s - rules.keep_history_days * DAY_S if rules.keep_history_days else _NEVER
+
+
+@attrs.frozen
+class Claims:
+    """What holds ended jobs back from being removed."""
+
+    # jobs that unended ones depend on, and those of which a process is left
+    needed: AbstractSet[int]
+    # batches that have not ended
+    batches: AbstractSet[str]
+    # ids of submissions that may be repeated under their keys, ascending; no id is in two of them
+    keyed: Sequence[range]
+    # whether everybody who is to be told of a job's end has been told
+    is_told: Callable[[JobId], bool]
+
+    def allow(self, mark: Mark) -> bool:
+        """Whether nothing holds the job. Cost: O(log n) in the submissions."""
+        return (
+            mark.job_id not in self.needed
+            and not (mark.batch and mark.batch in self.batches)
+            and not self._is_keyed(mark.job_id)
+            and self.is_told(mark.job_id)
+        )
+
+    def _is_keyed(self, job_id: JobId) -> bool:
+        place = bisect_right(self.keyed, job_id, key=_first)
+        return place > 0 and job_id in self.keyed[place - 1]
+
+
+def _first(job_ids: range) -> JobId:
+    return JobId(job_ids.start)
+
+
+def claims_of(job: Job) -> tuple[list[int], str]:
+    """The jobs that an unended one depends on, now or later, and its batch. Reads what others wrote; never raises."""
+    needed = [job_id for op in job.ops if op.state not in FINAL for job_id in _depended(op.input.get("depends"))]
+    batch = batch_of(job)
+    return needed, "" if batch is None else batch.batch_id
+
+
+def _depended(depends: object) -> Iterable[int]:
+    for each in depends if isinstance(depends, list | tuple) else ():
+        match each:
+            case [int(job_id), *_]:
+                yield job_id
+            case [str(text), *_] if text.isascii() and text.isdigit():
+                yield int(text)
+            case _:
+                pass

@@ -1,1 +1,0 @@
-"""Which ended jobs, outputs and histories are kept, and which are removed."""

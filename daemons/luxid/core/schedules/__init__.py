@@ -1,1 +1,0 @@
-"""Which runs of schedules are due, and what becomes of them."""

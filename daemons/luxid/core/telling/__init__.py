@@ -1,1 +1,0 @@
-"""Which events of jobs are to be told."""

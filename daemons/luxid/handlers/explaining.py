@@ -1,0 +1,247 @@
+"""Explain why jobs do not run: luxid's own reasons, and wconfd's knowledge of locks.
+
+wconfd is queried for a bounded time. If it is away or slow, the other reasons are returned, with one more that
+says what is missing.
+
+Source: DESIGN section 6, "Explain".
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+import attrs
+import trio
+
+from common.errors import GantryError, Unavailable, explain_os_error
+from common.ids import JobId
+from common.locks import Owner
+from common.queue.explanation import (
+    BeingWritten,
+    Ending,
+    LevelWeight,
+    NotKnown,
+    Obstacle,
+    Outlived,
+    Reason,
+    Span,
+    TakenUp,
+    Unreadable,
+    assemble,
+)
+from common.queue.jobs import Job, JobState, Timestamp, to_seconds
+from common.queue.sidefiles import SilenceNote
+from common.system.inthread import in_thread
+from common.system.livelock import is_alive
+from daemons.luxid.core.copies.etcdroom import CommitsNow
+from daemons.luxid.core.queue.entry import Phase
+from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.core.queue.recovery import Ask
+from daemons.luxid.core.why.explain import Shown, explain, lock_reasons
+from daemons.luxid.files.store import Store, WaitFiles
+from daemons.luxid.jobs import JobTable, JobViews, LiveJobs
+from daemons.luxid.processes.signals import job_process, pids_of
+from protocol.client import Client
+from protocol.luxi.why import ExplainJobs, ReadJobWaits, ReadLeftProcesses
+from protocol.messages import Request
+from protocol.peer import Peer
+from protocol.wconfd.locks import ExplainHoldings, ExplainWait, HoldingsExplanation
+
+# seconds for all requests of one call to wconfd
+WCONFD_S: Final = 2.0
+
+R = TypeVar("R")
+
+
+@attrs.frozen
+class Explaining:
+    """The method that explains.
+
+    Args:
+        wconfd: a client of its own, because a slow reply is abandoned with its connection.
+        commits: how commits are doing; None: there is no lease.
+    """
+
+    _jobs: LiveJobs
+    _store: Store
+    _views: JobViews
+    _wconfd: Client
+    _commits: Callable[[], CommitsNow] | None = None
+    # whether the processes are an external executor's, whose pids are not known for sure
+    _is_external: bool = False
+
+    async def explain_jobs(self, call: ExplainJobs, peer: Peer) -> tuple[tuple[Reason, ...] | None, ...]:
+        asked = _Asked(self._wconfd, trio.current_time() + WCONFD_S)
+        told: list[tuple[Reason, ...] | None] = []
+        for job_id in call.job_ids:
+            told.append(await self._explain(job_id, asked))
+            # with many queued jobs each explanation takes a while
+            await trio.lowlevel.checkpoint()
+        return tuple(told)
+
+    async def read_left_processes(self, call: ReadLeftProcesses, peer: Peer) -> tuple[tuple[int, ...], ...]:
+        left = []
+        for job_id in call.job_ids:
+            left.append(await self._left(job_id))
+            # looking for a missing file takes a while, too
+            await trio.lowlevel.checkpoint()
+        return tuple(left)
+
+    async def _left(self, job_id: JobId) -> tuple[int, ...]:
+        if self._jobs.phase(job_id) is not None:
+            return ()
+        job = self._jobs.table.get(job_id) or self._store.find_archived(job_id)
+        return () if job is None else await in_thread(pids_of, job)
+
+    async def _explain(self, job_id: JobId, asked: "_Asked") -> tuple[Reason, ...] | None:
+        if job_id not in self._jobs.table:
+            return None
+        reasons: Sequence[Reason] = explain(self._jobs.queue, job_id, time.time(), self._shown)
+        if unreadable := self._unreadable(job_id):
+            # the reason for holding it replaces the note that it is held
+            reasons = (*unreadable, *(each for each in reasons if not isinstance(each, BeingWritten)))
+        if self._jobs.phase(job_id) is Phase.ORPHANED:
+            reasons = (*reasons, *self._taken_up(job_id))
+        elif self._jobs.phase(job_id) is Phase.RUNNING:
+            told = (*await self._ending(job_id), *await self._silent_node(job_id))
+            reasons = (*reasons, *told, *await self._lock_reasons(job_id, asked))
+        elif reasons:
+            reasons = (*map(Obstacle, sorted(self._jobs.obstacles)), *await self._dated(reasons, asked))
+        return (*self._uncommitted(job_id), *reasons)
+
+    def _uncommitted(self, job_id: JobId) -> tuple[Reason, ...]:
+        """That its start, or what its process has done, may wait for etcd."""
+        phase = self._jobs.phase(job_id)
+        trouble = self._commits().trouble if self._commits is not None else ""
+        return (Obstacle(trouble),) if trouble and phase in (Phase.STARTING, Phase.HELD, Phase.RUNNING) else ()
+
+    def _taken_up(self, job_id: JobId) -> tuple[Reason, ...]:
+        """That the job is to get another process, for its command on a node."""
+        work = self._jobs.work_left(self._jobs.unended(job_id))
+        return () if work is None else (TakenUp(work.node, self._jobs.processes.record(job_id).short_lives),)
+
+    async def _ending(self, job_id: JobId) -> tuple[Reason, ...]:
+        """The living processes of a job that is being killed, or whose process has died before its command."""
+        job = self._jobs.unended(job_id)
+        if self._jobs.processes.ask(job_id) is Ask.KILL:
+            return (Ending(await in_thread(pids_of, job)),)
+        pids = None if self._is_external else await in_thread(_outlived_by, job)
+        return () if pids is None else (Outlived(pids),)
+
+    async def _silent_node(self, job_id: JobId) -> tuple[Reason, ...]:
+        """The node that the job's process waits for."""
+        owner = self._owner(job_id)
+        if owner is None:
+            return ()
+        note = SilenceNote(self._store.paths.silence_note(job_id), owner.livelock)
+        try:
+            silent = await in_thread(note.read)
+        except OSError as error:
+            return (NotKnown("whether it waits for a node", explain_os_error(error)),)
+        return () if silent is None else (silent,)
+
+    async def _lock_reasons(self, job_id: JobId, asked: "_Asked") -> tuple[Reason, ...]:
+        """The locks that the job's process waits for."""
+        owner = self._owner(job_id)
+        if owner is None or self._views.state(job_id) in (JobState.RUNNING, JobState.CANCELING):
+            return ()
+        try:
+            return tuple(lock_reasons(await asked.ask(ExplainWait(owner))))
+        except GantryError as error:
+            return (NotKnown("which locks it waits for, if any", error.message),)
+
+    async def _dated(self, reasons: Sequence[Reason], asked: "_Asked") -> Sequence[Reason]:
+        """The reasons, completed with the instants since when the locks in them are held."""
+        held = [holding for reason in reasons if isinstance(reason, LevelWeight) for holding in reason.held]
+        owners = {job_id: self._owner(job_id) for holding in held if (job_id := holding.job_id) is not None}
+        known = tuple(owner for owner in owners.values() if owner is not None)
+        if not known:
+            return reasons
+        try:
+            told = await asked.ask(ExplainHoldings(known))
+        except GantryError as error:
+            return (*reasons, NotKnown("for how long locks are held", error.message))
+        return [_with_instants(each, told) if isinstance(each, LevelWeight) else each for each in reasons]
+
+    def _owner(self, job_id: JobId) -> Owner | None:
+        """The owner under which the job's process requests locks."""
+        job = self._jobs.table.in_memory(job_id)
+        return Owner(job_id, job.livelock) if job is not None and job.livelock is not None else None
+
+    def _shown(self, job_id: JobId) -> Shown | None:
+        job = self._jobs.table.in_memory(job_id)
+        if job is None:
+            return None
+        at = job.start_at or job.received_at
+        return Shown(self._views.of(job).state, to_seconds(at) if at else None)
+
+    def _unreadable(self, job_id: JobId) -> tuple[Reason, ...]:
+        """The files that are waited for: the job's own, and those of jobs that it waits for."""
+        unread, awaited = self._jobs.unread, self._jobs.queue.waits_for(job_id)
+        return tuple(Unreadable(each, why) for each in (job_id, *awaited) if (why := unread.reason(each)) is not None)
+
+
+def _outlived_by(job: Job) -> tuple[int, ...] | None:
+    """The processes that have outlived the job's own; None: that one lives, or nothing does."""
+    if job.process_id is None or job.livelock is None or job_process(job) is not None or not is_alive(job.livelock):
+        return None
+    return pids_of(job)
+
+
+class _Asked:
+    """Requests to wconfd within the time limit of one call."""
+
+    def __init__(self, wconfd: Client, deadline: float) -> None:
+        self._wconfd = wconfd
+        self._deadline = deadline
+
+    async def ask(self, request: Request[R]) -> R:
+        """Raises: GantryError: there is no reply; the message says why."""
+        with trio.move_on_at(self._deadline):
+            return await self._wconfd.call(request)
+        raise Unavailable(f"wconfd gave no answer within {WCONFD_S:g} s")
+
+
+def _with_instants(reason: LevelWeight, told: HoldingsExplanation) -> LevelWeight:
+    since = {(str(each.owner), each.lock): each.since for each in told.held}
+    held = tuple(attrs.evolve(each, since=since.get((each.owner, each.lock))) for each in reason.held)
+    return attrs.evolve(reason, held=held)
+
+
+# Return what jobs waited for.
+#
+# Source: DESIGN section 6, "Explain".
+
+
+@attrs.frozen
+class JobWaits:
+    """The method about the waits of jobs."""
+
+    _table: JobTable
+    _queue: JobQueue
+    _store: Store
+    _waits: WaitFiles
+
+    async def read_job_waits(self, call: ReadJobWaits, _: Peer) -> tuple[tuple[Span, ...] | None, ...]:
+        return tuple([await self._history(job_id) for job_id in call.job_ids])
+
+    async def _history(self, job_id: JobId) -> tuple[Span, ...] | None:
+        job = self._table.get(job_id)
+        if job is None:
+            job = await in_thread(self._store.find_archived, job_id)
+        else:
+            await trio.lowlevel.checkpoint()
+        if job is None:
+            return None
+        return self._assembled(job)
+
+    def _assembled(self, job: Job) -> tuple[Span, ...]:
+        # no await in between: a span that leaves memory is in the file by then
+        written = self._waits.read(job.job_id)
+        current = self._queue.spans(job.job_id, time.time())
+        ended_at = _seconds(job.end_at or job.received_at) if job.next_index is None else None
+        return assemble(written, current, _seconds(job.received_at) or 0.0, ended_at)
+
+
+def _seconds(stamp: Timestamp | None) -> float | None:
+    return to_seconds(stamp) if stamp is not None else None

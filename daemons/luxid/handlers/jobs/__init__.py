@@ -1,1 +1,0 @@
-"""Calls about jobs: submit, change, wait, read their output, explain."""

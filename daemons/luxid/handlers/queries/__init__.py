@@ -1,1 +1,0 @@
-"""Queries, and their replies in rows."""

@@ -1,1 +1,0 @@
-"""Schedules: the methods about them, and what runs them."""

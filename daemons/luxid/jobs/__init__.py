@@ -1,1 +1,0 @@
-"""The live jobs in memory, their events, and the changes that luxid itself makes to their files."""

@@ -1,1 +1,0 @@
-"""Asks node daemons what only they know, for queries."""

@@ -1,1 +1,0 @@
-"""Submits the jobs that tell of others."""

@@ -1,1 +1,0 @@
-"""Archives and removes what is kept no longer."""

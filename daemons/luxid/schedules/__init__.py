@@ -1,1 +1,0 @@
-"""The schedules as luxid knows them, and the task that submits their jobs."""

@@ -1,1 +1,0 @@
-"""The door of the master: `gate` opens it, `joinapplication` speaks HTTP, `admission` lets machines in."""

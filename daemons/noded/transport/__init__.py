@@ -1,1 +1,0 @@
-"""HTTPS with mutual TLS: connections, certificates, bodies, pages."""

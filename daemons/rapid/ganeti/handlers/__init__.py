@@ -1,1 +1,0 @@
-"""Handlers of Ganeti's resources, by noun."""

@@ -1,1 +1,0 @@
-"""Changes from the page: each is shown first, with all that it hits, and then done."""

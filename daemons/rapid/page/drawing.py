@@ -1,0 +1,373 @@
+"""Drawings: where each shape stands, in numbers; the templates write them as SVG."""
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+# Curves of figures over time.
+
+
+# steps of the axis of values, times powers of ten
+_STEPS: Final = (1, 2, 5, 10)
+
+
+@attrs.frozen
+class Curve:
+    name: str
+    # class of the style sheet
+    kind: str
+    # points of a polyline in a square of 100 by 100, x y, x y
+    points: str
+    # one for each instant; None: it is not known
+    values: tuple[float | None, ...]
+
+
+@attrs.frozen
+class Level:
+    """A line of the axis of values."""
+
+    # per cent from the top
+    y: float
+    value: float
+
+
+@attrs.frozen
+class Chart:
+    # seconds since the epoch
+    instants: tuple[float, ...]
+    curves: tuple[Curve, ...]
+    levels: tuple[Level, ...]
+    top: float
+
+
+def draw_chart(instants: Sequence[float], series: Sequence[tuple[str, str, Sequence[float | None]]]) -> Chart:
+    """Draw the series over their instants.
+
+    Args:
+        series: (name, class, one value for each instant); None: it is not known.
+    """
+    top = nice_top(max((value for _, _, values in series for value in values if value is not None), default=0.0))
+    curves = tuple(Curve(name, kind, _points(instants, values, top), tuple(values)) for name, kind, values in series)
+    levels = tuple(Level(100.0 - part * 50.0, round(top * part / 2, 6)) for part in range(3))
+    return Chart(tuple(instants), curves, levels, top)
+
+
+def _points(instants: Sequence[float], values: Sequence[float | None], top: float) -> str:
+    if len(instants) < 2:
+        return ""
+    first, length = instants[0], (instants[-1] - instants[0]) or 1.0
+    placed = (
+        f"{(at - first) / length * 100:.2f},{100 - value / top * 100:.2f}"
+        for at, value in zip(instants, values, strict=True)
+        if value is not None
+    )
+    return " ".join(placed)
+
+
+def nice_top(highest: float) -> float:
+    """A round number that is not smaller."""
+    if highest <= 0:
+        return 1.0
+    power = 1.0
+    while power * 10 < highest:
+        power *= 10
+    while power > highest:
+        power /= 10
+    return next(step * power for step in _STEPS if step * power >= highest)
+
+
+# The timeline: jobs as bars in lanes, waiting and running in different colours.
+#
+# Theory. Horizontal places are per cent of the window, so that the drawing fits every width without a script; vertical
+# ones are pixels. In a lane, bars that overlap in time stand in rows one below the other; of a lane with more rows than
+# `MOST_ROWS` the rest is only counted.
+
+
+ROW_HEIGHT: Final = 22
+AXIS_HEIGHT: Final = 20
+MOST_ROWS: Final = 4
+_LANE_GAP: Final = 6
+# seconds between marks of the axis
+_TIME_STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+_MOST_MARKS: Final = 7
+
+
+class Phase(enum.Enum):
+    """What a job did in a part of its bar; the value is a class of the style sheet."""
+
+    WAIT = "wait"
+    RUN = "run"
+
+
+@attrs.frozen
+class Stretch:
+    """A part of a job's life, in seconds since the epoch."""
+
+    phase: Phase
+    since: float
+    until: float
+
+
+@attrs.frozen
+class Life:
+    """A job in the timeline."""
+
+    job_id: int
+    # bars with the same text share a lane
+    lane: str
+    # for people who cannot see the drawing
+    told: str
+    # as users read it
+    status: str
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def since(self) -> float:
+        return self.stretches[0].since
+
+    @property
+    def until(self) -> float:
+        return self.stretches[-1].until
+
+
+@attrs.frozen
+class Block:
+    phase: str
+    # per cent
+    x: float
+    width: float
+
+
+@attrs.frozen
+class Bar:
+    job_id: int
+    told: str
+    status: str
+    x: float
+    width: float
+    # pixels
+    y: int
+    blocks: tuple[Block, ...]
+
+
+@attrs.frozen
+class Lane:
+    name: str
+    y: int
+    height: int
+    bars: tuple[Bar, ...]
+    # number of bars for which there was no row
+    more: int
+
+
+@attrs.frozen
+class Mark:
+    x: float
+    # seconds since the epoch
+    at: int
+
+
+@attrs.frozen
+class Timeline:
+    lanes: tuple[Lane, ...]
+    marks: tuple[Mark, ...]
+    height: int
+
+
+def draw_timeline(lives: Iterable[Life], since: float, until: float) -> Timeline:
+    """Draw the jobs that lived in this window; lanes in the order of their first job.
+
+    Args: lives: each with at least one stretch, stretches in order.
+    """
+    lanes: dict[str, list[Life]] = {}
+    for life in lives:
+        if life.until >= since and life.since <= until:
+            lanes.setdefault(life.lane, []).append(life)
+    drawn, y = [], AXIS_HEIGHT
+    for name, members in lanes.items():
+        lane = _lane(name, members, y, since, until)
+        drawn.append(lane)
+        y += lane.height + _LANE_GAP
+    return Timeline(tuple(drawn), _marks(since, until), y)
+
+
+def _lane(name: str, members: Sequence[Life], y: int, since: float, until: float) -> Lane:
+    rows: list[float] = []
+    bars: list[Bar] = []
+    more = 0
+    for life in sorted(members, key=lambda each: each.since):
+        row = next((at for at, end in enumerate(rows) if end <= life.since), len(rows))
+        if row == MOST_ROWS:
+            more += 1
+            continue
+        rows[row : row + 1] = [life.until]
+        bars.append(_bar(life, y + row * ROW_HEIGHT, since, until))
+    return Lane(name, y, len(rows) * ROW_HEIGHT, tuple(bars), more)
+
+
+def _bar(life: Life, y: int, since: float, until: float) -> Bar:
+    blocks = tuple(
+        Block(each.phase.value, x, _wide(x, each.until, since, until))
+        for each in life.stretches
+        if each.until >= since and each.since <= until
+        for x in (_place(each.since, since, until),)
+    )
+    x = _place(life.since, since, until)
+    return Bar(life.job_id, life.told, life.status, x, _wide(x, life.until, since, until), y, blocks)
+
+
+def _wide(x: float, end: float, since: float, until: float) -> float:
+    # a very short job still is to be seen
+    return round(max(_place(end, since, until) - x, 0.2), 2)
+
+
+def _place(at: float, since: float, until: float) -> float:
+    """The instant as per cent of the window; what lies outside is moved to its edge."""
+    return round(min(max((at - since) / (until - since), 0.0), 1.0) * 100, 2)
+
+
+def _marks(since: float, until: float) -> tuple[Mark, ...]:
+    length = until - since
+    step = next((step for step in _TIME_STEPS if length / step <= _MOST_MARKS), _TIME_STEPS[-1])
+    first = int(since // step + 1) * step
+    return tuple(Mark(_place(at, since, until), at) for at in range(first, int(until) + 1, step))
+
+
+# The graph of waits: who waits for whom, to the root of each chain.
+#
+# Theory. Owners are boxes; an arrow leads from each that waits to each in its way. A box stands one column to the right
+# of the farthest one that it waits for, so roots, which wait for nobody, stand on the left, and all arrows lead to the
+# left. Boxes of a ring wait for each other; the arrow that closes it is told apart.
+
+
+BOX_WIDTH: Final = 150
+BOX_HEIGHT: Final = 40
+_COLUMN: Final = 330
+_ROW: Final = 62
+_MARGIN: Final = 8
+# of an arrow, from its waiter on
+_STRAIGHT: Final = 110
+
+
+@attrs.frozen
+class Wait:
+    """`waiter` cannot go on before `holder`."""
+
+    waiter: str
+    holder: str
+    # the lock, or the end that is waited for
+    what: str
+
+
+@attrs.frozen
+class Box:
+    owner: str
+    x: int
+    y: int
+    # whether it waits for nobody
+    is_root: bool
+
+
+@attrs.frozen
+class Arrow:
+    waiter: str
+    holder: str
+    what: str
+    # path of the line, for SVG
+    path: str
+    # place of its text
+    x: int
+    y: int
+    # whether it closes a ring
+    is_ring: bool
+
+
+@attrs.frozen
+class LockGraph:
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    width: int
+    height: int
+
+
+def draw_graph(waits: Iterable[Wait]) -> LockGraph:
+    """Draw these waits; several of one pair are joined."""
+    joined: dict[tuple[str, str], list[str]] = {}
+    for wait in waits:
+        names = joined.setdefault((wait.waiter, wait.holder), [])
+        if wait.what not in names:
+            names.append(wait.what)
+    column, rings = _columns(joined)
+    boxes = _boxes(column, {waiter for waiter, _ in joined})
+    arrows = tuple(
+        _arrow(boxes[waiter], boxes[holder], _label(names), is_ring=(waiter, holder) in rings)
+        for (waiter, holder), names in joined.items()
+    )
+    width = max((box.x + BOX_WIDTH for box in boxes.values()), default=0) + _MARGIN
+    height = max((box.y + BOX_HEIGHT for box in boxes.values()), default=0) + _MARGIN
+    return LockGraph(tuple(boxes.values()), arrows, width, height)
+
+
+def _label(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _columns(pairs: Iterable[tuple[str, str]]) -> tuple[dict[str, int], set[tuple[str, str]]]:
+    """The column of each owner, and the pairs that close a ring."""
+    holders: dict[str, list[str]] = {}
+    for waiter, holder in pairs:
+        holders.setdefault(waiter, []).append(holder)
+        holders.setdefault(holder, [])
+    column: dict[str, int] = {}
+    rings: set[tuple[str, str]] = set()
+    for start in holders:
+        _walk(start, holders, column, rings)
+    return column, rings
+
+
+def _walk(
+    start: str, holders: Mapping[str, Sequence[str]], column: dict[str, int], rings: set[tuple[str, str]]
+) -> None:
+    """Visit what `start` waits for, depth first; without recursion, as chains may be long."""
+    if start in column:
+        return
+    path = {start: iter(holders[start])}
+    while path:
+        owner, rest = next(reversed(path.items()))
+        holder = next((each for each in rest if each not in column), None)
+        if holder is None:
+            path.popitem()
+            done = [column[each] for each in holders[owner] if each in column]
+            column[owner] = 1 + max(done, default=-1)
+        elif holder in path:
+            rings.add((owner, holder))
+        else:
+            path[holder] = iter(holders[holder])
+
+
+def _boxes(column: Mapping[str, int], waiters: set[str]) -> dict[str, Box]:
+    rows: dict[int, int] = {}
+    boxes = {}
+    for owner, place in column.items():
+        row = rows.get(place, 0)
+        rows[place] = row + 1
+        x, y = _MARGIN + place * _COLUMN, _MARGIN + row * _ROW
+        boxes[owner] = Box(owner, x, y, is_root=owner not in waiters)
+    return boxes
+
+
+def _arrow(waiter: Box, holder: Box, what: str, *, is_ring: bool) -> Arrow:
+    x1, y1 = waiter.x, waiter.y + BOX_HEIGHT // 2
+    x2, y2 = holder.x + BOX_WIDTH, holder.y + BOX_HEIGHT // 2
+    if is_ring:
+        # it leads to the right, under the boxes between
+        x1, x2, low = waiter.x + BOX_WIDTH // 2, holder.x + BOX_WIDTH // 2, max(waiter.y, holder.y) + BOX_HEIGHT
+        path = f"M{x1} {waiter.y + BOX_HEIGHT} C{x1} {low + 24} {x2} {low + 24} {x2} {holder.y + BOX_HEIGHT}"
+        return Arrow(waiter.owner, holder.owner, what, path, (x1 + x2) // 2, low + 17, is_ring)
+    # the text stands on the straight part
+    straight = x1 - _STRAIGHT
+    bend = (straight - x2) // 2
+    path = f"M{x1} {y1} H{straight} C{straight - bend} {y1} {x2 + bend} {y2} {x2} {y2}"
+    return Arrow(waiter.owner, holder.owner, what, path, x1 - 10, y1 - 6, is_ring)

@@ -1,1 +1,0 @@
-"""Visitors of the page: sessions, and protection against forged forms."""

@@ -1,0 +1,357 @@
+"""Hold, release and modify jobs that have no process.
+
+Source: DESIGN sections 15 and 16.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, cast
+
+import attrs
+import trio
+
+from common.errors import Conflict, GantryError, InvalidRequest, NotFound
+from common.ids import JobId
+from common.objects.kinds import QueryKind
+from common.queue.reruns import OldJob, Successor, batches_of, chosen, outside, successors
+from common.wire import read_job_id
+from common.words.fields import Row
+from common.words.filters.filtertext import Expression as Wire
+from common.words.outcome import no_such_job
+from daemons.rapid.calls import Asked, Daemons
+from daemons.rapid.resources.joblists import ENDED, UNENDED, both, read_job_filter
+from daemons.rapid.resources.parameters import job_id_of
+from protocol.http.body import HungUp
+from protocol.luxi import jobs as luxi
+from protocol.luxi.jobs import ChangeJobs, JobChange, Refused, SubmitAnswer, SubmitJob, SubmitManyJobs
+from protocol.luxi.queries import Page, Query, QueryJobs
+from protocol.rapid.jobactions import (
+    BULK_MOST,
+    ArchiveMany,
+    AutoArchived,
+    AutoArchiveWish,
+    CancelMany,
+    CancelWish,
+    ChangedJob,
+    Done,
+    HoldMany,
+    HoldWish,
+    ManyChanged,
+    ManyJobs,
+    ManyRerun,
+    ModifyMany,
+    PrioritizeMany,
+    PriorityWish,
+    ReleaseMany,
+    Rerun,
+    RerunMany,
+    TermsWish,
+)
+
+# Change one job: cancel it, reprioritize it, archive it.
+#
+# Source: luxid.md 2.4-2.6.
+
+
+class JobActions:
+    """The calls that change one job; and the one that archives all old ones."""
+
+    async def cancel_job(self, asked: Asked) -> Done:
+        """Raises: Conflict: it cannot be cancelled any more. JobLost, Denied."""
+        wish = asked.body if isinstance(asked.body, CancelWish) else CancelWish()
+        return _done(await asked.daemons.luxid(luxi.CancelJob(job_id_of(asked), wish.kill)))
+
+    async def change_priority(self, asked: Asked) -> Done:
+        """Raises: Conflict: the job has ended, or is not there. InvalidRequest, Denied."""
+        wish = asked.body_as(PriorityWish)
+        return _done(await asked.daemons.luxid(luxi.ChangeJobPriority(job_id_of(asked), wish.priority)))
+
+    async def archive_job(self, asked: Asked) -> Done:
+        """Raises: Conflict: the job has not ended, or is not in the queue. Denied."""
+        job_id = job_id_of(asked)
+        return _done(archive_done(await asked.daemons.luxid(luxi.ArchiveJob(job_id)), job_id))
+
+    async def archive_old(self, asked: Asked) -> AutoArchived:
+        wish = asked.body_as(AutoArchiveWish)
+        told = await asked.daemons.luxid(luxi.AutoArchiveJobs(wish.age, wish.timeout))
+        return AutoArchived(told.archived_count, told.unchecked_count)
+
+
+def archive_done(is_done: bool, job_id: int) -> luxi.Done:
+    """luxid's reply to `ArchiveJob` in words."""
+    if is_done:
+        return luxi.Done(True, f"job {job_id} is archived")
+    return luxi.Done(False, f"job {job_id} has not ended, or is not in the queue")
+
+
+def _done(told: luxi.Done) -> Done:
+    if not told.is_done:
+        raise Conflict(told.message, done=False)
+    return Done(told.message)
+
+
+# Change many jobs: list them first, then change exactly those.
+#
+# A ticket is a hash of the verb and the ids. So nothing is kept between the two calls, and a ticket holds for ever, and
+# for other callers, too: it tells nothing but what its reader has seen.
+#
+# Source: DESIGN section 15.
+
+
+# number of calls to luxid at once: it makes their files durable together
+_AT_ONCE: Final = 8
+
+# changes jobs; one result for each, in order
+Change = Callable[[Daemons, Sequence[JobId]], Awaitable[Sequence[luxi.Done]]]
+One = Callable[[Daemons, JobId], Awaitable[luxi.Done]]
+
+
+@attrs.frozen
+class Verb:
+    """What is done to the jobs."""
+
+    name: str
+    # condition that a job must meet for the verb to apply to it
+    possible: Wire
+    change: Change
+
+
+class BulkActions:
+    """The calls that change many jobs."""
+
+    async def cancel_many(self, asked: Asked) -> ManyChanged:
+        wish = asked.body_as(CancelMany)
+        verb = Verb("cancel", UNENDED, lambda daemons, ids: daemons.luxid(luxi.CancelJobs(tuple(ids), wish.kill)))
+        return await change_many(asked.daemons, wish, verb)
+
+    async def prioritize_many(self, asked: Asked) -> ManyChanged:
+        wish = asked.body_as(PrioritizeMany)
+        verb = Verb("priority", UNENDED, changing(luxi.JobChange(priority=wish.priority)))
+        return await change_many(asked.daemons, wish, verb)
+
+    async def archive_many(self, asked: Asked) -> ManyChanged:
+        async def archive(daemons: Daemons, job_id: JobId) -> luxi.Done:
+            return archive_done(await daemons.luxid(luxi.ArchiveJob(job_id)), job_id)
+
+        return await change_many(asked.daemons, asked.body_as(ArchiveMany), Verb("archive", ENDED, one_by_one(archive)))
+
+
+def changing(change: luxi.JobChange) -> Change:
+    """Change jobs by one call of luxid."""
+    return lambda daemons, ids: daemons.luxid(luxi.ChangeJobs(tuple(ids), change))
+
+
+async def change_many(daemons: Daemons, wish: ManyJobs, verb: Verb) -> ManyChanged:
+    """Change the jobs that are wished for, or say which they are.
+
+    Raises:
+        InvalidRequest: they are neither named nor found by a filter, or too many.
+        Conflict: other jobs would be hit than the caller expects; nothing was changed.
+    """
+    job_ids = await chosen_jobs(daemons, wish, verb.possible)
+    ticket = ticket_for(verb.name, job_ids)
+    if wish.dry_run:
+        return ManyChanged(True, len(job_ids), tuple(job_ids), ticket)
+    check_expected(wish, job_ids, ticket)
+    told = await verb.change(daemons, job_ids) if job_ids else ()
+    results = tuple(ChangedJob(job_id, done.is_done, done.message) for job_id, done in zip(job_ids, told, strict=True))
+    return ManyChanged(False, len(job_ids), tuple(job_ids), ticket, results)
+
+
+def ticket_for(verb: str, job_ids: Sequence[int]) -> str:
+    """The text that stands for doing this to exactly these jobs."""
+    told = f"{verb} {','.join(map(str, sorted(job_ids)))}"
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+async def chosen_jobs(daemons: Daemons, wish: ManyJobs, possible: Wire) -> list[JobId]:
+    """The jobs that are wished for.
+
+    Args: possible: condition that a filter must meet, too.
+    Raises: InvalidRequest: they are neither named nor found by a filter, or too many.
+    """
+    if (wish.ids is None) == (wish.filter is None):
+        raise InvalidRequest("name the jobs either by 'ids' or by a 'filter'")
+    if wish.ids is not None:
+        found = list(dict.fromkeys(wish.ids))
+    else:
+        filter = both(read_job_filter(wish.filter), possible)
+        rows = await daemons.luxid(Query(QueryKind.JOB, ("id",), filter, Page(BULK_MOST + 1, descending=False)))
+        found = [read_job_id(values[0]) for values in rows.values()]
+    if len(found) > BULK_MOST:
+        raise InvalidRequest(f"more than {BULK_MOST} jobs would be hit; narrow the filter, e.g. by id<N")
+    return found
+
+
+def check_expected(wish: ManyJobs, job_ids: Sequence[JobId], ticket: str) -> None:
+    """Raises: Conflict: other jobs would be hit than the caller expects."""
+    if wish.expected is not None and wish.expected != len(job_ids):
+        raise Conflict(
+            f"{len(job_ids)} jobs would be hit, not {wish.expected}; nothing was changed; look again with dry_run",
+            count=len(job_ids),
+        )
+    if wish.ticket is not None and wish.ticket != ticket:
+        raise Conflict(
+            f"other jobs would be hit than in the dry run, now {len(job_ids)}; nothing was changed; "
+            "look again with dry_run",
+            count=len(job_ids),
+        )
+
+
+def one_by_one(change: One) -> Change:
+    """Change jobs by a call of luxid each, a few at a time; a refusal of one stops no other.
+
+    The change raises HungUp if the client goes while luxid is away.
+    """
+
+    async def change_all(daemons: Daemons, job_ids: Sequence[JobId]) -> Sequence[luxi.Done]:
+        results: dict[JobId, luxi.Done] = {}
+        rest = iter(job_ids)
+        has_gone = False
+
+        async def work() -> None:
+            nonlocal has_gone
+            try:
+                for job_id in rest:
+                    results[job_id] = await _changed(daemons, job_id, change)
+            except HungUp:
+                has_gone = True
+                nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(_AT_ONCE, len(job_ids))):
+                nursery.start_soon(work)
+        if has_gone:
+            # as itself, not in the group of a nursery
+            raise HungUp
+        return [results[job_id] for job_id in job_ids]
+
+    return change_all
+
+
+async def _changed(daemons: Daemons, job_id: JobId, change: One) -> luxi.Done:
+    try:
+        return await change(daemons, job_id)
+    except GantryError as error:
+        return luxi.Done(False, error.message)
+
+
+class TermChanges:
+    """The calls that change the terms of jobs."""
+
+    async def hold_job(self, asked: Asked) -> Done:
+        """Raises: Conflict: it has a process, or has ended. JobLost, Denied."""
+        wish = asked.body if isinstance(asked.body, HoldWish) else HoldWish()
+        return await _change_one(asked, JobChange(hold=wish.why))
+
+    async def release_job(self, asked: Asked) -> Done:
+        """Raises: as `hold_job`."""
+        return await _change_one(asked, JobChange(release=True))
+
+    async def modify_job(self, asked: Asked) -> Done:
+        """Raises: as `hold_job`. InvalidRequest: a term breaks a rule."""
+        return await _change_one(asked, change_of(asked.body_as(TermsWish)))
+
+    async def hold_many(self, asked: Asked) -> ManyChanged:
+        wish = asked.body_as(HoldMany)
+        return await change_many(asked.daemons, wish, Verb("hold", UNENDED, changing(JobChange(hold=wish.why))))
+
+    async def release_many(self, asked: Asked) -> ManyChanged:
+        wish = asked.body_as(ReleaseMany)
+        return await change_many(asked.daemons, wish, Verb("release", UNENDED, changing(JobChange(release=True))))
+
+    async def modify_many(self, asked: Asked) -> ManyChanged:
+        wish = asked.body_as(ModifyMany)
+        return await change_many(asked.daemons, wish, Verb("modify", UNENDED, changing(change_of(wish.change))))
+
+
+def change_of(wish: TermsWish) -> JobChange:
+    """The change as luxid takes it."""
+    return JobChange(
+        name=wish.name,
+        labels=wish.labels,
+        without_labels=wish.without_labels,
+        begin_at=wish.begin_at,
+        priority=wish.priority,
+        uses=wish.uses,
+        without_uses=wish.without_uses,
+        timeout=wish.timeout,
+        retries=wish.retries,
+        at_most=wish.at_most,
+        after=wish.after,
+        without_after=wish.without_after,
+    )
+
+
+async def _change_one(asked: Asked, change: JobChange) -> Done:
+    (told,) = await asked.daemons.luxid(ChangeJobs((job_id_of(asked),), change))
+    if not told.is_done:
+        raise Conflict(told.message, done=False)
+    return Done(told.message)
+
+
+# Jobs that run again, over HTTP; the rules are those of `gnt-job rerun`.
+#
+# Source: DESIGN sections 15 and 16; `common.queue.reruns`.
+
+
+_FIELDS: Final = ("id", "status", "ops", "opexec")
+
+
+class Reruns:
+    """The calls that submit jobs again."""
+
+    async def rerun_job(self, asked: Asked) -> Rerun:
+        """Raises: NotFound. Conflict: it has not ended. Denied: what it runs is not told to the caller."""
+        job_id = job_id_of(asked)
+        (made,) = await _made(asked.daemons, chosen(await _read(asked.daemons, [job_id]), failed_only=False))
+        new_id = await asked.daemons.luxid(SubmitJob(tuple(made.ops)))
+        return Rerun(job_id, new_id)
+
+    async def rerun_many(self, asked: Asked) -> ManyRerun:
+        """Raises: as `rerun_job` and as `chosen_jobs`; then none runs again."""
+        wish, daemons = asked.body_as(RerunMany), asked.daemons
+        old = chosen(await _read(daemons, await chosen_jobs(daemons, wish, ENDED)), failed_only=wish.failed_only)
+        ids = tuple(JobId(job.job_id) for job in old)
+        ticket = ticket_for("rerun", ids)
+        made = await _made(daemons, old)
+        if wish.dry_run:
+            return ManyRerun(True, len(ids), ids, ticket)
+        check_expected(wish, ids, ticket)
+        answers = await daemons.luxid(SubmitManyJobs(tuple(tuple(each.ops) for each in made))) if made else ()
+        results = tuple(_result(job_id, answer) for job_id, answer in zip(ids, answers, strict=True))
+        return ManyRerun(False, len(ids), ids, ticket, results)
+
+
+def _result(job_id: JobId, answer: SubmitAnswer) -> Rerun:
+    return Rerun(job_id, refused=answer.message) if isinstance(answer, Refused) else Rerun(job_id, answer.job_id)
+
+
+async def _made(daemons: Daemons, jobs: Sequence[OldJob]) -> list[Successor]:
+    """Raises: as `successors`."""
+    ids = tuple(map(JobId, outside(jobs)))
+    rows = await _rows(daemons, ids, ("id", "status"))
+    states = {row["id"]: row["status"] for row in rows if row["status"] is not None}
+    new_ids = {old: "b" + os.urandom(6).hex()[1:] for old in batches_of(jobs)}
+    return successors(jobs, states, new_ids, time.time_ns())
+
+
+async def _read(daemons: Daemons, job_ids: Sequence[JobId]) -> list[OldJob]:
+    """Raises: NotFound: one of them does not exist."""
+    return [_old_job(row) for row in await _rows(daemons, job_ids, _FIELDS)]
+
+
+async def _rows(daemons: Daemons, job_ids: Sequence[JobId], fields: tuple[str, ...]) -> list[Row]:
+    if not job_ids:
+        return []
+    found = await daemons.luxid(QueryJobs(tuple(job_ids), fields))
+    return [cast(Row, dict(zip(fields, values, strict=True))) for values in found]
+
+
+def _old_job(row: Row) -> OldJob:
+    """Raises: NotFound."""
+    if row["status"] is None:
+        raise NotFound(no_such_job(row["id"]))
+    return OldJob(row["id"], row["status"], row["ops"] or (), [stamp is not None for stamp in row["opexec"] or ()])

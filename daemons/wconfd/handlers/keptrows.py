@@ -1,0 +1,138 @@
+"""What wconfd keeps for luxid: totals of resources, and schedules."""
+
+import re
+from typing import Final
+
+import attrs
+
+from common.errors import Conflict, InvalidRequest
+from common.resources import Resource
+from common.schedules.schedule import Schedule, settled
+from common.system.log import get_log
+from daemons.wconfd.core.keptrows import Rows
+from daemons.wconfd.keptstore import KeptStore
+from protocol.peer import Peer
+from protocol.serving.route import Publisher
+from protocol.wconfd.config import (
+    PutSchedule,
+    ReadResources,
+    ReadSchedules,
+    RemoveResource,
+    RemoveSchedule,
+    SetResource,
+    SettleRuns,
+)
+from protocol.wconfd.locks import KEPT_CHANGED, RESOURCES, SCHEDULES
+
+# The totals of resources, as luxid reads and sets them.
+#
+# Source: DESIGN section 16.
+
+
+# as the uses of jobs name them (`common.queue.terms`)
+_NAME: Final = re.compile(r"[a-z][a-z0-9._-]{0,62}", re.ASCII)
+_NODE: Final = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,252})?", re.ASCII)
+_TOTAL_END: Final = 2**63
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class ResourceHandlers:
+    _store: KeptStore[Resource]
+    _publisher: Publisher
+
+    async def read_resources(self, _: ReadResources, __: Peer) -> tuple[Resource, ...]:
+        resources = (row.value for row in self._store.rows.values())
+        return tuple(sorted(resources, key=lambda each: (each.node, each.name)))
+
+    async def set_resource(self, call: SetResource, peer: Peer) -> None:
+        resource = call.resource
+        _check(resource)
+
+        def step(rows: Rows[Resource]) -> tuple[Rows[Resource], bool]:
+            had = rows.get(resource.key)
+            if had is not None and had.value == resource:
+                return rows, False
+            return self._store.with_value(rows, resource), True
+
+        if await self._store.change(step):
+            _log.info("resource.set", resource=resource.key, total=resource.total, by=peer)
+            self._publisher.publish(KEPT_CHANGED, RESOURCES)
+
+    async def remove_resource(self, call: RemoveResource, peer: Peer) -> bool:
+        key = Resource(call.node, call.name, 0).key
+
+        def step(rows: Rows[Resource]) -> tuple[Rows[Resource], bool]:
+            return (rows.delete(key), True) if key in rows else (rows, False)
+
+        is_gone = await self._store.change(step)
+        if is_gone:
+            _log.info("resource.removed", resource=key, by=peer)
+            self._publisher.publish(KEPT_CHANGED, RESOURCES)
+        return is_gone
+
+
+def _check(resource: Resource) -> None:
+    if _NAME.fullmatch(resource.name) is None or _NODE.fullmatch(resource.node) is None:
+        raise InvalidRequest(
+            f"no resource can be named {resource.key!r:.80}; write NAME or NODE:NAME, with a NAME of 1 to 63 of a-z, "
+            "0-9, '.', '_' and '-' that begins with a letter"
+        )
+    if not 0 <= resource.total < _TOTAL_END:
+        raise InvalidRequest(f"the total of '{resource.key}' must be 0 to {_TOTAL_END - 1}, got {resource.total}")
+
+
+# The schedules, as luxid reads and changes them; luxid has checked them.
+#
+# Source: DESIGN section 16.
+
+
+@attrs.frozen
+class ScheduleHandlers:
+    _store: KeptStore[Schedule]
+    _publisher: Publisher
+
+    async def read_schedules(self, _: ReadSchedules, __: Peer) -> tuple[Schedule, ...]:
+        return tuple(sorted((row.value for row in self._store.rows.values()), key=lambda each: each.name))
+
+    async def put_schedule(self, call: PutSchedule, peer: Peer) -> None:
+        """A second delivery finds what it wants already there."""
+        schedule = call.schedule
+
+        def step(rows: Rows[Schedule]) -> tuple[Rows[Schedule], bool]:
+            for row in rows.values():
+                if row.value.name == schedule.name and row.value.uuid != schedule.uuid:
+                    raise Conflict(f"there is a schedule '{schedule.name}' already; choose another name, or change it")
+            had = rows.get(schedule.uuid)
+            after = schedule if had is None else attrs.evolve(schedule, runs=had.value.runs)
+            if had is not None and had.value == after:
+                return rows, False
+            return self._store.with_value(rows, after), True
+
+        if await self._store.change(step):
+            _log.info("schedule.put", schedule=schedule.name, uuid=schedule.uuid, by=peer)
+            self._publisher.publish(KEPT_CHANGED, SCHEDULES)
+
+    async def remove_schedule(self, call: RemoveSchedule, peer: Peer) -> bool:
+        def step(rows: Rows[Schedule]) -> tuple[Rows[Schedule], bool]:
+            return (rows.delete(call.uuid), True) if call.uuid in rows else (rows, False)
+
+        is_gone = await self._store.change(step)
+        if is_gone:
+            _log.info("schedule.removed", uuid=call.uuid, by=peer)
+            self._publisher.publish(KEPT_CHANGED, SCHEDULES)
+        return is_gone
+
+    async def settle_runs(self, call: SettleRuns, _: Peer) -> None:
+        """No event: luxid, which alone settles runs, knows of them."""
+
+        def step(rows: Rows[Schedule]) -> tuple[Rows[Schedule], None]:
+            for each in call.settlements:
+                if (row := rows.get(each.uuid)) is None:
+                    continue
+                after = settled(row.value, each.run, each.settled_at)
+                if after is not row.value:
+                    rows = self._store.with_value(rows, after)
+            return rows, None
+
+        await self._store.change(step)

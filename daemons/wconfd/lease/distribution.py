@@ -1,0 +1,212 @@
+"""The distribution of the configuration under a lease, and what etcd may forget of it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
+
+import attrs
+import trio
+
+from common.errors import Unavailable
+from common.lease.changes import Change
+from common.lease.grant import Held, read_held
+from common.lease.records import Keys
+from common.metrics import CommitWork
+from common.objects.kinds import NodeUuid
+from common.replication import NoLongerMaster
+from common.settings import Settings
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from common.system.mastership import Mastership
+from daemons.wconfd.core.config.configstate import ConfigState
+from daemons.wconfd.distribution import ConfigChange
+from daemons.wconfd.lease.clusterfiles import ClusterFiles, ConfigKeys
+from daemons.wconfd.nodes.nodesdistribution import NodesDistribution, distributing_to_nodes
+from protocol.etcd.address import EtcdAddress
+from protocol.etcd.client import EtcdClient
+from protocol.etcd.commits import Commits, work_of
+from protocol.etcd.kv import Found, Get
+from protocol.wconfd.config import NodeBehind
+from protocol.wconfd.daemon import ConfigVerdict
+
+# Forget in etcd what all candidates have of the configuration.
+#
+# Theory. Changes are kept in etcd only as long as a candidate may lack them, so that etcd stays small. A candidate has
+# a change when it has acknowledged the file with it. One that was away too long is marked as stale by luxid and holds
+# nothing back; it may not become the master before it is complete again. The serial number up to which all others have
+# the file is noted in etcd before changes are forgotten: a copy below it is incomplete for ever, and no wconfd starts
+# from it.
+#
+# Source: DESIGN section 14.
+
+
+# pause after each round, so that changes in a row are forgotten together
+_TOGETHER_S: Final = 1.0
+# pause while candidates lag: one of them may be marked as stale meanwhile, by another daemon
+_LAGGING_S: Final = 30.0
+_log: Final = get_log(__name__)
+
+
+class Copied(Protocol):
+    """What is asked of `NodesDistribution`."""
+
+    def copied_serial(self, without: frozenset[str]) -> int | None: ...
+
+    @property
+    def lagging(self) -> frozenset[str]: ...
+
+    @property
+    def progress(self) -> trio.Event: ...
+
+
+class Reader(Protocol):
+    """What is asked of `protocol.etcd.client.EtcdClient`."""
+
+    async def get(self, asked: Get, limit_s: float | None = None) -> Found: ...
+
+
+@attrs.define
+class Forgetting:
+    _cluster: ClusterFiles
+    _nodes: Copied
+    _etcd: Reader
+    _keys: Keys
+    # text of the last failure that was logged
+    _told: str = ""
+
+    async def run(self) -> None:
+        """Forget, until cancelled. Raises: NoLongerMaster."""
+        while True:
+            progress = self._nodes.progress
+            try:
+                await self._forget()
+                self._told = ""
+            except NoLongerMaster:
+                raise
+            except Unavailable as error:
+                if error.message != self._told:
+                    self._told = error.message
+                    _log.warning("changes.not_forgotten", reason=error, effect="they stay in etcd until it succeeds")
+            with trio.move_on_after(_LAGGING_S if len(self._cluster.uncopied) else float("inf")):
+                await progress.wait()
+            await trio.sleep(_TOGETHER_S)
+
+    async def _forget(self) -> None:
+        if not len(self._cluster.uncopied):
+            return
+        lagging = self._nodes.lagging
+        serial_no = self._nodes.copied_serial(await self._stale() if lagging else frozenset())
+        if serial_no is not None:
+            await self._cluster.forget(serial_no)
+
+    async def _stale(self) -> frozenset[str]:
+        """The candidates that hold nothing back, by name. Raises: Unavailable."""
+        found = await self._etcd.get(Get(self._keys.stales, is_prefix=True, keys_only=True))
+        return frozenset(each.key.removeprefix(self._keys.stales) for each in found.values)
+
+
+# The distribution of the configuration under a lease: committed in etcd first, then copied in the background.
+#
+# Theory. The writer's thread commits the changed objects of a group of changes in one transaction, under the fence of
+# this mastership, and goes on when a majority of etcd has them. Copies for the candidates are made as without a lease,
+# and wait for nobody. What all candidates have is forgotten in etcd (`forgetting`).
+#
+# Source: DESIGN section 14.
+
+
+@asynccontextmanager
+async def committing_to_etcd(settings: Settings) -> AsyncIterator["LeaseDistribution"]:
+    """The distribution of an installation with a lease, as long as the context lasts.
+
+    The files of wconfd are brought up to what is in etcd before it begins.
+
+    Raises: NoLongerMaster: this node does not hold the mastership, or has lost it. Unavailable: etcd does not reply.
+        As `replaying.lay_over` and `distributing_to_nodes`.
+    """
+    held = await in_thread(read_held, settings.paths)
+    if held is None:
+        raise NoLongerMaster("this node does not hold the mastership")
+    keys = Keys(settings.etcd.prefix)
+    mastership = Mastership("wconfd")
+    async with EtcdClient(EtcdAddress.of(settings)) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(client.ask_leader_first)
+        commits = Commits(client, keys, held.grant.fence, held.deadline, writer="wconfd")
+        await nursery.start(commits.run)
+        cluster = ClusterFiles(commits, ConfigKeys(keys), mastership)
+        await cluster.replay(settings.paths, takes_loss=held.grant.takes_loss)
+        nursery.start_soon(mastership.until_lost)
+        async with distributing_to_nodes(settings) as nodes:
+            nursery.start_soon(Forgetting(cluster, nodes, client, keys).run)
+            yield LeaseDistribution(nodes, cluster, held)
+        nursery.cancel_scope.cancel()
+
+
+@attrs.frozen
+class LeaseDistribution:
+    """Commits to etcd, and copies to the nodes. For the writers' threads, and for the event loop that has made it."""
+
+    _nodes: NodesDistribution
+    _cluster: ClusterFiles
+    held: Held
+    _token: trio.lowlevel.TrioToken = attrs.Factory(trio.lowlevel.current_trio_token)
+
+    def commit_first(self, change: ConfigChange) -> None:
+        changes = self._cluster.keys.of_change(change)
+        self._run(self._cluster.commit, changes, change.after.config.serial_no)
+
+    def take_back(self, change: ConfigChange) -> None:
+        changes = self._cluster.keys.of_return(change)
+        self._run(self._cluster.insist, changes, change.before.config.serial_no)
+        _log.warning("commit.taken_back", serial=change.after.config.serial_no, reason="it could not be written here")
+
+    def commit_reservations(self, content: bytes) -> None:
+        """Commit the content of the file of reservations before it is written; in its writer's thread.
+
+        Raises: as `commit_first`.
+        """
+        self._run(self._cluster.commit, [self._cluster.keys.of_reservations(content)], None)
+
+    def take_back_reservations(self, content: bytes) -> None:
+        """Undo `commit_reservations`. Args: content: that of the file. Raises: NoLongerMaster."""
+        self._run(self._cluster.insist, [self._cluster.keys.of_reservations(content)], None)
+
+    def commit_rows(self, file: str, rows: Mapping[str, bytes | None]) -> None:
+        """Commit changed rows of a file of ours before it is written; in its writer's thread.
+
+        Raises: as `commit_first`.
+        """
+        self._run(self._cluster.commit, self._cluster.keys.of_rows(file, rows), None)
+
+    def take_back_rows(self, file: str, rows: Mapping[str, bytes | None]) -> None:
+        """Undo `commit_rows`. Args: rows: as the file has them. Raises: NoLongerMaster."""
+        self._run(self._cluster.insist, self._cluster.keys.of_rows(file, rows), None)
+
+    def files_changed(self) -> None:
+        """Send the files that lie beside the configuration, too; in the event loop."""
+        self._nodes.files_changed()
+
+    def commit(self, before: ConfigState, after: ConfigState) -> None:
+        self._nodes.commit(before, after)
+
+    async def spread(
+        self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False
+    ) -> frozenset[NodeUuid]:
+        return await self._nodes.spread(state, only, anew=anew)
+
+    def behind(self) -> tuple[NodeBehind, ...]:
+        return self._nodes.behind()
+
+    async def check(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
+        return await self._nodes.check(asks=asks)
+
+    def work(self) -> CommitWork:
+        """The numbers of commits, for graphs and alerts."""
+        return work_of(self._cluster.commits, len(self._cluster.uncopied))
+
+    def _run(
+        self,
+        commit: Callable[[Sequence[Change], int | None], Awaitable[None]],
+        changes: Sequence[Change],
+        serial_no: int | None,
+    ) -> None:
+        trio.from_thread.run(commit, changes, serial_no, trio_token=self._token)

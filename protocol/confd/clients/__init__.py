@@ -1,1 +1,0 @@
-"""Clients of confd, without a loop and for trio; both send what `gathering` says."""

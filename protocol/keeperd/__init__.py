@@ -1,1 +1,0 @@
-"""The calls of keeperd's Unix socket."""
