@@ -252,6 +252,8 @@ class LimitsSettings:
     max_schedules_per_user: int = attrs.field(default=500, validator=positive)
     # bytes of a schedule's job as JSON
     max_schedule_bytes: int = attrs.field(default=64 * 2**10, validator=positive)
+    # the same of all schedules of one user: their file is written whole at each change and each run of any schedule
+    max_schedule_bytes_per_user: int = attrs.field(default=2**20, validator=positive)
     max_job_opcodes: int = attrs.field(default=1000, validator=positive)
     # bytes of a job's opcodes as JSON
     max_job_bytes: int = attrs.field(default=2**20, validator=positive)

@@ -126,8 +126,8 @@ def _reason(number: int | None) -> str:
 # the submitter of jobs without an owner, for the launcher
 ROOT: Final = "root"
 NO_CPUS: Final = (
-    "'cpus' cannot be kept: no control group for processors can be made here; run the daemons as root or in a "
-    "service with Delegate=yes, or leave it out"
+    "'cpus' cannot be kept: no control group for processors can be made here; give the service that starts commands "
+    "DelegateSubgroup=supervisor (systemd 254), or leave it out"
 )
 
 

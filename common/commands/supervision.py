@@ -125,10 +125,11 @@ def killed_for_memory(memory: Group | None) -> int:
     """The number of processes of the group that the kernel has killed for memory."""
     for name in _EVENTS if memory is not None else ():
         assert memory is not None
-        for line in (memory.read(name) or "").splitlines():
-            key, _, value = line.partition(" ")
-            if key == "oom_kill" and value.isdigit():
-                return int(value)
+        words = (line.partition(" ") for line in (memory.read(name) or "").splitlines())
+        counts = {key: int(value) for key, _, value in words if value.isdigit()}
+        if kills := counts.get("oom_kill", 0):
+            # where it kills a whole group it counts the process that it had chosen twice, unless that is gone by then
+            return max(1, kills - counts.get("oom_group_kill", 0))
     return 0
 
 

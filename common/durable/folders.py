@@ -6,9 +6,12 @@ its own, `NotYetDurable`, and the caller only has to repeat that fsync (`common.
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
+
+from common.errors import DamagedFile
 
 _FOLDER_MODE: Final = 0o750
 
@@ -69,6 +72,41 @@ def make_folders(folders: Iterable[str]) -> None:
     except NotYetDurable as error:
         # nothing was moved, so this is an ordinary error
         raise OSError(error.errno, error.strerror, error.filename) from error
+
+
+def check_kinds(folders: Iterable[Path]) -> None:
+    """Make sure that these folders hold only files and folders, or links to such.
+
+    A folder that is missing, or that this process may not list, holds nothing.
+
+    Whoever opens a named pipe waits without end, and a device may have no end; a backup can bring either.
+
+    Raises: DamagedFile: one entry is neither. OSError: a folder cannot be read.
+    Cost: linear in the entries; none of them is looked at but links.
+    """
+    for folder in folders:
+        try:
+            entries = os.scandir(folder)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        with entries:
+            for entry in entries:
+                # a link that leads nowhere is no file that could be opened
+                if not (entry.is_file() or entry.is_dir() or (entry.is_symlink() and not os.path.exists(entry.path))):
+                    raise DamagedFile(
+                        f"'{entry.path}' is neither a file nor a folder; a backup may have brought it: move it away, "
+                        "and do not use what else that backup has before it was looked at",
+                        path=entry.path,
+                    )
+
+
+def is_odd(path: str | Path) -> bool:
+    """Whether something is there that is neither a file nor a folder, such as a link. Raises: OSError."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _sync_folder(folder: str) -> None:

@@ -17,6 +17,7 @@ from typing import Final, NoReturn, Self
 
 import attrs
 
+from common.durable.folders import check_kinds
 from common.errors import Conflict, GantryError
 from common.installation import take_up
 from common.replication import NoLongerMaster
@@ -190,8 +191,8 @@ def release() -> str:
 def prepare(name: str, options: Options) -> tuple[Settings, PidFile]:
     """Load the settings, take up the installation, take the pid file, start the log.
 
-    Raises: GantryError: bad settings, a root too long for sockets, folders that others could change, or the
-            daemon runs already.
+    Raises: GantryError: bad settings, a root too long for sockets, folders that others could change, something in the
+            folder for data that is neither file nor folder, or the daemon runs already.
         OSError: a folder or file cannot be made.
     """
     settings = load_settings(options.root)
@@ -203,6 +204,7 @@ def prepare(name: str, options: Options) -> tuple[Settings, PidFile]:
         Path("/proc/self/comm").write_text(stem if stem.startswith("ganeti-") else f"ganeti-{name}")
     path = None if options.log_to_stderr else settings.paths.log_file(name)
     set_up_logging(name, path=path, debug=options.debug)
+    check_kinds([settings.paths.data])
     return settings, pid_file
 
 

@@ -287,6 +287,8 @@ class ResourceTotals:
         self._has_news = trio.Event()
         # one at a time, so that older totals never replace newer ones
         self._turn = trio.Lock()
+        # whether totals were in force since the start
+        self._is_known = False
 
     def changed(self, what: str | None) -> None:
         """Take note of a change in wconfd. Args: what: as for `Following.on_kept`."""
@@ -314,6 +316,13 @@ class ResourceTotals:
         async with self._turn:
             resources = await self._wconfd.call(ReadResources())
             self._scheduler.resources_changed(resources)
+            self._is_known = True
+
+    async def require(self) -> None:
+        """Return when totals are in force. Raises: GantryError: wconfd cannot be asked, and they are not known."""
+        if not self._is_known:
+            await self._is_ready.wait()
+            await self.refresh()
 
 
 # Follow wconfd: the locks of running jobs, and changes of the filter rules.

@@ -9,6 +9,7 @@ import trio
 
 from common.errors import GantryError, InvalidRequest, NotFound, OverLimit, PlacesReserved, Unavailable
 from common.ids import JobId
+from common.jsontext import ascii_json
 from common.queue.reasons import JobOwner
 from common.schedules.schedule import RunState, Schedule, ScheduleRun, settled
 from common.schedules.times import Times, instant_name, times_of
@@ -36,6 +37,15 @@ PATIENCE_S: Final = 15.0
 R = TypeVar("R")
 
 
+@attrs.frozen
+class ScheduleBounds:
+    """What the schedules of one user may be together."""
+
+    count: int
+    # of their jobs as JSON
+    size: int
+
+
 class ScheduleBook:
     """All schedules.
 
@@ -48,17 +58,24 @@ class ScheduleBook:
         self._wconfd = wconfd
         self.changed = changed
         self._schedules: dict[str, Schedule] = {}
-        # number of schedules of each user
+        # number of schedules of each user, and the bytes of their jobs as JSON
         self._counts: Counter[UserKey] = Counter()
+        self._sizes: Counter[UserKey] = Counter()
         # number of runs since the start of luxid, by what became of them
         self.made: Counter[str] = Counter()
         # one change at a time
         self._turn = trio.Lock()
-        # whether what is here may differ from what wconfd has
-        self.is_stale = True
+        # how often what is here may have come to differ from what wconfd has, and after which of these it was read
+        self._forgotten = 0
+        self._read_after = -1
 
     def __len__(self) -> int:
         return len(self._schedules)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether what is here may differ from what wconfd has; also while it is being read."""
+        return self._read_after != self._forgotten
 
     def all(self) -> list[Schedule]:
         """By name."""
@@ -84,7 +101,7 @@ class ScheduleBook:
 
     def forget(self) -> None:
         """What is here may differ from what wconfd has."""
-        self.is_stale = True
+        self._forgotten += 1
         self.changed(None)
 
     async def require(self) -> None:
@@ -98,39 +115,36 @@ class ScheduleBook:
         if not self.is_stale:
             return
         # told again while they are read: they are read once more
-        self.is_stale = False
-        try:
-            found = await self._wconfd.call_retrying(ReadSchedules(), PATIENCE_S)
-        except BaseException:
-            self.is_stale = True
-            raise
+        after = self._forgotten
+        found = await self._wconfd.call_retrying(ReadSchedules(), PATIENCE_S)
+        self._read_after = after
         self._schedules = {each.uuid: each for each in found}
-        self._counts = Counter(map(user_of, found))
+        self._counts, self._sizes = Counter(), Counter()
+        for each in found:
+            self._count(each, 1)
         self.changed(None)
 
-    async def add(self, schedule: Schedule, most: int | None = None) -> None:
+    async def add(self, schedule: Schedule, bounds: ScheduleBounds | None = None) -> None:
         """Add a schedule. Durability: on return it survives a loss of power.
 
-        Args: most: number of schedules that its user may have; None: any.
-        Raises: OverLimit: the user has so many. GantryError: wconfd has refused it. Unavailable: whether it is there is
-            unknown.
+        Args: bounds: those of its user; None: there are none.
+        Raises: OverLimit: the user has so many, or so much. GantryError: wconfd has refused it. Unavailable: whether
+            it is there is unknown.
         """
         async with self._turn:
-            count = self._counts[user_of(schedule)]
-            if most is not None and count >= most:
-                raise OverLimit(
-                    f"user {schedule.user or schedule.http_user!r} has {count} schedules, of at most {most}; remove "
-                    "some, or have an administrator raise 'max_schedules_per_user' in '[limits]'",
-                    limit=most,
-                )
+            self._check(schedule, bounds)
             await self._put(schedule)
         self.changed([schedule.uuid])
 
-    async def change(self, uuid: str, change: Callable[[Schedule], Schedule]) -> Schedule | None:
+    async def change(
+        self, uuid: str, change: Callable[[Schedule], Schedule], bounds: ScheduleBounds | None = None
+    ) -> Schedule | None:
         """Change a schedule; return it, or None: it was removed meanwhile. Durability, Raises: as `add`.
 
-        Args: change: makes the new one of that which is there at its turn, so that no other change is lost; what it
-            raises is raised.
+        Args:
+            change: makes the new one of that which is there at its turn, so that no other change is lost; what it
+                raises is raised.
+            bounds: as `add`.
         """
         async with self._turn:
             await self._read_if_stale()
@@ -140,15 +154,44 @@ class ScheduleBook:
             after = change(schedule)
             if after == schedule:
                 return schedule
+            self._check(after, bounds)
             await self._put(after)
         self.changed([uuid])
         return after
 
+    def _check(self, schedule: Schedule, bounds: ScheduleBounds | None) -> None:
+        """Raises: OverLimit: with this schedule, new or changed, its user has too many, or too much."""
+        if bounds is None:
+            return
+        user, name, before = user_of(schedule), schedule.user or schedule.http_user, self._schedules.get(schedule.uuid)
+        count = self._counts[user]
+        if before is None and count >= bounds.count:
+            raise OverLimit(
+                f"user {name!r} has {count} schedules, of at most {bounds.count}; remove some, or have an "
+                "administrator raise 'max_schedules_per_user' in '[limits]'",
+                limit=bounds.count,
+            )
+        others, size = self._sizes[user] - (0 if before is None else _size(before)), _size(schedule)
+        # who has too much, after the bound was lowered, may still have less
+        if others + size > max(bounds.size, 0 if before is None else self._sizes[user]):
+            raise OverLimit(
+                f"user {name!r} has other schedules with jobs of {others} bytes, and {size} more are over "
+                f"{bounds.size}; keep what is long in files that the jobs read, remove some, or have an administrator "
+                "raise 'max_schedule_bytes_per_user' in '[limits]'",
+                limit=bounds.size,
+            )
+
     async def _put(self, schedule: Schedule) -> None:
         await self._call(PutSchedule(schedule))
-        if schedule.uuid not in self._schedules:
-            self._counts[user_of(schedule)] += 1
+        if (before := self._schedules.get(schedule.uuid)) is not None:
+            self._count(before, -1)
+        self._count(schedule, 1)
         self._schedules[schedule.uuid] = schedule
+
+    def _count(self, schedule: Schedule, step: int) -> None:
+        user = user_of(schedule)
+        self._counts[user] += step
+        self._sizes[user] += step * _size(schedule)
 
     async def restart(self, uuid: str, now: float) -> Schedule | None:
         """Settle a schedule up to now, although it is settled for later. Durability, Raises: as `change`."""
@@ -159,7 +202,7 @@ class ScheduleBook:
         async with self._turn:
             is_gone = await self._call(RemoveSchedule(schedule.uuid))
             if (gone := self._schedules.pop(schedule.uuid, None)) is not None:
-                self._counts[user_of(gone)] -= 1
+                self._count(gone, -1)
         self.changed([schedule.uuid])
         return is_gone
 
@@ -200,6 +243,11 @@ class ScheduleBook:
 def user_of(schedule: Schedule) -> UserKey:
     """By what the schedules of its user are counted."""
     return key_of(JobOwner(schedule.uid, schedule.user, http_user=schedule.http_user))
+
+
+def _size(schedule: Schedule) -> int:
+    """Bytes of its job as JSON."""
+    return len(ascii_json(schedule.job))
 
 
 # Submits the jobs of schedules when they are due: one task, which sleeps until the first instant.

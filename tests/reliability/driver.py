@@ -1,8 +1,9 @@
 """The client of a run: it asks, keeps what it was told, and has daemons that ended started again."""
 
+import contextlib
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,18 +12,33 @@ import attrs
 from common.errors import GantryError, RemoteError, Unavailable
 from common.ids import JobId
 from common.locks import LockMode, LockRequest, Owner, parse_lock
+from common.resources import Resource
+from common.schedules.schedule import Missed, Overlap
 from common.system.livelock import Livelock
 from protocol.blocking import BlockingClient
+from protocol.luxi.history import Prune
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, SubmitJob, SubmitManyJobs
 from protocol.luxi.queries import WaitForJobChange
-from protocol.luxi.queue import DeleteFilter, ReplaceFilter, SetDrainFlag
+from protocol.luxi.queue import (
+    AddSchedule,
+    DeleteFilter,
+    ListSchedules,
+    PauseSchedule,
+    RemoveResource,
+    RemoveScheduleOf,
+    ReplaceFilter,
+    RunSchedule,
+    ScheduleWish,
+    SetDrainFlag,
+    SetResource,
+)
 from protocol.messages import Request
 from protocol.wconfd.changes import AddTcpUdpPort
 from protocol.wconfd.locks import FreeLocks, TryUpdateLocks
 from tests.reliability.farm import Farm
 from tests.reliability.ledger import FINAL, Exchange, Outcome
-from tests.reliability.oracle import Rules, View
-from tests.reliability.views import view_of_daemons
+from tests.reliability.oracle import Rules, View, untold
+from tests.reliability.views import past_of_daemons, runs_with_jobs, view_of_daemons
 
 # everything is at rest after this, or it never will be
 PATIENCE_S: Final = 45.0
@@ -136,6 +152,60 @@ class Driver:
     def free(self, name: str) -> None:
         self._ask("free", (name,), FreeLocks(self._owners[name]))
 
+    def add_schedule(self, name: str, *, every_s: float = 3600.0) -> None:
+        # no token: all its jobs are alike
+        job = ({"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], "locks": {}},)
+        wish = ScheduleWish(name=name, every_s=every_s, job=job, overlap=Overlap.ALLOW, missed=Missed.ONCE)
+        # sent again it meets its own name
+        self._ask("keep", (f"schedule {name}", False), AddSchedule(wish), repeat=False)
+
+    def pause_schedule(self, name: str, flag: bool) -> None:
+        self._ask("keep", (f"schedule {name}", flag), PauseSchedule(name, flag))
+
+    def remove_schedule(self, name: str) -> None:
+        self._ask("keep", (f"schedule {name}", None), RemoveScheduleOf(name))
+
+    def run_schedule(self, name: str, key: str) -> list[int]:
+        request = RunSchedule(name, key)
+        return list(self._ask("submit", ((("",),),), request, lambda job_id: (int(job_id),)) or ())
+
+    def wait_for_runs(self, name: str, count: int) -> None:
+        """Wait until so many runs have their jobs."""
+        deadline = time.monotonic() + PATIENCE_S
+        seen = 0
+        while seen < count:
+            self.farm.revive()
+            seen = len(self._ask("runs", (), ListSchedules(0, (name,)), runs_with_jobs) or ())
+            if time.monotonic() > deadline:
+                raise NoRest(f"schedule {name} has {seen} runs")
+            time.sleep(0.1)
+
+    def set_resource(self, name: str, total: int) -> None:
+        self._ask("keep", (f"resource {name}", total), SetResource(Resource("", name, total)))
+
+    def remove_resource(self, name: str) -> None:
+        self._ask("keep", (f"resource {name}", None), RemoveResource("", name))
+
+    def prune(self, *job_ids: int) -> None:
+        """Remove these archived jobs, which are those that are due."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self._ask("prune", (job_ids,), Prune(), lambda reply: reply.jobs == len(job_ids)) is None:
+            # the history is being read still
+            if time.monotonic() > deadline:
+                raise NoRest("nothing can be pruned")
+
+    def past(self) -> Mapping[int, str]:
+        """The history, as soon as it has all jobs that have ended."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            self.farm.revive()
+            with contextlib.suppress(Unavailable, RemoteError):
+                if (found := past_of_daemons(self._luxid)) is not None:
+                    return found
+            if time.monotonic() > deadline:
+                raise NoRest("the history is not complete")
+            time.sleep(0.05)
+
     def take_rules(self, **rules: Any) -> None:
         self.rules = attrs.evolve(self.rules, **rules)
 
@@ -166,8 +236,9 @@ class Driver:
                 for owner, locks in (view.locks or {}).items()
                 if owner not in self._owners
             ]
+            busy += untold(view, self.tally_lines(), self.rules)
             if not busy:
-                return view
+                return attrs.evolve(view, past=self.past())
             if time.monotonic() > deadline:
                 raise NoRest(f"after {PATIENCE_S:g} s: {'; '.join(busy)}")
             time.sleep(pause)

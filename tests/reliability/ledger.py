@@ -32,6 +32,9 @@ class Exchange:
     archive (job ids); answer: whether they are set aside
     drain (flag)      port (number): is one of the cluster's
     add-filter (name); answer: uuid      delete-filter (uuid)
+    keep (name, value): of a schedule, whether it is paused; of a resource, its total; None: it is removed
+    runs (): of schedules; answer: those that have jobs
+    prune (job ids): archived jobs; answer: whether they are removed
     lock (owner, lock): exclusive; answer: whether it was free        free (owner)
     """
 
@@ -72,6 +75,15 @@ class Ledger:
     locks: dict[str, set[str]] = attrs.Factory(dict)
     # owners of whose locks nothing is known
     vague_owners: set[str] = attrs.Factory(set)
+    # schedule or resource -> what it may be
+    kept: dict[str, set[object]] = attrs.Factory(dict)
+    # runs of schedules that were told to have jobs
+    runs: set[str] = attrs.Factory(set)
+    # jobs that were told to be removed, and jobs that may be
+    removed: set[int] = attrs.Factory(set)
+    maybe_removed: set[int] = attrs.Factory(set)
+    # ids that were given twice
+    reused: set[int] = attrs.Factory(set)
 
     @classmethod
     def of(cls, exchanges: Iterable[Exchange]) -> "Ledger":
@@ -92,6 +104,8 @@ class Ledger:
         # sent again under its key
         self.doubtful = [each for each in self.doubtful if each != jobs]
         for job_id, tokens in zip(exchange.answer, jobs, strict=True):
+            if job_id in self.removed | self.maybe_removed or self.jobs.get(job_id, ToldJob(tokens)).tokens != tokens:
+                self.reused.add(job_id)
             self.jobs[job_id] = ToldJob(tokens)
 
     def _saw(self, exchange: Exchange, sure: bool) -> None:
@@ -115,6 +129,17 @@ class Ledger:
     def _drain(self, exchange: Exchange, sure: bool) -> None:
         (flag,) = exchange.args
         self.drained = {flag} if sure else self.drained | {flag}
+
+    def _keep(self, exchange: Exchange, sure: bool) -> None:
+        name, value = exchange.args
+        self.kept[name] = {value} if sure else {value} | self.kept.get(name, {None})
+
+    def _runs(self, exchange: Exchange, sure: bool) -> None:
+        self.runs.update(exchange.answer if sure else ())
+
+    def _prune(self, exchange: Exchange, sure: bool) -> None:
+        (job_ids,) = exchange.args
+        (self.removed if sure and exchange.answer else self.maybe_removed).update(job_ids)
 
     def _port(self, exchange: Exchange, sure: bool) -> None:
         if sure:

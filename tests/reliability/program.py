@@ -10,6 +10,8 @@ HALVES = (
     ("submit", "submit-many", "submit-with-key", "opcodes-and-dependents", "cancel", "archive"),
     ("locks", "drain", "filter-rules", "config", "restart-luxid", "restart-wconfd"),
 )
+# over files of ours beside the queue and the configuration
+OURS = ("schedules", "resources", "retention", "notifications")
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
 

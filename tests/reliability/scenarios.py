@@ -1,8 +1,9 @@
 """What is done while something fails: each a short story of a client, whose end the oracle knows."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
+from common.queue.terms import JobTerms, Use, terms_entry
 from tests.reliability.driver import Driver
 
 Scenario = Callable[[Driver], None]
@@ -113,6 +114,59 @@ def restart_wconfd(driver: Driver) -> None:
     driver.wait_for(*ids)
 
 
+def schedules(driver: Driver) -> None:
+    """One whose runs come by the clock, one that is run by hand, one that is changed and removed."""
+    driver.add_schedule("ticking", every_s=1)
+    driver.add_schedule("by-hand")
+    driver.add_schedule("short-lived")
+    driver.pause_schedule("short-lived", True)
+    ids = driver.run_schedule("by-hand", "this once")
+    driver.wait_for(*ids)
+    driver.pause_schedule("short-lived", False)
+    driver.remove_schedule("short-lived")
+    driver.wait_for_runs("ticking", 2)
+    driver.pause_schedule("ticking", True)
+
+
+def resources(driver: Driver) -> None:
+    driver.set_resource("licences", 1)
+    uses: dict[str, Any] = {"reason": [terms_entry(JobTerms(uses=(Use("", "licences", 1),)), 0).to_wire()]}
+    ids = [job_id for _ in range(2) for job_id in driver.submit(driver.work(**uses))]
+    driver.set_resource("cores", 4)
+    driver.wait_for(*ids)
+    driver.set_resource("licences", 2)
+    driver.remove_resource("cores")
+    driver.wait_for(*driver.submit(driver.work(**uses)))
+
+
+def retention(driver: Driver) -> None:
+    """Jobs are archived and removed but for the last one, and others come after them."""
+    ids = [job_id for _ in range(3) for job_id in _run(driver, driver.work())]
+    if len(ids) == 3:
+        driver.archive(*ids)
+        driver.prune(*ids[:2])
+    more = _run(driver, driver.work())
+    if len(ids) == 3 and more:
+        driver.archive(*more)
+        driver.prune(ids[2])
+    _run(driver, driver.work())
+
+
+def notifications(driver: Driver) -> None:
+    told: dict[str, Any] = {"reason": [terms_entry(JobTerms(labels={"told": "yes"}), 0).to_wire()]}
+    ops = [driver.work(**told) for _ in range(3)]
+    driver.take_rules(told=frozenset(op["comment"] for op in ops))
+    _run(driver, ops[0])
+    driver.wait_for(*(job_id for op in ops[1:] for job_id in driver.submit(op)))
+    _run(driver, driver.work())
+
+
+def _run(driver: Driver, op: dict[str, Any]) -> list[int]:
+    ids = driver.submit(op)
+    driver.wait_for(*ids)
+    return ids
+
+
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     each.__name__.replace("_", "-"): each
     for each in (
@@ -128,5 +182,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         config,
         restart_luxid,
         restart_wconfd,
+        schedules,
+        resources,
+        retention,
+        notifications,
     )
 }

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from tests.reliability.ledger import Exchange, Ledger, Outcome, answered
-from tests.reliability.oracle import Rules, SeenJob, SeenOp, View, judge, judge_rest
+from tests.reliability.oracle import Rules, SeenJob, SeenOp, View, judge, judge_rest, untold
 
 ANSWERED = Outcome.ANSWERED
 SUBMITTED = Exchange("submit", ((("t1",), ("t2",)),), ANSWERED, (1, 2))
@@ -107,3 +107,52 @@ def test_what_was_answered_later_binds_nobody_now() -> None:
     assert Ledger.of(answered(told, 3)).drained == {True}
     assert Ledger.of(answered(told, 1)).drained == {True, False}
     assert Ledger.of(answered(told, 0)).jobs == {}
+
+
+def test_a_schedule_or_resource_that_is_not_as_it_was_told() -> None:
+    told = Exchange("keep", ("resource cores", 4), ANSWERED)
+    view = attrs.evolve(GOOD, kept={"resource cores": 4})
+
+    assert found(view, told) == []
+    assert found(GOOD, told) == ["resource cores is None, and was told to be 4"]
+    assert found(view) == ["resource cores is there and nobody made it"]
+    # a call without an answer may have been carried out
+    for kept in ({}, {"resource cores": 4}):
+        assert found(attrs.evolve(GOOD, kept=kept), told, Exchange("keep", ("resource cores", None))) == []
+
+
+def test_a_run_of_a_schedule_has_one_job() -> None:
+    told = Exchange("runs", (), ANSWERED, ["nightly at 7"])
+
+    assert found(attrs.evolve(GOOD, runs=("nightly at 7",)), told) == []
+    assert found(GOOD, told) == ["run nightly at 7 was told to have a job and has none"]
+    assert found(attrs.evolve(GOOD, runs=("nightly at 7",) * 2), told) == ["run nightly at 7 has 2 jobs"]
+
+
+def test_a_removed_job_that_comes_back_and_an_id_that_is_given_again() -> None:
+    pruned = Exchange("prune", ((1,),), ANSWERED, True)
+    gone = attrs.evolve(GOOD, jobs=(job(2),))
+
+    assert found(gone, pruned) == []
+    assert found(GOOD, pruned) == ["job 1 was told to be removed and is there"]
+    assert found(gone, Exchange("prune", ((1,),))) == []
+    again = Exchange("submit", ((("t3",),),), ANSWERED, (1,))
+    assert "job 1 was given twice" in found(gone, pruned, again)
+    assert "2 was answered, and 1 is the highest" in found(attrs.evolve(GOOD, highest_id=1))[0]
+
+
+def test_a_history_that_lacks_an_ended_job_or_has_one_too_many() -> None:
+    assert found(attrs.evolve(GOOD, past={1: "success", 2: "success"})) == []
+    assert found(attrs.evolve(GOOD, past={1: "error"})) == [
+        "job 1 is success, and the history says error",
+        "job 2 is success, and the history says None",
+    ]
+    fewer = attrs.evolve(GOOD, jobs=(job(2),), past={1: "success", 2: "success"})
+    assert "the history has job 1, and it is not there" in found(fewer)
+
+
+def test_an_end_of_which_nobody_was_told() -> None:
+    rules = Rules(told=frozenset({"t1"}))
+
+    assert untold(GOOD, [*TALLY, "told 1"], rules) == []
+    assert untold(GOOD, TALLY, rules) == ["nobody was told of the end of job 1"]

@@ -21,7 +21,7 @@ import attrs
 import orjson
 
 from common.durable.atomicfile import remove_leftovers
-from common.durable.folders import sync_folders
+from common.durable.folders import is_odd, sync_folders
 from common.errors import DamagedFile
 from common.ids import JobId
 from common.paths import WAITS_FILE_JOBS, Paths
@@ -137,7 +137,8 @@ def _archived(paths: Paths) -> Iterator[int]:
 
 
 def _in_history(path: Path) -> int:
-    if not path.exists():
+    if not path.exists() or any(is_odd(f"{path}{ending}") for ending in ("", "-wal", "-shm")):
+        # it is made anew, and says nothing
         return 0
     try:
         # may write, to undo a change that a killed luxid left half done: without that nothing can be read
@@ -356,6 +357,7 @@ def _remove_temps(paths: Paths, names: Iterable[str], alive: set[JobId]) -> None
 def _remove_own_temps(paths: Paths) -> None:
     """Remove temporary files that only luxid writes; no other luxid is running now."""
     remove_leftovers(paths.submissions, lambda _: True)
-    remove_leftovers(paths.data, {paths.watcher_pause.name, paths.removals.name}.__contains__)
+    own = {paths.watcher_pause.name, paths.removals.name, paths.notify_since.name}
+    remove_leftovers(paths.data, own.__contains__)
     for message in paths.messages.glob("*.tmp"):
         message.unlink(missing_ok=True)

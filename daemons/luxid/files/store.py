@@ -21,6 +21,7 @@ import trio
 
 from common.durable.atomicfile import FileWrite, write_file, write_files
 from common.durable.durably import durably
+from common.durable.folders import check_kinds
 from common.errors import Conflict, DamagedFile, GantryError, InvalidRequest, NotFound, Unavailable
 from common.ids import JobId
 from common.paths import QUEUE_VERSION, Paths
@@ -431,11 +432,13 @@ def open_store(paths: Paths, files: QueueFiles | None = None) -> Store:
         files: None: there are no other nodes.
     Raises:
         Conflict: another daemon has the queue, or it has another version.
-        DamagedFile: the serial is not a number, or the record of removals is none.
+        DamagedFile: the serial is not a number, the record of removals is none, or something is neither file nor
+            folder.
         OSError: the folder cannot be written.
     """
     fd = take_lock(paths)
     try:
+        check_kinds([paths.queue, paths.submissions, paths.waits, paths.job_logs])
         check_version(paths)
         # a missing one is judged when the queue is read
         serial = read_serial(paths) or JobId(0)

@@ -220,7 +220,11 @@ class Resources:
     _wconfd: Path
 
     async def read_resource_use(self, _: ReadResourceUse, __: Peer) -> tuple[ResourceUse, ...]:
-        """All resources that are set, those of the cluster first, by name. Cost: linear in the jobs that use them."""
+        """All resources that are set, those of the cluster first, by name. Cost: linear in the jobs that use them.
+
+        Raises: Unavailable: wconfd is away, and they are not known.
+        """
+        await self._totals.require()
         self._queue.ready.settle_units()
         return tuple(map(self._use, self._queue.units.stock.resources()))
 

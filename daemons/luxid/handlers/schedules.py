@@ -26,7 +26,7 @@ from daemons.luxid.files.submissionkeys import SubmissionKeys
 from daemons.luxid.handlers.submission import Acceptance, Submission, read_jobs
 from daemons.luxid.jobs import LiveJobs
 from daemons.luxid.processes.killing import Canceller
-from daemons.luxid.schedules import Firing, ScheduleBook
+from daemons.luxid.schedules import Firing, ScheduleBook, ScheduleBounds
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.turns import in_turns
 from protocol.luxi.jobs import JobInput
@@ -109,6 +109,8 @@ def _self() -> Peer:
 
 
 MOST_SCHEDULES: Final = 10_000
+# of these, for users with the role *operate* or more
+RESERVED_SCHEDULES: Final = 500
 MOST_NEXT: Final = 100
 # schedules whose times are computed before other tasks run
 _COSTS: Final = 20
@@ -138,31 +140,33 @@ class Schedules:
 
     async def add_schedule(self, call: AddSchedule, peer: Peer) -> ScheduleView:
         """Durability: on return the schedule survives a loss of power."""
-        if len(self._book) >= MOST_SCHEDULES:
-            raise Conflict(f"there are {MOST_SCHEDULES} schedules already; remove some")
         submitter = await self._submitters.of(peer)
         owner = await self._submitters.owner_of_schedules(submitter)
         schedule = new_schedule(call.wish, str(uuids.uuid4()), owner, time.time())
         if await self._book.find(schedule.name) is not None:
             raise Conflict(f"there is a schedule '{schedule.name}' already; choose another name, or change it")
+        most = MOST_SCHEDULES - (0 if submitter.role >= Role.OPERATE else RESERVED_SCHEDULES)
+        if len(self._book) >= most:
+            reserved = "" if most == MOST_SCHEDULES else "; the last ones are reserved for operators"
+            raise Conflict(f"there are {len(self._book)} schedules, of at most {most}; remove some{reserved}")
         self._check_size(schedule, submitter)
         await self._own_jobs.check(run_job(schedule, schedule.created_at), submitter)
-        is_bounded = submitter.owner is not None
-        await self._book.add(schedule, self._limits.max_schedules_per_user if is_bounded else None)
+        await self._book.add(schedule, self._bounds(submitter))
         _log.info("schedule.added", schedule=schedule.name, uuid=schedule.uuid, **peer.named)
         return self._view(schedule, 3, peer)
 
     async def change_schedule(self, call: ChangeSchedule, peer: Peer) -> ScheduleView:
         """Durability: as `add_schedule`."""
         schedule = await self._owned(call.wish.name, "changed", peer)
-        now = time.time()
+        now, bounds = time.time(), None
         after = changed_schedule(schedule, call.wish, now)
         if call.wish.job is not None:
             submitter = await self._submitters.of_schedule(after)
             _check_job_change(schedule, submitter, peer)
             self._check_size(after, submitter)
             await self._own_jobs.check(run_job(after, after.created_at), submitter)
-        after = await self._change(schedule, lambda each: changed_schedule(each, call.wish, now))
+            bounds = self._bounds(submitter)
+        after = await self._change(schedule, lambda each: changed_schedule(each, call.wish, now), bounds)
         _log.info("schedule.changed", schedule=after.name, **peer.named)
         return self._view(after, 3, peer)
 
@@ -197,9 +201,16 @@ class Schedules:
         _log.info("schedule.removed", schedule=schedule.name, uuid=schedule.uuid, **peer.named)
         return is_gone
 
-    async def _change(self, schedule: Schedule, change: Callable[[Schedule], Schedule]) -> Schedule:
+    def _bounds(self, submitter: Submitter) -> ScheduleBounds | None:
+        if submitter.owner is None:
+            return None
+        return ScheduleBounds(self._limits.max_schedules_per_user, self._limits.max_schedule_bytes_per_user)
+
+    async def _change(
+        self, schedule: Schedule, change: Callable[[Schedule], Schedule], bounds: ScheduleBounds | None = None
+    ) -> Schedule:
         """Raises: NotFound: somebody has removed it meanwhile; and as `ScheduleBook.change`."""
-        after = await self._book.change(schedule.uuid, change)
+        after = await self._book.change(schedule.uuid, change, bounds)
         if after is None:
             raise NotFound(f"schedule '{schedule.name}' was removed meanwhile")
         return after

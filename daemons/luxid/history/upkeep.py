@@ -312,15 +312,13 @@ class PastHistory:
 
     async def read(self, call: ReadHistory, eyes: Eyes) -> EndedJobs:
         """Raises: InvalidRequest, FilterError: the choice is malformed. Unavailable: it cannot be read now."""
-        come = self._endings.come
-        jobs, total = await self._read(lambda index: read_list(index, call, eyes))
-        # those that have ended since the call are nobody's concern
-        late = len(self._endings) if self._done < come else 0
-        return EndedJobs(jobs, total, self._unread + late)
+        (jobs, total), lacking = await self._read(lambda index: read_list(index, call, eyes))
+        return EndedJobs(jobs, total, lacking)
 
     async def summarize(self, call: SummarizeHistory, eyes: Eyes) -> tuple[PastSum, ...]:
         """Raises: as `read`."""
-        return await self._read(lambda index: read_sums(index, call, eyes))
+        sums, _ = await self._read(lambda index: read_sums(index, call, eyes))
+        return sums
 
     async def change(self, work: Callable[[PastIndex], T]) -> T:
         """Let work be done with the index, in a thread. Raises: Unavailable: it cannot be written now."""
@@ -420,13 +418,18 @@ class PastHistory:
 
     # reading
 
-    async def _read(self, work: Callable[[PastIndex], T]) -> T:
+    async def _read(self, work: Callable[[PastIndex], T]) -> tuple[T, int]:
+        """Returns: what was read, and how many of the jobs that had ended before this call may be missing in it."""
+        come = self._endings.come
         await self.be_current()
+        # before it is read: rows that come meanwhile are not seen. Those that have ended since the call are nobody's
+        # concern
+        lacking = self._unread + (len(self._endings) if self._done < come else 0)
         index = self._index
         if index is None:
             raise Unavailable("the history is not open yet; try again, or see luxid's log")
         try:
-            return await in_thread(work, index, limiter=self._reading)
+            return await in_thread(work, index, limiter=self._reading), lacking
         except (DamagedIndex, sqlite3.Error) as error:
             self._doubt(index, error)
             raise Unavailable(f"the history cannot be read now: {error}; try again, or see luxid's log") from error

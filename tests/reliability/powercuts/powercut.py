@@ -1,10 +1,13 @@
 """A run that was recorded, and the states in which a power cut may leave its disk; each can be rebuilt and judged."""
 
+import contextlib
 import hashlib
 import os
 import pickle
 import random
+import re
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -26,6 +29,7 @@ from tests.reliability.trial import judge_files, make_installation, rubbish
 
 # beginning of the names of files on which nothing rests: SQLite writes them, not synced, and they are made anew
 _DERIVED: Final = "history.sqlite"
+_JOB: Final = re.compile(r"/queue/(?:archive/\d+/)?job-(\d+)$")
 
 
 @attrs.frozen
@@ -44,6 +48,9 @@ class Recording:
     rules: Rules
     # what was changed and is not among the operations
     escaped: tuple[str, ...] = ()
+    # name -> content: the index of the history as its run has left it, and the jobs in it
+    index: Mapping[str, bytes] = attrs.Factory(dict)
+    indexed: frozenset[int] = frozenset()
 
 
 @attrs.frozen
@@ -105,7 +112,11 @@ def record(root: Path, scenario: str) -> Recording:
         driver.close()
     operations = tuple(read_log(log))
     recording = Recording(scenario, root, tree, nodes, operations, exchanges, tally.read_bytes(), driver.rules)
-    return attrs.evolve(recording, escaped=_escaped(recording))
+    escaped = _escaped(recording)
+    index = {path.name: path.read_bytes() for path in sorted(paths.data.glob(f"{_DERIVED}*"))}
+    with contextlib.closing(sqlite3.connect(paths.history)) as connection:
+        indexed = frozenset(row[0] for row in connection.execute("SELECT id FROM jobs"))
+    return attrs.evolve(recording, escaped=escaped, index=index, indexed=indexed)
 
 
 def _tree_of(folder: Path) -> dict[str, bytes | None]:
@@ -169,9 +180,12 @@ def judge_cut(cut: Cut) -> list[str]:
 
 def judge_cut_by_daemons(cut: Cut) -> list[str]:
     """What is wrong once the daemons have been started there and all has come to rest."""
-    rebuild(cut)
+    paths = rebuild(cut)
+    for name, content in _index_of(cut).items():
+        (paths.data / name).write_bytes(content)
     farm = Farm(cut.recording.root, lambda name: None)
     driver = Driver(farm, farm.root / "tally")
+    driver.rules = cut.recording.rules
     ledger = cut.ledger
     # who held them died with the machine
     ledger.locks.clear()
@@ -189,6 +203,21 @@ def judge_cut_by_daemons(cut: Cut) -> list[str]:
     finally:
         farm.kill_everything()
         driver.close()
+
+
+def _index_of(cut: Cut) -> Mapping[str, bytes]:
+    """What there may be of the index of the history, which is not synced; by the cut's key."""
+    chance = random.Random(cut.key)
+    index = dict(cut.recording.index)
+    jobs = {int(found[1]) for path in cut.tree if (found := _JOB.search(path))} | cut.ledger.removed
+    if not index or not cut.recording.indexed <= jobs:
+        # it was never so with these jobs
+        return {}
+    name = chance.choice(sorted(index))
+    content = index[name]
+    at = chance.randrange(len(content) + 1) // 4096 * 4096
+    index[name] = chance.choice((content, content[:at], content[:at] + bytes(4096) + content[at + 4096 :], b""))
+    return index
 
 
 def rebuild(cut: Cut) -> Paths:

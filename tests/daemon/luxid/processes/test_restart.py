@@ -144,6 +144,7 @@ def test_a_damaged_job_file_is_set_aside_and_the_rest_is_served(idle: Cluster) -
 
 def test_left_over_temporary_files_are_removed(idle: Cluster) -> None:
     temps = [idle.paths.queue / name for name in ("job-1-abc.tmp", "serial-abc.tmp")]
+    temps += [idle.paths.data / f"{name}-0123456789ab.tmp" for name in ("notify.since", "removals", "watcher.pause")]
     for temp in temps:
         temp.write_text("half")
     other = idle.paths.queue / "notes.tmp"

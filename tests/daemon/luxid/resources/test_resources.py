@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from common.errors import GantryError
+from common.errors import GantryError, RemoteError
 from common.ids import JobId
 from common.queue.explanation import SHORTEST_S, LacksUnits, Reason, WaitKind
 from common.resources import Resource
@@ -185,9 +185,14 @@ def test_totals_are_read_when_wconfd_comes_back_and_followed(cluster: Cluster) -
     cluster.kill("luxid")
     cluster.kill("wconfd")
     cluster.start("luxid")
+    # nobody is told that there are none
+    with pytest.raises(RemoteError) as unknown:
+        cluster.luxi(ReadResourceUse())
+    assert unknown.value.code == "unavailable"
 
     cluster.start("wconfd")
 
+    assert [use.resource.total for use in cluster.luxi(ReadResourceUse())] == [1]
     wait_until(lambda: lacks(cluster, job) is not None, what="the totals are known again")
     assert lacks(cluster, job) == LacksUnits("licences", 2, 1, 1, ())
     cluster.wconf(wconfd_resources.SetResource(Resource("", "licences", 2)))

@@ -131,6 +131,37 @@ def test_a_user_who_lost_his_role_has_no_runs_and_is_told(cluster: Cluster) -> N
     cluster.restart("luxid")
 
 
+def test_bytes_of_all_schedules_of_a_user_are_bounded_together(tmp_path: Path) -> None:
+    """Their file is written whole at each change and each run of anybody's schedule."""
+
+    def job(size: int) -> tuple[dict[str, Any], ...]:
+        return ({"OP_ID": "OP_RUN_COMMAND", "argv": ["echo", "x" * size]},)
+
+    def sized(name: str, size: int) -> ScheduleWish:
+        return attrs.evolve(wish(name), job=job(size))
+
+    bounds = "[limits]\nmax_schedule_bytes_per_user = 1000\n"
+    with Cluster(tmp_path / "s", settings=WITH_ALICE + bounds) as cluster:
+        cluster.start("wconfd", "forkserver", "luxid")
+        call_as(ALICE, cluster, AddSchedule(sized("one", 400)))
+        call_as(ALICE, cluster, AddSchedule(sized("two", 300)))
+
+        for _ in range(2):
+            with pytest.raises(Refused, match=rf"user '{ALICE}' has other schedules with jobs of 7\d\d bytes") as full:
+                call_as(ALICE, cluster, AddSchedule(sized("three", 200)))
+            assert full.value.code == "over_limit"
+            with pytest.raises(Refused, match="'max_schedule_bytes_per_user' in '\\[limits\\]'"):
+                call_as(ALICE, cluster, ChangeSchedule(sized("one", 700)))
+            with pytest.raises(Refused, match="has other schedules with jobs of 4"):
+                call_as(ADMIN, cluster, ChangeSchedule(sized("two", 700)))
+            cluster.restart("luxid")
+        call_as(BOB, cluster, AddSchedule(sized("his", 700)))
+        cluster.luxi(AddSchedule(sized("roots", 5000)))
+        call_as(ALICE, cluster, PauseSchedule("one", True))
+        call_as(ALICE, cluster, ChangeSchedule(sized("one", 10)))
+        call_as(ALICE, cluster, AddSchedule(sized("three", 200)))
+
+
 def test_number_and_bytes_of_a_user_are_bounded(tmp_path: Path) -> None:
     bounds = "[limits]\nmax_schedules_per_user = 2\nmax_schedule_bytes = 500\nmax_queued_jobs_per_user = 1\n"
     large = ({"OP_ID": "OP_RUN_COMMAND", "argv": ["echo", "x" * 500]},)

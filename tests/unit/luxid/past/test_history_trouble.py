@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -22,12 +23,12 @@ from daemons.luxid.core.past.queries import Eyes
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.history import upkeep
-from daemons.luxid.history.index import DamagedIndex, PastIndex, set_aside
-from daemons.luxid.history.upkeep import PastHistory
+from daemons.luxid.history.index import DamagedIndex, PastIndex, read_list, set_aside
+from daemons.luxid.history.upkeep import PastHistory, read_rows
 from daemons.luxid.jobs import JobTable, LiveJobs
 from daemons.luxid.processes.jobprocesses import JobProcesses, KillMessages, ToldPriorities
 from protocol.luxi.history import EndedJobs, ReadHistory
-from tests.support.wait import wait_until_async
+from tests.support.wait import wait_until, wait_until_async
 
 pytestmark = pytest.mark.trio
 
@@ -49,11 +50,16 @@ def _jobs(store: Store) -> LiveJobs:
 
 
 def _end(jobs: LiveJobs, store: Store, number: int) -> None:
+    jobs.endings.ended(_put_ended(jobs, store, number))
+
+
+def _put_ended(jobs: LiveJobs, store: Store, number: int) -> Job:
+    """A job that ended before the start."""
     job = Job(JobId(number), (JobOp({"OP_ID": "OP_TEST_DUMMY"}, JobState.SUCCESS),), (1, 0), (1, 0), (2, 0))
     store.paths.job_file(number).write_bytes(encode_job(job))
     jobs.table.put(job)
     jobs.queue.end(job.job_id, job.state)
-    jobs.endings.ended(job)
+    return job
 
 
 @pytest.fixture(autouse=True)
@@ -115,6 +121,35 @@ async def test_what_ends_beyond_what_it_keeps_is_read_from_the_files(
             _end(jobs, store, number)
 
         await _until_read(history, [8, 7, 6, 5, 4, 3, 2, 1])
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_was_read_before_the_last_rows_came_does_not_count_as_complete(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = _jobs(store)
+    _put_ended(jobs, store, 1)
+    history, is_read = PastHistory(store.paths, jobs), threading.Event()
+
+    def rows_later(*args: Any) -> Any:
+        assert is_read.wait(10)
+        return read_rows(*args)
+
+    def list_earlier(*args: Any) -> Any:
+        found = read_list(*args)
+        is_read.set()
+        wait_until(lambda: history.is_complete, what="the row has come")
+        return found
+
+    monkeypatch.setattr(upkeep, "read_rows", rows_later)
+    monkeypatch.setattr(upkeep, "read_list", list_earlier)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(history.run)
+
+        reply = await _read(history)
+
+        assert (reply.jobs, reply.unread) == ((), 1)
+        await _until_read(history, [1])
         nursery.cancel_scope.cancel()
 
 

@@ -8,14 +8,18 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from common.access import Role
-from common.errors import NotFound
+from common.errors import Conflict, NotFound, Unavailable
+from common.schedules.schedule import Schedule
 from common.settings import LimitsSettings
 from daemons.luxid.core.rights import Submitter
-from daemons.luxid.handlers.schedules import Schedules
+from daemons.luxid.core.schedules import ScheduleOwner
+from daemons.luxid.handlers.schedules import MOST_SCHEDULES, RESERVED_SCHEDULES, Schedules
 from daemons.luxid.schedules import ScheduleBook
 from protocol.client import Client
-from protocol.luxi.queue import ChangeSchedule, PauseSchedule, RemoveScheduleOf, ScheduleWish
+from protocol.luxi.queue import AddSchedule, ChangeSchedule, PauseSchedule, RemoveScheduleOf, ScheduleWish
+from protocol.messages import AnyRequest
 from protocol.peer import Peer
+from protocol.wconfd.config import ReadSchedules
 from tests.support.keptvalues import NIGHTLY
 from tests.unit.luxid.schedules.test_firing import Wconfd
 
@@ -35,6 +39,36 @@ class SlowChecks:
 
     async def check(self, *_: object) -> None:
         await self.is_found.wait()
+
+
+@attrs.define
+class Users:
+    """Users who can submit any job, by their uids."""
+
+    roles: dict[int, Role]
+
+    async def of(self, peer: Peer) -> Submitter:
+        return Submitter(peer.uid, f"u{peer.uid}", self.roles[peer.uid])
+
+    async def owner_of_schedules(self, submitter: Submitter) -> ScheduleOwner:
+        return ScheduleOwner(submitter.uid, submitter.login)
+
+    async def check(self, *_: object) -> None:
+        pass
+
+
+class SlowWconfd(Wconfd):
+    """Replies when it is told to."""
+
+    def __init__(self, *schedules: Schedule) -> None:
+        super().__init__(*schedules)
+        self.replies = trio.Event()
+        self.reads = 0
+
+    async def call_retrying(self, request: AnyRequest, timeout_s: float) -> object:
+        self.reads += isinstance(request, ReadSchedules)
+        await self.replies.wait()
+        return await super().call_retrying(request, timeout_s)
 
 
 def calls() -> tuple[Schedules, SlowChecks, Wconfd]:
@@ -77,3 +111,51 @@ async def test_a_change_does_not_bring_back_what_was_removed_meanwhile(nursery: 
 
     assert wconfd.schedules == {}
     assert [error.message for error in refused] == [f"schedule '{NIGHTLY.name}' was removed meanwhile"]
+
+
+async def test_the_last_schedules_of_all_are_for_operators() -> None:
+    names = [f"s{number}" for number in range(MOST_SCHEDULES - RESERVED_SCHEDULES)]
+    wconfd = Wconfd(*(attrs.evolve(NIGHTLY, uuid=name, name=name, uid=number) for number, name in enumerate(names)))
+    users = Users({1: Role.SUBMIT, 2: Role.OPERATE})
+    book = ScheduleBook(cast(Client, wconfd))
+    schedules = Schedules(book, cast(Any, users), cast(Any, users), LimitsSettings(), lambda _: ())
+
+    def wish(name: str) -> AddSchedule:
+        return AddSchedule(ScheduleWish(name=name, every_s=60.0, job=OTHER_JOB))
+
+    with pytest.raises(Conflict, match=r"there are 9500 schedules, of at most 9500; .* reserved for operators"):
+        await schedules.add_schedule(wish("hers"), Peer(1, 1, 1, role=Role.SUBMIT))
+    assert (await schedules.add_schedule(wish("his"), Peer(1, 2, 2, role=Role.OPERATE))).schedule.name == "his"
+
+
+async def test_nobody_sees_no_schedules_while_they_are_being_read(nursery: trio.Nursery) -> None:
+    """Who came second, after a start, was told that there were none."""
+    wconfd, found = SlowWconfd(NIGHTLY), []
+    book = ScheduleBook(cast(Client, wconfd))
+
+    async def look() -> None:
+        found.append(await book.named(NIGHTLY.name))
+
+    for _ in range(2):
+        nursery.start_soon(look)
+        await wait_all_tasks_blocked()
+    assert found == []
+    # a connection that begins meanwhile: they are read once more
+    book.forget()
+    wconfd.replies.set()
+    await wait_all_tasks_blocked()
+
+    assert found == [NIGHTLY, NIGHTLY]
+    assert wconfd.reads == 2
+    assert not book.is_stale
+
+
+async def test_schedules_that_could_not_be_read_are_read_by_the_next(nursery: trio.Nursery) -> None:
+    wconfd = SlowWconfd(NIGHTLY)
+    wconfd.failures.append(Unavailable("it is away"))
+    wconfd.replies.set()
+    book = ScheduleBook(cast(Client, wconfd))
+
+    with pytest.raises(Unavailable):
+        await book.require()
+    assert await book.named(NIGHTLY.name) == NIGHTLY
