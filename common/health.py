@@ -164,7 +164,7 @@ def luxid_findings(
         text = f"{_jobs(unread_jobs)} cannot be read now"
         yield Finding(Level.CRITICAL, "job files", text, "luxid's log names the files; look at the disk")
     if lost_files:
-        text = f"the master has lost {_jobs(lost_files)}, which other nodes have set aside"
+        text = f"the master has lost {_jobs(lost_files)}, which nodes have set aside"
         yield Finding(Level.CRITICAL, "job files", text, "'gantry repair' tells what is missing, and fetches it")
     if damaged_files:
         text = f"{_jobs(damaged_files)} damaged, set aside in 'queue-damaged' of the folder of data"

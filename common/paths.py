@@ -376,9 +376,9 @@ class Paths(QueuePaths, RunPaths):
         return self.data / "keeperd.memory"
 
     @property
-    def lost_found(self) -> Path:
-        """Folders with files of jobs that an old master had and nobody else; ours, made when there are some."""
-        return self.data / "lost+found"
+    def set_aside(self) -> Path:
+        """Folders with files of this node that the master had lost, or never had; ours, made when there are some."""
+        return self.data / "set-aside"
 
     @property
     def join_tokens(self) -> Path:

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.cluster import Cluster
-from tests.support.etcds.etcdfixtures import etcd, etcd_binary, left_out, module_etcd
+from tests.support.etcds.etcdfixtures import etcd, etcd_binary, left_out, module_etcd, refuse_skip
 from tests.support.failurelogs import last_words
 from tests.support.leftovers import end_leftovers
 
@@ -47,9 +47,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Let a failure tell what its daemons have logged."""
     report = yield
+    refuse_skip(report, getattr(item, "fixturenames", ()))
     if report.failed:
         report.sections += last_words()
     return report

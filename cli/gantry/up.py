@@ -107,6 +107,7 @@ def _make_cluster(settings: Settings) -> None:
             make_missing(paths, node)
             _make_key(settings)
         return
+    _refuse_lost_configuration(paths)
     if settings.cluster.has_lease:
         from cli.clusterstate.etcd import check_etcd_free
 
@@ -125,6 +126,19 @@ def _make_cluster(settings: Settings) -> None:
         has_web=has_web,
     )
     tell(f"cluster     made   '{_CLUSTER}' with the node '{node}' in {paths.data}")
+
+
+def _refuse_lost_configuration(paths: Paths) -> None:
+    """A folder that has had jobs had a configuration, too: a new one would have none of its filters and users."""
+    try:
+        had_jobs = paths.serial_file.read_text().strip() != "0"
+    except FileNotFoundError:
+        had_jobs = any(paths.queue.glob("job-*"))
+    if had_jobs:
+        raise Conflict(
+            f"'{paths.config_data}' is missing, though there have been jobs here: bring it back from a backup, or make "
+            f"a new configuration for them with: {command_line('gnt-cluster', 'init')}"
+        )
 
 
 def _make_key(settings: Settings) -> None:

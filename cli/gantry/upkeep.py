@@ -1,6 +1,6 @@
 """Upkeep of the queue: `gantry prune` and `gantry repair`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -14,7 +14,7 @@ from cli.screen import complain, remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
 from common.words.fields import size
 from common.words.times import clock, iso
-from protocol.luxi.daemon import LostFile, Repair, Repaired
+from protocol.luxi.daemon import LostFile, Repair
 from protocol.luxi.history import Prune, Pruned
 
 # `gantry prune`: archive and remove what is kept no longer, by the settings.
@@ -106,38 +106,35 @@ _COLUMNS: Final = tuple(map(Column, ("LOST", "FOUND ON", "KNOWN BY", "BECOMES", 
     help="Miss this job no longer; other nodes lose it.",
 )
 def repair(fetch: bool, forget: tuple[int, ...]) -> int:
-    """Show jobs, submission keys and histories of waits that the master has lost, and which nodes have a copy.
+    """Show which jobs, submission keys, histories of waits, schedules and resources are lost here, and who has them.
 
     Nothing is changed without --fetch or --forget. A fetched job that had not ended comes back on hold ('gnt-job
-    release' lets it start), or as an error if anything shows that it had started. What was removed by
-    'gantry prune', or by the retention, is not lost. The exit code is 1 if something is lost still.
+    release' lets it start), or as an error if anything shows that it had started; a schedule comes back paused. What
+    was removed by 'gantry prune', or by the retention, is not lost. The exit code is 1 if something is lost still.
     """
     with open_luxid() as client:
-        done: list[LostFile] = []
         reply = client.call(Repair(not fetch, forget))
+        rows, unasked = [*reply.lost], {**reply.unasked}
         # each reply has a bounded number of files
-        while fetch and reply.left and any(row.is_done for row in reply.lost):
-            done += [row for row in reply.lost if row.is_done]
-            reply = client.call(Repair(False))
-    rows = (*done, *reply.lost)
+        while reply.left and reply.lost:
+            reply = client.call(Repair(not fetch, after=reply.lost[-1].file))
+            rows += reply.lost
+            unasked |= reply.unasked
     if wants_json():
-        say_json({"lost": [attrs.asdict(row) for row in rows], "unasked": dict(reply.unasked), "left": reply.left})
+        say_json({"lost": [attrs.asdict(row) for row in rows], "unasked": unasked})
     else:
-        _show(rows, reply)
-    is_whole = all(row.is_done for row in rows) and not reply.left and not reply.unasked
-    return DONE if is_whole else FAILED
+        _show(rows, unasked)
+    return DONE if all(row.is_done for row in rows) and not unasked else FAILED
 
 
-def _show(rows: Sequence[LostFile], reply: Repaired) -> None:
+def _show(rows: Sequence[LostFile], unasked: Mapping[str, str]) -> None:
     if rows:
         lines = render(_COLUMNS, [_cells(row) for row in rows], Layout(has_color=uses_color()))
         for line in lines:
             say_styled(line)
-    elif not reply.unasked:
+    elif not unasked:
         remark("nothing is lost")
-    if reply.left:
-        complain(f"{reply.left} more are lost; run this again")
-    for node, why in reply.unasked.items():
+    for node, why in unasked.items():
         complain(f"node '{node}' could not be asked: {why}")
 
 

@@ -24,7 +24,8 @@ from daemons.luxid.core.copies.etcdroom import BOUNDLESS
 from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.core.submission.newjobs import JobBounds
 from daemons.luxid.feed.feed import Feed, queue_state
-from daemons.luxid.files.loading import GAP, FoundQueue, load_queue
+from daemons.luxid.files.knownids import GAP
+from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
@@ -49,6 +50,7 @@ from daemons.luxid.nodes.nodeparts import (
     leased_queue,
     live_data,
     node_copies,
+    serial_on_nodes,
 )
 from daemons.luxid.notifying import Telling
 from daemons.luxid.outputs import OutputWatch
@@ -142,7 +144,7 @@ def service_of(
                     verdicts=early.nodes.verdicts if early.nodes else None,
                 ),
                 copies=CopyChecks(early.nodes),
-                repairs=Repairs(store, jobs, events, keys, past, early.nodes),
+                repairs=Repairs(store, jobs, events, keys, past, book, settings.cluster.own_name, early.nodes),
                 objects=ObjectQueries(
                     rows,
                     jobs.queue,
@@ -270,10 +272,13 @@ async def _settle_ids(settings: Settings, store: Store, found: FoundQueue) -> No
     store.raise_serial(found.highest_id)
     for pause_s in retry_pauses():
         try:
-            if found.has_lost_ids or await has_become_master(settings):
-                highest = max(store.serial, await highest_on_nodes(settings))
+            serial = await serial_on_nodes(settings)
+            if found.has_lost_ids or serial > store.serial or await has_become_master(settings):
+                highest = max(store.serial, serial, await highest_on_nodes(settings))
                 store.raise_serial(JobId(highest + GAP))
-                _log.warning("ids.gap", lost=found.has_lost_ids, highest=highest, next=store.serial + 1)
+                _log.warning(
+                    "ids.gap", lost=found.has_lost_ids, on_nodes=serial, highest=highest, next=store.serial + 1
+                )
                 await in_thread(store.write_serial)
             elif not settings.paths.serial_file.exists():
                 await in_thread(store.write_serial)

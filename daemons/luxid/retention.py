@@ -95,10 +95,14 @@ def _has_jobs(paths: Paths, group: int, gone: Container[int]) -> bool:
     return any(job_id not in gone and is_on_disk(paths, job_id) for job_id in ids)
 
 
+def is_in_queue(paths: Paths, job_id: int) -> bool:
+    """Whether a file of the job exists, live or archived."""
+    return any(map(os.path.lexists, (paths.job_file(job_id), paths.archived_job_file(job_id))))
+
+
 def is_on_disk(paths: Paths, job_id: int) -> bool:
     """Whether a file of the job exists, live, archived or damaged."""
-    places = (paths.job_file(job_id), paths.archived_job_file(job_id), paths.damaged / f"job-{job_id}")
-    return any(map(os.path.lexists, places))
+    return is_in_queue(paths, job_id) or os.path.lexists(paths.damaged / f"job-{job_id}")
 
 
 def bytes_of(pieces: Iterable[Piece]) -> int:

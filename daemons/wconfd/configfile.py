@@ -57,7 +57,7 @@ class ConfigFile:
         except FileNotFoundError:
             raise NotFound(
                 f"there is no cluster configuration '{self.path}'; make a cluster with 'gnt-cluster init', "
-                "or bring the file back from a backup",
+                "or bring the file back from a backup or a master candidate",
                 path=str(self.path),
             ) from None
         config = self._decode(content)

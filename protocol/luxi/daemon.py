@@ -238,11 +238,11 @@ class LostFile(Lenient):
     file: str
     # null: it is no job
     job: int | None = None
-    # candidates that have a copy
+    # candidates that have a copy; the master itself, if it had set it aside before it was the master
     nodes: tuple[str, ...] = ()
     # what the master itself knows of the job, such as 'history' or 'output'
     known_by: tuple[str, ...] = ()
-    # what it becomes here: 'held', the status of a job that has ended, or 'kept'; "": nobody has it
+    # what it becomes here: 'held', the status of a job that has ended or that luxid has, or 'kept'; "": nobody has it
     becomes: str = ""
     # why it becomes that; may be empty
     why: str = ""
@@ -258,7 +258,7 @@ class Repaired(Lenient):
     lost: tuple[LostFile, ...] = ()
     # candidates that could not be asked -> why
     unasked: Mapping[str, str] = attrs.field(factory=dict)
-    # number of lost files that this reply does not tell
+    # number of lost files behind the last of these
     left: int = 0
 
 
@@ -267,9 +267,10 @@ class Repair(Request[Repaired]):
     """Tell what is lost.
 
     `is_dry`: change nothing; otherwise fetch it from the candidates. `forget`: jobs that are lost, and count as removed
-    from now on; candidates lose their copies.
+    from now on; candidates lose their copies. `after`: the last file of the reply before, which had more `left`.
     """
 
     METHOD = "Repair"
     is_dry: bool = True
     forget: tuple[int, ...] = ()
+    after: str = ""

@@ -49,7 +49,7 @@ class RemoveStateFiles(NodeCall[None]):
     METHOD = "gantry_remove_files"
     LIMIT_S = URGENT_S
     names: tuple[str, ...]
-    # whether they are moved to a folder of their own below `lost+found` in the folder of data, each with its name
+    # whether they are moved to a folder of their own below `set-aside` in the folder of data, each with its name
     keeps: bool = False
 
 
@@ -66,7 +66,7 @@ class ReadStateFiles(NodeCall[tuple[Content | None, ...]]):
 class ListStateFiles(NodeCall[tuple[str, ...]]):
     """The names of the files in a folder, or of the archive's folders, that come after this name.
 
-    Those of `lost+found` are all that were set aside, with the names of their folders.
+    Those of `set-aside` are all that were set aside, with the names of their folders.
 
     They are sorted as strings, and at most `MOST_FILES`; the next call begins after the last one.
     """
@@ -152,14 +152,17 @@ QUEUE: Final = "queue"
 ARCHIVE: Final = "queue/archive"
 # the record of what was removed, a file
 REMOVALS: Final = "removals"
-# folder of what nodes had beyond the master, as it lay: `lost+found/jobs-STAMP/queue/job-7`
-LOST_FOUND: Final = "lost+found"
+# folder of what nodes had beyond the master, as it lay: `set-aside/jobs-STAMP/queue/job-7`; not `lost+found`, which a
+# file system of its own has there, and which root alone may enter
+SET_ASIDE: Final = "set-aside"
 # keys of submissions, notes of batches, histories of waits
 _STATE: Final = r"submissions/([0-9a-f]{40}|batch-\d{1,19}-\d{1,9})|waits/\d{1,17}"
 _WRITABLE: Final = re.compile(rf"{_STATE}|{REMOVALS}|queue/serial|queue/job-\d{{1,19}}", re.ASCII)
 _REMOVABLE: Final = re.compile(rf"{_STATE}|queue/(archive/\d{{1,15}}/)?job-\d{{1,19}}", re.ASCII)
-_SET_ASIDE: Final = re.compile(r"lost\+found/jobs-\d{8}T\d{6}Z-[0-9a-f]{6}/(.+)", re.ASCII)
-_LISTED: Final = re.compile(r"submissions|waits|queue|queue/archive|queue/archive/\d{1,15}|lost\+found", re.ASCII)
+# files of wconfd's, which are only set aside where they lie, and gone only from there
+_KEPT: Final = r"(config|schedules|resources)\.data"
+_WAS_SET_ASIDE: Final = re.compile(rf"{SET_ASIDE}/jobs-\d{{8}}T\d{{6}}Z-[0-9a-f]{{6}}/(.+)", re.ASCII)
+_LISTED: Final = re.compile(rf"submissions|waits|queue|queue/archive|queue/archive/\d{{1,15}}|{SET_ASIDE}", re.ASCII)
 _ARCHIVE_FOLDER: Final = re.compile(r"queue/archive/\d{1,15}", re.ASCII)
 _KEY: Final = re.compile(r"\d{1,19}\.\d{1,9}\.\d{1,9}", re.ASCII)
 
@@ -171,7 +174,17 @@ def may_be_written(name: str) -> bool:
 
 def may_be_removed(name: str) -> bool:
     """Whether a master may remove this file; the same names are listed."""
-    return _REMOVABLE.fullmatch(name) is not None
+    return _REMOVABLE.fullmatch(name) is not None or is_kept_file(original_name(name))
+
+
+def may_be_set_aside(name: str) -> bool:
+    """Whether a master may have this file set aside."""
+    return _REMOVABLE.fullmatch(name) is not None or is_kept_file(name)
+
+
+def is_kept_file(name: str | None) -> bool:
+    """Whether this is a file of wconfd's."""
+    return name is not None and re.fullmatch(_KEPT, name, re.ASCII) is not None
 
 
 def may_be_listed(folder: str) -> bool:
@@ -181,8 +194,8 @@ def may_be_listed(folder: str) -> bool:
 
 def original_name(name: str) -> str | None:
     """Where a file that was set aside lay before; None: it is not such a file."""
-    found = _SET_ASIDE.fullmatch(name)
-    return found[1] if found is not None and may_be_removed(found[1]) else None
+    found = _WAS_SET_ASIDE.fullmatch(name)
+    return found[1] if found is not None and may_be_set_aside(found[1]) else None
 
 
 def may_be_read(name: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
-from daemons.luxid.files.loading import GAP
+from daemons.luxid.files.knownids import GAP
 from protocol.luxi.queries import QueryJobs
 from protocol.wconfd.locks import TryUpdateLocks
 from tests.support.checked import checked_cluster

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import run
-from tests.support.etcds.etcd import Etcd, EtcdBinary, EtcdMember
+from tests.support.etcds.etcd import ETCD_SERVER, Etcd, EtcdBinary, EtcdMember
 from tests.support.machines.leasefleet import Candidate, LeaseFleet
 from tests.support.wait import wait_until
 
@@ -55,7 +55,7 @@ def shown(node: Candidate) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.skipif(ETCDCTL is None, reason="etcdctl is not installed")
+@pytest.mark.skipif(ETCDCTL is None, reason=f"etcdctl is not installed; {ETCD_SERVER}, and etcd-client")
 def test_a_restored_etcd_is_doubted_until_an_operator_accepts_it(etcd: Etcd, master: Candidate, tmp_path: Path) -> None:
     (member,) = etcd.members
     etcdctl("--endpoints", member.url, "snapshot", "save", tmp_path / "snapshot")

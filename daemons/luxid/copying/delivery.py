@@ -32,10 +32,10 @@ from daemons.luxid.copying.calls import (
     read_jobs,
     read_states,
 )
-from daemons.luxid.copying.comparison import Beyond, beyond_master
+from daemons.luxid.copying.comparison import beyond_master
 from daemons.luxid.core.copies.backlog import Backlog, Batch, Fact, Key, StateName
 from daemons.luxid.core.copies.removals import Removals
-from daemons.luxid.removals import read_removals
+from daemons.luxid.removals import Beyond, read_removals
 from protocol.noded.call import Failed, FailureKind
 from protocol.noded.statefiles import REMOVALS, RemoveStateFiles
 

@@ -41,7 +41,15 @@ from protocol.noded.clients.client import NodeClient
 from protocol.noded.commands import ListCommands
 from protocol.noded.files import WireNames
 from protocol.noded.membership import Version
-from protocol.noded.statefiles import REMOVALS, SUBMISSIONS, WAITS, ReadStateFiles, job_of_key, original_name
+from protocol.noded.statefiles import (
+    REMOVALS,
+    SUBMISSIONS,
+    WAITS,
+    ReadStateFiles,
+    RemoveStateFiles,
+    job_of_key,
+    original_name,
+)
 
 # The nodes that get copies, as the configuration names them.
 
@@ -416,6 +424,15 @@ class NodeCopies:
             found.update({name: each.data for name, each in zip(part, contents, strict=True) if each is not None})
         return found
 
+    async def remove(self, node: str, names: Sequence[str]) -> None:
+        """Remove what a candidate has set aside. Raises: Unavailable: it has not."""
+        sender = self._senders.get(node)
+        try:
+            if sender is not None:
+                await sender.line.call(RemoveStateFiles(tuple(names)), CHECK_S)
+        except NotSent as error:
+            raise Unavailable(error.failed.text) from error
+
     async def commands(self, node: str) -> frozenset[int]:
         """The jobs of which a candidate has a command, running or ended. Raises: Unavailable: it does not tell."""
         sender = self._senders.get(node)
@@ -454,7 +471,7 @@ class NodeCopies:
             try:
                 sender.verdict = await check(self._paths, sender)
                 if sender.backlog.takes_ours:
-                    sender.beyond = await set_aside(self._paths, sender.line)
+                    sender.beyond = (await set_aside(self._paths, sender.line)).lost
             except NotSent as error:
                 failure = error.failed.text
             except (OSError, GantryError) as error:

@@ -433,7 +433,7 @@ class NodeSender:
             self._note(found)
             await self._delivery.remove(found.beyond)
             return
-        self.beyond = await set_aside(self._paths, self.line) if self.backlog.takes_ours else ()
+        self.beyond = (await set_aside(self._paths, self.line)).lost if self.backlog.takes_ours else ()
         if self.beyond:
             _log.error("copies.beyond", node=self.node.name, **beyond_facts(self.beyond))
         self._comparison = None

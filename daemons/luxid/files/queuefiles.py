@@ -405,7 +405,8 @@ class ThreadChanges:
         trio.from_thread.run(_until_taken, lambda: self._files.move(moves), [move[0] for move in moves])
 
     def remove(self, paths: Sequence[Path]) -> None:
-        trio.from_thread.run(_until_taken, lambda: self._files.remove(paths), paths)
+        # nobody was told of a job that is removed here; if it is one of a backup, candidates may have the whole batch
+        trio.from_thread.run(_until_taken, lambda: self._files.remove(paths, were_jobs=False), paths)
 
     def discard(self, paths: Sequence[Path]) -> None:
         trio.from_thread.run(self._files.discard, paths)

@@ -32,6 +32,7 @@ from common.queue.jobs import Job, JobState
 from common.system.log import get_log
 from daemons.luxid.core.submission.keyed import KeyedSubmission, ids_text, is_outdated, key_of, timeless
 from daemons.luxid.core.submission.newjobs import Wanted
+from daemons.luxid.files.knownids import has_trace
 from daemons.luxid.files.queuefiles import Changes, QueueFiles
 from daemons.luxid.turns import in_turns
 
@@ -158,15 +159,18 @@ def load_keys(paths: Paths, now_s: float, changes: Changes, unended: Collection[
 def forget_unused(
     paths: Paths, known: Iterable[KeyedSubmission], live: Collection[JobId], changes: Changes
 ) -> list[KeyedSubmission]:
-    """Forget keys without any job left (a crash came before the first existed); return the others.
+    """Forget keys of jobs that never existed, as a crash came before the first of them did; return the others.
+
+    A job that is lost has left a trace: it would run again if its key were forgotten, too.
 
     Args:
         live: all live jobs.
-    Raises: OSError.
+    Raises: OSError. DamagedFile: the record of removals.
     """
     kept, unused = [], []
     for submission in known:
-        if any(is_there(paths, JobId(job_id), live) for job_id in submission.job_ids):
+        is_used = any(is_there(paths, JobId(job_id), live) for job_id in submission.job_ids)
+        if is_used or has_trace(paths, submission.job_ids):
             kept.append(submission)
             continue
         _log.warning("submission.cut_off", jobs=ids_text(submission), effect="forgotten; its client was not answered")

@@ -25,6 +25,7 @@ from daemons.luxid.core.copies.etcdroom import CommitsNow
 from daemons.luxid.files.store import Store
 from daemons.luxid.history.upkeep import PastHistory
 from daemons.luxid.jobs import JobViews, LiveJobs
+from daemons.luxid.removals import set_aside_here
 from protocol.luxi.daemon import (
     Durations,
     JobsSoFar,
@@ -56,7 +57,7 @@ class Health:
         self._past = past
 
     async def read_health(self, _: ReadHealth, __: Peer) -> LuxidHealth:
-        """Raises: OSError: the folder of damaged files cannot be listed."""
+        """Raises: OSError: a folder cannot be listed. DamagedFile: the record of removals."""
         rooms: list[Room] = []
         process: list[ProcessUse] = []
         async with trio.open_nursery() as nursery:
@@ -67,7 +68,7 @@ class Health:
         return LuxidHealth(
             rooms=tuple(sorted(rooms, key=lambda room: room.path)),
             process=process[0],
-            lost_files=self._lost(),
+            lost_files=max(self._lost(), await in_thread(_count_set_aside, self._paths)),
             damaged_files=await in_thread(_count_files, self._paths.damaged),
             lost_outputs=self._jobs.counts.lost_outputs,
             unread_jobs=len(self._jobs.unread),
@@ -76,6 +77,11 @@ class Health:
             given_up=untold.given_up,
             rules_off=untold.rules_off,
         )
+
+
+def _count_set_aside(paths: Paths) -> int:
+    """Of this node itself, when another one was the master."""
+    return len(set_aside_here(paths))
 
 
 async def _measure(folder: Path, rooms: list[Room]) -> None:

@@ -1,5 +1,7 @@
 """The highest id of a job that other nodes know, for a master that has lost its own, or has just become the master.
 
+At each start nodes are asked for their serials alone: a folder that was restored from a backup is whole, and old.
+
 Asked are all nodes of ssconf that are not offline, each for at most `LIMIT_S`: its serial, the jobs that it has, and
 the commands that it knows, whose keys are made of ids. A node that does not reply is named in the log, and not waited
 for: the gap behind the highest id stands for what it may know.
@@ -7,6 +9,7 @@ for: the gap behind the highest id stands for what it may know.
 Source: DESIGN section 11, "ids after a loss of `serial`", "ids after a failover".
 """
 
+import contextlib
 import re
 from collections.abc import AsyncIterator
 from typing import Final
@@ -27,11 +30,29 @@ from protocol.noded.commands import MOST_COMMANDS, ListCommands
 from protocol.noded.membership import GetStanding
 from protocol.noded.statefiles import ARCHIVE, MOST_FILES, QUEUE, ListStateFiles, is_archive_folder, job_of_key
 
+# seconds for the serial of all nodes, at each start
+AT_START_S: Final = 2.0
 # seconds for all questions to one node
 LIMIT_S: Final = 20.0
 _CALL_S: Final = 10.0
 _JOB: Final = re.compile(r".*/job-(\d+)", re.ASCII)
 _log: Final = get_log(__name__)
+
+
+async def serial_on_nodes(settings: Settings) -> JobId:
+    """The highest serial of a node that tells it within `AT_START_S`; 0: none does. Raises: OSError: as below."""
+    nodes = await in_thread(_others, settings.paths, settings.cluster.own_name, settings.noded.port)
+    serials = [0]
+    async with NodeClient(CertificateFiles.of(settings.paths)) as client, trio.open_nursery() as nursery:
+
+        async def ask(node: NodeAddress) -> None:
+            with contextlib.suppress(NotSent):
+                serials.append((await NodeLine(node, client).call(GetStanding(), AT_START_S)).queue_serial)
+
+        nursery.cancel_scope.deadline = trio.current_time() + AT_START_S
+        for node in nodes:
+            nursery.start_soon(ask, node)
+    return JobId(max(serials))
 
 
 async def highest_on_nodes(settings: Settings) -> JobId:

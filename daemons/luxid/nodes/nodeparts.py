@@ -65,6 +65,16 @@ async def highest_on_nodes(settings: Settings) -> JobId:
     return await idsonnodes.highest_on_nodes(settings)
 
 
+async def serial_on_nodes(settings: Settings) -> JobId:
+    """The highest serial of another node that tells it soon; 0: none does, or it cannot be higher. Raises: OSError."""
+    if not settings.cluster.has_nodes or settings.cluster.has_lease:
+        # under a lease each id is committed before it is used
+        return JobId(0)
+    from daemons.luxid.nodes import idsonnodes
+
+    return await idsonnodes.serial_on_nodes(settings)
+
+
 async def has_become_master(settings: Settings) -> bool:
     """Whether this luxid is the first of a mastership that an operator has moved here. Raises: DamagedFile, OSError."""
     if not takes_up(settings) or settings.cluster.has_lease:

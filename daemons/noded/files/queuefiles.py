@@ -198,7 +198,7 @@ class QueueFiles:
         Durability: on return the moves survive a loss of power.
         """
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        folder = self._paths.lost_found / f"jobs-{stamp}-{secrets.token_hex(3)}"
+        folder = self._paths.set_aside / f"jobs-{stamp}-{secrets.token_hex(3)}"
         return await in_thread(self._set_aside, paths, folder)
 
     def read(self, paths: Sequence[Path]) -> Sequence[bytes | None]:

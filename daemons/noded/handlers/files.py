@@ -24,8 +24,8 @@ from daemons.noded.files.queuefiles import MODE, QueueFiles
 from protocol.noded.call import Content
 from protocol.noded.files import FileFacts, FileUpload, GetFileInfo, UploadFile, UploadFileSingle, WriteSsconfFiles
 from protocol.noded.statefiles import (
-    LOST_FOUND,
     MOST_FILES,
+    SET_ASIDE,
     SUBMISSIONS,
     JobqueuePurge,
     JobqueueRename,
@@ -40,6 +40,7 @@ from protocol.noded.statefiles import (
     may_be_listed,
     may_be_read,
     may_be_removed,
+    may_be_set_aside,
     may_be_written,
     original_name,
 )
@@ -98,7 +99,7 @@ class StateHandlers:
         """All names are checked before the first file is removed."""
         _check(call.METHOD, call.names)
         for name in call.names:
-            if not may_be_removed(name):
+            if not (may_be_set_aside(name) if call.keeps else may_be_removed(name)):
                 raise Denied(f"'{name}' is not a file that may be removed on this node")
         paths = [self._places.state_file(name) for name in call.names]
         if not call.keeps:
@@ -120,7 +121,7 @@ class StateHandlers:
         if not may_be_listed(call.folder):
             raise Denied(f"'{call.folder}' is not a folder of the master's state")
         folder = self._places.state_folder(call.folder)
-        if call.folder == LOST_FOUND:
+        if call.folder == SET_ASIDE:
             below = await in_thread(self._files.names_below, folder)
             known = sorted(name for name in below if name > call.after and original_name(name) is not None)
             return tuple(known[:MOST_FILES])

@@ -122,9 +122,9 @@ class MembershipHandlers:
         durably(lambda: remove_files(certificates))
 
     def _folders_of_the_cluster(self) -> Sequence[Path]:
-        """The folders with archived jobs, with what lies beside jobs, and with keys."""
+        """The folders with archived jobs, with what lies beside jobs or was set aside, and with keys."""
         paths = self._paths
-        beside = [paths.submissions, paths.waits, paths.job_logs, paths.output, paths.damaged]
+        beside = [paths.submissions, paths.waits, paths.job_logs, paths.output, paths.damaged, paths.set_aside]
         keys = [paths.join_tokens, paths.joining, paths.data / "crypto"]
         archived = paths.archive.iterdir() if paths.archive.is_dir() else ()
         return [path for path in (*beside, *keys, *archived) if path.is_dir() and not path.is_symlink()]

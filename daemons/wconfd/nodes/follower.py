@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
 import attrs
 import trio
@@ -27,7 +27,8 @@ from protocol.noded.call import Failed, FailureKind, NodeAddress, NodeCall, Outc
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.facts import Check, NodeVerify
 from protocol.noded.files import SsconfValue, UploadFileSingle, WriteSsconfFiles, upload_of
-from protocol.noded.membership import Version
+from protocol.noded.membership import GetStanding, Version
+from protocol.noded.statefiles import RemoveStateFiles
 from protocol.wconfd.config import NodeBehind
 from protocol.wconfd.daemon import ConfigVerdict
 
@@ -191,6 +192,7 @@ _IDLE_LIMIT_S: Final = 15.0
 # times that a node is compared while its contents change, and seconds that each waits for them
 _CHECK_ROUNDS: Final = 5
 _CHECK_PATIENCE_S: Final = 5.0
+R = TypeVar("R")
 _log: Final = get_log(__name__)
 
 
@@ -202,6 +204,28 @@ class NodeClients:
     first: NodeClient
 
 
+@attrs.define
+class Beginning:
+    """What this node had when this wconfd began.
+
+    Theory. A file that was lost here, or is an old one of a backup, must not replace the last good copy. So a node sets
+    its copy aside before it gets the first content, if the file was missing here, or if the node's configuration has a
+    higher serial number. `gantry repair` fetches schedules and resources; the log tells of a configuration.
+    """
+
+    # parts whose files were missing
+    missing: frozenset[Part] = frozenset()
+    # serial number of the configuration; None: not known yet
+    serial: int | None = None
+    # names of the nodes that have set aside what they had to, or had nothing
+    settled: set[str] = attrs.field(factory=set)
+
+    def kept_by(self, config_serial: int) -> tuple[str, ...]:
+        """The files that a node sets aside. Args: config_serial: of its configuration."""
+        is_older = self.serial is not None and config_serial > self.serial
+        return tuple(part.value for part in Part if part in self.missing or (part is Part.CONFIG and is_older))
+
+
 class Follower:
     """A node that gets contents; `run` sends them, one call at a time.
 
@@ -210,9 +234,16 @@ class Follower:
     Args: progressed: called when the node has got something, a call has failed, or a doubt is settled.
     """
 
-    def __init__(self, node: NodeAddress, clients: NodeClients, progressed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        node: NodeAddress,
+        clients: NodeClients,
+        progressed: Callable[[], None] = lambda: None,
+        beginning: Beginning | None = None,
+    ) -> None:
         self.node = node
         self._clients = clients
+        self._beginning = beginning or Beginning()
         self._progressed = progressed
         self._contents = NOTHING
         # a wconfd before this one, or a follower of the same node, may have left requests without a reply
@@ -350,7 +381,10 @@ class Follower:
 
     async def _bring(self, part: Part) -> None:
         content = self._contents[part]
-        outcome = await self._send(part, content)
+        outcome: Outcome[None] | None = None
+        if part is not Part.SSCONF and self.node.name not in self._beginning.settled:
+            outcome = await self._keep_theirs()
+        outcome = outcome or await self._send(part, content)
         match outcome:
             case Replied():
                 self._note_success(part, content)
@@ -363,6 +397,36 @@ class Follower:
                 await self._recover(part, outcome)
             case _:
                 assert_never(outcome)
+
+    async def _keep_theirs(self) -> Failed | None:
+        """Let the node set aside what this one may have lost; None: it has, or had nothing to."""
+        failed = await self._try_to_keep_theirs()
+        if failed is None or (failed.kind.is_sign_of_life and failed.kind is not FailureKind.OUTDATED):
+            # an earlier release has no such calls, and its standing may be damaged
+            self._beginning.settled.add(self.node.name)
+            return None
+        return failed
+
+    async def _try_to_keep_theirs(self) -> Failed | None:
+        version = await self._ask(Version())
+        if not isinstance(version, Replied) or version.epoch is None:
+            # Ganeti's node daemon hangs up on a caller of a call of ours
+            return version if isinstance(version, Failed) else None
+        standing = await self._ask(GetStanding())
+        if not isinstance(standing, Replied):
+            return standing if isinstance(standing, Failed) else None
+        names = self._beginning.kept_by(standing.value.config_serial)
+        if not names:
+            return None
+        done = await self._ask(RemoveStateFiles(names, keeps=True))
+        if isinstance(done, Replied) and Part.CONFIG.value in names:
+            effect = "it has set its copy aside, and gets this one; compare them"
+            serials = {"serial": self._beginning.serial, "on_node": standing.value.config_serial}
+            _log.error("config.older_here", node=self.node.name, **serials, effect=effect)
+        return done if isinstance(done, Failed) else None
+
+    async def _ask(self, call: NodeCall[R]) -> Outcome[R]:
+        return (await self._clients.usual.call_nodes([self.node], call, _IDLE_LIMIT_S))[self.node.name]
 
     def _loss(self, text: str) -> NoLongerMaster:
         effect = "wconfd ends and writes nothing more here"

@@ -30,7 +30,15 @@ from common.system.shortages import retry_pauses
 from daemons.wconfd.core.config.configstate import ConfigState
 from daemons.wconfd.core.config.replicas import Part
 from daemons.wconfd.distribution import ConfigChange, LocalDistribution
-from daemons.wconfd.nodes.follower import FOR_CANDIDATES, ContentMaker, Contents, Follower, NodeClients
+from daemons.wconfd.nodes.follower import (
+    BESIDE,
+    FOR_CANDIDATES,
+    Beginning,
+    ContentMaker,
+    Contents,
+    Follower,
+    NodeClients,
+)
 from protocol.noded.call import NodeAddress
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
@@ -66,7 +74,9 @@ async def distributing_to_nodes(settings: Settings) -> AsyncIterator["NodesDistr
     ):
         local = LocalDistribution(paths, settings.ganeti.release)
         sender = Sender(settings.cluster.own_name, settings.noded.port)
-        yield NodesDistribution(local, maker, sender, NodeClients(usual, first), nursery)
+        missing = frozenset(part for part in BESIDE if not paths.config_data.with_name(part.value).exists())
+        clients, beginning = NodeClients(usual, first), Beginning(missing)
+        yield NodesDistribution(local, maker, sender, clients, nursery, beginning)
         nursery.cancel_scope.cancel()
 
 
@@ -94,12 +104,21 @@ class Sender:
 class NodesDistribution:
     """Sends config.data to the candidates and ssconf to all nodes that are online; this node's ssconf is written here.
 
-    Args: nursery: runs the followers.
+    Args:
+        nursery: runs the followers.
+        beginning: before any file was written here.
     """
 
     def __init__(
-        self, local: LocalDistribution, maker: ContentMaker, sender: Sender, clients: NodeClients, nursery: trio.Nursery
+        self,
+        local: LocalDistribution,
+        maker: ContentMaker,
+        sender: Sender,
+        clients: NodeClients,
+        nursery: trio.Nursery,
+        beginning: Beginning,
     ) -> None:
+        self._beginning = beginning
         self._local = local
         self._maker = maker
         self._sender = sender
@@ -128,7 +147,7 @@ class NodesDistribution:
 
     def commit(self, before: ConfigState, after: ConfigState) -> None:
         # the writer's thread need not wait for the event loop
-        self._token.run_sync_soon(self._order, after)
+        self._token.run_sync_soon(self._begin_and_order, before, after)
 
     def files_changed(self) -> None:
         """Send the files that lie beside the configuration, too; in the event loop."""
@@ -199,8 +218,17 @@ class NodesDistribution:
         named = {uuid: state.config.nodes[uuid].name for uuid in nodes if uuid in state.config.nodes}
         return {uuid: self._followers[name] for uuid, name in named.items() if name in self._followers}
 
+    def _begin_and_order(self, before: ConfigState, after: ConfigState) -> None:
+        self._begin(before)
+        self._order(after)
+
+    def _begin(self, state: ConfigState) -> None:
+        if self._beginning.serial is None:
+            self._beginning.serial = state.config.serial_no
+
     def _order(self, state: ConfigState) -> int:
         """Let the contents of this state be made, or of a newer one; return the number of the order."""
+        self._begin(state)
         if self._newest is None or state.config.serial_no >= self._newest.config.serial_no:
             self._newest = state
         self._orders += 1
@@ -238,7 +266,7 @@ class NodesDistribution:
             self._followers.pop(name).end()
         for name, node in online.items():
             if name not in self._followers:
-                self._followers[name] = Follower(node, self._clients, self._tell_progress)
+                self._followers[name] = Follower(node, self._clients, self._tell_progress, self._beginning)
                 self._nursery.start_soon(self._followers[name].run)
             self._followers[name].aim(contents if name in with_file else _without_file(contents))
         self._note_serial(config, contents[Part.CONFIG].number)

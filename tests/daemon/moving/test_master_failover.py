@@ -1,19 +1,23 @@
 """`gnt-cluster master-failover` between living nodes, and its refusals (masterfailover.md 3)."""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from common.daemons import MASTER_DAEMONS
+from common.queue.terms import Hold, JobTerms, terms_entry
 from common.system.running import find_daemon
-from daemons.luxid.files.loading import GAP
+from daemons.luxid.files.knownids import GAP
 from protocol.luxi.queue import SetDrainFlag
 from protocol.wconfd.config import ReadConfig
 from tests.cli.command import run
 from tests.daemon.luxid.ops import after, dummy, gated, process_of
 from tests.support.machines.movablemaster import Machine, MovableMaster
+from tests.support.wait import wait_until
 
 
 @pytest.fixture
@@ -27,6 +31,12 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MovableMaster
 def masters(machines: MovableMaster) -> list[str]:
     """The nodes on which a daemon of the master runs."""
     return [machine.name for machine in machines if any(find_daemon(machine.paths, name) for name in MASTER_DAEMONS)]
+
+
+def daemon_pid(machine: Machine, name: str) -> int:
+    found = find_daemon(machine.paths, name)
+    assert found is not None
+    return found.pid
 
 
 def ssconf_master(machine: Machine) -> str:
@@ -96,3 +106,31 @@ def test_nothing_is_changed_where_the_master_may_not_be(machines: MovableMaster)
     assert first.cluster.wconf(ReadConfig()) == before
     assert not any(machine.paths.epoch_file.exists() for machine in machines)
     assert masters(machines) == [first.name]
+
+
+def test_what_a_candidate_has_set_aside_is_had_from_it_when_it_is_the_master(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The master has lost a job, and then all that it had; nobody else has a copy."""
+    with MovableMaster(tmp_path_factory.mktemp("m"), 2) as machines:
+        machines.up()
+        first, second = machines
+        job = first.cluster.submit(dummy(reason=[terms_entry(JobTerms(hold=Hold()), 0).to_wire()]))
+        machines.until_same(first, second)
+        kept = second.paths.job_file(job).read_bytes()
+        first.paths.job_file(job).unlink()
+        os.kill(daemon_pid(first, "luxid"), signal.SIGKILL)
+        wait_until(lambda: any(second.paths.set_aside.glob(f"*/queue/job-{job}")), what="it is set aside")
+        first.cluster.crash()
+
+        machines.move_to(second, "--no-voting")
+
+        wait_until(second.is_ready, what="the new master serves")
+        told = json.loads(second.gantry("repair", "--output", "json").out)
+        assert [(row["job"], row["nodes"], row["becomes"]) for row in told["lost"]] == [(job, [second.name], "held")]
+        assert "the master has lost 1 file of jobs" in second.gnt_cluster("verify").out
+        fetched = json.loads(second.gantry("repair", "--fetch", "--output", "json").out)
+        assert fetched["lost"][0]["is_done"]
+        assert second.paths.job_file(job).read_bytes() == kept
+        assert second.cluster.status(job) == "queued"
+        assert "the master has lost" not in second.gnt_cluster("verify").out

@@ -252,7 +252,10 @@ def test_the_master_is_not_demoted_and_does_not_leave(node: Node) -> None:
 
 def test_a_node_that_leaves_replies_removes_its_files_and_ends(own: Node) -> None:
     paths = own.paths
-    left = [paths.archived_job_file(7), paths.waits_file(7), paths.job_log(7), paths.submissions / "key"]
+    beside = [paths.waits_file(7), paths.job_log(7), paths.submissions / "key"]
+    # another cluster would miss it
+    aside = paths.set_aside / "jobs-20260101T000000Z-00ff00" / "queue" / "job-7"
+    left = [paths.archived_job_file(7), *beside, aside]
     for path in left:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"secret")

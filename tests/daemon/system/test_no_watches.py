@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -18,6 +19,7 @@ from common.daemons import daemon_named
 from tests.cli.command import Background, Ended, run
 from tests.support.cluster import Cluster
 from tests.support.leftovers import inotify_instances, processes_under
+from tests.support.machines.fleet import Fleet
 from tests.support.machines.nodes import HOST
 from tests.support.sockets.ports import free_port
 from tests.support.wait import wait_until
@@ -28,11 +30,16 @@ STARVED = ("wconfd", "luxid")
 
 
 class Starved(Cluster):
-    """Its master daemons get no inotify instance."""
+    """Its daemons get no inotify instance.
+
+    In a namespace of its own luxid cannot look into the processes of jobs, and so not kill them.
+    """
+
+    NAMES: ClassVar[tuple[str, ...]] = (*STARVED, "noded")
 
     def _launch(self, name: str, env: Mapping[str, str], errors: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-P", "-m", daemon_named(name).module, "--root", str(self.root)]
-        return subprocess.Popen([*(NONE_LEFT if name in STARVED else ()), *command], env=env, stderr=errors)
+        return subprocess.Popen([*(NONE_LEFT if name in self.NAMES else ()), *command], env=env, stderr=errors)
 
     def allow_watches(self) -> None:
         for name in STARVED:
@@ -40,10 +47,18 @@ class Starved(Cluster):
             subprocess.run(enter, check=True)
 
 
+class StarvedNode(Starved):
+    NAMES = ("noded",)
+
+
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starved]:
+def _limits() -> None:
     if subprocess.run([*NONE_LEFT, "true"], check=False, capture_output=True).returncode or os.getuid():
         pytest.skip("this user may not make user namespaces with limits of their own; as root they can be made")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, _limits: None) -> Iterator[Starved]:
     with Starved(tmp_path_factory.mktemp("c")) as cluster:
         cluster.start("wconfd", "forkserver", "luxid")
         yield cluster
@@ -99,6 +114,46 @@ def test_the_limit_is_named_once_in_the_log_and_in_the_health_until_there_are_wa
     assert [inotify_instances(cluster.daemons[name].pid) for name in STARVED] == [1, 1]
     job_id = gnt_job(cluster, "run", "--", "sh", "-c", "echo one").out.strip()
     assert gnt_job(cluster, "output", "--follow", job_id).out == "one\n"
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, _limits: None, request: pytest.FixtureRequest) -> Iterator[Fleet]:
+    """A master and a node, whose daemons get no instance."""
+    with Fleet(tmp_path, 1, kind=request.param) as fleet:
+        fleet.start()
+        fleet.master.start("forkserver", "luxid")
+        fleet.until_same_queue(*fleet.nodes)
+        yield fleet
+
+
+@pytest.mark.parametrize("fleet", [StarvedNode], indirect=True)
+def test_a_node_daemon_without_watches_tells_of_its_commands_and_ends_them(fleet: Fleet) -> None:
+    (node,) = fleet.nodes
+    assert inotify_instances(node.cluster.daemons["noded"].pid) == 0
+
+    ran = gnt_job(fleet.master, "run", "--node", node.name, "--wait", "--", "sh", "-c", "echo one; sleep 1.5; echo two")
+
+    assert ran == Ended(0, "one\ntwo\n", "")
+    job_id = int(gnt_job(fleet.master, "run", "--node", node.name, "--", "sleep", "600").out)
+    fleet.master.wait(job_id, status="running")
+    assert gnt_job(fleet.master, "cancel", "--kill", job_id).code == 0
+    assert fleet.master.wait(job_id) == ["canceled"]
+    told = [line for line in node.cluster.log("noded").splitlines() if "folder.not_watched" in line]
+    assert len(told) == 1, "once, for all folders and however long it lasts"
+    assert "fs.inotify.max_user_instances" in told[0]
+
+
+@pytest.mark.parametrize("fleet", [Starved], indirect=True)
+def test_jobs_on_each_node_are_waited_for_and_a_node_is_removed_without_watches(fleet: Fleet) -> None:
+    ran = gnt_job(fleet.master, "run", "--each-node", "--wait", "--", "sh", "-c", "sleep 1.5; echo two")
+    assert ran.code == 0, ran.err
+    assert "2 of 2 nodes succeeded" in ran.out
+
+    removed = run("gnt-node", "--root", fleet.master.root, "remove", "node2.test")
+
+    assert removed.code == 0, removed.err
+    assert list(fleet.nodes_by_name()) == ["node1.test"]
+    assert run("gnt-cluster", "--root", fleet.master.root, "verify").code == 0
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
 """Fixtures of etcd for all tests; loaded by tests/conftest.py.
 
 Where no etcd is usable, the tests that take one of them are skipped, and the run tells how many at its end. With
-GANTRY_ETCD_REQUIRED, as in CI, they fail.
+GANTRY_ETCD_REQUIRED, as in CI, they fail, whatever they are skipped for.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import NoReturn
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final, NoReturn
 
 import pytest
 
@@ -18,6 +18,8 @@ from tests.support.etcds.etcd import (
     usable_etcd,
     without_etcd,
 )
+
+_FIXTURE: Final = "etcd_binary"
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +46,17 @@ def leave_out(reason: str) -> NoReturn:
     if is_etcd_required():
         pytest.fail(f"{reason}; GANTRY_ETCD_REQUIRED is set", pytrace=False)
     pytest.skip(reason)
+
+
+def refuse_skip(report: pytest.TestReport, fixtures: Collection[str]) -> None:
+    """Let a test of etcd that was skipped count as failed, where an etcd is required.
+
+    Args: fixtures: names of all fixtures that it takes, also by others.
+    """
+    is_skipped = report.skipped and not hasattr(report, "wasxfail")
+    if is_skipped and _FIXTURE in fixtures and is_etcd_required():
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome, report.longrepr = "failed", f"{reason}; GANTRY_ETCD_REQUIRED is set"
 
 
 def left_out(reasons: Iterable[str]) -> str:

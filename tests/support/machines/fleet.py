@@ -87,12 +87,22 @@ class Fleet:
     Args:
         cluster: more of the master's settings in [cluster], as TOML.
         listens_apart: whether daemons of nodes listen at 127.0.1.x, so that proxies may have the nodes' addresses.
+        kind: of all machines.
     """
 
-    def __init__(self, root: Path, count: int, *, cluster: str = "", listens_apart: bool = False) -> None:
+    def __init__(
+        self,
+        root: Path,
+        count: int,
+        *,
+        cluster: str = "",
+        listens_apart: bool = False,
+        kind: type[Cluster] = Cluster,
+    ) -> None:
+        self._kind = kind
         self._own_net = "127.0.1" if listens_apart else "127.0.0"
         self._port = free_port()
-        self.master = Cluster(root / "n1", settings=self._settings("node1.test", "127.0.0.1", cluster))
+        self.master = kind(root / "n1", settings=self._settings("node1.test", "127.0.0.1", cluster))
         make_missing(self.master.paths, "node1.test")
         self._root = root
         self.nodes = [self._node(number) for number in range(2, count + 2)]
@@ -193,7 +203,7 @@ class Fleet:
     def _node(self, number: int) -> FleetNode:
         name, ip = f"node{number}.test", f"127.0.0.{number}"
         own_ip = f"{self._own_net}.{number}"
-        cluster = Cluster(self._root / f"n{number}", settings=self._settings(name, own_ip))
+        cluster = self._kind(self._root / f"n{number}", settings=self._settings(name, own_ip))
         node = FleetNode(name, ip, cluster, self._port, own_ip)
         for path in (node.paths.config_data, *node.paths.data.glob("ssconf_*")):
             path.unlink()

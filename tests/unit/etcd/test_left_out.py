@@ -1,13 +1,17 @@
 """Tests without an etcd are left out, and whoever runs them hears of it; where one is required, they fail."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.cluster import CHECKOUT
 from tests.support.etcds import etcd
 from tests.support.etcds.etcd import ETCD_SERVER, usable_etcd, without_etcd
-from tests.support.etcds.etcdfixtures import leave_out, left_out
+from tests.support.etcds.etcdfixtures import leave_out, left_out, refuse_skip
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +64,32 @@ def test_it_fails_where_an_etcd_is_required_as_in_ci(monkeypatch: pytest.MonkeyP
 
     ci = Path(__file__).parents[3] / ".ci" / "run"
     assert "export GANTRY_ETCD_REQUIRED=1" in ci.read_text()
+
+
+def test_a_test_of_etcd_that_lacks_another_program_fails_there_too() -> None:
+    environment = {**os.environ, "GANTRY_ETCD_REQUIRED": "1", "PATH": "/nonexistent"}
+    words = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "tests/lease/test_restored_etcd.py"]
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *words], cwd=CHECKOUT, env=environment, capture_output=True, text=True
+    )
+
+    assert ran.returncode == 1, ran.stdout
+    assert "etcdctl is not installed; install Debian's etcd-server" in ran.stdout
+    assert "GANTRY_ETCD_REQUIRED is set" in ran.stdout
+
+
+def test_other_tests_may_be_skipped_where_an_etcd_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GANTRY_ETCD_REQUIRED", "1")
+    reports = [
+        pytest.TestReport("x", ("x", 1, "x"), {}, outcome, ("x", 1, "Skipped: only on Mondays"), "setup")
+        for outcome in ("skipped", "passed")
+    ]
+
+    refuse_skip(reports[0], ["tmp_path"])
+    refuse_skip(reports[1], ["etcd", "etcd_binary"])
+
+    assert [report.outcome for report in reports] == ["skipped", "passed"]
 
 
 def test_tests_that_were_left_out_are_counted_and_told_with_what_to_do() -> None:

@@ -284,8 +284,6 @@ async def test_a_start_waits_until_the_cluster_takes_the_end_of_a_half_written_b
     assert found.jobs == ()
     assert (note.exists(), job_file.exists()) == (False, False)
     assert [each for each in place.cluster.done if len(each) > 1] == [
-        # before the jobs that it names
-        ("replacing", "removals"),
         ("removing", "job-1"),
         ("removing", "batch-1-2"),
     ]

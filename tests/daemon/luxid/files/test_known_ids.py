@@ -6,14 +6,20 @@ import os
 import shutil
 import signal
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import attrs
+import orjson
 import pytest
 
 from common.ids import JobId
 from common.paths import Paths
-from daemons.luxid.files.loading import GAP, KnownIds, load_queue, look_for_ids
+from daemons.luxid.core.submission.keyed import KeyedSubmission
+from daemons.luxid.files.knownids import GAP, KnownIds, look_for_ids
+from daemons.luxid.files.loading import load_queue
 from tests.daemon.luxid.ops import dummy, gated, process_of
 from tests.support.cluster import Cluster
 from tests.support.machines.fleet import Fleet
@@ -43,8 +49,8 @@ TRACES: dict[str, Callable[[Paths], None]] = {
     "a job": lambda at: put(at.job_file(22)),
     "an archived job": lambda at: put(at.archived_job_file(22)),
     "a damaged job": lambda at: put(at.damaged / "job-22"),
-    "a job set aside": lambda at: put(at.lost_found / "jobs-1" / "job-22"),
-    "an archived job set aside": lambda at: put(at.lost_found / "jobs-1" / "queue" / "archive" / "0" / "job-22"),
+    "a job set aside": lambda at: put(at.set_aside / "jobs-1" / "job-22"),
+    "an archived job set aside": lambda at: put(at.set_aside / "jobs-1" / "queue" / "archive" / "0" / "job-22"),
     "a removed job": lambda at: put(at.removals, '{"begun_at": 3, "jobs": [[7, 9], [20, 22]], "waits": []}'),
     "an output": lambda at: put(at.error_output_file(22)),
     "log lines": lambda at: put(at.job_log(22)),
@@ -123,6 +129,58 @@ def test_a_history_that_is_no_index_says_nothing(paths: Paths) -> None:
     put(paths.history, "this is no file of SQLite, but it is long enough to be looked at" * 20)
 
     assert look_for_ids(paths) == KnownIds(JobId(4), are_lost=False)
+
+
+def test_the_folder_of_a_check_of_the_file_system_is_not_looked_into(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the folder of data is a file system of its own, only root may."""
+    foreign, scan = paths.data / "lost+found", os.scandir
+    foreign.mkdir()
+    put(paths.job_file(22))
+
+    def scandir(folder: "os.PathLike[str]") -> Any:
+        if Path(folder) == foreign:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(folder))
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+
+    assert look_for_ids(paths) == KnownIds(JobId(22), are_lost=True)
+
+
+def note_start(paths: Paths) -> None:
+    put(paths.waits_file(22), '{"job":21,"x":1}\n{"job":22,"x":1}\n')
+
+
+TRACES_OF_ONE: dict[str, Callable[[Paths], None]] = {
+    **{name: TRACES[name] for name in ("an output", "log lines", "the livelock of a process", "the history")},
+    "waits": note_start,
+}
+
+
+@pytest.mark.parametrize("trace", TRACES_OF_ONE)
+def test_a_key_is_kept_while_a_trace_of_its_job_is_left(paths: Paths, trace: str) -> None:
+    key = KeyedSubmission("0" * 40, "digest", JobId(22), 2, (int(time.time()), 0), {})
+    put(paths.submissions / key.name, orjson.dumps(attrs.asdict(key)).decode())
+    put(paths.serial_file, "23\n")
+    TRACES_OF_ONE[trace](paths)
+
+    assert load_queue(paths).keys == (key,)
+
+    # it was removed on purpose
+    put(paths.removals, '{"begun_at": 3, "jobs": [[20, 23]], "waits": []}')
+    assert load_queue(paths).keys == ()
+
+
+def test_a_key_is_forgotten_whose_job_never_was(paths: Paths) -> None:
+    key = KeyedSubmission("0" * 40, "digest", JobId(24), 1, (int(time.time()), 0), {})
+    put(paths.submissions / key.name, orjson.dumps(attrs.asdict(key)).decode())
+    put(paths.serial_file, "24\n")
+    for note in TRACES_OF_ONE.values():
+        note(paths)
+
+    assert load_queue(paths).keys == ()
 
 
 @pytest.mark.parametrize("place", ["output", "archive", "livelocks", "waits"])

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import Conflict
 from common.paths import Paths
-from daemons.luxid.files.store import take_lock
+from daemons.luxid.files.queuefolder import take_lock
 
 # as Ganeti's luxid does
 HOLD = """

@@ -12,10 +12,12 @@ from common.lease.records import RunningJob, encode
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp
 from common.queue.reasons import tries_so_far
+from common.queue.terms import Hold, JobTerms, terms_entry
 from protocol.blocking import BlockingClient
 from protocol.etcd.kv import Put
-from protocol.luxi.daemon import PrepareMove
+from protocol.luxi.daemon import PrepareMove, Repair
 from protocol.luxi.jobs import ArchiveJob, CancelJob, SubmitJob
+from protocol.luxi.queue import AddSchedule, ListSchedules, ScheduleWish
 from tests.daemon.luxid.ops import after, command, dummy, gated
 from tests.support.etcds.etcd import Etcd
 from tests.support.machines.playedmasters import PlayedMasters
@@ -77,7 +79,7 @@ def test_the_queue_survives_its_node(nodes: PlayedMasters, tmp_path: Path) -> No
     nodes.until_synced(FIRST)
     nodes.until_forgotten()
     assert not stranger.exists()
-    (kept,) = nodes[FIRST].paths.lost_found.glob("*/queue/job-999")
+    (kept,) = nodes[FIRST].paths.set_aside.glob("*/queue/job-999")
     assert kept.read_bytes() == b"not acknowledged"
     assert nodes[FIRST].paths.job_file(last).read_bytes() == nodes[SECOND].paths.job_file(last).read_bytes()
 
@@ -209,3 +211,28 @@ def test_tries_and_their_pauses_survive_the_move_of_the_master(nodes: PlayedMast
     assert [len(tries) for tries in new.job(pauses, "tries")[0]] == [1]
     new.luxi(CancelJob(pauses))
     assert new.wait(pauses) == ["canceled"]
+
+
+def test_a_job_that_the_master_has_lost_is_kept_and_fetched_under_a_lease_too(nodes: PlayedMasters) -> None:
+    """etcd forgets a job that all candidates have, so it is nowhere else then; schedules are there for ever."""
+    master, other = nodes.begin(FIRST).cluster, nodes[SECOND].paths
+    nodes.until_synced(SECOND)
+    job = master.submit(dummy(reason=[terms_entry(JobTerms(hold=Hold()), 0).to_wire()]))
+    master.luxi(AddSchedule(ScheduleWish(name="nightly", cron="@daily", job=({"OP_ID": "OP_TEST_DUMMY"},))))
+    nodes.until_forgotten()
+    kept = other.job_file(job).read_bytes()
+    master.kill("luxid")
+    master.kill("wconfd")
+    master.paths.job_file(job).unlink()
+    master.paths.schedules_data.unlink()
+
+    master.start("wconfd", "luxid")
+
+    wait_until(lambda: any(other.set_aside.glob(f"*/queue/job-{job}")), what="the job is set aside")
+    (row,) = master.luxi(Repair(is_dry=False)).lost
+    assert (row.job, row.nodes, row.becomes, row.is_done) == (job, (SECOND,), "held", True)
+    assert master.paths.job_file(job).read_bytes() == kept
+    nodes.until_forgotten()
+    assert other.job_file(job).read_bytes() == kept
+    assert master.luxi(Repair()).lost == ()
+    assert [view.schedule.name for view in master.luxi(ListSchedules())] == ["nightly"]

@@ -16,7 +16,7 @@ from common.ids import JobId
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState, to_timestamp
 from common.system.livelock import Livelock
-from daemons.luxid.files.loading import GAP
+from daemons.luxid.files.knownids import GAP
 from protocol.luxi.queries import QueryJobs
 from tests.daemon.luxid.ops import after, command, dummy, read_job
 from tests.support.cluster import FINAL, Cluster

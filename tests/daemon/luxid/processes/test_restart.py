@@ -15,7 +15,7 @@ from common.ids import JobId
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.system.livelock import is_alive
-from daemons.luxid.files.loading import GAP
+from daemons.luxid.files.knownids import GAP
 from protocol.luxi.jobs import AutoArchiveJobs, CancelJob
 from protocol.luxi.queries import QueryJobs
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of, read_job

@@ -73,6 +73,27 @@ def test_up_makes_a_cluster_of_an_empty_root_and_down_ends_it(root: Path) -> Non
     assert (after.code, after.err) == (3, error)
 
 
+def test_up_makes_no_new_configuration_for_jobs_that_had_one(root: Path) -> None:
+    """With a new one, filter rules and all else of the lost one would be gone, and nobody would have been told."""
+    gantry(root, "up", "--detach")
+    gantry(root, "job", "run", "--wait", "--", "true")
+    gantry(root, "down")
+    config = Paths.under_root(root).config_data
+    content = config.read_bytes()
+    config.unlink()
+
+    refused = gantry(root, "up", "--detach")
+
+    assert refused.code == 1
+    assert refused.err == (
+        "error: 'ROOT/lib/config.data' is missing, though there have been jobs here: bring it back from a backup, or "
+        "make a new configuration for them with: gnt-cluster --root ROOT init\n"
+    )
+    assert not config.exists()
+    config.write_bytes(content)
+    assert gantry(root, "up", "--detach").code == 0
+
+
 def test_status_as_json_tells_pids_and_the_queue(root: Path) -> None:
     gantry(root, "up", "--detach")
     run("gnt-job", "--root", root, "run", "--wait", "true")
