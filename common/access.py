@@ -10,6 +10,9 @@ each includes the rights of those before it:
     admin     change the configuration; commands as any user, root too
     full      act as the daemons' user: root, that user, and the users and groups of `uids` and `gids` (Ganeti's rule)
 
+Daemons that run as users of their own may read, whatever groups they are in. One of them, the gateway, calls in the
+names of HTTP users (`protocol.serving.speaking`).
+
 A user with several roles, own or by groups, has the highest.
 
 Source: DESIGN section 4, "Who is calling".
@@ -63,11 +66,17 @@ class Access:
     gids: Mapping[int, Role] = attrs.field(factory=dict)
     # users who may submit in the name of others, besides root and the daemons' user
     trusted: frozenset[int] = frozenset()
+    # users of daemons that do not run as the daemons' user
+    apart: frozenset[int] = frozenset()
+    # the one of them who calls in the names of HTTP users, with the rights that root has given these
+    gateway: int | None = None
 
     def role_of(self, uid: int, gids: Iterable[int]) -> Role:
         """The highest role of the user, own or by a group; NONE if the user has none."""
         if uid in (0, self.own_uid):
             return Role.FULL
+        if uid in self.apart:
+            return Role.READ
         by_group = (self.gids.get(gid, Role.NONE) for gid in gids)
         return max(self.uids.get(uid, Role.NONE), max(by_group, default=Role.NONE))
 

@@ -57,8 +57,14 @@ class Daemon:
     feature: Feature | None = None
     # whether the others are of no use without it
     is_needed: bool = True
+    # user as whom it runs in the installation of the system, where there is this user; empty: as `DAEMONS_USER`
+    user: str = ""
 
 
+# user of the daemons where the package has made it
+DAEMONS_USER: Final = "gantry"
+# the one daemon with a user of its own that calls in the names of others
+GATEWAY: Final = "rapid"
 # the file names are Ganeti's, where programs and logs never had the same stem
 DAEMONS: Final[tuple[Daemon, ...]] = (
     Daemon(
@@ -121,6 +127,7 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         started_after=("luxid",),
         feature=Feature.HTTP,
         is_needed=False,
+        user="gantry-rapid",
     ),
     Daemon(
         name="confd",
@@ -131,6 +138,7 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         settings="confd",
         feature=Feature.QUESTIONS,
         is_needed=False,
+        user="gantry-confd",
     ),
     Daemon(
         name="mond",
@@ -141,6 +149,7 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         settings="mond",
         feature=Feature.MONITORING,
         is_needed=False,
+        user="gantry-mond",
     ),
 )
 # names of those that only the master runs, in the order of their stop

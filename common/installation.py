@@ -36,19 +36,30 @@ def take_up(settings: Settings) -> None:
     """
     os.umask(UMASK)
     check_safe(settings)
+    if is_apart(settings):
+        # they are the daemons' user's
+        return
     settings.paths.make_folders()
     _close_to_others(settings.paths.sockets, settings.access.socket_folder_mode)
-    if settings.access.access(os.geteuid()).is_shared:
+    if settings.access_table(os.geteuid()).is_shared:
         _let_others_through(settings.paths.sockets)
+
+
+def is_apart(settings: Settings) -> bool:
+    """Whether this is a daemon with a user of its own. Raises: Unavailable: users cannot be read now."""
+    return os.geteuid() in settings.users_apart().values()
 
 
 def check_safe(settings: Settings) -> None:
     """Refuse files that other users could have planted or could replace. Raises: as `take_up`."""
-    settings.paths.check_socket_paths()
+    paths, owners = settings.paths, settings.owners(os.geteuid())
+    paths.check_socket_paths()
     if settings.source is not None:
         check_trusted(Path(os.path.abspath(settings.source)))
-    for folder in sorted(settings.paths.folders()):
-        check_trusted(folder, frozenset(settings.access.gids), frozenset(settings.access.uids))
+    # into the others a daemon with a user of its own may not look
+    folders = (paths.data, paths.run, paths.log, paths.sockets) if is_apart(settings) else paths.folders()
+    for folder in sorted(folders):
+        check_trusted(folder, frozenset(settings.access.gids), owners | frozenset(settings.access.uids))
 
 
 def _close_to_others(folder: Path, mode: int) -> None:
@@ -146,6 +157,6 @@ def use_plugins(settings: Settings) -> None:
     folder = settings.plugins.folder
     if not folder or not Path(folder).is_dir():
         return
-    check_trusted_tree(Path(folder))
+    check_trusted_tree(Path(folder), settings.owners(os.geteuid()))
     if folder not in sys.path:
         sys.path.append(folder)

@@ -166,6 +166,15 @@ def launcher_socket(run_folder: Path) -> Path:
     return run_folder.parent / f"{run_folder.name}-launcher" / "socket"
 
 
+def own_folder(folder: Path, daemon: str) -> Path:
+    """The folder of a daemon with a user of its own, beside the folder of all, if there is one; else that of all.
+
+    Who starts the daemon makes it: systemd, as `RuntimeDirectory=` and `LogsDirectory=` say.
+    """
+    own = folder.with_name(f"{folder.name}-{daemon}")
+    return own if daemon_named(daemon).user and own.is_dir() else folder
+
+
 @attrs.frozen
 class RunPaths(Folders):
     """In the folder that need not survive a restart of the machine."""
@@ -219,7 +228,8 @@ class RunPaths(Folders):
         """The Unix socket of a daemon. Args: daemon: name of a daemon with a Unix socket, from `common.daemons`."""
         name = daemon_named(daemon).socket
         assert name is not None, f"{daemon} has no Unix socket"
-        return self.sockets / name
+        own = own_folder(self.run, daemon)
+        return (self.sockets if own == self.run else own) / name
 
     @property
     def query_socket(self) -> Path:
@@ -243,7 +253,7 @@ class RunPaths(Folders):
 
     def pid_file(self, daemon: str) -> Path:
         """Args: daemon: its name in `common.daemons`."""
-        return self.run / daemon_named(daemon).pid_file
+        return own_folder(self.run, daemon) / daemon_named(daemon).pid_file
 
     @property
     def supervisor_pid_file(self) -> Path:
@@ -417,7 +427,7 @@ class Paths(QueuePaths, RunPaths):
 
     def log_file(self, daemon: str) -> Path:
         """Args: daemon: as for `pid_file`; the job processes share the fork server's log."""
-        return self.log / daemon_named(daemon).log_file
+        return own_folder(self.log, daemon) / daemon_named(daemon).log_file
 
     @property
     def supervisor_log(self) -> Path:

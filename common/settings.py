@@ -11,7 +11,7 @@ from typing import Final, NewType
 import attrs
 
 from common.access import Access, Grantee, Role, grant
-from common.daemons import Feature
+from common.daemons import DAEMONS, DAEMONS_USER, GATEWAY, Feature
 from common.featuresettings import (
     EtcdSettings,
     HealthSettings,
@@ -353,6 +353,32 @@ class Settings:
     source: Path | None = None
     # root folder of a private installation; None: it is the system's
     root: Path | None = attrs.field(default=None, eq=False)
+
+    def access_table(self, own_uid: int) -> Access:
+        """The access table for daemons that run as this user. Raises: Unavailable: users cannot be read now."""
+        apart = self.users_apart()
+        return attrs.evolve(self.access.access(own_uid), apart=frozenset(apart.values()), gateway=apart.get(GATEWAY))
+
+    def users_apart(self) -> Mapping[str, int]:
+        """The daemons that have users of their own on this machine, and these; a private installation has none.
+
+        Raises: Unavailable: users cannot be read now.
+        """
+        if self.root is not None:
+            return {}
+        found = {daemon.name: user_named(daemon.user) for daemon in DAEMONS if daemon.user}
+        return {name: user.pw_uid for name, user in found.items() if user is not None}
+
+    def owners(self, uid: int) -> frozenset[int]:
+        """The users, besides root, to whom what a process of this user works with may belong.
+
+        A daemon with a user of its own works with the files of the daemons' user, who does not work with its files.
+
+        Raises: Unavailable: users cannot be read now.
+        """
+        if uid not in self.users_apart().values() or (daemons := user_named(DAEMONS_USER)) is None:
+            return frozenset({uid})
+        return frozenset({uid, daemons.pw_uid})
 
     @property
     def features(self) -> frozenset[Feature]:

@@ -118,8 +118,6 @@ def _then(settings: Settings) -> str:
 _OFF: Final = RULES_FILE.with_name(f"{RULES_FILE.name}.off")
 _SOCKET: Final = "gantry-launcher.socket"
 _SERVICE: Final = "gantry-launcher.service"
-# daemons that have no business with the launcher
-_APART: Final = ("gantry-rapid.service", "gantry-confd.service", "gantry-mond.service")
 
 
 @click.command(
@@ -182,8 +180,6 @@ def switch_on(settings: Settings) -> None:
     _systemctl("stop", _SERVICE, is_tolerant=True)
     _systemctl("restart", _SOCKET)
     _systemctl("start", _SERVICE)
-    # they are started without access to the launcher's folder, as soon as there is one
-    _systemctl("try-restart", *_APART, is_tolerant=True)
     # it loads what a call of the launcher needs
     _systemctl("try-reload-or-restart", "gantry-forkserver.service", is_tolerant=True)
 

@@ -324,7 +324,8 @@ def tell_status(settings: Settings, fault: GantryError | None = None) -> int:
     if not is_up:
         complain(what_is_wrong(daemons, paths, has_supervisor=supervisor is not None))
     elif hidden := [daemon.name for daemon in daemons if not daemon.is_ready]:
-        remark(f"whether {' and '.join(hidden)} run is told to root and to the owner of '{paths.run}'")
+        folders = dict.fromkeys(f"'{paths.pid_file(name).parent}'" for name in hidden)
+        remark(f"whether {' and '.join(hidden)} run is told to root and to the owner of {' and '.join(folders)}")
     return DONE if is_up else NOT_REACHED
 
 

@@ -127,9 +127,12 @@ def _term(option: ProgramOption) -> Text:
 def _files(daemon: Daemon) -> tuple[Definition, ...]:
     paths = SYSTEM_PATHS
     rows = {
-        str(paths.pid_file(daemon.name)): "Its process.",
-        str(paths.log_file(daemon.name)): "Its log.",
+        str(paths.run / daemon.pid_file): "Its process.",
+        str(paths.log / daemon.log_file): "Its log.",
     }
     if daemon.socket:
         rows[str(paths.sockets / daemon.socket)] = "Its socket."
+    if daemon.user:
+        own = f"{paths.run}-{daemon.name}, {paths.log}-{daemon.name}"
+        rows[own] = f"All these, where the package runs it as the user {daemon.user}."
     return described(rows)

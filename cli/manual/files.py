@@ -127,9 +127,10 @@ def _words(member: object) -> str:
 def _logs() -> Iterator[Definition]:
     for daemon in DAEMONS:
         shared = ", and of the job processes" if daemon.name == "forkserver" else ""
+        apart = f"; in {SYSTEM_PATHS.log}-{daemon.name} where it runs as {daemon.user}" if daemon.user else ""
         yield Definition(
-            (Literal(str(SYSTEM_PATHS.log_file(daemon.name))),),
-            (paragraph(f"The log of gantry-{daemon.name}{shared}."),),
+            (Literal(str(SYSTEM_PATHS.log / daemon.log_file)),),
+            (paragraph(f"The log of gantry-{daemon.name}{shared}{apart}."),),
         )
 
 

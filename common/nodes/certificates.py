@@ -92,8 +92,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# mode of server.pem and client.pem, which hold private keys
-PRIVATE_MODE: Final = 0o440
+# mode of server.pem and client.pem, which hold private keys: daemons with users of their own are in the group
+PRIVATE_MODE: Final = 0o400
 # name in the cluster's certificate; Ganeti's
 CLUSTER_NAME: Final = "ganeti.example.com"
 CLUSTER_SERIAL: Final = 1

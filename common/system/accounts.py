@@ -167,20 +167,22 @@ def check_trusted(path: Path, gids: Set[int] = frozenset(), uids: Set[int] = fro
             )
 
 
-def check_trusted_tree(folder: Path) -> None:
+def check_trusted_tree(folder: Path, uids: Set[int] = frozenset()) -> None:
     """Refuse a folder if another user could have made, or could change, anything in it: what is in it is executed.
 
-    Args: folder: absolute.
+    Args:
+        folder: absolute.
+        uids: users to whom parts may belong, beside root and ourselves.
     Raises: as `check_trusted`.
     """
-    check_trusted(folder)
-    uids, gids = {0, os.geteuid()}, {os.getegid()}
+    check_trusted(folder, uids=uids)
+    uids, gids = {0, os.geteuid(), *uids}, {os.getegid()}
     for place, folders, files in os.walk(folder, onerror=_raise):
         for name in (*folders, *files):
             path = os.path.join(place, name)
             status = os.lstat(path)
             if stat.S_ISLNK(status.st_mode):
-                check_trusted(Path(path))
+                check_trusted(Path(path), uids=uids)
                 continue
             reason = _distrust(status, uids, gids)
             if reason is None and status.st_mode & stat.S_IWOTH:

@@ -33,10 +33,11 @@ class Running:
 def find_running(pid_file: Path) -> Running | None:
     """Return the process that holds this pid file; None if none holds it, whatever the file contains.
 
-    Raises: OSError: the file exists but this user may not read it.
+    Raises: OSError: the file exists but this user may not read it, or it is a link: whose process holds its target?
     """
     try:
-        fd = os.open(pid_file, os.O_RDONLY | os.O_CLOEXEC)
+        # a pipe in its place must not block the caller
+        fd = os.open(pid_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     try:

@@ -48,7 +48,7 @@ class AccessFolder:
 
         Args:
             change: gets None if there is no such file; what it raises is raised here, and nothing changes.
-            mode: of a new file; an old one keeps its own.
+            mode: of a new file; an old one keeps its own. Where the folder hands its group down, that may read, too.
         Raises:
             Denied: this user is neither the folder's owner nor root.
             DamagedFile: the file is too large to be one of ours. Conflict: it is a link. OSError: it is as it was.
@@ -60,7 +60,7 @@ class AccessFolder:
             before = read_bounded(path)
             after = change(before)
             if after != before:
-                write = FileWrite(path, after, _mode_of(path, mode))
+                write = FileWrite(path, after, _mode_of(path, mode) | group_right(self.path))
                 durably(lambda: write_files([write]))
 
     @contextmanager
@@ -71,6 +71,14 @@ class AccessFolder:
             yield
         finally:
             os.close(fd)
+
+
+def group_right(folder: Path) -> int:
+    """The mode bit by which the group of a folder may read a file in it, if the folder hands its group down; else 0.
+
+    The package has given it to a rapid with a user of its own. Raises: OSError.
+    """
+    return stat.S_IRGRP if folder.stat().st_mode & stat.S_ISGID else 0
 
 
 def read_bounded(path: Path) -> bytes | None:

@@ -62,6 +62,11 @@ class Rights:
     role: Role = Role.NONE
     single: frozenset[Right] = frozenset()
 
+    @property
+    def greatest(self) -> Role:
+        """The greatest role with which any call is made."""
+        return max(self.role, *(ROLE_OF[right] for right in self.single), Role.NONE)
+
     def role_for(self, needed: Iterable[Right]) -> Role:
         """The role with which a call is made that needs any one of these rights; NONE: the caller has none of them."""
         roles = [self.role if self.role >= ROLE_OF[right] else Role.NONE for right in needed]

@@ -161,7 +161,7 @@ def _me(settings: Settings, identity: Identity) -> Me:
 
 
 def _rules(settings: Settings) -> ServerRules:
-    access = settings.access.access(os.getuid())
+    access = settings.access_table(os.getuid())
     return ServerRules(
         idle_timeout_s=_IDLE_S,
         access=access,

@@ -69,7 +69,7 @@ from protocol.client import Client
 from protocol.mastercheck import check_master, reply_guard
 from protocol.serving.bounds import BudgetLimits, ConnectionLimits
 from protocol.serving.server import ServerRules, Service, serve_unix
-from protocol.serving.service import ItemBound, Speakers
+from protocol.serving.service import Accounts, ItemBound, Speakers
 
 # luxid's face to its clients: the handlers of all calls, made of its parts.
 #
@@ -96,10 +96,11 @@ def service_of(
     """What replies to clients, made of these parts."""
     config, rules, parts = early.config, early.rules, early.parts
     jobs, store, views, events = parts.jobs, parts.store, parts.views, parts.scheduler
-    access, own_uid = settings.access, os.getuid()
+    own_uid = os.getuid()
+    access = settings.access_table(own_uid)
     # members of `gids` have all rights but this one: Ganeti's rule
-    privileged = attrs.evolve(access, gids=()).access(own_uid)
-    submitters = Submitters(access.access(own_uid), jobs, settings.paths.launcher_socket)
+    privileged = attrs.evolve(settings, access=attrs.evolve(settings.access, gids=())).access_table(own_uid)
+    submitters = Submitters(access, jobs, settings.paths.launcher_socket)
     rows = JobRows(jobs.table, store, views, jobs.queue.ended)
     outputs = OutputWatch(settings.paths, nursery)
     output = Output(jobs, store, outputs)
@@ -174,7 +175,7 @@ def service_of(
         ),
         item_bound=ItemBound(settings.limits.max_items, "max_items"),
         tally=tally,
-        speakers=Speakers(access.access(own_uid)),
+        speakers=Speakers(access, Accounts(settings.paths, has_ganetis_rule=settings.rapid.ganeti_rights)),
     )
 
 
@@ -184,7 +185,7 @@ def _job_bounds(limits: LimitsSettings) -> JobBounds:
 
 def rules_of(settings: Settings) -> ServerRules:
     """How many clients may call, and who."""
-    access = settings.access.access(os.getuid())
+    access = settings.access_table(os.getuid())
     return ServerRules(
         idle_timeout_s=IDLE_TIMEOUT_S,
         close_on_bad_arguments=True,
@@ -306,7 +307,7 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
 
     await nursery.start(store.files.run)
     unended = (each.job for each in found.jobs if each.fate is not Fate.ENDED)
-    for uid, role in (await roles_of(settings.access.access(os.getuid()), unended)).items():
+    for uid, role in (await roles_of(settings.access_table(os.getuid()), unended)).items():
         jobs.queue.users.note_role(uid, role)
     dead = scheduler.recover(found.jobs)
     telling = Telling(settings, jobs, early.config.current, lambda: store.serial)

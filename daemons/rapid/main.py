@@ -20,7 +20,7 @@ from anycorn.typing import ASGIFramework
 from common.access import Access
 from common.errors import GantryError, Unavailable, explain_os_error
 from common.featuresettings import RapidSettings
-from common.installation import use_plugins
+from common.installation import is_apart, take_up, use_plugins
 from common.nodes.certificates import make_missing_web_certificate
 from common.nodes.nodeplace import master_name, own_address, why_not_master
 from common.paths import Paths
@@ -30,7 +30,7 @@ from common.settingsfile import load_settings
 from common.system.daemon import OwnOptions, run_daemon
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.program import Options, release
+from common.system.program import Options, fail, release
 from daemons.rapid.access.authenticator import Authenticator, Rules
 from daemons.rapid.application import Application, Parts
 from daemons.rapid.backend import Backend
@@ -66,11 +66,27 @@ _log: Final = get_log(__name__)
 
 
 def main() -> None:
-    """The program gantry-rapid; with --check-enabled it only says, by its exit code, whether the settings enable it."""
+    """The program gantry-rapid; with --check-enabled it only says, by its exit code, whether the settings enable it.
+
+    With --make-certificate it only makes the missing certificate, as the daemons' user: a user of its own may not.
+    """
     if "--check-enabled" in sys.argv[1:]:
         # systemd asks so, as it cannot read the settings
         sys.exit(0 if load_settings().rapid.enabled else 1)
+    if "--make-certificate" in sys.argv[1:]:
+        _only_make_certificate()
+        return
     run_daemon(NAME, "The HTTP interface.", serve, _admit, OwnOptions(add_options, with_options))
+
+
+def _only_make_certificate() -> None:
+    try:
+        settings = load_settings()
+        take_up(settings)
+        if settings.rapid.ssl:
+            _make_certificate(settings)
+    except (GantryError, OSError) as error:
+        fail(NAME, error)
 
 
 async def _admit(settings: Settings, _: Options) -> None:
@@ -96,8 +112,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     use_plugins(settings)
     paths, rules = settings.paths, _with_descriptors(settings.rapid)
     gate = Authenticator(paths, Rules(rules.anonymous_read, rules.ganeti_rights, rules.require_authentication))
-    # half of luxid's connections are left to others
-    backend = Backend(paths, rules.luxid_patience_s, max(settings.limits.max_connections // 2, 1))
+    backend = Backend(paths, rules.luxid_patience_s, _most_calls(settings))
     hub = hub_of(paths)
     page = make_page(
         gate.check_password,
@@ -107,7 +122,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     )
     parts = make_parts(settings, gate, backend, page)
     identity = await in_thread(_identity, settings) if rules.ssl else None
-    access = settings.access.access(os.getuid())
+    access = settings.access_table(os.getuid())
     counts, connections = HttpCounts(), dict[str, Connections]()
     application = make_application(settings, parts, page, hub, counts, connections)
     # Starlette has less exact types for the same
@@ -194,6 +209,13 @@ def make_application(
     return Application(rows(handlers), parts)
 
 
+def _most_calls(settings: Settings) -> int:
+    """The number of calls to luxid at a time: half of its connections are left to others, and each user has a bound."""
+    limits = settings.limits
+    half = max(limits.max_connections // 2, 1)
+    return min(half, limits.max_connections_per_user) if is_apart(settings) else half
+
+
 def _server(settings: Settings) -> str:
     """The name in each reply; in Ganeti's place it is Ganeti's, as its tools expect."""
     return f"Ganeti {settings.ganeti.release}" if settings.ganeti.release else f"Gantry {release()}"
@@ -212,12 +234,17 @@ def _with_descriptors(rules: RapidSettings) -> RapidSettings:
     return attrs.evolve(rules, max_clients=most)
 
 
+def _make_certificate(settings: Settings) -> None:
+    """Make the certificate, if it is missing and the settings name no other. Raises: OSError."""
+    names = (settings.cluster.own_name, own_address(settings))
+    if not settings.rapid.certificate and make_missing_web_certificate(settings.paths.rapi_pem, *names):
+        _log.info("certificate.made", path=settings.paths.rapi_pem)
+
+
 def _identity(settings: Settings) -> FileIdentity:
     rules, paths = settings.rapid, settings.paths
-    if not rules.certificate:
-        names = (settings.cluster.own_name, own_address(settings))
-        if make_missing_web_certificate(paths.rapi_pem, *names):
-            _log.info("certificate.made", path=paths.rapi_pem)
+    if not is_apart(settings):
+        _make_certificate(settings)
     try:
         return FileIdentity(Path(rules.certificate or paths.rapi_pem), Path(rules.key) if rules.key else None)
     except (GantryError, OSError) as error:

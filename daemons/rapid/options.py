@@ -17,6 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this program."""
     # obeyed before the others are looked at
     parser.add_argument("--check-enabled", action="store_true", help="only tell by the exit code whether it is enabled")
+    parser.add_argument("--make-certificate", action="store_true", help="only make the certificate, if it is missing")
     parser.add_argument("-b", "--bind", metavar="ADDRESS", help="address to listen at, instead of the settings'")
     parser.add_argument("-p", "--port", type=int, metavar="PORT", help="port to listen at")
     parser.add_argument("-C", "--ssl-cert", metavar="FILE", help="file of the certificate")

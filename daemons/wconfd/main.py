@@ -251,10 +251,12 @@ def _remove_leftovers(paths: Paths) -> None:
 
 
 def _rules(settings: Settings) -> ServerRules:
+    access = settings.access_table(os.getuid())
     return ServerRules(
         idle_timeout_s=settings.wconfd.idle_timeout_s,
-        access=settings.access.access(os.getuid()),
-        socket_mode=0o600,
+        access=access,
+        # daemons with users of their own are in the group
+        socket_mode=0o660 if access.apart else 0o600,
         connections=ConnectionLimits.of(settings.limits),
         budget=BudgetLimits.of(settings.limits),
         before_send=reply_guard(settings),

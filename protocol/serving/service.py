@@ -16,19 +16,24 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import Final, TypeVar
 
 import attrs
 import trio
 
 from common.access import Access, Role, caller_text, check_role
-from common.errors import Denied, GantryError, InternalError, InvalidRequest, Unavailable, UnknownMethod
+from common.errors import DamagedFile, Denied, GantryError, InternalError, InvalidRequest, Unavailable, UnknownMethod
 from common.metrics import CallTally
+from common.paths import Paths
 from common.queue.reasons import NO_UID
 from common.system.accounts import groups_of, user_named
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.shortages import PASSING
+from common.webaccess import tokens, users
+from common.webaccess.folder import read_bounded
+from common.webaccess.rights import Grants
 from protocol.envelope import (
     Batch,
     Call,
@@ -52,12 +57,92 @@ from protocol.serving.route import AT_ONCE_BYTES, AnyRoute, Pieces, Stream, take
 # speaker without a Unix user has a number that no user has, and so owns nothing. A gateway can lend no right that it
 # does not have, and nobody can lend the daemons' own.
 #
+# A rapid that has a user of its own is believed less. It lends rights that it does not have, but only those which the
+# files of users and tokens give to the name, with the Unix user there; these files it cannot write. So whoever has
+# taken it over can be each HTTP user and each token, and nobody else. A name that is in neither file, as that of a user
+# who calls rapid over its Unix socket, may read as a stranger does.
+#
 # Source: DESIGN sections 4 and 15.
 
 
 # seconds for which a user who was looked up is believed to be the same
 KEPT_S: Final = 5.0
 _KEPT_AT_MOST: Final = 1000
+# age from which the times of a file tell each further change
+_SETTLED_NS: Final = 50_000_000
+
+
+@attrs.frozen
+class _Account:
+    """A user or a token of the HTTP interface."""
+
+    grants: Grants
+    # seconds since the epoch; None: never
+    expires_at: float | None = None
+
+
+# what tells one content of a file from another; None: there is no file
+_Stamp = tuple[int, int, int, int] | None
+
+
+class Accounts:
+    """What the files of users and tokens give to each name; read again when they have changed.
+
+    Args: has_ganetis_rule: whether all callers see and do all, without being an account (`[rapid] ganeti_rights`).
+    """
+
+    def __init__(self, paths: Paths, *, has_ganetis_rule: bool = False) -> None:
+        self._users = paths.rapi_users
+        self._tokens = paths.rapi_tokens
+        self._has_ganetis_rule = has_ganetis_rule
+        self._stamps: tuple[_Stamp, _Stamp] | None = None
+        self._by_name: dict[str, list[_Account]] = {}
+
+    def believed(self, speaker: Speaker) -> Speaker:
+        """The speaker with no more rights than the files give; without Unix user if it is not the one there.
+
+        Files that cannot be read are as they were read before.
+        """
+        try:
+            self._refresh()
+        except (DamagedFile, OSError) as error:
+            _log.error("access.file_not_read", reason=error, effect="all stays as it was read before")
+        now = time.time()
+        found = [
+            account.grants.rights.greatest
+            for account in self._by_name.get(speaker.name, ())
+            if account.grants.unix_user == speaker.login and (account.expires_at is None or now < account.expires_at)
+        ]
+        everybody = Role.ADMIN if self._has_ganetis_rule else Role.READ
+        role = min(speaker.role, max((everybody, *found)))
+        return attrs.evolve(speaker, role=role, login=speaker.login if found else None)
+
+    def _refresh(self) -> None:
+        """Raises: DamagedFile, OSError."""
+        stamps = _stamp_of(self._users), _stamp_of(self._tokens)
+        if stamps == self._stamps:
+            return
+        found: dict[str, list[_Account]] = {}
+        for user in users.read_content(read_bounded(self._users) or b"", str(self._users)).by_name.values():
+            found.setdefault(user.name, []).append(_Account(user.grants))
+        for token in tokens.read_content(read_bounded(self._tokens), str(self._tokens)):
+            if token.revoked_at is None:
+                found.setdefault(token.name, []).append(_Account(token.grants, token.expires_at))
+        self._by_name = found
+        self._stamps = stamps if all(map(_is_settled, stamps)) else None
+
+
+def _stamp_of(path: Path) -> _Stamp:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _is_settled(stamp: _Stamp) -> bool:
+    # one that has just been written may change once more within the same tick of its times
+    return stamp is None or abs(time.time_ns() - max(stamp[2:])) > _SETTLED_NS
 
 
 @attrs.frozen
@@ -70,10 +155,14 @@ class _UnixUser:
 
 
 class Speakers:
-    """Turns a call of a trusted program into one of the user for whom it speaks."""
+    """Turns a call of a trusted program into one of the user for whom it speaks.
 
-    def __init__(self, access: Access) -> None:
+    Args: accounts: bound of what a gateway with a user of its own may say; None: there is none.
+    """
+
+    def __init__(self, access: Access, accounts: Accounts | None = None) -> None:
         self._access = access
+        self._accounts = accounts
         self._known: dict[str, _UnixUser] = {}
 
     async def speaking(self, peer: Peer, speaker: Speaker) -> Peer:
@@ -82,17 +171,25 @@ class Speakers:
         Raises: Denied: the caller may not speak for others, or has less rights than the Unix user.
             InvalidRequest: there is no such Unix user. Unavailable: users cannot be read now; nothing is remembered.
         """
+        if self._accounts is not None and peer.uid == self._access.gateway:
+            believed = self._accounts.believed(speaker)
+            return await self._as(peer, believed, min(believed.role, Role.ADMIN))
         if not self._access.may_speak_for_others(peer.uid):
             raise Denied(
                 f"user {peer.uid} may not call in the name of {caller_text(speaker.name)}; 'trusted' in '[access]' of "
                 "the settings names those who may"
             )
-        role = min(peer.role, speaker.role, Role.ADMIN)
+        if speaker.login is not None:
+            user = await self._user(speaker.login)
+            if self._access.role_of(user.uid, user.groups) > max(peer.role, Role.ADMIN):
+                raise Denied(f"{speaker.login!r} has all rights; nobody else can call in that name")
+        return await self._as(peer, speaker, min(peer.role, speaker.role, Role.ADMIN))
+
+    async def _as(self, peer: Peer, speaker: Speaker, role: Role) -> Peer:
+        """Raises: InvalidRequest: there is no such Unix user. Unavailable."""
         if speaker.login is None:
             return Peer(peer.pid, NO_UID, NO_UID, role=role, speaker=speaker, by=peer)
         user = await self._user(speaker.login)
-        if self._access.role_of(user.uid, user.groups) > max(peer.role, Role.ADMIN):
-            raise Denied(f"{speaker.login!r} has all rights; nobody else can call in that name")
         return Peer(peer.pid, user.uid, user.gid, user.groups, role, speaker, peer)
 
     async def _user(self, login: str) -> _UnixUser:

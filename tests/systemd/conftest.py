@@ -15,7 +15,7 @@ from tests.systemd.containers.tree import PACKAGE
 from tests.systemd.engine import Engine
 
 # settings with which all daemons run on one machine, but keeperd
-_ALL: Final = """[cluster]
+ALL: Final = """[cluster]
 replication = "nodes"
 [rapid]
 enabled = true
@@ -73,7 +73,7 @@ def fresh(make_container: MakeContainer) -> Iterator[Container]:
 def running(make_container: MakeContainer) -> Iterator[Engine]:
     """An installation with all daemons, shared; use `engine`."""
     with make_container() as container:
-        container.write("/etc/gantry/gantry.toml", _ALL)
+        container.write("/etc/gantry/gantry.toml", ALL)
         engine = Engine(container)
         engine.start()
         yield engine

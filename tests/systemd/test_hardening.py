@@ -15,7 +15,7 @@ from tests.systemd.engine import Engine
 
 # lines of a unit that do not restrict its processes
 _ABOUT_START: Final = re.compile(
-    r"^(?:Type|User|Group|Exec\w+|Restart\w*|SuccessExitStatus|WatchdogSec|Timeout\w+|PartOf|Wants|After|Condition\w+"
+    r"^(?:Type|User|Group|SupplementaryGroups|(?:Runtime|Logs)Directory\w*|Exec\w+|Restart\w*|SuccessExitStatus|WatchdogSec|Timeout\w+|PartOf|Wants|After|Condition\w+"
     r"|StartLimit\w+|WantedBy|Documentation)=.*\n",
     re.MULTILINE,
 )

@@ -1,9 +1,13 @@
 """From nothing to the first job, to the next version, to an instance of an ordinary user: by the words of README."""
 
+import shlex
+from typing import Final
+
 import pytest
 
 from tests.support.wait import wait_until
 from tests.systemd.batch import Batch
+from tests.systemd.conftest import ALL
 from tests.systemd.containers.container import Container
 from tests.systemd.containers.tree import PACKAGE
 from tests.systemd.engine import PATIENCE_S, Engine
@@ -33,6 +37,70 @@ def test_no_job_fails_when_the_package_is_upgraded_under_fifty(fresh: Container)
         assert engine.pid(name) != pid
         assert f"/versions/{NAME}/" in fresh.check(f"cat /proc/{engine.pid(name)}/maps")
     batch.check_each_succeeds_once()
+
+
+# what an earlier version left: rapid, confd and mond ran as gantry, with all files gantry's
+_EARLIER: Final = """set -e
+systemctl stop gantry-rapid gantry-confd gantry-mond
+for name in rapid confd mond; do
+  folder=/run/systemd/system/gantry-$name.service.d
+  mkdir -p $folder
+  cat > $folder/earlier.conf << EOF
+[Service]
+User=gantry
+SupplementaryGroups=
+ExecStartPre=
+RuntimeDirectory=
+LogsDirectory=
+InaccessiblePaths=
+ReadWritePaths=/var/lib/gantry /run/gantry /var/log/gantry
+EOF
+  rm -rf /var/log/gantry-$name /run/gantry-$name
+done
+cd /var/lib/gantry
+chown gantry:gantry rapi rapi/* rapi.pem
+chmod 0750 rapi
+chmod 0600 rapi/tokens
+chmod 0440 rapi.pem server.pem client.pem
+systemctl daemon-reload
+systemctl start gantry-rapid gantry-confd gantry-mond
+rm -r /run/systemd/system/gantry-*.service.d"""
+_ASK: Final = """
+import ssl, sys, urllib.request
+trusted = ssl.create_default_context(cafile="/root/before.pem")
+asked = urllib.request.Request("https://127.0.0.1:5080/3/jobs", headers={"Authorization": f"Bearer {sys.argv[1]}"})
+print(urllib.request.urlopen(asked, context=trusted).status)
+"""
+
+
+def test_an_upgrade_gives_the_daemons_of_the_network_users_of_their_own(fresh: Container) -> None:
+    """The certificate and the tokens stay good."""
+    apart = ("rapid", "confd", "mond")
+    fresh.write("/etc/gantry/gantry.toml", ALL)
+    engine = Engine(fresh)
+    engine.start()
+    token = fresh.check("gantry token create --for ci --rights jobs.read 2>/dev/null").strip()
+    fresh.check(_EARLIER)
+    engine.until_active(*apart)
+    users = [fresh.check(f"ps -o user:20= -p {engine.pid(name)}").strip() for name in apart]
+    fresh.check("cp /var/lib/gantry/rapi.pem /root/before.pem")
+
+    upgrade(fresh)
+    engine.until_active(*apart)
+
+    assert users == ["gantry"] * 3
+    for name in apart:
+        assert fresh.check(f"ps -o user:20= -p {engine.pid(name)}").strip() == f"gantry-{name}"
+    assert fresh.check(shlex.join(("python3", "-c", _ASK, token))).strip() == "200"
+    names = "rapi rapi/tokens rapi.pem server.pem client.pem"
+    assert fresh.check(f"cd /var/lib/gantry; stat --format '%U:%G %a' {names}").splitlines() == [
+        "gantry:gantry-rapid 2750",
+        "gantry:gantry-rapid 640",
+        "gantry:gantry-rapid 440",
+        "gantry:gantry 400",
+        "gantry:gantry 400",
+    ]
+    assert fresh.check("gantry status --output json")
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import pytest
@@ -111,7 +111,7 @@ def test_rules_that_are_a_link_or_another_users_are_not_followed(machine: Engine
     container.check(f"rm {RULES}; cp {RULES}.kept {RULES}; chown gantry {RULES}")
     given_away = container.run("gnt-job run --wait -- id -u")
 
-    container.check(f"rm -f {RULES}; mv {RULES}.kept {RULES}")
+    container.check(f"rm -f {RULES} /var/lib/gantry/mine; mv {RULES}.kept {RULES}")
     assert "is not safe to use: '/var/lib/gantry" in linked.output
     assert f"'{RULES}' belongs to user 'gantry'" in given_away.output
     assert last_line(container, "gnt-job run --wait -- id -u") == "0"
@@ -154,14 +154,195 @@ def test_nobody_but_the_daemons_user_may_call_the_launcher(machine: Engine, user
     assert '"success":true' in container.check("runuser -u gantry -- python3 /srv/ask.py")
 
 
-@pytest.mark.parametrize("daemon", ["rapid", "confd", "mond"])
-def test_daemons_of_the_network_do_not_see_the_folder_of_the_launcher(machine: Engine, daemon: str) -> None:
+# what somebody tries who has taken over a daemon, told as JSON: its name -> the error
+_TAKEN_OVER: Final = """
+import json, os, socket, sys
+luxid = sys.argv[1]
+def read(path):
+    with open(path, "rb") as file:
+        file.read(1)
+def connect(path):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(path)
+trials = {
+    "the launcher": lambda: connect("/run/gantry-launcher/socket"),
+    "the launcher, as luxid sees it": lambda: connect(f"/proc/{luxid}/root/run/gantry-launcher/socket"),
+    "the fork server": lambda: connect("/run/gantry/socket/gantry-forkserver"),
+    "the memory of luxid": lambda: read(f"/proc/{luxid}/mem"),
+    "the descriptors of luxid": lambda: os.listdir(f"/proc/{luxid}/fd"),
+    "a signal to luxid": lambda: os.kill(int(luxid), 0),
+    "the key of the cluster": lambda: read("/var/lib/gantry/server.pem"),
+    "the key of the node": lambda: read("/var/lib/gantry/client.pem"),
+    "the jobs": lambda: os.listdir("/var/lib/gantry/queue"),
+    "a file beside the configuration": lambda: os.open("/var/lib/gantry/planted", os.O_CREAT),
+    "a file among the sockets": lambda: os.open("/run/gantry/socket/planted", os.O_CREAT),
+    "a note of a mastership": lambda: os.open("/run/gantry/gantry-grant", os.O_CREAT | os.O_WRONLY),
+    "another user of HTTP": lambda: os.open("/var/lib/gantry/rapi/users", os.O_WRONLY),
+    "the certificate of HTTP": lambda: read("/var/lib/gantry/rapi.pem"),
+    "the passwords of HTTP": lambda: read("/var/lib/gantry/rapi/users"),
+    "the tokens of HTTP": lambda: read("/var/lib/gantry/rapi/tokens"),
+}
+done = []
+for name, trial in trials.items():
+    try:
+        trial()
+        done.append(name)
+    except OSError:
+        pass
+print(json.dumps(done))
+"""
+
+
+def inside(machine: Engine, daemon: str, *command: str) -> str:
+    """A command line that runs as the daemon's process could run it: its user, its groups, what it sees of the disk."""
     machine.until_active(daemon)
-    inside = f"nsenter --target {machine.pid(daemon)} --mount setpriv --reuid gantry --regid gantry --clear-groups"
+    pid = machine.pid(daemon)
+    status = machine.container.check(f"cat /proc/{pid}/status")
+    ids = {key: value.split() for key, _, value in (line.partition(":") for line in status.splitlines())}
+    groups = ",".join({*ids["Groups"], ids["Gid"][0]})
+    user = (
+        f"setpriv --reuid {ids['Uid'][0]} --regid {ids['Gid'][0]} --groups {groups} --bounding-set=-all --no-new-privs"
+    )
+    return f"nsenter --target {pid} --mount {user} {shlex.join(command)}"
 
-    said = machine.container.run(f"{inside} python3 -c {shlex.quote(_ASK)}")
 
-    assert "PermissionError" in said.output
+@pytest.mark.parametrize("daemon", ["rapid", "confd", "mond"])
+def test_who_has_taken_over_a_daemon_of_the_network_reaches_neither_the_launcher_nor_luxid(
+    machine: Engine, daemon: str
+) -> None:
+    container = machine.container
+    container.check("echo secret | gantry user add probe --role read --password-file - 2>/dev/null || true")
+    container.check("gantry token list | grep -q probe || gantry token create --for probe --rights jobs.read")
+    probe = ("python3", "-c", _TAKEN_OVER, str(machine.pid("luxid")))
+
+    done = set(json.loads(container.check(inside(machine, daemon, *probe))))
+
+    assert container.check(f"ps -o user:20= -p {machine.pid(daemon)}").strip() == f"gantry-{daemon}"
+    of_http = {"the certificate of HTTP", "the passwords of HTTP", "the tokens of HTTP"}
+    assert done == (of_http if daemon == "rapid" else set())
+    # the probe finds what it looks for
+    as_gantry = set(json.loads(container.check(f"runuser -u gantry -- {shlex.join(probe)}")))
+    container.check("rm -f /var/lib/gantry/planted /run/gantry/socket/planted /run/gantry/gantry-grant")
+    assert as_gantry >= {"the launcher, as luxid sees it", "the jobs", "the key of the node", *of_http}
+
+
+@pytest.mark.parametrize("daemon", ["rapid", "confd", "mond"])
+def test_what_a_daemon_of_the_network_may_read_of_the_data_is_told(machine: Engine, daemon: str) -> None:
+    """A new file that the group may read is hidden, or told on the security page."""
+    found = machine.container.check(
+        inside(
+            machine, daemon, "find", "/var/lib/gantry", "-maxdepth", "2", "-type", "f", "-readable", "-printf", "%f\\n"
+        )
+        + " 2>/dev/null; true"
+    )
+
+    of_http = {"rapi.pem", "users", "tokens"} if daemon == "rapid" else set()
+    assert {name for name in found.split() if not name.startswith("ssconf_")} - of_http <= {
+        "config.data",
+        "hmac.key",
+        "epoch",
+        "epoch.luxid",
+        "notify.since",
+    }
+
+
+@pytest.mark.parametrize("daemon", ["rapid", "confd", "mond"])
+def test_the_uid_of_a_daemon_of_the_network_is_refused(machine: Engine, daemon: str) -> None:
+    """By the launcher, also if its socket were open to all."""
+    container = machine.container
+    container.check(f"chmod 666 {SOCKET}")
+
+    said = container.run(inside(machine, daemon, "python3", "-c", _ASK))
+
+    container.check(f"chmod 600 {SOCKET}")
+    assert "may not call the launcher" in said.output
+
+
+# submits a command to luxid in somebody's name, and prints the reply
+_SPEAK: Final = """
+import json, socket, sys
+name, role, login = sys.argv[1:]
+call = {"method": "SubmitJob", "args": [[{"OP_ID": "OP_RUN_COMMAND", "argv": ["id", "-u"]}]]}
+if name:
+    call["speaker"] = {"name": name, "role": role, "login": login or None}
+sock = socket.socket(socket.AF_UNIX)
+sock.connect("/run/gantry/socket/ganeti-query")
+sock.sendall(json.dumps(call).encode() + b"\\x03")
+print(sock.recv(4096).decode().rstrip("\\x03"))
+"""
+
+
+def spoken(machine: Engine, name: str, role: str, login: str) -> dict[str, object]:
+    """The reply to somebody who has taken over rapid, and submits in a name."""
+    said = machine.container.check(inside(machine, "rapid", "python3", "-c", _SPEAK, name, role, login))
+    reply: dict[str, object] = json.loads(said)
+    return reply
+
+
+@pytest.fixture(scope="module")
+def tokens(machine: Engine) -> Mapping[str, str]:
+    """Tokens that may submit, by the users as whom their commands run: alice, and root."""
+    make = "gantry token create --rights jobs.submit,jobs.read"
+    users = ("alice", "root")
+    return {
+        user: machine.container.check(f"{make} --for {user}s --run-as {user} 2>/dev/null").strip() for user in users
+    }
+
+
+# a request to rapid, over its port or its Unix socket; prints the body of the reply
+_HTTP: Final = """
+import http.client, socket, ssl, sys
+way, token, body = sys.argv[1:]
+if way == "port":
+    trusted = ssl.create_default_context(cafile="/var/lib/gantry/rapi.pem")
+    line = http.client.HTTPSConnection("127.0.0.1", 5080, context=trusted)
+else:
+    line = http.client.HTTPConnection("localhost")
+    line.sock = socket.socket(socket.AF_UNIX)
+    line.sock.connect("/run/gantry-rapid/gantry-rapid")
+headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+line.request("POST" if body else "GET", "/3/jobs", body or None, headers)
+print(line.getresponse().read().decode())
+"""
+_JOB: Final = '{"jobs": [{"ops": [{"OP_ID": "OP_RUN_COMMAND", "argv": ["id", "-un"]}]}]}'
+
+
+def over_http(machine: Engine, way: str, *, token: str = "", body: str = "", user: str | None = None) -> str:
+    machine.until_active("rapid")
+    return machine.container.check(shlex.join(("python3", "-c", _HTTP, way, token, body)), user=user)
+
+
+def test_commands_over_http_run_as_the_user_of_their_token(machine: Engine, tokens: Mapping[str, str]) -> None:
+    container = machine.container
+
+    for user, token in tokens.items():
+        job = json.loads(over_http(machine, "port", token=token, body=_JOB))["jobs"][0]["id"]
+
+        assert machine.until_ended([job]) == {job: "success"}
+        assert container.check(f"gnt-job output {job}") == f"{user}\n"
+
+
+def test_luxid_believes_rapid_what_the_files_of_users_and_tokens_say(
+    machine: Engine, tokens: Mapping[str, str]
+) -> None:
+    """Who has taken over rapid can be each HTTP user and token, but neither root nor a submitter beside them."""
+    assert set(tokens) == {"alice", "root"}
+    assert spoken(machine, "alices", "submit", "alice")["success"]
+
+    for speaker in (("root", "full", "root"), ("bob", "submit", "bob"), ("alices", "submit", "root"), ("", "", "")):
+        reply = spoken(machine, *speaker)
+        assert not reply["success"], speaker
+        assert "needs the role 'submit'" in str(reply["result"])
+
+
+def test_users_of_the_machine_only_read_over_the_socket_of_rapid(machine: Engine, tokens: Mapping[str, str]) -> None:
+    read = over_http(machine, "socket", user="alice")
+    refused = over_http(machine, "socket", body=_JOB, user="alice")
+    taken = over_http(machine, "socket", token=tokens["alice"], body=_JOB)
+
+    assert "RUN_COMMAND" in read
+    assert "HTTP user 'alice' has only 'read'" in refused
+    assert '"refused":null' in taken
 
 
 def test_a_kill_ends_all_that_a_command_has_started(machine: Engine) -> None:

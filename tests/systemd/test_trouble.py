@@ -88,3 +88,10 @@ def test_logs_go_on_in_new_files_after_logrotate(engine: Engine) -> None:
     assert f"job={job} " in container.check("cat /var/log/gantry/luxi-daemon.log") + container.check(
         "cat /var/log/gantry/jobs.log"
     )
+    # those with users of their own go on in new files, too
+    for name, log in (("rapid", "rapi-daemon"), ("confd", "conf-daemon"), ("mond", "monitoring-daemon")):
+        log = f"/var/log/gantry-{name}/{log}.log"
+        assert (
+            container.check(f"stat --format '%U:%G %a' {log} {log}.1").splitlines() == [f"gantry-{name}:gantry 640"] * 2
+        )
+        assert container.check(f"readlink /proc/{engine.pid(name)}/fd/*").splitlines().count(log) == 1

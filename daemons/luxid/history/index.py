@@ -116,6 +116,10 @@ def open_index(path: Path) -> PastIndex:
     # SQLite would follow links, and wait for pipes
     if any(is_odd(f"{path}{ending}") for ending in ("", "-wal", "-shm")):
         raise DamagedIndex("it, or its log, is neither a file nor a folder")
+    # what jobs ran: daemons with users of their own are in the group, and may not read it. First, since the files that
+    # SQLite puts beside it get its mode; and without a descriptor, whose end would release locks of SQLite
+    path.touch(mode=0o600)
+    path.chmod(0o600)
     with damage_told():
         connection = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False)
         try:
@@ -123,7 +127,6 @@ def open_index(path: Path) -> PastIndex:
         except BaseException:
             connection.close()
             raise
-        path.chmod(0o640)
         return PastIndex(path, connection)
 
 

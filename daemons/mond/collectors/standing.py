@@ -120,10 +120,10 @@ class Lag(_Asking):
         return self._read[1]
 
     def _queue_serial(self) -> int | None:
-        """The last job id that this node knows; None: it has no queue."""
+        """The last job id that this node knows; None: it has no queue, or mond's user may not look into it."""
         try:
             text = self.settings.paths.serial_file.read_text().strip()
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):
             return None
         return int(text) if text.isascii() and text.isdigit() else None
 

@@ -22,6 +22,7 @@ from common.errors import Conflict, DamagedFile, InvalidRequest
 from common.nodes.mastership import read_seen
 from common.objects.ssconf import MAX_BYTES
 from common.paths import Paths
+from common.webaccess.folder import group_right
 from daemons.noded.files.places import named_owner, owner_of_files_in
 from daemons.noded.files.queuefiles import FileLock, lock_now
 from protocol.noded.files import FileUpload
@@ -50,6 +51,7 @@ def upload(path: Path, file: FileUpload, *, makes_folder: bool = False) -> None:
         _make_folder(path.parent)
     times = None if file.atime is None or file.mtime is None else (file.atime, file.mtime)
     mode = _PRIVATE_MODE if file.mode is None else stat.S_IMODE(file.mode) & 0o777
+    mode |= group_right(path.parent)
     owner = named_owner(file.uid, file.gid, path.parent)
     with _locked(path):
         durably(lambda: write_files([FileWrite(path, file.content.data, mode, owner=owner, times=times)]))

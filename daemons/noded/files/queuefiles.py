@@ -131,6 +131,7 @@ def lock_now(fd: int) -> bool:
 
 MODE: Final = 0o640
 _FOLDER_MODE: Final = 0o750
+_SET_ASIDE_MODE: Final = 0o700
 _FIRST_SERIAL: Final = b"0\n"
 # a folder of archived jobs lies one below the archive, which is in the queue
 _LOCK_NAME: Final = "lock"
@@ -283,8 +284,17 @@ class QueueFiles:
     def _set_aside(self, paths: Sequence[Path], folder: Path) -> Sequence[Path]:
         with self._lock.held_without_daemon():
             moves = [(path, folder / path.relative_to(self._paths.data)) for path in paths if os.path.lexists(path)]
+            if moves:
+                self._make_set_aside()
             durably(lambda: _move(moves))
         return [target for _, target in moves]
+
+    def _make_set_aside(self) -> None:
+        """Make the folder of what was set aside, for its owner alone: jobs are in it."""
+        if self._paths.set_aside.is_dir():
+            return
+        self._paths.set_aside.mkdir(_SET_ASIDE_MODE)
+        durably(lambda: sync_folders([self._paths.data]))
 
     def _set_drain_flag(self, is_drained: bool) -> None:
         with self._lock.held_without_daemon():

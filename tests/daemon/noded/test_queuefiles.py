@@ -3,6 +3,7 @@
 import fcntl
 import os
 import signal
+import stat
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -114,6 +115,19 @@ async def test_a_file_may_be_moved_on_in_one_call(paths: Paths) -> None:
     assert [path.exists() for path in (one, two, three)] == [True, False, False]
 
 
+@pytest.mark.parametrize(("folder", "mode"), [(0o750, 0o600), (0o2750, 0o640)])
+def test_tokens_of_a_master_can_be_read_by_the_group_to_which_their_folder_was_given(
+    paths: Paths, folder: int, mode: int
+) -> None:
+    """As by a rapid with a user of its own, which the master need not have."""
+    paths.rapi.mkdir()
+    paths.rapi.chmod(folder)
+
+    upload(paths.rapi_tokens, FileUpload("rapi/tokens", Content(b"{}"), 0o600, "root", "root", None, None))
+
+    assert stat.S_IMODE(paths.rapi_tokens.stat().st_mode) == mode
+
+
 def test_an_upload_that_the_disk_refuses_leaves_the_old_file(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     paths.config_data.write_bytes(b"old")
     FailingFsync(is_folder=False, failures_left=1).install(monkeypatch)
@@ -178,6 +192,20 @@ async def test_the_queue_of_a_running_queue_daemon_is_not_changed(paths: Paths) 
 
     await update(files, job, b"new")
     assert job.read_bytes() == b"new"
+
+
+@pytest.mark.trio
+async def test_what_is_set_aside_is_for_the_daemons_user_alone(paths: Paths) -> None:
+    job = paths.job_file(JobId(1))
+    job.write_bytes(b"{}")
+    files = QueueFiles(paths)
+
+    nothing = await files.set_aside([paths.job_file(JobId(2))])
+    assert (nothing, paths.set_aside.exists()) == ([], False)
+    (place,) = await files.set_aside([job])
+
+    assert place.read_bytes() == b"{}"
+    assert stat.S_IMODE(paths.set_aside.stat().st_mode) == 0o700
 
 
 def test_a_queue_daemon_that_starts_waits_until_a_change_under_way_has_ended(paths: Paths) -> None:

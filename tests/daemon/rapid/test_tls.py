@@ -51,7 +51,7 @@ def test_a_certificate_is_made_that_a_client_can_check_by_the_name(web: Web) -> 
 
     assert der is not None
     assert fingerprint_of(ssl.DER_cert_to_PEM_cert(der).encode()) == fingerprint_of(web.paths.rapi_pem.read_bytes())
-    assert stat.S_IMODE(web.paths.rapi_pem.stat().st_mode) == 0o440
+    assert stat.S_IMODE(web.paths.rapi_pem.stat().st_mode) == 0o400
 
 
 def test_requests_are_served_over_tls(web: Web) -> None:

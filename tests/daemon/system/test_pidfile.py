@@ -10,6 +10,7 @@ import pytest
 
 from common.errors import Conflict
 from common.system.program import PidFile
+from common.system.running import find_running
 
 HOLDER = """
 import sys
@@ -58,3 +59,15 @@ def test_a_shorter_pid_leaves_nothing_of_a_longer_one(tmp_path: Path) -> None:
 
     assert path.read_text() == f"{os.getpid()}\n"
     pid_file.release()
+
+
+def test_a_link_or_a_pipe_in_the_place_of_a_pid_file_leads_nowhere(tmp_path: Path) -> None:
+    """The folder may be that of a daemon with a user of its own, and root looks for whom to end."""
+    link, pipe = tmp_path / "ganeti-rapi.pid", tmp_path / "ganeti-confd.pid"
+    link.symlink_to(tmp_path / "somebody-else.pid")
+    os.mkfifo(pipe)
+    (tmp_path / "somebody-else.pid").touch()
+
+    with pytest.raises(OSError, match="symbolic link"):
+        find_running(link)
+    assert find_running(pipe) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from common.daemons import MASTER_DAEMONS
+from common.daemons import DAEMONS, MASTER_DAEMONS, Daemon
 from common.paths import Paths
 from common.settings import Settings
 from common.system.program import NOT_MASTER
@@ -125,6 +125,29 @@ def test_the_user_and_the_folders_are_made(tmp_path: Path) -> None:
     for folder, mode in (("var/lib/gantry", 0o750), ("run/gantry", 0o755), ("var/log/gantry", 0o750)):
         status = (tmp_path / folder).stat()
         assert (stat.S_IMODE(status.st_mode), status.st_uid) == (mode, uid)
+    # what rapid reads is not rapid's
+    status = (tmp_path / "var/lib/gantry/rapi").stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid != uid) == (0o2750, uid, True)
+
+
+@pytest.mark.parametrize("daemon", [daemon for daemon in DAEMONS if daemon.user], ids=lambda daemon: daemon.name)
+def test_a_daemon_of_the_network_has_a_user_and_folders_of_its_own(daemon: Daemon) -> None:
+    unit = f"gantry-{daemon.name}.service"
+
+    assert (directive(unit, "User"), directive(unit, "Group")) == ([daemon.user], ["gantry"])
+    assert directive(unit, "RuntimeDirectory") == directive(unit, "LogsDirectory") == [f"gantry-{daemon.name}"]
+    assert re.search(rf"^u {daemon.user} ", (DEPLOY / "gantry.sysusers.conf").read_text(), re.M)
+    assert f"su {daemon.user} gantry" in (DEPLOY.parent / "logrotate" / "gantry").read_text()
+    # the group is for reading, and not for all that it could read
+    assert directive(unit, "ReadWritePaths") == []
+    hidden = " ".join(directive(unit, "InaccessiblePaths")).split()
+    paths = Paths(Path("/var/lib/gantry"), Path("/run/gantry"), Path("/var/log/gantry"))
+    jobs = {paths.queue, paths.output, paths.job_logs, paths.waits, paths.submissions, paths.damaged, paths.livelocks}
+    assert {f"-{path}" for path in jobs} <= set(hidden)
+    # a folder that is not there when the daemon starts is not hidden later
+    made = re.findall(r"^d (\S+) ", (DEPLOY / "gantry.tmpfiles.conf").read_text(), re.M)
+    assert set(hidden) - {f"-{path}" for path in made} == {f"-{paths.set_aside}"}
+    assert (f"-{paths.rapi}" in hidden) == (daemon.name != "rapid")
 
 
 def test_a_job_that_takes_too_much_memory_does_not_end_the_daemons() -> None:
@@ -138,8 +161,10 @@ def test_a_job_that_takes_too_much_memory_does_not_end_the_daemons() -> None:
 @pytest.mark.skipif(shutil.which("logrotate") is None, reason="logrotate is not installed")
 def test_logrotate_accepts_the_rules(tmp_path: Path) -> None:
     rules = tmp_path / "gantry"
-    # the user of an installed package is not here
-    rules.write_text((DEPLOY.parent / "logrotate" / "gantry").read_text().replace("gantry gantry", "root root"))
+    # the users of an installed package are not here
+    rules.write_text(
+        re.sub(r"gantry(-\w+)? gantry$", "root root", (DEPLOY.parent / "logrotate/gantry").read_text(), flags=re.M)
+    )
 
     said = run("logrotate", "--debug", "--state", tmp_path / "state", rules)
 

@@ -81,6 +81,17 @@ def test_the_highest_of_several_roles_counts_in_whatever_order_they_are_given() 
     assert [access.may_speak_for_others(uid) for uid in (0, 5, 30, 10)] == [True, True, True, False]
 
 
+def test_a_daemon_with_a_user_of_its_own_may_read_whatever_groups_it_is_in() -> None:
+    given = {Role.FULL: [Grantee(20, is_group=True), Grantee(40)], Role.ADMIN: [Grantee(21, is_group=True)]}
+    access = attrs.evolve(grant(5, given), apart=frozenset({40, 41}), gateway=40)
+
+    assert [access.role_of(uid, (20, 21)) for uid in (40, 41, 42)] == [Role.READ, Role.READ, Role.FULL]
+    # to submit for any user is more than to call in the names of HTTP users
+    assert not access.may_speak_for_others(40)
+    # a cluster of one user
+    assert attrs.evolve(access, own_uid=40).role_of(40, ()) is Role.FULL
+
+
 def test_nobody_but_root_and_the_daemons_user_has_a_role_unless_it_is_given() -> None:
     assert [Access(5).role_of(uid, (0, 5)) for uid in (0, 5, 6)] == [Role.FULL, Role.FULL, Role.NONE]
 

@@ -2,6 +2,7 @@
 
 import configparser
 import importlib.util
+import re
 import tomllib
 from pathlib import Path
 
@@ -59,7 +60,11 @@ def test_logs_of_all_daemons_are_opened_anew_after_rotation() -> None:
     text = (CHECKOUT / "deploy/logrotate/gantry").read_text()
     line = next(line for line in text.splitlines() if line.strip().startswith("for unit in"))
 
-    assert {f"gantry-{daemon.name}" for daemon in DAEMONS} <= set(line.replace(";", " ").split())
+    assert {f"gantry-{daemon.name}" for daemon in DAEMONS if not daemon.user} <= set(line.replace(";", " ").split())
+    # those with users of their own have folders of their own
+    for name in (daemon.name for daemon in DAEMONS if daemon.user):
+        (own,) = re.findall(rf"^/var/log/gantry-{name}/\*\.log {{\n(?:    .*\n)+}}$", text, re.M)
+        assert f"--signal=HUP gantry-{name}.service " in own
 
 
 def test_each_daemon_is_started_after_those_it_needs_and_otherwise_as_the_rows_stand(

@@ -127,6 +127,21 @@ def test_folders_that_root_makes_belong_to_the_user_whose_data_it_is(tmp_path: P
     assert owners == {(65534, 65533)}
 
 
+def test_a_daemon_with_a_user_of_its_own_uses_its_own_folders_where_there_are_some(tmp_path: Path) -> None:
+    paths = Paths.under_root(tmp_path)
+    before = paths.pid_file("rapid"), paths.log_file("rapid"), paths.socket("rapid")
+
+    for name in ("run-rapid", "log-rapid", "run-luxid"):
+        (tmp_path / name).mkdir()
+
+    assert before == (paths.run / "ganeti-rapi.pid", paths.log / "rapi-daemon.log", paths.sockets / "gantry-rapid")
+    own = tmp_path / "run-rapid"
+    assert (paths.pid_file("rapid"), paths.socket("rapid")) == (own / "ganeti-rapi.pid", own / "gantry-rapid")
+    assert paths.log_file("rapid") == tmp_path / "log-rapid" / "rapi-daemon.log"
+    # only those that may have one
+    assert paths.pid_file("luxid").parent == paths.pid_file("mond").parent == paths.run
+
+
 def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "queue").touch()

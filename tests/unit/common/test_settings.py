@@ -1,5 +1,6 @@
 """Settings are found, read and checked key by key; the sample tells the truth."""
 
+import pwd
 import re
 import tomllib
 from collections.abc import Sequence
@@ -113,6 +114,38 @@ def test_roles_are_given_to_users_and_groups_by_name_or_number(tmp_path: Path) -
     assert access.gids == {0: Role.ADMIN, 7: Role.READ}
     assert access.is_shared
     assert not read(tmp_path, "[access]\ngids = [7]").access.access(own_uid=5).is_shared
+
+
+@pytest.fixture
+def made_by_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The users of the package are on this machine."""
+    numbers = {"gantry": 900, "gantry-rapid": 901, "gantry-confd": 902, "gantry-mond": 903}
+
+    def user_named(login: str) -> pwd.struct_passwd | None:
+        return pwd.struct_passwd((login, "x", numbers[login], 900, "", "/", "/")) if login in numbers else None
+
+    monkeypatch.setattr("common.settings.user_named", user_named)
+
+
+@pytest.mark.usefixtures("made_by_the_package")
+def test_daemons_have_users_of_their_own_where_the_package_has_made_them(tmp_path: Path) -> None:
+    of_the_system = Settings(Paths.under_root(tmp_path))
+
+    access = of_the_system.access_table(900)
+
+    assert (access.apart, access.gateway) == (frozenset({901, 902, 903}), 901)
+    # they work with what is the daemons' user's; that user works with nothing of theirs
+    assert [of_the_system.owners(uid) for uid in (901, 903)] == [frozenset({901, 900}), frozenset({903, 900})]
+    assert [of_the_system.owners(uid) for uid in (900, 7, 0)] == [frozenset({900}), frozenset({7}), frozenset({0})]
+
+
+@pytest.mark.usefixtures("made_by_the_package")
+def test_a_private_installation_has_one_user(tmp_path: Path) -> None:
+    private = attrs.evolve(Settings(Paths.under_root(tmp_path)), root=tmp_path)
+
+    access = private.access_table(1000)
+
+    assert (access.apart, access.gateway, private.owners(901)) == (frozenset(), None, frozenset({901}))
 
 
 def test_a_given_root_comes_before_the_environment_before_the_system(tmp_path: Path, system: Path) -> None:

@@ -96,7 +96,7 @@ def test_a_file_of_a_key_is_readable_for_its_owner_and_group_alone(server: bytes
     write_certificate(tmp_path / "server.pem", server)
 
     assert (tmp_path / "server.pem").read_bytes() == server
-    assert stat.S_IMODE((tmp_path / "server.pem").stat().st_mode) == 0o440
+    assert stat.S_IMODE((tmp_path / "server.pem").stat().st_mode) == 0o400
 
 
 def test_only_making_and_reading_certificates_costs_their_library() -> None:

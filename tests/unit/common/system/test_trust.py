@@ -101,6 +101,17 @@ def test_a_folder_with_nothing_that_others_can_change_is_trusted_as_a_whole(tmp_
     check_trusted_tree(tmp_path)
 
 
+@only_root
+def test_plugins_of_another_user_are_refused_unless_he_is_trusted(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.touch()
+    os.chown(module, NOBODY, -1)
+
+    with pytest.raises(Denied, match=f"'{module}' belongs to user 'nobody'"):
+        check_trusted_tree(tmp_path)
+    check_trusted_tree(tmp_path, {NOBODY})
+
+
 @pytest.mark.parametrize("mode", [0o666, 0o602])
 def test_one_file_deep_within_that_others_can_write_is_refused_by_name(tmp_path: Path, mode: int) -> None:
     module = tmp_path / "package" / "module.py"

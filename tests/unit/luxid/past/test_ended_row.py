@@ -1,6 +1,7 @@
 """What the history keeps of an ended job (DESIGN section 16; everyday.md section g)."""
 
 import contextlib
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,12 @@ def test_a_number_beyond_those_of_the_index_is_no_exit_code(tmp_path: Path) -> N
     with contextlib.closing(open_index(tmp_path / "history.sqlite")) as index:
         index.add([(row, Place.LIVE)])
     assert row.exit_code is None
+
+
+def test_the_index_and_the_files_beside_it_are_for_the_daemons_user_alone(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+
+    with contextlib.closing(open_index(path)):
+        modes = {found.name: stat.S_IMODE(found.stat().st_mode) for found in tmp_path.iterdir()}
+
+    assert modes == dict.fromkeys(("history.sqlite", "history.sqlite-wal", "history.sqlite-shm"), 0o600)

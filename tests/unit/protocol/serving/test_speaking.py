@@ -3,15 +3,21 @@
 import json
 import os
 import pwd
+import stat
+import time
+from pathlib import Path
 
 import pytest
 
 from common.access import Access, Role
 from common.errors import Denied, InvalidRequest, Unavailable
+from common.paths import Paths
 from common.queue.reasons import NO_UID
+from common.webaccess.tokens import TokensFile, Wish
+from common.webaccess.users import User, UsersFile
 from protocol.envelope import Call, Dialect, MalformedRequest, read_message, request_bytes
 from protocol.peer import Peer, Speaker, read_speaker
-from protocol.serving.service import Service, Speakers
+from protocol.serving.service import Accounts, Service, Speakers
 from tests.support.accounts.userlookups import without_descriptors
 
 OTHER = next(user for user in pwd.getpwall() if user.pw_uid not in (0, os.getuid()))
@@ -122,3 +128,108 @@ async def test_a_daemon_without_speakers_refuses_such_a_call() -> None:
     answer = await Service([]).answer(request_bytes("M", [], CI), RAPID)
 
     assert b"takes no calls in the name of others" in (answer.payload or b"")
+
+
+# a rapid with a user of its own, and what the files of users and tokens give
+APART = Peer(80, 4_000_003, 0, role=Role.READ)
+MOND = Peer(81, 4_000_004, 0, role=Role.READ)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Paths:
+    paths = Paths.under_root(tmp_path)
+    paths.rapi.mkdir(parents=True)
+    UsersFile(paths).add(User("ops", "x", ("operate",)))
+    UsersFile(paths).add(User("ci", "x", ("submit", f"unix={OTHER.pw_name}")))
+    TokensFile(paths).create(Wish("deploy", ("jobs.cancel",), None, ROOT_LOGIN), time.time())
+    return paths
+
+
+def apart(files: Paths, *, has_ganetis_rule: bool = False) -> Speakers:
+    access = Access(RAPID.uid, apart=frozenset({APART.uid, MOND.uid}), gateway=APART.uid)
+    return Speakers(access, Accounts(files, has_ganetis_rule=has_ganetis_rule))
+
+
+@pytest.mark.trio
+async def test_a_rapid_with_a_user_of_its_own_lends_what_the_files_give_to_the_name(files: Paths) -> None:
+    speakers = apart(files)
+
+    ops = await speakers.speaking(APART, Speaker("ops", Role.OPERATE))
+    ci = await speakers.speaking(APART, CI)
+    deploy = await speakers.speaking(APART, Speaker("deploy", Role.OPERATE, ROOT_LOGIN))
+
+    assert (ops.uid, ops.role, ops.caller) == (NO_UID, Role.OPERATE, "ops")
+    assert (ci.uid, ci.role, ci.by) == (OTHER.pw_uid, Role.SUBMIT, APART)
+    # root himself has given this to the token
+    assert (deploy.uid, deploy.role) == (0, Role.OPERATE)
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize(
+    ("said", "believed"),
+    [
+        (Speaker("ci", Role.ADMIN, OTHER.pw_name), (OTHER.pw_uid, Role.SUBMIT)),
+        (Speaker("ci", Role.SUBMIT, ROOT_LOGIN), (NO_UID, Role.READ)),
+        (Speaker("ci", Role.SUBMIT), (NO_UID, Role.READ)),
+        (Speaker("ops", Role.OPERATE, ROOT_LOGIN), (NO_UID, Role.READ)),
+        (Speaker("deploy", Role.FULL, ROOT_LOGIN), (0, Role.OPERATE)),
+        (Speaker("root", Role.FULL, ROOT_LOGIN), (NO_UID, Role.READ)),
+        (Speaker("", Role.ADMIN), (NO_UID, Role.READ)),
+        (Speaker("nobody", Role.NONE), (NO_UID, Role.NONE)),
+    ],
+)
+async def test_a_rapid_that_was_taken_over_is_not_believed_beyond_the_files(
+    files: Paths, said: Speaker, believed: tuple[int, Role]
+) -> None:
+    peer = await apart(files).speaking(APART, said)
+
+    assert (peer.uid, peer.role) == believed
+
+
+@pytest.mark.trio
+async def test_a_revoked_token_an_expired_one_and_a_removed_user_lend_nothing_from_the_next_call_on(
+    files: Paths,
+) -> None:
+    speakers, tokens = apart(files), TokensFile(files)
+    tokens.create(Wish("late", ("operate",), 0.0), time.time())
+    said = (Speaker("ops", Role.OPERATE), Speaker("deploy", Role.OPERATE, ROOT_LOGIN), Speaker("late", Role.OPERATE))
+    before = [(await speakers.speaking(APART, each)).role for each in said]
+
+    UsersFile(files).remove("ops")
+    tokens.revoke(tokens.tokens()[0].id, time.time())
+
+    assert before == [Role.OPERATE, Role.OPERATE, Role.READ]
+    assert [(await speakers.speaking(APART, each)).role for each in said] == [Role.READ] * 3
+
+
+@pytest.mark.trio
+async def test_a_damaged_file_changes_nothing(files: Paths) -> None:
+    speakers = apart(files)
+    before = await speakers.speaking(APART, CI)
+
+    files.rapi_tokens.write_bytes(b"{")
+
+    assert await speakers.speaking(APART, CI) == before
+
+
+@pytest.mark.trio
+async def test_under_ganetis_rule_everybody_sees_and_does_all(files: Paths) -> None:
+    peer = await apart(files, has_ganetis_rule=True).speaking(APART, Speaker("", Role.ADMIN, ROOT_LOGIN))
+
+    assert (peer.uid, peer.role) == (NO_UID, Role.ADMIN)
+
+
+@pytest.mark.trio
+async def test_no_other_daemon_with_a_user_of_its_own_speaks_for_anybody(files: Paths) -> None:
+    with pytest.raises(Denied, match="may not call in the name of"):
+        await apart(files).speaking(MOND, CI)
+
+
+def test_where_the_folder_hands_its_group_down_the_group_may_read_tokens(files: Paths) -> None:
+    tokens = TokensFile(files)
+    before = stat.S_IMODE(files.rapi_tokens.stat().st_mode)
+
+    files.rapi.chmod(0o2750)
+    tokens.create(Wish("new", ("read",), None), time.time())
+
+    assert (before, stat.S_IMODE(files.rapi_tokens.stat().st_mode)) == (0o600, 0o640)
