@@ -52,8 +52,8 @@ def _verify(fleet: Fleet) -> Ended:
 
 
 def _aside(node: FleetNode) -> Sequence[str]:
-    """What a node has set aside, by the names that it had."""
-    found = (path for path in node.paths.set_aside.rglob("*") if path.is_file())
+    """What a node has set aside, by the names that it had; but notes of batches, which no repair brings back."""
+    found = (path for path in node.paths.set_aside.rglob("*") if path.is_file() and not path.name.startswith("batch-"))
     return sorted("/".join(path.relative_to(node.paths.set_aside).parts[1:]) for path in found)
 
 
