@@ -145,17 +145,13 @@ def test_a_revoked_token_is_refused_on_an_open_connection(web: Web) -> None:
     assert status(client.get("/3/jobs")) == (401, "token_revoked")
 
 
-async def _while_waiting(web: Web, text: str, path: str, change: Callable[[], None]) -> httpx2.Response | None:
-    """The reply to a request that waits, when something changes after it was begun; None: it broke off."""
-    got: list[httpx2.Response | None] = []
+async def _while_waiting(web: Web, text: str, path: str, change: Callable[[], None]) -> httpx2.Response:
+    """The reply to a request that waits, when something changes after it was begun."""
+    got: list[httpx2.Response] = []
 
     async def ask() -> None:
-        headers = {"Authorization": f"Bearer {text}"}
-        async with httpx2.AsyncClient(base_url=web.url, headers=headers, verify=web.tls()) as client:
-            try:
-                got.append(await client.get(path, timeout=PATIENCE_S))
-            except httpx2.RemoteProtocolError:
-                got.append(None)
+        async with _client(web, text) as client:
+            got.append(await client.get(path, timeout=PATIENCE_S))
 
     # of an earlier test a stream may be ending yet
     await trio.to_thread.run_sync(lambda: wait_until(lambda: not _waiting(web), what="the end of other waits"))
@@ -164,6 +160,11 @@ async def _while_waiting(web: Web, text: str, path: str, change: Callable[[], No
         await trio.to_thread.run_sync(lambda: wait_until(lambda: _waiting(web), what="the request to wait"))
         change()
     return got[0]
+
+
+def _client(web: Web, text: str) -> httpx2.AsyncClient:
+    headers = {"Authorization": f"Bearer {text}"}
+    return httpx2.AsyncClient(base_url=web.url, headers=headers, verify=web.tls(), timeout=PATIENCE_S)
 
 
 def _waiting(web: Web) -> int:
@@ -183,7 +184,6 @@ def test_a_long_poll_ends_when_its_token_is_revoked(web: Web) -> None:
         lambda: TokensFile(web.paths).revoke(token_id, time.time()),
     )
 
-    assert reply is not None
     assert status(reply) == (401, "token_revoked")
 
 
@@ -191,15 +191,15 @@ def test_a_stream_ends_when_its_token_is_revoked(web: Web) -> None:
     token_id, text = token(web, "follower", "operate")
     job_id = held_job(web)
 
-    reply = trio.run(
-        _while_waiting,
-        web,
-        text,
-        f"/3/jobs/{job_id}/output?follow=1",
-        lambda: TokensFile(web.paths).revoke(token_id, time.time()),
-    )
+    async def follow() -> None:
+        async with _client(web, text) as client, client.stream("GET", f"/3/jobs/{job_id}/output?follow=1") as reply:
+            # before its head is sent the reply would be a 401
+            TokensFile(web.paths).revoke(token_id, time.time())
+            with pytest.raises(httpx2.RemoteProtocolError):
+                await reply.aread()
 
-    assert reply is None
+    trio.run(follow)
+
     wait_until(lambda: not _waiting(web), what="the end of the stream")
 
 
