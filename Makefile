@@ -12,7 +12,7 @@ PACK   := .venv-package
 # code is compiled once, not at each start of a program
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-cluster demo-failover test test-rapi test-confd test-monitoring test-browser test-api test-lease test-systemd test-guide docs \
+.PHONY: demo demo-cluster demo-failover quick test test-rapi test-confd test-monitoring test-browser test-api test-lease test-systemd test-guide docs \
 	bench faults cuts soak chaos commands lease takeovers mutations lint format clean
 
 # STAY=1 keeps the cluster and its web page until a key is pressed
@@ -25,6 +25,10 @@ demo-cluster: $(READY)
 # needs etcd, such as Debian's etcd-server
 demo-failover: $(READY)
 	@$(BIN)/python -P deploy/demo/failover.py
+
+# a small change: lint, types, and the unit tests of what differs from main, or from BASE=commit
+quick: $(READY)
+	@$(BIN)/python tests/quick.py $(BASE)
 
 test: $(READY)
 	@$(BIN)/python tests/check.py

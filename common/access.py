@@ -11,7 +11,7 @@ each includes the rights of those before it:
     full      act as the daemons' user: root, that user, and the users and groups of `uids` and `gids` (Ganeti's rule)
 
 Daemons that run as users of their own may read, whatever groups they are in. One of them, the gateway, calls in the
-names of HTTP users (`protocol.serving.speaking`).
+names of HTTP users (`protocol.serving.service`).
 
 A user with several roles, own or by groups, has the highest.
 

@@ -16,7 +16,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 nitpicky = True
 # what the code cites stays as it is, and is read in the repository
-exclude_patterns = ["_build", "README.md", "design.md", "reference/**"]
+exclude_patterns = ["_build", "README.md", "design.md", "machines.md", "reference/**"]
 
 html_theme = "furo"
 html_title = f"Gantry {release}"

@@ -178,7 +178,7 @@ class GhostsChanged:
 class KeptChanged:
     """Schedules or resources have changed; a snapshot does not tell them: read them after it."""
 
-    # `protocol.wconfd.subscribe.SCHEDULES` or `RESOURCES`
+    # `protocol.wconfd.locks.SCHEDULES` or `RESOURCES`
     what: str
 
 

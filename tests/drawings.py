@@ -1,4 +1,4 @@
-"""Drawings of the machines, made from their tables, between the markers in ARCHITECTURE.md and in pages of the guide.
+"""Drawings of the machines, made from their tables, between the markers in docs/machines.md and in pages of the guide.
 
     python tests/drawings.py        draw them anew; a test compares
 
@@ -23,7 +23,7 @@ from daemons.supervisor.core.restarts import TRANSITIONS as DAEMON  # noqa: E402
 from daemons.wconfd.core.locks.fairness import STANDINGS as REQUEST  # noqa: E402
 
 # the first has all of them
-FILES: Final = (TOP / "ARCHITECTURE.md", TOP / "docs" / "guide" / "why-does-it-wait.md")
+FILES: Final = (TOP / "docs" / "machines.md", TOP / "docs" / "guide" / "why-does-it-wait.md")
 OVER: Final = "over"
 _MARKED: Final = re.compile(r"(<!-- drawing: (\w+) -->\n)(```text\n)?.*?(<!-- end -->)", re.DOTALL)
 

@@ -9,9 +9,9 @@ from typing import Final
 
 import attrs
 
-from cli.choosing.jobids import PREVIOUS
+from cli.choosing.jobids import PREVIOUS, ids_of
 from cli.choosing.lastsubmission import previous_ids
-from cli.connection import Luxid
+from cli.connection import Luxid, open_luxid
 from cli.query import filter_jobs, query_jobs
 from common.errors import PrerequisiteError
 from common.queue.reasons import Batch, batch_of_trail
@@ -81,6 +81,17 @@ def read_batch(client: Luxid, batch_id: str) -> BatchRow:
     if not found:
         raise PrerequisiteError(f"there is no batch '{batch_id}'; see: gnt-job batch list --archived", "unknown_entity")
     return found[0]
+
+
+def batch_ids(name: str) -> Sequence[int]:
+    """The jobs of a batch, archived ones too, by id.
+
+    Raises: PrerequisiteError: there is no such batch. Else as `Luxid.call`.
+    """
+    if name == PREVIOUS:
+        return ids_of(name)
+    with open_luxid() as client:
+        return [row["id"] for row in read_batch(client, name).jobs]
 
 
 def _previous_batch(client: Luxid) -> str:

@@ -2,13 +2,12 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from cli.choosing.filtering import complete_batch
-from cli.connection import open_luxid
 from cli.options import F
 
 if TYPE_CHECKING:
@@ -144,16 +143,3 @@ def batch_option(function: F) -> F:
         shell_complete=complete_batch,
         help="The jobs of this batch; PREV is the last submission.",
     )(function)
-
-
-def batch_ids(name: str) -> Sequence[int]:
-    """The jobs of a batch, archived ones too, by id.
-
-    Raises: PrerequisiteError: there is no such batch. Else as `Luxid.call`.
-    """
-    if name == PREVIOUS:
-        return ids_of(name)
-    from cli.choosing.batches import read_batch
-
-    with open_luxid() as client:
-        return [row["id"] for row in read_batch(client, name).jobs]

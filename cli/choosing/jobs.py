@@ -8,7 +8,7 @@ import attrs
 import click
 
 from cli.choosing.filtering import complete_filter, warn_of_stars
-from cli.choosing.jobids import JOB_IDS, PREVIOUS, all_ids, batch_ids, batch_option
+from cli.choosing.jobids import JOB_IDS, PREVIOUS, all_ids, batch_option, ids_of
 from cli.connection import open_luxid, submitter_name
 from cli.options import F, with_options
 from cli.query import PENDING, filter_jobs
@@ -160,7 +160,7 @@ def within(choice: JobChoice, since: str | None, until: str | None) -> JobChoice
 def _of_batches(names: Sequence[str]) -> Expression:
     """Raises: PrerequisiteError: PREV means nothing."""
     parts: list[Expression] = [
-        ids_filter(batch_ids(name)) if name == PREVIOUS else ["==", "batch", name] for name in names
+        ids_filter(ids_of(name)) if name == PREVIOUS else ["==", "batch", name] for name in names
     ]
     return parts[0] if len(parts) == 1 else ["|", *parts]
 
@@ -185,7 +185,11 @@ def named_jobs(job_ids: Sequence[int], where: str | None, batches: Sequence[str]
     """
     if where is None and not job_ids and not batches:
         raise click.UsageError("name jobs by their ids, by --batch ID, or by --where FILTER")
-    job_ids = [*job_ids, *(job_id for batch in batches for job_id in batch_ids(batch))]
+    if batches:
+        # imported late: few commands name one
+        from cli.choosing.batches import batch_ids
+
+        job_ids = [*job_ids, *(job_id for batch in batches for job_id in batch_ids(batch))]
     if where is None:
         return tuple(dict.fromkeys(job_ids))
     condition = read_job_filter(where)

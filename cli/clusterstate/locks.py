@@ -22,7 +22,7 @@ from protocol.wconfd.locks import Ghost, ListGhosts, Owned
 def ask_lock_view(client: Luxid) -> tuple[LockRow, ...]:
     """Ask luxid, not wconfd: a user who may list jobs may also see their locks.
 
-    Raises: as `protocol.luxi.locks.read_lock_view` and `Luxid.call`.
+    Raises: as `protocol.luxi.queries.read_lock_view` and `Luxid.call`.
     """
     return read_lock_view(client.call(Query(QueryKind.LOCK, LOCK_FIELDS)))
 

@@ -1,4 +1,4 @@
-"""`gnt-job batch`; each verb is a module in `cli.job.batches`."""
+"""`gnt-job batch` and its verbs."""
 
 import time
 from collections.abc import Iterator, Sequence

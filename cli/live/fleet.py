@@ -11,12 +11,11 @@ from cli.connection import open_luxid
 from cli.live.following import Change, Output, follow_jobs
 from cli.outcomes import fetch_outcomes
 from cli.screen import remark, say, write
-from cli.submitting.fleetoptions import NODE
 from cli.tables import NOTHING
 from common.objects.kinds import short_names
 from common.printable import defused, printable
 from common.queue.jobs import FINAL_NAMES
-from common.queue.reasons import Batch, batch_of_trail
+from common.queue.reasons import NODE, Batch, batch_of_trail
 from common.queue.terms import terms_of_trail
 from common.words.fields import Row
 from common.words.logs import log_text, message_text

@@ -17,7 +17,6 @@ from typing import Final, NoReturn, Protocol
 import attrs
 import yaml
 
-from cli.plans.documents import Path
 from common.errors import InvalidRequest
 
 MOST_VALUES: Final = 1_000_000
@@ -53,7 +52,7 @@ class Node:
         """The value at this key or place; None: there is none."""
         return None
 
-    def locate(self, path: Path) -> tuple[int, int]:
+    def locate(self, path: Sequence[str | int]) -> tuple[int, int]:
         """Line and column of a value in it, or of what is next around one that is not there."""
         node = self
         for step in path:

@@ -8,11 +8,11 @@ from typing import Final
 import attrs
 
 from cli.connection import Luxid
-from cli.submitting.fleetoptions import NODE, FleetWish, elements_of, fill, variable
+from cli.submitting.fleetoptions import FleetWish, elements_of, fill, variable
 from cli.submitting.options import Wishes, job_with_wishes
 from common.errors import PrerequisiteError
 from common.objects.kinds import QueryKind, natural_key, short_names
-from common.queue.reasons import Batch, batch_entry
+from common.queue.reasons import NODE, Batch, batch_entry
 from common.queue.terms import LONGEST_NAME
 from protocol.luxi.jobs import OpInput
 from protocol.luxi.queries import Query
@@ -116,7 +116,7 @@ def _listed(names: Iterable[str]) -> str:
 
 # One opcode becomes a job for each node, or for each combination of values, or both: a batch.
 #
-# Source: DESIGN sections 13, "Fleet", and 16; `common.queue.batch`.
+# Source: DESIGN sections 13, "Fleet", and 16; `common.queue.reasons`.
 
 
 # name of a variable of the command for each value, and for its place in the batch

@@ -16,6 +16,7 @@ import click
 
 from cli.options import F, complete_group, complete_node, with_options
 from common.errors import InvalidRequest
+from common.queue.reasons import NODE
 from common.queue.terms import check_label
 
 # Commands that are the same but for some values: variables, their values, and the marks that stand for them.
@@ -153,7 +154,6 @@ def _marks(names: Iterable[str]) -> re.Pattern[str]:
 
 
 # what stands for the node in names of locks
-NODE: Final = "node"
 NODE_MARK: Final = "{node}"
 _MARK: Final = re.compile(r"\{\w*\}")
 

@@ -90,7 +90,7 @@ def decode_fate(key: str, value: bytes) -> Fate:
 # rest of a value that begins with one itself. Nothing that we replicate begins so today, so values are stored as they
 # are.
 #
-# Source: DESIGN section 14; common/lease/packing.py.
+# Source: DESIGN section 14.
 
 
 _MARK: Final = b"\0"
@@ -151,7 +151,7 @@ def follow(key: str, pointer: Pointer, streams: Mapping[str, bytes]) -> bytes:
 # Theory. etcd takes 1.5 MiB in a request, and 128 operations at each level of a transaction. Changes that wait at the
 # same time share a transaction as long as they fit together; only the last change of each key is put. A change beyond
 # the bound is written as parts first: its larger values, one after the other, cut into pieces. Its last transaction
-# puts a pointer into the parts for each of these values (`common.lease.pointers`), and the small values as they are. So
+# puts a pointer into the parts for each of these values, and the small values as they are. So
 # such a change, too, counts as a whole at the revision of one transaction; each of its keys is replaced and forgotten
 # like any other; and parts are garbage when no pointer leads to them. The first part is a list of the keys, so that
 # garbage is found without reading all that is stored.
@@ -297,7 +297,7 @@ def decode_list(part: str, value: bytes) -> Sequence[str]:
 
 # What is stored in etcd as the values that were committed: parts are joined, the rest is as it is.
 #
-# Source: DESIGN section 14; common/lease/packing.py.
+# Source: DESIGN section 14.
 
 
 @attrs.frozen

@@ -162,8 +162,6 @@ def digest_of_secret(secret: str) -> str:
 #
 # The folder's own lock is held while a record changes, so a token cannot be used by two machines at once, nor be
 # used while it is revoked.
-#
-# Source: common/nodes/joining/jointoken.py.
 
 
 _FOLDER_MODE: Final = 0o700

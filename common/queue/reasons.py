@@ -385,6 +385,8 @@ def _first(trail: object, source: str) -> str | None:
 
 
 BATCH_SOURCE: Final = "gantry:batch"
+# what tells jobs of a batch apart that name no labels
+NODE: Final = "node"
 # jobs of a batch; who looks at each of them must come to an end
 MOST_JOBS: Final = 100_000
 # at most 9 digits: more jobs than any queue has

@@ -380,7 +380,7 @@ def _jobs(job_ids: Sequence[int], count: int | None = None) -> str:
 
 # The waits of a job so far, in words: one line.
 #
-# Source: DESIGN section 6, "Explain"; `protocol.luxi.why.waits.ReadJobWaits`.
+# Source: DESIGN section 6, "Explain"; `protocol.luxi.why.ReadJobWaits`.
 
 
 # maximum of causes that the line names; the rest is summed up

@@ -33,11 +33,11 @@ from common.settings import Settings
 from common.system.log import get_log
 from common.system.signals import SHUT_DOWN_TEXT, ProcessSignals, is_shutting_down
 from common.words.times import duration
+from daemons.jobproc.commandends import TryFailed, TryLost
 from daemons.jobproc.context import Abandoned
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.leftprocesses import LeftProcesses
 from daemons.jobproc.locking import JobLocks
-from daemons.jobproc.units.command import TryFailed, TryLost
 
 # What follows a failed try of a command: another one, or the failure of its opcode.
 #

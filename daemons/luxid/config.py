@@ -339,7 +339,7 @@ class Following:
     Args:
         on_config: called whenever the configuration may have changed.
         on_ghosts: called with the ghosts, whenever they may have changed; with None if they are to be listed.
-        on_kept: called when schedules or resources, by `protocol.wconfd.subscribe`, have changed; with None at each
+        on_kept: called when schedules or resources, by `protocol.wconfd.locks`, have changed; with None at each
             connection to wconfd, when both are to be read.
     """
 

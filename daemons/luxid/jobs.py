@@ -294,7 +294,7 @@ class JobViews:
     """The visible state of live jobs."""
 
     def __init__(self, jobs: LiveJobs, logs: JobLogs, silence_note: Callable[[int], Path]) -> None:
-        """Args: silence_note: the place of a job's note that its node is silent (`common.queue.silencenotes`)."""
+        """Args: silence_note: the place of a job's note that its node is silent (`common.queue.sidefiles`)."""
         self._jobs = jobs
         self._logs = logs
         self._silence_note = silence_note

@@ -1,4 +1,9 @@
-"""Asks node daemons what only they know, for queries."""
+"""Asks node daemons what only they know, for queries.
+
+Only what a shown or filtered field needs is asked, and only of nodes that the rest of the filter does not rule out. The
+client is not that of the copies: a node that is slow for a query gets its copies as before. When the client of the
+query hangs up, the calls are given up.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

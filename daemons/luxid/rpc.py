@@ -105,7 +105,7 @@ def routes(to: Handlers) -> list[AnyRoute]:
     """Return the table; as long as there is no configuration, every call but the wait for a status fails.
 
     The role is the minimum for a caller. Handlers require more where it depends on the arguments: only *operate* may
-    change another user's job, or see it whole (`daemons.luxid.rights`); opcodes name their own role.
+    change another user's job, or see it whole (`daemons.luxid.core.rights`); opcodes name their own role.
     """
     return [needing_config(route, to.config) for route in _table(to)]
 

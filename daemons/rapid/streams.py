@@ -10,6 +10,8 @@ from starlette.types import Receive, Scope, Send
 
 # seconds for which a client may take nothing of a piece
 STALLED_S: Final = 60.0
+# a comment of server-sent events: a quiet stream lives
+PING: Final = b": ping\n\n"
 
 
 class ByteStream(StreamingResponse):

@@ -6,7 +6,7 @@ one transaction, and a crowd for at most two.
 
 A change counts when etcd's majority has it, which is when `commit` returns; callers write their files after that. What
 became of a transaction may be unknown: then it is sent again, to the next member, until it is known or this node's own
-deadline has passed. Sending it twice is no fault (`protocol.etcd.fenced.fencing`).
+deadline has passed. Sending it twice is no fault (`protocol.etcd.fencing`).
 
 Once a transaction was refused, or the deadline has passed, nothing is sent any more: another node may be the master.
 A full etcd refuses changes and goes on to forget them, which is what makes room again.
@@ -36,7 +36,7 @@ from protocol.etcd.kv import Compacted, EtcdFull, Found, Get, TooLarge
 
 # Read all that was committed under some prefixes of etcd, as it was at one revision.
 #
-# Source: DESIGN section 14; common/lease/joining.py.
+# Source: DESIGN section 14; `common.lease.changes`.
 
 
 # keys of one reply; values are at most 1 MiB each, and most are some KiB

@@ -1,6 +1,6 @@
 """The transactions of one daemon under one mastership, one after the other, each with its effect known.
 
-Source: DESIGN section 14; protocol/etcd/fenced/fencing.py.
+Source: DESIGN section 14; `protocol.etcd.fencing`.
 """
 
 import secrets
@@ -129,7 +129,7 @@ class UntilKnown:
 
 # Find the parts that a daemon has left in etcd under earlier masterships, or before it died.
 #
-# Source: common/lease/packing.py.
+# Source: `common.lease.changes`.
 
 
 _PAGE: Final = 1000

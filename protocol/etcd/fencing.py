@@ -1,9 +1,9 @@
 """The transactions by which a daemon of the master writes, and what their outcomes mean; no I/O.
 
 Theory. Two things can be wrong with a write. It may come from a node that is the master no longer: the fence refuses it
-(`common.lease.fence`). And it may come late: a member of etcd that was stopped for a while carries out what was sent to
-it long ago, after the same transaction was sent to another member, had its effect, and was followed by newer ones; or
-after its daemon has died and was started again under the same mastership. So each daemon has a key of its own, its
+(`common.lease.records`). And it may come late: a member of etcd that was stopped for a while carries out what was sent
+to it long ago, after the same transaction was sent to another member, had its effect, and was followed by newer ones;
+or after its daemon has died and was started again under the same mastership. So each daemon has a key of its own, its
 sequence, which each of its transactions compares and puts: what is late finds it moved, and is refused. The value of
 the sequence names the transaction, so that one that was sent twice, and refused the second time, is known to have had
 its effect. A daemon moves its sequence before it reads what is there; from then on nothing of its predecessor's
@@ -143,7 +143,7 @@ def _nested(operations: Sequence[Put | Delete]) -> Sequence[Operation]:
 
 # Which changes of parts are needed still: those that some key points to; no I/O.
 #
-# Source: common/lease/packing.py.
+# Source: `common.lease.changes`.
 
 
 class LiveParts:

@@ -2,9 +2,9 @@
 
     upkeep = Upkeep(client)
     look = await upkeep.keep()         # once a minute, and when something was refused because etcd is full
-    problems(look)                     # for operators (`protocol.etcd.keeping.upkeepwords`)
+    problems(look)                     # for operators (`protocol.etcd.upkeepplan`)
 
-Source: lease.md 5; `protocol.etcd.keeping.upkeepplan` decides.
+Source: lease.md 5; `protocol.etcd.upkeepplan` decides.
 """
 
 from collections.abc import Sequence

@@ -3,6 +3,9 @@
 The service handles whole messages; it knows no sockets. It is the only place that catches handlers'
 failures: an exception of a handler becomes a reply, and the daemon lives on.
 
+A call that changes state may be delivered twice, since a client that has lost its connection sends it again. It is
+carried out to its end, whoever hangs up; a call that only waits (its row says so) is given up then.
+
 Source: DESIGN section 4.
 """
 

@@ -1,4 +1,4 @@
-"""The drawings in ARCHITECTURE.md and in the guide are those of the tables."""
+"""The drawings in docs/machines.md and in the guide are those of the tables."""
 
 from pathlib import Path
 

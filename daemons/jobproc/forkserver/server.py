@@ -1,5 +1,8 @@
 """The loop of the fork server: control connections, forks, ends of children.
 
+A child is forked when its job starts. Children forked in advance were measured and rejected: 1 ms less latency, and
+some 8 % fewer jobs a second.
+
 Source: DESIGN section 7; protocol.forkserver.
 """
 

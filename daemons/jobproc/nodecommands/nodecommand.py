@@ -27,9 +27,7 @@ from common.settings import Settings
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from common.system.signals import ProcessSignals
-from daemons.jobproc.context import Abandoned, UnitContext
-from daemons.jobproc.nodecommands.conversation import Ask, Conversation, End, Over, Rest, Stream
-from daemons.jobproc.units.command import (
+from daemons.jobproc.commandends import (
     EACH_PROCESS,
     LOST,
     OutputSink,
@@ -39,6 +37,8 @@ from daemons.jobproc.units.command import (
     judge,
     not_begun,
 )
+from daemons.jobproc.context import Abandoned, UnitContext
+from daemons.jobproc.nodecommands.conversation import Ask, Conversation, End, Over, Rest, Stream
 from protocol.noded.call import (
     Breakdown,
     Failed,

@@ -13,9 +13,10 @@ from common.featuresettings import NotifyRule
 from common.notify import headers, read_secret
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpNotify, OpRunCommand
+from daemons.jobproc.commandends import TryFailed
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit
-from daemons.jobproc.units.command import RunCommandUnit, TryFailed
+from daemons.jobproc.units.command import RunCommandUnit
 from daemons.jobproc.units.posting import NotDelivered, Post, send_within
 
 # reply of a receiver that wants no more, ever

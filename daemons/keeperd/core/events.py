@@ -1,7 +1,7 @@
 """What keeperd is told: the events of its machine.
 
 Theory. `machine.step` is given one event, and the time of it, and returns the next state of keeperd and the acts that
-its shell carries out, in order (`acts.py`). All times are seconds by `common.lease.deadline.boottime`.
+its shell carries out, in order (see below). All times are seconds by `common.lease.deadline.boottime`.
 
 What is told about a mastership, or asked for one, names its epoch: the shell may report late what belongs to an earlier
 one, and the machine drops that.
@@ -173,7 +173,7 @@ Event = (
 
 # What keeperd is to do: the acts that its machine asks for.
 #
-# Theory. The shell carries out each act beside the others, reports what became of it by an event (`events.py`), and may
+# Theory. The shell carries out each act beside the others, reports what became of it by an event, and may
 # be told to stop it by a later act.
 #
 # Source: DESIGN section 14; lease.md 7 and 8.

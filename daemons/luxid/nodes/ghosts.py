@@ -41,7 +41,7 @@ from protocol.wconfd.locks import Claim, Ghost, LayGuards, ListGhosts, RaiseGhos
 
 # Rounds at one node: its commands are listed, those of jobs that are over are stopped, their ghosts laid.
 #
-# Source: DESIGN sections 13 and 14; `daemons.luxid.core.ghosts.rounds` decides.
+# Source: DESIGN sections 13 and 14; `daemons.luxid.core.ghosts` decides.
 
 
 # commands of one node whose ends are waited for at a time; with more of them, each wait is short

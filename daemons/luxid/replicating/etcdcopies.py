@@ -1,6 +1,6 @@
 """Commits each change of the queue in etcd, then passes it to the candidates in the background: the way `etcd`.
 
-Theory. An entry in etcd says of one file what it is to be; `core.copies.dirtyentries` knows which of them some
+Theory. An entry in etcd says of one file what it is to be; `core.copies.etcdentries` knows which of them some
 candidate may lack, and `shrinking` forgets the others. A job that comes into the hands of a process is noted in the
 transaction that says so, and one that leaves them, too: a new master must not start it again. The same note tells it
 that the end of the job was asked for.

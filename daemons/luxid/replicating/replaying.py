@@ -2,7 +2,7 @@
 
 Theory. Whoever was the master before, this node or another, has committed each change before it was made, and died at
 some point. So the files here become what etcd says, whether they are older or hold what a later commit was to replace;
-`core.copies.replaydecisions` knows the exceptions. What is other than in etcd then is committed before the queue is
+`core.copies.restoring` knows the exceptions. What is other than in etcd then is committed before the queue is
 read. All of it may be done again after a crash.
 
 Source: DESIGN section 14.

@@ -4,7 +4,7 @@ Theory. What a candidate may have got is looked at together, `GATHER_S` after th
 file would cost as much as the changes themselves. A refusal or a silent etcd holds nothing up but this; it is tried
 again.
 
-Source: DESIGN section 14; `core.copies.dirtyentries`, `core.copies.freshness`.
+Source: DESIGN section 14; `core.copies.etcdentries`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -63,7 +63,6 @@ MOST_EVENTS: Final = 4096
 MOST_BYTES: Final = 16 * 2**20
 BEGIN: Final = "begin"
 STATE: Final = "state"
-PING: Final = b": ping\n\n"
 
 _ID: Final = re.compile(r"([0-9a-f]+)-([0-9]{1,18})")
 

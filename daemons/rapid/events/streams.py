@@ -12,11 +12,11 @@ from common.errors import GantryError, InvalidRequest
 from common.ids import JobId
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call, Parameter
-from daemons.rapid.events.hub import BEGIN, FIELDS, PING, Hub, LoggedEvent, Place, block, joined
+from daemons.rapid.events.hub import BEGIN, FIELDS, Hub, LoggedEvent, Place, block, joined
 from daemons.rapid.refusals import Refused
 from daemons.rapid.resources.joblists import fetch_jobs
 from daemons.rapid.resources.parameters import strict, text_of, words_of
-from daemons.rapid.streams import ByteStream
+from daemons.rapid.streams import PING, ByteStream
 from protocol.rapid.events import (
     PING_S,
     Begin,

@@ -21,7 +21,6 @@ from common.queue.jobs import FINAL_NAMES, JobState
 from common.webaccess.rights import Right
 from common.wire import unstructure
 from daemons.rapid.calls import Asked, Call, Daemons, Parameter
-from daemons.rapid.events.hub import PING
 from daemons.rapid.refusals import Refused
 from daemons.rapid.resources.joblists import FIELDS, fetch_job, known_fields
 from daemons.rapid.resources.parameters import (
@@ -37,7 +36,7 @@ from daemons.rapid.resources.parameters import (
     whole_of,
     words_of,
 )
-from daemons.rapid.streams import ByteStream
+from daemons.rapid.streams import PING, ByteStream
 from protocol.client import Client
 from protocol.luxi.feed import CHANGES, FeedBegin, Subscribe, Topic
 from protocol.luxi.jobs import JobOutput, OutputStream, ReadJobOutput

@@ -1,6 +1,6 @@
 """The locks on disk: `locks.data`, and beside it the journal of the changes since.
 
-Theory. A change is a line of the journal (`core.lockjournal`), however many locks are held. From time to time
+Theory. A change is a line of the journal (`core.locks.encoding`), however many locks are held. From time to time
 `locks.data` is made *whole*: written anew, with an empty journal. The steps, each durable
 before the next, so that after a crash in between this holds:
 

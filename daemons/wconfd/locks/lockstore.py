@@ -280,7 +280,7 @@ class LockStore:
         """Read the locks, and the guards from `ghosts.data` beside them, before trio runs.
 
         Args:
-            max_bypass: see `core.fairness`; None: exactly as in Ganeti.
+            max_bypass: see `core.locks.fairness`; None: exactly as in Ganeti.
             has_journal: False: `locks.data` is made whole at each change.
             ghost_s: seconds that a ghost is given; 0: no end.
 

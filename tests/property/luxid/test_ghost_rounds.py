@@ -1,4 +1,4 @@
-"""Rounds at nodes, with a node that does not always reply (DESIGN sections 13 and 14; `core/ghosts/rounds.py`).
+"""Rounds at nodes, with a node that does not always reply (DESIGN sections 13 and 14; `core/ghosts.py`).
 
 The node is the oracle: it knows what really runs. However calls are lost, whoever dies when: a ghost is laid only when
 nothing of its command runs or can begin, commands of living jobs are left alone, and at last all ghosts are gone.

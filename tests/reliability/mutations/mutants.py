@@ -192,7 +192,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "lock the queue against a second daemon",
-        "daemons/luxid/files/store.py",
+        "daemons/luxid/files/queuefolder.py",
         "            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
         "",
         "tests/daemon/luxid/files/test_queue_lock.py::test_a_queue_that_another_process_has_is_refused_until_that_has_ended",

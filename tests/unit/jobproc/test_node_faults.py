@@ -6,8 +6,8 @@ import pytest
 
 from common.objects.config import CONFIG_VERSION
 from common.opcodes.cluster import OpClusterVerifyGroup
+from daemons.jobproc.units.cluster.findings import Findings
 from daemons.jobproc.units.cluster.nodefaults import Expected, NodeFaults, judge
-from daemons.jobproc.units.cluster.verify import Findings
 from protocol.noded.call import Failed, FailureKind, Replied, Skipped
 
 FILE = "/var/lib/ganeti/hmac.key"

@@ -15,7 +15,7 @@ from common.nodes.mastership import own_epoch
 from common.objects.config import CONFIG_VERSION, Node
 from common.shapes import JsonObject
 from daemons.jobproc.context import UnitContext
-from daemons.jobproc.units.cluster.verify import (
+from daemons.jobproc.units.cluster.findings import (
     NODE_CERTIFICATE,
     NODE_FILES,
     NODE_RPC,

@@ -42,7 +42,7 @@ class RuleLimit(Limit):
 
 @attrs.frozen(cache_hash=True)
 class BatchLimit(Limit):
-    """Limit of the batch with this id (`common.queue.batch`), which jobs of another user do not belong to.
+    """Limit of the batch with this id (`common.queue.reasons`), which jobs of another user do not belong to.
 
     Each job states it, and those that wait may be given another one: all jobs of the batch count against both.
     """

@@ -166,7 +166,7 @@ def changed(marks: Marks, changes: MarkChanges, epoch: int) -> Marks:
 
 # What many files are to be, in parts of which each is one change in etcd. Pure.
 #
-# Source: DESIGN section 14; common/lease/packing.py.
+# Source: DESIGN section 14; `common.lease.changes`.
 
 
 # files of one change; with the notes of their jobs they are less than etcd's bound
@@ -200,7 +200,7 @@ def _size(fate: Fate) -> int:
 # job takes it away. A job that goes back to the queue keeps the livelock of its last process in its file, so the
 # livelock alone does not tell.
 #
-# Source: DESIGN section 14; `daemons.luxid.core.copies.replaydecisions`.
+# Source: DESIGN section 14.
 
 
 @attrs.frozen

@@ -5,7 +5,7 @@ it was not on hold any more, which the histories of waits tell. A job is *eligib
 begin and that instant. It *waits* from then until its first opcode has its locks and is executed, and it *runs* while
 an opcode is executed, over all tries; pauses between tries, and the waits for locks of later opcodes, are neither.
 
-What others may not see of a job is kept twice: as it is, and as everybody may see it (`core.queue.privacy`).
+What others may not see of a job is kept twice: as it is, and as everybody may see it (`daemons.luxid.core.rights`).
 
 Source: DESIGN section 16; everyday.md section g.
 """

@@ -27,7 +27,7 @@ from daemons.wconfd.core.config.verify import find_problems
 #
 # The serial number that comes with the object is the one it had when it was read. A call may be
 # delivered twice; the second finds what it wanted already there, or is known again by what the first
-# was told (`core.deliveries`), and is told the same.
+# was told (`core.config.configstate`), and is told the same.
 #
 # Source: wconfd.md 2.3, "Update rule".
 
@@ -159,7 +159,7 @@ def change_cluster(
     return changed, (after.serial_no, after.mtime)
 
 
-# Adding and removing the tags of an object. Pure; results as in `core.instances`.
+# Adding and removing the tags of an object. Pure; results as in `core.config.instances`.
 #
 # Source: opcodes.md 4, TAGS_SET and TAGS_DEL; wconfd.md 2.3.
 
@@ -204,7 +204,7 @@ def _tagged(stored: E, added: Collection[str], removed: Collection[str], now: fl
     return touched(attrs.evolve(stored, tags=tags), now)
 
 
-# Adding, replacing and deleting filter rules. Pure; results as in `core.instances`.
+# Adding, replacing and deleting filter rules. Pure; results as in `core.config.instances`.
 #
 # Source: filters design; wconfd.md 7.3.
 
@@ -221,7 +221,7 @@ def delete_filter(config: Config, uuid: str, now: float) -> Config:
     return advanced(config, without_entry(config, "filters", uuid), now)
 
 
-# How many jobs may run and be followed: limits of the cluster. Pure; results as in `core.instances`.
+# How many jobs may run and be followed: limits of the cluster. Pure; results as in `core.config.instances`.
 #
 # Source: luxid.md 5.3; DESIGN section 11.
 

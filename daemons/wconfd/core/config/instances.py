@@ -131,7 +131,7 @@ def _check_macs(config: Config, given: AnyInstance) -> None:
             )
 
 
-# The disks of instances: adding, attaching, detaching, deleting. Pure; results as in `core.instances`.
+# The disks of instances: adding, attaching, detaching, deleting. Pure; results as in `core.config.instances`.
 #
 # An instance lists its disks in order, and each disk is called by its place: disk/0, disk/1, ...
 #

@@ -82,7 +82,7 @@ def overlay(config: Config, changes: Mapping[str, bytes]) -> Config:
     """The configuration with these objects, each as it is in etcd.
 
     Args:
-        changes: by name, in the order in which they were made; values as of `common.lease.dirty.encode_fate`.
+        changes: by name, in the order in which they were made; values as of `common.lease.changes.encode_fate`.
     Raises:
         DamagedFile: a name or a value is not ours; with the key.
         Conflict: they are changes of another cluster.

@@ -1,4 +1,4 @@
-"""Fair by default, Ganeti's behaviour by setting (core/fairness.py, core/rings.py; wconfd.md 5.3); why owners wait."""
+"""Fair by default, Ganeti's behaviour by setting (`core.locks.fairness`; wconfd.md 5.3); why owners wait."""
 
 import json
 from collections.abc import Callable

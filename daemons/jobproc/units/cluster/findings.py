@@ -1,0 +1,75 @@
+"""The faults that a verification finds, in the form in which Ganeti's jobs tell them.
+
+    ERROR: cluster: the master node 'x' is none of the nodes
+    ERROR:ECLUSTERCFG:cluster::the master node 'x' is none of the nodes      # with `error_codes`
+
+Source: opcodes.md 3 (CVErrorCode), CLUSTER_VERIFY_CONFIG; recorded jobs.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol
+
+import attrs
+
+
+class VerifyOptions(Protocol):
+    """The parameters that the opcodes of verification share."""
+
+    @property
+    def error_codes(self) -> bool: ...
+    @property
+    def ignore_errors(self) -> Collection[str]: ...
+    @property
+    def debug_simulate_errors(self) -> bool: ...
+
+
+@attrs.frozen
+class Fault:
+    """A kind of fault."""
+
+    # `ECLUSTERCFG`
+    code: str
+    # kind of the object that has it
+    kind: str
+
+
+CONFIG = Fault("ECLUSTERCFG", "cluster")
+CERTIFICATE = Fault("ECLUSTERCERT", "cluster")
+DANGLING_NODES = Fault("ECLUSTERDANGLINGNODES", "node")
+DANGLING_INSTANCES = Fault("ECLUSTERDANGLINGINST", "instance")
+NODE_RPC = Fault("ENODERPC", "node")
+NODE_VERSION = Fault("ENODEVERSION", "node")
+NODE_TIME = Fault("ENODETIME", "node")
+NODE_SETUP = Fault("ENODESETUP", "node")
+NODE_FILES = Fault("ENODEFILECHECK", "node")
+NODE_CERTIFICATE = Fault("ECLUSTERCLIENTCERT", "cluster")
+
+
+class Findings:
+    """What was found; each fault is told at once, as a line of the job's log."""
+
+    def __init__(self, options: VerifyOptions, tell: Callable[[str], None]) -> None:
+        self._options = options
+        self._tell = tell
+        self.is_bad = False
+
+    def add(self, fault: Fault, text: str, *, item: str = "", is_warning: bool = False) -> None:
+        """Tell a fault.
+
+        Args:
+            item: name of the object that has it.
+            is_warning: whether it leaves the verification good, as one does that the user ignores.
+        """
+        mild = is_warning or fault.code in self._options.ignore_errors
+        word = "WARNING" if mild else "ERROR"
+        if self._options.error_codes:
+            line = f"{word}:{fault.code}:{fault.kind}:{item}:{text}"
+        else:
+            line = f"{word}: {fault.kind}{' ' if item else ''}{item}: {text}"
+        self._tell(f"  - {line}")
+        self.is_bad = self.is_bad or not mild
+
+    def check(self, fault: Fault, texts: Iterable[str], simulated: str) -> None:
+        """Tell each of these faults; or, when faults are to be simulated, one of the kind."""
+        for text in [*texts] or ([simulated] if self._options.debug_simulate_errors else []):
+            self.add(fault, text)
