@@ -109,7 +109,7 @@ def luxid_opener(*, is_patient: bool = True) -> Callable[[], Luxid]:
     place = remote_place()
     if place is not None:
         # imported late: an HTTP client costs as much as all the rest of a command
-        from cli.remote.luxid import RemoteLuxid
+        from cli.remote import RemoteLuxid
 
         return partial(RemoteLuxid, place)
     refuse_other_cluster()
@@ -120,7 +120,7 @@ def open_feed(*, is_patient: bool = True) -> FeedLuxid | None:
     """Return a connection for luxid's feed, as `open_luxid`; None: the way to luxid has no feed."""
     place = remote_place()
     if place is not None:
-        from cli.remote.feed import RemoteFeed
+        from cli.remote import RemoteFeed
 
         return RemoteFeed(place)
     refuse_other_cluster()
@@ -179,7 +179,7 @@ def ask_wconfd(request: Request[R]) -> R:
 
 
 def _with_remote_step(error: Unavailable) -> Unavailable:
-    from cli.remote.luxid import with_fingerprint
+    from cli.remote import with_fingerprint
 
     place = remote_place()
     assert place is not None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from cli.context import OF_MACHINE, REMOTE, given_root
-from cli.screen import is_interactive, warn
+from cli.screen import warn
 from common.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -95,31 +95,29 @@ def remote_place() -> "Place | None":
     if address is None:
         return None
     if _PLACE not in meta:
-        # once, as the user may be asked for a password
+        # once, as it may warn
         meta[_PLACE] = _read_place(address, meta)
     place: Place = meta[_PLACE]
     return place
 
 
 def _read_place(address: str, meta: Mapping[str, object]) -> "Place":
-    from protocol.rapid.clients.place import (
-        CA_VARIABLE,
-        FINGERPRINT_VARIABLE,
-        PASSWORD_VARIABLE,
-        TOKEN_VARIABLE,
-        Place,
-    )
+    from protocol.rapid.clients.place import CA_VARIABLE, FINGERPRINT_VARIABLE, TOKEN_VARIABLE, Place
 
     environment = os.environ
     token_file = meta.get(REMOTE["--token-file"])
     place = Place.at(
         address,
         token=environment.get(TOKEN_VARIABLE) if token_file is None else _read_token(Path(str(token_file))),
-        password=environment.get(PASSWORD_VARIABLE),
         ca=str(meta.get(REMOTE["--ca"]) or environment.get(CA_VARIABLE) or ""),
         fingerprint=str(meta.get(REMOTE["--fingerprint"]) or environment.get(FINGERPRINT_VARIABLE) or ""),
     )
-    return _with_password(place)
+    if (user := place.credentials.user) is not None:
+        raise InvalidRequest(
+            f"only a token counts there, no password of '{user}'; 'gantry token create' makes one there: leave "
+            "the user out of the address, and give --token-file FILE, or $GANTRY_TOKEN"
+        )
+    return place
 
 
 def _read_token(path: Path) -> str:
@@ -134,17 +132,3 @@ def _read_token(path: Path) -> str:
     if not (token and token.isascii() and token.isprintable()):
         raise InvalidRequest(f"'{path}' has no token in its first line")
     return token
-
-
-def _with_password(place: "Place") -> "Place":
-    """The place with the password of its user, who is asked for it on a terminal."""
-    user = place.credentials.user
-    if user is None or place.credentials.password is not None:
-        return place
-    # while the shell asks what could be typed next nobody can be asked
-    if not is_interactive() or click.get_current_context().resilient_parsing:
-        raise InvalidRequest(f"the password of '{user}' is missing; put it into $GANTRY_PASSWORD, or use a token")
-    import attrs
-
-    password = str(click.prompt(f"password of {user} at {place.name}", hide_input=True, err=True))
-    return attrs.evolve(place, credentials=attrs.evolve(place.credentials, password=password))

@@ -16,7 +16,7 @@ import trio
 from common.errors import ConnectionLost, Unavailable
 from protocol.envelope import read_event, read_reply, request_bytes
 from protocol.framing import MAX_REPLY, Framer, pack
-from protocol.messages import Request, positional, structure_reply
+from protocol.messages import AnyRequest, Request, positional, structure_reply
 from protocol.peer import Speaker
 from protocol.unixsocket import dial, is_usable, pauses
 
@@ -79,16 +79,22 @@ class Client:
             InvalidRequest, ProtocolError: the reply does not fit this method.
         Cancellation: the connection is closed; the daemon still carries out the call.
         """
+        return structure_reply(type(request), read_reply(await self.exchange(request, speaker), noted))
+
+    async def exchange(self, request: AnyRequest, speaker: Speaker | None = None) -> bytes:
+        """As `call`, but return the reply as it came, whether it is a result or an error.
+
+        Raises: ConnectionLost, Unavailable, Denied: as `call`.
+        """
         payload = pack(request_bytes(request.METHOD, positional(request), speaker))
         await self._take_turn()
         try:
             sock = self._opened()
             with self._closing_on_failure():
                 await _send(sock, payload)
-                reply = await self._receive(sock)
+                return await self._receive(sock)
         finally:
             self._turn.release()
-        return structure_reply(type(request), read_reply(reply, noted))
 
     async def call_retrying(self, request: Request[R], timeout_s: float, speaker: Speaker | None = None) -> R:
         """Like `call`, but survives restarts of the daemon: sends the same request again.
@@ -128,10 +134,17 @@ class Client:
         Cancellation: the connection is closed.
         """
         async with self._turn:
-            if self._sock is None:
-                raise ConnectionLost(f"there is no connection to {self._daemon}; subscribe again")
             with self._closing_on_failure():
-                return read_event(await self._receive(self._sock))
+                return read_event(await self._next())
+
+    async def message(self) -> bytes:
+        """As `event`, but return the message as it came, also one that ends the stream.
+
+        Raises: ConnectionLost: as `event`.
+        """
+        async with self._turn:
+            with self._closing_on_failure():
+                return await self._next()
 
     def close(self) -> None:
         """Close the connection, even during a call of another task, which then gets ConnectionLost."""
@@ -175,6 +188,12 @@ class Client:
         except BaseException:
             self._drop()
             raise
+
+    async def _next(self) -> bytes:
+        """Raises: ConnectionLost: there is no connection."""
+        if self._sock is None:
+            raise ConnectionLost(f"there is no connection to {self._daemon}; subscribe again")
+        return await self._receive(self._sock)
 
     async def _receive(self, sock: socket.socket) -> bytes:
         while not self._received:

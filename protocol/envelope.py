@@ -299,8 +299,13 @@ def read_reply(payload: bytes, noted: Callable[[str], None] | None = None) -> ob
         reply = decode(payload)
     except ValueError as error:
         raise ProtocolError(f"the reply is not JSON: {error}") from None
+    return result_of(reply, noted)
+
+
+def result_of(reply: object, noted: Callable[[str], None] | None = None) -> object:
+    """As `read_reply`, of a reply whose JSON was read."""
     if not isinstance(reply, dict) or "success" not in reply or "result" not in reply:
-        raise ProtocolError(f"the reply lacks 'success' or 'result': {shorten(payload[:80].decode(errors='replace'))}")
+        raise ProtocolError(f"the reply lacks 'success' or 'result': {shorten(str(reply)[:80])}")
     if reply["success"]:
         if noted is not None:
             for note in _texts(reply.get("notes")):

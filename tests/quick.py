@@ -94,7 +94,7 @@ MAP: Final = (
     Row(("cli/",), ("tests/unit/cli",), ("tests/cli",)),
     Row(("cli/manual/",), ("tests/unit/cli/manual",)),
     Row(("cli/plans/",), ("tests/unit/cli/plans",), ("tests/property/test_plans.py", "tests/cli/verbs/job")),
-    Row(("cli/remote/",), ("tests/unit/cli/remote",), ("tests/cli/remote",)),
+    Row(("cli/remote.py",), ("tests/unit/cli/remote",), ("tests/cli/remote",)),
     Row(
         ("deploy/",),
         ("tests/unit/systemd", "tests/unit/package", "tests/unit/common/test_settings.py"),

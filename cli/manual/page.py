@@ -207,7 +207,6 @@ REMOTE_ENVIRONMENT: Final = described(
     {
         "GANTRY_REMOTE": "URL of the cluster of another machine, as --remote. Programs without it are refused.",
         "GANTRY_TOKEN": "Token for it. See --token-file, which other users' lists of processes do not show.",
-        "GANTRY_PASSWORD": "Password for the user that the URL names; without it a terminal is asked.",
         "GANTRY_CA": "File of certificates that are trusted, as --ca.",
         "GANTRY_FINGERPRINT": "The one certificate that is trusted, as --fingerprint.",
     }

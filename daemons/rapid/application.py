@@ -152,6 +152,8 @@ class Application:
         if found.face is not Face.PAGE:
             _check_site(found.call, http)
         caller = await self._callers.identify(http, found.face)
+        if found.call.is_for_tokens:
+            _check_token(caller)
         return _Admitted(found.call, caller, self._callers.role_for(found.call, caller))
 
     async def _reply(self, admitted: _Admitted, http: HttpRequest, raw: bytes) -> Response:
@@ -234,6 +236,17 @@ def _check_site(call: Call, http: HttpRequest) -> None:
     has_password = http.headers.get("authorization", "")[:6].lower() == "basic "
     if (call.changes or has_password) and is_of_another_site(http.headers, is_encrypted=is_encrypted(http)):
         raise Refused(403, "another site made a browser send this, so nothing was done")
+
+
+def _check_token(caller: Principal) -> None:
+    """Raises: Refused: the caller has shown no token."""
+    if caller.token_id is not None:
+        return
+    if caller.is_anonymous:
+        raise Refused(401, "this call needs a token; 'gantry token create' makes one")
+    raise Refused(
+        403, f"'{caller.name}' has shown no token, and only that counts here; 'gantry token create' makes one"
+    )
 
 
 def _protect(response: Response) -> None:

@@ -6,7 +6,8 @@ is over. What it may have received is sent again if that changes nothing more: a
 Source: DESIGN section 4 and 15; rapi.md 4.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -20,14 +21,16 @@ from common.system.log import get_log
 from common.webaccess.rights import Principal
 from daemons.rapid.refusals import Refused, Silent
 from protocol.client import Client
+from protocol.envelope import read_reply
 from protocol.http.body import HungUp
-from protocol.luxi.feed import FeedBegin, Subscribe
+from protocol.luxi.feed import Subscribe
 from protocol.luxi.jobs import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
-from protocol.messages import Request
+from protocol.messages import AnyRequest, Request
 from protocol.peer import Speaker
 from protocol.unixsocket import pauses
 
 R = TypeVar("R")
+T = TypeVar("T")
 Noted = Callable[[str], None]
 # connections that are kept open for later calls
 _IDLE: Final = 32
@@ -77,11 +80,19 @@ class Pool:
             Refused: it went away; whether it has acted is not known.
         Cancellation: the connection is closed; the daemon still carries out the call.
         """
+        return await self._patiently(request, receive, lambda: self.call_once(request, speaker, noted))
+
+    async def exchange(self, request: AnyRequest, speaker: Speaker, receive: Receive | None) -> bytes:
+        """As `call`, but return the daemon's reply as it came, whether it is a result or an error."""
+        once = partial(self._once, lambda client: client.exchange(request, speaker))
+        return await self._patiently(request, receive, once)
+
+    async def _patiently(self, request: AnyRequest, receive: Receive | None, once: Callable[[], Awaitable[T]]) -> T:
         pauses_s, deadline = pauses(), float("inf")
         while True:
             began = trio.current_time()
             try:
-                return await self.call_once(request, speaker, noted)
+                return await once()
             except (RemoteError, TooBusy, Refused):
                 raise
             except (Unavailable, Denied) as error:
@@ -98,12 +109,16 @@ class Pool:
 
     async def call_once(self, request: Request[R], speaker: Speaker | None = None, noted: Noted | None = None) -> R:
         """Raises: TooBusy: too many calls are under way. Else and Cancellation: as `Client.call`."""
+        return await self._once(lambda client: client.call(request, speaker, noted))
+
+    async def _once(self, use: Callable[[Client], Awaitable[T]]) -> T:
+        """Raises: TooBusy: too many calls are under way. Else as `use`, which gets a client for itself."""
         if self.busy >= self._most:
             raise TooBusy(f"{self._most} calls to {self._daemon} are under way, which is the limit; try again")
         client = self._idle.pop() if self._idle else Client(self._path, daemon=self._daemon)
         self.busy += 1
         try:
-            return await client.call(request, speaker, noted)
+            return await use(client)
         finally:
             self.busy -= 1
             # after a failure it has closed its connection, and opens another one
@@ -112,24 +127,26 @@ class Pool:
             else:
                 client.close()
 
-    async def open_feed(self, request: Subscribe, speaker: Speaker) -> tuple[Client, FeedBegin]:
-        """Subscribe on a connection of its own, which the caller closes.
+    async def open_feed(self, request: Subscribe, speaker: Speaker) -> tuple[Client, bytes]:
+        """Subscribe on a connection of its own, which the caller closes; return its beginning as it came.
 
         Raises, Cancellation: as `Client.subscribe`.
         """
         client = Client(self._path, daemon=self._daemon)
         try:
-            return client, await client.subscribe(request, speaker)
+            reply = await client.exchange(request, speaker)
+            read_reply(reply)
         except BaseException:
             client.close()
             raise
+        return client, reply
 
     def close(self) -> None:
         """Close the connections that no call uses."""
         while self._idle:
             self._idle.pop().close()
 
-    def _check_repeatable(self, request: Request[R]) -> None:
+    def _check_repeatable(self, request: AnyRequest) -> None:
         """Raises: Refused: the request cannot be sent twice."""
         is_keyless = isinstance(request, SubmitJob | SubmitManyJobs) and request.key is None
         if is_keyless or isinstance(request, SubmitJobToDrainedQueue):
@@ -183,5 +200,8 @@ class CallersDaemons:
     async def wconfd(self, request: Request[R]) -> R:
         return await self._backend.wconfd.call(request, receive=self._receive)
 
-    async def feed(self, request: Subscribe) -> tuple[Client, FeedBegin]:
+    async def feed(self, request: Subscribe) -> tuple[Client, bytes]:
         return await self._backend.luxid.open_feed(request, self._speaker)
+
+    async def luxi(self, request: AnyRequest) -> bytes:
+        return await self._backend.luxid.exchange(request, self._speaker, self._receive)

@@ -15,8 +15,8 @@ from starlette.requests import Request as HttpRequest
 
 from common.webaccess.rights import Principal, Right
 from protocol.client import Client
-from protocol.luxi.feed import FeedBegin, Subscribe
-from protocol.messages import Request
+from protocol.luxi.feed import Subscribe
+from protocol.messages import AnyRequest, Request
 
 # key of a request's scope: it only waits for an event, so that the time that it takes tells nothing
 WAITS: Final = "gantry.waits"
@@ -50,11 +50,15 @@ class Daemons(Protocol):
         """As `luxid`; only for what every caller may know, as wconfd knows no speakers."""
         ...
 
-    async def feed(self, request: Subscribe) -> tuple[Client, FeedBegin]:
-        """Subscribe to luxid's feed; return a connection for it alone, which the caller closes, and its beginning.
+    async def feed(self, request: Subscribe) -> tuple[Client, bytes]:
+        """Subscribe to luxid's feed; return a connection for it alone, which the caller closes, and the first reply.
 
         Raises, Cancellation: as `Client.subscribe`.
         """
+        ...
+
+    async def luxi(self, request: AnyRequest) -> bytes:
+        """luxid's reply as it came, a result or an error. Raises: as `luxid`, but for RemoteError."""
         ...
 
 
@@ -136,6 +140,10 @@ class Call:
     only_waits: bool = False
     # whether it is served also where this node is not the master
     is_everywhere: bool = False
+    # whether only the bearer of a token may call: no user with a password, and nobody over the Unix socket
+    is_for_tokens: bool = False
+    # whether the document tells of it; pages are never there
+    is_in_document: bool = True
     # whether it changes something: then it is logged, and a page needs protection against forgery
     changes: bool = False
     # examples of bodies, by name

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import attrs
 
 from common.system.program import release
-from daemons.rapid import health, mastershipcalls
+from daemons.rapid import health, luxi, mastershipcalls
 from daemons.rapid.calls import Call
 from daemons.rapid.events import streams
 from daemons.rapid.events.streams import EventHandlers
@@ -43,7 +43,8 @@ def rows(to: Handlers) -> Sequence[Call]:
         *resourcerows.rows(),
         *clusterstate.rows(),
         *streams.rows(to.events),
+        *luxi.rows(),
         *to.page.rows(),
     ]
-    table += document.rows(table, release())
+    table += document.rows([*table, luxi.ENTRY], release())
     return [index_row(table), *table]

@@ -192,12 +192,6 @@ def log_line(entry: LogEntry) -> LogLine:
     return LogLine(entry.serial, whole + micro / _MICRO, entry.kind, entry.message)
 
 
-def log_entry(line: LogLine) -> LogEntry:
-    """The other direction."""
-    whole, micro = divmod(round(line.at * _MICRO), _MICRO)
-    return LogEntry(line.serial, (whole, micro), line.kind, line.message)
-
-
 def _each(convert: Callable[[object], object]) -> Callable[[object], object]:
     return lambda values: list(map(convert, values)) if isinstance(values, list | tuple) else values
 

@@ -66,7 +66,7 @@ def test_a_folder_takes_its_parts_along() -> None:
 
 
 def test_other_tests_are_named_for_later() -> None:
-    assert further(["cli/remote/luxid.py", "tests/crash/test_restarts.py", "tests/quick.py"]) == [
+    assert further(["cli/remote.py", "tests/crash/test_restarts.py", "tests/quick.py"]) == [
         "tests/cli/remote",
         "tests/crash/test_restarts.py",
     ]

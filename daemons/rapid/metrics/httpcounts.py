@@ -15,14 +15,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from common.metrics import WORK_S, Distribution, Histogram
 from daemons.rapid.calls import WAITS
+from protocol.rapid.luxi import STREAM_TYPE
 
 # parts of the interface by the beginning of a path; of others `OTHER`
-_PARTS: Final = {"2": "/2", "3": "/3", "ui": "/ui", "metrics": "/metrics"}
+_PARTS: Final = {"2": "/2", "3": "/3", "luxi": "/luxi", "ui": "/ui", "metrics": "/metrics"}
 OTHER: Final = "other"
 PARTS: Final = (*_PARTS.values(), OTHER)
 # status of a request whose client went before its reply began, as some proxies note it
 GONE: Final = "gone"
-_STREAM: Final = b"text/event-stream"
+_STREAMS: Final = (b"text/event-stream", STREAM_TYPE.encode())
 
 
 class HttpCounts:
@@ -91,7 +92,7 @@ class _CountedRequest:
 
     def _begin(self, message: Message) -> None:
         self._counts.note(self._part, f"{message['status'] // 100}xx")
-        if any(name.lower() == b"content-type" and value.startswith(_STREAM) for name, value in message["headers"]):
+        if any(name.lower() == b"content-type" and value.startswith(_STREAMS) for name, value in message["headers"]):
             self._is_stream = True
             self._counts.streams += 1
         if not self._scope.get(WAITS):

@@ -40,7 +40,7 @@ def openapi(table: Sequence[Call], version: str) -> Mapping[str, object]:
     """
     schemas = Schemas(any_opcode)
     paths: dict[str, dict[str, object]] = {}
-    shown = [call for call in table if call.face is not Face.PAGE]
+    shown = [call for call in table if call.face is not Face.PAGE and call.is_in_document]
     for call in shown:
         path = _VARIABLE.sub(r"{\1}", call.path)
         paths.setdefault(path, {})[call.verb.lower()] = _operation(call, path, schemas)
@@ -78,6 +78,8 @@ def _operation(call: Call, path: str, schemas: Schemas) -> Mapping[str, object]:
     if not call.rights:
         # also without a name
         operation["security"] = [{}]
+    if call.is_for_tokens:
+        operation["security"] = [{"bearer": []}]
     for kind in call.mentions:
         schemas.of(kind)
     return operation

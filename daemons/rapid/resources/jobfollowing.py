@@ -5,16 +5,15 @@ Source: DESIGN section 15; `protocol.luxi.feed`.
 
 import re
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Final
 
 import attrs
 import orjson
 import trio
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
-from common.errors import GantryError, InvalidRequest, JobLost, RemoteError
+from common.errors import InvalidRequest, JobLost, RemoteError
 from common.ids import JobId
 from common.jsontext import read_json
 from common.queue.jobs import FINAL_NAMES, JobState
@@ -36,12 +35,14 @@ from daemons.rapid.resources.parameters import (
     whole_of,
     words_of,
 )
-from daemons.rapid.streams import PING, ByteStream
+from daemons.rapid.streams import PING, ByteStream, FeedStream, Piecing
 from protocol.client import Client
-from protocol.luxi.feed import CHANGES, FeedBegin, Subscribe, Topic
+from protocol.envelope import read_reply
+from protocol.luxi.feed import CHANGES, Subscribe, Topic
 from protocol.luxi.jobs import JobOutput, OutputStream, ReadJobOutput
 from protocol.luxi.queries import WaitForJobChange
-from protocol.rapid.events import PING_S, FollowWish
+from protocol.messages import structure_reply
+from protocol.rapid.events import FollowWish
 from protocol.rapid.jobs import LIST_FIELDS, PAGE_MOST, job_object, log_line, luxi_row
 
 _HEADERS: Final = {
@@ -59,10 +60,11 @@ async def follow_jobs(asked: Asked) -> Response:
         raise InvalidRequest(f"ids: 1 to {PAGE_MOST} at once, got {len(wish.ids)}")
     topics = (Topic.JOBS, Topic.REASONS) if wish.reasons else (Topic.JOBS,)
     outputs = wish.outputs or None
-    feed, begun = await asked.daemons.feed(
+    feed, reply = await asked.daemons.feed(
         Subscribe(topics, wish.ids, wish.fields, wish.since, log_after=wish.log_after, outputs=outputs)
     )
-    return _FeedStream(feed, begun)
+    begun = structure_reply(Subscribe, read_reply(reply))
+    return FeedStream(feed, _event(begun.position, "begin", unstructure(begun)), Piecing(_HEADERS, _read, PING))
 
 
 def rows() -> Sequence[Call]:
@@ -84,46 +86,9 @@ def rows() -> Sequence[Call]:
     ]
 
 
-class _FeedStream(ByteStream):
-    """The feed as events. It ends when luxid goes, or its reader is too slow.
-
-    Args: feed: a connection for this alone, which has begun.
-    """
-
-    def __init__(self, feed: Client, begun: FeedBegin) -> None:
-        self._feed = feed
-        self._told, changes = trio.open_memory_channel[bytes](0)
-        super().__init__(_pieces(begun, changes), _HEADERS)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            async with trio.open_nursery() as nursery:
-                # a task of its own: a wait that is cut off for a ping would cost the connection
-                nursery.start_soon(self._read)
-                await super().__call__(scope, receive, send)
-                nursery.cancel_scope.cancel()
-        finally:
-            self._feed.close()
-
-    async def _read(self) -> None:
-        async with self._told:
-            with suppress(GantryError):
-                while True:
-                    method, params = await self._feed.event()
-                    if method == CHANGES:
-                        await self._told.send(_event(str(params[0]), CHANGES, params))
-
-
-async def _pieces(begun: FeedBegin, changes: "trio.MemoryReceiveChannel[bytes]") -> AsyncGenerator[bytes, None]:
-    yield _event(begun.position, "begin", unstructure(begun))
-    while True:
-        piece = PING
-        with trio.move_on_after(PING_S):
-            try:
-                piece = await changes.receive()
-            except trio.EndOfChannel:
-                return
-        yield piece
+async def _read(feed: Client) -> bytes | None:
+    method, params = await feed.event()
+    return _event(str(params[0]), CHANGES, params) if method == CHANGES else None
 
 
 def _event(position: str, name: str, value: object) -> bytes:

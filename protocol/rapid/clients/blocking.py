@@ -20,7 +20,7 @@ from common.queue.explanation import Reason
 from protocol.luxi.jobs import OutputStream
 from protocol.rapid.clients import calls, connecting
 from protocol.rapid.clients.calls import HttpCall
-from protocol.rapid.clients.connecting import POLL_S, explain_failure, is_awaited
+from protocol.rapid.clients.connecting import POLL_S, RequestOptions, explain_failure, is_awaited
 from protocol.rapid.clients.place import Place
 from protocol.rapid.clients.replies import (
     FIRST_PATIENCE_S,
@@ -92,22 +92,26 @@ class RapidClient:
         """Close all connections; the client cannot be used any more."""
         self._http.close()
 
-    def run(self, call: HttpCall[T]) -> T:
-        """Send any call of `jobcalls` and `thingcalls`."""
+    def run(self, call: HttpCall[T], *, limit_s: float | None = None) -> T:
+        """Send any call of `calls`.
+
+        Args: limit_s: seconds for all attempts together, beside what it takes to look up the name of the server; None:
+            each attempt has its usual time.
+        """
         began = time.monotonic()
         for attempt in itertools.count(1):
             try:
-                return self._once(call)
+                return self._once(call, None if limit_s is None else began + limit_s - time.monotonic())
             except NoReply as error:
                 pause = self._pause(error.failure, attempt, began, is_repeatable=call.is_repeatable)
-                if pause is None:
+                if pause is None or (limit_s is not None and time.monotonic() + pause >= began + limit_s):
                     raise
             time.sleep(pause)
         raise AssertionError("count() has no end")
 
-    def _once(self, call: HttpCall[T]) -> T:
+    def _once(self, call: HttpCall[T], left_s: float | None) -> T:
         try:
-            options = connecting.request_options(call, self._timeout_s)
+            options = connecting.request_options(call, self._timeout_s if left_s is None else max(left_s, 0.001))
             response = self._http.request(call.verb, call.path, **options)
         except httpx2.RequestError as error:
             raise explain_failure(error, self.place, is_harmless=call.is_harmless) from error
@@ -273,16 +277,20 @@ class RapidClient:
 
     def stream(self, call: HttpCall[None], parser: EventParser) -> Iterator[Event]:
         """Iterate over the events of one stream, until it ends or breaks; one attempt."""
+        options = connecting.stream_options(call, parser.last_id)
+        for content in self.pieces(call, options, connecting.EVENTS):
+            yield from parser.feed(content)
+
+    def pieces(self, call: HttpCall[T], options: RequestOptions, kind: str) -> Iterator[bytes]:
+        """Iterate over the bytes of one stream of this media type, as they come; one attempt."""
         try:
-            options = connecting.stream_options(call, parser.last_id)
             with self._http.stream(call.verb, call.path, **options) as response:
-                if not connecting.is_stream(response):
+                if not connecting.is_stream(response, kind):
                     response.read()
                     connecting.refuse_stream(call, response, self.place)
                 self._has_replied = True
                 with self._ends_at_hang_up(response):
-                    for content in response.iter_bytes():
-                        yield from parser.feed(content)
+                    yield from response.iter_bytes()
         except httpx2.RequestError as error:
             raise explain_failure(error, self.place) from error
 

@@ -28,6 +28,8 @@ _KEPT_S: Final = 5.0
 CONNECT_S: Final = 10.0
 # seconds that one call waits at most: a proxy cuts at 60
 POLL_S: Final = 50.0
+# media type of server-sent events
+EVENTS: Final = "text/event-stream"
 
 
 class ClientOptions(TypedDict):
@@ -102,10 +104,13 @@ def read_reply(response: httpx2.Response) -> HttpReply:
     return HttpReply(response.status_code, _lower(response.headers), response.content)
 
 
-def stream_options(call: HttpCall[T], last_id: str) -> RequestOptions:
-    """Arguments of the request for a stream of events. Args: last_id: id of the last event that is known; or ""."""
+def stream_options(call: HttpCall[T], last_id: str = "", kind: str = EVENTS) -> RequestOptions:
+    """Arguments of the request for a stream.
+
+    Args: last_id: id of the last event that is known; or "". kind: the media type of the stream.
+    """
     options = request_options(call, CONNECT_S)
-    options["headers"] |= {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
+    options["headers"] |= {"Accept": kind, **({"Last-Event-ID": last_id} if last_id else {})}
     # a server that says nothing for two pings is gone
     options["timeout"] = httpx2.Timeout(CONNECT_S, read=2 * PING_S + CONNECT_S)
     return options
@@ -119,10 +124,10 @@ def refuse_stream(call: HttpCall[T], response: httpx2.Response, place: Place) ->
     refuse(call, read_reply(response), place.name)
 
 
-def is_stream(response: httpx2.Response) -> bool:
-    """Whether the response is a stream of events."""
-    kind = _lower(response.headers).get("content-type", "")
-    return bool(response.status_code == HTTPStatus.OK) and kind.startswith("text/event-stream")
+def is_stream(response: httpx2.Response, kind: str = EVENTS) -> bool:
+    """Whether the response is a stream of this media type."""
+    given = _lower(response.headers).get("content-type", "")
+    return bool(response.status_code == HTTPStatus.OK) and given.startswith(kind)
 
 
 def _lower(headers: httpx2.Headers) -> Mapping[str, str]:

@@ -84,7 +84,7 @@ def test_a_caller_without_a_token_is_told_how_to_give_one(web: Web, caller: Call
     told = caller.list(GANTRY_TOKEN="")
 
     assert told.code == 1
-    assert told.err.endswith("; give --token-file FILE, or a user in the address: https://USER@HOST\n")
+    assert told.err.endswith("; give --token-file FILE, or $GANTRY_TOKEN\n")
 
 
 def test_an_address_without_tls_is_told(web: Web, caller: Caller) -> None:
@@ -108,17 +108,14 @@ def test_a_verb_with_many_jobs_needs_one_connection(caller: Caller, monkeypatch:
     assert len(opened) <= 2
 
 
-def test_a_user_is_known_by_his_password(web: Web, caller: Caller) -> None:
-    web.paths.rapi_users.write_text("ada open-sesame read\n")
-    variables = {"GANTRY_REMOTE": web.url.replace("://", "://ada@"), "GANTRY_TOKEN": ""}
+def test_a_user_with_a_password_is_told_that_only_a_token_counts(web: Web, caller: Caller) -> None:
+    variables = {"GANTRY_REMOTE": web.url.replace("://", "://ada@"), "GANTRY_PASSWORD": "open-sesame"}
 
-    assert caller.list(**variables, GANTRY_PASSWORD="open-sesame").code == 0
-    wrong = caller.list(**variables, GANTRY_PASSWORD="wrong-sesame")
-    missing = caller.list(**variables, GANTRY_PASSWORD="")
+    told = caller.list(**variables, GANTRY_TOKEN="")
 
-    assert (wrong.code, missing.code) == (1, 2)
-    assert "sesame" not in wrong.err
-    assert "the password of 'ada' is missing; put it into $GANTRY_PASSWORD, or use a token" in missing.err
+    assert told.code == 2
+    assert "only a token counts there, no password of 'ada'; 'gantry token create' makes one" in told.err
+    assert "sesame" not in told.err
 
 
 def test_a_token_without_the_right_is_refused(web: Web, caller: Caller) -> None:

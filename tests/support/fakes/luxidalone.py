@@ -3,8 +3,8 @@
 from typing import TypeVar
 
 from protocol.client import Client
-from protocol.luxi.feed import FeedBegin, Subscribe
-from protocol.messages import Request
+from protocol.luxi.feed import Subscribe
+from protocol.messages import AnyRequest, Request
 
 R = TypeVar("R")
 
@@ -15,5 +15,8 @@ class LuxidAlone:
     async def wconfd(self, request: Request[R]) -> R:
         raise AssertionError("nobody asks it")
 
-    async def feed(self, request: Subscribe) -> tuple[Client, FeedBegin]:
+    async def feed(self, request: Subscribe) -> tuple[Client, bytes]:
         raise AssertionError("nobody follows")
+
+    async def luxi(self, request: AnyRequest) -> bytes:
+        raise AssertionError("nobody passes messages on")
