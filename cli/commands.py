@@ -25,7 +25,7 @@ OF_WAITING: Final = ("--wait-timeout", "--raw", "--exit")
 
 
 @attrs.frozen
-class Verb:
+class CommandVerb:
     """Where a command is defined, and its line in the list of commands."""
 
     # module:attribute
@@ -69,7 +69,7 @@ class Command(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         group = None if ctx.parent is None else ctx.parent.command
-        handed_down = group.handed_down if isinstance(group, Group) else ()
+        handed_down = group.handed_down if isinstance(group, CommandGroup) else ()
         # the help option stays the last
         *own, help_option = super().get_params(ctx)
         return [*own, *handed_down, help_option]
@@ -149,7 +149,7 @@ def _tell_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> Non
         ctx.exit()
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """Verbs under one program, each imported when it is used.
 
     Args:
@@ -161,7 +161,7 @@ class Group(click.Group):
     def __init__(
         self,
         name: str,
-        verbs: Mapping[str, Verb],
+        verbs: Mapping[str, CommandVerb],
         *,
         help: str,
         aliases: Mapping[str, str] | None = None,
@@ -265,10 +265,10 @@ def _remember(meta: MutableMapping[str, object], key: str, value: object) -> Non
         meta[key] = value
 
 
-def tag_verbs(kind: str) -> Mapping[str, Verb]:
+def tag_verbs(kind: str) -> Mapping[str, CommandVerb]:
     """The verbs `list-tags`, `add-tags` and `remove-tags` of a program. Args: kind: such as "node"."""
     return {
-        "list-tags": Verb(f"cli.tags:list_{kind}_tags", "Tell the tags."),
-        "add-tags": Verb(f"cli.tags:add_{kind}_tags", "Add tags."),
-        "remove-tags": Verb(f"cli.tags:remove_{kind}_tags", "Remove tags."),
+        "list-tags": CommandVerb(f"cli.tags:list_{kind}_tags", "List the tags."),
+        "add-tags": CommandVerb(f"cli.tags:add_{kind}_tags", "Add tags."),
+        "remove-tags": CommandVerb(f"cli.tags:remove_{kind}_tags", "Remove tags."),
     }

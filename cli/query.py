@@ -7,7 +7,7 @@ from cli.connection import Luxid, open_luxid
 from common.ids import JobId
 from common.objects.kinds import QueryKind
 from common.query.qlang import Expression as QueryExpression
-from common.words.fields import Row
+from common.words.fields import JobRow
 from common.words.filters.filtertext import Expression
 from protocol.luxi.queries import Query, QueryJobs
 
@@ -17,7 +17,7 @@ _IDS_AT_ONCE: Final = 10_000
 
 def query_jobs(
     client: Luxid, job_ids: Sequence[int] | None, fields: Sequence[str], statuses: Sequence[str] = ()
-) -> list[Row]:
+) -> list[JobRow]:
     """Return jobs by their ids, archived ones included; without ids all jobs that are not archived.
 
     Args:
@@ -28,7 +28,7 @@ def query_jobs(
     Raises: as `BlockingClient.call`.
     """
     answer = [values for request in _requests(job_ids, fields) for values in client.call(request)]
-    rows = cast(list[Row], [dict(zip(fields, values, strict=True)) for values in answer])
+    rows = cast(list[JobRow], [dict(zip(fields, values, strict=True)) for values in answer])
     if not statuses:
         return rows
     return [row for row in rows if row["status"] is None or row["status"] in statuses]
@@ -45,7 +45,7 @@ def _requests(job_ids: Sequence[int] | None, fields: Sequence[str]) -> Iterator[
         yield QueryJobs(tuple(ids[start : start + _IDS_AT_ONCE]), tuple(fields))
 
 
-def filter_jobs(client: Luxid, condition: Expression, fields: Sequence[str]) -> list[Row]:
+def filter_jobs(client: Luxid, condition: Expression, fields: Sequence[str]) -> list[JobRow]:
     """Return the jobs for which luxid finds a condition true; archived ones too if `archived` is among the fields.
 
     Args: condition: JSON of the query language.
@@ -53,10 +53,10 @@ def filter_jobs(client: Luxid, condition: Expression, fields: Sequence[str]) -> 
     Raises: InvalidRequest: the condition is malformed. Else as `BlockingClient.call`.
     """
     answer = client.call(Query(QueryKind.JOB, tuple(fields), QueryExpression.from_wire(condition)))
-    return cast(list[Row], [dict(zip(fields, row, strict=True)) for row in answer.values()])
+    return cast(list[JobRow], [dict(zip(fields, row, strict=True)) for row in answer.values()])
 
 
-def jobs_now(job_ids: Sequence[int] | None, fields: Sequence[str], statuses: Sequence[str] = ()) -> list[Row]:
+def jobs_now(job_ids: Sequence[int] | None, fields: Sequence[str], statuses: Sequence[str] = ()) -> list[JobRow]:
     """`query_jobs` over a connection of its own."""
     with open_luxid() as client:
         return query_jobs(client, job_ids, fields, statuses)
@@ -69,6 +69,6 @@ def group_names() -> list[str]:
     return [str(name) for (name,) in found.values()]
 
 
-def missing(rows: Sequence[Row]) -> list[int]:
+def missing(rows: Sequence[JobRow]) -> list[int]:
     """The ids of those rows whose job does not exist."""
     return [row["id"] for row in rows if row["status"] is None]

@@ -16,7 +16,7 @@ from cli.context import NO_PAGER
 from cli.screen import remark, say_styled, warn
 from common.printable import printable
 from common.words.cells import columns_of, cut, fitting
-from common.words.fields import Row, job_title
+from common.words.fields import JobRow, job_title
 
 NOTHING: Final = "-"
 # the text for an empty cell, and for a field that does not exist, in words
@@ -107,7 +107,7 @@ def status_style(text: str) -> str:
 JOB_FIELDS: Final = ("id", "status", "name", "summary")
 
 
-def job_table(rows: Iterable[Row]) -> Iterator[str]:
+def job_table(rows: Iterable[JobRow]) -> Iterator[str]:
     """The lines of a table of jobs, each with `JOB_FIELDS`."""
     cells = [[str(row["id"]), row["status"] or "", job_title(row)] for row in rows]
     return render((Column("ID", is_number=True), Column("STATUS"), Column("SUMMARY")), cells, Layout())

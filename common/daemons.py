@@ -16,7 +16,7 @@ import attrs
 from common.errors import NotFound
 
 
-class Place(enum.Enum):
+class NodeKind(enum.Enum):
     """The nodes that run a daemon; each kind of node also runs the daemons of the kinds after it."""
 
     MASTER = "master"
@@ -48,7 +48,7 @@ class Daemon:
     log_file: str
     # name of its Unix socket in the folder of sockets; None: it listens elsewhere, as its settings say
     socket: str | None = None
-    runs_on: Place = Place.MASTER
+    runs_on: NodeKind = NodeKind.MASTER
     # name of its table in gantry.toml; None: it has no settings of its own
     settings: str | None = None
     # names of the daemons that must be ready before this one is started
@@ -72,7 +72,7 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         module="daemons.noded.main",
         pid_file="ganeti-noded.pid",
         log_file="node-daemon.log",
-        runs_on=Place.ALL,
+        runs_on=NodeKind.ALL,
         settings="noded",
         feature=Feature.NODES,
     ),
@@ -82,7 +82,7 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         pid_file="gantry-keeperd.pid",
         log_file="keeper-daemon.log",
         socket="gantry-keeperd",
-        runs_on=Place.CANDIDATES,
+        runs_on=NodeKind.CANDIDATES,
         settings="keeperd",
         # it tells the node daemons of a new master, its own first
         started_after=("noded",),
@@ -122,7 +122,7 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         pid_file="ganeti-rapi.pid",
         log_file="rapi-daemon.log",
         socket="gantry-rapid",
-        runs_on=Place.CANDIDATES,
+        runs_on=NodeKind.CANDIDATES,
         settings="rapid",
         started_after=("luxid",),
         feature=Feature.HTTP,
@@ -134,7 +134,7 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         module="daemons.confd.main",
         pid_file="ganeti-confd.pid",
         log_file="conf-daemon.log",
-        runs_on=Place.CANDIDATES,
+        runs_on=NodeKind.CANDIDATES,
         settings="confd",
         feature=Feature.QUESTIONS,
         is_needed=False,
@@ -145,7 +145,7 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         module="daemons.mond.main",
         pid_file="ganeti-mond.pid",
         log_file="monitoring-daemon.log",
-        runs_on=Place.ALL,
+        runs_on=NodeKind.ALL,
         settings="mond",
         feature=Feature.MONITORING,
         is_needed=False,
@@ -169,14 +169,14 @@ def daemon_named(name: str) -> Daemon:
     raise NotFound(f"there is no daemon '{name}'; known are {known}")
 
 
-def start_order(place: Place = Place.MASTER, features: Collection[Feature] = ()) -> tuple[Daemon, ...]:
+def start_order(place: NodeKind = NodeKind.MASTER, features: Collection[Feature] = ()) -> tuple[Daemon, ...]:
     """Return the daemons of such a node in the order of their start: each after the daemons that it needs.
 
     Stop them in the opposite order.
 
     Args: features: those that are switched on.
     """
-    kinds = list(Place)
+    kinds = list(NodeKind)
     waiting = [
         daemon
         for daemon in DAEMONS

@@ -104,7 +104,7 @@ class BatchEnd:
 
 
 @attrs.frozen
-class Place:
+class JobLocation:
     """Where the job is."""
 
     cluster: str
@@ -114,7 +114,7 @@ class Place:
 
 
 @attrs.frozen
-class Event:
+class JobNotification:
     """Something to be told of a job, to whom one rule names."""
 
     rule: str
@@ -131,7 +131,7 @@ class Event:
         return f"notify/{about}/{self.kind}{self.number or ''}/{self.rule}"
 
 
-def payload(event: Event, subject: Subject, place: Place) -> str:
+def payload(event: JobNotification, subject: Subject, place: JobLocation) -> str:
     """The text that is sent."""
     job, terms = subject.job, subject.terms
     told: dict[str, object] = {
@@ -158,7 +158,7 @@ def payload(event: Event, subject: Subject, place: Place) -> str:
     return orjson.dumps(told).decode()
 
 
-def message_id(event: Event, job: Job, place: Place) -> str:
+def message_id(event: JobNotification, job: Job, place: JobLocation) -> str:
     """The id that receivers know a repeated delivery by."""
     return "-".join([place.cluster_uuid, *event.key(job.job_id).split("/")[1:]])
 

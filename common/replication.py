@@ -87,7 +87,7 @@ class CommitsFirst(Protocol):
         ...
 
     async def taking_up(self, paths: Sequence[Path], *, are_dead: bool) -> None:
-        """Other processes of this node have replaced these files; nobody has been told of it yet.
+        """Other processes of this node have replaced these files, and it is not reported yet.
 
         Args: are_dead: whether these processes have ended.
         """

@@ -1,8 +1,8 @@
 """Shapes of values on the wire besides objects by field names; a class selects one by its base.
 
 `OwnForm` writes and reads itself. A `Row` is a list of its fields in order. A `Lenient` class is an object whose
-unknown keys are dropped. A `Tagged` class is an object with a `kind`, and a union of such classes is read by the kind;
-a union of `TaggedRow` is read by the first element.
+unknown keys are dropped. A `TaggedObject` class is an object with a `kind`, and a union of such classes is read by
+the kind; a union of `TaggedRow` is read by the first element.
 Values of type `object` are not checked, nor are lists marked `AS_IT_COMES`, which may have
 hundreds of thousands of rows. `common.wire` reads and writes all of them.
 """
@@ -53,7 +53,7 @@ class TaggedRow(Row):
     TAG: ClassVar[bool]
 
 
-class Tagged:
+class TaggedObject:
     """An object with its kind and its fields."""
 
     __slots__ = ()
@@ -62,7 +62,7 @@ class Tagged:
 
 @attrs.frozen
 class OtherKind:
-    """The member of a union of `Tagged` classes for kinds that only a newer release knows."""
+    """The member of a union of `TaggedObject` classes for kinds that only a newer release knows."""
 
     kind: str
     values: Mapping[str, object]

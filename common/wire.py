@@ -28,7 +28,7 @@ from cattrs.v import format_exception
 from common.errors import GantryError, InvalidRequest
 from common.ids import JobId
 from common.locks import Lock, LockLevel, LockRequest, asked_lock, parse_lock
-from common.shapes import AS_IT_COMES, Lenient, OtherKind, OwnForm, Row, Tagged, TaggedRow
+from common.shapes import AS_IT_COMES, Lenient, OtherKind, OwnForm, Row, TaggedObject, TaggedRow
 
 # Hooks with which a converter reads and writes the shapes of `common.shapes`.
 
@@ -54,10 +54,10 @@ def register_shapes(converter: Converter) -> None:
     converter.register_unstructure_hook_factory(_is_a(Row), _row_writer)
     converter.register_structure_hook_factory(_is_a(TaggedRow), _tagged_row_reader)
     converter.register_unstructure_hook_factory(_is_a(TaggedRow), _tagged_row_writer)
-    converter.register_structure_hook_factory(_is_a(Tagged), _tagged_reader)
-    converter.register_unstructure_hook_factory(_is_a(Tagged), _tagged_writer)
+    converter.register_structure_hook_factory(_is_a(TaggedObject), _tagged_reader)
+    converter.register_unstructure_hook_factory(_is_a(TaggedObject), _tagged_writer)
     converter.register_unstructure_hook(OtherKind, lambda value: {"kind": value.kind, **value.values})
-    converter.register_structure_hook_factory(_is_union_of(Tagged), _union_reader)
+    converter.register_structure_hook_factory(_is_union_of(TaggedObject), _union_reader)
     converter.register_structure_hook_factory(_is_union_of(TaggedRow), _row_union_reader)
 
 
@@ -154,7 +154,7 @@ def _tag_of(value: object) -> bool | None:
     return tag if isinstance(tag, bool) else None
 
 
-def _tagged_reader(kind: type[Tagged], converter: Converter) -> Hook:
+def _tagged_reader(kind: type[TaggedObject], converter: Converter) -> Hook:
     inner = _fields_reader(kind, converter)
 
     def read(value: object, _: object) -> object:
@@ -167,13 +167,13 @@ def _tagged_reader(kind: type[Tagged], converter: Converter) -> Hook:
     return read
 
 
-def _tagged_writer(kind: type[Tagged], converter: Converter) -> Writer:
+def _tagged_writer(kind: type[TaggedObject], converter: Converter) -> Writer:
     inner = _fields_writer(kind, converter)
     return lambda value: {"kind": kind.KIND, **inner(value)}
 
 
 def _union_reader(kind: object, converter: Converter) -> Hook:
-    members = [member for member in _members(kind) if issubclass(member, Tagged)]
+    members = [member for member in _members(kind) if issubclass(member, TaggedObject)]
     readers = {member.KIND: _fields_reader(member, converter) for member in members}
     takes_others = OtherKind in _members(kind)
 

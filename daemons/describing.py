@@ -30,7 +30,7 @@ from daemons.luxid.core.query.objects import RULES
 from daemons.luxid.handlers.queries import OBJECTS
 from daemons.rapid.metrics.families import PREFIX
 from daemons.rapid.openapi.document import openapi
-from daemons.rapid.rpc import Handlers, rows
+from daemons.rapid.rpc import RapidHandlers, rows
 from protocol.luxi.queries import FieldDefinition
 from protocol.serving.route import AnyRoute
 
@@ -75,12 +75,12 @@ def facts() -> DaemonFacts:
         programs=tuple(_program(name, import_module(module).main) for name, module in modules.items()),
         fields={kind: tuple(map(_field, found)) for kind, found in _definitions()},
         roles={
-            "luxid": _roles(daemons.luxid.rpc.routes(cast(daemons.luxid.rpc.Handlers, _Anything()))),
-            "wconfd": _roles(daemons.wconfd.rpc.routes(cast(daemons.wconfd.rpc.Handlers, _Anything()))),
-            "keeperd": _roles(daemons.keeperd.rpc.routes(cast(daemons.keeperd.rpc.Handlers, _Anything()))),
+            "luxid": _roles(daemons.luxid.rpc.routes(cast(daemons.luxid.rpc.LuxidHandlers, _Anything()))),
+            "wconfd": _roles(daemons.wconfd.rpc.routes(cast(daemons.wconfd.rpc.WconfdHandlers, _Anything()))),
+            "keeperd": _roles(daemons.keeperd.rpc.routes(cast(daemons.keeperd.rpc.KeeperdHandlers, _Anything()))),
         },
         metrics=tuple(sorted(_metrics(), key=lambda each: each.name)),
-        http=openapi(rows(cast(Handlers, _Anything())), release()),
+        http=openapi(rows(cast(RapidHandlers, _Anything())), release()),
     )
 
 

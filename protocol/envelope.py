@@ -87,13 +87,13 @@ class MalformedRequest(InvalidRequest):
 
 
 @attrs.frozen
-class Batch:
+class CallBatch:
     """A list of JSON-RPC calls with one list as reply; a bad element gets its own error."""
 
     calls: tuple[Call | MalformedRequest, ...]
 
 
-def read_message(payload: bytes) -> Call | Batch:
+def read_message(payload: bytes) -> Call | CallBatch:
     """Read one request message; surrounding white space and invalid UTF-8 are tolerated.
 
     Raises: MalformedRequest: it is not a request in either dialect.
@@ -110,7 +110,7 @@ def read_message(payload: bytes) -> Call | Batch:
     if isinstance(value, list):
         if not value:
             raise MalformedRequest("empty batch: a list must hold at least one request", dialect=Dialect.JSONRPC)
-        return Batch(tuple(map(_read_element, value)))
+        return CallBatch(tuple(map(_read_element, value)))
     raise MalformedRequest(f"request is not an object but {shorten(value)}")
 
 

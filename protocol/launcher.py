@@ -22,11 +22,11 @@ from typing import Final
 
 import attrs
 
-from common.commands.cgroups import Group, Limited, Way
+from common.commands.cgroups import ControlGroup, Limited, Way
 from common.commands.execution import Launch
 from common.commands.localcommand import MakeStarter
 from common.commands.spec import Leave
-from common.commands.supervision import Terms
+from common.commands.supervision import SupervisorTerms
 from common.commands.supervisor import StartSupervisor, Supervisor
 from common.errors import InvalidRequest, Unavailable
 from common.system.livelock import Livelock
@@ -138,7 +138,7 @@ def find_launcher(path: Path) -> MakeStarter | None:
         return None
 
     def make(submitter: str, user: str, livelock: Livelock) -> StartSupervisor:
-        def start(launch: Launch, terms: Terms, outputs: Sequence[int]) -> Supervisor:
+        def start(launch: Launch, terms: SupervisorTerms, outputs: Sequence[int]) -> Supervisor:
             return _start(
                 path, StartCommand(submitter, user, _command(launch, terms, outputs)), launch, outputs, livelock
             )
@@ -148,7 +148,7 @@ def find_launcher(path: Path) -> MakeStarter | None:
     return make
 
 
-def _command(launch: Launch, terms: Terms, outputs: Sequence[int]) -> LaunchedCommand:
+def _command(launch: Launch, terms: SupervisorTerms, outputs: Sequence[int]) -> LaunchedCommand:
     prelude = launch.prelude
     return LaunchedCommand(
         argv=tuple(launch.argv),
@@ -198,5 +198,5 @@ def _start(
     finally:
         os.close(writer)
     sock.setblocking(False)
-    group = Group(started.way, started.folder)
+    group = ControlGroup(started.way, started.folder)
     return LaunchedSupervisor(started.pid, reader, group, Limited(dict.fromkeys(started.limited, group)), sock)

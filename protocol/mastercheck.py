@@ -16,12 +16,12 @@ from common.replication import NoLongerMaster
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.program import Options
+from common.system.program import DaemonOptions
 
 _log: Final = get_log(__name__)
 
 
-async def check_master(settings: Settings, options: Options) -> None:
+async def check_master(settings: Settings, options: DaemonOptions) -> None:
     """Return if this node is the master; on one machine at once. With other nodes, more than half must say so.
 
     Where the mastership is held under a lease, this process ends from now on when the lease has run out.
@@ -75,7 +75,7 @@ def _check_lease(settings: Settings) -> None:
     forget_not_master(paths)
 
 
-def _check_own_files(settings: Settings, options: Options) -> None:
+def _check_own_files(settings: Settings, options: DaemonOptions) -> None:
     own_name = settings.cluster.own_name
     own_epoch(settings.paths.epoch_file, own_name)
     master = master_name(settings.paths)
@@ -83,7 +83,7 @@ def _check_own_files(settings: Settings, options: Options) -> None:
         raise NoLongerMaster(f"this node is not the master; {master} is, by this node's files of ssconf")
 
 
-async def _vote(settings: Settings, options: Options, *, voters: dict[str, str]) -> None:
+async def _vote(settings: Settings, options: DaemonOptions, *, voters: dict[str, str]) -> None:
     paths, own_name = settings.paths, settings.cluster.own_name
     epoch = await in_thread(own_epoch, paths.epoch_file, own_name)
     if options.no_voting or await in_thread(needs_no_vote, paths.no_voting_note, epoch):

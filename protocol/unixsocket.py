@@ -128,7 +128,7 @@ def pauses() -> Iterator[float]:
 
 
 @attrs.frozen
-class Identity:
+class SocketIdentity:
     """The identity of the file that a path names at a moment."""
 
     device: int
@@ -164,16 +164,16 @@ def listen(path: Path, mode: int, backlog: int) -> socket.socket:
     return listener
 
 
-def identity_of(path: Path) -> Identity | None:
+def identity_of(path: Path) -> SocketIdentity | None:
     """Return the identity of the file; None: there is no file."""
     try:
         status = path.lstat()
     except OSError:
         return None
-    return Identity(status.st_dev, status.st_ino)
+    return SocketIdentity(status.st_dev, status.st_ino)
 
 
-def remove(path: Path, identity: Identity | None) -> None:
+def remove(path: Path, identity: SocketIdentity | None) -> None:
     """Remove the socket file, unless a successor has replaced it."""
     if identity is not None and identity_of(path) == identity:
         path.unlink()

@@ -16,7 +16,7 @@ from cli.query import filter_jobs, query_jobs
 from common.errors import PrerequisiteError
 from common.queue.reasons import Batch, batch_of_trail
 from common.queue.terms import JobTerms, terms_of_trail
-from common.words.fields import Row
+from common.words.fields import JobRow
 from common.words.filters.filtertext import Expression
 from common.words.outcome import batch_counts, batch_state
 from common.words.times import to_seconds
@@ -37,7 +37,7 @@ class BatchRow:
     # seconds since the epoch
     received_at: float | None
     # by id, with `id` and `status`
-    jobs: Sequence[Row]
+    jobs: Sequence[JobRow]
 
     @property
     def counts(self) -> Counter[str]:
@@ -60,7 +60,7 @@ def read_batches(client: Luxid, batch_id: str | None = None, *, with_archived: b
     """
     condition: Expression = ["!=", "batch", ""] if batch_id is None else ["==", "batch", batch_id]
     fields = (*_FIELDS, "archived") if with_archived else _FIELDS
-    members: dict[str, list[Row]] = defaultdict(list)
+    members: dict[str, list[JobRow]] = defaultdict(list)
     for row in filter_jobs(client, condition, fields):
         members[row["batch"]].append(row)
     firsts = query_jobs(client, [rows[0]["id"] for rows in members.values()], ("id", "ops")) if members else []
@@ -98,11 +98,11 @@ def _previous_batch(client: Luxid) -> str:
     (first, *_) = previous_ids(None)
     (row,) = query_jobs(client, [first], ("id", "batch"))
     if not row["batch"]:
-        raise PrerequisiteError(f"the last submission, job {first}, is no batch", "wrong_state")
+        raise PrerequisiteError(f"the last submission, job {first}, is not a batch", "wrong_state")
     return row["batch"]
 
 
-def _batch_row(batch_id: str, rows: Sequence[Row], first: Row) -> BatchRow:
+def _batch_row(batch_id: str, rows: Sequence[JobRow], first: JobRow) -> BatchRow:
     op = first["ops"][0] if first["ops"] else {}
     batch, terms = batch_of_trail(op.get("reason")), terms_of_trail(op.get("reason"))
     name = _common_name(terms, batch) or ",".join(rows[0]["summary"] or ())
@@ -118,7 +118,7 @@ def _common_name(terms: JobTerms, batch: Batch | None) -> str:
     return name
 
 
-def elements_by_id(rows: Sequence[Row]) -> Mapping[int, str]:
+def elements_by_id(rows: Sequence[JobRow]) -> Mapping[int, str]:
     """Job id -> its node or values, for jobs with `id` and `ops`; empty: nothing tells them apart."""
     from cli.live.fleet import fleet_of
 

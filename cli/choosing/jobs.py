@@ -93,7 +93,7 @@ def choice_options(function: F) -> F:
     return with_options(
         function,
         click.option("-F", "--filter", "is_filtering", is_flag=True, help="Take the argument as a filter."),
-        where_option("Only those: 'status=running & label.team=web', 'received < 2h ago'."),
+        where_option("Only jobs that match: 'status=running & label.team=web', 'received < 2h ago'."),
         *(_state_option(name, states, text) for name, (states, text) in _STATES.items()),
         click.option("--mine", "is_mine", is_flag=True, help="Only jobs that this user submitted."),
         batch_option,
@@ -172,7 +172,7 @@ def naming_options(function: F) -> F:
     """`--where` and `--batch`, beside ids."""
     return with_options(
         function,
-        where_option("These jobs, as they are now: 'user=ada & status=running', 'label.team=web'."),
+        where_option("Jobs that match now: 'user=ada & status=running', 'label.team=web'."),
         batch_option,
     )
 
@@ -197,5 +197,5 @@ def named_jobs(job_ids: Sequence[int], where: str | None, batches: Sequence[str]
         rows = filter_jobs(client, condition, ("id",))
     found = tuple(dict.fromkeys([*job_ids, *(row["id"] for row in rows)]))
     if not found:
-        raise PrerequisiteError(f"no job is like '{where}'; archived ones are found by their ids", "unknown_entity")
+        raise PrerequisiteError(f"no job matches '{where}'; archived ones are found by their ids", "unknown_entity")
     return found

@@ -34,7 +34,7 @@ _START: Final = 19
 
 
 @attrs.frozen
-class Noted:
+class NotedSubmission:
     """A submission of this session."""
 
     job_ids: tuple[int, ...]
@@ -71,7 +71,7 @@ def note_submission(job_ids: Sequence[int], key: str | None) -> None:
         noted = _read(file)
         is_again = noted is not None and key is not None and noted.key == key
         before = () if noted is None else noted.before if is_again else noted.job_ids
-        _write(file, Noted(tuple(job_ids), key, before), is_new=noted is None)
+        _write(file, NotedSubmission(tuple(job_ids), key, before), is_new=noted is None)
 
 
 def _file() -> Path:
@@ -94,16 +94,16 @@ def _session() -> str:
     return f"{leader} {start}"
 
 
-def _read(file: Path) -> Noted | None:
+def _read(file: Path) -> NotedSubmission | None:
     """None: there is no note, or it cannot be read."""
     try:
         value = orjson.loads(file.read_bytes())
-        return Noted(_ids(value["ids"]), value["key"], _ids(value["before"]))
+        return NotedSubmission(_ids(value["ids"]), value["key"], _ids(value["before"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _write(file: Path, noted: Noted, *, is_new: bool) -> None:
+def _write(file: Path, noted: NotedSubmission, *, is_new: bool) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if is_new:
         _remove_old(file.parent)

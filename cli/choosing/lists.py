@@ -15,7 +15,7 @@ from cli.screen import say_json, warn
 from cli.tables import Column, Layout, render, show_lines
 from common.objects.kinds import QueryKind
 from common.query.qlang import Expression as QueryExpression
-from common.words.cells import Units, cell_text
+from common.words.cells import SizeUnit, cell_text
 from common.words.filters.filtertext import Expression, glob_regex, parse_filter
 from common.words.filters.jobfilter import is_filter
 from protocol.luxi.queries import Cell, FieldDefinition, Query, QueryFields
@@ -70,14 +70,14 @@ class ListOptions(TypedDict):
 
 def list_options(function: F) -> F:
     """`-o`, `--no-headers`, `--separator`, `--units`, `-v` and `-F`."""
-    units = [each.value for each in Units]
+    units = [each.value for each in SizeUnit]
     function = with_options(
         function,
         click.option("--units", type=click.Choice(units), help="Sizes in MiB, GiB, TiB or as fits."),
-        click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value."),
+        click.option("-v", "--verbose", is_flag=True, help="Explain why a cell has no value."),
         click.option("-F", "--filter", "is_filtering", is_flag=True, help="Take the argument as a filter."),
     )
-    text = "Columns, with commas; a leading + adds to the usual."
+    text = "Columns, separated by commas; a leading + adds to the usual."
     return click.option("-o", "--fields", "chosen", metavar="FIELDS", help=text)(table_options(function))
 
 
@@ -109,7 +109,7 @@ def tell_objects(
         show_lines(render(columns, cells, Layout(not options["no_headers"], options["separator"])))
     unknown = [field.name for field in found.fields if field.kind == "unknown"]
     for name in unknown:
-        warn(f"unknown field '{name}'; '{program} list-fields' tells which there are")
+        warn(f"unknown field '{name}'; '{program} list-fields' shows all")
     return UNKNOWN_FIELD if unknown else DONE
 
 
@@ -118,7 +118,7 @@ def _fields(chosen: str | None, usual: Sequence[str], program: str) -> tuple[str
         return tuple(usual)
     names = tuple(name for name in chosen.removeprefix("+").split(",") if name)
     if not names:
-        raise click.UsageError(f"-o '{chosen}' names no field; '{program} list-fields' tells which there are")
+        raise click.UsageError(f"-o '{chosen}' names no field; '{program} list-fields' shows all")
     return (*usual, *names) if chosen.startswith("+") else names
 
 
@@ -126,8 +126,8 @@ def _text(kind: str, own: Shown | None, cell: Cell, options: ListOptions) -> str
     state, value = cell
     if own is not None and not state and value is not None:
         return own(value)
-    units = Units(options["units"]) if options["units"] else None
-    separated = Units.PEOPLE if options["separator"] is None else Units.MEBIBYTES
+    units = SizeUnit(options["units"]) if options["units"] else None
+    separated = SizeUnit.PEOPLE if options["separator"] is None else SizeUnit.MEBIBYTES
     return cell_text(kind, state, value, units or separated, in_words=options["verbose"])
 
 

@@ -14,7 +14,7 @@ from cli.options import KEY_VALUES, YES_NO, F, with_options
 from cli.screen import complain, confirm, is_interactive, remark, say, say_json
 from cli.submitting.options import SubmitOptions, submit_options
 from cli.submitting.submission import carry_out
-from common.daemons import Place
+from common.daemons import NodeKind
 from common.errors import Conflict
 from common.nodes.nodeplace import place_of
 from common.wire import read_mebibytes
@@ -413,7 +413,7 @@ def renew_crypto(is_cluster: bool, is_nodes: bool, **options: Unpack[SubmitOptio
     settings = installation()
     paths = settings.paths
     if is_cluster:
-        if not settings.cluster.has_nodes or place_of(settings) is not Place.MASTER:
+        if not settings.cluster.has_nodes or place_of(settings) is not NodeKind.MASTER:
             raise Conflict("a new certificate of the cluster is made on the master of a cluster of several machines")
         # imported late: few commands need it
         from common.nodes.certificates import make_next

@@ -216,7 +216,7 @@ def _clock(value: object) -> str | None:
     cls=Command,
     examples=("gnt-cluster info", "gnt-cluster info --full", "gnt-cluster info --output json | jq .master"),
 )
-@click.option("--full", is_flag=True, help="Tell all parameters, as Ganeti's command does.")
+@click.option("--full", is_flag=True, help="Show all parameters, as Ganeti's command does.")
 def info(full: bool) -> int:
     """Tell what the cluster is and which node is its master; with --full, all its parameters.
 

@@ -155,11 +155,11 @@ def check_possible(settings: Settings) -> None:
     """Raises: Denied: this is not root. Conflict: the installation has no launcher."""
     if not has_systemd(settings.root):
         raise Conflict(
-            "a launcher is a service of the system: install the package, and say this for the installation of the "
-            "system, without --root; elsewhere commands run as the user who says 'gantry up'"
+            "a launcher is a service of the system: install the package, and run this for the system's "
+            "installation, without --root; elsewhere commands run as the user who runs 'gantry up'"
         )
     if os.geteuid() != 0:
-        raise Denied("only root may let commands run as other users; say this as root")
+        raise Denied("only root may let commands run as other users; run this as root")
 
 
 def switch_on(settings: Settings) -> None:
@@ -196,7 +196,7 @@ def switch_off(settings: Settings) -> None:
         _systemctl("start", _SERVICE)
         raise Conflict(
             f"{count} commands of other users run, and without the launcher nothing could end them; wait for their "
-            "jobs, or end them with 'gnt-job cancel --kill', and say this again"
+            "jobs, or end them with 'gnt-job cancel --kill', and run this again"
         )
     if RULES_FILE.exists():
         RULES_FILE.rename(_OFF)

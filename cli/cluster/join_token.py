@@ -13,10 +13,10 @@ from cli.exitcodes import DONE
 from cli.options import POSITIVE_DURATION
 from cli.screen import remark, say, say_json, warn
 from cli.tables import Column, Layout, render
-from common.daemons import Place
+from common.daemons import NodeKind
 from common.errors import Conflict
 from common.nodes.certificates import fingerprint_of
-from common.nodes.joining import EXPIRES_S, JoinToken, JoinTokenFiles, TokenText
+from common.nodes.joining import EXPIRES_S, JoinToken, JoinTokenFiles, JoinTokenText
 from common.nodes.nodeplace import own_address, place_of
 from common.settings import Settings
 from common.words.times import clock
@@ -32,9 +32,9 @@ _COLUMNS: Final = (Column("TOKEN"), Column("STATE"), Column("EXPIRES"), Column("
     examples=("gnt-cluster join-token", "gnt-cluster join-token --expires 10m", "gnt-cluster join-token --readd web2"),
 )
 @click.option("--expires", type=POSITIVE_DURATION, default=EXPIRES_S, help="How long it may be used (1h).")
-@click.option("--readd", metavar="NODE", default="", help="Let this node of the cluster come back, and no new one.")
+@click.option("--readd", metavar="NODE", default="", help="Only for this node, which was in the cluster before.")
 @click.option("--list", "is_list", is_flag=True, help="List the tokens, without their secrets.")
-@click.option("--revoke", metavar="TOKEN", help="Let this token be used no more; the first eight digits name it.")
+@click.option("--revoke", metavar="TOKEN", help="Revoke this token; its first eight digits name it.")
 def join_token(expires: float, readd: str, is_list: bool, revoke: str | None) -> int:
     """Make a token, and print the command with which one new machine joins; to be run on the master."""
     _refuse_mixture(is_list=is_list, is_revoking=revoke is not None)
@@ -53,7 +53,7 @@ def join_token(expires: float, readd: str, is_list: bool, revoke: str | None) ->
     _refuse_others(settings)
     fingerprint = fingerprint_of(settings.paths.server_pem.read_bytes())
     token, secret = files.make(expires, readd, time.time())
-    _tell(settings, token, TokenText(token.id, secret, fingerprint))
+    _tell(settings, token, JoinTokenText(token.id, secret, fingerprint))
     return DONE
 
 
@@ -74,11 +74,11 @@ def _refuse_others(settings: Settings) -> None:
     """Raises: Conflict: machines cannot join here."""
     if not settings.cluster.has_nodes:
         raise Conflict('this cluster is one machine: set replication = "nodes" in [cluster], and restart the daemons')
-    if place_of(settings) is not Place.MASTER or not settings.paths.config_data.exists():
+    if place_of(settings) is not NodeKind.MASTER or not settings.paths.config_data.exists():
         raise Conflict("this node is not the master; make the token there ('gnt-cluster info' tells which it is)")
 
 
-def _tell(settings: Settings, token: JoinToken, text: TokenText) -> None:
+def _tell(settings: Settings, token: JoinToken, text: JoinTokenText) -> None:
     rules = settings.noded
     address = own_address(settings)
     place = f"[{address}]:{rules.join_port}" if ":" in address else f"{address}:{rules.join_port}"

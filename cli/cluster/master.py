@@ -26,7 +26,7 @@ def getmaster() -> int:
     settings = installation()
     view = known_mastership() if settings.cluster.has_lease else None
     if view is not None and not view.master:
-        raise NotFound(f"nobody is the master now, as keeperd of this node knows it, which is in state '{view.state}'")
+        raise NotFound(f"no node is the master now, as keeperd of this node knows it, which is in state '{view.state}'")
     name = master_name(settings.paths) if view is None else view.master
     if not name:
         raise NotFound("this node has not heard of a master")
@@ -79,14 +79,14 @@ def master_failover(no_voting: bool, yes_do_it: bool, ignore_offline_nodes: bool
     settings = installation()
     _refuse_lease(settings)
     # imported late: it loads TLS
-    from cli.cluster.moving import Move, Wishes
+    from cli.cluster.moving import FailoverOptions, MasterFailover
 
     if no_voting and not yes_do_it and not confirm(_QUESTION):
         remark("nothing was done; to answer yes in a script, add --yes-do-it")
         return NOT_CONFIRMED
     tell = remark if wants_json() else say
-    wishes = Wishes(voting=not no_voting, with_offline=not ignore_offline_nodes, accept_loss=accept_loss)
-    moved = Move(settings, wishes, tell).carry_out()
+    wishes = FailoverOptions(voting=not no_voting, with_offline=not ignore_offline_nodes, accept_loss=accept_loss)
+    moved = MasterFailover(settings, wishes, tell).carry_out()
     if wants_json():
         say_json(attrs.asdict(moved))
     else:

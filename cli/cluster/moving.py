@@ -29,9 +29,9 @@ from protocol.noded.membership import (
     ClaimEpoch,
     GetStanding,
     MasterNodeName,
+    NodeProgress,
     NodeStartMasterDaemons,
     NodeStopMaster,
-    Standing,
 )
 from protocol.unixsocket import pauses
 from protocol.wconfd.changes import UpdateCluster
@@ -93,7 +93,7 @@ def survey(settings: Settings, nodes: Nodes, *, with_offline: bool) -> Situation
 
 
 def _says(
-    asked: Iterable[NodeAddress], votes: Mapping[str, Outcome[str]], standings: Mapping[str, Outcome[Standing]]
+    asked: Iterable[NodeAddress], votes: Mapping[str, Outcome[str]], standings: Mapping[str, Outcome[NodeProgress]]
 ) -> Iterable[NodeSays]:
     for node in asked:
         vote, standing = votes[node.name], standings.get(node.name)
@@ -230,7 +230,7 @@ READY_S: Final = 60.0
 
 
 @attrs.frozen
-class Wishes:
+class FailoverOptions:
     """What the operator wants."""
 
     voting: bool = True
@@ -239,7 +239,7 @@ class Wishes:
 
 
 @attrs.frozen
-class Moved:
+class FailoverDone:
     """The master was moved to this node."""
 
     before: str
@@ -251,13 +251,13 @@ class Moved:
     warnings: tuple[str, ...]
 
 
-class Move:
+class MasterFailover:
     """One attempt to make this node the master.
 
     Args: tell: shows a line of progress.
     """
 
-    def __init__(self, settings: Settings, wishes: Wishes, tell: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, wishes: FailoverOptions, tell: Callable[[str], None]) -> None:
         self._settings = settings
         self._paths = settings.paths
         self._wishes = wishes
@@ -268,7 +268,7 @@ class Move:
         # nodes that have not replied to the claim
         self._silent: frozenset[str] = frozenset()
 
-    def carry_out(self) -> Moved:
+    def carry_out(self) -> FailoverDone:
         """Make this node the master.
 
         Raises: Conflict: it may not be. Unavailable, RemoteError, OSError: a step failed; repeat the call.
@@ -280,7 +280,7 @@ class Move:
         self._name_master()
         self._open_queue()
         is_ready = self._start()
-        return Moved(situation.old_master, situation.own_name, epoch, is_ready, tuple(self._warnings))
+        return FailoverDone(situation.old_master, situation.own_name, epoch, is_ready, tuple(self._warnings))
 
     def _checked(self) -> Situation:
         if not self._settings.cluster.has_nodes:

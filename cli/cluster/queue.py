@@ -43,7 +43,7 @@ def queue(action: str) -> int:
         return DONE
     say(f"The drain flag is {'set' if is_drained else 'unset'}")
     if rules:
-        say("Filter rules, in the order in which they are asked:")
+        say("Filter rules, in order of evaluation:")
     for line in rule_table(rules, RULE_FIELDS, Layout(), unknown="") if rules else ():
         say(line)
     return DONE

@@ -19,7 +19,7 @@ from cli.exitcodes import DONE, FAILED
 from cli.options import complete_group
 from cli.screen import complain, say_json, say_styled
 from cli.tables import Column, Layout, render
-from common.daemons import Feature, Place, start_order
+from common.daemons import Feature, NodeKind, start_order
 from common.errors import ConfigVerifyError, Denied, GantryError, RemoteError, Unavailable
 from common.health import Finding, Level
 from common.nodes.nodeplace import place_of, why_not_master
@@ -39,7 +39,7 @@ JOB_BYTES: Final = 2 * 2**20
 FILES: Final = 16
 
 
-def check_files(paths: Paths, *, place: Place = Place.MASTER, has_web: bool = False) -> Mapping[str, list[str]]:
+def check_files(paths: Paths, *, place: NodeKind = NodeKind.MASTER, has_web: bool = False) -> Mapping[str, list[str]]:
     """Return the problems by name of the check; an empty list: none were found.
 
     Args:
@@ -95,7 +95,7 @@ def _queue(paths: Paths) -> Iterator[str]:
         yield f"'{paths.damaged}' holds job files that could not be read: {', '.join(damaged[:5])}"
 
 
-def _sockets(paths: Paths, *, place: Place = Place.MASTER, has_web: bool = False) -> Iterator[str]:
+def _sockets(paths: Paths, *, place: NodeKind = NodeKind.MASTER, has_web: bool = False) -> Iterator[str]:
     # in the order of stopping: each daemon before those that it needs
     for daemon in reversed(start_order(place, features=[Feature.HTTP] if has_web else [])):
         if daemon.socket is None:
@@ -170,16 +170,16 @@ _SOUND = "ok"
 )
 @click.option("--by-jobs", "is_by_jobs", is_flag=True, help="By jobs, as Ganeti does; so do the options below.")
 @click.option("--node-group", "group_name", metavar="NAME", shell_complete=complete_group, help="Only this group.")
-@click.option("--error-codes", is_flag=True, help="Tell faults with their codes, for programs.")
+@click.option("--error-codes", is_flag=True, help="Print faults with their codes, for programs.")
 @click.option(
     "--ignore-errors",
     multiple=True,
     metavar="CODE",
     type=click.Choice(sorted(VERIFY_ERRORS), case_sensitive=False),
-    help="Tell faults of this code as warnings.",
+    help="Report faults of this code as warnings.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Accepted as by Ganeti's command.")
-@click.option("--debug-simulate-errors", is_flag=True, help="Tell a fault of each kind, to see what becomes of it.")
+@click.option("--debug-simulate-errors", is_flag=True, help="Report one fault of each kind, as a test.")
 def verify(is_by_jobs: bool, **parameters: object) -> int:
     """Check the configuration and the files of this node, and list all faults; the exit code is 0 if there are none.
 
@@ -225,7 +225,7 @@ def _verify_here() -> int:
             say_styled(line)
     count = sum(map(len, found.values()))
     if count:
-        complain(f"{count} problem{'s' if count > 1 else ''} found; mend them, and run this again")
+        complain(f"{count} problem{'s' if count > 1 else ''} found; fix them and run this again")
     return FAILED if count else DONE
 
 

@@ -42,7 +42,7 @@ def lease_notes(view: ClusterView) -> Sequence[str]:
     if view.maintenance:
         notes.append("maintenance is on: no node takes over by itself; end it with 'gantry cluster maintenance off'")
     if len(view.etcd) % 2 == 0 and view.etcd:
-        notes.append(f"etcd has {len(view.etcd)} members, which bear no more losses than {len(view.etcd) - 1} do")
+        notes.append(f"etcd has {len(view.etcd)} members, which tolerate no more losses than {len(view.etcd) - 1} do")
     elif len(view.etcd) == 1:
         notes.append("etcd has one member: when it is lost, nothing is acknowledged and nobody takes over")
     if view.dirty:
@@ -131,7 +131,7 @@ def _watchdog(path: str) -> Iterator[str]:
         )
         return
     if not stat.S_ISCHR(mode):
-        yield f"the watchdog '{path}' is no device; correct 'watchdog' in [keeperd]"
+        yield f"the watchdog '{path}' is not a device; correct 'watchdog' in [keeperd]"
 
 
 def _program(text: str, what: str, *, is_fence: bool) -> Iterator[str]:

@@ -7,7 +7,7 @@ import orjson
 
 from cli.context import command_line
 from common.errors import Conflict, DamagedFile, InvalidRequest, NotFound, Unavailable
-from common.lease.records import Keys, LastMaster, decode
+from common.lease.records import EtcdKeys, LastMaster, decode
 from common.nodes.failover import CopiesHeld, NodeSays
 from common.nodes.mastership import read_seen
 from common.nodes.nodeplace import master_name
@@ -72,7 +72,7 @@ def check_etcd_free(settings: Settings) -> None:
     )
 
 
-async def _found_there(client: "EtcdClient", keys: Keys) -> str | None:
+async def _found_there(client: "EtcdClient", keys: EtcdKeys) -> str | None:
     """What etcd tells of the last master, perhaps nothing; None: it has no cluster."""
     from protocol.etcd.kv import Get, Transaction
 
@@ -107,7 +107,7 @@ def _serials(paths: Paths) -> tuple[int, int]:
     return int(config), queue
 
 
-def on_etcd(settings: Settings, work: Callable[["EtcdClient", Keys], Awaitable[T]]) -> T:
+def on_etcd(settings: Settings, work: Callable[["EtcdClient", EtcdKeys], Awaitable[T]]) -> T:
     """Let something be done with etcd. Raises: InvalidRequest: the settings name none. Unavailable; as `work`."""
     check_etcd_named(settings)
     # imported late: no other command needs it
@@ -118,6 +118,6 @@ def on_etcd(settings: Settings, work: Callable[["EtcdClient", Keys], Awaitable[T
 
     async def run() -> T:
         async with EtcdClient(EtcdAddress.of(settings)) as client:
-            return await work(client, Keys(settings.etcd.prefix))
+            return await work(client, EtcdKeys(settings.etcd.prefix))
 
     return trio.run(run)

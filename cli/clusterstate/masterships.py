@@ -49,9 +49,9 @@ def etcd_line(view: ClusterView, level: Fullness) -> str:
     if view.etcd_heard_s is None:
         return "etcd: has never replied to this node; see 'gantry cluster'"
     if view.etcd_heard_s > view.ttl_s:
-        return f"etcd: silent for {duration(view.etcd_heard_s)}, no change counts; see 'gantry cluster'"
+        return f"etcd: silent for {duration(view.etcd_heard_s)}, no change is acknowledged; see 'gantry cluster'"
     if level is Fullness.FULL or "NOSPACE" in view.alarms:
-        return "etcd: full, no change counts; see 'gantry cluster'"
+        return "etcd: full, no change is acknowledged; see 'gantry cluster'"
     if level is Fullness.RESERVED:
         return "etcd: nearly full, only jobs that are queued already are started and ended; see 'gantry cluster'"
     return ""

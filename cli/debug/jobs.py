@@ -20,12 +20,12 @@ from cli.plans.documents import read_document
 from cli.plans.jobs import read_plan
 from cli.query import query_jobs
 from cli.screen import complain, remark, say, say_json, warn
-from cli.submitting.options import PRIORITIES, SubmitOptions, Wishes, job_with_wishes, submit_options
+from cli.submitting.options import PRIORITIES, SubmissionOptions, SubmitOptions, job_with_wishes, submit_options
 from cli.submitting.submission import send_jobs, submit_jobs, taken, tell_refused
 from common.errors import ProtocolError, RemoteError
 from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES
-from common.words.fields import Row
+from common.words.fields import JobRow
 from common.words.logs import LogLine
 from common.words.times import to_seconds
 from protocol.luxi.jobs import OpInput, SubmitAnswer, SubmitJob, SubmitManyJobs
@@ -54,7 +54,7 @@ def delay(
     **options: Unpack[SubmitOptions],
 ) -> int:
     """Submit a job that sleeps for SECONDS; it holds the locks of its nodes meanwhile."""
-    wishes = Wishes(**options, program="gnt-debug")
+    wishes = SubmissionOptions(**options, program="gnt-debug")
     op = {
         "OP_ID": "OP_TEST_DELAY",
         "duration": seconds,
@@ -80,7 +80,7 @@ def delay(
         "gnt-debug submit-job --job-repeat 100 --timing-stats delay.json",
     ),
 )
-@click.option("-v", "--verbose", is_flag=True, help="Tell each step, and the ids.")
+@click.option("-v", "--verbose", is_flag=True, help="Print each step, and the ids.")
 @click.option("--op-repeat", type=click.IntRange(min=1), default=1, help="Repeat the opcodes inside each job.")
 @click.option("--job-repeat", type=click.IntRange(min=1), default=1, help="Submit each job N times.")
 @click.option("--timing-stats", is_flag=True, help="Wait for the jobs, and print how long it took.")
@@ -97,7 +97,7 @@ def submit_job(
     **options: Unpack[SubmitOptions],
 ) -> int:
     """Submit the jobs in these files and print their ids."""
-    wishes = Wishes(**options, program="gnt-debug", is_each=is_each)
+    wishes = SubmissionOptions(**options, program="gnt-debug", is_each=is_each)
     if is_each and wishes.key is not None:
         raise click.UsageError("--each submits several times, and --key names one submission; leave one of them out")
     jobs = [job for file in files for job in read_plan(read_document(file.read_bytes(), str(file))).jobs]
@@ -108,7 +108,7 @@ def submit_job(
     return _measure(submitted, wishes, verbose) if timing_stats else submit_jobs(submitted, wishes)
 
 
-def _measure(jobs: Sequence[Sequence[OpInput]], wishes: Wishes, is_verbose: bool) -> int:
+def _measure(jobs: Sequence[Sequence[OpInput]], wishes: SubmissionOptions, is_verbose: bool) -> int:
     """Submit, wait for all, and print counts and times in seconds; a failed job is reported, but is not an error."""
     begin = time.monotonic()
     with open_luxid() as client:
@@ -211,7 +211,7 @@ _VALID: Final = frozenset(SUBMIT_PRIORITIES.values())
 _TRIED: Final = sorted({edge + step for edge in (-20, -10, 0, 10, 19) for step in (-1, 0, 1)} - _VALID)
 
 
-class Broken(Exception):
+class PromiseBroken(Exception):
     """A promise that the queue did not keep; the text says which."""
 
 
@@ -238,7 +238,7 @@ def _verdict(check: Callable[[Luxid, OpInput], None], client: Luxid, delay: OpIn
     """Return what is wrong; "" if nothing is."""
     try:
         check(client, delay)
-    except (Broken, RemoteError, ProtocolError, OSError) as error:
+    except (PromiseBroken, RemoteError, ProtocolError, OSError) as error:
         return str(error)
     return ""
 
@@ -263,7 +263,7 @@ def _must_refuse(client: Luxid, request: AnyRequest, what: str) -> None:
         # luxid hangs up after a request that it could not read
         client.close()
         return
-    raise Broken(f"{what} was taken: {answer}")
+    raise PromiseBroken(f"{what} was taken: {answer}")
 
 
 def _check_dependencies(client: Luxid, delay: OpInput) -> None:
@@ -275,7 +275,7 @@ def _check_dependencies(client: Luxid, delay: OpInput) -> None:
     until_ended(ids)
     rows = query_jobs(client, ids, ("id", "status", "ops", "opexec", "opend"))
     if wrong := [row["id"] for row in rows if row["status"] != "success"]:
-        raise Broken(f"jobs {wrong} did not succeed")
+        raise PromiseBroken(f"jobs {wrong} did not succeed")
     for place, step in enumerate(backwards):
         if step is not None:
             _must_follow(rows[place], rows[place + step])
@@ -284,19 +284,19 @@ def _check_dependencies(client: Luxid, delay: OpInput) -> None:
 def _ids(answers: Sequence[SubmitAnswer], count: int) -> list[JobId]:
     ids = taken(answers)
     if len(ids) != count:
-        raise Broken(f"expected {count} jobs to be taken, got {answers}")
+        raise PromiseBroken(f"expected {count} jobs to be taken, got {answers}")
     return ids
 
 
-def _must_follow(row: Row, before: Row) -> None:
+def _must_follow(row: JobRow, before: JobRow) -> None:
     """Check that the job depends on `before` by its id, and was executed after it."""
     depends = row["ops"][0].get("depends")
     shown = [dependency[0] for dependency in depends] if isinstance(depends, list) else []
     if shown != [before["id"]]:
-        raise Broken(f"job {row['id']} depends on {shown}, expected [{before['id']}]")
+        raise PromiseBroken(f"job {row['id']} depends on {shown}, expected [{before['id']}]")
     start, end = to_seconds(row["opexec"][0]), to_seconds(before["opend"][0])
     if start is None or end is None or start < end:
-        raise Broken(f"job {row['id']} was executed at {start}, before job {before['id']} had ended at {end}")
+        raise PromiseBroken(f"job {row['id']} was executed at {start}, before job {before['id']} had ended at {end}")
 
 
 @attrs.frozen
@@ -323,7 +323,7 @@ def _check_notifications(client: Luxid, delay: OpInput) -> None:
         ops = [_witnessed(delay, messages, fails) for messages, fails in trial.ops]
         seen = witness(client, client.call(SubmitJob(tuple(ops))))
         if reason := _wrong(trial, seen):
-            raise Broken(f"job {seen.job_id} (trial {number}): {reason}")
+            raise PromiseBroken(f"job {seen.job_id} (trial {number}): {reason}")
 
 
 def _witnessed(delay: OpInput, messages: Sequence[str], fails: bool) -> OpInput:

@@ -34,10 +34,12 @@ _CLEAR: Final = "\x1b[H\x1b[2J"
 
 
 @click.command("locks", cls=Command, examples=("gantry locks", "gnt-debug locks --interval 2 -o name,pending"))
-@click.option("-o", "--fields", "chosen", metavar="FIELDS", help="Columns, with commas: name, mode, owner, pending.")
+@click.option(
+    "-o", "--fields", "chosen", metavar="FIELDS", help="Columns, separated by commas: name, mode, owner, pending."
+)
 @click.option("--interval", type=DURATION, help="Show it again and again, with this pause; Ctrl-C ends it.")
 @table_options
-@click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
+@click.option("-v", "--verbose", is_flag=True, help="Explain why a cell has no value.")
 def locks(chosen: str | None, interval: float | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
     """Show the locks that are held or waited for, in lock order, then the jobs that others wait for.
 

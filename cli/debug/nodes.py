@@ -24,8 +24,8 @@ from common.shapes import Lenient
 from common.wire import structure
 from common.words.times import clock
 from protocol.confd.client import EXPIRE_S, ask_confd, candidates, read_key
-from protocol.confd.gathering import Outcome, Peer
-from protocol.confd.questions import Argument, MasterField, Question, Reply, Role, Status, Terms
+from protocol.confd.gathering import ConfdPeer, GatheredReplies
+from protocol.confd.questions import Argument, ConfdRole, MasterField, Question, Reply, ReplyStatus, Terms
 
 # Answers of confd as text: one that is a list has a line for each element, one with parts is JSON.
 #
@@ -54,14 +54,14 @@ def answer_lines(question: Question, answer: object, layout: Layout) -> Iterator
 
 def short_answer(question: Question, reply: Reply) -> str:
     """A reply in one cell of a table."""
-    if reply.status is not Status.OK:
+    if reply.status is not ReplyStatus.OK:
         return str(reply.answer).partition("\n")[0] if isinstance(reply.answer, str) else f"error {reply.answer}"
     return _text(question, reply.answer)
 
 
 def _text(question: Question, value: object) -> str:
-    if question is Question.NODE_ROLE and value in list(Role):
-        return next(role for role in Role if role == value).name.lower()
+    if question is Question.NODE_ROLE and value in list(ConfdRole):
+        return next(role for role in ConfdRole if role == value).name.lower()
     return value if isinstance(value, str) else json_text(value)
 
 
@@ -214,23 +214,23 @@ def _tell_queries(layout: Layout) -> int:
     return DONE
 
 
-def _of_nodes(settings: Settings, names: Sequence[str]) -> Sequence[Peer]:
-    return [Peer(address_of(settings.paths, name), settings.confd.port) for name in names]
+def _of_nodes(settings: Settings, names: Sequence[str]) -> Sequence[ConfdPeer]:
+    return [ConfdPeer(address_of(settings.paths, name), settings.confd.port) for name in names]
 
 
-def _peer(settings: Settings, text: str) -> Peer:
+def _peer(settings: Settings, text: str) -> ConfdPeer:
     """Raises: InvalidRequest: a port that is none. NotFound: a host that is not known, at all."""
     has_port = text.count(":") == 1 or (text.startswith("[") and "]:" in text)
     host, _, port = text.rpartition(":") if has_port else (text, "", str(settings.confd.port))
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
-        raise InvalidRequest(f"'{text}' is no HOST[:PORT]; write a name or an address, as in 10.0.0.1:1814")
+        raise InvalidRequest(f"'{text}' is not HOST[:PORT]; write a name or an address, as in 10.0.0.1:1814")
     try:
-        return Peer(socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0][4][0], int(port))  # type: ignore[arg-type]
+        return ConfdPeer(socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0][4][0], int(port))  # type: ignore[arg-type]
     except OSError as error:
-        raise NotFound(f"'{host}' is not known: {error.strerror}") from None
+        raise NotFound(f"'{host}' cannot be resolved: {error.strerror}") from None
 
 
-def _tell(outcome: Outcome, layout: Layout, *, is_each: bool) -> int:
+def _tell(outcome: GatheredReplies, layout: Layout, *, is_each: bool) -> int:
     if wants_json():
         say_json(_as_json(outcome))
     elif is_each:
@@ -249,7 +249,7 @@ def _tell(outcome: Outcome, layout: Layout, *, is_each: bool) -> int:
     return DONE
 
 
-def _rows(outcome: Outcome) -> Sequence[Sequence[str]]:
+def _rows(outcome: GatheredReplies) -> Sequence[Sequence[str]]:
     replied = [
         [str(peer), reply.status.name.lower(), str(reply.serial), short_answer(outcome.question, reply)]
         for peer, reply in sorted(outcome.replies.items())
@@ -257,8 +257,8 @@ def _rows(outcome: Outcome) -> Sequence[Sequence[str]]:
     return [*replied, *([str(peer), "silent", "", ""] for peer in outcome.silent)]
 
 
-def _as_json(outcome: Outcome) -> Mapping[str, object]:
-    def wire(status: Status, answer: object, serial: int) -> Mapping[str, object]:
+def _as_json(outcome: GatheredReplies) -> Mapping[str, object]:
+    def wire(status: ReplyStatus, answer: object, serial: int) -> Mapping[str, object]:
         return {"status": status.name.lower(), "answer": answer, "serial": serial}
 
     best = outcome.best
@@ -330,7 +330,7 @@ def mond(node: str | None, collector: str | None, no_headers: bool, separator: s
 
 
 def _ask(host: str, port: int) -> tuple[_Report, ...]:
-    """Raises: Unavailable: nobody replies. ProtocolError: it is no mond."""
+    """Raises: Unavailable: nobody replies. ProtocolError: it is not mond."""
     connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_S)
     try:
         connection.request("GET", "/1/report/all")
@@ -341,6 +341,6 @@ def _ask(host: str, port: int) -> tuple[_Report, ...]:
             "'address' in '[mond]' of that node's settings lets them"
         ) from error
     except (orjson.JSONDecodeError, InvalidRequest) as error:
-        raise ProtocolError(f"what replies at {host} port {port} is no mond") from error
+        raise ProtocolError(f"what replies at {host} port {port} is not mond") from error
     finally:
         connection.close()

@@ -62,7 +62,7 @@ def rule_options(function: F, *, priority: int = 0) -> F:
         click.option("--where", metavar="FILTER", help="Only for such jobs: 'op=OP_RUN_COMMAND & reason=~upgrade'."),
         click.option("--priority", type=click.IntRange(min=0), default=priority, help=place),
         click.option("--reason", metavar="TEXT", help="The reason, shown to users who ask why a job waits."),
-        click.option("--dry-run", "is_dry", is_flag=True, help="Only say which queued jobs it would be for."),
+        click.option("--dry-run", "is_dry", is_flag=True, help="Only show which queued jobs it would match."),
     )
 
 

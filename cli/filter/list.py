@@ -86,9 +86,11 @@ _FIELDS: Final = ("number", *RULE_FIELDS)
 
 
 @click.command("list", cls=Command, examples=("gnt-filter list", "gnt-filter list -o number,action,reason_trail"))
-@click.option("-o", "--fields", "chosen", metavar="FIELDS", help="Columns, with commas; a leading + adds to the usual.")
+@click.option(
+    "-o", "--fields", "chosen", metavar="FIELDS", help="Columns, separated by commas; a leading + adds to the usual."
+)
 @table_options
-@click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
+@click.option("-v", "--verbose", is_flag=True, help="Explain why a cell has no value.")
 @click.argument("names", metavar="[RULE]...", nargs=-1, shell_complete=complete_rule)
 def list_rules(names: Sequence[str], chosen: str | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
     """List all rules, or the named ones, in the order in which they are evaluated.
@@ -180,7 +182,7 @@ _TITLES: Final = ("UUID", "Watermark", "Priority", "Predicates", "Action", "Reas
 @click.command("info", cls=Command, examples=("gnt-filter info", "gnt-filter info --output json | jq .[0].predicates"))
 @click.argument("names", metavar="[RULE]...", nargs=-1, shell_complete=complete_rule)
 def info(names: Sequence[str]) -> int:
-    """Tell everything about these rules, or about all. A rule is named by its UUID, its beginning, or its number."""
+    """Show everything about these rules, or about all. A rule is named by its UUID, its beginning, or its number."""
     uuids, is_lost = find_rules(rules_in_order(), names) if names else ([], False)
     rows = ask_luxid(QueryFilters(tuple(uuids) or None, RULE_FIELDS)) if uuids or not names else ()
     if wants_json():

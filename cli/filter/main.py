@@ -2,24 +2,24 @@
 
 from typing import Final, NoReturn
 
-from cli.commands import Group, Verb
+from cli.commands import CommandGroup, CommandVerb
 from cli.program import run
 from cli.remoteoptions import remote_options
 
 VERBS: Final = {
-    "pause": Verb("cli.filter.changing:pause", "Let jobs wait until the rule is deleted."),
-    "drain": Verb("cli.filter.changing:drain", "Refuse jobs from now on; those in the queue go on."),
-    "soft-drain": Verb("cli.filter.changing:soft_drain", "Take jobs from now on, but let them wait."),
-    "limit": Verb("cli.filter.changing:limit", "Let only so many jobs run at once."),
-    "add": Verb("cli.filter.changing:add", "Add a rule, as predicates and action."),
-    "replace": Verb("cli.filter.changing:replace", "Replace a rule."),
-    "delete": Verb("cli.filter.changing:delete", "Delete rules."),
-    "list": Verb("cli.filter.list:list_rules", "List the rules, in the order in which they are asked."),
-    "list-fields": Verb("cli.filter.list:list_fields", "Tell the fields that a list can have."),
-    "info": Verb("cli.filter.list:info", "Tell everything about rules."),
+    "pause": CommandVerb("cli.filter.changing:pause", "Let jobs wait until the rule is deleted."),
+    "drain": CommandVerb("cli.filter.changing:drain", "Refuse jobs from now on; those in the queue go on."),
+    "soft-drain": CommandVerb("cli.filter.changing:soft_drain", "Take jobs from now on, but let them wait."),
+    "limit": CommandVerb("cli.filter.changing:limit", "Let only so many jobs run at once."),
+    "add": CommandVerb("cli.filter.changing:add", "Add a rule, as predicates and action."),
+    "replace": CommandVerb("cli.filter.changing:replace", "Replace a rule."),
+    "delete": CommandVerb("cli.filter.changing:delete", "Delete rules."),
+    "list": CommandVerb("cli.filter.list:list_rules", "List the rules, in order of evaluation."),
+    "list-fields": CommandVerb("cli.filter.list:list_fields", "List the fields that a list can show."),
+    "info": CommandVerb("cli.filter.list:info", "Show everything about rules."),
 }
 
-group = Group(
+group = CommandGroup(
     "gnt-filter",
     VERBS,
     help="Rules that say which jobs may run, and how many at once.",

@@ -15,7 +15,7 @@ from cli.live.following import until_ended
 from cli.options import DURATION
 from cli.query import jobs_now
 from cli.screen import remark, say, say_json, warn
-from common.daemons import Feature, Place, start_order
+from common.daemons import Feature, NodeKind, start_order
 from common.errors import GantryError, Unavailable
 from common.ids import JobId
 from common.nodes.nodeplace import place_of
@@ -42,7 +42,7 @@ def down(kills_jobs: bool, timeout: float) -> int:
     move it first, with 'gantry cluster switchover', and none does.
     """
     if (fault := use_what_can_be_read()) is not None:
-        warn(f"{fault.message}; the daemons are stopped nevertheless, and do not start until it is mended")
+        warn(f"{fault.message}; the daemons are stopped nevertheless, and do not start until it is fixed")
     paths = installation_paths()
     if find_supervisor(paths) is None and not _daemons(paths):
         _tell("already down", was_up=False, left=0)
@@ -72,7 +72,7 @@ def _held_lease() -> bool:
     """Whether this node is the master under a lease."""
     settings = installation()
     try:
-        return settings.cluster.has_lease and place_of(settings) is Place.MASTER
+        return settings.cluster.has_lease and place_of(settings) is NodeKind.MASTER
     except (GantryError, OSError):
         return False
 

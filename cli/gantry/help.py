@@ -16,14 +16,14 @@ from common.system.program import release
 
 if TYPE_CHECKING:
     # only the topic that is asked for is imported
-    from cli.manual.page import Page
+    from cli.manual.page import ManualPage
 
 # width of all help texts
 _WIDTH: Final = 78
 
 
 @attrs.frozen
-class Topic:
+class HelpTopic:
     """A topic that `gantry help` explains."""
 
     heading: str
@@ -53,12 +53,12 @@ def _exit_codes_json() -> object:
     }
 
 
-def _page_topic(heading: str, target: str) -> Topic:
+def _page_topic(heading: str, target: str) -> HelpTopic:
     """A page of the manual. Args: target: module:function that makes it."""
 
-    def page() -> "Page":
+    def page() -> "ManualPage":
         module, _, name = target.partition(":")
-        made: Page = getattr(import_module(module), name)()
+        made: ManualPage = getattr(import_module(module), name)()
         return made
 
     def tell() -> None:
@@ -73,11 +73,11 @@ def _page_topic(heading: str, target: str) -> Topic:
         made = page()
         return {"summary": made.summary} | {each.title.lower(): section_text(each, _WIDTH) for each in made.sections}
 
-    return Topic(heading, tell, to_json)
+    return HelpTopic(heading, tell, to_json)
 
 
-TOPICS: Final[Mapping[str, Topic]] = {
-    "exit-codes": Topic("The exit codes of all commands.", _tell_exit_codes, _exit_codes_json),
+TOPICS: Final[Mapping[str, HelpTopic]] = {
+    "exit-codes": HelpTopic("The exit codes of all commands.", _tell_exit_codes, _exit_codes_json),
     "errors": _page_topic("The codes of errors, with cause and remedy.", "cli.manual.errors:errors_page"),
     "reasons": _page_topic("Why a job does not run.", "cli.manual.errors:reasons_page"),
     "filters": _page_topic("Filters of jobs and other things.", "cli.manual.queries:filters_page"),

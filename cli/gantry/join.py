@@ -22,7 +22,14 @@ from cli.screen import complain, remark, say_json
 from common.daemons import Feature, start_order
 from common.errors import Conflict, InvalidRequest, NotFound, RemoteError, Unavailable
 from common.installation import has_systemd, take_up
-from common.nodes.joining import JoiningFiles, JoiningPlan, NodeSettings, TokenText, missing_etcd_files, settle_settings
+from common.nodes.joining import (
+    JoiningFiles,
+    JoiningPlan,
+    JoinTokenText,
+    NodeSettings,
+    missing_etcd_files,
+    settle_settings,
+)
 from common.objects.config import CONFIG_VERSION
 from common.queue.jobs import FINAL_NAMES
 from common.settings import Settings
@@ -30,7 +37,7 @@ from common.settingsfile import load_settings
 from common.system.accounts import as_owner_of, as_root_again
 from common.system.running import find_daemon, find_supervisor
 from protocol.noded.clients.joining import MasterDoor
-from protocol.noded.joining import JOIN_PORT, Admitted, AskNews, Join, News, Ready, TakingIn
+from protocol.noded.joining import JOIN_PORT, Admitted, AskNews, Join, JoinProgress, Ready, TakingIn
 from protocol.unixsocket import pauses
 
 # time to wait for the master's port, which a new token opens
@@ -56,7 +63,7 @@ def join(master: str, text: str, node: str | None, address: str | None, timeout:
 
     Killed or failed in the middle, the same command goes on where it was.
     """
-    token = TokenText.parse(text)
+    token = JoinTokenText.parse(text)
     host, port = _place(master)
     settings = load_settings(effective_root())
     with as_owner_of(settings.paths.data) if has_systemd(settings.root) else nullcontext():
@@ -85,11 +92,11 @@ def _place(text: str) -> tuple[str, int]:
     has_port = text.count(":") == 1 or (text.startswith("[") and "]:" in text)
     host, _, port = text.rpartition(":") if has_port else (text, "", str(JOIN_PORT))
     if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
-        raise InvalidRequest(f"'{text}' is no MASTER[:PORT]; write a name or an address, as in 10.0.0.1:{JOIN_PORT}")
+        raise InvalidRequest(f"'{text}' is not MASTER[:PORT]; write a name or an address, as in 10.0.0.1:{JOIN_PORT}")
     return host.strip("[]"), int(port)
 
 
-def _make_room(settings: Settings, files: JoiningFiles, token: TokenText, *, is_forced: bool) -> None:
+def _make_room(settings: Settings, files: JoiningFiles, token: JoinTokenText, *, is_forced: bool) -> None:
     """Refuse a machine that belongs to a cluster, unless its files may be put aside."""
     plan = files.plan()
     if plan is not None and (plan.token_id == token.id or not is_forced):
@@ -117,7 +124,7 @@ def _check_etcd_files(settings: Settings) -> None:
         )
 
 
-def _request(files: JoiningFiles, plan: JoiningPlan, token: TokenText, address: str) -> Join:
+def _request(files: JoiningFiles, plan: JoiningPlan, token: JoinTokenText, address: str) -> Join:
     request = files.begin(plan).request.decode()
     return Join(token.id, token.secret, request, plan.node_name, address, CONFIG_VERSION, time.time())
 
@@ -139,7 +146,7 @@ def _start_daemons(settings: Settings) -> None:
     if not listens(rules.address or "localhost", rules.port, _START_S):
         raise Unavailable(
             f"the node daemon of this machine does not listen at port {rules.port}; its log "
-            f"'{paths.log_file('noded')}' tells why; mend that, and repeat the same command"
+            f"'{paths.log_file('noded')}' tells why; fix that, and repeat the same command"
         )
     tell(f"noded       listens at port {rules.port}")
 
@@ -174,7 +181,7 @@ def _be_taken_in(door: MasterDoor, files: JoiningFiles, plan: JoiningPlan, clust
     own = files.certificate
     job_id = door.ask(Ready(plan.token_id), TakingIn, certificate=own, patience_s=_OPENING_S).job_id
     tell(f"taken in    by job {job_id} of the master")
-    news = News("", 0)
+    news = JoinProgress("", 0)
     for news in _all_news(door, plan, own, deadline):
         for line in news.lines:
             tell(f"job {job_id}  {line}")
@@ -193,13 +200,13 @@ def _be_taken_in(door: MasterDoor, files: JoiningFiles, plan: JoiningPlan, clust
     return DONE
 
 
-def _all_news(door: MasterDoor, plan: JoiningPlan, own: Path, deadline: float) -> Iterator[News]:
+def _all_news(door: MasterDoor, plan: JoiningPlan, own: Path, deadline: float) -> Iterator[JoinProgress]:
     """The news of the job until it has ended, or the time is over."""
-    news, retries = News("", 0), pauses()
+    news, retries = JoinProgress("", 0), pauses()
     while news.status not in FINAL_NAMES and (left_s := deadline - time.monotonic()) > 0:
         asked = AskNews(plan.token_id, news.status, news.serial)
         try:
-            news = door.ask(asked, News, certificate=own, patience_s=left_s)
+            news = door.ask(asked, JoinProgress, certificate=own, patience_s=left_s)
         except (Unavailable, RemoteError) as error:
             # a daemon of the master is away
             if error.code != Unavailable.code:

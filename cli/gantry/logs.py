@@ -205,7 +205,7 @@ _COLORS: Final = {"warning": "yellow", "error": "red", "critical": "red"}
 @click.option(
     "--daemon", "daemons", multiple=True, help="Only its log; may be given again. 'forkserver' has the jobs'."
 )
-@click.option("-n", "--lines", "count", type=click.IntRange(min=0), help="The last so many; 0: all. Default 200.")
+@click.option("-n", "--lines", "count", type=click.IntRange(min=0), help="Show the last so many; 0: all. Default 200.")
 def logs(
     is_following: bool,
     job_id: int | None,
@@ -238,7 +238,7 @@ def logs(
         watch = _watch(files[0].path.parent) if is_following else None
         shown = _show(reading.backlog(choice, is_tail=is_tail), count)
         if not shown and watch is None:
-            remark("no record of the logs is like that; they are kept for a while only")
+            remark("no log record matches; logs are kept for a limited time")
         if watch is not None:
             trio.run(_follow, reading, choice, watch)
     return DONE
@@ -307,7 +307,7 @@ async def _follow(reading: _Reading, choice: LogChoice, watch: FolderWatch) -> N
             _show(reading.news(choice), 0)
             events = await watch.events()
             if any(event.kind & EventKind.FOLDER_GONE for event in events):
-                remark(f"the folder '{watch.folder}' is gone")
+                remark(f"the folder '{watch.folder}' was removed")
                 return
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from cli.commands import Command, Group, Verb
+from cli.commands import Command, CommandGroup, CommandVerb
 from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE
@@ -20,13 +20,13 @@ from common.resources import Resource, Unit, units_text
 from protocol.luxi.queue import ReadResourceUse, RemoveResource, ResourceUse, SetResource
 
 VERBS: Final = {
-    "set": Verb("cli.gantry.resource:set_resource", "Set how many units there are."),
-    "list": Verb("cli.gantry.resource:list_resources", "List the resources, and what is in use."),
-    "info": Verb("cli.gantry.resource:info", "Show which jobs use a resource."),
-    "remove": Verb("cli.gantry.resource:remove", "Remove resources."),
+    "set": CommandVerb("cli.gantry.resource:set_resource", "Set how many units there are."),
+    "list": CommandVerb("cli.gantry.resource:list_resources", "List the resources, and what is in use."),
+    "info": CommandVerb("cli.gantry.resource:info", "Show which jobs use a resource."),
+    "remove": CommandVerb("cli.gantry.resource:remove", "Remove resources."),
 }
 
-resource = Group(
+resource = CommandGroup(
     "resource",
     VERBS,
     help="Counted resources, such as licences: a job takes all that it uses when it starts, and gives it back at its "
@@ -218,7 +218,7 @@ def remove(names: Sequence[str], node: str | None) -> int:
         for key in keys:
             client.call(RemoveResource(key.node, key.resource))
             if not wants_json():
-                say(f"there is no resource '{key.key}' any more")
+                say(f"resource '{key.key}' is removed")
     if wants_json():
         say_json([key.key for key in keys])
     return DONE

@@ -37,7 +37,7 @@ from common.queue.jobs import JobState
 from common.schedules.times import offset_of
 from common.settings import Settings
 from common.system.processes import running_commands
-from common.system.running import Running, find_daemon, find_supervisor, last_failure
+from common.system.running import RunningDaemon, find_daemon, find_supervisor, last_failure
 from common.words.times import clock, duration
 from protocol.luxi.queries import QueryConfigValues
 from protocol.luxi.queue import ListSchedules, ScheduleView
@@ -56,7 +56,7 @@ class DaemonStatus:
     """A daemon of this node."""
 
     name: str
-    running: Running | None
+    running: RunningDaemon | None
     # whether it replies to calls
     is_ready: bool
     # whether its pid file is unreadable for this user
@@ -207,7 +207,7 @@ def status(is_check: bool) -> int:
     if is_check:
         return check_health(installation(), fault)
     if fault is not None:
-        warn(f"{fault.message}; daemons that run go on, and do not start again until it is mended")
+        warn(f"{fault.message}; daemons that run go on, and do not start again until it is fixed")
     return tell_status(installation(), fault)
 
 
@@ -218,7 +218,7 @@ def check_health(settings: Settings, fault: GantryError | None = None) -> int:
     """
     findings = list(_daemon_findings(settings))
     if fault is not None:
-        findings.append(Finding(Level.WARNING, "settings", fault.message, "mend the file: no daemon starts with it"))
+        findings.append(Finding(Level.WARNING, "settings", fault.message, "fix the file: no daemon starts with it"))
     if not any(finding.text.startswith("luxid ") for finding in findings):
         findings += find_problems(settings)
     level = worst(findings)
@@ -337,18 +337,18 @@ def _commands_here(paths: Paths) -> int | None:
         return None
 
 
-def _supervisor(paths: Paths) -> Running | None:
+def _supervisor(paths: Paths) -> RunningDaemon | None:
     try:
         return find_supervisor(paths)
     except PermissionError:
         return None
 
 
-def _row(daemon: DaemonStatus) -> tuple[str, str, Running | None]:
+def _row(daemon: DaemonStatus) -> tuple[str, str, RunningDaemon | None]:
     return daemon.name, daemon.state, daemon.running
 
 
-def _cells(name: str, state: str, running: Running | None) -> list[str]:
+def _cells(name: str, state: str, running: RunningDaemon | None) -> list[str]:
     return [name, state, str(running.pid) if running else "", clock(running.since) if running else ""]
 
 
@@ -368,9 +368,9 @@ def _why(daemon: DaemonStatus) -> dict[str, str]:
 
 
 def _as_json(
-    daemons: list[DaemonStatus], supervisor: Running | None, jobs: Mapping[str, int] | None, drained: object
+    daemons: list[DaemonStatus], supervisor: RunningDaemon | None, jobs: Mapping[str, int] | None, drained: object
 ) -> dict[str, object]:
-    def place(running: Running | None) -> dict[str, object]:
+    def place(running: RunningDaemon | None) -> dict[str, object]:
         return {"pid": running.pid if running else None, "since": running.since if running else None}
 
     return {

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from cli.commands import Command, Group, Verb
+from cli.commands import Command, CommandGroup, CommandVerb
 from cli.context import installation, uses_color, wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.gantry.user import check_unix_user, spread
@@ -15,17 +15,17 @@ from cli.screen import complain, remark, say, say_json
 from cli.tables import Column, Layout, render, show_lines
 from common.errors import NotFound
 from common.webaccess.rights import check_words
-from common.webaccess.tokens import Token, TokensFile, Wish, id_in
+from common.webaccess.tokens import NewToken, Token, TokensFile, id_in
 from common.webaccess.users import check_name
 from common.words.times import clock
 
 VERBS: Final = {
-    "create": Verb("cli.gantry.token:create", "Make a token, and print it once."),
-    "list": Verb("cli.gantry.token:list_tokens", "List the tokens, without their secrets."),
-    "revoke": Verb("cli.gantry.token:revoke", "Let tokens be used no more."),
+    "create": CommandVerb("cli.gantry.token:create", "Make a token, and print it once."),
+    "list": CommandVerb("cli.gantry.token:list_tokens", "List the tokens, without their secrets."),
+    "revoke": CommandVerb("cli.gantry.token:revoke", "Revoke tokens."),
 }
 
-token = Group(
+token = CommandGroup(
     "token",
     VERBS,
     help="Tokens with which programs call over HTTP, each with its own rights and its end.",
@@ -73,11 +73,11 @@ def _lifetime(ctx: click.Context, param: click.Parameter, value: str) -> float |
     ),
 )
 @click.option("--for", "name", metavar="NAME", required=True, help="What the token is for; logs and reasons name it.")
-@click.option("--rights", metavar="RIGHTS", required=True, help="Single rights and roles, with commas.")
+@click.option("--rights", metavar="RIGHTS", required=True, help="Single rights and roles, separated by commas.")
 @click.option(
     "--expires", metavar="DURATION", default="90d", callback=_lifetime, help="How long it may be used (90d), or never."
 )
-@click.option("--run-as", metavar="LOGIN", help="Whose the jobs are; without one no commands can be run.")
+@click.option("--run-as", metavar="LOGIN", help="Unix user of the jobs; without one no commands can be run.")
 def create(name: str, rights: str, expires: float | None, run_as: str | None) -> int:
     """Make a token, and print it; it is shown this once, and only a digest of it is stored."""
     settings = installation()
@@ -86,7 +86,7 @@ def create(name: str, rights: str, expires: float | None, run_as: str | None) ->
     if run_as is not None:
         check_unix_user(run_as, settings.paths)
     now = time.time()
-    token, text = TokensFile(settings.paths).create(Wish(name, words, expires, run_as), now)
+    token, text = TokensFile(settings.paths).create(NewToken(name, words, expires, run_as), now)
     if wants_json():
         say_json({"token": str(text), **token_json(token, now)})
     else:

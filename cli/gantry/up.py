@@ -13,7 +13,7 @@ from cli.commands import MachineCommand
 from cli.context import command_line, effective_root, installation, wants_json
 from cli.exitcodes import DONE, FAILED, NOT_REACHED
 from cli.screen import remark, say
-from common.daemons import MASTER_DAEMONS, SUPERVISOR_MODULE, WARNING, Feature, Place, start_order
+from common.daemons import MASTER_DAEMONS, SUPERVISOR_MODULE, WARNING, Feature, NodeKind, start_order
 from common.errors import Conflict, Unavailable
 from common.installation import take_up
 from common.nodes.nodeplace import daemons_here, own_address, place_of
@@ -142,7 +142,7 @@ def _refuse_lost_configuration(paths: Paths) -> None:
 
 
 def _make_key(settings: Settings) -> None:
-    if settings.paths.hmac_key.exists() or place_of(settings) is not Place.MASTER:
+    if settings.paths.hmac_key.exists() or place_of(settings) is not NodeKind.MASTER:
         return
     # imported late: only clusters of earlier releases have none
     from common.clusterinit import make_key

@@ -23,7 +23,7 @@ from protocol.luxi.history import Prune, Pruned
 
 
 @click.command("prune", cls=Command, examples=("gantry prune --dry-run", "gantry prune", "gantry prune --output json"))
-@click.option("--dry-run", is_flag=True, help="Only tell what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 def prune(dry_run: bool) -> int:
     """Archive and remove ended jobs, their outputs and what belongs to them, as '[retention]' of the settings says.
 

@@ -8,7 +8,7 @@ from typing import Final, assert_never
 import attrs
 import click
 
-from cli.commands import Command, Group, Verb
+from cli.commands import Command, CommandGroup, CommandVerb
 from cli.connection import open_luxid
 from cli.context import installation, uses_color, wants_json
 from cli.exitcodes import DONE, FAILED
@@ -16,7 +16,7 @@ from cli.options import table_options
 from cli.screen import complain, is_interactive, remark, say, say_json, warn
 from cli.tables import Column, Layout, render, show_lines
 from common.access import Role
-from common.daemons import Place
+from common.daemons import NodeKind
 from common.errors import GantryError, InvalidRequest, NotFound
 from common.nodes.nodeplace import place_of
 from common.paths import Paths
@@ -27,14 +27,14 @@ from common.webaccess.users import User, UsersFile, check_name
 from protocol.luxi.jobs import SubmitJob
 
 VERBS: Final = {
-    "add": Verb("cli.gantry.user:add", "Name a user, and ask for the password."),
-    "list": Verb("cli.gantry.user:list_users", "List the users and their rights."),
-    "modify": Verb("cli.gantry.user:modify", "Change the rights of a user."),
-    "password": Verb("cli.gantry.user:password", "Give a user another password."),
-    "remove": Verb("cli.gantry.user:remove", "Remove users; they can call no more at once."),
+    "add": CommandVerb("cli.gantry.user:add", "Name a user, and ask for the password."),
+    "list": CommandVerb("cli.gantry.user:list_users", "List the users and their rights."),
+    "modify": CommandVerb("cli.gantry.user:modify", "Change the rights of a user."),
+    "password": CommandVerb("cli.gantry.user:password", "Give a user another password."),
+    "remove": CommandVerb("cli.gantry.user:remove", "Remove users; they can call no more at once."),
 }
 
-user = Group(
+user = CommandGroup(
     "user",
     VERBS,
     help="People who call over HTTP with a password. Their roles are read, submit, operate and admin.",
@@ -57,7 +57,7 @@ def spread(settings: Settings) -> None:
         remark("nobody can call yet: set 'enabled = true' in '[rapid]' of the settings, and start the daemons again")
     if not settings.cluster.has_nodes:
         return
-    if place_of(settings) is not Place.MASTER:
+    if place_of(settings) is not NodeKind.MASTER:
         warn("this node is not the master, whose files replace these; make the change there ('gnt-cluster getmaster')")
         return
     try:
@@ -192,7 +192,7 @@ def password_form(user: User) -> str:
     "--role", type=click.Choice(list(ROLES)), help="What the user may do; each role includes those before it."
 )
 @click.option("--right", "rights", metavar="RIGHT", multiple=True, help="A single right, such as jobs.cancel.")
-@click.option("--unix-user", metavar="LOGIN", help="Whose the jobs are; without one the user can run no commands.")
+@click.option("--unix-user", metavar="LOGIN", help="Unix user of the jobs; without one the user can run no commands.")
 @click.option(
     "--password-file",
     type=click.Path(path_type=Path),
@@ -212,7 +212,7 @@ def add(name: str, role: str | None, rights: Sequence[str], unix_user: str | Non
     if wants_json():
         say_json(user_json(user))
     else:
-        say(f"user '{name}' may call now")
+        say(f"user '{name}' is added")
     spread(settings)
     return DONE
 
@@ -258,7 +258,7 @@ def _cells(user: User) -> tuple[str, ...]:
 @click.option("--role", type=click.Choice(list(ROLES)), help="The role from now on, in place of another one.")
 @click.option("--right", "rights", metavar="RIGHT", multiple=True, help="One more single right, such as jobs.cancel.")
 @click.option("--no-right", "lost", metavar="RIGHT", multiple=True, help="A role, right or option to take away.")
-@click.option("--unix-user", metavar="LOGIN", help="Whose the jobs are from now on.")
+@click.option("--unix-user", metavar="LOGIN", help="New Unix user of the jobs.")
 @click.option("--no-unix-user", is_flag=True, help="The user can run no commands from now on.")
 def modify(
     name: str, role: str | None, rights: Sequence[str], lost: Sequence[str], unix_user: str | None, no_unix_user: bool
@@ -287,7 +287,7 @@ def modify(
     if wants_json():
         say_json(user_json(changed))
     else:
-        say(f"user '{name}' has other rights now")
+        say(f"user '{name}' has its new rights")
     spread(settings)
     return DONE
 
@@ -319,7 +319,7 @@ def password(name: str, password_file: Path | None) -> int:
     if wants_json():
         say_json({"name": name})
     else:
-        say(f"user '{name}' has another password now")
+        say(f"user '{name}' has its new password")
     spread(settings)
     return DONE
 

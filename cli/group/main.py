@@ -2,22 +2,22 @@
 
 from typing import Final, NoReturn
 
-from cli.commands import Group, Verb, tag_verbs
+from cli.commands import CommandGroup, CommandVerb, tag_verbs
 from cli.program import run
 
 VERBS: Final = {
-    "list": Verb("cli.group.list:list_groups", "List node groups."),
-    "list-fields": Verb("cli.group.list:list_fields", "Tell the fields that a list can have."),
-    "info": Verb("cli.group.list:info", "Tell everything about node groups."),
-    "add": Verb("cli.group.changing:add", "Make a node group."),
-    "assign-nodes": Verb("cli.group.changing:assign_nodes", "Put nodes into a node group."),
-    "modify": Verb("cli.group.changing:modify", "Change the policies and parameters of a node group."),
-    "rename": Verb("cli.group.changing:rename", "Give a node group another name."),
-    "remove": Verb("cli.group.changing:remove", "Remove a node group without nodes."),
+    "list": CommandVerb("cli.group.list:list_groups", "List node groups."),
+    "list-fields": CommandVerb("cli.group.list:list_fields", "List the fields that a list can show."),
+    "info": CommandVerb("cli.group.list:info", "Show everything about node groups."),
+    "add": CommandVerb("cli.group.changing:add", "Make a node group."),
+    "assign-nodes": CommandVerb("cli.group.changing:assign_nodes", "Put nodes into a node group."),
+    "modify": CommandVerb("cli.group.changing:modify", "Change the policies and parameters of a node group."),
+    "rename": CommandVerb("cli.group.changing:rename", "Give a node group another name."),
+    "remove": CommandVerb("cli.group.changing:remove", "Remove a node group without nodes."),
     **tag_verbs("group"),
 }
 
-group = Group(
+group = CommandGroup(
     "gnt-group",
     VERBS,
     aliases={"show": "info"},

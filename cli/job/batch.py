@@ -8,7 +8,7 @@ import click
 
 from cli.choosing.batches import BatchRow, elements_by_id, read_batch, read_batches
 from cli.choosing.jobids import BATCH
-from cli.commands import Command, Group, Verb
+from cli.commands import Command, CommandGroup, CommandVerb
 from cli.connection import Luxid, open_luxid
 from cli.context import command_line, job_program, uses_color, wants_json
 from cli.exitcodes import DONE
@@ -22,11 +22,11 @@ from common.words.outcome import counts_text
 from common.words.times import clock, duration
 
 VERBS: Final = {
-    "list": Verb("cli.job.batch:list_batches", "List batches."),
-    "info": Verb("cli.job.batch:info", "Tell how batches stand, and which of their jobs failed or run."),
+    "list": CommandVerb("cli.job.batch:list_batches", "List batches."),
+    "info": CommandVerb("cli.job.batch:info", "Show the state of batches, and which of their jobs failed or run."),
 }
 
-group = Group(
+group = CommandGroup(
     "batch",
     VERBS,
     help=(

@@ -27,7 +27,7 @@ from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
 from common.queue.terms import Use
 from common.wire import structure
-from common.words.fields import Row
+from common.words.fields import JobRow
 from common.words.filters.filtertext import Expression
 from common.words.filters.jobfilter import statuses_filter
 from common.words.outcome import no_such_job
@@ -59,7 +59,7 @@ class NotConfirmed(click.exceptions.Exit):
 
 
 @attrs.frozen
-class Action:
+class JobAction:
     """What a verb does with the chosen jobs."""
 
     # words of the question: "cancel"
@@ -75,12 +75,12 @@ def selection_options(function: F) -> F:
         click.option(
             "-f", "--force", "is_forced", is_flag=True, help="Do not ask before changing jobs chosen by conditions."
         ),
-        click.option("--dry-run", "is_dry", is_flag=True, help="Only say how many and which."),
+        click.option("--dry-run", "is_dry", is_flag=True, help="Only show how many and which."),
         choice_options,
     )
 
 
-def select_jobs(choice: JobChoice, action: Action, *, is_forced: bool, is_dry: bool, is_json: bool) -> Sequence[int]:
+def select_jobs(choice: JobChoice, action: JobAction, *, is_forced: bool, is_dry: bool, is_json: bool) -> Sequence[int]:
     """Return the chosen jobs; jobs chosen by conditions are shown first, and the user confirms.
 
     Raises:
@@ -100,20 +100,20 @@ def select_jobs(choice: JobChoice, action: Action, *, is_forced: bool, is_dry: b
     if not rows:
         if is_json:
             say_json([])
-        complain(f"no job to {action.words} is like that; 'gnt-job list' shows all")
+        complain(f"no job to {action.words} matches; 'gnt-job list' shows all")
         raise click.exceptions.Exit(FAILED)
     if not is_forced:
         _ask(rows, action, is_json=is_json)
     return [row["id"] for row in rows]
 
 
-def _chosen(choice: JobChoice, action: Action) -> list[Row]:
+def _chosen(choice: JobChoice, action: JobAction) -> list[JobRow]:
     with open_luxid() as client:
         fields = (*JOB_FIELDS, "archived") if choice.with_archived else JOB_FIELDS
         return filter_jobs(client, choice.expression(action.possible), fields)
 
 
-def _tell_dry_run(rows: Sequence[Row], action: Action, *, is_json: bool) -> None:
+def _tell_dry_run(rows: Sequence[JobRow], action: JobAction, *, is_json: bool) -> None:
     if is_json:
         say_json([row["id"] for row in rows])
         return
@@ -126,7 +126,7 @@ def _jobs(count: int) -> str:
     return f"{count} job{'' if count == 1 else 's'}"
 
 
-def _ask(rows: Sequence[Row], action: Action, *, is_json: bool) -> None:
+def _ask(rows: Sequence[JobRow], action: JobAction, *, is_json: bool) -> None:
     for line in job_table(rows):
         remark(line)
     if not confirm(f"{action.words} {'this job' if len(rows) == 1 else f'these {len(rows)} jobs'}?"):
@@ -197,7 +197,7 @@ def _without_id(job_id: int, message: str) -> str:
 # Source: cli.md 2, "cancel"; luxid.md 2.4; `CancelJobs`.
 
 
-_CANCEL: Final = Action("cancel", UNFINISHED)
+_CANCEL: Final = JobAction("cancel", UNFINISHED)
 
 
 @click.command(
@@ -230,7 +230,7 @@ def cancel(kill: bool, is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOpt
 # Source: DESIGN section 16; everyday.md j.
 
 
-_HOLD: Final = Action("hold", NOT_BEGUN)
+_HOLD: Final = JobAction("hold", NOT_BEGUN)
 
 
 @click.command(
@@ -242,7 +242,7 @@ _HOLD: Final = Action("hold", NOT_BEGUN)
         "gnt-job hold --where 'summary=~upgrade' --mine",
     ),
 )
-@click.option("--why", metavar="TEXT", default="", help="Say why; gnt-job why shows it.")
+@click.option("--why", metavar="TEXT", default="", help="The reason; gnt-job why shows it.")
 @selection_options
 def hold(why: str, is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> int:
     """Keep these jobs from beginning until gnt-job release lets them go; or all queued jobs that meet the conditions.
@@ -260,7 +260,7 @@ def hold(why: str, is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions
 # Source: DESIGN section 16; everyday.md j.
 
 
-_RELEASE: Final = Action("release", ["&", NOT_BEGUN, ["?", "hold"]])
+_RELEASE: Final = JobAction("release", ["&", NOT_BEGUN, ["?", "hold"]])
 
 
 @click.command(
@@ -282,7 +282,7 @@ def release(is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> i
 # Source: DESIGN section 16; everyday.md j.
 
 
-_MODIFY: Final = Action("modify", NOT_BEGUN)
+_MODIFY: Final = JobAction("modify", NOT_BEGUN)
 _AT_ONCE: Final = "now"
 
 
@@ -326,7 +326,9 @@ class _BeginType(InstantType):
     "--at-most", type=click.IntRange(0), metavar="N", help="Of its batch so many run at once; 0 for any number."
 )
 @after_options
-@click.option("--no-after", "without_after", type=JOB_IDS, multiple=True, help="Wait no more for this job; repeatable.")
+@click.option(
+    "--no-after", "without_after", type=JOB_IDS, multiple=True, help="Remove the dependency on this job; repeatable."
+)
 @selection_options
 def modify(
     name: str | None,
@@ -375,7 +377,9 @@ def modify(
         without_after=tuple(JobId(each) for named in without_after for each in ids_of(named, None)),
     )
     if change == JobChange():
-        raise click.UsageError("say what to change, as in --name NAME, --begin TIME, --priority low or --timeout 2h")
+        raise click.UsageError(
+            "nothing to change; for example --name NAME, --begin TIME, --priority low or --timeout 2h"
+        )
     choice = read_choice(**chosen)
     job_ids = select_jobs(choice, _MODIFY, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
     answers = call_in_parts(job_ids, lambda ids: ChangeJobs(ids, change))
@@ -393,7 +397,7 @@ def _after(options: AfterOptions) -> tuple[AfterJob, ...]:
 # Source: cli.md 2, "change-priority"; luxid.md 2.5.
 
 
-_CHANGE_PRIORITY: Final = Action("change the priority of", UNFINISHED)
+_CHANGE_PRIORITY: Final = JobAction("change the priority of", UNFINISHED)
 
 
 @click.command(
@@ -420,7 +424,7 @@ def change_priority(priority: str, is_forced: bool, is_dry: bool, **chosen: Unpa
 # Source: cli.md 2, "archive"; luxid.md 2.6.
 
 
-_ARCHIVE: Final = Action("archive", ENDED)
+_ARCHIVE: Final = JobAction("archive", ENDED)
 # refusals that are about one job, and keep no other from the archive
 _OF_ONE: Final = (NotFound.code, Denied.code, Conflict.code)
 

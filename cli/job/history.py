@@ -85,7 +85,11 @@ def past_options(function: F) -> F:
         click.option("--since", metavar="TIME", help="Ended at or after: yesterday, 2h (ago), '2026-11-21 02:00'."),
         click.option("--until", metavar="TIME", help="Ended before."),
         click.option(
-            "--status", "statuses", multiple=True, type=click.Choice([*_STATUSES]), help="Ended as; repeatable."
+            "--status",
+            "statuses",
+            multiple=True,
+            type=click.Choice([*_STATUSES]),
+            help="In this final state; repeatable.",
         ),
         click.option(
             "--name",
@@ -93,7 +97,7 @@ def past_options(function: F) -> F:
             metavar="GLOB",
             multiple=True,
             shell_complete=complete_name,
-            help="Named so: 'backup-*'; repeatable.",
+            help="With this name, such as 'backup-*'; repeatable.",
         ),
         click.option(
             "--label",
@@ -149,7 +153,7 @@ def _instant(text: str | None, now: float) -> float | None:
 def _label(text: str) -> Expression:
     key, equals, value = text.partition("=")
     if not key:
-        raise InvalidRequest(f"'{text}' is no label; write KEY=VALUE, or KEY for any value")
+        raise InvalidRequest(f"'{text}' is not a label; write KEY=VALUE, or KEY for any value")
     # any text has a place for the empty pattern
     return ["==", f"label.{key}", value] if equals else ["=~", f"label.{key}", ""]
 
@@ -290,9 +294,9 @@ _AT_ONCE: Final = 5000
     ),
 )
 @past_options
-@click.option("--sort", default=Sorting.END.value, type=click.Choice(SORTINGS), help="By what; the largest first.")
-@click.option("--reverse", is_flag=True, help="The smallest first.")
-@click.option("--limit", default=20, type=click.IntRange(min=0), help="At most so many, 20 by default; 0: all.")
+@click.option("--sort", default=Sorting.END.value, type=click.Choice(SORTINGS), help="Sort by this, the largest first.")
+@click.option("--reverse", is_flag=True, help="Sort the smallest first.")
+@click.option("--limit", default=20, type=click.IntRange(min=0), help="Show at most so many, 20 by default; 0: all.")
 @click.option("--tries", "with_tries", is_flag=True, help="Show each try of jobs that were tried again.")
 @click.option("--summary", is_flag=True, help="Sum up: how many, how many failed, how long they waited and ran.")
 @click.option("--by", default="name", help="What is summed up: name, user, status, day or label:KEY.")

@@ -25,7 +25,7 @@ from common.queue.explanation import Span
 from common.queue.jobs import FINAL_NAMES
 from common.queue.reasons import tries_of_trail
 from common.queue.terms import terms_of_trail
-from common.words.fields import Row, usage_of, usage_words
+from common.words.fields import JobRow, usage_of, usage_words
 from common.words.outcome import WITHHELD, no_such_job
 from common.words.times import duration, precise_clock, to_seconds, with_iso, zone_mark
 from common.words.why import waited_words
@@ -58,7 +58,7 @@ FIELDS: Final = (
 @click.command("info", cls=Command, examples=("gnt-job info 27491", "gnt-job info --output json 27491 | jq .[0].ops"))
 @ids_argument(is_required=True)
 def info(job_ids: Sequence[int]) -> int:
-    """Tell everything about these jobs: opcodes with their input, result, times and log, and their waits."""
+    """Show everything about these jobs: opcodes with their input, result, times and log, and their waits."""
     with open_luxid() as client:
         rows = query_jobs(client, job_ids, FIELDS)
         lost = missing(rows)
@@ -78,7 +78,7 @@ def info(job_ids: Sequence[int]) -> int:
     return FAILED if lost else DONE
 
 
-def _job_lines(row: Row, waited: str | None) -> Iterator[str]:
+def _job_lines(row: JobRow, waited: str | None) -> Iterator[str]:
     received, start, end = (to_seconds(row[name]) for name in ("received_ts", "start_ts", "end_ts"))
     yield f"- Job ID: {row['id']}"
     yield f"  Status: {row['status']}"
@@ -98,7 +98,7 @@ def _job_lines(row: Row, waited: str | None) -> Iterator[str]:
         yield from (f"    {line}" for line in _op_lines(row, index))
 
 
-def _term_lines(row: Row) -> Iterator[str]:
+def _term_lines(row: JobRow) -> Iterator[str]:
     terms = terms_of_trail(row["ops"][0].get("reason") if row["ops"] else None)
     if terms.name:
         yield f"  Name: {terms.name}"
@@ -113,7 +113,7 @@ def _term_lines(row: Row) -> Iterator[str]:
         yield f"  Uses: {', '.join(f'{use.key}={use.count}' for use in terms.uses)}"
 
 
-def _op_lines(row: Row, index: int) -> Iterator[str]:
+def _op_lines(row: JobRow, index: int) -> Iterator[str]:
     op = row["ops"][index]
     yield f"- Opcode: {op.get('OP_ID', 'OP_INVALID')}"
     yield f"  Status: {row['opstatus'][index]}"
@@ -142,7 +142,7 @@ def _try_lines(op: Mapping[str, object]) -> Iterator[str]:
         yield f"    - {each.number}: {_instant(each.start_at)}, after {lasted}: {each.why}"
 
 
-def _result(row: Row, index: int) -> str:
+def _result(row: JobRow, index: int) -> str:
     result, status = (row["opresult"] or ())[index], row["opstatus"][index]
     has_run = status in FINAL_NAMES and row["opexec"][index] is not None
     has_result = status == "error" or (has_run and row["ops"][index].get("OP_ID") == "OP_RUN_COMMAND")

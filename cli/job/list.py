@@ -23,7 +23,7 @@ from cli.query import filter_jobs, missing, query_jobs
 from cli.screen import complain, remark, say_json, screen_width, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, show_lines, status_style
 from common.objects.kinds import QueryKind
-from common.words.fields import FIELDS, Row, choose, field_of, job_title, sort_rows, unknown, value_of, wire_fields
+from common.words.fields import FIELDS, JobRow, choose, field_of, job_title, sort_rows, unknown, value_of, wire_fields
 from common.words.outcome import no_such_job
 from common.words.times import with_iso
 
@@ -46,7 +46,7 @@ from common.words.times import with_iso
     "--fields",
     "names",
     metavar="FIELDS",
-    help="Columns, with commas; a leading + adds to the usual.",
+    help="Columns, separated by commas; a leading + adds to the usual.",
     shell_complete=complete_fields,
 )
 @click.option("--since", metavar="TIME", help="Submitted at or after: yesterday, 2h (ago), '2026-11-21 02:00'.")
@@ -59,9 +59,11 @@ from common.words.times import with_iso
     help="By a field: numbers and times the largest first, texts from a to z.",
 )
 @click.option("--reverse", "is_reversed", is_flag=True, help="In the opposite order.")
-@click.option("--limit", type=click.IntRange(min=0), help="At most so many: the newest, or the first ones of --sort.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), help="Show at most so many: the newest, or the first ones of --sort."
+)
 @table_options
-@click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
+@click.option("-v", "--verbose", is_flag=True, help="Explain why a cell has no value.")
 @choice_options
 def list_jobs(
     names: str | None,
@@ -88,9 +90,9 @@ def list_jobs(
     choice = within(read_choice(**chosen), since, until)
     fields = choose(names)
     if not fields:
-        raise click.UsageError(f"-o '{names}' names no field; 'gnt-job list-fields' tells which there are")
+        raise click.UsageError(f"-o '{names}' names no field; 'gnt-job list-fields' shows all")
     if by is not None and unknown((by,)):
-        raise click.UsageError(f"--sort '{by}' is no field; 'gnt-job list-fields' tells which there are")
+        raise click.UsageError(f"--sort '{by}' is not a field; 'gnt-job list-fields' shows all")
     if choice.with_archived and "archived" not in fields:
         fields = (*fields, "archived")
     rows = _rows(choice, wire_fields((*fields, *([by] if by else [])), "id", "status", *_besides(fields)))
@@ -111,14 +113,14 @@ def _besides(fields: Sequence[str]) -> tuple[str, ...]:
     return ("name",) if "summary" in fields else ()
 
 
-def _rows(choice: JobChoice, fields: Sequence[str]) -> list[Row]:
+def _rows(choice: JobChoice, fields: Sequence[str]) -> list[JobRow]:
     with open_luxid() as client:
         if choice.has_only_ids or choice.is_plain:
             return query_jobs(client, choice.job_ids, fields)
         return filter_jobs(client, choice.expression(), fields)
 
 
-def _in_order(rows: list[Row], by: str | None, limit: int | None, *, is_reversed: bool) -> list[Row]:
+def _in_order(rows: list[JobRow], by: str | None, limit: int | None, *, is_reversed: bool) -> list[JobRow]:
     """Sorted, and not more than wanted; luxid tells them by id, and of those the newest are wanted."""
     if by is not None:
         return sort_rows([row for row in rows if row["status"]], by, time.time(), is_reversed=is_reversed)[:limit]
@@ -126,7 +128,7 @@ def _in_order(rows: list[Row], by: str | None, limit: int | None, *, is_reversed
     return newest[::-1] if is_reversed else newest
 
 
-def _show(rows: Sequence[Row], fields: Sequence[str], layout: Layout) -> None:
+def _show(rows: Sequence[JobRow], fields: Sequence[str], layout: Layout) -> None:
     if layout.is_for_people:
         layout = attrs.evolve(layout, width=screen_width())
     has_words = layout.nothing == UNAVAILABLE
@@ -142,7 +144,7 @@ def _column(name: str) -> Column:
     return Column(field.title, field.is_number, status_style if name == "status" else None)
 
 
-def _cells(rows: Sequence[Row], names: Sequence[str], *, by_name: bool, is_verbose: bool) -> list[list[str]]:
+def _cells(rows: Sequence[JobRow], names: Sequence[str], *, by_name: bool, is_verbose: bool) -> list[list[str]]:
     fields, now = [field_of(name, UNKNOWN if is_verbose else "??") for name in names], time.time()
     cells = [[field.show(row, now) for field in fields] for row in rows]
     if by_name and "summary" in names:

@@ -2,35 +2,35 @@
 
 from typing import Final, NoReturn
 
-from cli.commands import Group, Verb
+from cli.commands import CommandGroup, CommandVerb
 from cli.program import run
 from cli.remoteoptions import remote_options
 
 VERBS: Final = {
-    "submit": Verb("cli.job.submit:submit", "Submit jobs from a JSON file."),
-    "run": Verb("cli.job.run:run_command", "Run a command as a job."),
-    "list": Verb("cli.job.list:list_jobs", "List jobs."),
-    "list-fields": Verb("cli.job.list:list_fields", "Tell the fields that a list can have."),
-    "history": Verb("cli.job.history:history", "Show what ran, and sum it up."),
-    "info": Verb("cli.job.info:info", "Tell everything about jobs."),
-    "why": Verb("cli.job.why:why", "Tell why jobs do not run, or ended as they did."),
-    "watch": Verb("cli.job.watch:watch", "Follow jobs with their log and output."),
-    "wait": Verb("cli.job.watch:wait", "Wait until jobs have ended."),
-    "output": Verb("cli.job.watch:output", "Print what a job's commands printed."),
-    "rerun": Verb("cli.job.rerun:rerun", "Run jobs again that have ended."),
-    "cancel": Verb("cli.job.changing:cancel", "Cancel jobs."),
-    "batch": Verb("cli.job.batch:group", "Jobs that were submitted together, for several nodes or values."),
-    "change-priority": Verb("cli.job.changing:change_priority", "Make jobs more or less urgent."),
-    "modify": Verb(
+    "submit": CommandVerb("cli.job.submit:submit", "Submit jobs from a JSON file."),
+    "run": CommandVerb("cli.job.run:run_command", "Run a command as a job."),
+    "list": CommandVerb("cli.job.list:list_jobs", "List jobs."),
+    "list-fields": CommandVerb("cli.job.list:list_fields", "List the fields that a list can show."),
+    "history": CommandVerb("cli.job.history:history", "Show what ran, and sum it up."),
+    "info": CommandVerb("cli.job.info:info", "Show everything about jobs."),
+    "why": CommandVerb("cli.job.why:why", "Explain why jobs wait, or how they ended."),
+    "watch": CommandVerb("cli.job.watch:watch", "Follow jobs with their log and output."),
+    "wait": CommandVerb("cli.job.watch:wait", "Wait until jobs have ended."),
+    "output": CommandVerb("cli.job.watch:output", "Print what a job's commands printed."),
+    "rerun": CommandVerb("cli.job.rerun:rerun", "Run jobs again that have ended."),
+    "cancel": CommandVerb("cli.job.changing:cancel", "Cancel jobs."),
+    "batch": CommandVerb("cli.job.batch:group", "Jobs that were submitted together, for several nodes or values."),
+    "change-priority": CommandVerb("cli.job.changing:change_priority", "Make jobs more or less urgent."),
+    "modify": CommandVerb(
         "cli.job.changing:modify", "Change terms of queued jobs, what they wait for, and limits of their commands."
     ),
-    "hold": Verb("cli.job.changing:hold", "Keep queued jobs from beginning."),
-    "release": Verb("cli.job.changing:release", "Let held jobs go."),
-    "archive": Verb("cli.job.changing:archive", "Set ended jobs aside."),
-    "autoarchive": Verb("cli.job.changing:autoarchive", "Set aside the jobs that ended long ago."),
+    "hold": CommandVerb("cli.job.changing:hold", "Hold queued jobs, so that they do not start."),
+    "release": CommandVerb("cli.job.changing:release", "Release held jobs."),
+    "archive": CommandVerb("cli.job.changing:archive", "Archive ended jobs."),
+    "autoarchive": CommandVerb("cli.job.changing:autoarchive", "Archive the jobs that ended long ago."),
 }
 
-group = Group(
+group = CommandGroup(
     "gnt-job",
     VERBS,
     aliases={"show": "info"},

@@ -15,14 +15,14 @@ from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.query import query_jobs
 from cli.screen import remark, say, say_json
-from cli.submitting.options import PRIORITIES, Wishes, job_with_wishes, wait_options
+from cli.submitting.options import PRIORITIES, SubmissionOptions, job_with_wishes, wait_options
 from cli.submitting.submission import submit_jobs
 from common.errors import PrerequisiteError
 from common.opcodes.base import summary
 from common.opcodes.registry import parse_opcode
 from common.printable import printable
 from common.queue.reruns import OldJob, Successor, batches_of, chosen, outside, successors
-from common.words.fields import Row
+from common.words.fields import JobRow
 from common.words.outcome import no_such_job
 
 _FIELDS: Final = ("id", "status", "ops", "opexec")
@@ -40,8 +40,8 @@ _FIELDS: Final = ("id", "status", "ops", "opexec")
 @click.option("--failed-only", is_flag=True, help="Leave out those that succeeded, or have not ended.")
 @naming_options
 @click.option("--priority", type=click.Choice(PRIORITIES), help="How urgent; as before if left out.")
-@click.option("--reason", metavar="TEXT", help="Why; stands in the reason trail.")
-@click.option("--dry-run", "is_dry", is_flag=True, help="Tell which jobs would run again, and submit nothing.")
+@click.option("--reason", metavar="TEXT", help="The reason; kept in the reason trail.")
+@click.option("--dry-run", "is_dry", is_flag=True, help="Show which jobs would run again, and submit nothing.")
 @click.option("--wait", "is_waiting", is_flag=True, help="Follow to the end: output, log, exit code.")
 @wait_options
 @ids_argument(is_required=False)
@@ -63,7 +63,7 @@ def rerun(
     depended on another of these jobs it depends on that one's successor; dependencies that are met are left out.
     """
     named = named_jobs(job_ids, where, batches)
-    wishes = Wishes(
+    wishes = SubmissionOptions(
         priority,
         reason,
         is_waiting=is_waiting,
@@ -102,7 +102,7 @@ def _read(client: Luxid, job_ids: Sequence[int]) -> list[OldJob]:
     return [_old_job(row) for row in rows]
 
 
-def _old_job(row: Row) -> OldJob:
+def _old_job(row: JobRow) -> OldJob:
     return OldJob(row["id"], str(row["status"]), row["ops"] or (), [stamp is not None for stamp in row["opexec"] or ()])
 
 

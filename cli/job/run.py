@@ -39,7 +39,7 @@ from cli.submitting.fleetoptions import (
 from cli.submitting.options import (
     FollowOptions,
     RetryOptions,
-    Wishes,
+    SubmissionOptions,
     exit_option,
     job_options,
     job_with_wishes,
@@ -239,7 +239,7 @@ class RunOptions(FleetOptions, AfterOptions, RetryOptions, FollowOptions):
     "--cwd",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Run it there; here if left out, with --remote or on a node in /.",
+    help="Working directory; this one if left out, / with --remote or on a node.",
 )
 @click.option(
     "--stdin",
@@ -356,7 +356,7 @@ def run_command(
     return _submit({key: value for key, value in op.items() if value is not None}, fleet, wishes)
 
 
-def _submit(op: OpInput, fleet: FleetWish, wishes: Wishes) -> int:
+def _submit(op: OpInput, fleet: FleetWish, wishes: SubmissionOptions) -> int:
     if not (fleet.has_nodes or fleet.is_batch):
         return submit_jobs([job_with_wishes([op], wishes, "run")], wishes)
     # imported late: most commands are one job
@@ -368,7 +368,7 @@ def _submit(op: OpInput, fleet: FleetWish, wishes: Wishes) -> int:
     return submit_jobs(found.jobs, wishes, elements=found.elements, batch_id=found.batch_id)
 
 
-def _tell_strange_marks(op: OpInput, fleet: FleetWish, wishes: Wishes) -> None:
+def _tell_strange_marks(op: OpInput, fleet: FleetWish, wishes: SubmissionOptions) -> None:
     """Tell of words in braces that may be mistyped: they stay as they are."""
     from cli.submitting.fleetoptions import strange_marks
 

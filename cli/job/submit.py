@@ -9,7 +9,7 @@ import click
 from cli.commands import WaitingCommand
 from cli.exitcodes import DONE
 from cli.plans.documents import read_document
-from cli.plans.jobs import Plan, read_plan
+from cli.plans.jobs import JobPlan, read_plan
 from cli.screen import say
 from cli.submitting.options import (
     FollowOptions,
@@ -88,7 +88,7 @@ def _print_schema() -> int:
     return DONE
 
 
-def _read(file: Path) -> Plan:
+def _read(file: Path) -> JobPlan:
     if str(file) == _STANDARD_INPUT:
         return read_plan(read_document(_read_input(), "standard input"))
     return read_plan(read_document(file.read_bytes(), str(file)))

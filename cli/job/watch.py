@@ -13,7 +13,7 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE, FAILED, INTERRUPTED
-from cli.live.following import Change, Output, follow_output, job_output, until_ended
+from cli.live.following import JobUpdate, OutputPiece, follow_output, job_output, until_ended
 from cli.live.watching import watch_jobs
 from cli.options import DURATION
 from cli.outcomes import fetch_outcomes, judge
@@ -133,11 +133,13 @@ def output(
     return DONE
 
 
-def _pieces(job_ids: Sequence[int], stream: OutputStream, is_following: bool, of_try: int | None) -> Iterator[Output]:
+def _pieces(
+    job_ids: Sequence[int], stream: OutputStream, is_following: bool, of_try: int | None
+) -> Iterator[OutputPiece]:
     if is_following and of_try is None:
         with closing(follow_output(job_ids, stream)) as followers:
             for event in followers:
-                if isinstance(event, Output):
+                if isinstance(event, OutputPiece):
                     yield event
                 else:
                     _tell_tries(event)
@@ -160,14 +162,14 @@ def _prefixes(job_ids: Sequence[int], *, is_batch: bool) -> Mapping[int, str]:
     }
 
 
-def _tell_tries(change: Change) -> None:
+def _tell_tries(change: JobUpdate) -> None:
     """Tell where one try of a command ends and the next one begins; the rest of the log is none of the output."""
     for line in change.log:
         if is_of_try(line.message):
             remark(f"job {change.job_id}: {message_text(line)}")
 
 
-def _print(prefixes: Mapping[int, str], pieces: Iterator[Output], screen: OutputScreen) -> None:
+def _print(prefixes: Mapping[int, str], pieces: Iterator[OutputPiece], screen: OutputScreen) -> None:
     if len(prefixes) == 1:
         for piece in pieces:
             screen.write(piece.text)
@@ -180,7 +182,7 @@ def _print(prefixes: Mapping[int, str], pieces: Iterator[Output], screen: Output
     screen.write("".join(f"{prefixes[job_id]}  {line}\n" for job_id, line in begun.items() if line))
 
 
-def _print_json(job_ids: Sequence[int], pieces: Iterator[Output]) -> None:
+def _print_json(job_ids: Sequence[int], pieces: Iterator[OutputPiece]) -> None:
     texts: dict[int, list[str]] = {job_id: [] for job_id in job_ids}
     for piece in pieces:
         texts[piece.job_id].append(piece.text)

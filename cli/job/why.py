@@ -24,7 +24,7 @@ from common.ids import JobId
 from common.printable import printable
 from common.queue.explanation import Reason, Span
 from common.queue.jobs import FINAL_NAMES
-from common.words.fields import FIELDS, Row, job_title, shown_status
+from common.words.fields import FIELDS, JobRow, job_title, shown_status
 from common.words.outcome import Outcome, end_words, life_lines, no_such_job
 from common.words.times import clock, to_seconds, with_iso
 from common.words.why import culprits, in_words, waited_words, worth_telling
@@ -44,10 +44,10 @@ _MOST: Final = 100
 
 
 @attrs.frozen
-class Explanation:
+class JobExplanation:
     """Everything known about one job."""
 
-    row: Row
+    row: JobRow
     # reasons why it does not run; None: the job is not live
     reasons: tuple[Reason, ...] | None
     # waits so far
@@ -61,12 +61,12 @@ class Explanation:
         return culprits(self.reasons)
 
 
-def explain_jobs(job_ids: Sequence[int]) -> Mapping[int, Explanation]:
+def explain_jobs(job_ids: Sequence[int]) -> Mapping[int, JobExplanation]:
     """Explain these jobs and all jobs that block them, directly or through others.
 
     Raises: as `BlockingClient.call`.
     """
-    found: dict[int, Explanation] = {}
+    found: dict[int, JobExplanation] = {}
     with open_luxid() as client:
         wanted = list(dict.fromkeys(job_ids))
         while wanted:
@@ -77,14 +77,14 @@ def explain_jobs(job_ids: Sequence[int]) -> Mapping[int, Explanation]:
     return found
 
 
-def _explain(client: Luxid, job_ids: Sequence[int]) -> Mapping[int, Explanation]:
+def _explain(client: Luxid, job_ids: Sequence[int]) -> Mapping[int, JobExplanation]:
     rows = query_jobs(client, job_ids, ASKED_FIELDS)
     answers = client.call(ExplainJobs(tuple(JobId(row["id"]) for row in rows)))
     waits = job_waits(client, [row["id"] for row in rows])
     ended = [row["id"] for row in rows if row["status"] in FINAL_NAMES]
     outcomes = {outcome.job_id: outcome for outcome in fetch_outcomes(client, ended)}
     return {
-        row["id"]: Explanation(
+        row["id"]: JobExplanation(
             row,
             reasons,
             tuple(waits.get(row["id"], ())),
@@ -124,7 +124,7 @@ def why(job_ids: Sequence[int]) -> int:
     return FAILED if lost else DONE
 
 
-def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: float) -> Iterator[str]:
+def _lines(job_id: int, found: Mapping[int, JobExplanation], seen: set[int], now: float) -> Iterator[str]:
     """A job's heading, its reasons, and indented below them the jobs that block it; each job only once."""
     job = found[job_id]
     yield _heading(job, now) + (" (see above)" if job_id in seen else "")
@@ -150,14 +150,14 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
         yield f"    … {len(left)} more not looked at; see: {command_line(program(), 'why', left[0])}"
 
 
-def _end(job: Explanation) -> str | None:
+def _end(job: JobExplanation) -> str | None:
     """Why and when the job ended; None: it has not ended, or the end needs no explanation."""
     words = None if job.outcome is None else end_words(job.outcome, known_login)
     at = to_seconds(job.row["end_ts"])
     return words if words is None or at is None else f"{words}, at {clock(at)}"
 
 
-def _past(job: Explanation, now: float) -> str | None:
+def _past(job: JobExplanation, now: float) -> str | None:
     """What the job waited for; None: nothing. Of one that waits only what came before: its reasons tell the rest."""
     if not job.reasons:
         words = waited_words(job.waits, now) if job.row["status"] in FINAL_NAMES else None
@@ -168,7 +168,7 @@ def _past(job: Explanation, now: float) -> str | None:
     return f"before that it waited {waited_words(over, now)}"
 
 
-def _heading(job: Explanation, now: float) -> str:
+def _heading(job: JobExplanation, now: float) -> str:
     row = job.row
     status = shown_status(row["status"]) if row["status"] else "not there any more"
     elapsed = FIELDS["time"].show(row, now) if row["status"] else ""
@@ -176,7 +176,7 @@ def _heading(job: Explanation, now: float) -> str:
     return f"job {row['id']}: {status}{lasting}: {job_title(row)}"
 
 
-def _as_json(job: Explanation) -> dict[str, object]:
+def _as_json(job: JobExplanation) -> dict[str, object]:
     end = None if job.outcome is None else end_words(job.outcome, known_login)
     told = {"id": job.row["id"], "status": job.row["status"], "reasons": job.reasons, "waits": job.waits, "end": end}
     # `end` is a text here

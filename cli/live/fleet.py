@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from cli.connection import open_luxid
-from cli.live.following import Change, Output, follow_jobs
+from cli.live.following import JobUpdate, OutputPiece, follow_jobs
 from cli.outcomes import fetch_outcomes
 from cli.screen import remark, say, write
 from cli.tables import NOTHING
@@ -17,7 +17,7 @@ from common.printable import defused, printable
 from common.queue.jobs import FINAL_NAMES
 from common.queue.reasons import NODE, Batch, batch_of_trail
 from common.queue.terms import terms_of_trail
-from common.words.fields import Row
+from common.words.fields import JobRow
 from common.words.logs import log_text, message_text
 from common.words.outcome import Outcome, end_words, result_text
 from common.words.times import duration, to_seconds
@@ -65,7 +65,7 @@ class FleetJob:
     job_id: int
     # its node or its values, as they are shown
     element: str
-    row: Row | None = None
+    row: JobRow | None = None
     output: LastLines = attrs.field(factory=LastLines)
     # last message of its log, until there is output
     message: str = ""
@@ -103,10 +103,10 @@ class Fleet:
         """What its jobs are called: `nodes`, `jobs`."""
         return "nodes" if self.names == (NODE,) else "jobs"
 
-    def note(self, event: Change | Output) -> FleetJob:
+    def note(self, event: JobUpdate | OutputPiece) -> FleetJob:
         """Take an event; returns its job as it is now."""
         job = self.jobs[event.job_id]
-        if isinstance(event, Output):
+        if isinstance(event, OutputPiece):
             job.output.take(event.text, event.stream)
             return job
         job.row = event.values
@@ -138,7 +138,7 @@ class Fleet:
         return max(max(ended, default=0.0) - min(begun, default=0.0), 0.0) if begun else 0.0
 
 
-def fleet_of(rows: Sequence[Row]) -> Fleet | None:
+def fleet_of(rows: Sequence[JobRow]) -> Fleet | None:
     """The fleet of these jobs; None: there is only one, or one of them has neither a node nor values.
 
     Args: rows: with `id` and `ops`.
@@ -161,16 +161,16 @@ def fleet_of(rows: Sequence[Row]) -> Fleet | None:
     return Fleet({job_id: " ".join(told) for job_id, told in values.items()}, batch_id, names)
 
 
-def _node_of(row: Row) -> str | None:
+def _node_of(row: JobRow) -> str | None:
     nodes = (op.get("node") for op in row["ops"] or ())
     return next((node for node in nodes if isinstance(node, str)), None)
 
 
-def _batch_of(row: Row) -> Batch | None:
+def _batch_of(row: JobRow) -> Batch | None:
     return batch_of_trail(row["ops"][0].get("reason")) if row["ops"] else None
 
 
-def _values_of(row: Row, names: Sequence[str]) -> tuple[str, ...]:
+def _values_of(row: JobRow, names: Sequence[str]) -> tuple[str, ...]:
     labels = terms_of_trail(row["ops"][0].get("reason")).labels if row["ops"] else {}
     return tuple(labels.get(name, NOTHING) for name in names)
 
@@ -287,7 +287,7 @@ def show_fleet_lines(fleet: Fleet, streams: Sequence[OutputStream]) -> None:
         for event in followers:
             before = fleet.jobs[event.job_id].status
             job = fleet.note(event)
-            if isinstance(event, Change):
+            if isinstance(event, JobUpdate):
                 for line in event.log:
                     _tell(fleet, job, log_text(line))
                 if job.status == "running" != before:

@@ -17,7 +17,7 @@ from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES, LogEntry, to_seconds
 from common.system.shortages import start_thread
 from common.wire import structure
-from common.words.fields import Row
+from common.words.fields import JobRow
 from common.words.logs import LogLine
 from common.words.outcome import no_such_job
 from protocol.luxi.feed import (
@@ -40,12 +40,12 @@ from protocol.unixsocket import pauses
 
 
 @attrs.frozen
-class Change:
+class JobUpdate:
     """A new state of a job, and its log entries since the last one."""
 
     job_id: int
     status: str
-    values: Row
+    values: JobRow
     log: tuple[LogLine, ...]
 
     @property
@@ -54,7 +54,7 @@ class Change:
 
 
 @attrs.frozen
-class Output:
+class OutputPiece:
     """A piece of the output of a job's commands."""
 
     job_id: int
@@ -62,10 +62,10 @@ class Output:
     stream: OutputStream
 
 
-Event = Change | Output
+Event = JobUpdate | OutputPiece
 
 
-class Follower(Protocol):
+class EventFollower(Protocol):
     """Brings the events of jobs, in the order of their arrival, until all have ended and everything was told."""
 
     def next_event(self, timeout_s: float | None = None) -> Event | None:
@@ -88,7 +88,7 @@ class Follower(Protocol):
         ...
 
 
-def change_of(job_id: int, fields: Sequence[str], values: Sequence[object], entries: Iterable[LogEntry]) -> Change:
+def change_of(job_id: int, fields: Sequence[str], values: Sequence[object], entries: Iterable[LogEntry]) -> JobUpdate:
     """The change that luxid tells.
 
     Args: fields: names of the values; `status` comes first.
@@ -98,10 +98,10 @@ def change_of(job_id: int, fields: Sequence[str], values: Sequence[object], entr
     if not isinstance(status, str):
         raise Unavailable(f"luxid cannot tell the state of job {job_id}; its log says why")
     log = tuple(LogLine(each.serial, to_seconds(each.at), each.kind, each.message) for each in entries)
-    return Change(job_id, status, cast(Row, dict(zip(fields, values, strict=True))), log)
+    return JobUpdate(job_id, status, cast(JobRow, dict(zip(fields, values, strict=True))), log)
 
 
-def read_job(client: Luxid, job_id: int, fields: Sequence[str], after: int = 0) -> Change:
+def read_job(client: Luxid, job_id: int, fields: Sequence[str], after: int = 0) -> JobUpdate:
     """The present state of a job, as of one that is archived, and its log entries after a serial.
 
     Raises: JobLost: there is no such job. Else as `BlockingClient.call`.
@@ -141,7 +141,7 @@ def job_changes(
     *,
     deadline: float | None = None,
     is_patient: bool = False,
-) -> Iterator[Change]:
+) -> Iterator[JobUpdate]:
     """Yield all changes of a job, from its present state until it is final.
 
     Args:
@@ -188,7 +188,7 @@ def job_output(
     is_following: bool,
     is_patient: bool = False,
     of_try: int | None = None,
-) -> Iterator[Output]:
+) -> Iterator[OutputPiece]:
     """Yield the output of a job's commands in pieces: all that there is now, or all until the job is final.
 
     Args:
@@ -202,7 +202,7 @@ def job_output(
     piece = _call_patiently(client, first) if is_patient else client.call(first)
     while True:
         if piece.text:
-            yield Output(job_id, piece.text, stream)
+            yield OutputPiece(job_id, piece.text, stream)
         if piece.is_end or not (is_following or piece.text):
             return
         timeout_s = PATIENCE_S if is_following else 0.0
@@ -446,7 +446,7 @@ class JobFeed:
     def _take_changes(self, position: str, changes: FeedChanges) -> bool:
         for each in changes.outputs:
             if each.text:
-                self._events.append(Output(each.job_id, each.text, each.stream))
+                self._events.append(OutputPiece(each.job_id, each.text, each.stream))
             if each.is_end:
                 self._outputs.discard((each.job_id, each.stream))
         for news in changes.jobs:
@@ -491,7 +491,7 @@ def follow_jobs(
     streams: Sequence[OutputStream] = (),
     *,
     hinted: Callable[[], None] | None = None,
-) -> Follower:
+) -> EventFollower:
     """Follow these jobs from now on; a restart of luxid is waited for. Close the result.
 
     Args: as for `JobFeed`; without a feed nothing is hinted.
@@ -504,7 +504,7 @@ def follow_jobs(
     return found or CallFollowers(opener, job_ids, streams, FIELDS)
 
 
-def follow_output(job_ids: Sequence[int], stream: OutputStream) -> Follower:
+def follow_output(job_ids: Sequence[int], stream: OutputStream) -> EventFollower:
     """Follow the output of these jobs' commands to its end, and their log; all that there is already comes first.
 
     Close the result.

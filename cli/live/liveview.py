@@ -17,12 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.live.fleet import Fleet, FleetJob
-from cli.live.following import Change, follow_jobs
+from cli.live.following import JobUpdate, follow_jobs
 from cli.live.waitreasons import WAITING, WaitReasons
 from cli.tables import NOTHING
 from common.printable import printable
 from common.queue.jobs import FINAL_NAMES
-from common.words.fields import FIELDS, Row, job_title
+from common.words.fields import FIELDS, JobRow, job_title
 from common.words.logs import message_text
 from protocol.luxi.jobs import OutputStream
 
@@ -49,7 +49,7 @@ def show_live(job_ids: Sequence[int]) -> None:
     ):
         while not followers.is_done:
             event = followers.next_event(timeout_s=view.reasons.due_s(time.monotonic()))
-            if isinstance(event, Change):
+            if isinstance(event, JobUpdate):
                 view.note(event)
             view.update_reasons()
 
@@ -57,7 +57,7 @@ def show_live(job_ids: Sequence[int]) -> None:
 @attrs.define
 class _JobLine:
     job_id: int
-    row: Row | None = None
+    row: JobRow | None = None
     last_word: str = ""
 
     @property
@@ -77,7 +77,7 @@ class _View:
         self._longest_title = 0
         self.reasons = WaitReasons()
 
-    def note(self, change: Change) -> None:
+    def note(self, change: JobUpdate) -> None:
         line = self._lines[change.job_id]
         if line.status != change.status:
             self.reasons.status_changed()
@@ -167,7 +167,7 @@ def show_fleet(fleet: Fleet, streams: Sequence[OutputStream]) -> None:
             event = followers.next_event(timeout_s=view.reasons.due_s(time.monotonic()))
             if event is not None:
                 before = fleet.jobs[event.job_id].status
-                if isinstance(event, Change) and before != event.status:
+                if isinstance(event, JobUpdate) and before != event.status:
                     view.reasons.status_changed()
                 fleet.note(event)
             view.update_reasons()

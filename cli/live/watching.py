@@ -16,7 +16,7 @@ import attrs
 from cli.connection import Luxid, open_luxid
 from cli.context import command_line, job_program, uses_color, wants_json
 from cli.exitcodes import INTERRUPTED, TIME_OVER
-from cli.live.following import Change, Event, Follower, Output, follow_jobs
+from cli.live.following import Event, EventFollower, JobUpdate, OutputPiece, follow_jobs
 from cli.outcomes import code_of_all, fetch_outcomes, tell_failures
 from cli.outputscreen import OutputScreen
 from cli.query import query_jobs
@@ -24,7 +24,7 @@ from cli.screen import remark, say, say_json, write
 from common.ids import JobId
 from common.printable import printable
 from common.queue.jobs import JobState
-from common.words.fields import Row, job_title
+from common.words.fields import JobRow, job_title
 from common.words.logs import log_text
 from common.words.outcome import Outcome, describe
 from common.words.times import duration
@@ -76,7 +76,7 @@ def watch_jobs(job_ids: Sequence[int], *, is_raw: bool = False) -> int:
     """Follow jobs until all have ended; return the exit code.
 
     Args: is_raw: see `OutputScreen`.
-    Raises: as `Follower.next_event`.
+    Raises: as `EventFollower.next_event`.
     """
     watched = _Watched(list(dict.fromkeys(job_ids)))
     try:
@@ -96,7 +96,7 @@ def follow_own(
 
     Jobs that did not succeed are reported.
 
-    Raises: GoesOn: the time is over, or Ctrl-C; else as `Follower.next_event`.
+    Raises: GoesOn: the time is over, or Ctrl-C; else as `EventFollower.next_event`.
     """
     watched = _Watched(list(job_ids))
     try:
@@ -204,7 +204,7 @@ def _follow(
     return outcomes
 
 
-def _show_one(followers: Follower, job: Outcome, screen: OutputScreen) -> None:
+def _show_one(followers: EventFollower, job: Outcome, screen: OutputScreen) -> None:
     heading = f"Job {job.job_id}: {printable(job.title)}"
     say(heading)
     say("-" * len(heading))
@@ -212,12 +212,12 @@ def _show_one(followers: Follower, job: Outcome, screen: OutputScreen) -> None:
     line_ends = True
     for event in _with_reasons(followers, job.job_id):
         match event:
-            case Output(text=text, stream=OutputStream.ERROR):
+            case OutputPiece(text=text, stream=OutputStream.ERROR):
                 screen.write(text, is_error=True)
-            case Output(text=text):
+            case OutputPiece(text=text):
                 screen.write(text)
                 line_ends = text.endswith("\n")
-            case Change(log=log):
+            case JobUpdate(log=log):
                 for line in log:
                     write(("" if line_ends else "\n") + log_text(line) + "\n")
                     line_ends = True
@@ -226,14 +226,14 @@ def _show_one(followers: Follower, job: Outcome, screen: OutputScreen) -> None:
     write("" if line_ends else "\n")
 
 
-def _with_reasons(followers: Follower, job_id: int) -> Iterator[Event]:
+def _with_reasons(followers: EventFollower, job_id: int) -> Iterator[Event]:
     """Yield the events of one job; when it waits and nothing happens for a while, tell the user why, once."""
     waits = False
     while not followers.is_done:
         event = followers.next_event(timeout_s=_SILENCE_S if waits else None)
         if event is not None:
             yield event
-            if isinstance(event, Change):
+            if isinstance(event, JobUpdate):
                 waits = event.status in ("queued", "waiting")
         elif waits:
             waits = False
@@ -244,21 +244,21 @@ def _with_reasons(followers: Follower, job_id: int) -> Iterator[Event]:
                 remark(f"job {job_id} {reason}")
 
 
-def _show_as_own(followers: Follower, job_id: int, screen: OutputScreen) -> None:
+def _show_as_own(followers: EventFollower, job_id: int, screen: OutputScreen) -> None:
     for event in _with_reasons(followers, job_id):
         match event:
-            case Output(text=text, stream=OutputStream.ERROR):
+            case OutputPiece(text=text, stream=OutputStream.ERROR):
                 screen.write(text, is_error=True)
-            case Output(text=text):
+            case OutputPiece(text=text):
                 screen.write(text)
-            case Change(log=log):
+            case JobUpdate(log=log):
                 for line in log:
                     remark(log_text(line))
             case _:
                 assert_never(event)
 
 
-def _fleet_of(rows: Sequence[Row]) -> "Fleet | None":
+def _fleet_of(rows: Sequence[JobRow]) -> "Fleet | None":
     # imported late: one job has no need of it
     from cli.live.fleet import fleet_of
 
@@ -288,7 +288,7 @@ def _show_several(job_ids: Sequence[int]) -> None:
     statuses: dict[int, str] = {}
     with closing(follow_jobs(job_ids)) as followers:
         for event in followers:
-            if isinstance(event, Change):
+            if isinstance(event, JobUpdate):
                 for line in event.log:
                     write(f"{event.job_id:>{width}}  {log_text(line)}\n")
                 if statuses.get(event.job_id) != event.status:
@@ -297,14 +297,14 @@ def _show_several(job_ids: Sequence[int]) -> None:
                     write(f"{event.job_id:>{width}}  {event.status:<{_STATUS_WIDTH}}  {title}\n")
 
 
-def _show_json(followers: Follower) -> None:
+def _show_json(followers: EventFollower) -> None:
     for event in followers:
         say_json(_event_json(event))
         sys.stdout.flush()
 
 
 def _event_json(event: Event) -> dict[str, object]:
-    if isinstance(event, Output):
+    if isinstance(event, OutputPiece):
         is_error = event.stream is OutputStream.ERROR
         return {"id": event.job_id, "error_output" if is_error else "output": event.text}
     log = [[line.serial, line.at, line.kind, line.message] for line in event.log]

@@ -9,24 +9,24 @@ from cli.manual.page import (
     Definition,
     Definitions,
     Literal,
-    Page,
+    ManualPage,
     PageLink,
     Paragraph,
+    Placeholder,
     Section,
     Text,
-    Variable,
     described,
     paragraph,
 )
-from common.daemons import DAEMONS, Daemon, Place
+from common.daemons import DAEMONS, Daemon, NodeKind
 from common.reference import DaemonFacts, ProgramFacts, ProgramOption
 from common.settingsfile import SYSTEM_PATHS
 from common.system.program import NOT_MASTER
 
-_PLACES: Final[Mapping[Place, str]] = {
-    Place.MASTER: "the master",
-    Place.CANDIDATES: "the master and the candidates",
-    Place.ALL: "all nodes",
+_PLACES: Final[Mapping[NodeKind, str]] = {
+    NodeKind.MASTER: "the master",
+    NodeKind.CANDIDATES: "the master and the candidates",
+    NodeKind.ALL: "all nodes",
 }
 _SIGNALS: Final[Mapping[str, str]] = {
     "SIGTERM, SIGINT": "It ends; calls under way are finished. Jobs run on.",
@@ -42,12 +42,12 @@ _CODES: Final[Mapping[str, str]] = {
 _FOR_PEOPLE: Final = frozenset({"gantry-simulate"})
 
 
-def daemon_pages(facts: DaemonFacts) -> tuple[Page, ...]:
+def daemon_pages(facts: DaemonFacts) -> tuple[ManualPage, ...]:
     rows = {f"gantry-{daemon.name}": daemon for daemon in DAEMONS}
     return tuple(_page(program, rows.get(program.name)) for program in facts.programs)
 
 
-def _page(program: ProgramFacts, daemon: Daemon | None) -> Page:
+def _page(program: ProgramFacts, daemon: Daemon | None) -> ManualPage:
     sections = [
         Section("Synopsis", (_synopsis(program),)),
         Section("Description", tuple(_description(program, daemon))),
@@ -70,14 +70,14 @@ def _page(program: ProgramFacts, daemon: Daemon | None) -> Page:
     see_also = Paragraph(tuple(span for link in links for span in (link, ", "))[:-1])
     volume = 1 if program.name in _FOR_PEOPLE else 8
     about = program.about.rstrip(".")
-    return Page(program.name, volume, about, (*sections, Section("See also", (see_also,))))
+    return ManualPage(program.name, volume, about, (*sections, Section("See also", (see_also,))))
 
 
 def _synopsis(program: ProgramFacts) -> Block:
-    arguments: list[str | Variable] = [" ", Variable("[OPTIONS]")]
+    arguments: list[str | Placeholder] = [" ", Placeholder("[OPTIONS]")]
     for option in program.options:
         if not option.names:
-            arguments += [" ", Variable(f"[{option.value}]")]
+            arguments += [" ", Placeholder(f"[{option.value}]")]
     return Paragraph((Literal(program.name), *arguments))
 
 
@@ -121,7 +121,7 @@ def _term(option: ProgramOption) -> Text:
     names: Text = tuple(span for name in option.names for span in (Literal(name), ", "))[:-1]
     if not option.value:
         return names
-    return (*names, " ", Variable(option.value)) if names else (Variable(option.value),)
+    return (*names, " ", Placeholder(option.value)) if names else (Placeholder(option.value),)
 
 
 def _files(daemon: Daemon) -> tuple[Definition, ...]:

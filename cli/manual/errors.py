@@ -13,7 +13,7 @@ from cli.manual.page import (
     Definition,
     Definitions,
     Literal,
-    Page,
+    ManualPage,
     PageLink,
     Paragraph,
     Section,
@@ -23,7 +23,7 @@ from cli.manual.page import (
 )
 from common.errors import ERROR_CODES, HTTP_CODES, PREREQUISITES, ErrorCode, GantryError, RemoteError
 from common.reference import notes_of, summary_of
-from common.shapes import Tagged
+from common.shapes import TaggedObject
 
 # modules with error classes that have names of their own on the wire
 _MORE: Final = (common.query.predicate, common.queue.filters)
@@ -34,8 +34,8 @@ _ABOUT_ERRORS: Final = (
 )
 
 
-def errors_page() -> Page:
-    return Page(
+def errors_page() -> ManualPage:
+    return ManualPage(
         "gantry-errors",
         7,
         "codes of errors, with cause and remedy",
@@ -139,8 +139,8 @@ _ABOUT_REASONS: Final = (
 )
 
 
-def reasons_page() -> Page:
-    return Page(
+def reasons_page() -> ManualPage:
+    return ManualPage(
         "gantry-reasons",
         7,
         "why a job does not run: the kinds of reasons",
@@ -161,7 +161,7 @@ def reasons_page() -> Page:
 
 def _reasons() -> Iterator[Definition]:
     for kind in vars(common.queue.explanation).values():
-        if isinstance(kind, type) and issubclass(kind, Tagged) and "KIND" in vars(kind):
+        if isinstance(kind, type) and issubclass(kind, TaggedObject) and "KIND" in vars(kind):
             notes = notes_of(kind)
             fields = [
                 (field.name, notes.get(field.name, "")) for field in attrs.fields(cast(type[attrs.AttrsInstance], kind))

@@ -10,7 +10,18 @@ from typing import Final
 import attrs
 
 from cli.manual.opcodes import type_words
-from cli.manual.page import Block, Code, Definition, Definitions, Literal, Page, PageLink, Paragraph, Section, paragraph
+from cli.manual.page import (
+    Block,
+    Code,
+    Definition,
+    Definitions,
+    Literal,
+    ManualPage,
+    PageLink,
+    Paragraph,
+    Section,
+    paragraph,
+)
 from common.daemons import DAEMONS
 from common.errors import NotFound
 from common.objects.config import Cluster, Config, Disk, Instance, Network, Node, NodeGroup
@@ -82,12 +93,12 @@ _ROWS: Final = (
 _CONFIGURATION: Final = (Config, Cluster, Node, NodeGroup, Network, Instance, Disk, FilterRule)
 
 
-def files_page() -> Page:
+def files_page() -> ManualPage:
     links = (
         *(PageLink("gantry.toml", 5), ", ", PageLink("gantry-plan", 5), ", ", PageLink("gantry-wconfd", 8)),
         *(", ", PageLink("gantry-ports", 7), ", ", PageLink("gantry", 7)),
     )
-    return Page(
+    return ManualPage(
         "gantry-files",
         5,
         "files of an installation, and their forms",
@@ -235,8 +246,8 @@ class Explained:
     keys: Mapping[str, str]
 
 
-def settings_page() -> Page:
-    return Page(
+def settings_page() -> ManualPage:
+    return ManualPage(
         "gantry.toml",
         5,
         "settings of Gantry",

@@ -22,7 +22,7 @@ from cli.manual.page import (
     Definition,
     Definitions,
     Literal,
-    Page,
+    ManualPage,
     PageLink,
     Paragraph,
     Section,
@@ -59,24 +59,24 @@ _REF: Final = "#/components/schemas/"
 
 
 @attrs.frozen
-class Content(Lenient):
+class ApiContent(Lenient):
     schema: JsonObject = attrs.field(factory=dict)
 
 
 @attrs.frozen
-class Body(Lenient):
+class ApiBody(Lenient):
     # media type -> what it is
-    content: Mapping[str, Content]
+    content: Mapping[str, ApiContent]
 
 
 @attrs.frozen
 class Response(Lenient):
     description: str
-    content: Mapping[str, Content] = attrs.field(factory=dict)
+    content: Mapping[str, ApiContent] = attrs.field(factory=dict)
 
 
 @attrs.frozen
-class Parameter(Lenient):
+class ApiParameter(Lenient):
     name: str
     schema: JsonObject
     description: str = ""
@@ -90,28 +90,28 @@ class Operation(Lenient):
     responses: Mapping[str, Response]
     description: str = ""
     tags: tuple[str, ...] = ()
-    parameters: tuple[Parameter, ...] = ()
-    requestBody: Body | None = None
+    parameters: tuple[ApiParameter, ...] = ()
+    requestBody: ApiBody | None = None
 
 
 @attrs.frozen
-class About(Lenient):
+class ApiAbout(Lenient):
     description: str
 
 
 @attrs.frozen
-class Document(Lenient):
+class ApiDocument(Lenient):
     """What is read of the document; the names are OpenAPI's."""
 
-    info: About
+    info: ApiAbout
     # path -> verb -> call
     paths: Mapping[str, Mapping[str, Operation]]
 
 
-def http_page(openapi: JsonObject) -> Page:
+def http_page(openapi: JsonObject) -> ManualPage:
     """Args: openapi: the document, OpenAPI 3.1."""
-    document = structure(openapi, Document, "OpenAPI document")
-    return Page(
+    document = structure(openapi, ApiDocument, "OpenAPI document")
+    return ManualPage(
         "gantry-http",
         7,
         "calls of the HTTP interface",
@@ -123,7 +123,7 @@ def http_page(openapi: JsonObject) -> Page:
     )
 
 
-def _by_tag(document: Document) -> Mapping[str, list[Section]]:
+def _by_tag(document: ApiDocument) -> Mapping[str, list[Section]]:
     found: dict[str, list[Section]] = {}
     for path, verbs in document.paths.items():
         for verb, operation in verbs.items():
@@ -147,7 +147,7 @@ def _paragraphs(text: str) -> Sequence[Block]:
     return [paragraph(part) for part in text.split("\n\n") if part]
 
 
-def _parameter(parameter: Parameter) -> Definition:
+def _parameter(parameter: ApiParameter) -> Definition:
     text = parameter.description
     told = f"{text[:1].upper()}{text[1:].rstrip('.')}. " if text else ""
     words = schema_words(parameter.schema)
@@ -192,9 +192,9 @@ _ABOUT_METRICS: Final = (
 )
 
 
-def metrics_page(metrics: Sequence[MetricFacts]) -> Page:
+def metrics_page(metrics: Sequence[MetricFacts]) -> ManualPage:
     links = (PageLink("gantry-rapid", 8), ", ", PageLink("gantry-mond", 8), ", ", PageLink("gantry-status", 1))
-    return Page(
+    return ManualPage(
         "gantry-metrics",
         7,
         "metrics for Prometheus",
@@ -230,10 +230,10 @@ _SOCKETS: Final = (
 )
 
 
-def ports_page() -> Page:
+def ports_page() -> ManualPage:
     rows, rest = _read()
     links = (PageLink("gantry.toml", 5), ", ", PageLink("gantry-files", 5), ", ", PageLink("gantry", 7))
-    return Page(
+    return ManualPage(
         "gantry-ports",
         7,
         "ports and sockets at which the daemons listen",
@@ -318,14 +318,14 @@ _FACES: Final[Mapping[str, tuple[types.ModuleType, str, str]]] = {
 }
 
 
-def call_pages(facts: DaemonFacts) -> tuple[Page, ...]:
+def call_pages(facts: DaemonFacts) -> tuple[ManualPage, ...]:
     return tuple(_page(name, *face, facts.roles.get(face[1], {})) for name, face in _FACES.items())
 
 
-def _page(name: str, face: types.ModuleType, daemon: str, about: str, roles: Mapping[str, str]) -> Page:
+def _page(name: str, face: types.ModuleType, daemon: str, about: str, roles: Mapping[str, str]) -> ManualPage:
     kinds = requests_of(face)
     shapes = {each.__name__: each for kind in kinds for each in _shapes(kind)}
-    return Page(
+    return ManualPage(
         name,
         7,
         about,
@@ -427,8 +427,8 @@ _ABOUT_FIELDS: Final = (
 )
 
 
-def fields_page(facts: DaemonFacts) -> Page:
-    return Page(
+def fields_page(facts: DaemonFacts) -> ManualPage:
+    return ManualPage(
         "gantry-fields",
         7,
         "fields of jobs, locks, rules, nodes and other things",

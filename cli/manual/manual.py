@@ -17,7 +17,7 @@ from cli.manual.page import (
     Definition,
     Definitions,
     Literal,
-    Page,
+    ManualPage,
     PageLink,
     Paragraph,
     Section,
@@ -62,9 +62,9 @@ _DAEMONS: Final[Mapping[str, str]] = {
 }
 
 
-def overview_page(pages: Sequence[Page]) -> Page:
+def overview_page(pages: Sequence[ManualPage]) -> ManualPage:
     """Args: pages: all others."""
-    return Page(
+    return ManualPage(
         "gantry",
         7,
         "the job engine of a cluster",
@@ -97,7 +97,7 @@ def _daemons(known: set[PageLink]) -> tuple[Definition, ...]:
     )
 
 
-def _see_also(pages: Sequence[Page]) -> list[Block]:
+def _see_also(pages: Sequence[ManualPage]) -> list[Block]:
     """The pages but those of verbs."""
     chosen = [
         page.link for page in pages if page.volume != 1 or page.name.count("-") < (2 if page.name[1] == "n" else 1)
@@ -114,7 +114,7 @@ _CHAPTERS: Final[Mapping[int, str]] = {
 
 
 @cache
-def all_pages() -> tuple[Page, ...]:
+def all_pages() -> tuple[ManualPage, ...]:
     """Every page, the overview first. Cost: some seconds; the daemons are asked, as a process."""
     facts = read_daemon_facts()
     pages = (
@@ -133,7 +133,7 @@ def all_pages() -> tuple[Page, ...]:
     return (overview_page(pages), *pages)
 
 
-def language_pages() -> tuple[Page, ...]:
+def language_pages() -> tuple[ManualPage, ...]:
     """The pages for which no daemon is asked."""
     return (filters_page(), query_page(), opcodes_page(), reasons_page(), errors_page(), exit_codes_page())
 
@@ -156,7 +156,7 @@ def write_reference(folder: Path) -> None:
     (folder / "index.md").write_text("\n".join(_index(all_pages())))
 
 
-def _index(pages: Sequence[Page]) -> Iterator[str]:
+def _index(pages: Sequence[ManualPage]) -> Iterator[str]:
     yield "# Reference"
     yield ""
     yield "These pages are made from the programs, the settings and the tables of this release."

@@ -9,14 +9,14 @@ from cli.manual.page import (
     Code,
     Definitions,
     Literal,
-    Page,
+    ManualPage,
     PageLink,
     Paragraph,
+    Placeholder,
     Section,
     Span,
     Table,
     Text,
-    Variable,
 )
 
 _SIGNS: Final = re.compile(r"([\\`*_{}\[\]<>#|$~&!^])")
@@ -25,7 +25,7 @@ _START: Final = re.compile(r"^(?=[-+=%:(])")
 _NUMBERED: Final = re.compile(r"^(\d+)([.)])")
 
 
-def markdown(page: Page, children: Sequence[PageLink] = ()) -> str:
+def markdown(page: ManualPage, children: Sequence[PageLink] = ()) -> str:
     """The page as Markdown.
 
     Args: children: pages listed below it.
@@ -56,7 +56,7 @@ def toctree(links: Sequence[str], *, caption: str | None = None, is_hidden: bool
     yield ""
 
 
-def _lines(page: Page, children: Sequence[PageLink]) -> Iterator[str]:
+def _lines(page: ManualPage, children: Sequence[PageLink]) -> Iterator[str]:
     yield f"# {escaped(str(page.link))}"
     yield ""
     yield f"{escaped(page.summary[:1].upper() + page.summary[1:])}."
@@ -116,7 +116,7 @@ def _span(span: Span, *, is_start: bool, is_cell: bool) -> str:
         case Literal(text):
             # a cell of a table ends at a bar, also within code
             return _literal(text).replace("|", r"\|") if is_cell else _literal(text)
-        case Variable(text):
+        case Placeholder(text):
             return f"*{_with_signs(text)}*"
         case PageLink():
             return f"[{escaped(str(span))}]({file_name(span)})"

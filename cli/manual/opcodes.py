@@ -13,7 +13,7 @@ from cli.manual.page import (
     Definition,
     Definitions,
     Literal,
-    Page,
+    ManualPage,
     PageLink,
     Paragraph,
     Section,
@@ -133,9 +133,9 @@ _EXAMPLE: Final = """\
 _ROLES: Final = {role: role.name.lower() for role in Role}
 
 
-def opcodes_page() -> Page:
+def opcodes_page() -> ManualPage:
     kinds = opcode_classes()
-    return Page(
+    return ManualPage(
         "gantry-opcodes",
         7,
         "opcodes, with their parameters, locks and roles",

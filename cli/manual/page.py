@@ -21,7 +21,7 @@ class Literal:
 
 
 @attrs.frozen
-class Variable:
+class Placeholder:
     """A word that stands for what the user writes."""
 
     text: str
@@ -38,7 +38,7 @@ class PageLink:
         return f"{self.name}({self.volume})"
 
 
-Span = str | Literal | Variable | PageLink
+Span = str | Literal | Placeholder | PageLink
 Text = tuple[Span, ...]
 
 
@@ -87,7 +87,7 @@ class Section:
 
 
 @attrs.frozen
-class Page:
+class ManualPage:
     """A page of a volume of the manual: 1 programs, 5 files, 7 languages and tables, 8 daemons.
 
     Sections that every page has, NAME first, are made by the writers.
@@ -138,7 +138,7 @@ def _span(kind: str, text: str) -> Span:
             name, _, rest = text.partition("(")
             return PageLink(name, int(rest[0]))
         case "variable":
-            return Variable(text)
+            return Placeholder(text)
         case _:
             return Literal(text)
 
@@ -154,7 +154,7 @@ def paragraph(text: str, variables: Collection[str] = ()) -> Paragraph:
     return Paragraph(marked(text, variables))
 
 
-def links_of(page: Page) -> Iterator[PageLink]:
+def links_of(page: ManualPage) -> Iterator[PageLink]:
     """All references of a page to others."""
     for section in page.sections:
         yield from _links(section)

@@ -4,12 +4,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from cli.manual.page import Block, Code, Definitions, Page, Paragraph, Section, Table, plain
+from cli.manual.page import Block, Code, Definitions, ManualPage, Paragraph, Section, Table, plain
 
 _INDENT = "  "
 
 
-def plain_lines(page: Page, width: int) -> Iterator[str]:
+def plain_lines(page: ManualPage, width: int) -> Iterator[str]:
     """The lines of a page, as wide as `width` at most where the words allow it; code stays as it is."""
     yield f"{page.link}: {page.summary}"
     for section in page.sections:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from cli.manual.page import Code, Definition, Definitions, Literal, Page, PageLink, Paragraph, Section, paragraph
+from cli.manual.page import Code, Definition, Definitions, Literal, ManualPage, PageLink, Paragraph, Section, paragraph
 from cli.plans.jobs import COMMAND, ENDS, OPCODES, PRIORITY, REASON, RUN, SHELL, TERMS, PlanField
 
 _ABOUT: Final = (
@@ -42,8 +42,8 @@ _TYPES: Final = {
 }
 
 
-def plan_page() -> Page:
-    return Page(
+def plan_page() -> ManualPage:
+    return ManualPage(
         "gantry-plan",
         5,
         "files with jobs to submit",

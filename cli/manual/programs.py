@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 import click
 
-from cli.commands import Command, Group, common_options
+from cli.commands import Command, CommandGroup, common_options
 from cli.completion import PROGRAMS
 from cli.exitcodes import EVERYWHERE, MOVING, WAITING, ExitCode
 from cli.manual.page import (
@@ -26,11 +26,11 @@ from cli.manual.page import (
     Definition,
     Definitions,
     Literal,
-    Page,
+    ManualPage,
     PageLink,
     Paragraph,
+    Placeholder,
     Section,
-    Variable,
     marked,
     paragraph,
     related,
@@ -44,8 +44,8 @@ def exit_codes(rows: Sequence[ExitCode]) -> Definitions:
     return Definitions(tuple(Definition((Literal(row.code),), (paragraph(row.meaning),)) for row in rows))
 
 
-def exit_codes_page() -> Page:
-    return Page(
+def exit_codes_page() -> ManualPage:
+    return ManualPage(
         "gantry-exit-codes",
         7,
         "exit codes of all programs",
@@ -108,7 +108,7 @@ _CODES: Final = PageLink("gantry-exit-codes", 7)
 
 
 @attrs.frozen
-class Place:
+class CommandPage:
     """A command, with the words that lead to it."""
 
     # gnt-job, run
@@ -130,9 +130,9 @@ class Place:
 
 
 @cache
-def places() -> tuple[Place, ...]:
+def places() -> tuple[CommandPage, ...]:
     """All programs and verbs, each once, with programs of Ganeti's names first."""
-    found: dict[int, Place] = {}
+    found: dict[int, CommandPage] = {}
     for name in sorted(PROGRAMS, key=lambda each: each == "gantry"):
         group = import_module(f"cli.{name.removeprefix('gnt-')}.main").group
         for place in _below((name,), group, None, str(group.help)):
@@ -143,27 +143,29 @@ def places() -> tuple[Place, ...]:
     return tuple(found.values())
 
 
-def _below(words: tuple[str, ...], command: click.Command, parent: click.Context | None, line: str) -> Iterator[Place]:
+def _below(
+    words: tuple[str, ...], command: click.Command, parent: click.Context | None, line: str
+) -> Iterator[CommandPage]:
     context = click.Context(command, parent, info_name=words[-1] if parent else words[0])
-    yield Place(words, command, context, line)
-    if isinstance(command, Group):
+    yield CommandPage(words, command, context, line)
+    if isinstance(command, CommandGroup):
         for name, verb in command.verbs.items():
             yield from _below((*words, name), verb.load(), context, verb.help)
 
 
-def program_pages() -> tuple[Page, ...]:
+def program_pages() -> tuple[ManualPage, ...]:
     return tuple(map(_page, places()))
 
 
-def children_of(page: Page) -> Sequence[PageLink]:
+def children_of(page: ManualPage) -> Sequence[PageLink]:
     """The pages of a program's verbs, below its own."""
     if page.volume != 1:
         return []
     return [each.link for each in places() if each.words[:-1] and "-".join(each.words[:-1]) == page.name]
 
 
-def _page(place: Place) -> Page:
-    return Page(
+def _page(place: CommandPage) -> ManualPage:
+    return ManualPage(
         place.name,
         1,
         place.line.rstrip("."),
@@ -172,10 +174,10 @@ def _page(place: Place) -> Page:
     )
 
 
-def _sections(place: Place) -> Iterator[Section]:
+def _sections(place: CommandPage) -> Iterator[Section]:
     yield Section("Synopsis", tuple(_synopsis(place)))
     yield Section("Description", tuple(_description(place)))
-    if isinstance(place.command, Group):
+    if isinstance(place.command, CommandGroup):
         yield Section("Commands", (_commands(place, place.command),))
     own, shared = _options(place)
     yield Section("Options", own, parts=(Section("Common options", shared),) if shared else ())
@@ -188,17 +190,17 @@ def _sections(place: Place) -> Iterator[Section]:
     yield Section("See also", (_see_also(place),))
 
 
-def _synopsis(place: Place) -> Iterator[Block]:
+def _synopsis(place: CommandPage) -> Iterator[Block]:
     pieces = place.command.collect_usage_pieces(place.context)
     for words in (place.words, *place.others):
         yield _one_synopsis(words, pieces)
 
 
 def _one_synopsis(words: Sequence[str], pieces: Sequence[str]) -> Block:
-    return Paragraph((Literal(" ".join(words)), *(span for piece in pieces for span in (" ", Variable(piece)))))
+    return Paragraph((Literal(" ".join(words)), *(span for piece in pieces for span in (" ", Placeholder(piece)))))
 
 
-def _description(place: Place) -> Iterator[Block]:
+def _description(place: CommandPage) -> Iterator[Block]:
     variables = _variables(place)
     for part in inspect.cleandoc(place.command.help or "").split("\n\n"):
         if part.startswith("\b"):
@@ -207,13 +209,13 @@ def _description(place: Place) -> Iterator[Block]:
             yield paragraph(part, variables)
 
 
-def _variables(place: Place) -> frozenset[str]:
+def _variables(place: CommandPage) -> frozenset[str]:
     """Words in capitals that stand for arguments."""
     own = [part.metavar or part.name or "" for part in place.command.params if isinstance(part, click.Argument)]
     return frozenset(word.strip("[].|-") for name in own for word in name.upper().split() if word.strip("[].|-"))
 
 
-def _commands(place: Place, group: Group) -> Definitions:
+def _commands(place: CommandPage, group: CommandGroup) -> Definitions:
     pages = {id(each.command): each.link for each in places()}
     rows = []
     for name, verb in group.verbs.items():
@@ -222,7 +224,7 @@ def _commands(place: Place, group: Group) -> Definitions:
     return Definitions(tuple(rows))
 
 
-def _options(place: Place) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
+def _options(place: CommandPage) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
     """Those of the command, and those that all commands have."""
     own: list[Definition] = []
     shared: list[Definition] = []
@@ -239,18 +241,18 @@ def _rows(items: Sequence[Definition]) -> tuple[Block, ...]:
 
 def _option(names: str, text: str) -> Definition:
     """Args: names: `-o, --output FIELDS`."""
-    spans: list[Literal | Variable | str] = []
+    spans: list[Literal | Placeholder | str] = []
     for word in names.split(" "):
         if spans:
             spans.append(" ")
         comma = "," if word.endswith(",") and word.startswith("-") else ""
-        spans.append(Literal(word.removesuffix(comma)) if word.startswith("-") else Variable(word))
+        spans.append(Literal(word.removesuffix(comma)) if word.startswith("-") else Placeholder(word))
         if comma:
             spans.append(comma)
     return Definition(tuple(spans), (paragraph(text.replace("  [", " [")),))
 
 
-def _exit_status(place: Place) -> Section:
+def _exit_status(place: CommandPage) -> Section:
     rows = place.command.EXIT_CODES if isinstance(place.command, Command) else EVERYWHERE
     if rows is EVERYWHERE:
         text = marked("0 if all went well, else a number that tells what went wrong; ")
@@ -260,13 +262,13 @@ def _exit_status(place: Place) -> Section:
     return Section("Exit status", (*blocks, exit_codes(rows), Paragraph(("All codes: ", _CODES, "."))))
 
 
-def _environment(place: Place) -> Iterator[Block]:
+def _environment(place: CommandPage) -> Iterator[Block]:
     if len(place.words) == 1:
-        is_remote = isinstance(place.command, Group) and bool(place.command.handed_down)
+        is_remote = isinstance(place.command, CommandGroup) and bool(place.command.handed_down)
         yield Definitions((*ENVIRONMENT, *(REMOTE_ENVIRONMENT if is_remote else ())))
 
 
-def _see_also(place: Place) -> Block:
+def _see_also(place: CommandPage) -> Block:
     above: list[PageLink] = [PageLink("-".join(place.words[:-1]), 1)] if place.words[1:] else []
     metavars = {
         str(option.metavar or getattr(option.type, "name", ""))

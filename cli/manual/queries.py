@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from cli.manual.page import Code, Definitions, Page, PageLink, Paragraph, Section, described, paragraph
+from cli.manual.page import Code, Definitions, ManualPage, PageLink, Paragraph, Section, described, paragraph
 from common.objects.kinds import QueryKind
 from common.query.qlang import DEEPEST, LONGEST
 from common.queue.jobs import SUBMIT_PRIORITIES, JobState
@@ -56,8 +56,8 @@ monday             next fri 9:30          last sunday
 2026-11-21 02:00:30                       2026-11-21T02:00Z"""
 
 
-def filters_page() -> Page:
-    return Page(
+def filters_page() -> ManualPage:
+    return ManualPage(
         "gantry-filters",
         7,
         "filters of jobs, rules and other objects, as people type them",
@@ -156,8 +156,8 @@ gnt-filter add --predicates '[["jobid", [">", "id", 27491]],
     ["reason", ["=~", "reason", "^backup"]]]' --action 'RATE_LIMIT 2'"""
 
 
-def query_page() -> Page:
-    return Page(
+def query_page() -> ManualPage:
+    return ManualPage(
         "gantry-query",
         7,
         "the query language: conditions in calls and filter rules",

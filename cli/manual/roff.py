@@ -13,14 +13,14 @@ from cli.manual.page import (
     Definition,
     Definitions,
     Literal,
-    Page,
+    ManualPage,
     PageLink,
     Paragraph,
+    Placeholder,
     Section,
     Span,
     Table,
     Text,
-    Variable,
     plain,
 )
 
@@ -32,7 +32,7 @@ _NAMED: Final = str.maketrans(
 _VOLUMES: Final = {1: "Commands of Gantry", 5: "Files of Gantry", 7: "Gantry", 8: "Daemons of Gantry"}
 
 
-def roff(page: Page, release: str, date: str) -> str:
+def roff(page: ManualPage, release: str, date: str) -> str:
     """The source of a man page.
 
     Args: date: of the release, as 2026-11-23.
@@ -40,7 +40,7 @@ def roff(page: Page, release: str, date: str) -> str:
     return "\n".join(_lines(page, release, date)) + "\n"
 
 
-def roff_alias(page: Page) -> str:
+def roff_alias(page: ManualPage) -> str:
     """The source of a page that is this one under another name."""
     return f".so man{page.volume}/{page.name}.{page.volume}\n"
 
@@ -50,7 +50,7 @@ def escaped(text: str) -> str:
     return "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in text.translate(_NAMED))
 
 
-def _lines(page: Page, release: str, date: str) -> Iterator[str]:
+def _lines(page: ManualPage, release: str, date: str) -> Iterator[str]:
     # t: man runs tbl first
     yield "'\\\" t"
     heading = (page.name.upper(), str(page.volume), f"gantry {release}", _VOLUMES[page.volume])
@@ -150,7 +150,7 @@ def _span(span: Span) -> str:
             return escaped(span)
         case Literal(text):
             return rf"\fB{escaped(text)}\fR"
-        case Variable(text):
+        case Placeholder(text):
             return rf"\fI{escaped(text)}\fR"
         case PageLink(name, volume):
             return rf"\fB{escaped(name)}\fR({volume})"

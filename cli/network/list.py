@@ -88,7 +88,7 @@ _WIDTH: Final = 64
 @click.command("info", cls=Command, examples=("gnt-network info front", "gnt-network info --output json | jq .[].map"))
 @click.argument("names", metavar="[NETWORK]...", nargs=-1, shell_complete=complete_network)
 def info(names: Sequence[str]) -> int:
-    """Tell everything about these networks, or about all, with a map of the addresses that are taken."""
+    """Show everything about these networks, or about all, with a map of the addresses that are taken."""
     found = ask_luxid(Query(QueryKind.NETWORK, _FIELDS, object_filter(names, is_filtering=False)))
     rows = [dict(zip(_FIELDS, row, strict=True)) for row in found.values()]
     if wants_json():

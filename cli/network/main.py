@@ -2,23 +2,23 @@
 
 from typing import Final, NoReturn
 
-from cli.commands import Group, Verb, tag_verbs
+from cli.commands import CommandGroup, CommandVerb, tag_verbs
 from cli.program import run
 
 VERBS: Final = {
-    "list": Verb("cli.network.list:list_networks", "List networks."),
-    "list-fields": Verb("cli.network.list:list_fields", "Tell the fields that a list can have."),
-    "info": Verb("cli.network.list:info", "Tell everything about networks."),
-    "add": Verb("cli.network.changing:add", "Create a network."),
-    "modify": Verb("cli.network.changing:modify", "Change gateways and reserved addresses of a network."),
-    "rename": Verb("cli.network.changing:rename", "Give a network another name."),
-    "remove": Verb("cli.network.changing:remove", "Remove a network."),
-    "connect": Verb("cli.network.changing:connect", "Connect a network to node groups."),
-    "disconnect": Verb("cli.network.changing:disconnect", "Disconnect a network from node groups."),
+    "list": CommandVerb("cli.network.list:list_networks", "List networks."),
+    "list-fields": CommandVerb("cli.network.list:list_fields", "List the fields that a list can show."),
+    "info": CommandVerb("cli.network.list:info", "Show everything about networks."),
+    "add": CommandVerb("cli.network.changing:add", "Create a network."),
+    "modify": CommandVerb("cli.network.changing:modify", "Change gateways and reserved addresses of a network."),
+    "rename": CommandVerb("cli.network.changing:rename", "Give a network another name."),
+    "remove": CommandVerb("cli.network.changing:remove", "Remove a network."),
+    "connect": CommandVerb("cli.network.changing:connect", "Connect a network to node groups."),
+    "disconnect": CommandVerb("cli.network.changing:disconnect", "Disconnect a network from node groups."),
     **tag_verbs("network"),
 }
 
-group = Group(
+group = CommandGroup(
     "gnt-network",
     VERBS,
     aliases={"show": "info"},

@@ -18,7 +18,7 @@ from cli.submitting.submission import carry_out
 
 
 @click.command("add", cls=Command, examples=("gnt-node add --primary-ip 10.0.0.7 web7", "gnt-node add --readd web7"))
-@click.option("--readd", is_flag=True, help="Take a node anew that is in the cluster: its flags go.")
+@click.option("--readd", is_flag=True, help="Add a node of the cluster again; its flags are reset.")
 @click.option("--primary-ip", metavar="IP", help="Its address; that of its name if left out.")
 @click.option("-s", "--secondary-ip", metavar="IP", help="Its second address, where all nodes have two.")
 @click.option("-g", "--node-group", "group", metavar="NAME", help="Its group, where there are several.")
@@ -72,8 +72,8 @@ def add(
     ),
 )
 @click.option("-C", "--master-candidate", type=YES_NO, help="Whether it holds copies of queue and configuration.")
-@click.option("-D", "--drained", type=YES_NO, help="Whether it takes nothing new.")
-@click.option("-O", "--offline", type=YES_NO, help="Whether it is away, and is not called.")
+@click.option("-D", "--drained", type=YES_NO, help="Whether it is drained: takes nothing new.")
+@click.option("-O", "--offline", type=YES_NO, help="Whether it is offline, and not called.")
 @click.option("--auto-promote", is_flag=True, help="Let another node become candidate in its place.")
 @click.option("--master-capable", type=YES_NO, help="Whether it may be a master candidate.")
 @click.option("--vm-capable", type=YES_NO, help="Whether it may have instances.")

@@ -2,20 +2,20 @@
 
 from typing import Final, NoReturn
 
-from cli.commands import Group, Verb, tag_verbs
+from cli.commands import CommandGroup, CommandVerb, tag_verbs
 from cli.program import run
 
 VERBS: Final = {
-    "list": Verb("cli.node.list:list_nodes", "List nodes."),
-    "list-fields": Verb("cli.node.list:list_fields", "Tell the fields that a list can have."),
-    "info": Verb("cli.node.list:info", "Tell everything about nodes."),
-    "add": Verb("cli.node.changing:add", "Take a node into the cluster."),
-    "modify": Verb("cli.node.changing:modify", "Change the role and the parameters of a node."),
-    "remove": Verb("cli.node.changing:remove", "Take a node out of the cluster."),
+    "list": CommandVerb("cli.node.list:list_nodes", "List nodes."),
+    "list-fields": CommandVerb("cli.node.list:list_fields", "List the fields that a list can show."),
+    "info": CommandVerb("cli.node.list:info", "Show everything about nodes."),
+    "add": CommandVerb("cli.node.changing:add", "Take a node into the cluster."),
+    "modify": CommandVerb("cli.node.changing:modify", "Change the role and the parameters of a node."),
+    "remove": CommandVerb("cli.node.changing:remove", "Take a node out of the cluster."),
     **tag_verbs("node"),
 }
 
-group = Group(
+group = CommandGroup(
     "gnt-node",
     VERBS,
     aliases={"show": "info"},

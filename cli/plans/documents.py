@@ -23,7 +23,7 @@ _YAML: Final = (".yaml", ".yml")
 
 
 @attrs.frozen
-class Document:
+class PlanDocument:
     """What a file holds: dicts, lists, texts, numbers, booleans and None."""
 
     # its name, as errors tell it
@@ -42,7 +42,7 @@ class Document:
         return InvalidRequest(f"{self.at(path)}: {message}")
 
 
-def read_document(text: bytes, name: str) -> Document:
+def read_document(text: bytes, name: str) -> PlanDocument:
     """Read JSON or YAML: by the end of the file's name, else JSON if it begins like JSON.
 
     Raises: InvalidRequest: it is neither, or says what cannot be meant; with line and column.
@@ -50,12 +50,12 @@ def read_document(text: bytes, name: str) -> Document:
     if len(text) > LONGEST:
         raise InvalidRequest(f"{name} has {len(text):,} bytes, of at most {LONGEST:,}; split it")
     if not name.endswith(_YAML) and (name.endswith(".json") or text.lstrip()[:1] in (b"{", b"[")):
-        return Document(name, read_json(text, name), lambda path: locate_json(text, path))
+        return PlanDocument(name, read_json(text, name), lambda path: locate_json(text, path))
     # imported late: few files are YAML
     from cli.plans.yamltext import read_yaml
 
     root = read_yaml(text, name)
-    return Document(name, root.value(), root.locate)
+    return PlanDocument(name, root.value(), root.locate)
 
 
 def shown(value: object) -> str:

@@ -9,7 +9,7 @@ import attrs
 import click
 
 from cli.options import DURATION
-from cli.plans.documents import Document, Path, path_text, shown
+from cli.plans.documents import Path, PlanDocument, path_text, shown
 from cli.submitting.arguments import LOCK, SIZE, lock_modes
 from cli.submitting.options import op_with_terms
 from common.errors import InvalidRequest
@@ -269,10 +269,10 @@ _PLACE: Final = re.compile(r"(?:job (\d{1,9}), )?opcode (\d{1,9}): |job (\d{1,9}
 
 
 @attrs.frozen
-class Plan:
+class JobPlan:
     """The jobs of a document."""
 
-    document: Document
+    document: PlanDocument
     jobs: Sequence[Sequence[OpInput]]
     # for each job its place
     _paths: Sequence[Path]
@@ -293,22 +293,22 @@ class Plan:
         return f"{self.document.at(path)}: {message}"
 
 
-def read_plan(document: Document) -> Plan:
+def read_plan(document: PlanDocument) -> JobPlan:
     """Raises: InvalidRequest: it is none of the above; with line and column."""
     value = document.value
     if isinstance(value, dict) and "jobs" in value and "OP_ID" not in value:
         return _Planned(document, value).plan()
     if isinstance(value, dict):
-        return Plan(document, [_job([value], document, (), None)], [()], [None])
+        return JobPlan(document, [_job([value], document, (), None)], [()], [None])
     if not isinstance(value, list) or not value:
         raise _expected(document, (), "a list of opcodes, or of jobs, or a plan with 'jobs'", value)
     if isinstance(value[0], list):
         jobs = [_job(job, document, (place,), ()) for place, job in enumerate(value)]
-        return Plan(document, jobs, [(place,) for place in range(len(jobs))], [()] * len(jobs))
-    return Plan(document, [_job(value, document, (), ())], [()], [()])
+        return JobPlan(document, jobs, [(place,) for place in range(len(jobs))], [()] * len(jobs))
+    return JobPlan(document, [_job(value, document, (), ())], [()], [()])
 
 
-def _job(value: object, document: Document, path: Path, to_ops: Path | None) -> list[OpInput]:
+def _job(value: object, document: PlanDocument, path: Path, to_ops: Path | None) -> list[OpInput]:
     """Args: to_ops: path to the list of the opcodes; None: the only one stands at `path`."""
     if not isinstance(value, list) or not value:
         raise _expected(document, path, "a job: a list of at least one opcode", value)
@@ -325,21 +325,21 @@ def _job(value: object, document: Document, path: Path, to_ops: Path | None) -> 
     return value
 
 
-def _expected(document: Document, path: Path, expected: str, value: object) -> InvalidRequest:
+def _expected(document: PlanDocument, path: Path, expected: str, value: object) -> InvalidRequest:
     return document.error(path, f"expected {expected}, got {shown(value)} @ {path_text(path)}")
 
 
 class _Planned:
     """A mapping with `jobs`."""
 
-    def __init__(self, document: Document, value: Mapping[str, object]) -> None:
+    def __init__(self, document: PlanDocument, value: Mapping[str, object]) -> None:
         self._document = document
         self._value = value
         # name -> place in the plan
         self._named: dict[str, int] = {}
         self._repeated: set[str] = set()
 
-    def plan(self) -> Plan:
+    def plan(self) -> JobPlan:
         jobs, defaults = self._value["jobs"], self._value.get("defaults") or {}
         self._check_keys((), self._value, ("jobs", "defaults"))
         if not isinstance(jobs, list) or not jobs:
@@ -352,7 +352,7 @@ class _Planned:
         self._check_keys(("defaults",), defaults, (*TERMS, *COMMAND, "priority", "reason"))
         made = [self._job(place, job, defaults) for place, job in enumerate(jobs)]
         to_ops = [("ops",) if isinstance(job, dict) and "ops" in job else None for job in jobs]
-        return Plan(self._document, made, [("jobs", place) for place in range(len(jobs))], to_ops)
+        return JobPlan(self._document, made, [("jobs", place) for place in range(len(jobs))], to_ops)
 
     def _check_keys(self, path: Path, value: Mapping[str, object], known: Sequence[str]) -> None:
         for key in value:
@@ -469,7 +469,7 @@ class _Given:
     """The values of a job, where the defaults stand behind its own."""
 
     def __init__(
-        self, document: Document, path: Path, job: Mapping[str, object], defaults: Mapping[str, object]
+        self, document: PlanDocument, path: Path, job: Mapping[str, object], defaults: Mapping[str, object]
     ) -> None:
         self._document = document
         self._sources: Sequence[tuple[Path, Mapping[str, object]]] = ((("defaults",), defaults), (path, job))

@@ -33,7 +33,7 @@ _MERGE: Final = "<<"
 
 
 @attrs.frozen(eq=False)
-class Node:
+class YamlNode:
     """A value in the text."""
 
     # from 1
@@ -48,7 +48,7 @@ class Node:
         """What it means."""
         raise NotImplementedError
 
-    def inner(self, step: str | int) -> "Node | None":
+    def inner(self, step: str | int) -> "YamlNode | None":
         """The value at this key or place; None: there is none."""
         return None
 
@@ -64,7 +64,7 @@ class Node:
 
 
 @attrs.frozen(eq=False)
-class Scalar(Node):
+class Scalar(YamlNode):
     # as the user wrote it, without quotes
     text: str
     _value: object
@@ -74,29 +74,29 @@ class Scalar(Node):
 
 
 @attrs.frozen(eq=False)
-class Items(Node):
-    nodes: Sequence[Node]
+class Items(YamlNode):
+    nodes: Sequence[YamlNode]
 
     def value(self) -> object:
         return [node.value() for node in self.nodes]
 
-    def inner(self, step: str | int) -> Node | None:
+    def inner(self, step: str | int) -> YamlNode | None:
         return self.nodes[step] if isinstance(step, int) and step < len(self.nodes) else None
 
 
 @attrs.frozen(eq=False)
-class Pairs(Node):
+class Pairs(YamlNode):
     # own keys first, then merged ones
-    nodes: dict[str, Node]
+    nodes: dict[str, YamlNode]
 
     def value(self) -> object:
         return {key: node.value() for key, node in self.nodes.items()}
 
-    def inner(self, step: str | int) -> Node | None:
+    def inner(self, step: str | int) -> YamlNode | None:
         return self.nodes.get(step) if isinstance(step, str) else None
 
 
-def read_yaml(text: bytes, name: str) -> Node:
+def read_yaml(text: bytes, name: str) -> YamlNode:
     """Read one document.
 
     Raises: InvalidRequest: it is not YAML, is more than one document, or has what is told above; with line and column.
@@ -142,13 +142,13 @@ class _Composer:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._anchors: dict[str, Node] = {}
+        self._anchors: dict[str, YamlNode] = {}
 
-    def read(self, text: str) -> Node:
+    def read(self, text: str) -> YamlNode:
         # the parser in C, where it was built, does not know every line break of the one in Python
         loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
         events: Iterator[_Event] = yaml.parse(text, Loader=loader)
-        root: Node | None = None
+        root: YamlNode | None = None
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if root is not None:
@@ -158,7 +158,7 @@ class _Composer:
             raise InvalidRequest(f"{self._name}:1:1: it is empty")
         return root
 
-    def _node(self, event: _Event, events: Iterator[_Event], depth: int) -> Node:
+    def _node(self, event: _Event, events: Iterator[_Event], depth: int) -> YamlNode:
         if depth > DEEPEST:
             self._refuse(event, f"it is nested deeper than {DEEPEST} levels")
         if isinstance(event, yaml.AliasEvent):
@@ -177,7 +177,7 @@ class _Composer:
             self._anchors[event.anchor] = node
         return node
 
-    def _made(self, event: _Event, events: Iterator[_Event], depth: int) -> Node:
+    def _made(self, event: _Event, events: Iterator[_Event], depth: int) -> YamlNode:
         place = (event.start_mark.line + 1, event.start_mark.column + 1)
         if isinstance(event, yaml.ScalarEvent):
             is_plain = event.style is None or event.style == ""
@@ -189,9 +189,9 @@ class _Composer:
             return Items(*place, 1 + sum(node.size for node in nodes), _levels(nodes), nodes)
         return self._pairs(place, events, depth)
 
-    def _pairs(self, place: tuple[int, int], events: Iterator[_Event], depth: int) -> Node:
-        own: dict[str, Node] = {}
-        merged: list[Node] = []
+    def _pairs(self, place: tuple[int, int], events: Iterator[_Event], depth: int) -> YamlNode:
+        own: dict[str, YamlNode] = {}
+        merged: list[YamlNode] = []
         while not isinstance(each := next(events), yaml.MappingEndEvent):
             key = self._node(each, events, depth + 1)
             if not isinstance(key, Scalar):
@@ -208,7 +208,7 @@ class _Composer:
             own = {**own, **{key: node for key, node in source.nodes.items() if key not in own}}
         return Pairs(*place, 1 + sum(1 + node.size for node in own.values()), _levels(own.values()), own)
 
-    def _merged(self, event: _Event, value: Node) -> Sequence[Node]:
+    def _merged(self, event: _Event, value: YamlNode) -> Sequence[YamlNode]:
         found = value.nodes if isinstance(value, Items) else [value]
         if not all(isinstance(node, Pairs) for node in found):
             self._refuse(event, "'<<' takes a mapping, or a list of mappings, such as *base")
@@ -234,6 +234,6 @@ class _Composer:
         raise InvalidRequest(f"{self._name}:{mark.line + 1}:{mark.column + 1}: {reason}")
 
 
-def _levels(inner: Iterable[Node]) -> int:
+def _levels(inner: Iterable[YamlNode]) -> int:
     """The depth of a node with these in it."""
     return 1 + max((node.depth for node in inner), default=0)

@@ -241,7 +241,7 @@ class LabelType(click.ParamType):  # type: ignore[type-arg]  # as above
             return value
         key, equals, text = value.partition("=")
         if not equals:
-            self.fail(f"'{value}' is no label; write KEY=VALUE, as in team=web", param, ctx)
+            self.fail(f"'{value}' is not a label; write KEY=VALUE, as in team=web", param, ctx)
         try:
             check_label(key, text)
         except InvalidRequest as error:

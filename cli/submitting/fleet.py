@@ -9,7 +9,7 @@ import attrs
 
 from cli.connection import Luxid
 from cli.submitting.fleetoptions import FleetWish, elements_of, fill, variable
-from cli.submitting.options import Wishes, job_with_wishes
+from cli.submitting.options import SubmissionOptions, job_with_wishes
 from common.errors import PrerequisiteError
 from common.objects.kinds import QueryKind, natural_key, short_names
 from common.queue.reasons import NODE, Batch, batch_entry
@@ -135,7 +135,7 @@ class Spread:
     batch_id: str
 
 
-def spread(op: OpInput, nodes: Sequence[str], wish: FleetWish, wishes: Wishes, command: str) -> Spread:
+def spread(op: OpInput, nodes: Sequence[str], wish: FleetWish, wishes: SubmissionOptions, command: str) -> Spread:
     """A job of this opcode for each node and combination of values; they are a batch if there may be several.
 
     Raises: InvalidRequest: there are too many, or a name or label of one breaks a rule.
@@ -196,7 +196,9 @@ def _filled_keys(given: object, element: Mapping[str, str]) -> dict[str, object]
     return {fill(str(key), element): value for key, value in (given if isinstance(given, Mapping) else {}).items()}
 
 
-def _named_by_element(wishes: Wishes, op: OpInput, element: Mapping[str, str], names: Sequence[str]) -> Wishes:
+def _named_by_element(
+    wishes: SubmissionOptions, op: OpInput, element: Mapping[str, str], names: Sequence[str]
+) -> SubmissionOptions:
     """The wishes for an element: values in name and labels, and as labels; a name that tells the jobs apart."""
     own = [(name, element[name]) for name in names]
     labels = [(key, fill(value, element)) for key, value in wishes.job_labels]

@@ -42,14 +42,14 @@ _LIKE_RANGE: Final = re.compile(r"-?\d+\.\..*|\.\.-?\d+", re.ASCII)
 
 
 @attrs.frozen
-class Variable:
+class FleetVariable:
     """A name and its values, at least one."""
 
     name: str
     values: tuple[str, ...]
 
 
-def read_variable(name: str, text: str) -> Variable:
+def read_variable(name: str, text: str) -> FleetVariable:
     """The variable of `host=web1,web2`, `n=1..100`, `n=001..100..5` or `n=1..3,7`.
 
     A range ends with its last number, if its step meets that. A zero before a number keeps all as wide as the widest.
@@ -86,7 +86,7 @@ def _too_many(name: str, text: str, count: int) -> InvalidRequest:
     return InvalidRequest(f"{name}={text:.40} has {count:,} values, of at most {MOST_ELEMENTS:,}")
 
 
-def variable(name: str, values: Sequence[str]) -> Variable:
+def variable(name: str, values: Sequence[str]) -> FleetVariable:
     """Raises: InvalidRequest: the name cannot be a variable's, a value cannot be a label's, or there is none."""
     if _NAME.fullmatch(name) is None or name in _TAKEN:
         raise InvalidRequest(
@@ -98,7 +98,7 @@ def variable(name: str, values: Sequence[str]) -> Variable:
     for value in values:
         # each job has its values as labels
         check_label(name, value)
-    return Variable(name, tuple(values))
+    return FleetVariable(name, tuple(values))
 
 
 def lines_of(text: str) -> list[str]:
@@ -107,7 +107,7 @@ def lines_of(text: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def elements_of(variables: Sequence[Variable]) -> list[dict[str, str]]:
+def elements_of(variables: Sequence[FleetVariable]) -> list[dict[str, str]]:
     """Each combination of values, by name; the last variable changes fastest.
 
     Raises: InvalidRequest: a variable is there twice, or there are too many combinations.
@@ -168,7 +168,7 @@ class FleetWish:
     # all nodes of the cluster
     is_each: bool = False
     # it runs for each combination of their values
-    variables: tuple[Variable, ...] = ()
+    variables: tuple[FleetVariable, ...] = ()
     # number of jobs at once; None: all
     at_most: int | None = None
     # number of failures after which further nodes begin; None: any
@@ -194,8 +194,10 @@ class EachType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
 
     name = "each"
 
-    def convert(self, value: str | Variable, param: click.Parameter | None, ctx: click.Context | None) -> Variable:
-        if isinstance(value, Variable):
+    def convert(
+        self, value: str | FleetVariable, param: click.Parameter | None, ctx: click.Context | None
+    ) -> FleetVariable:
+        if isinstance(value, FleetVariable):
             return value
         name, equals, text = value.partition("=")
         try:
@@ -229,7 +231,7 @@ class FleetOptions(TypedDict):
     node_names: Sequence[str]
     node_groups: Sequence[str]
     is_each_node: bool
-    each: Sequence[Variable]
+    each: Sequence[FleetVariable]
     at_most: int | None
     is_stopping: bool
     max_failures: int | None

@@ -24,7 +24,7 @@ from protocol.luxi.jobs import OpInput
 
 
 @attrs.frozen
-class Wishes:
+class SubmissionOptions:
     """The common options of a submission."""
 
     # priority by name; None: the opcode's own
@@ -66,7 +66,7 @@ class Wishes:
     program: str = "gnt-job"
 
 
-def job_with_wishes(ops: Sequence[OpInput], wishes: Wishes, command: str) -> list[OpInput]:
+def job_with_wishes(ops: Sequence[OpInput], wishes: SubmissionOptions, command: str) -> list[OpInput]:
     """The job with the chosen priority and terms, and with its submitter at the end of the reason trails.
 
     Raises: InvalidRequest: the job has terms that break a rule, or gets too many of them.
@@ -76,7 +76,7 @@ def job_with_wishes(ops: Sequence[OpInput], wishes: Wishes, command: str) -> lis
     return [_with_terms_of(changed[0], wishes, now_ns), *changed[1:]] if changed else []
 
 
-def _with_origin(op: OpInput, wishes: Wishes, command: str, now_ns: int) -> OpInput:
+def _with_origin(op: OpInput, wishes: SubmissionOptions, command: str, now_ns: int) -> OpInput:
     entries = (submitter_entry(user_name(), now_ns), *user_trail(wishes.reason, wishes.program, command, now_ns))
     trail = [entry.to_wire() for entry in entries]
     reasons = op.get("reason") or []
@@ -88,7 +88,7 @@ def _with_origin(op: OpInput, wishes: Wishes, command: str, now_ns: int) -> OpIn
     return changed
 
 
-def _with_terms_of(op: OpInput, wishes: Wishes, now_ns: int) -> OpInput:
+def _with_terms_of(op: OpInput, wishes: SubmissionOptions, now_ns: int) -> OpInput:
     wanted = JobTerms(
         wishes.job_name or "",
         dict(wishes.job_labels),
@@ -185,7 +185,9 @@ def _submit_options(function: F, dry_run: str) -> F:
     return with_options(
         function,
         click.option("--priority", type=click.Choice(PRIORITIES), help="How urgent; normal if left out."),
-        click.option("--reason", metavar="TEXT", help="Why; stands in the reason trail, and may name a rate limit."),
+        click.option(
+            "--reason", metavar="TEXT", help="The reason; kept in the reason trail, and may name a rate limit."
+        ),
         click.option("--name", "job_name", type=JOB_NAME, help="Name of the job, which lists show; many may have it."),
         click.option(
             "--label",
@@ -307,8 +309,8 @@ def exit_option(function: F) -> F:
     )(function)
 
 
-def wishes_of(options: FollowOptions) -> Wishes:
+def wishes_of(options: FollowOptions) -> SubmissionOptions:
     """What the options tell of a submission of `job_options`, among those of a verb which has more options."""
     own = {name: value for name, value in options.items() if name in FollowOptions.__annotations__}
     is_preview = bool(own.pop("is_dry"))
-    return Wishes(**own, is_preview=is_preview, ends_as_command=True)  # type: ignore[arg-type]  # names are the same
+    return SubmissionOptions(**own, is_preview=is_preview, ends_as_command=True)  # type: ignore[arg-type]  # names are the same

@@ -18,7 +18,7 @@ from cli.exitcodes import DONE, FAILED, OURS
 from cli.outputscreen import OutputScreen
 from cli.remoteoptions import is_remote
 from cli.screen import complain, remark, say, say_json
-from cli.submitting.options import SubmitOptions, Wishes, job_with_wishes
+from cli.submitting.options import SubmissionOptions, SubmitOptions, job_with_wishes
 from common.errors import ConnectionLost, GantryError, InvalidRequest, Unavailable
 from common.ids import JobId
 from common.queue.terms import Use, terms_of_trail, terms_text
@@ -102,7 +102,7 @@ class Sent:
 
 def submit_jobs(
     jobs: Sequence[Sequence[OpInput]],
-    wishes: Wishes,
+    wishes: SubmissionOptions,
     succeeded: Callable[[Sequence[JobId]], None] | None = None,
     elements: Sequence[Mapping[str, str]] = (),
     batch_id: str = "",
@@ -163,7 +163,9 @@ def _tell_preview(jobs: Sequence[Sequence[OpInput]], elements: Sequence[Mapping[
     return DONE
 
 
-def _follow(ids: Sequence[int], streams: Sequence[OutputStream], wishes: Wishes, *, are_all_taken: bool) -> int:
+def _follow(
+    ids: Sequence[int], streams: Sequence[OutputStream], wishes: SubmissionOptions, *, are_all_taken: bool
+) -> int:
     """Follow the jobs to their end; return the exit code."""
     from cli.live.watching import GoesOn, follow_own
     from cli.outcomes import code_of_all, wait_code
@@ -179,7 +181,7 @@ def _follow(ids: Sequence[int], streams: Sequence[OutputStream], wishes: Wishes,
     return wait_code(outcomes, is_highest=wishes.takes_highest)
 
 
-def send_jobs(client: Luxid, jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> Sent:
+def send_jobs(client: Luxid, jobs: Sequence[Sequence[OpInput]], wishes: SubmissionOptions) -> Sent:
     """Submit the jobs; return what became of each.
 
     Each call has a key. If luxid goes away before it replies, the call is sent again, and luxid returns the
@@ -226,7 +228,7 @@ def _call_once(client: Luxid, request: Request[R]) -> tuple[R, bool]:
             raise lost from None
 
 
-def _tell_ids(sent: Sent, answer: object, wishes: Wishes, batch_id: str = "") -> None:
+def _tell_ids(sent: Sent, answer: object, wishes: SubmissionOptions, batch_id: str = "") -> None:
     ids = taken(sent.answers)
     if sent.is_earlier and ids:
         remark(f"already submitted as {jobs_text(ids)}")
@@ -315,9 +317,9 @@ def carry_out_each(ops: Sequence[OpInput], options: SubmitOptions, program: str,
     return submit_jobs([job_with_wishes([op], wishes, verb) for op in ops], wishes)
 
 
-def _wishes(options: SubmitOptions, program: str) -> Wishes:
+def _wishes(options: SubmitOptions, program: str) -> SubmissionOptions:
     is_waiting = options["is_waiting"] or not options["is_ganeti_form"]
-    return attrs.evolve(Wishes(**options, program=program), is_waiting=is_waiting)
+    return attrs.evolve(SubmissionOptions(**options, program=program), is_waiting=is_waiting)
 
 
 def _result(job_id: JobId) -> object:

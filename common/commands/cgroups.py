@@ -51,14 +51,14 @@ class Way(enum.Enum):
 
 
 @attrs.frozen
-class Place:
+class GroupFolder:
     """An existing folder in which groups can perhaps be made."""
 
     way: Way
     folder: str
 
 
-def places(wanted: str, mounts: str, own: str) -> tuple[Place, ...]:
+def places(wanted: str, mounts: str, own: str) -> tuple[GroupFolder, ...]:
     """Return the places worth a trial, the best one first.
 
     Args:
@@ -73,7 +73,7 @@ def places(wanted: str, mounts: str, own: str) -> tuple[Place, ...]:
     for way, root, point in _mounts(mounts):
         inside = _below(groups.get(way), root)
         if inside is not None and wanted in ("auto", way.value):
-            found.append(Place(way, (point.rstrip("/") + inside).rstrip("/") or "/"))
+            found.append(GroupFolder(way, (point.rstrip("/") + inside).rstrip("/") or "/"))
     return tuple(sorted(found, key=lambda place: list(Way).index(place.way)))
 
 
@@ -165,7 +165,7 @@ _TRIAL_S: Final = 2.0
 _log = get_log(__name__)
 
 
-class Group:
+class ControlGroup:
     """The group of one command; `folder` is its folder in the kernel's tree."""
 
     def __init__(self, way: Way, folder: str) -> None:
@@ -249,12 +249,12 @@ class GroupTree:
         self.folder = folder
         self._run_folder = run_folder
 
-    def make(self, name: str) -> Group:
+    def make(self, name: str) -> ControlGroup:
         """Make a group for a command; an empty one of that name, left over, is used.
 
         Raises: OSError.
         """
-        group = Group(self.way, f"{self.folder}/{name}")
+        group = ControlGroup(self.way, f"{self.folder}/{name}")
         # another of our processes may remove the folder while it is empty
         for _ in range(3):
             with contextlib.suppress(FileExistsError):
@@ -269,9 +269,9 @@ class GroupTree:
             return group
         raise FileNotFoundError(f"{self.folder} is removed over and over")
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str) -> ControlGroup:
         """The group of that name, which may not exist."""
-        return Group(self.way, f"{self.folder}/{name}")
+        return ControlGroup(self.way, f"{self.folder}/{name}")
 
     def sweep(self, kept: Collection[str] = ()) -> None:
         """Remove groups without processes, and the folder if none is left.
@@ -369,7 +369,7 @@ def _await_end(pid: int) -> None:
         os.close(fd)
 
 
-def _start_in(group: Group) -> tuple[int, bool]:
+def _start_in(group: ControlGroup) -> tuple[int, bool]:
     """Start a process that tries to enter the group, then waits to be killed; return its pid and its success."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
@@ -431,7 +431,7 @@ _MEMORY_FILES: Final = {Way.V2: "memory.max", Way.V1: "memory.limit_in_bytes"}
 
 
 @attrs.frozen
-class Wanted:
+class WantedLimits:
     """Limits of a command; None: no limit."""
 
     # bytes of all its processes together
@@ -449,19 +449,19 @@ class Limited:
     """The groups that carry a command's limits."""
 
     # controller -> the group with its limit; a missing one has no limit
-    by_controller: Mapping[str, Group] = attrs.field(factory=dict)
+    by_controller: Mapping[str, ControlGroup] = attrs.field(factory=dict)
     # groups to enter besides the command's own, removed after it
-    extra: tuple[Group, ...] = ()
+    extra: tuple[ControlGroup, ...] = ()
 
 
-def limit_groups(wanted: Wanted, own: Group | None, run_folder: Path, name: str) -> Limited:
+def limit_groups(wanted: WantedLimits, own: ControlGroup | None, run_folder: Path, name: str) -> Limited:
     """Set the limits for which this system has groups; the result tells which ones.
 
     Args:
         own: the command's group, already made; None: there are no groups here.
         name: name for further groups.
     """
-    found: dict[str, Group] = {}
+    found: dict[str, ControlGroup] = {}
     extra = []
     for controller in wanted.controllers:
         group = _own_group(own, controller)
@@ -485,7 +485,7 @@ def sweep_limit_groups(run_folder: Path) -> None:
             tree.sweep()
 
 
-def _own_group(own: Group | None, controller: str) -> Group | None:
+def _own_group(own: ControlGroup | None, controller: str) -> ControlGroup | None:
     """Return the command's group of version 2 with this controller switched on; None: that is not possible."""
     if own is None or own.way is not Way.V2:
         return None
@@ -496,7 +496,7 @@ def _own_group(own: Group | None, controller: str) -> Group | None:
     return own if os.path.exists(f"{own.folder}/{controller}.max") else None
 
 
-def _make_v1(controller: str, run_folder: Path, name: str) -> Group | None:
+def _make_v1(controller: str, run_folder: Path, name: str) -> ControlGroup | None:
     tree = _tree(controller, run_folder)
     try:
         return None if tree is None else tree.make(name)
@@ -514,7 +514,7 @@ def _tree(controller: str, run_folder: Path) -> GroupTree | None:
     return None if place is None else GroupTree(Way.V1, place, f"{place}/{folder_name(str(run_folder))}", run_folder)
 
 
-def _set(group: Group, controller: str, wanted: Wanted) -> None:
+def _set(group: ControlGroup, controller: str, wanted: WantedLimits) -> None:
     """Raises: OSError: the kernel refuses the value."""
     for name, value in _values(group.way, controller, wanted):
         Path(group.folder, name).write_text(value)
@@ -527,7 +527,7 @@ def _set(group: Group, controller: str, wanted: Wanted) -> None:
             Path(group.folder, "memory.memsw.limit_in_bytes").write_text(str(wanted.memory_bytes))
 
 
-def _values(way: Way, controller: str, wanted: Wanted) -> tuple[tuple[str, str], ...]:
+def _values(way: Way, controller: str, wanted: WantedLimits) -> tuple[tuple[str, str], ...]:
     if controller == MEMORY:
         return ((_MEMORY_FILES[way], str(wanted.memory_bytes)),)
     quota = int((wanted.cpus or 0) * _PERIOD_US)

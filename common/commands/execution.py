@@ -20,7 +20,7 @@ from typing import Final, NoReturn
 import attrs
 import orjson
 
-from common.commands.cgroups import Group
+from common.commands.cgroups import ControlGroup
 
 # The steps of a command's process between fork and exec, as the user of the command.
 #
@@ -33,7 +33,7 @@ from common.commands.cgroups import Group
 _LONGEST: Final = 2**16
 
 
-class Step(enum.Enum):
+class StartStep(enum.Enum):
     """A step that can fail."""
 
     FOLDER = "folder"
@@ -43,10 +43,10 @@ class Step(enum.Enum):
 
 
 @attrs.frozen
-class Failure:
+class StepFailure:
     """A failed step, its object, and its errno, if it has one."""
 
-    step: Step
+    step: StartStep
     name: str
     number: int | None
 
@@ -70,19 +70,19 @@ class Prelude:
 
     def run(self) -> None:
         """Do the steps; in the child. Raises: OSError, ValueError: a step failed, and has been reported."""
-        step, name = Step.FOLDER, ""
+        step, name = StartStep.FOLDER, ""
         try:
             if self.cwd is not None:
                 name = self.cwd
                 os.chdir(self.cwd)
             if self.stdin_path is not None:
-                step, name = Step.INPUT, self.stdin_path
+                step, name = StartStep.INPUT, self.stdin_path
                 _take_input(self.stdin_path)
-            step = Step.NICENESS
+            step = StartStep.NICENESS
             if self.niceness:
                 name = str(self.niceness)
                 os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + self.niceness)
-            step = Step.LIMIT
+            step = StartStep.LIMIT
             for limit, pair in self.limits.items():
                 name = str(limit)
                 resource.setrlimit(limit, pair)
@@ -96,13 +96,13 @@ class Prelude:
         """The descriptors that `run` needs; they close when the program is executed."""
         return frozenset(self.pipe)
 
-    def failure(self) -> Failure | None:
+    def failure(self) -> StepFailure | None:
         """Return the failed step; None: none failed."""
         try:
             step, name, number = json.loads(os.read(self.pipe[0], _LONGEST))
         except (BlockingIOError, ValueError):
             return None
-        return Failure(Step(step), name, number)
+        return StepFailure(StartStep(step), name, number)
 
     def close(self) -> None:
         for fd in self.pipe:
@@ -154,7 +154,7 @@ class NotStarted(Exception):
 
 
 @attrs.frozen
-class Account:
+class UnixAccount:
     """The user and groups that a program runs as."""
 
     uid: int
@@ -171,7 +171,7 @@ class Launch:
     # steps in the program's process, as its user, before the program begins
     prelude: Prelude
     # None: the job process's user
-    account: Account | None = None
+    account: UnixAccount | None = None
     umask: int = 0o022
     # descriptor of standard input; None: empty input
     stdin: int | None = None
@@ -193,7 +193,7 @@ class Berth:
     # pid of its supervisor; the program is killed when that one is
     supervisor: int
     # groups to enter, in this order
-    groups: tuple[Group, ...]
+    groups: tuple[ControlGroup, ...]
 
 
 def become_subreaper() -> None:
@@ -304,7 +304,7 @@ def _above(fd: int) -> int:
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
-def _give_pipes(account: Account, device: int) -> None:
+def _give_pipes(account: UnixAccount, device: int) -> None:
     """Give the user the pipes of output and error, so that the program can open them again, as /dev/stderr.
 
     Args: device: of pipes without a name; a pipe that somebody has made in a folder stays his.
@@ -316,7 +316,7 @@ def _give_pipes(account: Account, device: int) -> None:
                 os.fchown(number, account.uid, account.gid)
 
 
-def _leave_keyring(account: Account) -> None:
+def _leave_keyring(account: UnixAccount) -> None:
     """Take a session keyring of our own: who has ours may read the keys that others have put there.
 
     It is made while we are root, as the user may have used up the keys that the kernel allows him.
@@ -335,7 +335,7 @@ def _leave_keyring(account: Account) -> None:
     _libc.syscall(call, _KEYCTL_CHOWN, _KEY_SPEC_SESSION_KEYRING, account.uid, account.gid)
 
 
-def _become_user(account: Account) -> None:
+def _become_user(account: UnixAccount) -> None:
     os.setgroups(account.groups)
     os.setresgid(account.gid, account.gid, account.gid)
     os.setresuid(account.uid, account.uid, account.uid)

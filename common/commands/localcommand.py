@@ -21,10 +21,10 @@ from typing import Final, assert_never
 
 import attrs
 
-from common.commands.cgroups import MEMORY, GroupTree, Wanted
-from common.commands.execution import Account, Failure, Launch, NotStarted, Prelude, Stage, Step
+from common.commands.cgroups import MEMORY, GroupTree, WantedLimits
+from common.commands.execution import Launch, NotStarted, Prelude, Stage, StartStep, StepFailure, UnixAccount
 from common.commands.spec import CommandOutcome, CommandSpec
-from common.commands.supervision import Terms
+from common.commands.supervision import SupervisorTerms
 from common.commands.supervisor import Leash, ProgramEnd, RunningProgram, Sink, StartSupervisor, SupervisorLost, starter
 from common.commands.surroundings import SHELL, environment_of
 from common.errors import GantryError, PrerequisiteError, Unavailable
@@ -48,17 +48,17 @@ def folder_words(cwd: str, number: int | None, user: str) -> str:
     return f"user {user!r} cannot enter cwd {cwd!r}: {_reason(number)}; name another folder, or change its mode"
 
 
-def prelude_words(failure: Failure, user: str) -> str:
+def prelude_words(failure: StepFailure, user: str) -> str:
     """Why a step between fork and exec failed."""
     match failure.step:
-        case Step.FOLDER:
+        case StartStep.FOLDER:
             return folder_words(failure.name, failure.number, user)
-        case Step.INPUT:
+        case StartStep.INPUT:
             what = "it is not a regular file" if failure.number is None else _reason(failure.number)
             return f"user {user!r} cannot read {failure.name!r} for standard input: {what}"
-        case Step.NICENESS:
+        case StartStep.NICENESS:
             return f"user {user!r} may not have the niceness {failure.name}: {_reason(failure.number)}"
-        case Step.LIMIT:
+        case StartStep.LIMIT:
             number = int(failure.name)
             return f"the limit '{limit_name(number)}' cannot be set: user {user!r} has at most {_hard_limit(number)}"
         case _:
@@ -126,7 +126,7 @@ def _reason(number: int | None) -> str:
 # the submitter of jobs without an owner, for the launcher
 ROOT: Final = "root"
 NO_CPUS: Final = (
-    "'cpus' cannot be kept: no control group for processors can be made here; give the service that starts commands "
+    "cannot enforce 'cpus': no control group for processors can be made here; give the service that starts commands "
     "DelegateSubgroup=supervisor (systemd 254), or leave it out"
 )
 
@@ -265,7 +265,7 @@ class LocalCommand:
         argv = [SHELL, "-c", " ".join(spec.argv)] if spec.shell else list(spec.argv)
         with _telling_what_is_unreadable():
             env = {**environment_of(user, settings.jobproc), **spec.env, **_installation_env(settings)}
-            account = user and Account(user.pw_uid, user.pw_gid, tuple(groups_of(user)))
+            account = user and UnixAccount(user.pw_uid, user.pw_gid, tuple(groups_of(user)))
         return Launch(
             argv,
             env,
@@ -275,9 +275,9 @@ class LocalCommand:
             stdin=None if spec.stdin_text is None else _file_of(spec.stdin_text),
         )
 
-    def _terms(self) -> Terms:
+    def _terms(self) -> SupervisorTerms:
         spec, place = self._spec, self._place
-        return Terms(
+        return SupervisorTerms(
             place.job_id,
             place.title,
             spec.leave,
@@ -286,10 +286,10 @@ class LocalCommand:
             place.groups,
             place.group_name,
             place.settings.paths.run,
-            Wanted(spec.memory, spec.cpus),
+            WantedLimits(spec.memory, spec.cpus),
         )
 
-    def _starter(self, account: Account | None) -> StartSupervisor:
+    def _starter(self, account: UnixAccount | None) -> StartSupervisor:
         place = self._place
         if account is None or place.launcher is None:
             return starter(place.livelock, place.signals)

@@ -39,7 +39,7 @@ WORDS: Final = "exit=CODE, exit=FROM-TO, exit, signal=NAME, signal, timeout, mem
 _CODES: Final = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
 
 
-class Kind(enum.Enum):
+class TryFailureKind(enum.Enum):
     """The kind of a failure; the value is its word."""
 
     EXIT = "exit"
@@ -50,10 +50,10 @@ class Kind(enum.Enum):
 
 
 @attrs.frozen
-class Failure:
+class TryFailure:
     """A failed try of a command."""
 
-    kind: Kind
+    kind: TryFailureKind
     exit_code: int | None = None
     # such as "SIGKILL"
     signal: str | None = None
@@ -64,15 +64,15 @@ class Rule:
     """The failures that a word names."""
 
     # None: any but START
-    kind: Kind | None
+    kind: TryFailureKind | None
     # exit codes, first and last; None: any
     codes: tuple[int, int] | None = None
     # such as "SIGKILL"; None: any
     signal: str | None = None
 
-    def fits(self, failure: Failure) -> bool:
+    def fits(self, failure: TryFailure) -> bool:
         if self.kind is None:
-            return failure.kind is not Kind.START
+            return failure.kind is not TryFailureKind.START
         if failure.kind is not self.kind:
             return False
         if self.codes is not None:
@@ -114,19 +114,19 @@ def read_rule(word: str) -> Rule:
             return Rule(None)
         if name in _KINDS:
             return Rule(_KINDS[name])
-    elif name == Kind.EXIT.value:
-        return Rule(Kind.EXIT, codes=_codes(word, value))
-    elif name == Kind.SIGNAL.value:
-        return Rule(Kind.SIGNAL, signal=_signal_name(word, value))
+    elif name == TryFailureKind.EXIT.value:
+        return Rule(TryFailureKind.EXIT, codes=_codes(word, value))
+    elif name == TryFailureKind.SIGNAL.value:
+        return Rule(TryFailureKind.SIGNAL, signal=_signal_name(word, value))
     raise InvalidRequest(f"{word!r:.60} names no failure of a command; write one of {WORDS}")
 
 
-def fits_any(rules: Sequence[Rule], failure: Failure) -> bool:
+def fits_any(rules: Sequence[Rule], failure: TryFailure) -> bool:
     """Whether the failure is one of these."""
     return any(rule.fits(failure) for rule in rules)
 
 
-def decide(policy: RetryPolicy, failure: Failure, tries: int, ended_at: float, chance: float) -> float | None:
+def decide(policy: RetryPolicy, failure: TryFailure, tries: int, ended_at: float, chance: float) -> float | None:
     """Return the instant before which the next try does not begin; None: this was the last one.
 
     Args:
@@ -159,7 +159,7 @@ def lost_pause(lost: int) -> float:
     return min(_FIRST_LOST_PAUSE_S * 2.0**lost, LONGEST_PAUSE_S)
 
 
-_KINDS: Final = {kind.value: kind for kind in Kind}
+_KINDS: Final = {kind.value: kind for kind in TryFailureKind}
 
 
 def _codes(word: str, value: str) -> tuple[int, int]:

@@ -23,7 +23,7 @@ FIRST_ROUND_S: Final = 0.01
 LONGEST_ROUND_S: Final = 2.0
 
 
-class Phase(enum.Enum):
+class StopPhase(enum.Enum):
     RUNNING = "running"
     LINGERING = "lingering"  # the command has ended, the processes that it left have a moment
     KEPT = "kept"  # the command has ended, the processes that it left run on under the job's locks
@@ -31,7 +31,7 @@ class Phase(enum.Enum):
     KILLED = "killed"
 
 
-class Event(enum.Enum):
+class StopEvent(enum.Enum):
     """An event that moves the course on; of several at once the first one that the phase handles counts."""
 
     STOP_ASKED = "a stop is asked"
@@ -44,27 +44,27 @@ class Event(enum.Enum):
 
 
 # phase -> event -> next phase; None: all is over
-EVENTS: Final[Mapping[Phase, Mapping[Event, Phase | None]]] = {
-    Phase.RUNNING: {
-        Event.STOP_ASKED: Phase.TERMED,
-        Event.LEFT_TO_END: Phase.LINGERING,
-        Event.LEFT_WITH_LOCKS: Phase.KEPT,
-        Event.LEFT_ALONE: None,
-        Event.TIME_OVER: Phase.TERMED,
+EVENTS: Final[Mapping[StopPhase, Mapping[StopEvent, StopPhase | None]]] = {
+    StopPhase.RUNNING: {
+        StopEvent.STOP_ASKED: StopPhase.TERMED,
+        StopEvent.LEFT_TO_END: StopPhase.LINGERING,
+        StopEvent.LEFT_WITH_LOCKS: StopPhase.KEPT,
+        StopEvent.LEFT_ALONE: None,
+        StopEvent.TIME_OVER: StopPhase.TERMED,
     },
-    Phase.LINGERING: {Event.STOP_ASKED: Phase.TERMED, Event.TIME_OVER: Phase.TERMED},
-    Phase.KEPT: {Event.STOP_ASKED: Phase.TERMED},
-    Phase.TERMED: {Event.TIME_OVER: Phase.KILLED},
-    Phase.KILLED: {Event.TIME_OVER: Phase.KILLED},
+    StopPhase.LINGERING: {StopEvent.STOP_ASKED: StopPhase.TERMED, StopEvent.TIME_OVER: StopPhase.TERMED},
+    StopPhase.KEPT: {StopEvent.STOP_ASKED: StopPhase.TERMED},
+    StopPhase.TERMED: {StopEvent.TIME_OVER: StopPhase.KILLED},
+    StopPhase.KILLED: {StopEvent.TIME_OVER: StopPhase.KILLED},
 }
 _LEFT: Final = {
-    Leave.END: Event.LEFT_TO_END,
-    Leave.KEEP_LOCKS: Event.LEFT_WITH_LOCKS,
-    Leave.DETACH: Event.LEFT_ALONE,
+    Leave.END: StopEvent.LEFT_TO_END,
+    Leave.KEEP_LOCKS: StopEvent.LEFT_WITH_LOCKS,
+    Leave.DETACH: StopEvent.LEFT_ALONE,
 }
 
 
-class Step(enum.Enum):
+class StopStep(enum.Enum):
     """The next thing to do."""
 
     WAIT = "wait"
@@ -90,7 +90,7 @@ class Course:
     grace_s: float
     # None: no time-out
     timeout_at: float | None = None
-    phase: Phase = Phase.RUNNING
+    phase: StopPhase = StopPhase.RUNNING
     # whether the time-out came before its end
     timed_out: bool = False
     # when to look again without an event; None: never
@@ -103,44 +103,44 @@ def begin(leave: Leave, grace_s: float, timeout_at: float | None) -> Course:
     return Course(leave, grace_s, timeout_at, look_at=timeout_at)
 
 
-def advance(course: Course, now: float, seen: Seen) -> tuple[Course, Step]:
+def advance(course: Course, now: float, seen: Seen) -> tuple[Course, StopStep]:
     """Return the course after these facts, and the next step."""
     if seen.has_command_ended and not seen.is_anything_left:
-        return course, Step.OVER
+        return course, StopStep.OVER
     row = EVENTS[course.phase]
     event = next((event for event in _events(course, now, seen) if event in row), None)
     if event is None:
-        return course, Step.WAIT
+        return course, StopStep.WAIT
     phase = row[event]
     if phase is None:
-        return course, Step.OVER
-    timed_out = course.timed_out or (course.phase is Phase.RUNNING and event is Event.TIME_OVER)
+        return course, StopStep.OVER
+    timed_out = course.timed_out or (course.phase is StopPhase.RUNNING and event is StopEvent.TIME_OVER)
     return _enter(attrs.evolve(course, phase=phase, timed_out=timed_out), phase, now)
 
 
-def _events(course: Course, now: float, seen: Seen) -> Iterator[Event]:
-    """The events that have happened, in the order of `Event`."""
+def _events(course: Course, now: float, seen: Seen) -> Iterator[StopEvent]:
+    """The events that have happened, in the order of `StopEvent`."""
     if seen.is_stop_asked:
-        yield Event.STOP_ASKED
+        yield StopEvent.STOP_ASKED
     if seen.has_command_ended:
         yield _LEFT[course.leave]
     if course.look_at is not None and now >= course.look_at:
-        yield Event.TIME_OVER
+        yield StopEvent.TIME_OVER
 
 
-def _enter(course: Course, phase: Phase, now: float) -> tuple[Course, Step]:
+def _enter(course: Course, phase: StopPhase, now: float) -> tuple[Course, StopStep]:
     """The first step of a phase, and the course with the time to look again."""
     match phase:
-        case Phase.RUNNING:
-            return course, Step.WAIT
-        case Phase.LINGERING:
-            return attrs.evolve(course, look_at=now + MOMENT_S), Step.WAIT
-        case Phase.KEPT:
-            return attrs.evolve(course, look_at=None), Step.WAIT
-        case Phase.TERMED:
-            return attrs.evolve(course, look_at=now + course.grace_s), Step.TERM
-        case Phase.KILLED:
+        case StopPhase.RUNNING:
+            return course, StopStep.WAIT
+        case StopPhase.LINGERING:
+            return attrs.evolve(course, look_at=now + MOMENT_S), StopStep.WAIT
+        case StopPhase.KEPT:
+            return attrs.evolve(course, look_at=None), StopStep.WAIT
+        case StopPhase.TERMED:
+            return attrs.evolve(course, look_at=now + course.grace_s), StopStep.TERM
+        case StopPhase.KILLED:
             round_s = min(2 * course.round_s, LONGEST_ROUND_S)
-            return attrs.evolve(course, look_at=now + course.round_s, round_s=round_s), Step.KILL
+            return attrs.evolve(course, look_at=now + course.round_s, round_s=round_s), StopStep.KILL
         case _:
             assert_never(phase)

@@ -31,7 +31,7 @@ import attrs
 import orjson
 import setproctitle
 
-from common.commands.cgroups import MEMORY, Group, GroupTree, Limited, Wanted
+from common.commands.cgroups import MEMORY, ControlGroup, GroupTree, Limited, WantedLimits
 from common.commands.execution import (
     Berth,
     Launch,
@@ -43,7 +43,7 @@ from common.commands.execution import (
     report_failure,
 )
 from common.commands.spec import Leave
-from common.commands.stopping import Course, Phase, Seen, Step, advance, begin
+from common.commands.stopping import Course, Seen, StopPhase, StopStep, advance, begin
 from common.system.log import get_log, log_fds
 from common.system.processes import descendants, own_children, send_all
 from common.system.signals import HANDLED, ProcessSignals
@@ -53,7 +53,7 @@ from common.system.signals import HANDLED, ProcessSignals
 # Source: DESIGN section 16.
 
 
-class Fact(TypedDict, total=False):
+class SupervisorLine(TypedDict, total=False):
     """A line; each has some of these."""
 
     # pid of the program that was executed
@@ -71,13 +71,13 @@ class Fact(TypedDict, total=False):
     over: bool
 
 
-def write_facts(facts: Iterable[Fact]) -> bytes:
+def write_facts(facts: Iterable[SupervisorLine]) -> bytes:
     return b"".join(orjson.dumps(fact) + b"\n" for fact in facts)
 
 
-def read_fact(line: bytes) -> Fact:
+def read_fact(line: bytes) -> SupervisorLine:
     """Args: line: one that `write_facts` has made, without its end."""
-    return cast(Fact, orjson.loads(line))
+    return cast(SupervisorLine, orjson.loads(line))
 
 
 # The usage of a command: CPU time, peak memory, input and output.
@@ -101,7 +101,7 @@ _PEAKS: Final = ("memory.peak", "memory.max_usage_in_bytes")
 _EVENTS: Final = ("memory.events", "memory.oom_control")
 
 
-def usage_so_far(memory: Group | None) -> dict[str, object]:
+def usage_so_far(memory: ControlGroup | None) -> dict[str, object]:
     """The usage of the ended children of this process, and of their ended children; JSON-able.
 
     Args: memory: the command's group that counts memory; None: there is none.
@@ -121,7 +121,7 @@ def usage_so_far(memory: Group | None) -> dict[str, object]:
     }
 
 
-def killed_for_memory(memory: Group | None) -> int:
+def killed_for_memory(memory: ControlGroup | None) -> int:
     """The number of processes of the group that the kernel has killed for memory."""
     for name in _EVENTS if memory is not None else ():
         assert memory is not None
@@ -137,7 +137,7 @@ def _own_peak_kib() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _peak_of(memory: Group | None) -> int | None:
+def _peak_of(memory: ControlGroup | None) -> int | None:
     for name in _PEAKS if memory is not None else ():
         assert memory is not None
         text = (memory.read(name) or "").strip()
@@ -158,7 +158,7 @@ def _do_nothing() -> None:
 
 
 @attrs.frozen
-class Terms:
+class SupervisorTerms:
     """The instructions for a supervisor."""
 
     # job of the command, for the log
@@ -175,7 +175,7 @@ class Terms:
     group_name: str
     # run folder of the installation, which distinguishes its groups from others'
     run_folder: Path
-    wanted: Wanted = attrs.field(factory=Wanted)
+    wanted: WantedLimits = attrs.field(factory=WantedLimits)
 
 
 def supervise_and_exit(supervision: "Supervision", at_end: Callable[[], None] = _do_nothing) -> NoReturn:
@@ -200,14 +200,14 @@ class Supervision:
     """The life of the supervisor, in the forked child."""
 
     launch: Launch
-    terms: Terms
+    terms: SupervisorTerms
     signals: ProcessSignals
     outputs: Sequence[int]
     status: int
     livelock_fd: int
     # process group for the command; 0: one of its own
     process_group: int
-    group: Group | None
+    group: ControlGroup | None
     limited: Limited
     # socket that brings a byte as the request to stop; -1: there is none
     control: int = -1
@@ -269,11 +269,11 @@ class Supervision:
         return self.launch.fds.union(self.outputs)
 
     @property
-    def _groups(self) -> tuple[Group, ...]:
+    def _groups(self) -> tuple[ControlGroup, ...]:
         return (*([] if self.group is None else [self.group]), *self.limited.extra)
 
     @property
-    def _memory(self) -> Group | None:
+    def _memory(self) -> ControlGroup | None:
         """The group that counts the command's memory."""
         return self.limited.by_controller.get(MEMORY, self.group)
 
@@ -312,23 +312,23 @@ class Supervision:
         seen = Seen(self.signals.cancel_asked, self.wait_status is not None, self._is_anything_left())
         self.course, step = advance(self.course, time.monotonic(), seen)
         if self.wait_status is not None and self.report < 0:
-            self._tell_end(is_over=step is Step.OVER)
+            self._tell_end(is_over=step is StopStep.OVER)
         match step:
-            case Step.TERM:
+            case StopStep.TERM:
                 self._send(signal.SIGTERM)
                 # a stopped process could not react to SIGTERM
                 self._send(signal.SIGCONT)
-            case Step.KILL:
+            case StopStep.KILL:
                 self._kill()
-            case Step.WAIT:
+            case StopStep.WAIT:
                 # an ended process may have left its children to us
-                if self.course.phase is Phase.KILLED:
+                if self.course.phase is StopPhase.KILLED:
                     self._kill_children()
-            case Step.OVER:
+            case StopStep.OVER:
                 pass
             case _:
                 assert_never(step)
-        return step is Step.OVER and self.report < 0
+        return step is StopStep.OVER and self.report < 0
 
     def _reap(self) -> None:
         """Take the exit status of every child that has ended, adopted ones included."""
@@ -386,11 +386,15 @@ class Supervision:
 
     def _tell_end(self, *, is_over: bool) -> None:
         """Report once how the command ended, and that all is over; both in one write if no process was left."""
-        facts: list[Fact] = []
+        facts: list[SupervisorLine] = []
         if not self.is_told and self.wait_status is not None:
             self.is_told = True
             duration_s = time.monotonic() - self.began
-            fact: Fact = {"ended": self.wait_status, "timed_out": self.course.timed_out, "duration_s": duration_s}
+            fact: SupervisorLine = {
+                "ended": self.wait_status,
+                "timed_out": self.course.timed_out,
+                "duration_s": duration_s,
+            }
             facts.append({**fact, **self._used()})
         if is_over:
             used = self._used()
@@ -400,7 +404,7 @@ class Supervision:
         if facts:
             self._tell(facts)
 
-    def _used(self) -> Fact:
+    def _used(self) -> SupervisorLine:
         """The usage so far; call it while the groups still exist."""
         return {"usage": usage_so_far(self._memory), "oom_kills": killed_for_memory(self._memory)}
 
@@ -414,7 +418,7 @@ class Supervision:
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.dirname(group.folder))
 
-    def _tell(self, facts: Sequence[Fact]) -> None:
+    def _tell(self, facts: Sequence[SupervisorLine]) -> None:
         # the pipe has no reader if the job process was killed
         with contextlib.suppress(OSError):
             os.write(self.status, write_facts(facts))

@@ -17,10 +17,10 @@ from typing import Final
 
 import attrs
 
-from common.commands.cgroups import CPU, MEMORY, Group, Limited, Wanted, limit_groups, while_starting
+from common.commands.cgroups import CPU, MEMORY, ControlGroup, Limited, WantedLimits, limit_groups, while_starting
 from common.commands.execution import Launch, NotStarted, Stage, become_subreaper, read_report
 from common.commands.spec import Leave
-from common.commands.supervision import Fact, Supervision, Terms, read_fact, supervise_and_exit
+from common.commands.supervision import Supervision, SupervisorLine, SupervisorTerms, read_fact, supervise_and_exit
 from common.system.livelock import Livelock
 from common.system.log import get_log
 from common.system.processes import Process, descendants, send_all
@@ -37,7 +37,7 @@ class Supervisor:
     # pipe of its reports, at its end when the supervisor is gone
     status: int
     # group of the command
-    group: Group | None
+    group: ControlGroup | None
     limited: Limited
 
     def stop(self) -> None:
@@ -54,7 +54,7 @@ class Supervisor:
 # starts a supervisor for this program; its outputs, which the caller closes, are standard output, and standard error
 # if that is apart. Raises: NotStarted: a wanted limit cannot be set here. GantryError: it is refused. OSError: no
 # process, pipe or descriptor is available.
-StartSupervisor = Callable[[Launch, Terms, Sequence[int]], Supervisor]
+StartSupervisor = Callable[[Launch, SupervisorTerms, Sequence[int]], Supervisor]
 
 
 def starter(livelock: Livelock, signals: ProcessSignals) -> StartSupervisor:
@@ -65,7 +65,7 @@ def starter(livelock: Livelock, signals: ProcessSignals) -> StartSupervisor:
         signals: the job process's, installed.
     """
 
-    def start(launch: Launch, terms: Terms, outputs: Sequence[int]) -> Supervisor:
+    def start(launch: Launch, terms: SupervisorTerms, outputs: Sequence[int]) -> Supervisor:
         reader, writer = os.pipe2(os.O_CLOEXEC)
         try:
             held = hold(launch, terms)
@@ -93,16 +93,16 @@ def starter(livelock: Livelock, signals: ProcessSignals) -> StartSupervisor:
 
 
 @attrs.frozen
-class Held:
+class HeldProgram:
     """A program to start, with the groups that hold its processes."""
 
     launch: Launch
-    group: Group | None
+    group: ControlGroup | None
     limited: Limited
 
     def supervision(
         self,
-        terms: Terms,
+        terms: SupervisorTerms,
         signals: ProcessSignals,
         outputs: Sequence[int],
         status: int,
@@ -131,20 +131,20 @@ class Held:
                 group.remove()
 
 
-def hold(launch: Launch, terms: Terms) -> Held:
+def hold(launch: Launch, terms: SupervisorTerms) -> HeldProgram:
     """Make the groups of a program. Raises: NotStarted: a wanted limit cannot be set here."""
     group = _make_group(terms)
     limited = Limited()
     if terms.groups is not None:
         limited = limit_groups(terms.wanted, group, terms.run_folder, terms.group_name)
-    held = Held(_with_own_limits(launch, terms.wanted, limited), group, limited)
+    held = HeldProgram(_with_own_limits(launch, terms.wanted, limited), group, limited)
     if terms.wanted.cpus is not None and CPU not in limited.by_controller:
         held.remove()
         raise NotStarted(Stage.LIMIT, OSError(errno.ENOTSUP, "no control group for processors"))
     return held
 
 
-def _with_own_limits(launch: Launch, wanted: Wanted, limited: Limited) -> Launch:
+def _with_own_limits(launch: Launch, wanted: WantedLimits, limited: Limited) -> Launch:
     """The launch with a memory limit for each process if there is none for all together."""
     if wanted.memory_bytes is None or MEMORY in limited.by_controller:
         return launch
@@ -152,7 +152,7 @@ def _with_own_limits(launch: Launch, wanted: Wanted, limited: Limited) -> Launch
     return attrs.evolve(launch, prelude=attrs.evolve(launch.prelude, limits=limits))
 
 
-def _make_group(terms: Terms) -> Group | None:
+def _make_group(terms: SupervisorTerms) -> ControlGroup | None:
     if terms.groups is None:
         return None
     try:
@@ -260,7 +260,7 @@ class RunningProgram:
     def __init__(
         self,
         launch: Launch,
-        terms: Terms,
+        terms: SupervisorTerms,
         sink: Sink,
         signals: ProcessSignals,
         start: StartSupervisor,
@@ -272,9 +272,9 @@ class RunningProgram:
         self._terms = terms
         # processes left by earlier programs of this job, which must not be ended with this one
         self._strangers = descendants(os.getpid()) if _has_children() else frozenset[Process]()
-        self._end: Fact | None = None
+        self._end: SupervisorLine | None = None
         # last report of the usage
-        self._used: Fact = {"usage": {}, "oom_kills": 0}
+        self._used: SupervisorLine = {"usage": {}, "oom_kills": 0}
         self._is_over = self._was_killed = False
         self._unread = b""
         # reading ends of pipes -> sink for their data
@@ -384,7 +384,7 @@ class RunningProgram:
             raise failure
         self._take(facts)
 
-    def _take(self, facts: list[Fact]) -> None:
+    def _take(self, facts: list[SupervisorLine]) -> None:
         for fact in facts:
             if "ended" in fact:
                 self._end = fact
@@ -392,7 +392,7 @@ class RunningProgram:
                 self._used = fact
             self._is_over = self._is_over or "over" in fact
 
-    def _facts(self) -> list[Fact]:
+    def _facts(self) -> list[SupervisorLine]:
         """The supervisor's new reports; empty if a signal came first. Raises: SupervisorLost."""
         if not self._signals.wait(0, self._supervisor.status):
             return []

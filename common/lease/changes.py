@@ -25,30 +25,30 @@ _ARCHIVED: Final = b">"
 
 
 @attrs.frozen
-class Written:
+class WrittenFile:
     """The file has this content."""
 
     content: bytes
 
 
 @attrs.frozen
-class Removed:
+class RemovedFile:
     """There is no such file, whether live or archived."""
 
 
 @attrs.frozen
-class Archived:
+class ArchivedFile:
     """The file of a live job was moved to the archive."""
 
     # None: all candidates have it as that of a live job
     content: bytes | None = None
 
 
-Fate = Written | Removed | Archived
+Fate = WrittenFile | RemovedFile | ArchivedFile
 
 
 @attrs.frozen
-class Change:
+class KeyChange:
     """A change of one key. Args: value: None: the key is removed."""
 
     key: str
@@ -62,11 +62,11 @@ class Change:
 
 def encode_fate(fate: Fate) -> bytes:
     match fate:
-        case Written(content):
+        case WrittenFile(content):
             return _WRITTEN + content
-        case Removed():
+        case RemovedFile():
             return _REMOVED
-        case Archived(content):
+        case ArchivedFile(content):
             return _ARCHIVED if content is None else _ARCHIVED + _WRITTEN + content
         case _:
             assert_never(fate)
@@ -76,11 +76,11 @@ def decode_fate(key: str, value: bytes) -> Fate:
     """Raises: DamagedFile: the value is not ours; with the key."""
     mark, rest = value[:1], value[1:]
     if mark == _WRITTEN:
-        return Written(rest)
+        return WrittenFile(rest)
     if mark == _REMOVED and not rest:
-        return Removed()
+        return RemovedFile()
     if mark == _ARCHIVED and (not rest or rest[:1] == _WRITTEN):
-        return Archived(rest[1:] if rest else None)
+        return ArchivedFile(rest[1:] if rest else None)
     raise DamagedFile(f"the key '{key}' of etcd has a value that is not ours: {value[:20]!r}; remove it", key=key)
 
 
@@ -185,14 +185,14 @@ class Packed:
     # the beginning of the keys of its parts
     folder: str
     # to be put first, in this order
-    parts: Sequence[Change]
+    parts: Sequence[KeyChange]
     # what commits it: one transaction
-    last: Sequence[Change]
+    last: Sequence[KeyChange]
     # those whose values are in the parts
     pointing: frozenset[str]
 
 
-def check_change(changes: Sequence[Change]) -> None:
+def check_change(changes: Sequence[KeyChange]) -> None:
     """Raises: InvalidRequest: it is beyond the bounds; with key and number."""
     for change in changes:
         if len(change.value or b"") > MOST_VALUE:
@@ -207,17 +207,17 @@ def check_change(changes: Sequence[Change]) -> None:
         raise InvalidRequest(f"one change has {size} bytes; at most {MOST_CHANGE} can be replicated through etcd")
 
 
-def size_of(changes: Iterable[Change]) -> int:
+def size_of(changes: Iterable[KeyChange]) -> int:
     """Bytes."""
     return sum(change.size for change in changes)
 
 
-def is_large(changes: Sequence[Change]) -> bool:
+def is_large(changes: Sequence[KeyChange]) -> bool:
     """Whether it is too large for one transaction."""
     return size_of(changes) > MOST_BYTES
 
 
-def group_length(waiting: Sequence[Sequence[Change]]) -> int:
+def group_length(waiting: Sequence[Sequence[KeyChange]]) -> int:
     """Return how many of the changes that wait longest go into one transaction; a large one goes alone."""
     count = operations = size = 0
     for changes in waiting:
@@ -229,7 +229,7 @@ def group_length(waiting: Sequence[Sequence[Change]]) -> int:
     return count
 
 
-def divided(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
+def divided(changes: Sequence[KeyChange]) -> Iterator[Sequence[KeyChange]]:
     """These changes in their order, in groups of which each fits into one transaction; a large one goes alone."""
     left = [[change] for change in changes]
     while left:
@@ -238,22 +238,22 @@ def divided(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
         left = left[count:]
 
 
-def merged(changes: Iterable[Change]) -> Sequence[Change]:
+def merged(changes: Iterable[KeyChange]) -> Sequence[KeyChange]:
     """The last change of each key: etcd refuses a transaction that puts a key twice."""
     return list({change.key: change for change in changes}.values())
 
 
-def stored(changes: Iterable[Change]) -> Sequence[Change]:
+def stored(changes: Iterable[KeyChange]) -> Sequence[KeyChange]:
     """These changes with their values as they are put."""
     return [
         change if change.value is None else attrs.evolve(change, value=encode_value(change.value)) for change in changes
     ]
 
 
-def pack(changes: Sequence[Change], folder: str) -> Packed:
+def pack(changes: Sequence[KeyChange], folder: str) -> Packed:
     """Split a change, merged before, so that its last transaction is small. Args: folder: of no other change."""
-    last: list[Change] = []
-    pointed: list[Change] = []
+    last: list[KeyChange] = []
+    pointed: list[KeyChange] = []
     stream = bytearray()
     for change in changes:
         if change.value is None or len(change.value) <= SHORT:
@@ -266,7 +266,7 @@ def pack(changes: Sequence[Change], folder: str) -> Packed:
     pointing = [change.key for change in pointed]
     pieces = [bytes(stream[at : at + PART_BYTES]) for at in range(0, len(stream), PART_BYTES)]
     values = [encode_list(pointing), *pieces]
-    parts = [Change(part_key(folder, number), value) for number, value in enumerate(values)]
+    parts = [KeyChange(part_key(folder, number), value) for number, value in enumerate(values)]
     return Packed(folder, parts, last, frozenset(pointing))
 
 
@@ -311,7 +311,7 @@ class Stored:
 
 
 @attrs.frozen
-class Entry:
+class CommittedEntry:
     """What was committed last for a key."""
 
     value: bytes
@@ -326,7 +326,7 @@ class Dirty:
     # of etcd, at which this was so
     revision: int
     # by key; in the order of their revisions, keys of one revision in the order of their names
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, CommittedEntry]
 
 
 def folders_of(stored: Iterable[Stored]) -> frozenset[str]:
@@ -342,7 +342,7 @@ def join(stored: Sequence[Stored], parts: Sequence[Stored], revision: int) -> Di
     for each in sorted(stored, key=lambda each: (each.revision, each.key)):
         found = decode_stored(each.key, each.value)
         value = follow(each.key, found, streams) if isinstance(found, Pointer) else found
-        entries[each.key] = Entry(value, each.revision)
+        entries[each.key] = CommittedEntry(value, each.revision)
     return Dirty(revision, entries)
 
 

@@ -66,7 +66,7 @@ def write_grant(path: Path, grant: Grant) -> None:
 
 
 @attrs.frozen
-class Held:
+class HeldGrant:
     """The mastership that this node holds, unless its deadline passes."""
 
     grant: Grant
@@ -74,7 +74,7 @@ class Held:
     deadline: Deadline
 
 
-def read_held(paths: RunPaths) -> Held | None:
+def read_held(paths: RunPaths) -> HeldGrant | None:
     """Return this node's mastership; None: it holds none now. Raises: DamagedFile, OSError."""
     try:
         # opened first: a later keeperd's deadline must not prolong an earlier one's grant
@@ -83,7 +83,7 @@ def read_held(paths: RunPaths) -> Held | None:
         return None
     grant = read_grant(paths.grant_file)
     if grant is not None and not deadline.has_passed:
-        return Held(grant, deadline)
+        return HeldGrant(grant, deadline)
     deadline.close()
     return None
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final, assert_never
 
 from common.ids import JobId
-from common.lease.changes import Archived, Entry, Removed, Written, decode_fate
-from common.lease.records import Keys, RunningJob, decode
+from common.lease.changes import ArchivedFile, CommittedEntry, RemovedFile, WrittenFile, decode_fate
+from common.lease.records import EtcdKeys, RunningJob, decode
 from common.paths import Paths
 
 _JOB: Final = re.compile(r"queue/job-(\d+)")
 
 
-def files_behind(paths: Paths, keys: Keys, entries: Mapping[str, Entry], node: str) -> Sequence[str]:
+def files_behind(paths: Paths, keys: EtcdKeys, entries: Mapping[str, CommittedEntry], node: str) -> Sequence[str]:
     """Return the names of files that are otherwise than in etcd, below the folder of data.
 
     A job that a process of this node may have written since is not meant.
@@ -36,11 +36,11 @@ def _is_so(paths: Paths, key: str, name: str, value: bytes) -> bool:
     path, archived = paths.data / name, _archived(paths, name)
     fate = decode_fate(key, value)
     match fate:
-        case Written(content):
+        case WrittenFile(content):
             return _read(path) == content
-        case Removed():
+        case RemovedFile():
             return not path.exists() and not (archived is not None and archived.exists())
-        case Archived():
+        case ArchivedFile():
             return archived is not None and archived.exists() and not path.exists()
         case _:
             assert_never(fate)
@@ -51,7 +51,7 @@ def _archived(paths: Paths, name: str) -> Path | None:
     return paths.archived_job_file(JobId(int(found.group(1)))) if found else None
 
 
-def _may_be_later(keys: Keys, entries: Mapping[str, Entry], name: str, node: str) -> bool:
+def _may_be_later(keys: EtcdKeys, entries: Mapping[str, CommittedEntry], name: str, node: str) -> bool:
     found = _JOB.fullmatch(name)
     running = entries.get(keys.running_job(JobId(int(found.group(1))))) if found else None
     return running is not None and decode(running.value, RunningJob, name).node == node

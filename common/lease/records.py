@@ -26,7 +26,7 @@ from common.wire import structure, unstructure
 
 
 @attrs.frozen
-class Keys:
+class EtcdKeys:
     """Args: prefix: of all keys of this cluster, such as `/gantry/`."""
 
     prefix: str
@@ -48,12 +48,12 @@ class Keys:
 
     @property
     def wanted(self) -> str:
-        """What an operator asks of the master (`records.Wanted`)."""
+        """What an operator asks of the master (`records.OperatorRequest`)."""
         return f"{self.prefix}wanted"
 
     @property
     def verdict(self) -> str:
-        """What became of an operator's last wish (`records.Verdict`)."""
+        """What became of an operator's last wish (`records.OperatorReply`)."""
         return f"{self.prefix}verdict"
 
     @property
@@ -63,7 +63,7 @@ class Keys:
 
     @property
     def accepted(self) -> str:
-        """The last acceptance of a restored etcd (`records.Accepted`)."""
+        """The last acceptance of a restored etcd (`records.AcceptedRestore`)."""
         return f"{self.prefix}accepted"
 
     @property
@@ -231,7 +231,7 @@ class WantedKind(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Wanted(Lenient):
+class OperatorRequest(Lenient):
     kind: WantedKind
     # name of the node that is to be the master; empty: any
     node: str = ""
@@ -246,7 +246,7 @@ class Wanted(Lenient):
 
 
 @attrs.frozen(kw_only=True)
-class Verdict(Lenient):
+class OperatorReply(Lenient):
     """What became of a wish."""
 
     # of the wish
@@ -264,7 +264,7 @@ class Maintenance(Lenient):
 
 
 @attrs.frozen(kw_only=True)
-class Accepted(Lenient):
+class AcceptedRestore(Lenient):
     """An operator has taken etcd as it was after it was restored; put with an epoch that no node has seen."""
 
     epoch: int

@@ -41,7 +41,7 @@ _LONGEST_TTL_S: Final = 600.0
 
 
 @attrs.frozen
-class Times:
+class LeaseTimes:
     """Seconds, counted from the sending of the last successful keepalive, unless told otherwise."""
 
     # of the lease, as etcd granted it
@@ -60,7 +60,7 @@ class Times:
     deadline_s: float
 
     @classmethod
-    def of(cls, ttl_s: float, *, request_s: float = 0.0) -> "Times":
+    def of(cls, ttl_s: float, *, request_s: float = 0.0) -> "LeaseTimes":
         """Return the times of a lease. Args: request_s: limit of a request, from the settings; 0: what fits."""
         margin = min(max(_LEAST_MARGIN_S, _MARGIN * ttl_s), _MOST_MARGIN * ttl_s)
         deadline, stop = ttl_s - margin, _STOP * ttl_s
@@ -106,7 +106,7 @@ def check_times(settings: KeeperdSettings, etcd: EtcdSettings) -> None:
     """Raises: InvalidRequest: the times of `[keeperd]` and `[etcd]` do not fit each other; with the sum."""
     ttl = settings.ttl_s
     _check_lease(settings)
-    times = Times.of(ttl, request_s=etcd.request_timeout_s)
+    times = LeaseTimes.of(ttl, request_s=etcd.request_timeout_s)
     tries = TRIES * times.request_s
     if tries >= ttl / 2:
         raise InvalidRequest(
@@ -134,7 +134,7 @@ def _check_lease(settings: KeeperdSettings) -> None:
             f"ttl_s {_s(ttl)} in '[keeperd]' must be whole seconds, at most {_s(_LONGEST_TTL_S)}: etcd counts no parts"
         )
     if ttl < LEAST_TTL_S and not settings.test_timings:
-        times = Times.of(ttl)
+        times = LeaseTimes.of(ttl)
         raise InvalidRequest(
             f"ttl_s {_s(ttl)} in '[keeperd]' must be at least {_s(LEAST_TTL_S)}: stop {_s(times.grace_s)} + kill "
             f"{_s(times.deadline_s - times.kill_s)} + margin {_s(_LEAST_MARGIN_S)} do not fit into {_s(ttl)} beside "

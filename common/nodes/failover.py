@@ -150,7 +150,7 @@ def check_copies(situation: Situation) -> None:
 # Source: masterfailover.md 2; DESIGN section 12.
 
 
-class Verdict(enum.Enum):
+class VoteResult(enum.Enum):
     WON = "won"
     LOST = "lost"
     # the unknown votes decide
@@ -168,7 +168,7 @@ class Vote:
 
 
 @attrs.frozen
-class Tally:
+class VoteTally:
     """The votes, counted for one node."""
 
     voters: int
@@ -180,17 +180,17 @@ class Tally:
     for_rival: int = 0
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> VoteResult:
         if 2 * self.in_favor > self.voters:
-            return Verdict.WON
-        return Verdict.OPEN if 2 * (self.in_favor + self.unknown) > self.voters else Verdict.LOST
+            return VoteResult.WON
+        return VoteResult.OPEN if 2 * (self.in_favor + self.unknown) > self.voters else VoteResult.LOST
 
     def __str__(self) -> str:
         rival = f", {self.for_rival} for {self.rival}" if self.rival else ""
         return f"{self.in_favor} of {self.voters} nodes are for this one{rival}, and {self.unknown} gave no vote"
 
 
-def count_votes(own_name: str, own_epoch: int, votes: Mapping[str, Vote | None]) -> Tally:
+def count_votes(own_name: str, own_epoch: int, votes: Mapping[str, Vote | None]) -> VoteTally:
     """Count the votes for a node.
 
     Args: votes: of all nodes of the configuration, by name; None: not known.
@@ -201,4 +201,4 @@ def count_votes(own_name: str, own_epoch: int, votes: Mapping[str, Vote | None])
     rivals = Counter(vote.master for vote in known if vote.master != own_name)
     # the first of the names among equals, so that the same votes give the same text
     rival = min(rivals, key=lambda name: (-rivals[name], name), default="")
-    return Tally(len(known) + unknown, in_favor, unknown, rival, rivals[rival])
+    return VoteTally(len(known) + unknown, in_favor, unknown, rival, rivals[rival])

@@ -56,7 +56,7 @@ class WrongToken(Denied):
 
 
 @attrs.frozen
-class TokenText:
+class JoinTokenText:
     """A token as it is shown, and typed on the new machine."""
 
     id: str

@@ -16,29 +16,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from common.daemons import Daemon, Place, start_order
+from common.daemons import Daemon, NodeKind, start_order
 from common.nodes.mastership import newer_master, read_not_master, read_seen
 from common.paths import Paths
 from common.settings import Settings
 
 
-def place_of(settings: Settings) -> Place:
+def place_of(settings: Settings) -> NodeKind:
     """Raises: OSError: a file of ssconf cannot be read. DamagedFile: the epoch, or the grant of a mastership."""
     paths = settings.paths
     if not settings.cluster.has_nodes:
-        return Place.MASTER
+        return NodeKind.MASTER
     if settings.cluster.has_lease and _holds_lease(settings):
-        return Place.MASTER
+        return NodeKind.MASTER
     masters = _lines(paths.ssconf_file("master_node"))
     if masters is None:
         # a node that has not heard of a master: a cluster to be made, or a node to be joined
         if paths.server_pem.exists() and not paths.config_data.exists():
-            return Place.ALL
-        return Place.CANDIDATES if settings.cluster.has_lease else Place.MASTER
+            return NodeKind.ALL
+        return NodeKind.CANDIDATES if settings.cluster.has_lease else NodeKind.MASTER
     if not settings.cluster.has_lease and _is_named(settings, masters):
-        return Place.MASTER
+        return NodeKind.MASTER
     candidates = _lines(paths.ssconf_file("master_candidates")) or ()
-    return Place.CANDIDATES if settings.cluster.own_name in candidates else Place.ALL
+    return NodeKind.CANDIDATES if settings.cluster.own_name in candidates else NodeKind.ALL
 
 
 def daemons_here(settings: Settings) -> tuple[Daemon, ...]:
@@ -53,7 +53,7 @@ def why_not_master(settings: Settings) -> str | None:
     """
     if not settings.cluster.has_nodes:
         return None
-    if place_of(settings) is Place.MASTER:
+    if place_of(settings) is NodeKind.MASTER:
         return read_not_master(settings.paths)
     masters = _lines(settings.paths.ssconf_file("master_node")) or ()
     if settings.cluster.has_lease:

@@ -20,7 +20,7 @@ MAX_ADDRESSES: Final = 1 << 20
 
 
 @attrs.frozen
-class Pool:
+class AddressPool:
     """A value. Places are counted from the network's base."""
 
     _name: str
@@ -78,7 +78,7 @@ class Pool:
             place = taken.find("0", place + 1)
         raise ReservationError(f"network '{self._name}' is full: all its {len(taken)} addresses are taken or noted")
 
-    def marked(self, address: str, *, used: bool) -> "Pool":
+    def marked(self, address: str, *, used: bool) -> "AddressPool":
         """With an address taken by an instance, or freed by it.
 
         Raises: ReservationError: it is so already, or outside of the network.
@@ -89,7 +89,7 @@ class Pool:
             raise ReservationError(f"address {address} of network '{self._name}' is {state}")
         return attrs.evolve(self, used=f"{self.used[:place]}{int(used)}{self.used[place + 1 :]}")
 
-    def marked_external(self, address: str, *, taken: bool) -> "Pool":
+    def marked_external(self, address: str, *, taken: bool) -> "AddressPool":
         """With an address taken from outside, or free of that.
 
         Raises: ReservationError: it is so already, or outside of the network.

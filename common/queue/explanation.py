@@ -17,13 +17,13 @@ from common.queue.filteractions import Action
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonTrail
 from common.resources import Unit
-from common.shapes import OtherKind, OwnForm, Tagged
+from common.shapes import OtherKind, OwnForm, TaggedObject
 
 # reasons before the job starts
 
 
 @attrs.frozen
-class WaitsForJob(Tagged):
+class WaitsForJob(TaggedObject):
     """The next opcode waits for the end of another job."""
 
     KIND = "dependency"
@@ -37,7 +37,7 @@ class WaitsForJob(Tagged):
 
 
 @attrs.frozen
-class HeldByRule(Tagged):
+class HeldByRule(TaggedObject):
     """A filter rule applies. With PAUSE the job is not started, or stops before its next opcode."""
 
     KIND = "filter"
@@ -47,7 +47,7 @@ class HeldByRule(Tagged):
 
 
 @attrs.frozen
-class LimitFull(Tagged):
+class LimitFull(TaggedObject):
     """A limit is full."""
 
     KIND = "limit"
@@ -60,7 +60,7 @@ class LimitFull(Tagged):
 
 
 @attrs.frozen
-class BatchFull(Tagged):
+class BatchFull(TaggedObject):
     """As many jobs of its batch run as may at once."""
 
     KIND = "batch"
@@ -72,7 +72,7 @@ class BatchFull(Tagged):
 
 
 @attrs.frozen
-class OnHold(Tagged):
+class OnHold(TaggedObject):
     """A user holds the job; it begins when it is released."""
 
     KIND = "hold"
@@ -84,7 +84,7 @@ class OnHold(Tagged):
 
 
 @attrs.frozen
-class BeginsLater(Tagged):
+class BeginsLater(TaggedObject):
     """The job begins at an instant that its submitter, or an operator, named."""
 
     KIND = "begin"
@@ -92,7 +92,7 @@ class BeginsLater(Tagged):
 
 
 @attrs.frozen
-class TriesAgain(Tagged):
+class TriesAgain(TaggedObject):
     """The job's command failed, and runs again after a pause."""
 
     KIND = "retry"
@@ -106,7 +106,7 @@ class TriesAgain(Tagged):
 
 
 @attrs.frozen
-class LacksUnits(Tagged):
+class LacksUnits(TaggedObject):
     """Too few units of a resource are free; those of a job are taken all together, with its slot."""
 
     KIND = "resource"
@@ -125,7 +125,7 @@ class LacksUnits(Tagged):
 
 
 @attrs.frozen
-class YieldsUnits(Tagged):
+class YieldsUnits(TaggedObject):
     """Enough units are free, but they are kept for a job that has waited for long."""
 
     KIND = "kept resource"
@@ -134,7 +134,7 @@ class YieldsUnits(Tagged):
 
 
 @attrs.frozen
-class NoFreeSlot(Tagged):
+class NoFreeSlot(TaggedObject):
     """All slots for job processes are taken."""
 
     KIND = "slots"
@@ -144,7 +144,7 @@ class NoFreeSlot(Tagged):
 
 
 @attrs.frozen
-class SlotsReserved(Tagged):
+class SlotsReserved(TaggedObject):
     """The slots that are free are reserved for users with the role *operate*."""
 
     KIND = "reserved slots"
@@ -156,7 +156,7 @@ class SlotsReserved(Tagged):
 
 
 @attrs.frozen
-class UserAtBound(Tagged):
+class UserAtBound(TaggedObject):
     """As many jobs of its user run as may where others wait: jobs of others are started first."""
 
     KIND = "user"
@@ -165,7 +165,7 @@ class UserAtBound(Tagged):
 
 
 @attrs.frozen
-class InLine(Tagged):
+class InLine(TaggedObject):
     """Other jobs are started first."""
 
     KIND = "order"
@@ -189,7 +189,7 @@ class Holding:
 
 
 @attrs.frozen
-class LevelWeight(Tagged):
+class LevelWeight(TaggedObject):
     """The part of the job's lock weight that comes from one level."""
 
     KIND = "weight"
@@ -203,7 +203,7 @@ class LevelWeight(Tagged):
 
 
 @attrs.frozen
-class Faded(Tagged):
+class Faded(TaggedObject):
     """The weight that counts in the order: the static one, and what is left of it at this age."""
 
     KIND = "aged weight"
@@ -213,7 +213,7 @@ class Faded(Tagged):
 
 
 @attrs.frozen
-class BeingWritten(Tagged):
+class BeingWritten(TaggedObject):
     """luxid is rewriting the job's file or starting its process, which takes a moment."""
 
     KIND = "moment"
@@ -222,7 +222,7 @@ class BeingWritten(Tagged):
 
 
 @attrs.frozen
-class Obstacle(Tagged):
+class Obstacle(TaggedObject):
     """luxid starts no jobs at the moment."""
 
     KIND = "obstacle"
@@ -230,7 +230,7 @@ class Obstacle(Tagged):
 
 
 @attrs.frozen
-class Unreadable(Tagged):
+class Unreadable(TaggedObject):
     """The file of the job, or of a job it waits for, cannot be read at the moment; luxid tries again."""
 
     KIND = "unreadable"
@@ -242,7 +242,7 @@ class Unreadable(Tagged):
 
 
 @attrs.frozen
-class WaitsForLock(Tagged):
+class WaitsForLock(TaggedObject):
     """The job's process has requested a lock that other owners block."""
 
     KIND = "lock"
@@ -257,7 +257,7 @@ class WaitsForLock(Tagged):
 
 
 @attrs.frozen
-class LetsPass(Tagged):
+class LetsPass(TaggedObject):
     """Other owners wait for the same locks, were passed too often, and go first."""
 
     KIND = "turn"
@@ -281,7 +281,7 @@ class LockWait:
 
 
 @attrs.frozen
-class LockChain(Tagged):
+class LockChain(TaggedObject):
     """The owners that block the job wait for locks, too."""
 
     KIND = "lock chain"
@@ -296,7 +296,7 @@ class LockChain(Tagged):
 
 
 @attrs.frozen
-class HeldByGhost(Tagged):
+class HeldByGhost(TaggedObject):
     """A job without a process blocks this one, as its command may still run on a node."""
 
     KIND = "ghost"
@@ -312,7 +312,7 @@ class HeldByGhost(Tagged):
 
 
 @attrs.frozen
-class Ending(Tagged):
+class Ending(TaggedObject):
     """The job is being killed, and some of its processes still live."""
 
     KIND = "ending"
@@ -321,7 +321,7 @@ class Ending(Tagged):
 
 
 @attrs.frozen
-class Outlived(Tagged):
+class Outlived(TaggedObject):
     """The job's process has died, and its command lives on under its locks."""
 
     KIND = "outlived"
@@ -330,7 +330,7 @@ class Outlived(Tagged):
 
 
 @attrs.frozen
-class SilentNode(Tagged):
+class SilentNode(TaggedObject):
     """The job's process waits for a node that does not answer, and asks it again."""
 
     KIND = "silent node"
@@ -346,7 +346,7 @@ class SilentNode(Tagged):
 
 
 @attrs.frozen
-class TakenUp(Tagged):
+class TakenUp(TaggedObject):
     """The job's process died, and another one is being started, which takes its command on a node up."""
 
     KIND = "taken up"
@@ -357,7 +357,7 @@ class TakenUp(Tagged):
 
 
 @attrs.frozen
-class NotKnown(Tagged):
+class NotKnown(TaggedObject):
     """Some fact could not be found out."""
 
     KIND = "unknown"

@@ -417,7 +417,7 @@ class Batch:
     def text(self) -> str:
         """The text of its entry."""
         limits = (("at-most", self.at_most), ("failures", self.failures))
-        # a limit above the number of jobs is none, and its digits may be more than can be read again
+        # a limit of at least the number of jobs is no limit; the reader takes few digits
         told = [f";{name}={min(count, MOST_JOBS)}" for name, count in limits if count is not None]
         each = f";each={','.join(self.each)}" if self.each else ""
         return f"id={self.batch_id};place={self.place};jobs={self.size}{''.join(told)}{each}"

@@ -276,7 +276,7 @@ def _count(value: object) -> int:
 _SOURCES: Final = (SOURCE, reasons.TRY_SOURCE)
 
 
-class Cause(enum.Enum):
+class DeferralCause(enum.Enum):
     """What a deferred job waits for."""
 
     HOLD = "hold"  # a user releases it
@@ -288,7 +288,7 @@ class Cause(enum.Enum):
 class Deferral:
     """A job is to begin later."""
 
-    cause: Cause
+    cause: DeferralCause
     # instant, in seconds since the epoch; None: nobody knows
     until: float | None
 
@@ -300,12 +300,12 @@ def deferral_of(job: Job) -> Deferral | None:
         return None
     terms = terms_of(job)
     if terms.hold is not None:
-        return Deferral(Cause.HOLD, None)
+        return Deferral(DeferralCause.HOLD, None)
     found = []
     if terms.begin_at is not None and job.start_at is None:
-        found.append(Deferral(Cause.BEGIN, terms.begin_at))
+        found.append(Deferral(DeferralCause.BEGIN, terms.begin_at))
     if (failed := next_try(job)) is not None:
-        found.append(Deferral(Cause.RETRY, failed.next_at))
+        found.append(Deferral(DeferralCause.RETRY, failed.next_at))
     return max(found, key=lambda each: each.until or 0.0, default=None)
 
 

@@ -276,7 +276,7 @@ LONGEST_SPAN_S: Final = 366 * 86400.0
 _LATEST_S: Final = 250_000_000_000.0
 
 
-class Times(Protocol):
+class ScheduleTimes(Protocol):
     """Nominal instants, in whole seconds since the epoch, strictly rising."""
 
     def next_after(self, at: float) -> float | None:
@@ -325,7 +325,7 @@ def _stamp(found: datetime.datetime | None) -> float | None:
     return None if found is None else found.timestamp()
 
 
-def times_of(schedule: Schedule) -> Times:
+def times_of(schedule: Schedule) -> ScheduleTimes:
     """The instants of a schedule. Raises: InvalidRequest: its zone is unknown here, or its words name none; says what.
         Unavailable: its zone cannot be read now.
 
@@ -338,7 +338,7 @@ def times_of(schedule: Schedule) -> Times:
     return CronTimes(read_words(schedule.cron, schedule.uuid), zone_named(schedule.zone))
 
 
-def check_times(schedule: Schedule) -> Times:
+def check_times(schedule: Schedule) -> ScheduleTimes:
     """The instants of a schedule that a user wants.
 
     Raises: InvalidRequest: words or zone as of `times_of`, or an interval or a span beyond its bounds.

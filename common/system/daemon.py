@@ -25,7 +25,7 @@ from common.replication import NoLongerMaster
 from common.settings import Settings
 from common.settingsfile import load_settings
 from common.system.log import get_log, reopen_log
-from common.system.program import AddOptions, Options, fail, notify, prepare, read_options
+from common.system.program import AddOptions, DaemonOptions, fail, notify, prepare, read_options
 
 # Signs of life for systemd, which kills and restarts a service that gives none for `WatchdogSec=`.
 #
@@ -139,10 +139,10 @@ class Serve(Protocol):
 
 
 # decides whether the daemon may run on this node. Raises: NoLongerMaster, GantryError, OSError: it may not
-Admit = Callable[[Settings, Options], Awaitable[None]]
+Admit = Callable[[Settings, DaemonOptions], Awaitable[None]]
 
 
-async def _anywhere(_: Settings, __: Options) -> None:
+async def _anywhere(_: Settings, __: DaemonOptions) -> None:
     pass
 
 

@@ -16,7 +16,7 @@ from common.system.log import get_log
 _log: Final = get_log(__name__)
 
 
-class Mastership:
+class OwnMastershipState:
     """The mastership of this node; for one event loop and its threads.
 
     Args:

@@ -140,7 +140,7 @@ _log = get_log(__name__)
 
 
 @attrs.frozen
-class Options:
+class DaemonOptions:
     """The command line options of every daemon."""
 
     root: Path | None
@@ -161,7 +161,7 @@ AddOptions = Callable[[argparse.ArgumentParser], None]
 
 def read_options(
     program: str, description: str, argv: Sequence[str] | None = None, add_options: AddOptions | None = None
-) -> Options:
+) -> DaemonOptions:
     """Read the command line; ends the program on --help, --version and on a wrong option (2)."""
     parser = argparse.ArgumentParser(program, description=description)
     parser.add_argument("--root", type=Path, metavar="DIR", help="a private installation: DIR/lib, DIR/run, DIR/log")
@@ -177,7 +177,7 @@ def read_options(
         add_options(parser)
     given = parser.parse_args(argv)
     mastership = {"force_node": given.force_node, "no_voting": given.no_voting, "yes_do_it": given.yes_do_it}
-    return Options(given.root, given.debug, given.log_stderr, **mastership, more=vars(given))
+    return DaemonOptions(given.root, given.debug, given.log_stderr, **mastership, more=vars(given))
 
 
 def release() -> str:
@@ -188,7 +188,7 @@ def release() -> str:
         return "unreleased"
 
 
-def prepare(name: str, options: Options) -> tuple[Settings, PidFile]:
+def prepare(name: str, options: DaemonOptions) -> tuple[Settings, PidFile]:
     """Load the settings, take up the installation, take the pid file, start the log.
 
     Raises: GantryError: bad settings, a root too long for sockets, folders that others could change, something in the

@@ -22,7 +22,7 @@ _FLOCK: Final = struct.Struct("@hhqqi")
 
 
 @attrs.frozen
-class Running:
+class RunningDaemon:
     """A process that holds its pid file."""
 
     pid: int
@@ -30,7 +30,7 @@ class Running:
     since: float
 
 
-def find_running(pid_file: Path) -> Running | None:
+def find_running(pid_file: Path) -> RunningDaemon | None:
     """Return the process that holds this pid file; None if none holds it, whatever the file contains.
 
     Raises: OSError: the file exists but this user may not read it, or it is a link: whose process holds its target?
@@ -42,7 +42,7 @@ def find_running(pid_file: Path) -> Running | None:
         return None
     try:
         pid = record_lock_holder(fd)
-        return None if pid is None else Running(pid, os.fstat(fd).st_mtime)
+        return None if pid is None else RunningDaemon(pid, os.fstat(fd).st_mtime)
     finally:
         os.close(fd)
 
@@ -59,12 +59,12 @@ def record_lock_holder(fd: int) -> int | None:
     return None if kind == fcntl.F_UNLCK else max(pid, 0)
 
 
-def find_daemon(paths: Paths, name: str) -> Running | None:
+def find_daemon(paths: Paths, name: str) -> RunningDaemon | None:
     """Args: name: from `common.daemons`. Raises: as `find_running`."""
     return find_running(paths.pid_file(name))
 
 
-def find_supervisor(paths: Paths) -> Running | None:
+def find_supervisor(paths: Paths) -> RunningDaemon | None:
     """Raises: as `find_running`."""
     return find_running(paths.supervisor_pid_file)
 

@@ -170,7 +170,7 @@ class _Content:
 
 
 @attrs.frozen
-class Wish:
+class NewToken:
     """A token that somebody wants."""
 
     # what it is for
@@ -193,7 +193,7 @@ class TokensFile:
         """All tokens, the oldest first; those long over are left out when another is made."""
         return read_content(read_bounded(self.path), str(self.path))
 
-    def create(self, wish: Wish, now: float) -> tuple[Token, TokenText]:
+    def create(self, wish: NewToken, now: float) -> tuple[Token, TokenText]:
         """Make a token; return its record, and its text, which is stored nowhere.
 
         Raises: Conflict: a good token has this name.

@@ -16,7 +16,7 @@ _SIGNS: Final = {1: ("??", "(unknown)"), 2: ("?", "(nodata)"), 3: ("-", "(unavai
 _STEP: Final = 1024
 
 
-class Units(enum.Enum):
+class SizeUnit(enum.Enum):
     """The unit of sizes; people read the one that fits."""
 
     PEOPLE = "h"
@@ -25,7 +25,7 @@ class Units(enum.Enum):
     TEBIBYTES = "t"
 
 
-def cell_text(kind: str, state: int, value: object, units: Units, *, in_words: bool) -> str:
+def cell_text(kind: str, state: int, value: object, units: SizeUnit, *, in_words: bool) -> str:
     """The text of a cell.
 
     Args:
@@ -52,16 +52,16 @@ def cell_text(kind: str, state: int, value: object, units: Units, *, in_words: b
             return json_text(value)
 
 
-def size_text(mebibytes: float, units: Units) -> str:
+def size_text(mebibytes: float, units: SizeUnit) -> str:
     """`512M`, `1.5G`; a bare number in a unit that was asked for."""
     match units:
-        case Units.MEBIBYTES:
+        case SizeUnit.MEBIBYTES:
             return f"{mebibytes:.0f}"
-        case Units.GIBIBYTES:
+        case SizeUnit.GIBIBYTES:
             return f"{mebibytes / _STEP:.1f}"
-        case Units.TEBIBYTES:
+        case SizeUnit.TEBIBYTES:
             return f"{mebibytes / _STEP**2:.1f}"
-        case Units.PEOPLE:
+        case SizeUnit.PEOPLE:
             return _fitting(mebibytes)
         case _:
             assert_never(units)

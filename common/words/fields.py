@@ -96,7 +96,7 @@ def size(count: float) -> str:
     return f"{count:.1f} {_UNITS[place]}" if place else f"{count:.0f} B"
 
 
-class Row(TypedDict, total=False):
+class JobRow(TypedDict, total=False):
     """The values of luxid's fields that were asked for, by name, as on the wire.
 
     All but `id` are null if the job does not exist: look at `status` before any other field.
@@ -149,21 +149,21 @@ _PRIORITY_NAMES: Final = {number: name for name, number in SUBMIT_PRIORITIES.ite
 
 
 @attrs.frozen
-class Field:
+class FieldColumn:
     """A column: the fields that it needs, and the text of its cell."""
 
     title: str
     # luxid's fields from which the cell is made
     needs: tuple[str, ...]
     # (values, now in seconds since the epoch) -> cell; "" for an empty one
-    show: Callable[[Row, float], str]
+    show: Callable[[JobRow, float], str]
     is_number: bool = False
     # what a list is sorted by; None: the wire's value
-    rank: Callable[[Row, float], float | None] | None = None
+    rank: Callable[[JobRow, float], float | None] | None = None
 
 
-def _plain(name: str, title: str, *, is_number: bool = False) -> Field:
-    return Field(title, (name,), lambda row, _: _text(value_of(row, name)), is_number)
+def _plain(name: str, title: str, *, is_number: bool = False) -> FieldColumn:
+    return FieldColumn(title, (name,), lambda row, _: _text(value_of(row, name)), is_number)
 
 
 def value_of(row: Mapping[str, object], name: str) -> object:
@@ -181,26 +181,26 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _instant(name: str, title: str) -> Field:
-    return Field(title, (name,), lambda row, _: _clock(value_of(row, name)))
+def _instant(name: str, title: str) -> FieldColumn:
+    return FieldColumn(title, (name,), lambda row, _: _clock(value_of(row, name)))
 
 
-def _pairs(name: str, title: str) -> Field:
+def _pairs(name: str, title: str) -> FieldColumn:
     """A field that maps names to values."""
 
-    def cell(row: Row, _: float) -> str:
+    def cell(row: JobRow, _: float) -> str:
         pairs = value_of(row, name)
         return ",".join(f"{key}={value}" for key, value in pairs.items()) if isinstance(pairs, Mapping) else ""
 
-    return Field(title, (name,), cell)
+    return FieldColumn(title, (name,), cell)
 
 
-def _instants(name: str, title: str) -> Field:
-    def cell(row: Row, _: float) -> str:
+def _instants(name: str, title: str) -> FieldColumn:
+    def cell(row: JobRow, _: float) -> str:
         stamps = value_of(row, name)
         return ",".join(_clock(stamp) or "-" for stamp in stamps) if isinstance(stamps, Iterable) else ""
 
-    return Field(title, (name,), cell)
+    return FieldColumn(title, (name,), cell)
 
 
 def _clock(stamp: object) -> str:
@@ -208,33 +208,33 @@ def _clock(stamp: object) -> str:
     return "" if seconds is None else clock(seconds)
 
 
-def _age_s(row: Row, now: float) -> float | None:
+def _age_s(row: JobRow, now: float) -> float | None:
     received = to_seconds(row["received_ts"])
     return None if received is None else now - received
 
 
-def _runtime_s(row: Row, now: float) -> float | None:
+def _runtime_s(row: JobRow, now: float) -> float | None:
     start, end = to_seconds(row["start_ts"]), to_seconds(row["end_ts"])
     if start is None or (end is None and row["status"] in FINAL_NAMES):
         return None
     return (now if end is None else end) - start
 
 
-def _time_s(row: Row, now: float) -> float | None:
+def _time_s(row: JobRow, now: float) -> float | None:
     """How long the job ran or has been running; before its start, how long it has been waiting."""
     runtime = _runtime_s(row, now)
     return runtime if runtime is not None or row["status"] in FINAL_NAMES else _age_s(row, now)
 
 
-def _lasting(title: str, needs: tuple[str, ...], seconds: Callable[[Row, float], float | None]) -> Field:
-    def cell(row: Row, now: float) -> str:
+def _lasting(title: str, needs: tuple[str, ...], seconds: Callable[[JobRow, float], float | None]) -> FieldColumn:
+    def cell(row: JobRow, now: float) -> str:
         lasting = seconds(row, now)
         return "" if lasting is None else duration(lasting)
 
-    return Field(title, needs, cell, is_number=True, rank=seconds)
+    return FieldColumn(title, needs, cell, is_number=True, rank=seconds)
 
 
-def _priority(row: Row, _: float) -> str:
+def _priority(row: JobRow, _: float) -> str:
     number = row["priority"]
     return _PRIORITY_NAMES.get(number, _text(number))
 
@@ -244,37 +244,37 @@ def shown_status(status: str | None) -> str:
     return "ending" if status == "canceling" else _text(status)
 
 
-def job_title(row: Row, between: str = ",") -> str:
+def job_title(row: JobRow, between: str = ",") -> str:
     """What people call the job: its name, or the summaries of its opcodes, with `between` between them."""
     return row.get("name") or between.join(row["summary"] or ())
 
 
-def _hold(row: Row, _: float) -> str:
+def _hold(row: JobRow, _: float) -> str:
     hold = row["hold"]
     return "" if hold is None else ": ".join(part for part in (f"by {hold['by'] or '?'}", str(hold["why"])) if part)
 
 
-def tries_made(row: Row) -> int:
+def tries_made(row: JobRow) -> int:
     """How many tries the opcode with the most has had, or may have next."""
     return 1 + max((len(tries) for tries in row["tries"] or ()), default=0)
 
 
-def _used(title: str, count: Callable[[Usage], float], show: Callable[[Usage], str]) -> Field:
-    def rank(row: Row, _: float) -> float | None:
+def _used(title: str, count: Callable[[Usage], float], show: Callable[[Usage], str]) -> FieldColumn:
+    def rank(row: JobRow, _: float) -> float | None:
         usage = usage_of(row["opresult"])
         return None if usage is None else count(usage)
 
-    def cell(row: Row, _: float) -> str:
+    def cell(row: JobRow, _: float) -> str:
         return "" if (usage := usage_of(row["opresult"])) is None else show(usage)
 
-    return Field(title, ("opresult",), cell, is_number=True, rank=rank)
+    return FieldColumn(title, ("opresult",), cell, is_number=True, rank=rank)
 
 
 _TIMES: Final = ("status", "received_ts", "start_ts", "end_ts")
-FIELDS: Final[Mapping[str, Field]] = {
+FIELDS: Final[Mapping[str, FieldColumn]] = {
     "id": _plain("id", "ID", is_number=True),
-    "status": Field("STATUS", ("status",), lambda row, _: shown_status(row["status"])),
-    "priority": Field("PRIORITY", ("priority",), _priority),
+    "status": FieldColumn("STATUS", ("status",), lambda row, _: shown_status(row["status"])),
+    "priority": FieldColumn("PRIORITY", ("priority",), _priority),
     "archived": _plain("archived", "ARCHIVED"),
     "age": _lasting("AGE", ("received_ts",), _age_s),
     "runtime": _lasting("RUNTIME", _TIMES, _runtime_s),
@@ -291,9 +291,9 @@ FIELDS: Final[Mapping[str, Field]] = {
     "batch": _plain("batch", "BATCH"),
     "name": _plain("name", "NAME"),
     "labels": _pairs("labels", "LABELS"),
-    "hold": Field("HOLD", ("hold",), _hold),
+    "hold": FieldColumn("HOLD", ("hold",), _hold),
     "uses": _pairs("uses", "USES"),
-    "tries": Field(
+    "tries": FieldColumn(
         "TRIES", ("tries",), lambda row, _: str(tries_made(row)), is_number=True, rank=lambda row, _: tries_made(row)
     ),
     "exit_code": _plain("exit_code", "EXIT", is_number=True),
@@ -335,14 +335,14 @@ def is_label(name: str) -> bool:
     return name.startswith(LABEL) and name != LABEL
 
 
-def field_of(name: str, unknown: str = "??") -> Field:
+def field_of(name: str, unknown: str = "??") -> FieldColumn:
     """The field of that name; an unknown one shows `unknown` in each cell."""
     if is_label(name):
         return _plain(name, name.removeprefix(LABEL).upper())
-    return FIELDS.get(name) or Field(name, (), lambda _, __: unknown)
+    return FIELDS.get(name) or FieldColumn(name, (), lambda _, __: unknown)
 
 
-def sort_rows(rows: Iterable[Row], name: str, now: float, *, is_reversed: bool = False) -> list[Row]:
+def sort_rows(rows: Iterable[JobRow], name: str, now: float, *, is_reversed: bool = False) -> list[JobRow]:
     """The rows by a field: numbers and times the largest first, texts from a to z; those without a value are the last.
 
     Args:
@@ -358,7 +358,7 @@ def sort_rows(rows: Iterable[Row], name: str, now: float, *, is_reversed: bool =
     return [row for _, row in ranked] + [row for key, row in keyed if key is None]
 
 
-def _rank(field: Field, row: Row, now: float) -> Any:
+def _rank(field: FieldColumn, row: JobRow, now: float) -> Any:
     if field.rank is not None:
         return field.rank(row, now)
     value = value_of(row, field.needs[0])

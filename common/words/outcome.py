@@ -13,7 +13,7 @@ import attrs
 from common.errors import InvalidRequest, JobLost
 from common.queue.jobs import FINAL_NAMES, Dependency, JobState
 from common.queue.terms import terms_of_trail
-from common.words.fields import Row
+from common.words.fields import JobRow
 from common.words.times import clock, duration, to_seconds
 
 # replacement for a text that luxid tells only the submitter and operators
@@ -71,7 +71,7 @@ def no_such_job(job_id: int) -> str:
     return f"there is no job {job_id}; 'gnt-job list' shows those that are not archived"
 
 
-def outcome_of(row: Row) -> Outcome:
+def outcome_of(row: JobRow) -> Outcome:
     """Build the outcome of a job.
 
     Args: row: with `FIELDS`.
@@ -231,7 +231,7 @@ def _told_by_luxid(op: Mapping[str, object]) -> str | None:
 # The life of an ended job, in words: its times, its tries, and the resources that it used.
 
 
-def life_lines(row: Row) -> Iterator[str]:
+def life_lines(row: JobRow) -> Iterator[str]:
     """A line for the times, for each failed try but the last one, and for the resources.
 
     Args: row: with `uses`, `tries`, and the instants.
@@ -245,7 +245,7 @@ def life_lines(row: Row) -> Iterator[str]:
         yield f"used {', '.join(f'{count} of {key!r}' for key, count in uses.items())}"
 
 
-def _times(row: Row) -> Iterator[str]:
+def _times(row: JobRow) -> Iterator[str]:
     received, begin, start, end = (
         to_seconds(stamp) for stamp in (row["received_ts"], row["begin_ts"], row["start_ts"], row["end_ts"])
     )

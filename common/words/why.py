@@ -86,7 +86,7 @@ def _hold(reason: OnHold, now: float) -> str:
 def _lack(reason: LacksUnits) -> str:
     if reason.total is None:
         how = f"gantry resource set {reason.resource} TOTAL"
-        return f"wants {reason.wanted} of '{reason.resource}', which nobody has set; set it with: {how}"
+        return f"wants {reason.wanted} of '{reason.resource}', whose total is not set; set it with: {how}"
     wanted, free, total = (units_text(each, reason.unit) for each in (reason.wanted, reason.free, reason.total))
     if reason.wanted > reason.total:
         return f"wants {wanted} of '{reason.resource}', and there are only {total}"

@@ -23,7 +23,7 @@ from common.paths import Paths
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.watch import EventKind, FolderWatch
-from daemons.confd.core.answers import Snapshot
+from daemons.confd.core.answers import ConfigSnapshot
 from daemons.confd.core.catalogue import Catalogue
 
 # seconds between two checks of the files
@@ -41,7 +41,7 @@ class _Mark:
     size: int
 
 
-class Knowledge:
+class CurrentSnapshot:
     """The current snapshot."""
 
     def __init__(self, paths: Paths) -> None:
@@ -50,7 +50,7 @@ class Knowledge:
         self._marks: object = None
         # what the log has told is missing
         self._told: object = None
-        self.current = Snapshot(None, "the configuration is not loaded yet")
+        self.current = ConfigSnapshot(None, "the configuration is not loaded yet")
 
     async def load(self) -> None:
         """Read both files, if one of them has changed since they were read."""
@@ -118,8 +118,8 @@ def _content(path: Path) -> _Found:
         return error
 
 
-def _snapshot_of(key: _Found, config: _Found) -> Snapshot:
-    return Snapshot(_key_of(key), _catalogue_of(config))
+def _snapshot_of(key: _Found, config: _Found) -> ConfigSnapshot:
+    return ConfigSnapshot(_key_of(key), _catalogue_of(config))
 
 
 def _key_of(found: _Found) -> bytes | None:

@@ -17,8 +17,8 @@ from common.errors import Unavailable
 from common.settings import Settings
 from common.system.daemon import listen_options, run_daemon, tell_if_enabled
 from common.system.log import get_log
-from daemons.confd.core.answers import Silence, Snapshot, judge
-from daemons.confd.knowledge import Knowledge
+from daemons.confd.core.answers import ConfigSnapshot, NoReplyReason, judge
+from daemons.confd.knowledge import CurrentSnapshot
 from protocol.confd.questions import MAX_REQUEST_BYTES
 
 # Datagrams in, datagrams out.
@@ -37,10 +37,10 @@ _PAUSE_S: Final = 0.05
 _TELL_EVERY_S: Final = 60.0
 # bytes that the kernel keeps for us while a new configuration is read
 _WAITING_BYTES: Final = 2**20
-# reasons, besides those of `Silence`
+# reasons, besides those of `NoReplyReason`
 _FAILED: Final = "its answer failed"
 _NOT_SENT: Final = "its answer could not be sent"
-_WRITTEN: Final = {Silence.HUGE_ANSWER.value, Silence.NO_KEY.value, _FAILED, _NOT_SENT}
+_WRITTEN: Final = {NoReplyReason.HUGE_ANSWER.value, NoReplyReason.NO_KEY.value, _FAILED, _NOT_SENT}
 _log: Final = get_log(__name__)
 
 
@@ -65,7 +65,7 @@ def open_socket(address: str, port: int) -> socket.socket:
 class Replies:
     """The replies of one socket. Args: known: returns what is known now."""
 
-    def __init__(self, sock: socket.socket, known: Callable[[], Snapshot]) -> None:
+    def __init__(self, sock: socket.socket, known: Callable[[], ConfigSnapshot]) -> None:
         self._sock = sock
         self._known = known
         # why there was no reply -> how often, since the log said so
@@ -106,7 +106,7 @@ class Replies:
             if not self._silent[_FAILED]:
                 _log.exception("answer.failed", peer=peer)
             return _FAILED
-        if isinstance(reply, Silence):
+        if isinstance(reply, NoReplyReason):
             return reply.value
         try:
             self._sock.sendto(reply, peer)  # type: ignore[call-overload]  # an address of either family
@@ -136,7 +136,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
 
     Raises: Unavailable: the port is taken.
     """
-    knowledge = Knowledge(settings.paths)
+    knowledge = CurrentSnapshot(settings.paths)
     await knowledge.load()
     with open_socket(settings.confd_address, settings.confd.port) as sock:
         replies = Replies(sock, lambda: knowledge.current)

@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from common.commands.output import OutputFile, Tail
-from common.commands.retryrules import Failure, Kind
+from common.commands.retryrules import TryFailure, TryFailureKind
 from common.commands.spec import CommandOutcome, CommandSpec, Leave
 from common.errors import CommandFailed, JobCanceled
 from common.opcodes.command import OpRunCommand
@@ -64,7 +64,7 @@ class TryFailed(CommandFailed):
         why: how it ended, without the program and what was expected: `ended with exit code 75`.
     """
 
-    def __init__(self, message: str, end: Mapping[str, object], failure: Failure, why: str) -> None:
+    def __init__(self, message: str, end: Mapping[str, object], failure: TryFailure, why: str) -> None:
         super().__init__(message, end)
         self.failure = failure
         self.why = why
@@ -98,7 +98,7 @@ class OutputSink:
 
 
 @attrs.frozen
-class Written:
+class StreamEnd:
     """What a stream of the command had."""
 
     byte_count: int
@@ -110,8 +110,8 @@ class Written:
 def judge(
     op: OpRunCommand,
     outcome: CommandOutcome,
-    output: Written,
-    errors: Written,
+    output: StreamEnd,
+    errors: StreamEnd,
     *,
     cancelled: bool,
     shut_down: bool = False,
@@ -150,7 +150,7 @@ def judge(
 def not_begun(text: str) -> TryFailed:
     """The failure of a command whose program was not executed."""
     end = {"exit_code": None, "signal": None, "has_begun": False}
-    return TryFailed(text, end, Failure(Kind.START), "could not be started")
+    return TryFailed(text, end, TryFailure(TryFailureKind.START), "could not be started")
 
 
 def _how(op: OpRunCommand, outcome: CommandOutcome) -> str:
@@ -172,14 +172,14 @@ def _expected(op: OpRunCommand, outcome: CommandOutcome) -> str:
     return f" (expected exit code {expected})" if outcome.signal else f" (expected {expected})"
 
 
-def _failure(outcome: CommandOutcome) -> Failure:
+def _failure(outcome: CommandOutcome) -> TryFailure:
     if outcome.oom_kills:
-        kind = Kind.MEMORY
+        kind = TryFailureKind.MEMORY
     elif outcome.timed_out:
-        kind = Kind.TIMEOUT
+        kind = TryFailureKind.TIMEOUT
     else:
-        kind = Kind.SIGNAL if outcome.signal else Kind.EXIT
-    return Failure(kind, outcome.exit_code, outcome.signal)
+        kind = TryFailureKind.SIGNAL if outcome.signal else TryFailureKind.EXIT
+    return TryFailure(kind, outcome.exit_code, outcome.signal)
 
 
 def _told(outcome: CommandOutcome) -> dict[str, object]:

@@ -56,7 +56,7 @@ def inherit(parent: Mapping[str, object], jobs: Sequence[JobInput]) -> tuple[Job
 
 def _child(parent: Mapping[str, object], op: OpInput) -> OpInput:
     taken = {name: parent[name] for name in _IF_UNSET if op.get(name) is None and parent.get(name) is not None}
-    # what is said of the parent as a job is not said of its offspring
+    # the parent's terms as a job are not inherited
     inherited = (entry for entry in _trail(parent) if not _is_of_job(entry))
     reason = [*_trail(op), *inherited]
     comment = op.get("comment") or f"Submitted by {parent['OP_ID']}"

@@ -48,7 +48,7 @@ class LeashedProcesses:
         self._leash.close()
 
 
-class LeftProcesses:
+class LeftoverWait:
     """The processes that the last opcode left, if it left any: the next one waits for their end."""
 
     def __init__(self, signals: ProcessSignals) -> None:

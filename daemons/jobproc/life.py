@@ -42,7 +42,7 @@ from common.system.log import get_log
 from common.system.signals import ProcessSignals
 from daemons.jobproc.context import Abandoned, UnitContext
 from daemons.jobproc.jobrecord import JobRecord, WaitRecord, load_record
-from daemons.jobproc.leftprocesses import LeftProcesses
+from daemons.jobproc.leftprocesses import LeftoverWait
 from daemons.jobproc.locking import JobLocks, Paused
 from daemons.jobproc.opcodeends import SHUTDOWN, OpcodeEnds, Retrying
 from daemons.jobproc.opcodelocks import OpcodeLocks
@@ -198,7 +198,7 @@ class _Life:
         most = settings.jobproc.output_max_bytes
         self._output = OutputFile(settings.paths.output_file(job_id), most)
         self._error_output = OutputFile(settings.paths.error_output_file(job_id), most)
-        self._left = LeftProcesses(signals)
+        self._left = LeftoverWait(signals)
         retrying = Retrying(record, signals, self._left, self._output, self._error_output)
         self._ends = OpcodeEnds(job_id, record, self._locks, self._left, retrying, signals, settings)
         index = record.job.next_index

@@ -36,7 +36,7 @@ from common.words.times import duration
 from daemons.jobproc.commandends import TryFailed, TryLost
 from daemons.jobproc.context import Abandoned
 from daemons.jobproc.jobrecord import JobRecord
-from daemons.jobproc.leftprocesses import LeftProcesses
+from daemons.jobproc.leftprocesses import LeftoverWait
 from daemons.jobproc.locking import JobLocks
 
 # What follows a failed try of a command: another one, or the failure of its opcode.
@@ -75,7 +75,7 @@ class Retrying:
 
     _record: JobRecord
     _signals: ProcessSignals
-    _left: LeftProcesses
+    _left: LeftoverWait
     _output: OutputFile
     _error_output: OutputFile
     # from -1 to 1, evenly spread
@@ -86,7 +86,7 @@ class Retrying:
 
         Args: is_shut_down: whether it was a shutdown of the machine that asked this process to end, and nobody else.
         Raises: JobCanceled: the job is cancelled while it waits for what the try left. GantryError: as
-            `LeftProcesses.wait`.
+            `LeftoverWait.wait`.
         """
         if not isinstance(error, TryFailed | TryLost):
             return None
@@ -157,7 +157,7 @@ class OpcodeEnds:
     job_id: JobId
     record: JobRecord
     locks: JobLocks
-    left: LeftProcesses
+    left: LeftoverWait
     retrying: Retrying
     signals: ProcessSignals
     settings: Settings

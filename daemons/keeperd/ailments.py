@@ -21,7 +21,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.wire import structure, unstructure
 from daemons.keeperd.core.events import Event, FitnessChanged
-from daemons.keeperd.core.states import Memory
+from daemons.keeperd.core.states import NodeMemory
 from daemons.keeperd.renewing.duties import check_watchdog
 
 # bytes without which a master could not go on for long
@@ -95,7 +95,7 @@ _MOST_NONCES: Final = 16
 
 @attrs.frozen(kw_only=True)
 class _Kept(Lenient):
-    memory: Memory
+    memory: NodeMemory
     # of the last keeperds here, in their records as members
     nonces: tuple[str, ...] = ()
 
@@ -111,7 +111,7 @@ class Memories:
         self.nonces = (*kept.nonces[1 - _MOST_NONCES :], nonce)
         self.store(self.memory)
 
-    def store(self, memory: Memory) -> None:
+    def store(self, memory: NodeMemory) -> None:
         """Raises: OSError. Durability: on return it survives a loss of power."""
         write_file(self._path, orjson.dumps(unstructure(_Kept(memory=memory, nonces=self.nonces))), mode=_MODE)
         self.memory = memory
@@ -121,7 +121,7 @@ def _read(path: Path) -> _Kept:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return _Kept(memory=Memory())
+        return _Kept(memory=NodeMemory())
     try:
         return structure(orjson.loads(content), _Kept, "memory")
     except (orjson.JSONDecodeError, GantryError) as error:

@@ -12,7 +12,7 @@ import trio
 
 from common.errors import GantryError
 from common.lease.deadline import boottime
-from common.lease.records import Change, Keys, MemberRecord, Role
+from common.lease.records import Change, EtcdKeys, MemberRecord, Role
 from common.nodes.nodeplace import candidate_names
 from common.settings import Settings
 from common.system.inthread import in_thread
@@ -22,7 +22,7 @@ from common.wire import structure
 from daemons.keeperd.core.fitness import bars, only_lacks_copies
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import ROLES, State
-from daemons.keeperd.identity import Identity
+from daemons.keeperd.identity import KeeperIdentity
 from daemons.keeperd.keys import Chronicle
 from protocol.client import Client
 from protocol.etcd.address import Endpoint, EtcdAddress
@@ -38,7 +38,7 @@ from protocol.wconfd.config import ListNodesBehind
 # Source: lease.md 2.
 
 
-def member_record(keeper: Keeper | None, identity: Identity) -> MemberRecord:
+def member_record(keeper: Keeper | None, identity: KeeperIdentity) -> MemberRecord:
     """The record of this node as a member."""
     state = keeper.state if keeper else State.OFF
     return MemberRecord(
@@ -91,7 +91,7 @@ class ClusterViews:
     """Makes such views; each asks anew."""
 
     def __init__(
-        self, settings: Settings, client: EtcdClient, keys: Keys, identity: Identity, chronicle: Chronicle
+        self, settings: Settings, client: EtcdClient, keys: EtcdKeys, identity: KeeperIdentity, chronicle: Chronicle
     ) -> None:
         self._settings = settings
         self._client = client

@@ -9,18 +9,27 @@ import attrs
 import trio
 
 from common.errors import Conflict, Unavailable
-from common.lease.records import Keys, Maintenance, MasterRecord, Verdict, Wanted, WantedKind, decode, encode
+from common.lease.records import (
+    EtcdKeys,
+    Maintenance,
+    MasterRecord,
+    OperatorReply,
+    OperatorRequest,
+    WantedKind,
+    decode,
+    encode,
+)
 from common.system.log import get_log
 from daemons.keeperd.clusterview import ClusterViews
 from daemons.keeperd.core.events import RestoreAccepted
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import State
 from daemons.keeperd.core.wishes import living_node
-from daemons.keeperd.keys import Viewer
+from daemons.keeperd.keys import ClusterViewer
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.shell import Shell
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.kv import Delete, Equals, EtcdError, Field, Get, KeyValue, Put, Transaction
+from protocol.etcd.kv import ComparedField, Delete, Equals, EtcdError, Get, KeyValue, Put, Transaction
 from protocol.keeperd import (
     AcceptRestoredEtcd,
     ClusterView,
@@ -45,8 +54,8 @@ _HEARD_S: Final = 2.0
 _log: Final = get_log(__name__)
 
 
-class Wishes:
-    def __init__(self, shell: Shell, client: EtcdClient, keys: Keys, renewer: Renewer) -> None:
+class RequestHandlers:
+    def __init__(self, shell: Shell, client: EtcdClient, keys: EtcdKeys, renewer: Renewer) -> None:
         self._shell = shell
         self._client = client
         self._keys = keys
@@ -54,7 +63,7 @@ class Wishes:
 
     async def switchover(self, call: Switchover, peer: Peer) -> str:
         """Raises: Conflict: it may not be, or another wish is pending. Unavailable: not in time; it is taken back."""
-        wanted = Wanted(
+        wanted = OperatorRequest(
             kind=WantedKind.SWITCHOVER,
             node=call.node,
             kill=call.kill,
@@ -74,7 +83,7 @@ class Wishes:
 
     async def takeover(self, call: Takeover, peer: Peer) -> str:
         """Raises: Conflict: it may not be, or there is a master, or the node dies before it is the master."""
-        wanted = Wanted(kind=WantedKind.TAKEOVER, node=call.node, nonce=secrets.token_hex(8), by=_name(peer))
+        wanted = OperatorRequest(kind=WantedKind.TAKEOVER, node=call.node, nonce=secrets.token_hex(8), by=_name(peer))
         return await self._fulfilled(await self._wish(wanted))
 
     async def maintenance(self, call: SetMaintenance, peer: Peer) -> None:
@@ -85,7 +94,7 @@ class Wishes:
         stored = [decode(pair.value, Maintenance, pair.key) for pair in found.values]
         known = [*stored, *([keeper.memory.maintenance] if keeper.memory.maintenance else [])]
         wanted = Maintenance(on=call.on, change=1 + max((each.change for each in known), default=0), by=_name(peer))
-        when = [Equals(self._keys.maintenance, Field.MODIFIED, revision)]
+        when = [Equals(self._keys.maintenance, ComparedField.MODIFIED, revision)]
         outcome = await self._client.transact(Transaction(when, [Put(self._keys.maintenance, encode(wanted))]))
         if not outcome.succeeded:
             raise Conflict("maintenance has just been changed by somebody else; look, and ask again")
@@ -117,7 +126,7 @@ class Wishes:
             raise Unavailable("keeperd is just starting; ask again")
         return keeper
 
-    async def _wish(self, wanted: Wanted) -> Wanted:
+    async def _wish(self, wanted: OperatorRequest) -> OperatorRequest:
         """Note it for whoever is, or will be, the master; return it with the whole name of its node.
 
         Raises: Conflict: nothing was noted; the message says why.
@@ -132,10 +141,12 @@ class Wishes:
             ) from error
         wanted = attrs.evolve(wanted, node=living_node(wanted.node, living))
         put = Put(key, encode(wanted))
-        outcome = await self._client.transact(Transaction([Equals(key, Field.CREATED, 0)], [put], otherwise=[Get(key)]))
+        outcome = await self._client.transact(
+            Transaction([Equals(key, ComparedField.CREATED, 0)], [put], otherwise=[Get(key)])
+        )
         if not outcome.succeeded:
             for pair in (pair for found in outcome.found for pair in found):
-                pending = decode(pair.value, Wanted, pair.key)
+                pending = decode(pair.value, OperatorRequest, pair.key)
                 if pending != wanted and not await self._replace(pair, pending, wanted):
                     raise Conflict(
                         f"another wish is being fulfilled: {pending.kind.value} to '{pending.node or 'any node'}'; "
@@ -144,19 +155,22 @@ class Wishes:
         self._shell.looker.look_now()
         return wanted
 
-    async def _replace(self, pair: KeyValue, pending: Wanted, wanted: Wanted) -> bool:
-        """While nobody is the master, nobody judges a wish: the last word of an operator on a takeover counts.
+    async def _replace(self, pair: KeyValue, pending: OperatorRequest, wanted: OperatorRequest) -> bool:
+        """While no node is the master, nobody judges a wish: the last word of an operator on a takeover counts.
 
         Returns: whether the wish has taken the place of the pending one.
         """
         if wanted.kind is not WantedKind.TAKEOVER:
             return False
-        verdict = Verdict(nonce=pending.nonce, refusal=f"a takeover to '{wanted.node}' was asked for instead")
-        when = [Equals(pair.key, Field.MODIFIED, pair.mod_revision), Equals(self._keys.master, Field.CREATED, 0)]
+        verdict = OperatorReply(nonce=pending.nonce, refusal=f"a takeover to '{wanted.node}' was asked for instead")
+        when = [
+            Equals(pair.key, ComparedField.MODIFIED, pair.mod_revision),
+            Equals(self._keys.master, ComparedField.CREATED, 0),
+        ]
         puts = [Put(pair.key, encode(wanted)), Put(self._keys.verdict, encode(verdict))]
         outcome = await self._client.transact(Transaction(when, puts, otherwise=[Get(pair.key)]))
         return outcome.succeeded or any(
-            decode(each.value, Wanted, each.key) == wanted for found in outcome.found for each in found
+            decode(each.value, OperatorRequest, each.key) == wanted for found in outcome.found for each in found
         )
 
     async def _living(self, limit_s: float | None = None) -> Sequence[str]:
@@ -166,7 +180,7 @@ class Wishes:
         own = [self._shell.keeper.me.node] if self._shell.keeper else []
         return list(dict.fromkeys([*own, *(pair.key.removeprefix(self._keys.members) for pair in found.values)]))
 
-    async def _fulfilled(self, wanted: Wanted) -> str:
+    async def _fulfilled(self, wanted: OperatorRequest) -> str:
         """Wait for the verdict; return the name of the master.
 
         An etcd that is silent for a while says nothing of the wish: it is asked again.
@@ -183,7 +197,7 @@ class Wishes:
             # a look comes at least each half lease
             await changed.wait()
 
-    async def _outcome(self, wanted: Wanted) -> str | None:
+    async def _outcome(self, wanted: OperatorRequest) -> str | None:
         """The name of the master by this wish; None: it is not fulfilled yet. Raises: Conflict, EtcdError."""
         verdict = await self._verdict(wanted)
         if verdict is None:
@@ -197,22 +211,22 @@ class Wishes:
         found = await self._client.get(Get(self._keys.master))
         return next((_master_of(pair.value) for pair in found.values), wanted.node)
 
-    async def _verdict(self, wanted: Wanted) -> Verdict | None:
+    async def _verdict(self, wanted: OperatorRequest) -> OperatorReply | None:
         """What became of the wish; None: it is still there. Raises: EtcdError."""
         asked = Transaction((), [Get(self._keys.verdict), Get(self._keys.wanted)])
         verdicts, pending = (await self._client.transact(asked)).found
         for pair in verdicts:
-            if (verdict := decode(pair.value, Verdict, pair.key)).nonce == wanted.nonce:
+            if (verdict := decode(pair.value, OperatorReply, pair.key)).nonce == wanted.nonce:
                 return verdict
-        if any(decode(pair.value, Wanted, pair.key) == wanted for pair in pending):
+        if any(decode(pair.value, OperatorRequest, pair.key) == wanted for pair in pending):
             return None
-        return Verdict(nonce=wanted.nonce, refusal="it was taken back, or another wish has followed it since")
+        return OperatorReply(nonce=wanted.nonce, refusal="it was taken back, or another wish has followed it since")
 
-    async def _take_back(self, wanted: Wanted) -> None:
+    async def _take_back(self, wanted: OperatorRequest) -> None:
         found = await self._client.get(Get(self._keys.wanted))
         for pair in found.values:
-            if decode(pair.value, Wanted, pair.key) == wanted:
-                when = [Equals(pair.key, Field.MODIFIED, pair.mod_revision)]
+            if decode(pair.value, OperatorRequest, pair.key) == wanted:
+                when = [Equals(pair.key, ComparedField.MODIFIED, pair.mod_revision)]
                 await self._client.transact(Transaction(when, [Delete(pair.key)]))
         self._shell.looker.look_now()
 
@@ -236,11 +250,11 @@ def _name(peer: Peer) -> str:
 # Source: DESIGN section 14.
 
 
-class Cluster:
+class ClusterViewHandlers:
     """Args: problems: tells what is wrong here, in words for an operator."""
 
     def __init__(
-        self, shell: Shell, views: ClusterViews, viewer: Viewer, problems: Callable[[], Sequence[str]]
+        self, shell: Shell, views: ClusterViews, viewer: ClusterViewer, problems: Callable[[], Sequence[str]]
     ) -> None:
         self._shell = shell
         self._views = views

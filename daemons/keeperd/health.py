@@ -17,7 +17,7 @@ from typing import Final
 from common.lease.deadline import boottime
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import ROLES, State
-from protocol.http.connections import Page, PlainPages
+from protocol.http.connections import PlainPages, PlainReply
 
 _OK: Final = 200
 _NOT_NOW: Final = 503
@@ -26,7 +26,7 @@ _METHODS: Final = "GET, HEAD, OPTIONS"
 _ILL: Final = frozenset({State.OFF, State.WAIT, State.DOUBT, State.LOST})
 
 
-class Health:
+class HealthPages:
     """What is at which path. Args: keeper: the present one; None: keeperd is just starting."""
 
     def __init__(self, node: str, keeper: Callable[[], Keeper | None], is_well: Callable[[], bool]) -> None:
@@ -45,17 +45,17 @@ class Health:
         """All of them, to be served."""
         return PlainPages(self.page, ((b"cache-control", b"no-store"), (b"allow", _METHODS.encode())))
 
-    def page(self, path: str, method: str = "GET") -> Page:
+    def page(self, path: str, method: str = "GET") -> PlainReply:
         """What is at a path now."""
         judge = self._judges.get(path)
         if judge is None:
-            return Page.of(404, {"error": "not found", "paths": sorted(self._judges)})
+            return PlainReply.of(404, {"error": "not found", "paths": sorted(self._judges)})
         if method not in _METHODS.split(", "):
-            return Page.of(405, {"error": f"{method[:20]} is not allowed", "allowed": _METHODS})
+            return PlainReply.of(405, {"error": f"{method[:20]} is not allowed", "allowed": _METHODS})
         keeper, now = self._keeper(), boottime()
         if keeper is None:
-            return Page.of(_NOT_NOW, {"node": self._node, "state": State.OFF.value})
-        return Page.of(_OK if judge(keeper, now) else _NOT_NOW, self._told(keeper, now))
+            return PlainReply.of(_NOT_NOW, {"node": self._node, "state": State.OFF.value})
+        return PlainReply.of(_OK if judge(keeper, now) else _NOT_NOW, self._told(keeper, now))
 
     def _told(self, keeper: Keeper, now: float) -> dict[str, object]:
         view = keeper.view

@@ -14,7 +14,7 @@ _MACHINE_ID: Final = Path("/etc/machine-id")
 
 
 @attrs.frozen
-class Identity:
+class KeeperIdentity:
     node: str
     # of this start of keeperd
     nonce: str

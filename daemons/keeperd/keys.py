@@ -12,16 +12,16 @@ from common.errors import DamagedFile, GantryError
 from common.lease.deadline import boottime
 from common.lease.records import (
     FORMAT,
-    Accepted,
+    AcceptedRestore,
     Change,
+    EtcdKeys,
     Fence,
-    Keys,
     LastMaster,
     Maintenance,
     MasterRecord,
     MemberRecord,
-    Verdict,
-    Wanted,
+    OperatorReply,
+    OperatorRequest,
     WantedKind,
     decode,
     encode,
@@ -33,23 +33,23 @@ from common.wire import structure, unstructure
 from daemons.keeperd.core.events import CampaignLost, CampaignWon
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import State, View
-from daemons.keeperd.identity import Identity
+from daemons.keeperd.identity import KeeperIdentity
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import (
+    ComparedField,
     Delete,
     Equals,
     EtcdDenied,
     EtcdError,
     EtcdUnknown,
-    Field,
     Get,
     KeyValue,
     LeaseGone,
     LeaseId,
     Operation,
-    Outcome,
     Put,
     Transaction,
+    TransactionReply,
 )
 from protocol.etcd.questions import Alarm
 
@@ -77,8 +77,8 @@ class Membership:
     def __init__(
         self,
         client: EtcdClient,
-        keys: Keys,
-        identity: Identity,
+        keys: EtcdKeys,
+        identity: KeeperIdentity,
         own_nonces: Collection[str],
         describe: Callable[[], MemberRecord],
         ttl_s: float,
@@ -141,7 +141,7 @@ class Membership:
                 self.has_looked = True
                 return
         put = Put(self._key, encode(record), self._lease)
-        outcome = await self._client.transact(Transaction([Equals(self._key, Field.MODIFIED, revision)], [put]))
+        outcome = await self._client.transact(Transaction([Equals(self._key, ComparedField.MODIFIED, revision)], [put]))
         if outcome.succeeded:
             self._written, self.has_looked = record, True
 
@@ -152,7 +152,7 @@ class Membership:
             found = await self._client.get(Get(self._key))
             for pair in found.values:
                 if f'"{self._identity.nonce}"'.encode() in pair.value:
-                    when = [Equals(self._key, Field.MODIFIED, pair.mod_revision)]
+                    when = [Equals(self._key, ComparedField.MODIFIED, pair.mod_revision)]
                     await self._client.transact(Transaction(when, [Delete(self._key)]))
         except EtcdError as error:
             _log.info("member.not_removed", reason=error.message, effect="its lease runs out")
@@ -166,10 +166,12 @@ class Membership:
 T = TypeVar("T", bound=Lenient)
 
 
-class Viewer:
+class ClusterViewer:
     """Args: own_nonces: of this keeperd, and of those that ran here before, whose records may still be there."""
 
-    def __init__(self, client: EtcdClient, keys: Keys, identity: Identity, own_nonces: Collection[str]) -> None:
+    def __init__(
+        self, client: EtcdClient, keys: EtcdKeys, identity: KeeperIdentity, own_nonces: Collection[str]
+    ) -> None:
         self._client = client
         self._keys = keys
         self._identity = identity
@@ -206,12 +208,12 @@ class Viewer:
             epoch_revision=epoch.mod_revision if epoch else 0,
             last_master=_record(found.get(keys.last_master), LastMaster),
             maintenance=_record(found.get(keys.maintenance), Maintenance),
-            wanted=_record(found.get(keys.wanted), Wanted),
+            wanted=_record(found.get(keys.wanted), OperatorRequest),
             is_stale=keys.stale(node) in found,
             synced=number_in(found.get(keys.synced(node))),
             others=members,
             has_twin=own is not None and own.nonce not in self._own_nonces,
-            accepted=_record(found.get(keys.accepted), Accepted),
+            accepted=_record(found.get(keys.accepted), AcceptedRestore),
             is_full=any(alarm.is_full for alarm in self.alarms),
         )
 
@@ -271,7 +273,7 @@ _REVOKE_S: Final = 2.0
 class Campaigner:
     """What a campaign puts into the keys."""
 
-    identity: Identity
+    identity: KeeperIdentity
     # seconds
     ttl_s: float
     watchdog_s: float
@@ -290,7 +292,7 @@ class Won:
 
 
 class MasterKeys:
-    def __init__(self, client: EtcdClient, keys: Keys, campaigner: Campaigner) -> None:
+    def __init__(self, client: EtcdClient, keys: EtcdKeys, campaigner: Campaigner) -> None:
         self._client = client
         self._keys = keys
         self._by = campaigner
@@ -314,8 +316,8 @@ class MasterKeys:
             watchdog_s=self._by.watchdog_s,
         )
         when = [
-            Equals(self._keys.master, Field.CREATED, 0),
-            Equals(self._keys.epoch, Field.MODIFIED, epoch_revision),
+            Equals(self._keys.master, ComparedField.CREATED, 0),
+            Equals(self._keys.epoch, ComparedField.MODIFIED, epoch_revision),
         ]
         puts = [
             Put(self._keys.master, encode(record), granted.lease),
@@ -333,7 +335,7 @@ class MasterKeys:
             return CampaignLost()
         return Won(CampaignWon(fence, record, sent_at), granted.lease)
 
-    def _fence(self, record: MasterRecord, lease: LeaseId, outcome: Outcome) -> Fence | None:
+    def _fence(self, record: MasterRecord, lease: LeaseId, outcome: TransactionReply) -> Fence | None:
         """The mastership that is won; None: somebody else was quicker."""
         if outcome.succeeded:
             return Fence(record.epoch, outcome.header.revision, outcome.header.revision)
@@ -363,25 +365,25 @@ class MasterKeys:
         outcome = await self._until_known(Transaction(self._when(won.fence), [put]), boottime() + record.ttl_s)
         return outcome.succeeded
 
-    async def remove_wanted(self, wanted: Wanted, refusal: str) -> None:
+    async def remove_wanted(self, wanted: OperatorRequest, refusal: str) -> None:
         """Remove an operator's wish, if it is still this one, and say what became of it. Raises: EtcdError."""
         found = await self._client.get(Get(self._keys.wanted))
         for pair in found.values:
             if _decoded_wanted(pair) == wanted:
-                when = [Equals(self._keys.wanted, Field.MODIFIED, pair.mod_revision)]
-                verdict = Verdict(nonce=wanted.nonce, refusal=refusal)
+                when = [Equals(self._keys.wanted, ComparedField.MODIFIED, pair.mod_revision)]
+                verdict = OperatorReply(nonce=wanted.nonce, refusal=refusal)
                 then: list[Operation] = [Delete(self._keys.wanted), Put(self._keys.verdict, encode(verdict))]
                 await self._client.transact(Transaction(when, then))
 
-    async def accept(self, accepted: Accepted) -> None:
+    async def accept(self, accepted: AcceptedRestore) -> None:
         """Take a restored etcd as it is, unless somebody else has changed epoch or acceptance. Raises: EtcdError."""
         outcome = await self._client.transact(Transaction((), [Get(self._keys.epoch), Get(self._keys.accepted)]))
         epoch, before = ((found[0] if found else None) for found in outcome.found)
         if number_in(epoch) >= accepted.epoch:
             return
         when = [
-            Equals(self._keys.epoch, Field.MODIFIED, epoch.mod_revision if epoch else 0),
-            Equals(self._keys.accepted, Field.MODIFIED, before.mod_revision if before else 0),
+            Equals(self._keys.epoch, ComparedField.MODIFIED, epoch.mod_revision if epoch else 0),
+            Equals(self._keys.accepted, ComparedField.MODIFIED, before.mod_revision if before else 0),
         ]
         puts: list[Operation] = [
             Delete(self._keys.master),
@@ -394,8 +396,8 @@ class MasterKeys:
 
     def _when(self, fence: Fence) -> list[Equals]:
         return [
-            Equals(self._keys.master, Field.CREATED, fence.master_revision),
-            Equals(self._keys.epoch, Field.MODIFIED, fence.epoch_revision),
+            Equals(self._keys.master, ComparedField.CREATED, fence.master_revision),
+            Equals(self._keys.epoch, ComparedField.MODIFIED, fence.epoch_revision),
         ]
 
     def _last(self, record: MasterRecord, *, is_clean: bool) -> LastMaster:
@@ -408,7 +410,7 @@ class MasterKeys:
             clean=is_clean,
         )
 
-    async def _until_known(self, transaction: Transaction, until: float) -> Outcome:
+    async def _until_known(self, transaction: Transaction, until: float) -> TransactionReply:
         """Raises: EtcdUnknown: it is not known at this time, by `boottime`. EtcdError: a certain refusal."""
         pauses = retry_pauses()
         while True:
@@ -436,9 +438,9 @@ def _is_of(pair: KeyValue, record: MasterRecord) -> bool:
     return found.nonce == record.nonce and found.epoch == record.epoch
 
 
-def _decoded_wanted(pair: KeyValue) -> Wanted | None:
+def _decoded_wanted(pair: KeyValue) -> OperatorRequest | None:
     try:
-        return decode(pair.value, Wanted, pair.key)
+        return decode(pair.value, OperatorRequest, pair.key)
     except DamagedFile:
         return None
 
@@ -456,7 +458,7 @@ _WAITING: Final = 10
 class Chronicle:
     """Writes each mastership of this node down once it serves."""
 
-    def __init__(self, client: EtcdClient, keys: Keys, node: str) -> None:
+    def __init__(self, client: EtcdClient, keys: EtcdKeys, node: str) -> None:
         self._client = client
         self._keys = keys
         self._node = node
@@ -499,8 +501,8 @@ class Chronicle:
         if any(each.epoch == change.epoch for each in before):
             return
         when = [
-            Equals(self._keys.epoch, Field.MODIFIED, fence.epoch_revision),
-            Equals(self._keys.history, Field.MODIFIED, found.values[0].mod_revision if found.values else 0),
+            Equals(self._keys.epoch, ComparedField.MODIFIED, fence.epoch_revision),
+            Equals(self._keys.history, ComparedField.MODIFIED, found.values[0].mod_revision if found.values else 0),
         ]
         content = orjson.dumps(unstructure([*before, change][-_MOST:]))
         await self._client.transact(Transaction(when, [Put(self._keys.history, content)]))

@@ -13,7 +13,7 @@ from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from daemons.keeperd.core.events import EtcdSilent, Event, Looked
 from daemons.keeperd.core.keeper import Keeper
-from daemons.keeperd.keys import Viewer
+from daemons.keeperd.keys import ClusterViewer
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import EtcdCorrupt, EtcdError
 
@@ -30,7 +30,7 @@ class Looker:
         # whether the next look is at another member of etcd than the last one
         self._looks_elsewhere = False
 
-    async def look(self, poll_s: float, viewer: Viewer) -> None:
+    async def look(self, poll_s: float, viewer: ClusterViewer) -> None:
         """Read etcd when it is asked for, and each `poll_s` seconds; for ever."""
         while True:
             self._look_again = trio.Event()

@@ -10,7 +10,7 @@ import trio
 
 from common.daemons import Feature
 from common.lease.deadline import FullnessWriter
-from common.lease.records import Keys
+from common.lease.records import EtcdKeys
 from common.lease.times import check_times, watchdog_s
 from common.settings import Settings
 from common.system.daemon import run_daemon, tell_if_enabled
@@ -19,13 +19,13 @@ from daemons.keeperd.ailments import Ailments, Memories
 from daemons.keeperd.clusterview import ClusterViews, member_record
 from daemons.keeperd.core.events import StopAsked
 from daemons.keeperd.core.keeper import Me
-from daemons.keeperd.handlers import Cluster, Wishes
-from daemons.keeperd.health import Health
-from daemons.keeperd.identity import Identity
-from daemons.keeperd.keys import Campaigner, Chronicle, MasterKeys, Membership, Viewer
-from daemons.keeperd.reign import Address, Draining, Fencing, NodeTeller, Parts, check_programs
+from daemons.keeperd.handlers import ClusterViewHandlers, RequestHandlers
+from daemons.keeperd.health import HealthPages
+from daemons.keeperd.identity import KeeperIdentity
+from daemons.keeperd.keys import Campaigner, Chronicle, ClusterViewer, MasterKeys, Membership
+from daemons.keeperd.reign import Address, Draining, Fencing, MastershipParts, NodeTeller, check_programs
 from daemons.keeperd.renewer import Renewer
-from daemons.keeperd.rpc import Handlers, routes
+from daemons.keeperd.rpc import KeeperdHandlers, routes
 from daemons.keeperd.servants import Servants
 from daemons.keeperd.shell import Shell
 from daemons.keeperd.storekeeping import StoreKeeping
@@ -56,7 +56,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     """
     check_times(settings.keeperd, settings.etcd)
     check_programs(settings.keeperd)
-    identity = Identity.of(settings.cluster.own_name)
+    identity = KeeperIdentity.of(settings.cluster.own_name)
     memories = await in_thread(Memories, settings.paths.lease_memory, identity.nonce)
     async with EtcdClient(EtcdAddress.of(settings)) as client:
         keeperd = _Keeperd(settings, identity, memories, client)
@@ -84,17 +84,17 @@ async def _end_in_order(keeperd: "_Keeperd", task_status: trio.TaskStatus[None])
 class _Keeperd:
     """All parts, wired."""
 
-    def __init__(self, settings: Settings, identity: Identity, memories: Memories, client: EtcdClient) -> None:
+    def __init__(self, settings: Settings, identity: KeeperIdentity, memories: Memories, client: EtcdClient) -> None:
         self._settings = settings
         self._client = client
-        self._keys = keys = Keys(settings.etcd.prefix)
+        self._keys = keys = EtcdKeys(settings.etcd.prefix)
         self._me = me = _me(settings, identity)
         self.shell = shell = Shell(me)
         ailments = Ailments(settings, shell.report)
         self._renewer = Renewer(settings, shell.report, lambda: shell.is_well, ailments.watchdog)
-        self._viewer = Viewer(client, keys, identity, memories.nonces)
+        self._viewer = ClusterViewer(client, keys, identity, memories.nonces)
         self._chronicle = Chronicle(client, keys, identity.node)
-        self._parts = Parts(
+        self._parts = MastershipParts(
             keys=MasterKeys(client, keys, Campaigner(identity, me.ttl_s, me.watchdog_s)),
             teller=NodeTeller(settings),
             servants=Servants(settings, shell.report),
@@ -137,19 +137,19 @@ class _Keeperd:
 
     def _health(self) -> Connections:
         shell = self.shell
-        return Health(self._me.node, lambda: shell.keeper, lambda: shell.is_well).pages().connections()
+        return HealthPages(self._me.node, lambda: shell.keeper, lambda: shell.is_well).pages().connections()
 
     def _service(self) -> Service:
-        cluster = Cluster(self.shell, self._views, self._viewer, self._problems)
-        wishes = Wishes(self.shell, self._client, self._keys, self._renewer)
-        return Service(routes(Handlers(cluster, wishes)))
+        cluster = ClusterViewHandlers(self.shell, self._views, self._viewer, self._problems)
+        wishes = RequestHandlers(self.shell, self._client, self._keys, self._renewer)
+        return Service(routes(KeeperdHandlers(cluster, wishes)))
 
     def _problems(self) -> list[str]:
         """What is wrong here, in words for an operator."""
         return [*self._parts.ailments.reasons, *self._store.problems]
 
 
-def _me(settings: Settings, identity: Identity) -> Me:
+def _me(settings: Settings, identity: KeeperIdentity) -> Me:
     return Me(
         node=identity.node,
         boot_id=identity.boot_id,

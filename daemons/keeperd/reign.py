@@ -18,8 +18,8 @@ import trio
 from common.errors import GantryError, InvalidRequest, UnknownMethod
 from common.featuresettings import KeeperdSettings
 from common.lease.grant import Grant
-from common.lease.records import Accepted, Fence, LastMaster, Wanted, WantedKind
-from common.lease.times import Times
+from common.lease.records import AcceptedRestore, Fence, LastMaster, OperatorRequest, WantedKind
+from common.lease.times import LeaseTimes
 from common.nodes.nodeplace import node_ips
 from common.settings import Settings
 from common.system.inthread import in_thread
@@ -308,7 +308,7 @@ class Draining:
 
 
 @attrs.frozen
-class Parts:
+class MastershipParts:
     """What carries out acts."""
 
     keys: MasterKeys
@@ -326,7 +326,7 @@ class Reign:
     """Args: report: tells the machine. look_now: says that something has changed in etcd."""
 
     def __init__(
-        self, parts: Parts, tasks: Tasks, report: Callable[[Event], None], look_now: Callable[[], None]
+        self, parts: MastershipParts, tasks: Tasks, report: Callable[[Event], None], look_now: Callable[[], None]
     ) -> None:
         self._parts = parts
         self._tasks = tasks
@@ -355,7 +355,7 @@ class Reign:
         else:
             self._report(outcome)
 
-    def renew(self, epoch: int, times: Times) -> None:
+    def renew(self, epoch: int, times: LeaseTimes) -> None:
         if self._won is not None and self._won.fence.epoch == epoch:
             self._parts.renewer.renew(epoch, self._won.lease, times, self._won.event.sent_at)
 
@@ -404,10 +404,10 @@ class Reign:
         if won is not None:
             self._tasks.finish(self._release_keys, won, is_clean)
 
-    def remove_wanted(self, wanted: Wanted, refusal: str) -> None:
+    def remove_wanted(self, wanted: OperatorRequest, refusal: str) -> None:
         self._tasks.begin("wish", self._again, lambda: self._parts.keys.remove_wanted(wanted, refusal))
 
-    def accept(self, accepted: Accepted) -> None:
+    def accept(self, accepted: AcceptedRestore) -> None:
         self._tasks.begin("accept", self._accept, accepted)
 
     def _end_daemons(self, kind: str, end: Callable[[int], Awaitable[None]], epoch: int) -> None:
@@ -448,6 +448,6 @@ class Reign:
                 _log.warning("etcd.not_written", reason=error.message, going_on="again until it is")
             await trio.sleep(pause_s)
 
-    async def _accept(self, accepted: Accepted) -> None:
+    async def _accept(self, accepted: AcceptedRestore) -> None:
         await self._again(lambda: self._parts.keys.accept(accepted))
         self._look_now()

@@ -16,7 +16,7 @@ import attrs
 import trio
 
 from common.lease.deadline import DeadlineWriter
-from common.lease.times import Times, watchdog_s
+from common.lease.times import LeaseTimes, watchdog_s
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
@@ -24,7 +24,7 @@ from common.system.processes import python_command, python_environment
 from common.system.shortages import retry_pauses
 from daemons.keeperd.core.events import Event, LeaseLost, Renewed
 from daemons.keeperd.renewing import orders
-from daemons.keeperd.renewing.orders import MAX_MESSAGE, Duty, Place, Report, Setup, decode, encode
+from daemons.keeperd.renewing.orders import MAX_MESSAGE, Duty, Report, ResolvedEndpoint, Setup, decode, encode
 from protocol.etcd.address import Endpoint
 
 _MODULE: Final = "daemons.keeperd.renewing.program"
@@ -90,7 +90,7 @@ class Renewer:
             # at once, even if the other process hangs
             self._writer.set(0)
 
-    def renew(self, epoch: int, lease: int, times: Times, sent_at: float) -> None:
+    def renew(self, epoch: int, lease: int, times: LeaseTimes, sent_at: float) -> None:
         """Renew this lease from now on."""
         self._want(
             attrs.evolve(
@@ -176,7 +176,7 @@ class Renewer:
             if not data:
                 return
             report = decode(data)
-            if isinstance(report, orders.Ready):
+            if isinstance(report, orders.RenewerReady):
                 task_status.started()
             elif not isinstance(report, Setup | Duty):
                 self._take(report)
@@ -190,13 +190,13 @@ class Renewer:
                 self._report(LeaseLost(epoch))
             case orders.Late(epoch):
                 _log.error("deadline.passed", epoch=epoch)
-            case orders.Watching(failure, is_open):
+            case orders.WatchdogState(failure, is_open):
                 self._watchdog_unfit(failure)
                 if not failure:
                     _log.info("watchdog.open" if is_open else "watchdog.closed")
-            case orders.Told(event, text):
+            case orders.LogMessage(event, text):
                 _log.warning(event, reason=text)
-            case orders.Ready():
+            case orders.RenewerReady():
                 pass
             case _:
                 assert_never(report)
@@ -205,7 +205,7 @@ class Renewer:
 async def setup_of(settings: Settings) -> Setup:
     """All that the process needs; names are looked up again and again until one is found."""
     etcd = settings.etcd
-    places: list[Place] = []
+    places: list[ResolvedEndpoint] = []
     pauses = retry_pauses()
     while not places:
         for url in etcd.endpoints:
@@ -217,7 +217,9 @@ async def setup_of(settings: Settings) -> Setup:
                 continue
             # a member may listen at one of them only, as for localhost
             for family, _, _, _, address in found:
-                places.append(Place(int(family), tuple(address), endpoint.host, endpoint.port, endpoint.is_tls))
+                places.append(
+                    ResolvedEndpoint(int(family), tuple(address), endpoint.host, endpoint.port, endpoint.is_tls)
+                )
         if not places:
             await trio.sleep(next(pauses))
     return Setup(

@@ -6,20 +6,20 @@ Source: DESIGN section 14.
 import attrs
 
 from common.access import Role
-from daemons.keeperd.handlers import Cluster, Wishes
+from daemons.keeperd.handlers import ClusterViewHandlers, RequestHandlers
 from protocol.keeperd import AcceptRestoredEtcd, SetMaintenance, ShowCluster, Switchover, Takeover, TestWatchdog
 from protocol.serving.route import AnyRoute, Route
 
 
 @attrs.frozen
-class Handlers:
+class KeeperdHandlers:
     """The handlers, by noun."""
 
-    cluster: Cluster
-    wishes: Wishes
+    cluster: ClusterViewHandlers
+    wishes: RequestHandlers
 
 
-def routes(to: Handlers) -> list[AnyRoute]:
+def routes(to: KeeperdHandlers) -> list[AnyRoute]:
     """Return the table. Who may look, may look here; the rest is for administrators of the cluster."""
     return [
         Route(ShowCluster, to.cluster.show_cluster, only_waits=True, role=Role.READ),

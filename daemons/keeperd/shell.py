@@ -25,11 +25,11 @@ from daemons.keeperd.core.events import (
     DrainNoMore,
     DropLease,
     Due,
-    End,
     Event,
     FenceOld,
     KillDaemons,
     Look,
+    MayEnd,
     Release,
     Remember,
     RemoveWanted,
@@ -42,9 +42,9 @@ from daemons.keeperd.core.events import (
 )
 from daemons.keeperd.core.keeper import Keeper, Me
 from daemons.keeperd.core.machine import begin, next_due, step
-from daemons.keeperd.core.states import Memory
+from daemons.keeperd.core.states import NodeMemory
 from daemons.keeperd.looker import Looker
-from daemons.keeperd.reign import Parts, Reign
+from daemons.keeperd.reign import MastershipParts, Reign
 from daemons.keeperd.tasks import Tasks
 
 # events that may wait; more would mean that the machine is stuck
@@ -80,7 +80,7 @@ class Shell:
         """Call this with each new state of keeperd."""
         self._on_change.append(hear)
 
-    async def run(self, parts: Parts) -> None:
+    async def run(self, parts: MastershipParts) -> None:
         """Until the machine ends. Cancellation: all that is under way ends; daemons of the master end by themselves."""
         timer = BootTimer()
         try:
@@ -160,13 +160,13 @@ class Shell:
                 reign.accept(accepted)
             case Tell(event, fields, is_error):
                 (_log.error if is_error else _log.info)(event, **fields)
-            case End():
+            case MayEnd():
                 return True
             case _:
                 assert_never(act)
         return False
 
-    async def _remember(self, memory: Memory) -> None:
+    async def _remember(self, memory: NodeMemory) -> None:
         try:
             await in_thread(self._parts.memories.store, memory)
         except OSError as error:

@@ -10,7 +10,7 @@ from typing import Final
 import trio
 
 from common.lease.deadline import FullnessWriter
-from common.lease.records import Fullness, Keys
+from common.lease.records import EtcdKeys, Fullness
 from common.system.log import get_log
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import State
@@ -29,7 +29,7 @@ _log: Final = get_log(__name__)
 class StoreKeeping:
     """Args: fullness: where the daemons of the master see how full etcd is."""
 
-    def __init__(self, client: EtcdClient, keys: Keys, fullness: FullnessWriter) -> None:
+    def __init__(self, client: EtcdClient, keys: EtcdKeys, fullness: FullnessWriter) -> None:
         self._client = client
         self._keys = keys
         self._upkeep = Upkeep(client)

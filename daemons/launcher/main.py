@@ -38,8 +38,8 @@ from common.system.daemon import SIGN, sign_interval_s, tell_stacks_at_the_end
 from common.system.log import get_log, set_up_logging
 from common.system.program import fail, notify, release
 from common.system.signals import HANDLED, ProcessSignals
-from daemons.launcher.records import Record, Records
-from daemons.launcher.starting import Place, end_group, read_rules, serve_request
+from daemons.launcher.records import LaunchRecords, Record
+from daemons.launcher.starting import LauncherContext, end_group, read_rules, serve_request
 from protocol.unixsocket import reachable
 
 NAME: Final = "gantry-launcher"
@@ -52,10 +52,10 @@ _AGAIN_S: Final = 0.1
 _log: Final = get_log(__name__)
 
 
-class Launcher:
+class LauncherLoop:
     """The loop: connections in, forks, ends of supervisors."""
 
-    def __init__(self, listener: socket.socket, place: Place) -> None:
+    def __init__(self, listener: socket.socket, place: LauncherContext) -> None:
         self._listener = listener
         self._place = place
         self._signals = place.signals
@@ -203,13 +203,13 @@ def _run(folder: Path, rules_file: Path) -> None:
     groups = find_groups("auto", folder)
     if groups is None:
         raise PrerequisiteError("the launcher needs control groups, and can make none here; in a service: Delegate=yes")
-    records = Records(folder / "commands")
+    records = LaunchRecords(folder / "commands")
     sweep_limit_groups(folder)
     groups.sweep({os.path.basename(record.folder) for record in records.all().values()})
     signals = ProcessSignals()
     signals.install()
     listener = _listen(folder, rules.callers[0] if rules.callers else "")
-    launcher = Launcher(listener, Place(rules_file, rules.callers, folder, records, groups, signals))
+    launcher = LauncherLoop(listener, LauncherContext(rules_file, rules.callers, folder, records, groups, signals))
     setproctitle.setproctitle(NAME)
     gc.collect()
     gc.freeze()

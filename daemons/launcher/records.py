@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 import orjson
 
-from common.commands.cgroups import Group, Way
+from common.commands.cgroups import ControlGroup, Way
 from common.errors import GantryError
 from common.system.log import get_log
 from common.system.processes import Process, is_living
@@ -45,8 +45,8 @@ class Record:
         return Process(self.pid, self.started_at)
 
     @property
-    def group(self) -> Group:
-        return Group(self.way, self.folder)
+    def group(self) -> ControlGroup:
+        return ControlGroup(self.way, self.folder)
 
     @property
     def is_supervised(self) -> bool:
@@ -54,7 +54,7 @@ class Record:
         return is_living(self.supervisor)
 
 
-class Records:
+class LaunchRecords:
     """The folder of the files. Raises: OSError: it cannot be made."""
 
     def __init__(self, folder: Path) -> None:

@@ -16,12 +16,12 @@ from typing import Final, assert_never
 
 import attrs
 
-from common.commands.cgroups import GroupTree, Wanted, is_group_name
-from common.commands.execution import Account, Launch, NotStarted, Prelude
+from common.commands.cgroups import GroupTree, WantedLimits, is_group_name
+from common.commands.execution import Launch, NotStarted, Prelude, UnixAccount
 from common.commands.localcommand import NO_CPUS
 from common.commands.spec import Leave
-from common.commands.supervision import Terms, supervise_and_exit
-from common.commands.supervisor import Held, hold
+from common.commands.supervision import SupervisorTerms, supervise_and_exit
+from common.commands.supervisor import HeldProgram, hold
 from common.errors import Denied, GantryError, InvalidRequest, PrerequisiteError, Unavailable
 from common.settingsfile import parse_toml
 from common.system.accounts import check_trusted, group_numbered, groups_of, user_named
@@ -29,9 +29,9 @@ from common.system.log import get_log
 from common.system.processes import send
 from common.system.signals import ProcessSignals
 from common.wire import structure, unstructure
-from daemons.launcher.core.rules import Person, Rules, may_run_as
-from daemons.launcher.records import Record, Records, own_process
-from protocol.envelope import Batch, Call, Dialect, failure, read_message, success
+from daemons.launcher.core.rules import LauncherRules, Person, may_run_as
+from daemons.launcher.records import LaunchRecords, Record, own_process
+from protocol.envelope import Call, CallBatch, Dialect, failure, read_message, success
 from protocol.framing import Framer, pack
 from protocol.launched import MOST_BYTES, End, EndCommands, Running
 from protocol.launcher import Descriptors, LaunchedCommand, StartCommand, Started
@@ -51,7 +51,7 @@ _log: Final = get_log(__name__)
 
 
 @attrs.frozen
-class Place:
+class LauncherContext:
     """What the launcher has for its requests."""
 
     rules_file: Path
@@ -59,16 +59,16 @@ class Place:
     callers: tuple[str, ...]
     # folder of its own
     folder: Path
-    records: Records
+    records: LaunchRecords
     # None: no control groups can be made here
     groups: GroupTree | None
     # installed
     signals: ProcessSignals
 
 
-def serve_request(sock: socket.socket, place: Place) -> None:
+def serve_request(sock: socket.socket, place: LauncherContext) -> None:
     """Serve one connection, in a forked child with the signals in `HANDLED` blocked; of a start it does not return."""
-    request = Connection(sock, place)
+    request = LauncherConnection(sock, place)
     try:
         call = request.receive()
         match call:
@@ -90,13 +90,13 @@ def serve_request(sock: socket.socket, place: Place) -> None:
                 pass
 
 
-class Connection:
+class LauncherConnection:
     """A caller's connection, and the one request that it carries."""
 
-    def __init__(self, sock: socket.socket, place: Place) -> None:
+    def __init__(self, sock: socket.socket, place: LauncherContext) -> None:
         self._sock = sock
         self._place = place
-        self._rules = Rules(callers=place.callers)
+        self._rules = LauncherRules(callers=place.callers)
         # why the rules cannot be read
         self._unread: GantryError | None = None
         self._fds: list[int] = []
@@ -196,7 +196,7 @@ class Connection:
                 f"user {uid} may not call the launcher; 'callers' in '{self._place.rules_file}' names those who may"
             )
 
-    def _account(self, call: StartCommand) -> Account:
+    def _account(self, call: StartCommand) -> UnixAccount:
         """Raises: Denied, PrerequisiteError, Unavailable."""
         submitter, user = _user(call.submitter), _user(call.user)
         groups = groups_of(user)
@@ -205,7 +205,7 @@ class Connection:
                 f"jobs of {call.submitter!r} may not run as {call.user!r} on this machine; root says who may, in "
                 f"'[run_as]' of '{self._place.rules_file}'"
             )
-        return Account(user.pw_uid, user.pw_gid, tuple(groups))
+        return UnixAccount(user.pw_uid, user.pw_gid, tuple(groups))
 
     def _sweep(self, groups: GroupTree) -> None:
         # nobody notices when the groups of detached commands are empty
@@ -213,7 +213,7 @@ class Connection:
             groups.sweep({os.path.basename(each.folder) for each in self._place.records.all().values()})
 
 
-def read_rules(path: Path) -> Rules:
+def read_rules(path: Path) -> LauncherRules:
     """Raises: PrerequisiteError: there is no such file, or it cannot be read. Denied: it is not root's alone.
     InvalidRequest: it is not understood."""
     try:
@@ -223,12 +223,12 @@ def read_rules(path: Path) -> Rules:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise PrerequisiteError(f"the rules of the launcher cannot be read: '{path}': {reason}") from error
-    return structure(parse_toml(path, content), Rules, f"rules in '{path}'")
+    return structure(parse_toml(path, content), LauncherRules, f"rules in '{path}'")
 
 
 def _read(payload: bytes) -> AnyRequest:
     call = read_message(payload)
-    if isinstance(call, Batch):
+    if isinstance(call, CallBatch):
         raise InvalidRequest("a connection to the launcher carries one request")
     for kind in (StartCommand, EndCommands):
         if call.method == kind.METHOD:
@@ -252,11 +252,11 @@ def _group_name(gid: int) -> str:
     return "" if found is None else found.gr_name
 
 
-def _terms(command: LaunchedCommand, groups: GroupTree, folder: Path) -> Terms:
+def _terms(command: LaunchedCommand, groups: GroupTree, folder: Path) -> SupervisorTerms:
     """Raises: InvalidRequest: a value that no supervisor can have."""
     if not is_group_name(command.group_name):
         raise InvalidRequest(f"{command.group_name!r:.80} is no name of a control group of a command")
-    return Terms(
+    return SupervisorTerms(
         command.job_id,
         command.title[:_GREATEST_TITLE],
         command.leave,
@@ -265,11 +265,11 @@ def _terms(command: LaunchedCommand, groups: GroupTree, folder: Path) -> Terms:
         groups,
         command.group_name,
         folder,
-        Wanted(command.memory_bytes, command.cpus),
+        WantedLimits(command.memory_bytes, command.cpus),
     )
 
 
-def _launch(command: LaunchedCommand, fds: Descriptors, account: Account) -> Launch:
+def _launch(command: LaunchedCommand, fds: Descriptors, account: UnixAccount) -> Launch:
     """Raises: InvalidRequest."""
     if not command.argv or "PATH" not in command.env:
         raise InvalidRequest("a command needs a program, and PATH in its environment")
@@ -281,7 +281,7 @@ def _launch(command: LaunchedCommand, fds: Descriptors, account: Account) -> Lau
     return Launch(command.argv, command.env, prelude, account, command.umask & 0o777, fds.stdin)
 
 
-def _held(launch: Launch, terms: Terms) -> Held:
+def _held(launch: Launch, terms: SupervisorTerms) -> HeldProgram:
     """Raises: PrerequisiteError."""
     try:
         held = hold(launch, terms)

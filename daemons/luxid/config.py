@@ -55,7 +55,7 @@ _log: Final = get_log(__name__)
 
 
 class ConfigurationMissing(ConfigurationError):
-    """the configuration cannot be had from wconfd"""
+    """cannot read the configuration from wconfd"""
 
     code = "unavailable"
 
@@ -140,7 +140,7 @@ class ConfigCache:
         except GantryError as error:
             if self._index is not None and is_likely_same:
                 return self._index
-            raise ConfigurationMissing(f"the configuration cannot be had from wconfd: {error.message}") from error
+            raise ConfigurationMissing(f"cannot read the configuration from wconfd: {error.message}") from error
         has_changed = index is not self._index
         self._index, self._mark = index, mark
         if has_changed:
@@ -223,7 +223,7 @@ UNKNOWN: Final = "wconfd has not told the filter rules yet"
 RETRY_S: Final = 1.0
 
 
-class FilterRules:
+class FilterRuleSync:
     """Keeps the queue's rules equal to those of the configuration.
 
     Args:
@@ -291,7 +291,7 @@ class ResourceTotals:
         self._is_known = False
 
     def changed(self, what: str | None) -> None:
-        """Take note of a change in wconfd. Args: what: as for `Following.on_kept`."""
+        """Take note of a change in wconfd. Args: what: as for `ConfigFollowing.on_kept`."""
         if what in (None, RESOURCES):
             self._has_news.set()
 
@@ -333,7 +333,7 @@ class ResourceTotals:
 # Source: DESIGN sections 6 and 8.
 
 
-class Following:
+class ConfigFollowing:
     """Passes wconfd's events to the queue.
 
     Args:
@@ -346,7 +346,7 @@ class Following:
     def __init__(
         self,
         jobs: LiveJobs,
-        rules: FilterRules,
+        rules: FilterRuleSync,
         events: WconfdEvents,
         on_config: Callable[[], None] = lambda: None,
         on_ghosts: Callable[[tuple[Ghost, ...] | None], None] = lambda _: None,

@@ -22,8 +22,8 @@ from daemons.luxid.core.queue.entry import Doomed, Phase, Rejected
 from daemons.luxid.core.queue.jobcounts import JobCounts
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.recovery import (
-    Ask,
     NodeWork,
+    RecoveryRequest,
     cancel_dependent,
     cancel_rejected,
     cancel_stopped,
@@ -305,7 +305,7 @@ class JobViews:
         summary = entry.summary if entry is not None and entry.job is job else None
         is_running = phase in _RUNNING
         complete = self._logs.complete if is_running else None
-        is_ending = is_running and self._jobs.processes.ask(job.job_id) is Ask.KILL
+        is_ending = is_running and self._jobs.processes.ask(job.job_id) is RecoveryRequest.KILL
         return JobView(
             job,
             is_blocked=phase is Phase.BLOCKED,

@@ -17,7 +17,7 @@ from common.paths import Paths
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.luxid.core.live import console_calls, facts_of, instance_calls, node_info, notes_on
-from daemons.luxid.core.query.engine import Need, NoFacts, Told
+from daemons.luxid.core.query.engine import Need, NoFacts, RowsWithNotes
 from daemons.luxid.core.query.instances import InstanceRow, with_consoles, with_sightings
 from daemons.luxid.core.query.nodes import NodeRow
 from daemons.luxid.core.query.objects import ExportRow, found_exports
@@ -132,19 +132,19 @@ class NodesData:
             task_status.started()
             await trio.sleep_forever()
 
-    async def of_nodes(self, rows: Sequence[NodeRow], needs: Needs) -> Told[NodeRow]:
+    async def of_nodes(self, rows: Sequence[NodeRow], needs: Needs) -> RowsWithNotes[NodeRow]:
         """The rows with the facts of their nodes. Cancellation: calls under way are given up."""
         notes: list[str] = []
         found = await self._ask([(row.object, node_info(row.config, row.object, needs)) for row in rows], notes)
-        return Told([NodeRow(row.object, row.config, found[row.object.uuid]) for row in rows], notes)
+        return RowsWithNotes([NodeRow(row.object, row.config, found[row.object.uuid]) for row in rows], notes)
 
-    async def of_exports(self, rows: Sequence[ExportRow], _: Needs) -> Told[ExportRow]:
+    async def of_exports(self, rows: Sequence[ExportRow], _: Needs) -> RowsWithNotes[ExportRow]:
         """A row for each export of the nodes of these rows. Cancellation: as `of_nodes`."""
         call, notes = ExportList(), list[str]()
         told = await self._ask([(row.object, call) for row in rows], notes)
-        return Told(found_exports(rows, told), notes)
+        return RowsWithNotes(found_exports(rows, told), notes)
 
-    async def of_instances(self, rows: Sequence[InstanceRow], needs: Needs) -> Told[InstanceRow]:
+    async def of_instances(self, rows: Sequence[InstanceRow], needs: Needs) -> RowsWithNotes[InstanceRow]:
         """The rows with what the primary nodes of their instances tell. Cancellation: as `of_nodes`."""
         notes: list[str] = []
         seen: dict[str, Mapping[str, InstanceFacts] | NoFacts] = {}
@@ -166,7 +166,7 @@ class NodesData:
                 nursery.start_soon(find_consoles)
         sighted = with_sightings(rows, seen) if Need.INSTANCES in needs else rows
         whole = with_consoles(sighted, consoles) if Need.CONSOLES in needs else sighted
-        return Told(whole, list(dict.fromkeys(notes)))
+        return RowsWithNotes(whole, list(dict.fromkeys(notes)))
 
     async def _ask(self, calls: Calls[R], notes: list[str]) -> dict[str, R | NoFacts]:
         """Args: notes: gets what people should know."""

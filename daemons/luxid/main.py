@@ -29,17 +29,24 @@ from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.handlers.cluster import ClusterFacts, CopyChecks, Limits, MastershipMove, Queue, Resources
-from daemons.luxid.handlers.explaining import Explaining, JobWaits
-from daemons.luxid.handlers.filters import Filters
-from daemons.luxid.handlers.health import Health, Metrics
-from daemons.luxid.handlers.jobchanges import Jobs, ManyJobs
-from daemons.luxid.handlers.past import PastJobs, Prunes
+from daemons.luxid.handlers.cluster import (
+    ClusterFacts,
+    CopyChecks,
+    LimitHandlers,
+    MastershipMove,
+    Resources,
+    WholeQueueHandlers,
+)
+from daemons.luxid.handlers.explaining import Explaining, JobWaitHandlers
+from daemons.luxid.handlers.filters import FilterHandlers
+from daemons.luxid.handlers.health import LuxidHealthHandlers, Metrics
+from daemons.luxid.handlers.jobchanges import JobHandlers, ManyJobsHandlers
+from daemons.luxid.handlers.past import PastJobs, PruneHandlers
 from daemons.luxid.handlers.queries import JobRows, ObjectQueries, Sources
 from daemons.luxid.handlers.repairs import Repairs
 from daemons.luxid.handlers.schedules import OwnJobs, ScheduleParts
-from daemons.luxid.handlers.submission import Acceptance, Submission
-from daemons.luxid.handlers.waiting import Output, Subscribing, Waiting
+from daemons.luxid.handlers.submission import Acceptance, SubmissionHandlers
+from daemons.luxid.handlers.waiting import OutputHandlers, Subscribing, Waiting
 from daemons.luxid.history.upkeep import PastHistory
 from daemons.luxid.nodes.nodeparts import (
     bring_up_address,
@@ -52,15 +59,15 @@ from daemons.luxid.nodes.nodeparts import (
     node_copies,
     serial_on_nodes,
 )
-from daemons.luxid.notifying import Telling
+from daemons.luxid.notifying import JobNotifier
 from daemons.luxid.outputs import OutputWatch
-from daemons.luxid.parts import AWAY, EarlyParts, Parts, early_parts, takes_up
-from daemons.luxid.processes.deaths import Deaths
+from daemons.luxid.parts import AWAY, EarlyParts, JobParts, early_parts, takes_up
+from daemons.luxid.processes.deaths import JobProcessDeaths
 from daemons.luxid.processes.killing import Canceller, Kills, MakingWay
-from daemons.luxid.processes.launcher import ExternalExecutor, ForkServerClient, Launcher, LauncherEvents
+from daemons.luxid.processes.launcher import ExternalExecutor, ForkServerClient, LauncherEvents, ProcessLauncher
 from daemons.luxid.processes.starting import Attempts, Starter, TakeUps
 from daemons.luxid.retention import Pruning
-from daemons.luxid.rpc import Handlers, routes
+from daemons.luxid.rpc import LuxidHandlers, routes
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.schedules import ScheduleBook
 from daemons.luxid.submitters import Submitters, roles_of
@@ -90,7 +97,7 @@ def service_of(
     making_way: MakingWay,
     past: PastHistory,
     book: ScheduleBook,
-    telling: Telling,
+    telling: JobNotifier,
     nursery: trio.Nursery,
 ) -> Service:
     """What replies to clients, made of these parts."""
@@ -103,15 +110,15 @@ def service_of(
     submitters = Submitters(access, jobs, settings.paths.launcher_socket)
     rows = JobRows(jobs.table, store, views, jobs.queue.ended)
     outputs = OutputWatch(settings.paths, nursery)
-    output = Output(jobs, store, outputs)
-    changes = Jobs(jobs, store, parts.rewriting, events, canceller, early.room)
+    output = OutputHandlers(jobs, store, outputs)
+    changes = JobHandlers(jobs, store, parts.rewriting, events, canceller, early.room)
     is_told = jobs.untold.is_told
     pruning = Pruning(settings.retention, store, jobs, past, keys, changes.archive_ended, early.room, is_told)
     nursery.start_soon(pruning.run)
     lags, tally = early.nodes.lags if early.nodes else None, CallTally()
     bounds = _job_bounds(settings.limits)
     acceptance = Acceptance(submitters, config.current)
-    submission = Submission(
+    submission = SubmissionHandlers(
         jobs,
         store,
         events,
@@ -128,13 +135,13 @@ def service_of(
     schedules = ScheduleParts(book, own_jobs, submitters, jobs, canceller, settings.limits, nursery)
     return Service(
         routes(
-            Handlers(
+            LuxidHandlers(
                 submission=submission,
                 schedules=schedules.begin(),
                 jobs=changes,
-                many_jobs=ManyJobs(jobs, store, parts.rewriting, canceller, changes, submitters, early.room),
+                many_jobs=ManyJobsHandlers(jobs, store, parts.rewriting, canceller, changes, submitters, early.room),
                 waiting=waiting,
-                queue=Queue(store, jobs.news),
+                queue=WholeQueueHandlers(store, jobs.news),
                 output=output,
                 subscribing=Subscribing(feed, output, outputs),
                 cluster=ClusterFacts(
@@ -153,10 +160,12 @@ def service_of(
                     early.wconfd,
                     is_in_ganeti=bool(settings.ganeti.release),
                 ),
-                limits=Limits(rules, settings.paths.wconfd_socket),
-                filters=Filters(store, rows, rules, jobs.queue.loads, config, settings.paths.wconfd_socket),
-                history=JobWaits(jobs.table, jobs.queue, store, parts.waits),
-                health=Health(settings.paths, jobs, past, early.nodes.lost_count if early.nodes else lambda: 0),
+                limits=LimitHandlers(rules, settings.paths.wconfd_socket),
+                filters=FilterHandlers(store, rows, rules, jobs.queue.loads, config, settings.paths.wconfd_socket),
+                history=JobWaitHandlers(jobs.table, jobs.queue, store, parts.waits),
+                health=LuxidHealthHandlers(
+                    settings.paths, jobs, past, early.nodes.lost_count if early.nodes else lambda: 0
+                ),
                 metrics=Metrics(jobs, views, store, tally, lags, early.commits, book.made, lambda: pruning.removed),
                 explaining=Explaining(
                     jobs,
@@ -168,7 +177,7 @@ def service_of(
                 ),
                 moving=MastershipMove(making_way),
                 past=PastJobs(past),
-                prunes=Prunes(pruning),
+                prunes=PruneHandlers(pruning),
                 resources=Resources(jobs.queue, early.totals, settings.paths.wconfd_socket),
                 config=config,
             )
@@ -299,7 +308,9 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
     starter = Starter(jobs, store, launcher, attempts, scheduler, settings.luxid.start_timeout_s)
     take_ups = TakeUps(jobs, store, starter, parts.rewriting)
     ghosts, ghosts_raised = ghost_parts(settings, early), trio.Event()
-    deaths = Deaths(jobs, store, parts.rewriting, attempts, scheduler, nursery, ghosts_raised if ghosts else None)
+    deaths = JobProcessDeaths(
+        jobs, store, parts.rewriting, attempts, scheduler, nursery, ghosts_raised if ghosts else None
+    )
     is_external = bool(settings.luxid.executor)
     # the job of an external executor ends at once, as with Ganeti
     grace_s = 0.0 if is_external else settings.luxid.kill_grace_s
@@ -310,7 +321,7 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
     for uid, role in (await roles_of(settings.access_table(os.getuid()), unended)).items():
         jobs.queue.users.note_role(uid, role)
     dead = scheduler.recover(found.jobs)
-    telling = Telling(settings, jobs, early.config.current, lambda: store.serial)
+    telling = JobNotifier(settings, jobs, early.config.current, lambda: store.serial)
     telling.recover(each.job for each in found.jobs)
     kills.recover()
     deaths.recover()
@@ -382,7 +393,7 @@ def _pause_in_thread(pause_s: float) -> None:
     trio.from_thread.run(trio.sleep, pause_s)
 
 
-async def _write_history_at_end(parts: Parts) -> None:
+async def _write_history_at_end(parts: JobParts) -> None:
     """Write the open spans at the end: the next luxid cannot know what held the queued jobs until then."""
     try:
         await trio.sleep_forever()
@@ -393,13 +404,13 @@ async def _write_history_at_end(parts: Parts) -> None:
         _log.info("deaths.served", swept=parts.jobs.counts.swept)
 
 
-def _launcher(settings: Settings) -> Launcher:
+def _launcher(settings: Settings) -> ProcessLauncher:
     if settings.luxid.executor:
         return ExternalExecutor(settings.luxid.executor, settings.paths)
     return ForkServerClient(settings.paths)
 
 
-def _on_connected(scheduler: Scheduler, deaths: Deaths) -> None:
+def _on_connected(scheduler: Scheduler, deaths: JobProcessDeaths) -> None:
     # notices of exits are lost while the connection is down
     deaths.suspect_all()
     scheduler.clear(AWAY)
@@ -410,7 +421,7 @@ async def _catch_up(watch: QueueWatch, tell: FolderEvents, files: ChangedFiles) 
     await files.take_in()
 
 
-def _look_at_everything(files: ChangedFiles, deaths: Deaths) -> None:
+def _look_at_everything(files: ChangedFiles, deaths: JobProcessDeaths) -> None:
     files.look_at_all()
     deaths.suspect_all()
 

@@ -13,7 +13,7 @@ import trio
 from common.durable.atomicfile import write_file
 from common.errors import Conflict, GantryError, Unavailable
 from common.ids import JobId
-from common.notify import BatchEnd, Place, Subject, message_id, payload
+from common.notify import BatchEnd, JobLocation, Subject, message_id, payload
 from common.objects.index import ConfigIndex
 from common.paths import Paths
 from common.queue.jobs import FINAL, Job, Timestamp, to_seconds
@@ -111,7 +111,7 @@ _log: Final = get_log(__name__)
 SubmitOwn = Callable[[Mapping[str, object], str], Awaitable[JobId]]
 
 
-class Telling:
+class JobNotifier:
     """Tells of the jobs that rules name.
 
     Args:
@@ -207,7 +207,7 @@ class Telling:
     async def _delivery(self, each: UntoldEvent) -> Mapping[str, object]:
         """Raises: GantryError: the configuration cannot be read now."""
         cluster = (await self._configuration()).cluster
-        place = Place(cluster.cluster_name, cluster.uuid, self._rules.job_url)
+        place = JobLocation(cluster.cluster_name, cluster.uuid, self._rules.job_url)
         subject = Subject.of(each.job)
         text = payload(each.event, subject, place)
         message = message_id(each.event, each.job, place)

@@ -8,7 +8,7 @@ import attrs
 import trio
 
 from common.ids import JobId
-from common.notify import Event
+from common.notify import JobNotification
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobState
 from common.system.log import get_log
@@ -165,7 +165,7 @@ class FeedNews:
         self._jobs, self._grown, self._some = {}, set(), trio.Event()
 
 
-# Events of jobs that nobody has been told of yet, until the jobs that deliver them are in the queue.
+# Outbox of job events, until the jobs that deliver them are in the queue.
 #
 # The scheduler leaves them here, at once and without waiting. Without rules it costs nothing.
 #
@@ -180,7 +180,7 @@ class UntoldEvent:
     """An event, and the job as it was then."""
 
     key: str
-    event: Event
+    event: JobNotification
     job: Job
 
     @property
@@ -229,7 +229,7 @@ class Untold:
         if self.occasions is not None:
             self.put(job, self.occasions.retried(job))
 
-    def put(self, job: Job, events: Iterable[Event]) -> None:
+    def put(self, job: Job, events: Iterable[JobNotification]) -> None:
         """Keep events of a job; a later one with the same key counts."""
         for event in events:
             each = UntoldEvent(event.key(job.job_id), event, job)

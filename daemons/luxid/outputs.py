@@ -33,14 +33,14 @@ _PIECE: Final = re.compile(r"job-(\d+)(?:\.err)?\.(\d{20})", re.ASCII)
 
 
 @attrs.frozen
-class Piece:
+class OutputBytes:
     """Bytes of an output, beginning at `offset`."""
 
     offset: int
     content: bytes
 
 
-def read_output(base: Path, offset: int, limit: int = LONGEST_PIECE) -> Piece:
+def read_output(base: Path, offset: int, limit: int = LONGEST_PIECE) -> OutputBytes:
     """Return the next bytes at or after `offset`, at most `limit`; empty if there are no more yet.
 
     A character may begin in one file and end in the next, so bytes that follow each other are returned together.
@@ -59,7 +59,7 @@ def read_output(base: Path, offset: int, limit: int = LONGEST_PIECE) -> Piece:
         content = _read_at(Path(f"{base}.{start:020d}"), at - start, limit - len(found))
         if content:
             begin, found = begin if found else at, found + content
-    return Piece(begin, found)
+    return OutputBytes(begin, found)
 
 
 def decode_whole(content: bytes, *, is_end: bool) -> tuple[str, int]:

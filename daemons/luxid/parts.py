@@ -14,7 +14,7 @@ from common.objects.index import ConfigIndex
 from common.opcodes.registry import opcode_classes
 from common.settings import LimitsSettings, LuxidSettings, Settings
 from common.system.clocks import Clock
-from daemons.luxid.config import UNKNOWN, ConfigCache, FilterRules, ResourceTotals
+from daemons.luxid.config import UNKNOWN, ConfigCache, FilterRuleSync, ResourceTotals
 from daemons.luxid.core.choice.limits import UserBounds
 from daemons.luxid.core.choice.weights import WeightRules, aliases_of
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS, CommitsNow, EtcdRoom
@@ -35,7 +35,7 @@ STARTS_AT_ONCE: Final = 8
 
 
 @attrs.frozen
-class Parts:
+class JobParts:
     """The parts that know, show and change live jobs; other parts get those that they need."""
 
     store: Store
@@ -56,7 +56,7 @@ class Parts:
         *,
         takes_up: bool = False,
         clock: Clock | None = None,
-    ) -> "Parts":
+    ) -> "JobParts":
         """Args:
         limits: bounds of each user; None: the defaults.
         takes_up: whether commands run on nodes, where they outlive the processes of their jobs.
@@ -138,10 +138,10 @@ class EarlyParts:
     """The parts that exist before the queue is read."""
 
     watch: QueueWatch
-    parts: Parts
+    parts: JobParts
     wconfd: Client
     config: ConfigCache
-    rules: FilterRules
+    rules: FilterRuleSync
     totals: ResourceTotals
     nodes: "NodeCopies | None"
     live: "NodesData | None"
@@ -164,7 +164,7 @@ def early_parts(
     commit_ask: CommitAsk | None = None,
 ) -> EarlyParts:
     """Make them; the queue of jobs has obstacles until others are ready."""
-    parts = Parts.make(store, settings.luxid, settings.limits, takes_up=takes_up(settings))
+    parts = JobParts.make(store, settings.luxid, settings.limits, takes_up=takes_up(settings))
     # until the launcher is connected
     parts.scheduler.obstruct(AWAY)
     # until the configuration could be read
@@ -178,6 +178,6 @@ def early_parts(
             nodes.follow(index)
 
     config = ConfigCache(settings.paths.config_data, wconfd, on_read)
-    rules = FilterRules(parts.scheduler, config)
+    rules = FilterRuleSync(parts.scheduler, config)
     totals = ResourceTotals(parts.scheduler, Client(settings.paths.wconfd_socket, daemon="wconfd"), parts.left.is_ready)
     return EarlyParts(watch, parts, wconfd, config, rules, totals, nodes, live, commits, room, commit_ask)

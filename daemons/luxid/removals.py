@@ -43,7 +43,7 @@ def begin_removals(paths: Paths, serial: JobId) -> None:
 
 
 @attrs.frozen
-class Removed:
+class RemovedNames:
     """What of some files the record is to name."""
 
     jobs: tuple[int, ...]
@@ -54,7 +54,7 @@ class Removed:
         return not self.jobs and not self.waits
 
 
-def named_by_record(paths: Paths, removed: Iterable[Path]) -> Removed:
+def named_by_record(paths: Paths, removed: Iterable[Path]) -> RemovedNames:
     """What the record is to name before these files are removed: jobs, live or archived, and histories of waits."""
     jobs, waits = [], []
     for path in removed:
@@ -64,10 +64,10 @@ def named_by_record(paths: Paths, removed: Iterable[Path]) -> Removed:
             waits.append(int(name))
         elif paths.queue in (folder, folder.parent.parent) and number.isdigit() and number is not name:
             jobs.append(int(number))
-    return Removed(tuple(jobs), tuple(waits))
+    return RemovedNames(tuple(jobs), tuple(waits))
 
 
-def recording(paths: Paths, removed: Removed) -> FileWrite | None:
+def recording(paths: Paths, removed: RemovedNames) -> FileWrite | None:
     """The write by which the record names these; None: it does already.
 
     Raises: OSError: the record cannot be read.

@@ -22,9 +22,9 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.luxid.core import retention
 from daemons.luxid.core.copies.etcdroom import EtcdRoom
-from daemons.luxid.core.past.endedrow import Place
+from daemons.luxid.core.past.endedrow import ColumnIndex
 from daemons.luxid.core.past.queries import Condition
-from daemons.luxid.core.retention import DAY_S, Claims, Mark, claims_of, is_due, read_marks
+from daemons.luxid.core.retention import DAY_S, Mark, RetentionClaims, claims_of, is_due, read_marks
 from daemons.luxid.core.submission.keyed import KeyedSubmission
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
@@ -42,21 +42,21 @@ _LIVELOCK: Final = re.compile(r"job_(\d+)_.*", re.ASCII | re.DOTALL)
 
 
 @attrs.frozen
-class Piece:
+class JobOutputFile:
     """A file of a job's output."""
 
     path: Path
     size: int
 
 
-def outputs(paths: Paths) -> Mapping[JobId, Sequence[Piece]]:
+def outputs(paths: Paths) -> Mapping[JobId, Sequence[JobOutputFile]]:
     """The output of all jobs. Raises: OSError."""
-    found: dict[JobId, list[Piece]] = {}
+    found: dict[JobId, list[JobOutputFile]] = {}
     with os.scandir(paths.output) as entries:
         for entry in entries:
             if (match := _PIECE.fullmatch(entry.name)) is not None:
                 try:
-                    piece = Piece(Path(entry.path), entry.stat(follow_symlinks=False).st_size)
+                    piece = JobOutputFile(Path(entry.path), entry.stat(follow_symlinks=False).st_size)
                 except FileNotFoundError:
                     # its job's process has just removed the oldest piece
                     continue
@@ -105,11 +105,13 @@ def is_on_disk(paths: Paths, job_id: int) -> bool:
     return is_in_queue(paths, job_id) or os.path.lexists(paths.damaged / f"job-{job_id}")
 
 
-def bytes_of(pieces: Iterable[Piece]) -> int:
+def bytes_of(pieces: Iterable[JobOutputFile]) -> int:
     return sum(piece.size for piece in pieces)
 
 
-def without(found: Mapping[JobId, Sequence[Piece]], job_ids: Collection[JobId]) -> Mapping[JobId, Sequence[Piece]]:
+def without(
+    found: Mapping[JobId, Sequence[JobOutputFile]], job_ids: Collection[JobId]
+) -> Mapping[JobId, Sequence[JobOutputFile]]:
     """The outputs of other jobs."""
     return {job_id: pieces for job_id, pieces in found.items() if job_id not in job_ids}
 
@@ -169,21 +171,22 @@ def ended_before(index: PastIndex, job_ids: Iterable[JobId], at: float) -> list[
 def kept_jobs(index: PastIndex) -> list[int]:
     """The ended jobs that are not removed."""
     return [
-        int(str(row[0])) for row in index.select(Condition("SELECT id FROM jobs WHERE place < ?", (Place.REMOVED,)))
+        int(str(row[0]))
+        for row in index.select(Condition("SELECT id FROM jobs WHERE place < ?", (ColumnIndex.REMOVED,)))
     ]
 
 
 def count_rows(index: PastIndex, before: float) -> int:
     """The rows of removed jobs that ended before an instant."""
     sql = 'SELECT COUNT(*) FROM jobs WHERE place = ? AND "end" < ?'
-    return int(str(index.select(Condition(sql, (Place.REMOVED, before)))[0][0]))
+    return int(str(index.select(Condition(sql, (ColumnIndex.REMOVED, before)))[0][0]))
 
 
 # What a look for jobs to remove has removed.
 
 
 @attrs.define
-class Tally:
+class RemovalTally:
     """What was removed so far, or would be."""
 
     archived: int = 0
@@ -196,7 +199,7 @@ class Tally:
     left: int = 0
     ends: list[float] = attrs.Factory(list)
 
-    def add_outputs(self, found: Iterable[Sequence[Piece]]) -> None:
+    def add_outputs(self, found: Iterable[Sequence[JobOutputFile]]) -> None:
         for pieces in found:
             self.outputs += 1
             self.output_bytes += bytes_of(pieces)
@@ -241,8 +244,8 @@ class _Due:
     archivable: list[JobId]
     marks: list[Mark]
     # outputs of jobs that are not removed themselves, and of those that are
-    outputs: Mapping[JobId, Sequence[Piece]]
-    of_marks: Mapping[JobId, Sequence[Piece]]
+    outputs: Mapping[JobId, Sequence[JobOutputFile]]
+    of_marks: Mapping[JobId, Sequence[JobOutputFile]]
 
 
 class Pruning:
@@ -316,7 +319,7 @@ class Pruning:
         async with self._turn:
             await self._past.be_current()
             self._past.check_complete()
-            tally, now_s = Tally(), time.time()
+            tally, now_s = RemovalTally(), time.time()
             due = await self._find(now_s, is_dry=is_dry)
             if is_dry:
                 await self._count(due, tally, now_s)
@@ -352,7 +355,7 @@ class Pruning:
             {job_id: pieces for job_id, pieces in lying.items() if job_id in ids},
         )
 
-    async def _allowed(self, now_s: float) -> Claims:
+    async def _allowed(self, now_s: float) -> RetentionClaims:
         needed = await in_thread(with_processes, self._store.paths)
         batches: set[str] = set()
         table = self._jobs.table
@@ -367,9 +370,9 @@ class Pruning:
                 yield 1
 
         await in_turns(read_all())
-        return Claims(needed, batches, self._keys.repeatable(now_s), self._is_told)
+        return RetentionClaims(needed, batches, self._keys.repeatable(now_s), self._is_told)
 
-    async def _count(self, due: _Due, tally: Tally, now_s: float) -> None:
+    async def _count(self, due: _Due, tally: RemovalTally, now_s: float) -> None:
         tally.archived = len(due.archivable)
         tally.add_jobs(due.marks)
         tally.add_outputs([*due.outputs.values(), *due.of_marks.values()])
@@ -381,7 +384,7 @@ class Pruning:
 
     # removal
 
-    async def _archive_all(self, job_ids: list[JobId], tally: Tally, until: float) -> None:
+    async def _archive_all(self, job_ids: list[JobId], tally: RemovalTally, until: float) -> None:
         for start in range(0, len(job_ids), ARCHIVED_AT_ONCE):
             if trio.current_time() >= until:
                 tally.left += len(job_ids) - start
@@ -390,7 +393,9 @@ class Pruning:
             await self._give_way(len(part))
             tally.archived += await self._archive(part)
 
-    async def _remove_outputs(self, found: Mapping[JobId, Sequence[Piece]], tally: Tally, until: float) -> None:
+    async def _remove_outputs(
+        self, found: Mapping[JobId, Sequence[JobOutputFile]], tally: RemovalTally, until: float
+    ) -> None:
         job_ids = sorted(found)
         for start in range(0, len(job_ids), GROUP):
             if trio.current_time() >= until:
@@ -401,7 +406,7 @@ class Pruning:
             tally.add_outputs(part)
             await trio.lowlevel.checkpoint()
 
-    async def _remove_jobs(self, due: _Due, tally: Tally, until: float) -> None:
+    async def _remove_jobs(self, due: _Due, tally: RemovalTally, until: float) -> None:
         for start in range(0, len(due.marks), GROUP):
             if trio.current_time() >= until:
                 tally.left += len(due.marks) - start
@@ -414,7 +419,9 @@ class Pruning:
     def _is_free(self, job_id: JobId) -> bool:
         return not self._jobs.queue.is_awaited(job_id) and job_id not in self._jobs.table
 
-    async def _remove_group(self, part: Sequence[Mark], lying: Mapping[JobId, Sequence[Piece]], tally: Tally) -> None:
+    async def _remove_group(
+        self, part: Sequence[Mark], lying: Mapping[JobId, Sequence[JobOutputFile]], tally: RemovalTally
+    ) -> None:
         job_ids = [mark.job_id for mark in part]
         if not job_ids:
             return
@@ -425,10 +432,10 @@ class Pruning:
         await self._store.files.remove([self._store.paths.archived_job_file(job_id) for job_id in job_ids])
         tally.add_jobs(part)
         self.removed += len(part)
-        await self._past.change(lambda index: index.put(job_ids, Place.REMOVED))
+        await self._past.change(lambda index: index.put(job_ids, ColumnIndex.REMOVED))
         _log.info("jobs.removed", count=len(job_ids), first=job_ids[0], last=job_ids[-1])
 
-    async def _remove_rest(self, tally: Tally, now_s: float) -> None:
+    async def _remove_rest(self, tally: RemovalTally, now_s: float) -> None:
         """Remove what only jobs that are gone had."""
         waits = await self._unused_waits(frozenset())
         for start in range(0, len(waits), GROUP):
@@ -465,7 +472,7 @@ class Pruning:
             await trio.lowlevel.checkpoint()
 
 
-def _allowed_marks(marks: Sequence[Mark], claims: Claims) -> Generator[int, None, list[Mark]]:
+def _allowed_marks(marks: Sequence[Mark], claims: RetentionClaims) -> Generator[int, None, list[Mark]]:
     """Those that nothing holds back, in steps."""
     found = []
     for mark in marks:

@@ -7,17 +7,24 @@ import attrs
 
 from common.access import Role
 from daemons.luxid.config import ConfigCache, needing_config
-from daemons.luxid.handlers.cluster import ClusterFacts, CopyChecks, Limits, MastershipMove, Queue, Resources
-from daemons.luxid.handlers.explaining import Explaining, JobWaits
-from daemons.luxid.handlers.filters import Filters
-from daemons.luxid.handlers.health import Health, Metrics
-from daemons.luxid.handlers.jobchanges import Jobs, ManyJobs
-from daemons.luxid.handlers.past import PastJobs, Prunes
+from daemons.luxid.handlers.cluster import (
+    ClusterFacts,
+    CopyChecks,
+    LimitHandlers,
+    MastershipMove,
+    Resources,
+    WholeQueueHandlers,
+)
+from daemons.luxid.handlers.explaining import Explaining, JobWaitHandlers
+from daemons.luxid.handlers.filters import FilterHandlers
+from daemons.luxid.handlers.health import LuxidHealthHandlers, Metrics
+from daemons.luxid.handlers.jobchanges import JobHandlers, ManyJobsHandlers
+from daemons.luxid.handlers.past import PastJobs, PruneHandlers
 from daemons.luxid.handlers.queries import ObjectQueries
 from daemons.luxid.handlers.repairs import Repairs
 from daemons.luxid.handlers.schedules import Schedules
-from daemons.luxid.handlers.submission import Submission
-from daemons.luxid.handlers.waiting import Output, Subscribing, Waiting
+from daemons.luxid.handlers.submission import SubmissionHandlers
+from daemons.luxid.handlers.waiting import OutputHandlers, Subscribing, Waiting
 from protocol.luxi.daemon import CheckQueueCopies, PrepareMove, ReadHealth, ReadMetrics, Repair
 from protocol.luxi.feed import Subscribe
 from protocol.luxi.history import Prune, ReadHistory, SummarizeHistory
@@ -73,35 +80,35 @@ from protocol.serving.route import AnyRoute, Route
 
 
 @attrs.frozen
-class Handlers:
+class LuxidHandlers:
     """The handlers, by noun."""
 
-    submission: Submission
-    jobs: Jobs
-    many_jobs: ManyJobs
+    submission: SubmissionHandlers
+    jobs: JobHandlers
+    many_jobs: ManyJobsHandlers
     waiting: Waiting
-    queue: Queue
-    output: Output
+    queue: WholeQueueHandlers
+    output: OutputHandlers
     cluster: ClusterFacts
     copies: CopyChecks
     repairs: Repairs
     objects: ObjectQueries
-    filters: Filters
-    limits: Limits
+    filters: FilterHandlers
+    limits: LimitHandlers
     subscribing: Subscribing
     explaining: Explaining
-    history: JobWaits
+    history: JobWaitHandlers
     metrics: Metrics
-    health: Health
+    health: LuxidHealthHandlers
     moving: MastershipMove
     past: PastJobs
-    prunes: Prunes
+    prunes: PruneHandlers
     schedules: Schedules
     resources: Resources
     config: ConfigCache
 
 
-def routes(to: Handlers) -> list[AnyRoute]:
+def routes(to: LuxidHandlers) -> list[AnyRoute]:
     """Return the table; as long as there is no configuration, every call but the wait for a status fails.
 
     The role is the minimum for a caller. Handlers require more where it depends on the arguments: only *operate* may
@@ -110,7 +117,7 @@ def routes(to: Handlers) -> list[AnyRoute]:
     return [needing_config(route, to.config) for route in _table(to)]
 
 
-def _table(to: Handlers) -> list[AnyRoute]:
+def _table(to: LuxidHandlers) -> list[AnyRoute]:
     return [
         Route(SubmitJob, to.submission.submit_job, role=Role.SUBMIT),
         Route(SubmitJobToDrainedQueue, to.submission.submit_job_to_drained_queue, role=Role.ADMIN),

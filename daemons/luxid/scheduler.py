@@ -182,7 +182,7 @@ class Scheduler:
             self._tell(job_id)
 
     def filters_changed(self, rules: Iterable[FilterRule]) -> None:
-        """These are the present rules, which are durable.
+        """Install new filter rules, which are durable already.
 
         Raises: InvalidRequest: a rule is malformed; those in force stay.
         """

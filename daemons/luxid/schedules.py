@@ -12,7 +12,7 @@ from common.ids import JobId
 from common.jsontext import ascii_json
 from common.queue.reasons import JobOwner
 from common.schedules.schedule import RunState, Schedule, ScheduleRun, settled
-from common.schedules.times import Times, instant_name, times_of
+from common.schedules.times import ScheduleTimes, instant_name, times_of
 from common.system.clocks import Clock
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
@@ -450,7 +450,7 @@ class Firing:
             made.append((uuid, run_made))
         self._agenda.put(uuid, decision.next_at)
 
-    async def _decide(self, schedule: Schedule, times: Times) -> Decision:
+    async def _decide(self, schedule: Schedule, times: ScheduleTimes) -> Decision:
         now = self._clock.now()
         decision = decide(schedule, times, now, self.unended_jobs(schedule))
         if not decision.begins_anew:

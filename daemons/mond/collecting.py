@@ -22,9 +22,9 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.words.times import clock
 from daemons.mond.collectors.base import Collector
-from daemons.mond.core.reports import Kind, Number, Report, Status, StatusCode, failed
+from daemons.mond.core.reports import CollectorStatus, Number, Report, ReportKind, StatusCode, failed
 from protocol.confd.client import candidates, read_key
-from protocol.confd.gathering import Peer
+from protocol.confd.gathering import ConfdPeer
 from protocol.confd.questions import Question
 from protocol.confd.trioclient import ask_confd
 
@@ -43,7 +43,7 @@ class Rhythm:
     interval_s: float
 
 
-class Watched:
+class TimedCollector:
     """One collector, its timer and its last report."""
 
     def __init__(self, collector: Collector) -> None:
@@ -114,13 +114,13 @@ class Watched:
         """In a thread."""
         try:
             found = self._collector.collect()
-            if self.about.kind is Kind.STATUS and (found.status is None or not isinstance(found.data, Mapping)):
+            if self.about.kind is ReportKind.STATUS and (found.status is None or not isinstance(found.data, Mapping)):
                 raise TypeError("a report of its kind is an object with a status")
             status = {} if found.status is None else {"status": found.status.to_wire()}
             content = ascii_json({**found.data, **status} if isinstance(found.data, Mapping) else found.data)
             if len(content) > _MAX_BYTES:
                 raise ValueError(f"its report has {len(content)} bytes, at most {_MAX_BYTES} are possible")
-            report = Report(self.about, at_ns, content, found.status or Status(StatusCode.OK))
+            report = Report(self.about, at_ns, content, found.status or CollectorStatus(StatusCode.OK))
             self._mistake = ""
             return report, tuple(found.numbers)[:_MAX_NUMBERS]
         except GantryError as error:
@@ -140,11 +140,11 @@ class Reports:
     """All collectors."""
 
     def __init__(self, collectors: Sequence[Collector]) -> None:
-        self._watched = tuple(Watched(collector) for collector in collectors)
+        self._watched = tuple(TimedCollector(collector) for collector in collectors)
         self._by_path = {each.about.path: each for each in self._watched}
 
     @property
-    def active(self) -> Sequence[Watched]:
+    def active(self) -> Sequence[TimedCollector]:
         return [each for each in self._watched if each.is_active]
 
     def find(self, category: str, name: str) -> Report | None:
@@ -226,7 +226,7 @@ class RhythmsByConfd:
         self._is_silent = False
         self._reports.set_rhythms(rhythms)
 
-    def _read(self) -> tuple[bytes, list[Peer]]:
+    def _read(self) -> tuple[bytes, list[ConfdPeer]]:
         paths = self._settings.paths
         return read_key(paths), list(candidates(paths, self._settings.confd.port))
 

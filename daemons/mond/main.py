@@ -17,7 +17,7 @@ from common.system.log import get_log
 from daemons.mond.collecting import Reports, RhythmsByConfd
 from daemons.mond.core.reports import CONTENT_TYPE, encode_all, render
 from daemons.mond.registry import make_collectors
-from protocol.http.connections import JSON, Page, PlainPages, open_listener
+from protocol.http.connections import JSON, PlainPages, PlainReply, open_listener
 
 # What is at which path: Ganeti's paths, and the same as numbers for Prometheus. Only GET.
 #
@@ -28,40 +28,40 @@ _TEXT: Final = "text/plain; charset=utf-8"
 _REPORT: Final = "/1/report/"
 
 # the words are Ganeti's
-_NO_PAGE: Final = Page(404, _TEXT, b"Resource not found")
-_NO_REPORT: Final = Page(404, _TEXT, b"Unable to produce a report for the requested resource")
-_FIXED: Final[Mapping[str, Page]] = {
-    "/": Page(200, JSON, b"[1]"),
-    "/1": Page(200, JSON, b"null"),
-    "/1/": Page(200, JSON, b"null"),
+_NO_PAGE: Final = PlainReply(404, _TEXT, b"Resource not found")
+_NO_REPORT: Final = PlainReply(404, _TEXT, b"Unable to produce a report for the requested resource")
+_FIXED: Final[Mapping[str, PlainReply]] = {
+    "/": PlainReply(200, JSON, b"[1]"),
+    "/1": PlainReply(200, JSON, b"null"),
+    "/1/": PlainReply(200, JSON, b"null"),
 }
 
 
-class Application:
+class ReportApplication:
     """Serves the last reports."""
 
     def __init__(self, reports: Reports) -> None:
         self._reports = reports
 
-    def page(self, path: str, method: str) -> Page:
+    def page(self, path: str, method: str) -> PlainReply:
         """What is at a path."""
         if method != "GET":
             return _NO_PAGE
         if path in _FIXED:
             return _FIXED[path]
         if path == "/metrics":
-            return Page(200, CONTENT_TYPE, render(self._reports.all_numbers()).encode())
+            return PlainReply(200, CONTENT_TYPE, render(self._reports.all_numbers()).encode())
         if path == "/1/list/collectors":
-            return Page(200, JSON, ascii_json([each.about.to_wire() for each in self._reports.active]))
+            return PlainReply(200, JSON, ascii_json([each.about.to_wire() for each in self._reports.active]))
         if path == "/1/report/all":
-            return Page(200, JSON, encode_all(each.report for each in self._reports.active))
+            return PlainReply(200, JSON, encode_all(each.report for each in self._reports.active))
         if not path.startswith(_REPORT):
             return _NO_PAGE
         category, has_name, name = path.removeprefix(_REPORT).partition("/")
         if not has_name:
             return _NO_PAGE
         report = self._reports.find(category, name)
-        return _NO_REPORT if report is None else Page(200, JSON, report.encode())
+        return _NO_REPORT if report is None else PlainReply(200, JSON, report.encode())
 
 
 NAME: Final = "mond"
@@ -82,7 +82,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     Raises: Unavailable: the port is taken.
     """
     reports = Reports(await in_thread(make_collectors, settings))
-    connections = PlainPages(Application(reports).page).connections()
+    connections = PlainPages(ReportApplication(reports).page).connections()
     address, port = settings.mond_address, settings.mond.port
     with open_listener(address, port, where="'address' and 'port' in [mond]") as listener:
         async with trio.open_nursery() as nursery:

@@ -16,21 +16,28 @@ from common.settings import Settings
 from common.system.log import get_log
 from daemons.mond.collectors.base import Collector
 from daemons.mond.collectors.commands import Commands
-from daemons.mond.collectors.machine import DiskSpace, DiskStatistics, Load, Memory, NodeFacts, ProcessorLoad
-from daemons.mond.collectors.standing import Lag, NodeRole
+from daemons.mond.collectors.machine import (
+    DiskSpace,
+    DiskStatistics,
+    LoadCollector,
+    MemoryCollector,
+    NodeFactsCollector,
+    ProcessorLoad,
+)
+from daemons.mond.collectors.standing import Lag, NodeRoleCollector
 
 GROUP: Final = "gantry.collectors"
 # Ganeti's first, in its order
 _OWN: Final[Sequence[type[Collector]]] = (
     ProcessorLoad,
     DiskStatistics,
-    NodeFacts,
-    Load,
-    Memory,
+    NodeFactsCollector,
+    LoadCollector,
+    MemoryCollector,
     DiskSpace,
     Commands,
     Lag,
-    NodeRole,
+    NodeRoleCollector,
 )
 _log: Final = get_log(__name__)
 

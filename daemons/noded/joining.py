@@ -13,7 +13,7 @@ import attrs
 import trio
 from anycorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope, Scope
 
-from common.daemons import Place
+from common.daemons import NodeKind
 from common.errors import (
     Conflict,
     DamagedFile,
@@ -40,7 +40,7 @@ from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from common.system.watch import EventKind, FolderWatch
 from daemons.noded.files.places import SSCONF_KEYS
-from daemons.noded.transport import Page, TlsIdentity, caller_of, peer_of
+from daemons.noded.transport import NodedReply, TlsIdentity, caller_of, peer_of
 from protocol.client import Client
 from protocol.http.body import Bodies, BodyRefused, HungUp
 from protocol.http.connections import Connections, open_listener
@@ -53,7 +53,7 @@ from protocol.noded.joining import (
     Admitted,
     AskNews,
     Join,
-    News,
+    JoinProgress,
     Ready,
     TakingIn,
     failure_body,
@@ -166,7 +166,7 @@ class AddJobs:
             (row,) = await client.call(QueryJobs((JobId(job_id),), ("status",)))
         return row[0] is None or (row[0] in FINAL_NAMES and row[0] != _SUCCESS)
 
-    async def news(self, job_id: int, status: str, serial: int) -> News:
+    async def news(self, job_id: int, status: str, serial: int) -> JoinProgress:
         """Wait until the job's status differs, or its log has more than `serial` entries; at most `NEWS_S`."""
         async with self._client() as client:
             previous = None if not status else await self._values(client, job_id)
@@ -179,7 +179,7 @@ class AddJobs:
                 if error.wire_name != JobLost.wire_name:
                     raise
                 values = await self._values(client, job_id)
-                return News(str(values[0] or "gone"), serial, (), _error(values[1]))
+                return JoinProgress(str(values[0] or "gone"), serial, (), _error(values[1]))
 
     async def _values(self, client: Client, job_id: int) -> tuple[object, ...]:
         return (await client.call(QueryJobs((JobId(job_id),), _FIELDS)))[0]
@@ -204,13 +204,13 @@ def _key(token: JoinToken) -> str:
     return f"join-{token.id}-{token.use.jobs}"
 
 
-def _news(change: JobChange, serial: int) -> News:
+def _news(change: JobChange, serial: int) -> JoinProgress:
     status = change.values[0]
     if not isinstance(status, str):
         raise Unavailable("the queue daemon of the master cannot tell the state of the job; try again")
     lines = tuple(str(entry.message) for entry in change.entries if isinstance(entry.message, str))
     last = max([serial, *(entry.serial for entry in change.entries)])
-    return News(status, last, lines, _error(change.values[1]) if status in FINAL_NAMES else "")
+    return JoinProgress(status, last, lines, _error(change.values[1]) if status in FINAL_NAMES else "")
 
 
 def _error(results: object) -> str:
@@ -237,7 +237,7 @@ def _error(results: object) -> str:
 _log: Final = get_log(__name__)
 
 
-class Admission:
+class JoinAdmission:
     """What a machine may ask. Raises, all: GantryError: refused, with the words for its user. OSError."""
 
     def __init__(self, settings: Settings, tokens: JoinTokenFiles, jobs: AddJobs) -> None:
@@ -274,7 +274,7 @@ class Admission:
             _log.info("join.submitted", node=use.node, job=job_id, token=token.id)
             return TakingIn(job_id)
 
-    async def news(self, call: AskNews, caller: str) -> News:
+    async def news(self, call: AskNews, caller: str) -> JoinProgress:
         """Wait for news of the job, for a bounded time."""
         _, use = await in_thread(self._known, call.token_id, caller)
         if use.job_id is None:
@@ -349,7 +349,7 @@ class Admission:
         return self._tokens.change(token_id, note)
 
     def _require_master(self) -> None:
-        if place_of(self._settings) is not Place.MASTER:
+        if place_of(self._settings) is not NodeKind.MASTER:
             master = _text(self._settings.paths.ssconf_file("master_node")).strip()
             raise Unavailable(f"this node is not the master, that is '{master}'; make a token there, and join there")
 
@@ -388,7 +388,7 @@ _STATUSES: Final = (
 class JoinApplication:
     """Args: pause_s: after a wrong token."""
 
-    def __init__(self, admission: Admission, pause_s: float = WRONG_PAUSE_S) -> None:
+    def __init__(self, admission: JoinAdmission, pause_s: float = WRONG_PAUSE_S) -> None:
         self._admission = admission
         self._bodies = Bodies(MAX_REQUEST, _BODY_S)
         self._pause_s = pause_s
@@ -409,7 +409,7 @@ class JoinApplication:
         await send({"type": "http.response.start", "status": page.status, "headers": page.headers})
         await send({"type": "http.response.body", "body": page.body, "more_body": False})
 
-    async def _page(self, scope: HTTPScope, body: bytes) -> Page:
+    async def _page(self, scope: HTTPScope, body: bytes) -> NodedReply:
         try:
             return _page(HTTPStatus.OK, to_body(await self._answer(scope, body)))
         except WrongToken as error:
@@ -443,13 +443,13 @@ class JoinApplication:
         raise NotFound(f"there is no '{path[:40]}' here; this is the door for machines that join")
 
 
-def _failure(error: GantryError) -> Page:
+def _failure(error: GantryError) -> NodedReply:
     status = next((status for kind, status in _STATUSES if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
     return _page(status, failure_body(error))
 
 
-def _page(status: int, body: bytes) -> Page:
-    return Page(int(status), "application/json", body)
+def _page(status: int, body: bytes) -> NodedReply:
+    return NodedReply(int(status), "application/json", body)
 
 
 # The door is open as long as a token can be used: its port listens then, and only then.
@@ -476,7 +476,7 @@ class JoinGate:
         self._settings = settings
         self._tokens = JoinTokenFiles(settings.paths)
         jobs = AddJobs(settings.paths.query_socket)
-        self._app = JoinApplication(Admission(settings, self._tokens, jobs))
+        self._app = JoinApplication(JoinAdmission(settings, self._tokens, jobs))
         self._rules = attrs.evolve(settings.noded, max_clients=_CLIENTS, idle_timeout_s=_IDLE_S)
         self._identity = TlsIdentity(settings.paths, needs_caller=False)
 

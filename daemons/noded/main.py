@@ -22,17 +22,17 @@ from common.system.running import find_supervisor
 from daemons.noded.callers import Callers
 from daemons.noded.commands.nodecommands import NodeCommands
 from daemons.noded.epochs import Epochs
-from daemons.noded.files.places import Places
-from daemons.noded.files.queuefiles import QueueFiles
+from daemons.noded.files.places import NodePaths
+from daemons.noded.files.queuefiles import QueueFileCopies
 from daemons.noded.handlers.facts import FactsHandlers, InstanceHandlers
 from daemons.noded.handlers.files import QueueHandlers, StateHandlers, UploadHandlers
-from daemons.noded.handlers.mastership import MastershipHandlers
+from daemons.noded.handlers.mastership import FailoverHandlers
 from daemons.noded.handlers.membership import MembershipHandlers, RenewalHandlers
 from daemons.noded.handlers.verifying import VerifyHandlers
 from daemons.noded.handlers.work import CommandHandlers, WorkHandlers
 from daemons.noded.joining import JoinGate
-from daemons.noded.rpc import Handlers, Procedures, rows
-from daemons.noded.transport import Application, TlsIdentity
+from daemons.noded.rpc import NodedHandlers, Procedures, rows
+from daemons.noded.transport import NodedApplication, TlsIdentity
 from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
 from protocol.noded.files import WireNames
@@ -57,14 +57,14 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     Cancellation: calls under way are finished, within a bounded time.
     """
     paths, rules = settings.paths, settings.noded
-    queue = QueueFiles(paths)
+    queue = QueueFileCopies(paths)
     callers = Callers(paths.ssconf_file("master_candidates_certs"), paths.server_pem)
     epochs = Epochs(paths.epoch_file)
     is_leaving = trio.Event()
     commands = NodeCommands(settings)
     handlers = make_handlers(settings, queue, epochs, is_leaving, commands)
     table = rows(handlers)
-    app = Application(Procedures(table, callers, epochs), Bodies(rules.max_body_bytes, rules.body_timeout_s))
+    app = NodedApplication(Procedures(table, callers, epochs), Bodies(rules.max_body_bytes, rules.body_timeout_s))
     connections = Connections(app, TlsIdentity(paths), rules)
     gate = JoinGate(settings)
     await in_thread(_begin, queue)
@@ -85,19 +85,19 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
 
 
 def make_handlers(
-    settings: Settings, queue: QueueFiles, epochs: Epochs, is_leaving: trio.Event, commands: NodeCommands
-) -> Handlers:
+    settings: Settings, queue: QueueFileCopies, epochs: Epochs, is_leaving: trio.Event, commands: NodeCommands
+) -> NodedHandlers:
     """The handlers of a node. Args: is_leaving: is set when the node has left the cluster."""
     paths, own_name = settings.paths, settings.cluster.own_name
-    places = Places(paths, wire_names(settings))
+    places = NodePaths(paths, wire_names(settings))
     version = settings.ganeti.release or release()
-    return Handlers(
+    return NodedHandlers(
         queue=QueueHandlers(queue, places),
         state=StateHandlers(queue, places),
         uploads=UploadHandlers(settings, places),
         facts=FactsHandlers(),
         instances=InstanceHandlers(),
-        mastership=MastershipHandlers(settings, epochs),
+        mastership=FailoverHandlers(settings, epochs),
         membership=MembershipHandlers(paths, queue, own_name, is_leaving.set, commands.leave),
         verifying=VerifyHandlers(paths, places, own_name, settings.noded.port, version),
         work=WorkHandlers(paths),
@@ -114,7 +114,7 @@ def wire_names(settings: Settings) -> WireNames:
     return WireNames.of_installation(settings.root, os.environ)
 
 
-def _begin(queue: QueueFiles) -> None:
+def _begin(queue: QueueFileCopies) -> None:
     """Prepare the queue; a queue that cannot be used fails its own calls, one by one."""
     try:
         queue.begin()

@@ -17,7 +17,7 @@ from daemons.noded.callers import Callers
 from daemons.noded.epochs import Epochs
 from daemons.noded.handlers.facts import FactsHandlers, InstanceHandlers
 from daemons.noded.handlers.files import QueueHandlers, StateHandlers, UploadHandlers
-from daemons.noded.handlers.mastership import MastershipHandlers
+from daemons.noded.handlers.mastership import FailoverHandlers
 from daemons.noded.handlers.membership import MembershipHandlers, RenewalHandlers
 from daemons.noded.handlers.verifying import VerifyHandlers
 from daemons.noded.handlers.work import CommandHandlers, WorkHandlers
@@ -81,7 +81,7 @@ _LARGE: Final = 64 * 1024
 
 
 @attrs.frozen
-class Row(Generic[C, R]):
+class ProcedureRow(Generic[C, R]):
     """One procedure; mypy refuses a handler that takes another call than the class, or returns another reply."""
 
     kind: RequestClass[C, R]
@@ -111,7 +111,7 @@ class AnyRow(Protocol):
 
 
 @attrs.frozen
-class Handlers:
+class NodedHandlers:
     """The handlers, by noun."""
 
     queue: QueueHandlers
@@ -119,7 +119,7 @@ class Handlers:
     uploads: UploadHandlers
     facts: FactsHandlers
     instances: InstanceHandlers
-    mastership: MastershipHandlers
+    mastership: FailoverHandlers
     membership: MembershipHandlers
     verifying: VerifyHandlers
     work: WorkHandlers
@@ -127,53 +127,53 @@ class Handlers:
     commands: CommandHandlers
 
 
-def rows(to: Handlers) -> Sequence[AnyRow]:
+def rows(to: NodedHandlers) -> Sequence[AnyRow]:
     """The table."""
     return [
-        Row(JobqueueUpdate, to.queue.update, changes=True),
-        Row(JobqueueRename, to.queue.rename, changes=True),
-        Row(JobqueuePurge, to.queue.purge, changes=True),
-        Row(JobqueueSetDrainFlag, to.queue.set_drain_flag, changes=True),
-        Row(WriteStateFiles, to.state.write, changes=True),
-        Row(RemoveStateFiles, to.state.remove, changes=True),
-        Row(ListStateFiles, to.state.names),
-        Row(ReadStateFiles, to.state.read),
-        Row(UploadFile, to.uploads.upload_file, changes=True),
-        Row(UploadFileSingle, to.uploads.upload_file_single, changes=True),
-        Row(WriteSsconfFiles, to.uploads.write_ssconf_files, changes=True),
-        Row(GetFileInfo, to.uploads.get_file_info),
-        Row(Version, to.facts.version),
-        Row(NodeInfo, to.facts.node_info),
-        Row(NodeHasIpAddress, to.facts.has_ip_address),
-        Row(BridgesExist, to.facts.bridges_exist),
-        Row(ExportList, to.facts.export_list),
-        Row(AllInstancesInfo, to.instances.all_info),
-        Row(InstanceList, to.instances.names),
-        Row(InstanceInfo, to.instances.info),
-        Row(InstanceConsoleInfo, to.instances.console_info),
-        Row(MasterNodeName, to.mastership.master_node_name),
-        Row(NodeStartMasterDaemons, to.mastership.start_master_daemons),
-        Row(NodeStopMaster, to.mastership.stop_master),
-        Row(ClaimEpoch, to.mastership.claim_epoch),
-        Row(GetStanding, to.mastership.standing),
-        Row(NodeDemoteFromMc, to.membership.demote, changes=True),
-        Row(NodeLeaveCluster, to.membership.leave_cluster, changes=True),
-        Row(NodeCryptoTokens, to.membership.crypto_tokens, changes=True),
-        Row(NodeEnsureDaemon, to.membership.ensure_daemon),
-        Row(RequestCertificate, to.renewal.request_certificate, changes=True),
-        Row(InstallCertificate, to.renewal.install_certificate, changes=True),
-        Row(PutClusterCertificate, to.renewal.put_cluster_certificate, changes=True),
-        Row(NodeVerify, to.verifying.verify),
-        Row(NodeVerifyLight, to.verifying.verify_light),
-        Row(TestDelay, to.work.test_delay),
-        Row(GetWatcherPause, to.work.watcher_pause),
-        Row(SetWatcherPause, to.work.set_watcher_pause, changes=True),
-        Row(HooksRunner, to.work.run_hooks),
-        Row(StartCommand, to.commands.start, changes=True),
-        Row(FollowCommand, to.commands.follow),
-        Row(StopCommand, to.commands.stop, changes=True),
-        Row(ForgetCommands, to.commands.forget, changes=True),
-        Row(ListCommands, to.commands.states),
+        ProcedureRow(JobqueueUpdate, to.queue.update, changes=True),
+        ProcedureRow(JobqueueRename, to.queue.rename, changes=True),
+        ProcedureRow(JobqueuePurge, to.queue.purge, changes=True),
+        ProcedureRow(JobqueueSetDrainFlag, to.queue.set_drain_flag, changes=True),
+        ProcedureRow(WriteStateFiles, to.state.write, changes=True),
+        ProcedureRow(RemoveStateFiles, to.state.remove, changes=True),
+        ProcedureRow(ListStateFiles, to.state.names),
+        ProcedureRow(ReadStateFiles, to.state.read),
+        ProcedureRow(UploadFile, to.uploads.upload_file, changes=True),
+        ProcedureRow(UploadFileSingle, to.uploads.upload_file_single, changes=True),
+        ProcedureRow(WriteSsconfFiles, to.uploads.write_ssconf_files, changes=True),
+        ProcedureRow(GetFileInfo, to.uploads.get_file_info),
+        ProcedureRow(Version, to.facts.version),
+        ProcedureRow(NodeInfo, to.facts.node_info),
+        ProcedureRow(NodeHasIpAddress, to.facts.has_ip_address),
+        ProcedureRow(BridgesExist, to.facts.bridges_exist),
+        ProcedureRow(ExportList, to.facts.export_list),
+        ProcedureRow(AllInstancesInfo, to.instances.all_info),
+        ProcedureRow(InstanceList, to.instances.names),
+        ProcedureRow(InstanceInfo, to.instances.info),
+        ProcedureRow(InstanceConsoleInfo, to.instances.console_info),
+        ProcedureRow(MasterNodeName, to.mastership.master_node_name),
+        ProcedureRow(NodeStartMasterDaemons, to.mastership.start_master_daemons),
+        ProcedureRow(NodeStopMaster, to.mastership.stop_master),
+        ProcedureRow(ClaimEpoch, to.mastership.claim_epoch),
+        ProcedureRow(GetStanding, to.mastership.standing),
+        ProcedureRow(NodeDemoteFromMc, to.membership.demote, changes=True),
+        ProcedureRow(NodeLeaveCluster, to.membership.leave_cluster, changes=True),
+        ProcedureRow(NodeCryptoTokens, to.membership.crypto_tokens, changes=True),
+        ProcedureRow(NodeEnsureDaemon, to.membership.ensure_daemon),
+        ProcedureRow(RequestCertificate, to.renewal.request_certificate, changes=True),
+        ProcedureRow(InstallCertificate, to.renewal.install_certificate, changes=True),
+        ProcedureRow(PutClusterCertificate, to.renewal.put_cluster_certificate, changes=True),
+        ProcedureRow(NodeVerify, to.verifying.verify),
+        ProcedureRow(NodeVerifyLight, to.verifying.verify_light),
+        ProcedureRow(TestDelay, to.work.test_delay),
+        ProcedureRow(GetWatcherPause, to.work.watcher_pause),
+        ProcedureRow(SetWatcherPause, to.work.set_watcher_pause, changes=True),
+        ProcedureRow(HooksRunner, to.work.run_hooks),
+        ProcedureRow(StartCommand, to.commands.start, changes=True),
+        ProcedureRow(FollowCommand, to.commands.follow),
+        ProcedureRow(StopCommand, to.commands.stop, changes=True),
+        ProcedureRow(ForgetCommands, to.commands.forget, changes=True),
+        ProcedureRow(ListCommands, to.commands.states),
     ]
 
 

@@ -105,7 +105,7 @@ _CLOSING: Final = (408, 413)
 
 
 @attrs.frozen
-class Page:
+class NodedReply:
     """A reply over HTTP."""
 
     status: int
@@ -122,19 +122,19 @@ class Page:
         return [*found, (b"connection", b"close")] if self.status in _CLOSING else found
 
 
-def result_page(body: bytes, epoch: int) -> Page:
+def result_page(body: bytes, epoch: int) -> NodedReply:
     """The result of a procedure, also of one that failed. Args: epoch: the highest that this node has seen."""
-    return Page(200, "application/json", body, epoch)
+    return NodedReply(200, "application/json", body, epoch)
 
 
-def error_page(status: int, text: str) -> Page:
+def error_page(status: int, text: str) -> NodedReply:
     """A page for a request that is no call."""
     title = f"{status} {HTTPStatus(status).phrase}"
     body = (
         f"<html>\n<head>\n<title>{title}</title>\n</head>\n<body>\n<h1>{title}</h1>\n"
         f"<p>{escape(text)}</p>\n</body>\n</html>\n"
     )
-    return Page(status, "text/html", body.encode())
+    return NodedReply(status, "text/html", body.encode())
 
 
 # The ASGI application: `POST /<procedure>`, its caller checked, its body read, its result as JSON.
@@ -165,7 +165,7 @@ class Answering(Protocol):
         ...
 
 
-class Application:
+class NodedApplication:
     """An ASGI application over HTTP with TLS."""
 
     def __init__(self, answering: Answering, bodies: Bodies) -> None:
@@ -186,7 +186,7 @@ class Application:
         await send({"type": "http.response.start", "status": page.status, "headers": page.headers})
         await send({"type": "http.response.body", "body": page.body, "more_body": False})
 
-    async def _page(self, scope: HTTPScope, receive: ASGIReceiveCallable) -> Page:
+    async def _page(self, scope: HTTPScope, receive: ASGIReceiveCallable) -> NodedReply:
         procedure = str(scope["path"]).removeprefix("/")
         refusal = self._refusal(scope, procedure)
         if refusal is not None:
@@ -195,7 +195,7 @@ class Application:
         async with self._bodies.read(scope, receive) as body:
             return await self._result(procedure, body, _epoch(scope))
 
-    def _refusal(self, scope: HTTPScope, procedure: str) -> Page | None:
+    def _refusal(self, scope: HTTPScope, procedure: str) -> NodedReply | None:
         """The page for a request that is not carried out, whatever its body is."""
         digest = caller_of(scope)
         try:
@@ -211,7 +211,7 @@ class Application:
             return error_page(404, f"there is no procedure '{procedure}'")
         return None
 
-    async def _result(self, procedure: str, body: bytes, epoch: str | None) -> Page:
+    async def _result(self, procedure: str, body: bytes, epoch: str | None) -> NodedReply:
         try:
             result = await self._answering.answer(procedure, body, epoch)
             return result_page(result, self._answering.epoch)
@@ -225,7 +225,7 @@ class Application:
             _log.exception("call.crashed", procedure=procedure)
             return self._failure(f"internal error ({type(error).__name__}) in {procedure}; noded's log tells where")
 
-    def _failure(self, text: str) -> Page:
+    def _failure(self, text: str) -> NodedReply:
         return result_page(failure_body(text), self._answering.epoch)
 
 

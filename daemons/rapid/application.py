@@ -28,9 +28,9 @@ from daemons.rapid.backend import Backend, CallersDaemons
 from daemons.rapid.calls import WAITS, Asked, Call, Face
 from daemons.rapid.load import Load
 from daemons.rapid.mastership import Mastership
-from daemons.rapid.refusals import Refused
-from daemons.rapid.transport.callers import Callers, Proxies, address_of, is_encrypted, is_of_another_site
-from daemons.rapid.transport.routing import Faces, Found, Routes, bug, read_body, success
+from daemons.rapid.refusals import RequestRefused
+from daemons.rapid.transport.callers import Proxies, RequestCallers, address_of, is_encrypted, is_of_another_site
+from daemons.rapid.transport.routing import Faces, MatchedRoute, Routes, bug, read_body, success
 from protocol.http.body import Bodies, BodyRefused, HungUp
 from protocol.http.connections import CROWDED
 
@@ -54,10 +54,10 @@ class _Admitted:
 
 
 @attrs.frozen
-class Parts:
+class ApplicationParts:
     """What the application works with."""
 
-    callers: Callers
+    callers: RequestCallers
     backend: Backend
     mastership: Mastership
     bodies: Bodies
@@ -66,10 +66,10 @@ class Parts:
     proxies: Proxies = attrs.field(factory=Proxies)
 
 
-class Application:
+class RapidApplication:
     """An ASGI application made of a table of calls."""
 
-    def __init__(self, table: Sequence[Call], parts: Parts) -> None:
+    def __init__(self, table: Sequence[Call], parts: ApplicationParts) -> None:
         self._routes = Routes(table)
         self._callers = parts.callers
         self._backend = parts.backend
@@ -115,7 +115,7 @@ class Application:
             await self._callers.wait_until_over(caller)
             scope.cancel()
 
-    async def _response(self, found: Found, http: HttpRequest, receive: Receive) -> Response:
+    async def _response(self, found: MatchedRoute, http: HttpRequest, receive: Receive) -> Response:
         """Raises: HungUp: nobody waits for it."""
         http.scope["path_params"] = dict(found.params)
         try:
@@ -134,14 +134,14 @@ class Application:
             async with self._bodies.read(scope, cast(ASGIReceiveCallable, receive), limit) as raw:
                 response = await self._reply(admitted, http, raw)
         except BodyRefused as refused:
-            refusal = Refused(refused.status, refused.text, code="invalid", headers={"Connection": "close"})
+            refusal = RequestRefused(refused.status, refused.text, code="invalid", headers={"Connection": "close"})
             return await self._faces.refusal(found.face, http, refusal)
         return response
 
-    async def _admit(self, found: Found, http: HttpRequest) -> _Admitted:
-        """Raises: Refused: the request is not to be carried out."""
+    async def _admit(self, found: MatchedRoute, http: HttpRequest) -> _Admitted:
+        """Raises: RequestRefused: the request is not to be carried out."""
         if (http.scope.get("state") or {}).get(CROWDED):
-            raise Refused(503, "there is no room for more connections; try again", headers=_CROWDED)
+            raise RequestRefused(503, "there is no room for more connections; try again", headers=_CROWDED)
         if found.call is None:
             # where everybody must say a name, nobody else learns what there is
             self._callers.check_unknown(found.face, http)
@@ -204,7 +204,9 @@ class Application:
             self._callers.role_for(call, await self._callers.identify(http, call.face))
         except GantryError as refused:
             return refused
-        return Refused(503, "rapid is stopping, or your rights are others now; ask again", headers={"Retry-After": "1"})
+        return RequestRefused(
+            503, "rapid is stopping, or your rights are others now; ask again", headers={"Retry-After": "1"}
+        )
 
     async def _carried_out(self, call: Call, asked: Asked) -> Response:
         try:
@@ -229,22 +231,22 @@ class Application:
 
 
 def _check_site(call: Call, http: HttpRequest) -> None:
-    """Raises: Refused: a browser sends this for a page of another site.
+    """Raises: RequestRefused: a browser sends this for a page of another site.
 
     With a password that the browser knows it may not read either: some of Ganeti's resources submit jobs to read.
     """
     has_password = http.headers.get("authorization", "")[:6].lower() == "basic "
     if (call.changes or has_password) and is_of_another_site(http.headers, is_encrypted=is_encrypted(http)):
-        raise Refused(403, "another site made a browser send this, so nothing was done")
+        raise RequestRefused(403, "another site made a browser send this, so nothing was done")
 
 
 def _check_token(caller: Principal) -> None:
-    """Raises: Refused: the caller has shown no token."""
+    """Raises: RequestRefused: the caller has shown no token."""
     if caller.token_id is not None:
         return
     if caller.is_anonymous:
-        raise Refused(401, "this call needs a token; 'gantry token create' makes one")
-    raise Refused(
+        raise RequestRefused(401, "this call needs a token; 'gantry token create' makes one")
+    raise RequestRefused(
         403, f"'{caller.name}' has shown no token, and only that counts here; 'gantry token create' makes one"
     )
 
@@ -259,11 +261,11 @@ def _has_body(http: HttpRequest) -> bool:
     return "transfer-encoding" in http.headers or http.headers.get("content-length", "0") != "0"
 
 
-def _missing(found: Found, http: HttpRequest) -> Refused:
+def _missing(found: MatchedRoute, http: HttpRequest) -> RequestRefused:
     path, verb = http.url.path[:200], http.method
     if not found.verbs:
-        return Refused(404, f"there is no '{path}' here")
+        return RequestRefused(404, f"there is no '{path}' here")
     if found.face is Face.GANETI:
-        return Refused(HTTPStatus.NOT_IMPLEMENTED, f"'{path}' has no method {verb}", code="invalid")
+        return RequestRefused(HTTPStatus.NOT_IMPLEMENTED, f"'{path}' has no method {verb}", code="invalid")
     allow = {"Allow": ", ".join(found.verbs)}
-    return Refused(405, f"'{path}' has no method {verb}, only {allow['Allow']}", code="invalid", headers=allow)
+    return RequestRefused(405, f"'{path}' has no method {verb}, only {allow['Allow']}", code="invalid", headers=allow)

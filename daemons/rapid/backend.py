@@ -19,7 +19,7 @@ from common.errors import ConnectionLost, Denied, RemoteError, TooBusy, Unavaila
 from common.paths import Paths
 from common.system.log import get_log
 from common.webaccess.rights import Principal
-from daemons.rapid.refusals import Refused, Silent
+from daemons.rapid.refusals import RequestRefused, Silent
 from protocol.client import Client
 from protocol.envelope import read_reply
 from protocol.http.body import HungUp
@@ -37,7 +37,7 @@ _IDLE: Final = 32
 _log: Final = get_log(__name__)
 
 
-class Pool:
+class ConnectionPool:
     """Connections to one daemon.
 
     Args:
@@ -77,7 +77,7 @@ class Pool:
             RemoteError: it has refused.
             TooBusy: too many calls are under way.
             Silent: it does not come back in time, or keeps this user out.
-            Refused: it went away; whether it has acted is not known.
+            RequestRefused: it went away; whether it has acted is not known.
         Cancellation: the connection is closed; the daemon still carries out the call.
         """
         return await self._patiently(request, receive, lambda: self.call_once(request, speaker, noted))
@@ -93,7 +93,7 @@ class Pool:
             began = trio.current_time()
             try:
                 return await once()
-            except (RemoteError, TooBusy, Refused):
+            except (RemoteError, TooBusy, RequestRefused):
                 raise
             except (Unavailable, Denied) as error:
                 if isinstance(error, ConnectionLost):
@@ -147,11 +147,11 @@ class Pool:
             self._idle.pop().close()
 
     def _check_repeatable(self, request: AnyRequest) -> None:
-        """Raises: Refused: the request cannot be sent twice."""
+        """Raises: RequestRefused: the request cannot be sent twice."""
         is_keyless = isinstance(request, SubmitJob | SubmitManyJobs) and request.key is None
         if is_keyless or isinstance(request, SubmitJobToDrainedQueue):
             _log.warning("call.unknown", method=request.METHOD, daemon=self._daemon)
-            raise Refused(
+            raise RequestRefused(
                 502,
                 f"{self._daemon} went away before it replied, so it is not known whether it has taken the jobs; look "
                 "for them before you submit again; a key of the submission would have made that safe",
@@ -174,9 +174,9 @@ class Backend:
     """luxid, wconfd, and keeperd of this node."""
 
     def __init__(self, paths: Paths, patience_s: float, most: int) -> None:
-        self.luxid: Final = Pool(paths.query_socket, "luxid", patience_s, most)
-        self.wconfd: Final = Pool(paths.wconfd_socket, "wconfd", patience_s, most)
-        self.keeperd: Final = Pool(paths.keeperd_socket, "keeperd", patience_s, most)
+        self.luxid: Final = ConnectionPool(paths.query_socket, "luxid", patience_s, most)
+        self.wconfd: Final = ConnectionPool(paths.wconfd_socket, "wconfd", patience_s, most)
+        self.keeperd: Final = ConnectionPool(paths.keeperd_socket, "keeperd", patience_s, most)
 
     def close(self) -> None:
         """Close the connections that no call uses."""
@@ -186,7 +186,7 @@ class Backend:
 
 
 class CallersDaemons:
-    """The daemons, called in the name of one caller with one role. Args: receive: as for `Pool.call`."""
+    """The daemons, called in the name of one caller with one role. Args: receive: as for `ConnectionPool.call`."""
 
     def __init__(self, backend: Backend, caller: Principal, role: Role, receive: Receive | None) -> None:
         self._backend = backend

@@ -93,7 +93,7 @@ Handler = Callable[[Asked], Awaitable[object]]
 
 
 @attrs.frozen
-class Parameter:
+class CallParameter:
     """A parameter of the query string or a header, for the document; handlers read it themselves."""
 
     name: str
@@ -130,7 +130,7 @@ class Call:
     media_type: str = "application/json"
     # statuses of refusals, besides those that every call of this face may have
     errors: tuple[int, ...] = ()
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[CallParameter, ...] = ()
     # heading in the document
     tag: str = ""
     # more for the document: paragraphs, and types that they name

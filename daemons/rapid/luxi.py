@@ -14,7 +14,7 @@ from common.errors import InvalidRequest, RemoteError
 from common.system.inthread import in_thread
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call, Handler
-from daemons.rapid.refusals import Refused
+from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.parameters import strict
 from daemons.rapid.streams import FeedStream, Piecing
 from protocol.client import Client
@@ -76,15 +76,15 @@ def _row(path: str, handler: Handler, passed: Passed) -> Call:
 
 def _refusing(kind: type[AnyRequest]) -> Handler:
     async def refuse(asked: Asked) -> object:
-        """Raises: Refused."""
-        raise Refused(403, f"{kind.METHOD} works only on a machine of the cluster: {LOCAL[kind]}")
+        """Raises: RequestRefused."""
+        raise RequestRefused(403, f"{kind.METHOD} works only on a machine of the cluster: {LOCAL[kind]}")
 
     return refuse
 
 
 def _passing(passed: Passed) -> Handler:
     async def pass_on(asked: Asked) -> Response:
-        """Raises: InvalidRequest: the arguments are not those of the method. Refused: a right is missing."""
+        """Raises: InvalidRequest: the arguments are not those of the method. RequestRefused: a right is missing."""
         args = asked.body_as(list)
         if _is_large(args):
             request = await in_thread(structure_request, passed.kind, args)
@@ -103,14 +103,14 @@ def _is_large(args: Sequence[object]) -> bool:
 
 
 def _check_rights(asked: Asked, passed: Passed, request: AnyRequest) -> None:
-    """Raises: Refused: the arguments need a right that the token lacks."""
+    """Raises: RequestRefused: the arguments need a right that the token lacks."""
     rights = asked.caller.rights
     if rights.role_for(passed.rights) is Role.NONE:
         # he is here only where everybody may read
         return
     for right in needs(request):
         if rights.role_for((right,)) is Role.NONE:
-            raise Refused(
+            raise RequestRefused(
                 403, f"'{asked.caller.name}' lacks the right '{right.value}', which this {request.METHOD} needs"
             )
 

@@ -30,9 +30,9 @@ from common.settingsfile import load_settings
 from common.system.daemon import OwnOptions, run_daemon
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.program import Options, fail, release
-from daemons.rapid.access.authenticator import Authenticator, Rules
-from daemons.rapid.application import Application, Parts
+from common.system.program import DaemonOptions, fail, release
+from daemons.rapid.access.authenticator import AccessRules, Authenticator
+from daemons.rapid.application import ApplicationParts, RapidApplication
 from daemons.rapid.backend import Backend
 from daemons.rapid.events.hub import Hub, hub_of
 from daemons.rapid.events.streams import EventHandlers
@@ -44,9 +44,9 @@ from daemons.rapid.metrics.families import HttpNow
 from daemons.rapid.metrics.httpcounts import CountedApplication, HttpCounts
 from daemons.rapid.metrics.scraping import MetricHandlers
 from daemons.rapid.options import add_options, with_options
-from daemons.rapid.page.pagecalls import Page, make_page
-from daemons.rapid.rpc import Handlers, rows
-from daemons.rapid.transport.callers import Callers, Gate, Proxies, describer
+from daemons.rapid.page.pagecalls import PageCalls, make_page
+from daemons.rapid.rpc import RapidHandlers, rows
+from daemons.rapid.transport.callers import Gate, Proxies, RequestCallers, describer
 from daemons.rapid.transport.certificate import FileIdentity
 from daemons.rapid.transport.routing import Faces, no_request
 from protocol.client import Client
@@ -89,7 +89,7 @@ def _only_make_certificate() -> None:
         fail(NAME, error)
 
 
-async def _admit(settings: Settings, _: Options) -> None:
+async def _admit(settings: Settings, _: DaemonOptions) -> None:
     """Raises: NoLongerMaster: this node is not the master, and the settings want only that one. OSError."""
     if not settings.rapid.only_on_master:
         return
@@ -111,7 +111,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     """
     use_plugins(settings)
     paths, rules = settings.paths, _with_descriptors(settings.rapid)
-    gate = Authenticator(paths, Rules(rules.anonymous_read, rules.ganeti_rights, rules.require_authentication))
+    gate = Authenticator(paths, AccessRules(rules.anonymous_read, rules.ganeti_rights, rules.require_authentication))
     backend = Backend(paths, rules.luxid_patience_s, _most_calls(settings))
     hub = hub_of(paths)
     page = make_page(
@@ -154,11 +154,11 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             parts.backend.close()
 
 
-def make_parts(settings: Settings, gate: Gate, backend: Backend, page: Page) -> Parts:
+def make_parts(settings: Settings, gate: Gate, backend: Backend, page: PageCalls) -> ApplicationParts:
     """What the application works with; it opens nothing yet."""
     rules = settings.rapid
-    return Parts(
-        callers=Callers(gate, page.pages.visitors.caller),
+    return ApplicationParts(
+        callers=RequestCallers(gate, page.pages.visitors.caller),
         backend=backend,
         mastership=Mastership(settings),
         bodies=Bodies(rules.max_body_bytes, rules.body_timeout_s),
@@ -170,12 +170,12 @@ def make_parts(settings: Settings, gate: Gate, backend: Backend, page: Page) -> 
 
 def make_application(
     settings: Settings,
-    parts: Parts,
-    page: Page,
+    parts: ApplicationParts,
+    page: PageCalls,
     hub: Hub,
     counts: HttpCounts,
     connections: Mapping[str, Connections],
-) -> Application:
+) -> RapidApplication:
     """The application with the rows of all parts.
 
     Args: connections: by the way that they come; only read when numbers are asked for.
@@ -193,7 +193,7 @@ def make_application(
         )
 
     is_for_anybody = settings.rapid.anonymous_metrics
-    handlers = Handlers(
+    handlers = RapidHandlers(
         health=HealthHandlers(parts.mastership, backend, load),
         mastership=MastershipHandlers(backend.keeperd if settings.cluster.has_lease else None),
         metrics=MetricHandlers(
@@ -206,7 +206,7 @@ def make_application(
         page=page,
         events=EventHandlers(hub),
     )
-    return Application(rows(handlers), parts)
+    return RapidApplication(rows(handlers), parts)
 
 
 def _most_calls(settings: Settings) -> int:

@@ -22,7 +22,7 @@ from common.system.clocks import BootTimer
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.watch import EventKind, FolderWatch
-from daemons.rapid.refusals import Refused
+from daemons.rapid.refusals import RequestRefused
 
 # Whether the mastership of this node may have ended since one has looked, where it is held under a lease.
 #
@@ -78,7 +78,7 @@ _log: Final = get_log(__name__)
 
 
 @attrs.frozen
-class Standing:
+class NodeStatus:
     """This node among the others."""
 
     # name of the master; None: this node knows none
@@ -105,9 +105,9 @@ class Mastership:
         self._was_master = False
         self._news = trio.Event()
         self._stamps: tuple[object, ...] | None = None
-        self._standing = Standing(None, None)
+        self._standing = NodeStatus(None, None)
 
-    async def standing(self) -> Standing:
+    async def standing(self) -> NodeStatus:
         """The standing by what the files say now; the last one known if they cannot be read."""
         if not self._settings.cluster.has_nodes and self._stamps is not None:
             # one machine is always the master
@@ -127,13 +127,13 @@ class Mastership:
         return self._standing
 
     async def check(self, path: str) -> None:
-        """Raises: Refused: this node is not the master; the error says who is, and where the path is there."""
+        """Raises: RequestRefused: this node is not the master; the error says who is, and where the path is there."""
         standing = await self.standing()
         if standing.why_not is not None:
             # an address in the settings is this node's
             there = attrs.evolve(self._settings.rapid, address="")
             url = f"{there.url(standing.master)}{path}" if standing.master else None
-            raise Refused(503, standing.why_not, headers={"Retry-After": "5"}, master=standing.master, url=url)
+            raise RequestRefused(503, standing.why_not, headers={"Retry-After": "5"}, master=standing.master, url=url)
 
     async def follow(self, lost: Callable[[], None]) -> None:
         """Call `lost` whenever this node ceases to be the master, until cancelled; on one machine, return."""
@@ -178,12 +178,12 @@ class Mastership:
     def _look(self) -> tuple[object, ...]:
         return (*map(_stamp, self._files), self._clock.stamp() if self._clock is not None else None)
 
-    def _read(self) -> Standing:
+    def _read(self) -> NodeStatus:
         master, why_not = master_name(self._settings.paths), why_not_master(self._settings)
         if why_not is not None and self._clock is not None and master == self._settings.cluster.own_name:
             # it was, and the next one is not known here yet
             master = ""
-        return Standing(master or None, why_not)
+        return NodeStatus(master or None, why_not)
 
 
 def _stamp(path: Path) -> object:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from common.errors import NotFound
 from common.webaccess.rights import Right
-from daemons.rapid.backend import Pool
+from daemons.rapid.backend import ConnectionPool
 from daemons.rapid.calls import Asked, Call
 from protocol.keeperd import ClusterView, ShowCluster
 
@@ -15,11 +15,11 @@ from protocol.keeperd import ClusterView, ShowCluster
 class MastershipHandlers:
     """Args: keeperd: None: the cluster has no lease."""
 
-    def __init__(self, keeperd: Pool | None) -> None:
+    def __init__(self, keeperd: ConnectionPool | None) -> None:
         self._keeperd = keeperd
 
     async def show(self, _: Asked) -> ClusterView:
-        """Raises: NotFound: there is no lease. As `Pool.call`."""
+        """Raises: NotFound: there is no lease. As `ConnectionPool.call`."""
         if self._keeperd is None:
             raise NotFound("this cluster has no lease: its master is moved by hand; '/3/health' tells who it is")
         return await self._keeperd.call(ShowCluster())

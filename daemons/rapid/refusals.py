@@ -25,7 +25,7 @@ class Silent(Unavailable):
     """a daemon behind rapid cannot be reached; it has not acted"""
 
 
-class Refused(GantryError):
+class RequestRefused(GantryError):
     """the request is refused"""
 
     def __init__(
@@ -49,4 +49,4 @@ _CODES: Final = {
 
 def status_of(error: GantryError) -> int:
     """The status of a reply with this error."""
-    return error.status if isinstance(error, Refused) else STATUS_OF.get(error.code, 500)
+    return error.status if isinstance(error, RequestRefused) else STATUS_OF.get(error.code, 500)

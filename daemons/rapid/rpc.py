@@ -18,22 +18,22 @@ from daemons.rapid.mastershipcalls import MastershipHandlers
 from daemons.rapid.metrics import scraping
 from daemons.rapid.metrics.scraping import MetricHandlers
 from daemons.rapid.openapi import document
-from daemons.rapid.page.pagecalls import Page
+from daemons.rapid.page.pagecalls import PageCalls
 from daemons.rapid.resources import clusterstate, resourcerows
 
 
 @attrs.frozen
-class Handlers:
+class RapidHandlers:
     """The handlers, by noun."""
 
     health: HealthHandlers
     mastership: MastershipHandlers
     metrics: MetricHandlers
-    page: Page
+    page: PageCalls
     events: EventHandlers
 
 
-def rows(to: Handlers) -> Sequence[Call]:
+def rows(to: RapidHandlers) -> Sequence[Call]:
     """The table."""
     table = [
         *health.rows(to.health),

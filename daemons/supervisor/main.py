@@ -23,7 +23,7 @@ from common.settingsfile import load_settings, named_root
 from common.system.log import get_log, set_up_logging
 from common.system.processes import going_on_words
 from common.system.program import release
-from daemons.supervisor.supervising import StopAsked, Supervisor
+from daemons.supervisor.supervising import DaemonSupervisor, StopSignal
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryJobs
 
@@ -68,7 +68,7 @@ PROGRAM: Final = "gantry-supervisor"
 _log = get_log(__name__)
 
 
-class Telling(Protocol):
+class SupervisorOutput(Protocol):
     """The output of the supervisor."""
 
     def tell(self, text: str) -> None: ...
@@ -104,7 +104,7 @@ def _print(text: str, stream: TextIO) -> None:
         _log.info("supervisor.said", text=text.strip())
 
 
-class Report:
+class ReadyReport:
     """A descriptor with a reader until all daemons are ready; later messages go to the log."""
 
     def __init__(self, report: TextIO) -> None:
@@ -133,7 +133,9 @@ def _shown(text: str) -> str:
 def main(argv: Sequence[str] | None = None) -> None:
     """Keep the daemons running until a signal comes."""
     given = _read_arguments(argv)
-    telling: Telling = Screen() if given.report is None else Report(os.fdopen(given.report, "w", buffering=1))
+    telling: SupervisorOutput = (
+        Screen() if given.report is None else ReadyReport(os.fdopen(given.report, "w", buffering=1))
+    )
     try:
         is_done = _supervise(named_root(given.root), telling)
     except BrokenPipeError:
@@ -152,16 +154,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(0 if is_done else 1)
 
 
-def _supervise(root: Path | None, telling: Telling) -> bool:
+def _supervise(root: Path | None, telling: SupervisorOutput) -> bool:
     """Return whether all daemons were ready before a signal came."""
     settings = load_settings(root)
     take_up(settings)
     paths = settings.paths
     set_up_logging("supervisor", path=paths.supervisor_log)
-    with Supervisor(partial(daemons_here, settings), paths, root, telling.tell) as supervisor:
+    with DaemonSupervisor(partial(daemons_here, settings), paths, root, telling.tell) as supervisor:
         try:
             supervisor.start_all()
-        except StopAsked:
+        except StopSignal:
             telling.complain("stopped before all daemons were ready")
             return False
         telling.all_ready()

@@ -28,7 +28,7 @@ from common.paths import Paths
 from common.system.log import get_log, open_log
 from common.system.processes import python_command, python_environment
 from common.system.program import NOT_MASTER, PidFile
-from daemons.supervisor.core.restarts import READY_TIMEOUT_S, Event, Keeping, Phase, step
+from daemons.supervisor.core.restarts import READY_TIMEOUT_S, DaemonEvent, DaemonPhase, KeptDaemon, step
 
 # One daemon as a child process: its start, its readiness, its death.
 #
@@ -217,11 +217,11 @@ _GIVING_UP_S: Final = 30.0
 _log = get_log(__name__)
 
 
-class StopAsked(Exception):
+class StopSignal(Exception):
     """A signal came that ends the supervisor."""
 
 
-class Supervisor:
+class DaemonSupervisor:
     """Starts the daemons and keeps them running; as a context manager it leaves none behind.
 
     Args:
@@ -237,7 +237,7 @@ class Supervisor:
         self._root = root
         self._tell = tell
         # name -> state of the daemon, in the order of the start
-        self._kept = {daemon.name: Keeping(is_needed=daemon.is_needed) for daemon in daemons()}
+        self._kept = {daemon.name: KeptDaemon(is_needed=daemon.is_needed) for daemon in daemons()}
         self._daemons = daemons
         # whether the node's place may have changed
         self._looks_again = False
@@ -270,14 +270,14 @@ class Supervisor:
             StopAsked.
         """
         for name in self._kept:
-            if self._kept[name].phase is Phase.ABSENT:
+            if self._kept[name].phase is DaemonPhase.ABSENT:
                 self._launch(name)
-            while self._kept[name].phase is Phase.FIRST_START:
+            while self._kept[name].phase is DaemonPhase.FIRST_START:
                 self._attend()
 
     def keep_running(self) -> None:
         """Restart daemons that end, until a signal asks the supervisor to stop."""
-        with contextlib.suppress(StopAsked):
+        with contextlib.suppress(StopSignal):
             while True:
                 if self._looks_again:
                     self._follow_place()
@@ -329,7 +329,7 @@ class Supervisor:
                 self._stop(name)
                 _log.info("supervisor.stopped", daemon=name, reason="it does not belong on this node any more")
                 self._tell(f"{name:<10}  stopped; it does not belong on this node any more")
-        left = [name for name, kept in self._kept.items() if kept.phase is Phase.LEFT]
+        left = [name for name, kept in self._kept.items() if kept.phase is DaemonPhase.LEFT]
         kept = {name: state for name, state in self._kept.items() if name not in left}
         self._kept = {name: kept.get(name) or _fresh(name) for name in names}
 
@@ -337,7 +337,7 @@ class Supervisor:
         """Wait for an event, and handle it. Raises: as `start_all`."""
         self._wait_for_event()
         for name, process in list(self._running.items()):
-            if self._kept[name].phase is Phase.LEFT:
+            if self._kept[name].phase is DaemonPhase.LEFT:
                 # stopped with another one, in this very round
                 continue
             if self._kept[name].is_starting:
@@ -345,7 +345,7 @@ class Supervisor:
             elif process.has_ended:
                 self._note_end(name)
         for name, kept in self._kept.items():
-            if kept.phase is Phase.PAUSING and kept.is_due(time.monotonic()):
+            if kept.phase is DaemonPhase.PAUSING and kept.is_due(time.monotonic()):
                 self._launch(name)
 
     def _wait_for_event(self) -> None:
@@ -360,7 +360,7 @@ class Supervisor:
             selector.select(max(min(dues) - time.monotonic(), 0) if dues else None)
         signals = self._signals.take()
         if signals & ENDING:
-            raise StopAsked
+            raise StopSignal
         self._looks_again |= LOOK_AGAIN in signals
 
     def _launch(self, name: str) -> None:
@@ -369,7 +369,7 @@ class Supervisor:
         except OSError as error:
             self._note_failure(name, error)
         else:
-            self._step(name, Event.LAUNCHED)
+            self._step(name, DaemonEvent.LAUNCHED)
 
     def _look_at_start(self, name: str, process: DaemonProcess) -> None:
         try:
@@ -384,7 +384,7 @@ class Supervisor:
             self._note_failure(name, error)
 
     def _note_ready(self, name: str) -> None:
-        self._step(name, Event.READY)
+        self._step(name, DaemonEvent.READY)
         self._lacking.pop(name, None)
         pid = self._running[name].pid
         _log.info("supervisor.started", daemon=name, pid=pid)
@@ -394,7 +394,7 @@ class Supervisor:
         """Leave the daemons of the master alone: one of them says that another node is the master."""
         for name in [name for name in reversed(self._kept) if name in MASTER_DAEMONS]:
             self._stop(name)
-            self._step(name, Event.NOT_MASTER)
+            self._step(name, DaemonEvent.NOT_MASTER)
         why = read_not_master(self._paths) or "this node is not the master"
         _log.info("supervisor.left", daemons=",".join(MASTER_DAEMONS), reason=why)
         for name in [name for name in self._kept if name in MASTER_DAEMONS]:
@@ -407,12 +407,12 @@ class Supervisor:
         process = self._running.pop(name)
         how = process.how_ended()
         process.close()
-        self._step(name, Event.ENDED)
+        self._step(name, DaemonEvent.ENDED)
         self._tell_restart(name, f"ended {how}")
 
     def _note_failure(self, name: str, error: Unavailable | OSError) -> None:
-        self._step(name, Event.FAILED)
-        if self._kept[name].phase is Phase.GIVEN_UP:
+        self._step(name, DaemonEvent.FAILED)
+        if self._kept[name].phase is DaemonPhase.GIVEN_UP:
             raise error
         if self._kept[name].is_needed:
             self._tell(str(error))
@@ -427,7 +427,7 @@ class Supervisor:
             self._lacking[name] = why
             self._tell(f"{WARNING}{why}; all else runs, and {name} is tried again")
 
-    def _step(self, name: str, event: Event) -> None:
+    def _step(self, name: str, event: DaemonEvent) -> None:
         self._kept[name] = step(self._kept[name], event, time.monotonic())
 
     def _tell_restart(self, name: str, why: str) -> None:
@@ -436,6 +436,6 @@ class Supervisor:
         self._tell(f"{name:<10}  {why}; starting it again{f' in {pause_s:g} s' if pause_s else ''}")
 
 
-def _fresh(name: str) -> Keeping:
+def _fresh(name: str) -> KeptDaemon:
     """As after a pause: nobody waits for this start, so it is repeated until it succeeds."""
-    return Keeping(Phase.PAUSING, time.monotonic(), is_needed=daemon_named(name).is_needed)
+    return KeptDaemon(DaemonPhase.PAUSING, time.monotonic(), is_needed=daemon_named(name).is_needed)

@@ -23,7 +23,7 @@ from common.objects.kinds import GroupUuid, NodeUuid
 from common.paths import Paths
 from common.replication import NoLongerMaster, NotCopied
 from common.system.log import get_log
-from common.system.mastership import Mastership
+from common.system.mastership import OwnMastershipState
 from common.system.watch import EventKind, FolderWatch
 from daemons.wconfd.configfile import ConfigFile, ForeignChange
 from daemons.wconfd.core.config.configstate import (
@@ -35,7 +35,7 @@ from daemons.wconfd.core.config.configstate import (
     nodes_of_group,
     reloaded,
 )
-from daemons.wconfd.distribution import ConfigChange, Distribution, LocalDistribution
+from daemons.wconfd.distribution import ConfigChange, ConfigDistribution, LocalDistribution
 from daemons.wconfd.steps import StepStatistics, StepWriter
 from protocol.wconfd.config import NodeBehind
 from protocol.wconfd.daemon import ConfigVerdict
@@ -59,7 +59,9 @@ class Spreading:
         mastership: is lost when a node says that it has another master.
     """
 
-    def __init__(self, distribution: Distribution, state: Callable[[], ConfigState], mastership: Mastership) -> None:
+    def __init__(
+        self, distribution: ConfigDistribution, state: Callable[[], ConfigState], mastership: OwnMastershipState
+    ) -> None:
         self._distribution = distribution
         self._state = state
         self._mastership = mastership
@@ -128,7 +130,12 @@ class DurableConfig:
     """
 
     def __init__(
-        self, file: ConfigFile, state: ConfigState, note: bytes, distribution: Distribution, mastership: Mastership
+        self,
+        file: ConfigFile,
+        state: ConfigState,
+        note: bytes,
+        distribution: ConfigDistribution,
+        mastership: OwnMastershipState,
     ) -> None:
         self._file = file
         # state in the file, and the note beside it
@@ -232,7 +239,7 @@ class _Kept:
 class ConfigStore:
     """The only holder of the configuration. Make one with `load`; start `run` before the first change."""
 
-    def __init__(self, file: ConfigFile, config: Config, distribution: Distribution) -> None:
+    def __init__(self, file: ConfigFile, config: Config, distribution: ConfigDistribution) -> None:
         self._file = file
         # `_publish` makes the durable state visible
         self._state = ConfigState.found(config, file.content)
@@ -240,14 +247,14 @@ class ConfigStore:
         self._writer = StepWriter(_Kept(config, deliveries), self._write, self._publish)
         self._distribution = distribution
         self._told: Callable[[Config, Config], None] = _ignore
-        self._mastership = Mastership("wconfd")
+        self._mastership = OwnMastershipState("wconfd")
         self._durable = DurableConfig(file, self._state, deliveries.encode(), distribution, self._mastership)
         self._spreading = Spreading(distribution, lambda: self._state, self._mastership)
         # last result of `foreign_change`
         self._foreign: str | None = None
 
     @classmethod
-    def load(cls, paths: Paths, distribution: Distribution | None = None) -> Self:
+    def load(cls, paths: Paths, distribution: ConfigDistribution | None = None) -> Self:
         """Read the configuration, before trio runs.
 
         Raises:

@@ -42,7 +42,7 @@ class ConfigChange:
     note: bytes
 
 
-class Distribution(Protocol):
+class ConfigDistribution(Protocol):
     """Sends configuration and ssconf values to the nodes that should have them."""
 
     def commit_first(self, change: ConfigChange) -> None:

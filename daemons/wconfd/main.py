@@ -28,7 +28,7 @@ from daemons.wconfd.check import check_files
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.keptrows import FORMS
 from daemons.wconfd.core.reservations import RandomBytes, without_written
-from daemons.wconfd.distribution import Distribution, LocalDistribution, check_copies
+from daemons.wconfd.distribution import ConfigDistribution, LocalDistribution, check_copies
 from daemons.wconfd.handlers.changes import (
     ChangeHandlers,
     ClusterHandlers,
@@ -38,15 +38,15 @@ from daemons.wconfd.handlers.changes import (
     TagHandlers,
 )
 from daemons.wconfd.handlers.config import ConfigFileHandlers, ConfigHandlers, ViolationHandlers
-from daemons.wconfd.handlers.events import EventHandlers, MetricHandlers, tell_config
+from daemons.wconfd.handlers.events import SubscriptionHandlers, WconfdMetricHandlers, tell_config
 from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers
 from daemons.wconfd.handlers.locks import ExplainingHandlers, GhostHandlers, LockHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
 from daemons.wconfd.keptstore import KeptFiles, KeptStore, RowKeeping
-from daemons.wconfd.locks.deaths import Deaths, end_ghosts
+from daemons.wconfd.locks.deaths import LockOwnerDeaths, end_ghosts
 from daemons.wconfd.locks.lockfiles import journal_of
 from daemons.wconfd.locks.lockstore import LockStore
-from daemons.wconfd.rpc import Handlers, routes
+from daemons.wconfd.rpc import WconfdHandlers, routes
 from daemons.wconfd.shortlock import LockChecks, ShortLock
 from daemons.wconfd.tempresstore import Keeping, ReservationStore
 from protocol.mastercheck import check_master, reply_guard
@@ -67,7 +67,7 @@ def main() -> None:
 
 async def serve(
     settings: Settings,
-    distribution: Distribution | None = None,
+    distribution: ConfigDistribution | None = None,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -91,7 +91,7 @@ _Store = LockStore | ConfigStore | ReservationStore | KeptStore[Schedule] | Kept
 class _Way:
     """The way in which changes of this installation get to the other nodes."""
 
-    distribution: Distribution
+    distribution: ConfigDistribution
     # None: the reservations stay here
     keeping: Keeping | None = None
     # None: nothing is committed elsewhere
@@ -103,7 +103,7 @@ class _Way:
 
 
 @asynccontextmanager
-async def _distributing(settings: Settings, given: Distribution | None) -> AsyncIterator[_Way]:
+async def _distributing(settings: Settings, given: ConfigDistribution | None) -> AsyncIterator[_Way]:
     """The way of this installation, as long as the context lasts."""
     if given is not None:
         yield _Way(given)
@@ -138,7 +138,7 @@ async def _serve(settings: Settings, way: _Way, task_status: trio.TaskStatus[Non
     kept = KeptFiles.load(paths, way.rows, way.files_changed)
     livelock = Livelock.create(paths.livelocks, "wconf-daemon")
     short_lock = ShortLock(config, locks, livelock.path, LockChecks(locks, rules.require_locks))
-    deaths = Deaths(locks, paths.livelocks, grace_s=rules.livelock_grace_s, tables=[reservations])
+    deaths = LockOwnerDeaths(locks, paths.livelocks, grace_s=rules.livelock_grace_s, tables=[reservations])
     _log.info("state.read", owners=len(locks.state.owners()), config_serial=config.config.serial_no)
     try:
         async with trio.open_nursery() as nursery:
@@ -198,25 +198,25 @@ async def _name_own_certificate(config: ConfigStore, paths: Paths) -> None:
 def make_handlers(
     locks: LockStore,
     config: ConfigStore,
-    deaths: Deaths,
+    deaths: LockOwnerDeaths,
     reservations: ReservationStore,
     kept: KeptFiles,
     short_lock: ShortLock,
     random_bytes: RandomBytes = os.urandom,
     tally: CallTally | None = None,
     work: Callable[[], CommitWork] | None = None,
-) -> Handlers:
+) -> WconfdHandlers:
     """The handlers over these stores.
 
     Args:
         tally: the counts of the service; None: they are nobody's.
         work: the numbers of commits; None: nothing is committed elsewhere.
     """
-    return Handlers(
+    return WconfdHandlers(
         locks=LockHandlers(locks, deaths),
         ghosts=GhostHandlers(locks, deaths),
         explaining=ExplainingHandlers(locks),
-        events=EventHandlers(locks, config),
+        events=SubscriptionHandlers(locks, config),
         config=ConfigHandlers(config, locks, short_lock.checks),
         file=ConfigFileHandlers(config, locks),
         changes=ChangeHandlers(short_lock, reservations),
@@ -226,14 +226,14 @@ def make_handlers(
         networks=NetworkHandlers(short_lock),
         reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
         cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock), short_lock),
-        metrics=MetricHandlers(locks, config, reservations, deaths, tally or CallTally(), work),
+        metrics=WconfdMetricHandlers(locks, config, reservations, deaths, tally or CallTally(), work),
         resources=ResourceHandlers(kept.resources, locks.publisher),
         schedules=ScheduleHandlers(kept.schedules, locks.publisher),
         violations=ViolationHandlers(short_lock.checks),
     )
 
 
-def _tell_work(stores: Mapping[str, _Store], deaths: Deaths) -> None:
+def _tell_work(stores: Mapping[str, _Store], deaths: LockOwnerDeaths) -> None:
     """Log the writes of this run, and the number of deaths without an event: each of these is a defect."""
     for name, store in stores.items():
         done = store.statistics()

@@ -15,7 +15,7 @@ from daemons.wconfd.handlers.changes import (
     TagHandlers,
 )
 from daemons.wconfd.handlers.config import ConfigFileHandlers, ConfigHandlers, ViolationHandlers
-from daemons.wconfd.handlers.events import EventHandlers, MetricHandlers
+from daemons.wconfd.handlers.events import SubscriptionHandlers, WconfdMetricHandlers
 from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers
 from daemons.wconfd.handlers.locks import ExplainingHandlers, GhostHandlers, LockHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
@@ -116,13 +116,13 @@ from protocol.wconfd.reservations import (
 
 
 @attrs.frozen
-class Handlers:
+class WconfdHandlers:
     """The handlers, by noun."""
 
     locks: LockHandlers
     ghosts: GhostHandlers
     explaining: ExplainingHandlers
-    events: EventHandlers
+    events: SubscriptionHandlers
     config: ConfigHandlers
     file: ConfigFileHandlers
     changes: ChangeHandlers
@@ -132,13 +132,13 @@ class Handlers:
     networks: NetworkHandlers
     reservations: ReservationHandlers
     cluster: ClusterHandlers
-    metrics: MetricHandlers
+    metrics: WconfdMetricHandlers
     resources: ResourceHandlers
     schedules: ScheduleHandlers
     violations: ViolationHandlers
 
 
-def routes(to: Handlers) -> list[AnyRoute]:
+def routes(to: WconfdHandlers) -> list[AnyRoute]:
     """Return the table. Other users may only look here; the configuration, which has secrets, is for operators.
 
     Job processes and luxid run as the daemons' user; so locks and changes are for callers with all rights.

@@ -48,7 +48,7 @@ _log: Final = get_log(__name__)
 
 
 @attrs.frozen
-class Changer:
+class ConfigChanger:
     """The caller that changes the configuration."""
 
     method: str
@@ -72,7 +72,7 @@ class LockChecks:
     def violations(self) -> LockViolations:
         return LockViolations(self._count, self._is_required, tuple(self._latest))
 
-    def judged(self, step: Step[T], changer: Changer) -> Step[T]:
+    def judged(self, step: Step[T], changer: ConfigChanger) -> Step[T]:
         """The step with a judgement of its change, which raises Conflict if the locks are required."""
         held = self._held(changer)
 
@@ -83,7 +83,7 @@ class LockChecks:
 
         return with_judgement
 
-    def judged_once(self, step: UpdateStep, changer: Changer) -> UpdateStep:
+    def judged_once(self, step: UpdateStep, changer: ConfigChanger) -> UpdateStep:
         """The same of a step that is told of its first delivery."""
         held = self._held(changer)
 
@@ -94,12 +94,12 @@ class LockChecks:
 
         return with_judgement
 
-    def _held(self, changer: Changer) -> dict[Lock, LockMode]:
+    def _held(self, changer: ConfigChanger) -> dict[Lock, LockMode]:
         table = self._locks.state.table
         held = table.held_by_process(changer.peer.pid)
         return held if changer.owner is None else {**held, **table.held_by(changer.owner)}
 
-    def _judge(self, before: Config, after: Config, held: dict[Lock, LockMode], changer: Changer) -> None:
+    def _judge(self, before: Config, after: Config, held: dict[Lock, LockMode], changer: ConfigChanger) -> None:
         """In the writer's thread, which is the only one that writes here."""
         for found in unlocked(before, after, held):
             self._count += 1
@@ -142,7 +142,7 @@ class ShortLock:
     checks: LockChecks = attrs.field(default=attrs.Factory(lambda self: LockChecks(self._locks), takes_self=True))
     _numbers: "count[int]" = attrs.field(factory=lambda: count(1))
 
-    async def change(self, step: Step[T], changer: Changer) -> tuple[T] | None:
+    async def change(self, step: Step[T], changer: ConfigChanger) -> tuple[T] | None:
         """Change the configuration; return None, and change nothing, while an owner holds its lock.
 
         Raises, Durability, Cancellation: as `ConfigStore.change`, and:
@@ -152,7 +152,7 @@ class ShortLock:
             return None
         return (await self._config.change(self.checks.judged(step, changer)),)
 
-    async def update(self, delivery: Delivery, step: UpdateStep, changer: Changer) -> Stamp | None:
+    async def update(self, delivery: Delivery, step: UpdateStep, changer: ConfigChanger) -> Stamp | None:
         """As `change`, for a call whose second delivery is recognized.
 
         Raises, Durability, Cancellation: as `ConfigStore.update`, and as `change`.

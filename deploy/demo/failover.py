@@ -170,7 +170,7 @@ class Demo:
         """Wait for the next master, and for the first command that it begins."""
         while self.master() is None:
             self._check_patience(killed_at)
-            view.show(None, f"nobody is the master for {time.time() - killed_at:.1f} s")
+            view.show(None, f"no node is the master for {time.time() - killed_at:.1f} s")
             time.sleep(_LOOK_S)
         replied_at = time.time()
 
@@ -188,7 +188,7 @@ class Demo:
         while True:
             master = self.master()
             states = None if master is None else _states(master, view.job_ids)
-            head = "nobody is the master" if master is None else f"the master is {master.name}"
+            head = "no node is the master" if master is None else f"the master is {master.name}"
             view.show(states, head)
             if holds():
                 return

@@ -11,7 +11,7 @@ from typing import Final
 
 from common.errors import NotFound, Unavailable
 from common.paths import Paths
-from protocol.confd.gathering import Gathering, Outcome, Peer, coverage
+from protocol.confd.gathering import ConfdPeer, GatheredReplies, Gathering, coverage
 from protocol.confd.questions import MAX_REPLY_BYTES, Argument, Question
 
 # What both clients share: the choice of peers, the pauses, and the socket.
@@ -24,7 +24,13 @@ _FIRST_PAUSE_S: Final = 0.5
 
 
 def begin(
-    key: bytes, peers: Sequence[Peer], question: Question, argument: Argument, *, wanted: int | None, asks_all: bool
+    key: bytes,
+    peers: Sequence[ConfdPeer],
+    question: Question,
+    argument: Argument,
+    *,
+    wanted: int | None,
+    asks_all: bool,
 ) -> Gathering:
     """Choose whom to ask, at random. Args: wanted: number of peers. asks_all: ask all, and wait for all."""
     count = len(peers) if asks_all else coverage(len(peers), wanted)
@@ -40,7 +46,7 @@ def pauses() -> Iterator[float]:
         pause_s *= 2
 
 
-def open_socket(peers: Sequence[Peer]) -> socket.socket:
+def open_socket(peers: Sequence[ConfdPeer]) -> socket.socket:
     """A socket for the family of these peers. Raises: Unavailable."""
     family = socket.AF_INET6 if any(":" in peer.host for peer in peers) else socket.AF_INET
     try:
@@ -65,14 +71,14 @@ def send(sock: socket.socket, gathering: Gathering, now: float) -> None:
 
 def ask_confd(
     key: bytes,
-    peers: Sequence[Peer],
+    peers: Sequence[ConfdPeer],
     question: Question,
     argument: Argument = None,
     *,
     wanted: int | None = None,
     asks_all: bool = False,
     timeout_s: float = EXPIRE_S,
-) -> Outcome:
+) -> GatheredReplies:
     """Ask some candidates, and return what they replied, as soon as enough of them have.
 
     Args:
@@ -110,7 +116,7 @@ def _receive(sock: socket.socket, gathering: Gathering, until: float) -> None:
 # Source: confd.md 6.
 
 
-def candidates(paths: Paths, port: int) -> Sequence[Peer]:
+def candidates(paths: Paths, port: int) -> Sequence[ConfdPeer]:
     """The master candidates that this node knows, the master among them. Raises: NotFound, OSError."""
     path = paths.ssconf_file("master_candidates_ips")
     try:
@@ -119,7 +125,7 @@ def candidates(paths: Paths, port: int) -> Sequence[Peer]:
         hosts = []
     if not hosts:
         raise NotFound(f"this node knows no master candidates ('{path}'); write it by: gnt-cluster redist-conf")
-    return [Peer(host, port) for host in hosts]
+    return [ConfdPeer(host, port) for host in hosts]
 
 
 def read_key(paths: Paths) -> bytes:

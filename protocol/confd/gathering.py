@@ -13,21 +13,31 @@ from typing import Final
 import attrs
 
 from common.errors import GantryError, NotFound, RemoteError, Unavailable
-from protocol.confd.questions import Argument, Fault, Question, Reply, Request, Status, read_reply, seal, unseal
+from protocol.confd.questions import (
+    Argument,
+    ConfdFault,
+    ConfdRequest,
+    Question,
+    Reply,
+    ReplyStatus,
+    read_reply,
+    seal,
+    unseal,
+)
 
 # candidates that are asked if the caller does not say how many
 USUAL_COVERAGE: Final = 6
 _FAULTS: Final = {
-    Fault.UNKNOWN_ENTRY: ("not_found", "there is no such entry"),
-    Fault.INTERNAL: ("internal", "it has an internal error"),
-    Fault.ARGUMENT: ("invalid", "the argument is not one of this question"),
+    ConfdFault.UNKNOWN_ENTRY: ("not_found", "there is no such entry"),
+    ConfdFault.INTERNAL: ("internal", "it has an internal error"),
+    ConfdFault.ARGUMENT: ("invalid", "the argument is not one of this question"),
 }
 # questions whose answers are sets
 _UNORDERED: Final = (Question.NODE_IPS, Question.CANDIDATE_IPS, Question.INSTANCE_IPS)
 
 
 @attrs.frozen(order=True)
-class Peer:
+class ConfdPeer:
     """Where a confd listens."""
 
     host: str
@@ -50,16 +60,16 @@ def enough(asked: int) -> int:
 
 
 @attrs.frozen
-class Outcome:
+class GatheredReplies:
     """What the candidates have replied."""
 
     question: Question
     # the one that counts; None: nobody replied
     best: Reply | None
     # by whom was asked
-    replies: Mapping[Peer, Reply]
+    replies: Mapping[ConfdPeer, Reply]
     # those that were asked and are silent
-    silent: Sequence[Peer]
+    silent: Sequence[ConfdPeer]
     is_consistent: bool
 
     def answer(self) -> object:
@@ -70,13 +80,13 @@ class Outcome:
         if self.best is None:
             asked = ", ".join(map(str, self.silent))
             raise Unavailable(f"no confd has replied: {asked}; it runs on master candidates, with the same 'hmac.key'")
-        if self.best.status is Status.OK:
+        if self.best.status is ReplyStatus.OK:
             return self.best.answer
         raise _error_of(self.best.answer)
 
 
 def _error_of(answer: object) -> GantryError:
-    fault = next((fault for fault in Fault if answer == fault), None)
+    fault = next((fault for fault in ConfdFault if answer == fault), None)
     code, text = _FAULTS[fault] if fault is not None else ("conflict", str(answer).replace("\n", " "))
     message = f"confd replied with an error: {text}"
     if code == "not_found":
@@ -99,7 +109,7 @@ class Gathering:
         key: bytes,
         question: Question,
         argument: Argument,
-        salts: Mapping[Peer, str],
+        salts: Mapping[ConfdPeer, str],
         needed: int | None = None,
     ) -> None:
         self._key = key
@@ -108,15 +118,17 @@ class Gathering:
         self._salts = dict(salts)
         self._peers = {salt: peer for peer, salt in salts.items()}
         self._needed = enough(len(salts)) if needed is None else needed
-        self._replies: dict[Peer, Reply] = {}
+        self._replies: dict[ConfdPeer, Reply] = {}
 
-    def datagrams(self, now: float) -> Mapping[Peer, bytes]:
+    def datagrams(self, now: float) -> Mapping[ConfdPeer, bytes]:
         """The question for each one that is silent, as it is sent at this time, in seconds since the epoch."""
-        texts = {peer: Request(self._question, self._salts[peer], self._argument).to_text() for peer in self.silent}
+        texts = {
+            peer: ConfdRequest(self._question, self._salts[peer], self._argument).to_text() for peer in self.silent
+        }
         return {peer: seal(self._key, text, str(int(now))) for peer, text in texts.items()}
 
     @property
-    def silent(self) -> Sequence[Peer]:
+    def silent(self) -> Sequence[ConfdPeer]:
         """Those that have not replied."""
         return [peer for peer in self._salts if peer not in self._replies]
 
@@ -132,14 +144,14 @@ class Gathering:
         if peer is not None and reply is not None:
             self._replies[peer] = reply
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> GatheredReplies:
         replies = list(self._replies.values())
-        answers = [reply for reply in replies if reply.status is Status.OK]
+        answers = [reply for reply in replies if reply.status is ReplyStatus.OK]
         best = max(answers, key=lambda reply: reply.serial) if answers else (replies[0] if replies else None)
         is_consistent = best is None or all(
             self._content(reply) == self._content(best) for reply in answers if reply.serial == best.serial
         )
-        return Outcome(self._question, best, dict(self._replies), self.silent, is_consistent)
+        return GatheredReplies(self._question, best, dict(self._replies), self.silent, is_consistent)
 
     def _content(self, reply: Reply) -> object:
         answer = reply.answer

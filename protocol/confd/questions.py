@@ -36,14 +36,14 @@ class Question(enum.IntEnum):
     COLLECTORS = 11
 
 
-class Status(enum.IntEnum):
+class ReplyStatus(enum.IntEnum):
     OK = 0
     ERROR = 1
     # never sent
     NOT_IMPLEMENTED = 2
 
 
-class Fault(enum.IntEnum):
+class ConfdFault(enum.IntEnum):
     """Answers of an error that are numbers."""
 
     UNKNOWN_ENTRY = 0
@@ -51,7 +51,7 @@ class Fault(enum.IntEnum):
     ARGUMENT = 2
 
 
-class Role(enum.IntEnum):
+class ConfdRole(enum.IntEnum):
     """The role of a node."""
 
     MASTER = 0
@@ -84,7 +84,7 @@ Argument = str | Terms | None
 
 
 @attrs.frozen
-class Request:
+class ConfdRequest:
     question: Question
     # chosen by the client, salt of the reply
     rsalt: str
@@ -99,8 +99,8 @@ class Request:
 
 @attrs.frozen
 class Reply:
-    status: Status
-    # JSON-able; of an error a number of `Fault` or the reason
+    status: ReplyStatus
+    # JSON-able; of an error a number of `ConfdFault` or the reason
     answer: object
     # serial number of the object that was asked about; 0 for errors
     serial: int = 0
@@ -110,7 +110,7 @@ class Reply:
         return ascii_json(wire).decode()
 
 
-def read_request(text: str) -> Request | None:
+def read_request(text: str) -> ConfdRequest | None:
     """Read the text of a request; None: it is none."""
     value = _object(text)
     if value is None or not _is_int(value.get("protocol")):
@@ -120,9 +120,9 @@ def read_request(text: str) -> Request | None:
         return None
     given = value.get("query")
     if given is None or isinstance(given, str):
-        return Request(question, rsalt, given)
+        return ConfdRequest(question, rsalt, given)
     terms = _terms(given)
-    return None if terms is None else Request(question, rsalt, terms)
+    return None if terms is None else ConfdRequest(question, rsalt, terms)
 
 
 def read_reply(text: str) -> Reply | None:
@@ -130,7 +130,7 @@ def read_reply(text: str) -> Reply | None:
     value = _object(text)
     if value is None or "answer" not in value or not _is_int(value.get("protocol")):
         return None
-    status, serial = _member(Status, value.get("status")), value.get("serial")
+    status, serial = _member(ReplyStatus, value.get("status")), value.get("serial")
     if status is None or not isinstance(serial, int) or isinstance(serial, bool):
         return None
     return Reply(status, value["answer"], serial)

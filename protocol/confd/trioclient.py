@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import trio
 
 from protocol.confd.client import EXPIRE_S, begin, open_socket, pauses, send
-from protocol.confd.gathering import Gathering, Outcome, Peer
+from protocol.confd.gathering import ConfdPeer, GatheredReplies, Gathering
 from protocol.confd.questions import MAX_REPLY_BYTES, Argument, Question
 
 
 async def ask_confd(
     key: bytes,
-    peers: Sequence[Peer],
+    peers: Sequence[ConfdPeer],
     question: Question,
     argument: Argument = None,
     *,
     wanted: int | None = None,
     asks_all: bool = False,
     timeout_s: float = EXPIRE_S,
-) -> Outcome:
+) -> GatheredReplies:
     """As that of `blocking`."""
     gathering = begin(key, peers, question, argument, wanted=wanted, asks_all=asks_all)
     with open_socket(peers) as sock, trio.move_on_after(timeout_s):

@@ -24,17 +24,27 @@ from common.errors import GantryError
 from common.system.log import get_log
 from protocol.etcd import questions
 from protocol.etcd.address import Endpoint, EtcdAddress
-from protocol.etcd.credentials import Credentials, TlsContexts
-from protocol.etcd.kv import Compacted, EtcdUnknown, Found, Get, LeaseId, Outcome, Transaction, WatchEnded, WatchEvent
-from protocol.etcd.member import OK, Broken, Connection, HttpReply, Member, closing_unless_done
+from protocol.etcd.credentials import EtcdCredentials, TlsContexts
+from protocol.etcd.kv import (
+    Compacted,
+    EtcdUnknown,
+    Get,
+    GetReply,
+    LeaseId,
+    Transaction,
+    TransactionReply,
+    WatchEnded,
+    WatchEvent,
+)
+from protocol.etcd.member import OK, ConnectionBroken, EtcdConnection, EtcdHttpReply, Member, closing_unless_done
 from protocol.etcd.questions import (
     Alarm,
+    EtcdQuestion,
+    EtcdRefusal,
     Granted,
     Meaning,
     MemberEntry,
     MemberStatus,
-    Question,
-    Refusal,
     judge,
     judge_text,
 )
@@ -57,7 +67,7 @@ ABOUT_TOKENS: Final = frozenset({Meaning.NO_TOKEN, Meaning.NO_USERS, Meaning.DEN
 _log: Final = get_log(__name__)
 
 
-class _NoReply(Broken):
+class _NoReply(ConnectionBroken):
     pass
 
 
@@ -66,7 +76,7 @@ class Asker:
 
     def __init__(self, address: EtcdAddress) -> None:
         self._address = address
-        self._credentials = Credentials(address) if address.user else None
+        self._credentials = EtcdCredentials(address) if address.user else None
         self._tls = TlsContexts(address) if any(each.is_tls for each in address.endpoints) else None
         self._members = {each: self._member(each) for each in address.endpoints}
         self._order: Sequence[Member] = list(self._members.values())
@@ -81,7 +91,7 @@ class Asker:
         for member in self._members.values():
             member.close()
 
-    async def ask(self, question: Question[R], limit_s: float | None) -> R:
+    async def ask(self, question: EtcdQuestion[R], limit_s: float | None) -> R:
         """Ask whichever member replies. Raises: EtcdUnknown, and what the question's reading raises."""
 
         async def attempt(member: Member) -> R:
@@ -89,7 +99,7 @@ class Asker:
 
         return await self.whichever(attempt, limit_s, math.inf if question.takes_long else None)
 
-    async def ask_member(self, endpoint: Endpoint, question: Question[R], limit_s: float | None) -> R:
+    async def ask_member(self, endpoint: Endpoint, question: EtcdQuestion[R], limit_s: float | None) -> R:
         """Ask this member once, which need not be one of the address. Raises: as `ask`."""
         return await self._once(endpoint, lambda member: self._answer(member, question), limit_s)
 
@@ -99,7 +109,7 @@ class Asker:
         async def attempt(member: Member) -> bytes:
             reply = await member.fetch(path)
             if reply.status != OK:
-                raise Broken(f"HTTP {reply.status}")
+                raise ConnectionBroken(f"HTTP {reply.status}")
             return reply.body
 
         return await self._once(endpoint, attempt, limit_s)
@@ -111,13 +121,13 @@ class Asker:
         limit_s = self._address.request_limit_s if limit_s is None else limit_s
         try:
             return await _within(limit_s, attempt(member))
-        except Broken as broken:
+        except ConnectionBroken as broken:
             raise _unknown({endpoint: str(broken)}) from broken
 
     async def whichever(
         self, attempt: Callable[[Member], Awaitable[R]], limit_s: float | None, each_s: float | None = None
     ) -> R:
-        """Attempt it at one member after the other, again and again; each raises Broken if nothing is known.
+        """Attempt it at one member after the other, again and again; each raises ConnectionBroken if nothing is known.
 
         Args: each_s: limit of one attempt; that of the address if left out.
         Raises: EtcdUnknown: the time is over.
@@ -134,7 +144,7 @@ class Asker:
                 left_s = max(0.0, deadline - trio.current_time())
                 try:
                     return await _within(min(each_s, left_s), attempt(member))
-                except Broken as broken:
+                except ConnectionBroken as broken:
                     # an attempt that the caller's limit has cut short tells less than the one before
                     if not (isinstance(broken, _NoReply) and left_s < each_s and member.endpoint in reasons):
                         reasons[member.endpoint] = str(broken)
@@ -174,22 +184,22 @@ class Asker:
             next_one = self._order[self._first].endpoint
             _log.info("etcd.next_member", member=self._order[index].endpoint, next=next_one, reason=reason)
 
-    async def _answer(self, member: Member, question: Question[R]) -> R:
+    async def _answer(self, member: Member, question: EtcdQuestion[R]) -> R:
         token = member.token
         found = _read_reply(question, await member.ask(question.path, question.body))
-        if not isinstance(found, Refusal):
+        if not isinstance(found, EtcdRefusal):
             return found
         await self.login(member, token, found)
         found = _read_reply(question, await member.ask(question.path, question.body))
-        if isinstance(found, Refusal):
+        if isinstance(found, EtcdRefusal):
             raise of_own_token(found)
         return found
 
-    async def login(self, member: Member, token: str, refusal: Refusal) -> None:
+    async def login(self, member: Member, token: str, refusal: EtcdRefusal) -> None:
         """Get a token of this member that is not this one, unless another task has done so.
 
         Args: refusal: what it said to the token; one of `ABOUT_TOKENS`.
-        Raises: Broken. EtcdDenied: there is no user, or it has no right, or the password is wrong.
+        Raises: ConnectionBroken. EtcdDenied: there is no user, or it has no right, or the password is wrong.
         """
         if self._credentials is None or (token and refusal.meaning is Meaning.DENIED):
             raise refusal.error
@@ -197,22 +207,22 @@ class Asker:
             if member.token == token:
                 member.token = await self._authenticate(member, self._credentials)
 
-    async def _authenticate(self, member: Member, who: Credentials) -> str:
+    async def _authenticate(self, member: Member, who: EtcdCredentials) -> str:
         found = await _token(member, who)
-        if isinstance(found, Refusal) and found.meaning is Meaning.DENIED and who.has_changed():
+        if isinstance(found, EtcdRefusal) and found.meaning is Meaning.DENIED and who.has_changed():
             found = await _token(member, who)
-        if not isinstance(found, Refusal):
+        if not isinstance(found, EtcdRefusal):
             return found
         if found.meaning is Meaning.NO_USERS:
             return ""
         raise found.error
 
 
-def of_own_token(refusal: Refusal) -> Exception:
+def of_own_token(refusal: EtcdRefusal) -> Exception:
     """The error that a refusal of a token means that the member has just given: Broken, or the refusal's."""
     if refusal.meaning is Meaning.DENIED:
         return refusal.error
-    return Broken(f"it does not take its own token: {refusal.text}")
+    return ConnectionBroken(f"it does not take its own token: {refusal.text}")
 
 
 async def _within(limit_s: float, attempt: Awaitable[R]) -> R:
@@ -221,37 +231,37 @@ async def _within(limit_s: float, attempt: Awaitable[R]) -> R:
     raise _NoReply(f"no reply within {limit_s:.3g} s")
 
 
-async def _token(member: Member, who: Credentials) -> str | Refusal:
+async def _token(member: Member, who: EtcdCredentials) -> str | EtcdRefusal:
     question = questions.authenticate(who.user, who.password)
     reply = await member.ask(question.path, question.body, with_token=False)
     if reply.status == OK:
         return _value(question, reply)
     refusal = judge(reply.status, reply.body)
     if refusal.meaning is Meaning.UNKNOWN:
-        raise Broken(refusal.text)
+        raise ConnectionBroken(refusal.text)
     return refusal
 
 
-def _read_reply(question: Question[R], reply: HttpReply) -> R | Refusal:
-    """Returns: the value, or what must be judged by who asked. Raises: Broken, and any other refusal."""
+def _read_reply(question: EtcdQuestion[R], reply: EtcdHttpReply) -> R | EtcdRefusal:
+    """Returns: the value, or what must be judged by who asked. Raises: ConnectionBroken, and any other refusal."""
     # a stream begins well and reports its error in a line
     if reply.status == OK and not reply.body.startswith(b'{"error"'):
         return _value(question, reply)
     refusal = judge(reply.status, reply.body)
     if refusal.meaning is Meaning.UNKNOWN:
-        raise Broken(refusal.text)
+        raise ConnectionBroken(refusal.text)
     if refusal.meaning in ABOUT_TOKENS:
         return refusal
     raise refusal.error
 
 
-def _value(question: Question[R], reply: HttpReply) -> R:
+def _value(question: EtcdQuestion[R], reply: EtcdHttpReply) -> R:
     try:
         return question.read(orjson.loads(reply.body))
     except orjson.JSONDecodeError as error:
-        raise Broken(f"it replied with something else: {reply.body[:100]!r}") from error
+        raise ConnectionBroken(f"it replied with something else: {reply.body[:100]!r}") from error
     except ValueError as error:
-        raise Broken(f"it replied with something else: {error}") from error
+        raise ConnectionBroken(f"it replied with something else: {error}") from error
 
 
 def _unknown(reasons: dict[Endpoint, str]) -> EtcdUnknown:
@@ -280,7 +290,9 @@ class Watching:
         WatchEnded: any other end; events may have been missed.
     """
 
-    def __init__(self, connection: Connection, question: Question[Sequence[WatchEvent]], silence_s: float) -> None:
+    def __init__(
+        self, connection: EtcdConnection, question: EtcdQuestion[Sequence[WatchEvent]], silence_s: float
+    ) -> None:
         self._connection = connection
         self._question = question
         self._silence_s = silence_s
@@ -298,28 +310,28 @@ class Watching:
         try:
             with trio.move_on_after(self._silence_s):
                 return _read_event(self._question, await self._connection.line())
-        except Broken as broken:
+        except ConnectionBroken as broken:
             raise WatchEnded(f"the watch has ended: {broken}") from broken
         raise WatchEnded(f"nothing was heard of the watch for {self._silence_s:g} s")
 
 
 async def open_watch(
-    asker: Asker, question: Question[Sequence[WatchEvent]], silence_s: float
-) -> tuple[Connection, Watching]:
+    asker: Asker, question: EtcdQuestion[Sequence[WatchEvent]], silence_s: float
+) -> tuple[EtcdConnection, Watching]:
     """Begin to watch at whichever member takes the watch.
 
     Returns: the connection, which the caller closes, and its events.
     Raises: EtcdUnknown: no member takes it. EtcdDenied.
     """
 
-    async def attempt(member: Member) -> Connection:
+    async def attempt(member: Member) -> EtcdConnection:
         token = member.token
         connection = await _created(member, question)
-        if not isinstance(connection, Refusal):
+        if not isinstance(connection, EtcdRefusal):
             return connection
         await asker.login(member, token, connection)
         again = await _created(member, question)
-        if isinstance(again, Refusal):
+        if isinstance(again, EtcdRefusal):
             raise of_own_token(again)
         return again
 
@@ -327,10 +339,10 @@ async def open_watch(
     return connection, Watching(connection, question, silence_s)
 
 
-async def _created(member: Member, question: Question[Sequence[WatchEvent]]) -> Connection | Refusal:
-    """Raises: Broken, EtcdError."""
+async def _created(member: Member, question: EtcdQuestion[Sequence[WatchEvent]]) -> EtcdConnection | EtcdRefusal:
+    """Raises: ConnectionBroken, EtcdError."""
     connection = await member.open_stream(question.path, question.body, _HEADERS)
-    if isinstance(connection, HttpReply):
+    if isinstance(connection, EtcdHttpReply):
         refusal = judge(connection.status, connection.body)
     else:
         with closing_unless_done(connection):
@@ -340,13 +352,13 @@ async def _created(member: Member, question: Question[Sequence[WatchEvent]]) -> 
         connection.close()
         refusal = found
     if refusal.meaning is Meaning.UNKNOWN:
-        raise Broken(refusal.text)
+        raise ConnectionBroken(refusal.text)
     if refusal.meaning in ABOUT_TOKENS:
         return refusal
     raise refusal.error
 
 
-def _refusal(line: bytes) -> Refusal | None:
+def _refusal(line: bytes) -> EtcdRefusal | None:
     """What the first line says against the watch; None: it was created."""
     try:
         told = orjson.loads(line)
@@ -356,11 +368,11 @@ def _refusal(line: bytes) -> Refusal | None:
         if flag(result, "canceled"):
             return judge_text(text(result, "cancel_reason") or "canceled without a reason")
     except ValueError as error:
-        raise Broken(f"it replied with something else: {line[:100]!r}") from error
+        raise ConnectionBroken(f"it replied with something else: {line[:100]!r}") from error
     return None
 
 
-def _read_event(question: Question[Sequence[WatchEvent]], line: bytes) -> Sequence[WatchEvent]:
+def _read_event(question: EtcdQuestion[Sequence[WatchEvent]], line: bytes) -> Sequence[WatchEvent]:
     try:
         told = orjson.loads(line)
         if _is_error(told):
@@ -494,13 +506,13 @@ class EtcdClient:
         """Find out in each new term of etcd who leads, and ask that member first; until cancelled."""
         await self._leader.run()
 
-    async def get(self, asked: Get, limit_s: float | None = None) -> Found:
+    async def get(self, asked: Get, limit_s: float | None = None) -> GetReply:
         """Read. Raises: Compacted."""
         found = await self._asker.ask(questions.get(asked), limit_s)
         self._leader.heard(found.header.raft_term)
         return found
 
-    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> Outcome:
+    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> TransactionReply:
         """Raises: LeaseGone: a key was to be put with a lease that is over."""
         outcome = await self._asker.ask(questions.transact(transaction), limit_s)
         self._leader.heard(outcome.header.raft_term)

@@ -26,13 +26,13 @@ import attrs
 import trio
 
 from common.errors import GantryError, InvalidRequest, Unavailable
-from common.lease.changes import Change, Dirty, Stored, check_change, folders_of, group_length, join, merged, size_of
+from common.lease.changes import Dirty, KeyChange, Stored, check_change, folders_of, group_length, join, merged, size_of
 from common.lease.deadline import Deadline, boottime
-from common.lease.records import Fence, Keys
+from common.lease.records import EtcdKeys, Fence
 from common.metrics import WORK_S, CommitWork, Distribution, Histogram
 from common.replication import NoLongerMaster
 from protocol.etcd.fencedsequence import Etcd, FencedSequence, UntilKnown
-from protocol.etcd.kv import Compacted, EtcdFull, Found, Get, TooLarge
+from protocol.etcd.kv import Compacted, EtcdFull, Get, GetReply, TooLarge
 
 # Read all that was committed under some prefixes of etcd, as it was at one revision.
 #
@@ -45,7 +45,7 @@ PAGE_KEYS: Final = 200
 _PAGE_PARTS: Final = 16
 # readings that a compaction has overtaken
 _MOST_READINGS: Final = 5
-_Ask = Callable[[Get], Awaitable[Found]]
+_Ask = Callable[[Get], Awaitable[GetReply]]
 
 
 async def read_dirty(client: Etcd, prefixes: Sequence[str], *, since: int = 0) -> Dirty:
@@ -148,7 +148,7 @@ class CommitsStatistics:
 
 @attrs.define(eq=False)
 class _Ticket:
-    changes: Sequence[Change]
+    changes: Sequence[KeyChange]
     done: trio.Event = attrs.Factory(trio.Event)
     revision: int = 0
     error: GantryError | None = None
@@ -162,7 +162,7 @@ class Commits:
         writer: name of the daemon, such as `luxid`; only one process at a time writes under it.
     """
 
-    def __init__(self, client: Etcd, keys: Keys, fence: Fence, deadline: Deadline, *, writer: str) -> None:
+    def __init__(self, client: Etcd, keys: EtcdKeys, fence: Fence, deadline: Deadline, *, writer: str) -> None:
         self._etcd = UntilKnown(client, deadline)
         self._sequence = FencedSequence(self._etcd, keys, fence, writer)
         self._waiting: list[_Ticket] = []
@@ -172,7 +172,7 @@ class Commits:
         self._durations = Histogram(WORK_S)
         self._commits = self._failures = self._transactions = self._operations = self._forgotten = 0
 
-    async def commit(self, changes: Sequence[Change]) -> int:
+    async def commit(self, changes: Sequence[KeyChange]) -> int:
         """Commit one change of these keys; return its revision when a majority of etcd has it.
 
         Changes of one key take effect in the order of the calls; of two in one call the last one counts.
@@ -222,7 +222,7 @@ class Commits:
         self._check()
         since = self._sequence.revision
 
-        async def ask(asked: Get) -> Found:
+        async def ask(asked: Get) -> GetReply:
             return await self._etcd.get(asked, since)
 
         try:
@@ -320,7 +320,7 @@ class Commits:
             self._answer(tickets, revision)
         return True
 
-    async def _carry_out(self, changes: Sequence[Change]) -> int:
+    async def _carry_out(self, changes: Sequence[KeyChange]) -> int:
         self._transactions += 1
         began_s = boottime()
         revision = await self._sequence.put(changes)

@@ -26,7 +26,7 @@ class Account(Protocol):
     def password_file(self) -> str: ...
 
 
-class Credentials:
+class EtcdCredentials:
     """Raises: InvalidRequest: the file of the password cannot be read."""
 
     def __init__(self, account: Account) -> None:

@@ -11,7 +11,7 @@ import trio
 
 from common.errors import Unavailable
 from common.lease.changes import (
-    Change,
+    KeyChange,
     Pointer,
     decode_list,
     decode_stored,
@@ -22,11 +22,21 @@ from common.lease.changes import (
     stored,
 )
 from common.lease.deadline import Deadline, boottime
-from common.lease.records import Fence, Keys
+from common.lease.records import EtcdKeys, Fence
 from common.replication import NoLongerMaster
 from common.system.log import get_log
-from protocol.etcd.fencing import Committed, FencedWriter, LiveParts, Moved, Refused
-from protocol.etcd.kv import Compacted, EtcdError, EtcdFull, Found, Get, KeyValue, Outcome, TooLarge, Transaction
+from protocol.etcd.fencing import Committed, FenceClosed, FencedWriter, LiveParts, SequenceMoved
+from protocol.etcd.kv import (
+    Compacted,
+    EtcdError,
+    EtcdFull,
+    Get,
+    GetReply,
+    KeyValue,
+    TooLarge,
+    Transaction,
+    TransactionReply,
+)
 
 # Send a transaction to etcd until it is known what has become of it, or this node's own deadline has passed.
 #
@@ -43,9 +53,9 @@ _log: Final = get_log(__name__)
 class Etcd(Protocol):
     """What is asked of `protocol.etcd.client.EtcdClient`."""
 
-    async def get(self, asked: Get, limit_s: float | None = None) -> Found: ...
+    async def get(self, asked: Get, limit_s: float | None = None) -> GetReply: ...
 
-    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> Outcome: ...
+    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> TransactionReply: ...
 
 
 class UntilKnown:
@@ -63,7 +73,7 @@ class UntilKnown:
         # tries after the first one of a request
         self.retries = 0
 
-    async def transact(self, transaction: Transaction) -> Outcome:
+    async def transact(self, transaction: Transaction) -> TransactionReply:
         """Raises:
         EtcdFull: etcd refuses what needs space; an earlier try may have had its effect.
         TooLarge: nothing was carried out.
@@ -84,7 +94,7 @@ class UntilKnown:
             self._left_s()
             return outcome
 
-    async def get(self, asked: Get, since: int = 0) -> Found:
+    async def get(self, asked: Get, since: int = 0) -> GetReply:
         """Read.
 
         Args: since: a reply of a member that does not know this revision yet is none.
@@ -153,7 +163,7 @@ async def _folders(etcd: UntilKnown, parts: str) -> Sequence[str]:
     folders: dict[str, None] = {}
     after = ""
     while True:
-        found: Found = await etcd.get(Get(parts, is_prefix=True, keys_only=True, limit=_PAGE, after=after))
+        found: GetReply = await etcd.get(Get(parts, is_prefix=True, keys_only=True, limit=_PAGE, after=after))
         folders.update(dict.fromkeys(folder_of(each.key) for each in found.values))
         if not found.more:
             return list(folders)
@@ -184,7 +194,7 @@ class FencedSequence:
         NoLongerMaster: the fence has refused it, another process writes under this name, or the deadline has passed.
     """
 
-    def __init__(self, etcd: UntilKnown, keys: Keys, fence: Fence, name: str) -> None:
+    def __init__(self, etcd: UntilKnown, keys: EtcdKeys, fence: Fence, name: str) -> None:
         self._etcd = etcd
         self._writer = FencedWriter(keys, fence, name)
         self._parts = keys.parts_of(name)
@@ -217,7 +227,7 @@ class FencedSequence:
                 break
         await find_parts(self._etcd, self._parts, self._live)
 
-    async def put(self, changes: Sequence[Change]) -> int:
+    async def put(self, changes: Sequence[KeyChange]) -> int:
         """Commit a change, merged before; return its revision.
 
         Raises: EtcdFull, TooLarge: it has had no effect.
@@ -243,12 +253,12 @@ class FencedSequence:
         while self._live.has_garbage:
             await self._send(self._writer.clear(self._live.take_garbage(_MOST_FOLDERS)))
 
-    async def _put_large(self, changes: Sequence[Change], token: str) -> int:
+    async def _put_large(self, changes: Sequence[KeyChange], token: str) -> int:
         packed = pack(changes, f"{self._parts}{token}/")
         try:
             for part in packed.parts:
                 verdict = await self._send(self._writer.part(part, self._at))
-                if isinstance(verdict, Moved):
+                if isinstance(verdict, SequenceMoved):
                     raise self._foreign(verdict)
             revision = await self._move(packed.last, token)
         except (EtcdFull, TooLarge):
@@ -258,7 +268,7 @@ class FencedSequence:
         self._live.found(packed.folder, [(key, revision) for key in packed.pointing])
         return revision
 
-    async def _move(self, changes: Sequence[Change], token: str) -> int:
+    async def _move(self, changes: Sequence[KeyChange], token: str) -> int:
         while True:
             try:
                 verdict = await self._send(self._writer.commit(changes, self._at, token), token)
@@ -284,23 +294,23 @@ class FencedSequence:
             if not outcome.succeeded and isinstance(verdict, Committed):
                 self._at = self.revision = verdict.revision
                 return verdict.revision
-            if isinstance(verdict, Moved) and verdict.revision:
+            if isinstance(verdict, SequenceMoved) and verdict.revision:
                 raise self._foreign(verdict)
         self._at = 0
         if is_claim:
             return 0
         raise full
 
-    async def _send(self, transaction: Transaction, token: str = "") -> Committed | Moved:
+    async def _send(self, transaction: Transaction, token: str = "") -> Committed | SequenceMoved:
         return self._judge(await self._etcd.transact(transaction), token)
 
-    def _judge(self, outcome: Outcome, token: str) -> Committed | Moved:
+    def _judge(self, outcome: TransactionReply, token: str) -> Committed | SequenceMoved:
         verdict = self._writer.judge(outcome, token)
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, FenceClosed):
             raise NoLongerMaster(f"etcd has refused a write: {verdict.why}")
         return verdict
 
-    def _foreign(self, moved: Moved) -> NoLongerMaster:
+    def _foreign(self, moved: SequenceMoved) -> NoLongerMaster:
         return NoLongerMaster(
             f"another process writes to etcd as '{self._writer.name}' under this mastership (its transaction "
             f"'{moved.token}', revision {moved.revision})"

@@ -17,9 +17,20 @@ from typing import Final
 
 import attrs
 
-from common.lease.changes import Change
-from common.lease.records import Fence, Keys
-from protocol.etcd.kv import Delete, Equals, Field, Get, KeyValue, Nested, Operation, Outcome, Put, Transaction
+from common.lease.changes import KeyChange
+from common.lease.records import EtcdKeys, Fence
+from protocol.etcd.kv import (
+    ComparedField,
+    Delete,
+    Equals,
+    Get,
+    KeyValue,
+    Nested,
+    Operation,
+    Put,
+    Transaction,
+    TransactionReply,
+)
 
 # changes that are operations of the transaction itself; more are nested
 _FLAT: Final = 100
@@ -36,14 +47,14 @@ class Committed:
 
 
 @attrs.frozen
-class Refused:
+class FenceClosed:
     """Nothing of this daemon's is carried out any more."""
 
     why: str
 
 
 @attrs.frozen
-class Moved:
+class SequenceMoved:
     """The sequence is at this revision, and not where it was expected; the fence holds."""
 
     revision: int
@@ -51,14 +62,14 @@ class Moved:
     token: str
 
 
-Verdict = Committed | Refused | Moved
+Verdict = Committed | FenceClosed | SequenceMoved
 
 
 @attrs.frozen
 class FencedWriter:
     """A daemon under a mastership. Args: name: of the daemon."""
 
-    keys: Keys
+    keys: EtcdKeys
     fence: Fence
     name: str
 
@@ -70,11 +81,11 @@ class FencedWriter:
         """Move the sequence, and do nothing else. Args: after: revision of the sequence; 0: there is none."""
         return self._moving([], after, token)
 
-    def commit(self, changes: Sequence[Change], after: int, token: str) -> Transaction:
+    def commit(self, changes: Sequence[KeyChange], after: int, token: str) -> Transaction:
         """Args: changes: as they are stored, each key once."""
         return self._moving(_nested([_operation(change) for change in changes]), after, token)
 
-    def part(self, part: Change, after: int) -> Transaction:
+    def part(self, part: KeyChange, after: int) -> Transaction:
         """Put a part of a change whose last transaction will move the sequence."""
         return Transaction([*self._holds, self._stands(after)], [_operation(part)], self._telling)
 
@@ -84,29 +95,31 @@ class FencedWriter:
 
     def forget(self, revisions: Mapping[str, int]) -> Transaction:
         """Remove those of at most 100 keys whose revisions are these."""
-        then = [Nested([Equals(key, Field.MODIFIED, number)], [Delete(key)]) for key, number in revisions.items()]
+        then = [
+            Nested([Equals(key, ComparedField.MODIFIED, number)], [Delete(key)]) for key, number in revisions.items()
+        ]
         return Transaction(self._holds, then, self._telling)
 
     def clear(self, folders: Iterable[str]) -> Transaction:
         """Remove all parts of these changes."""
         return Transaction(self._holds, [Delete(folder, is_prefix=True) for folder in folders], self._telling)
 
-    def judge(self, outcome: Outcome, token: str = "") -> Verdict:
+    def judge(self, outcome: TransactionReply, token: str = "") -> Verdict:
         """Tell the effect of one of these transactions. Args: token: as it was given to it."""
         if outcome.succeeded:
             return Committed(outcome.header.revision)
         master, epoch, sequence = (each[0] if each else None for each in outcome.found)
         if (why := self._broken_fence(master, epoch)) is not None:
-            return Refused(why)
+            return FenceClosed(why)
         last = sequence.value.decode(errors="replace") if sequence is not None else ""
         revision = sequence.mod_revision if sequence is not None else 0
-        return Committed(revision) if token and last == token else Moved(revision, last)
+        return Committed(revision) if token and last == token else SequenceMoved(revision, last)
 
     @property
     def _holds(self) -> Sequence[Equals]:
         return [
-            Equals(self.keys.master, Field.CREATED, self.fence.master_revision),
-            Equals(self.keys.epoch, Field.MODIFIED, self.fence.epoch_revision),
+            Equals(self.keys.master, ComparedField.CREATED, self.fence.master_revision),
+            Equals(self.keys.epoch, ComparedField.MODIFIED, self.fence.epoch_revision),
         ]
 
     @property
@@ -114,7 +127,7 @@ class FencedWriter:
         return [Get(self.keys.master, keys_only=True), Get(self.keys.epoch), Get(self.sequence)]
 
     def _stands(self, after: int) -> Equals:
-        return Equals(self.sequence, Field.MODIFIED, after)
+        return Equals(self.sequence, ComparedField.MODIFIED, after)
 
     def _moving(self, then: Sequence[Operation], after: int, token: str) -> Transaction:
         move = Put(self.sequence, token.encode())
@@ -131,7 +144,7 @@ class FencedWriter:
         return None
 
 
-def _operation(change: Change) -> Put | Delete:
+def _operation(change: KeyChange) -> Put | Delete:
     return Delete(change.key) if change.value is None else Put(change.key, change.value)
 
 

@@ -38,7 +38,7 @@ class Header:
     raft_term: int
 
 
-class Field(enum.Enum):
+class ComparedField(enum.Enum):
     """What is compared of a key; 0 for a key that does not exist."""
 
     CREATED = "create_revision"
@@ -51,7 +51,7 @@ class Equals:
     """Whether this number of a key is this one."""
 
     key: str
-    field: Field
+    field: ComparedField
     number: int
 
 
@@ -110,7 +110,7 @@ class Transaction:
 
 
 @attrs.frozen
-class Found:
+class GetReply:
     """The reply to a `Get`."""
 
     header: Header
@@ -120,7 +120,7 @@ class Found:
 
 
 @attrs.frozen
-class Outcome:
+class TransactionReply:
     """The reply to a `Transaction`."""
 
     header: Header

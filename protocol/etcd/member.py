@@ -36,16 +36,16 @@ from protocol.unixsocket import is_usable
 CHUNK: Final = 64 * 2**10
 
 
-class Broken(Exception):
+class ConnectionBroken(Exception):
     """A connection cannot be made, or is lost; in words for users."""
 
 
-class TlsBroken(Broken):
+class TlsBroken(ConnectionBroken):
     """TLS has failed; perhaps a certificate was renewed."""
 
 
 class Wire(Protocol):
-    """Raises, all methods: Broken."""
+    """Raises, all methods: ConnectionBroken."""
 
     @property
     def may_be_kept(self) -> bool:
@@ -157,7 +157,7 @@ class TlsWire:
 async def connect(endpoint: Endpoint, context: ssl.SSLContext | None) -> Wire:
     """Connect to a member. Args: context: for TLS; None: plain.
 
-    Raises: Broken: certainly nothing was sent.
+    Raises: ConnectionBroken: certainly nothing was sent.
     Cancellation: nothing is left open.
     """
     plain = PlainWire(await _socket(endpoint))
@@ -177,13 +177,13 @@ async def _socket(endpoint: Endpoint) -> socket.socket:
         # an address is not looked up; a name is, in a thread
         found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise Broken(f"its name is not known: {error.strerror or error}") from error
-    refused = Broken("its name has no address")
+        raise ConnectionBroken(f"its name is not known: {error.strerror or error}") from error
+    refused = ConnectionBroken("its name has no address")
     # a name such as localhost has one address of each kind, and the member may listen at either
     for family, _, _, _, place in found:
         try:
             return await _socket_to(family, place)
-        except Broken as broken:
+        except ConnectionBroken as broken:
             refused = broken
     raise refused
 
@@ -192,7 +192,7 @@ async def _socket_to(family: int, place: tuple[object, ...]) -> socket.socket:
     try:
         sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     except OSError as error:
-        raise Broken(explain_os_error(error)) from error
+        raise ConnectionBroken(explain_os_error(error)) from error
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         code = sock.connect_ex(place)
@@ -200,15 +200,15 @@ async def _socket_to(family: int, place: tuple[object, ...]) -> socket.socket:
             await trio.lowlevel.wait_writable(sock)
             code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
-            raise Broken(os.strerror(code).lower())
+            raise ConnectionBroken(os.strerror(code).lower())
     except BaseException:
         sock.close()
         raise
     return sock
 
 
-def _lost(error: OSError) -> Broken:
-    return Broken((error.strerror or str(error)).lower())
+def _lost(error: OSError) -> ConnectionBroken:
+    return ConnectionBroken((error.strerror or str(error)).lower())
 
 
 def _tls_words(error: ssl.SSLError) -> str:
@@ -228,13 +228,13 @@ MAX_REPLY: Final = 256 * 2**20
 
 
 @attrs.frozen
-class HttpReply:
+class EtcdHttpReply:
     status: int
     body: bytes
 
 
-class Connection:
-    """HTTP over one connection, one request at a time. Raises, all methods: Broken."""
+class EtcdConnection:
+    """HTTP over one connection, one request at a time. Raises, all methods: ConnectionBroken."""
 
     def __init__(self, wire: Wire, host: str) -> None:
         self._wire = wire
@@ -261,8 +261,8 @@ class Connection:
         await self._wire.send(head + (self._http.send(h11.Data(data=body)) or b""))
         self._http.send(h11.EndOfMessage())
 
-    async def reply(self) -> HttpReply:
-        return HttpReply(await self.head(), await self.body())
+    async def reply(self) -> EtcdHttpReply:
+        return EtcdHttpReply(await self.head(), await self.body())
 
     async def body(self) -> bytes:
         """Return all of the reply that follows its head."""
@@ -270,9 +270,9 @@ class Connection:
         while isinstance(event := await self._event(), h11.Data):
             body += event.data
             if len(body) > MAX_REPLY:
-                raise Broken(f"its reply has more than {MAX_REPLY} bytes")
+                raise ConnectionBroken(f"its reply has more than {MAX_REPLY} bytes")
         if not isinstance(event, h11.EndOfMessage):
-            raise Broken("it closed the connection before its reply was whole")
+            raise ConnectionBroken("it closed the connection before its reply was whole")
         return bytes(body)
 
     async def head(self) -> int:
@@ -282,19 +282,19 @@ class Connection:
             if isinstance(event, h11.Response):
                 return event.status_code
             if not isinstance(event, h11.InformationalResponse):
-                raise Broken("it closed the connection before it replied")
+                raise ConnectionBroken("it closed the connection before it replied")
 
     async def line(self) -> bytes:
         """Return the next line of a reply that comes in lines."""
         while (end := self._lines.find(b"\n")) < 0:
             event = await self._event()
             if not isinstance(event, h11.Data):
-                raise Broken(
+                raise ConnectionBroken(
                     "it ended its reply" if isinstance(event, h11.EndOfMessage) else "it closed the connection"
                 )
             self._lines += event.data
             if len(self._lines) > MAX_REPLY:
-                raise Broken(f"a line of its reply has more than {MAX_REPLY} bytes")
+                raise ConnectionBroken(f"a line of its reply has more than {MAX_REPLY} bytes")
         line = bytes(self._lines[:end])
         del self._lines[: end + 1]
         return line
@@ -304,17 +304,17 @@ class Connection:
             while (event := self._http.next_event()) is h11.NEED_DATA:
                 self._http.receive_data(await self._wire.receive())
         except h11.RemoteProtocolError as error:
-            raise Broken(f"its reply is cut, or not HTTP: {error}") from error
+            raise ConnectionBroken(f"its reply is cut, or not HTTP: {error}") from error
         if isinstance(event, h11.Event):
             return event
-        raise Broken("it sent more than its reply")
+        raise ConnectionBroken("it sent more than its reply")
 
     def close(self) -> None:
         self._wire.close()
 
 
 @contextmanager
-def closing_unless_done(connection: Connection) -> Iterator[None]:
+def closing_unless_done(connection: EtcdConnection) -> Iterator[None]:
     try:
         yield
     except BaseException:
@@ -347,24 +347,24 @@ class Member:
         self._tls = tls
         self._takes_all_releases = takes_all_releases
         # the one that was used last comes last
-        self._idle: list[Connection] = []
+        self._idle: list[EtcdConnection] = []
 
-    async def ask(self, path: str, body: bytes, *, with_token: bool = True) -> HttpReply:
+    async def ask(self, path: str, body: bytes, *, with_token: bool = True) -> EtcdHttpReply:
         """POST a request.
 
         Args: with_token: not for fetching a token: a token that does not count any more is refused there, too.
         Raises:
-            Broken: there is no whole reply; the member may have carried the request out.
+            ConnectionBroken: there is no whole reply; the member may have carried the request out.
             UnsafeRelease: nothing was sent.
         Cancellation: it may have been carried out.
         """
         return await self._exchange("POST", path, body, self._headers() if with_token else _NO_HEADERS)
 
-    async def fetch(self, path: str) -> HttpReply:
+    async def fetch(self, path: str) -> EtcdHttpReply:
         """GET a page. Raises: as `ask`."""
         return await self._exchange("GET", path, b"", _NO_HEADERS)
 
-    async def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> HttpReply:
+    async def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> EtcdHttpReply:
         with self._noticing_certificates():
             connection = await self._connection()
             with closing_unless_done(connection):
@@ -373,7 +373,7 @@ class Member:
         self._keep(connection)
         return reply
 
-    async def open_stream(self, path: str, body: bytes, headers: Mapping[str, str]) -> Connection | HttpReply:
+    async def open_stream(self, path: str, body: bytes, headers: Mapping[str, str]) -> EtcdConnection | EtcdHttpReply:
         """POST a request whose reply never ends.
 
         Returns: the connection, on which the reply's lines come, and which the caller closes; or why there is none.
@@ -387,14 +387,14 @@ class Member:
                 status = await connection.head()
                 if status == OK:
                     return connection
-                reply = HttpReply(status, await connection.body())
+                reply = EtcdHttpReply(status, await connection.body())
         connection.close()
         return reply
 
     def _headers(self) -> Mapping[str, str]:
         return {"Authorization": self.token} if self.token else _NO_HEADERS
 
-    async def _connection(self) -> Connection:
+    async def _connection(self) -> EtcdConnection:
         while self._idle:
             kept = self._idle.pop()
             if kept.may_be_kept:
@@ -402,9 +402,9 @@ class Member:
             kept.close()
         return await self._connect()
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> EtcdConnection:
         context = self._tls.current if self._tls else None
-        connection = Connection(await connect(self.endpoint, context), self.endpoint.place)
+        connection = EtcdConnection(await connect(self.endpoint, context), self.endpoint.place)
         with closing_unless_done(connection):
             # a member is upgraded by a restart, so each connection may lead to another release
             await connection.send("GET", "/version", b"", _NO_HEADERS)
@@ -417,7 +417,7 @@ class Member:
                 )
         return connection
 
-    def _keep(self, connection: Connection) -> None:
+    def _keep(self, connection: EtcdConnection) -> None:
         if connection.is_done and len(self._idle) < _MAX_KEPT:
             self._idle.append(connection)
         else:
@@ -439,11 +439,11 @@ class Member:
 
 
 def release_of(body: bytes) -> str:
-    """Raises: Broken: it is no reply of etcd's."""
+    """Raises: ConnectionBroken: it is no reply of etcd's."""
     try:
         release = orjson.loads(body)["etcdserver"]
     except (ValueError, TypeError, KeyError):
         release = None
     if not isinstance(release, str):
-        raise Broken(f"it is no member of etcd: it replied {body[:100]!r}")
+        raise ConnectionBroken(f"it is no member of etcd: it replied {body[:100]!r}")
     return release

@@ -16,25 +16,25 @@ import orjson
 
 from protocol.etcd.kv import (
     Compacted,
+    ComparedField,
     Delete,
     Equals,
     EtcdCorrupt,
     EtcdDenied,
     EtcdError,
     EtcdFull,
-    Field,
-    Found,
     Get,
+    GetReply,
     Header,
     KeyValue,
     LeaseGone,
     LeaseId,
     Nested,
     Operation,
-    Outcome,
     Put,
     TooLarge,
     Transaction,
+    TransactionReply,
     WatchEnded,
     WatchEvent,
 )
@@ -57,11 +57,11 @@ R = TypeVar("R")
 _FOREIGN: Final = "surrogateescape"
 # a put is left out, as the first of the enumeration
 _EVENTS: Final = ("", "PUT", "DELETE")
-_TARGETS: Final = {Field.CREATED: "CREATE", Field.MODIFIED: "MOD", Field.LEASE: "LEASE"}
+_TARGETS: Final = {ComparedField.CREATED: "CREATE", ComparedField.MODIFIED: "MOD", ComparedField.LEASE: "LEASE"}
 
 
 @attrs.frozen
-class Question(Generic[R]):
+class EtcdQuestion(Generic[R]):
     """A request, and what makes a value of its reply.
 
     `read` raises ValueError for a reply that is none of etcd's.
@@ -81,24 +81,24 @@ class Granted:
     ttl_s: float
 
 
-def get(asked: Get) -> Question[Found]:
-    return Question("/v3/kv/range", orjson.dumps(_range(asked)), _found)
+def get(asked: Get) -> EtcdQuestion[GetReply]:
+    return EtcdQuestion("/v3/kv/range", orjson.dumps(_range(asked)), _found)
 
 
-def transact(transaction: Transaction) -> Question[Outcome]:
+def transact(transaction: Transaction) -> EtcdQuestion[TransactionReply]:
     body = {
         "compare": [_comparison(each) for each in transaction.when],
         "success": [_operation(each) for each in transaction.then],
         "failure": [_operation(each) for each in transaction.otherwise],
     }
-    return Question("/v3/kv/txn", orjson.dumps(body), lambda reply: _outcome(transaction, reply))
+    return EtcdQuestion("/v3/kv/txn", orjson.dumps(body), lambda reply: _outcome(transaction, reply))
 
 
-def grant(ttl_s: int) -> Question[Granted]:
-    return Question("/v3/lease/grant", orjson.dumps({"TTL": str(ttl_s)}), _granted)
+def grant(ttl_s: int) -> EtcdQuestion[Granted]:
+    return EtcdQuestion("/v3/lease/grant", orjson.dumps({"TTL": str(ttl_s)}), _granted)
 
 
-def renew(lease: LeaseId) -> Question[float]:
+def renew(lease: LeaseId) -> EtcdQuestion[float]:
     """The reply is the seconds that the lease lives from now on. Its reading raises LeaseGone."""
 
     def read(reply: Json) -> float:
@@ -107,19 +107,19 @@ def renew(lease: LeaseId) -> Question[float]:
             raise LeaseGone(f"the lease {lease:x} has run out, or was revoked")
         return ttl_s
 
-    return Question("/v3/lease/keepalive", orjson.dumps({"ID": str(lease)}), read)
+    return EtcdQuestion("/v3/lease/keepalive", orjson.dumps({"ID": str(lease)}), read)
 
 
-def revoke(lease: LeaseId) -> Question[Header]:
-    return Question("/v3/lease/revoke", orjson.dumps({"ID": str(lease)}), header_of)
+def revoke(lease: LeaseId) -> EtcdQuestion[Header]:
+    return EtcdQuestion("/v3/lease/revoke", orjson.dumps({"ID": str(lease)}), header_of)
 
 
-def authenticate(user: str, password: str) -> Question[str]:
+def authenticate(user: str, password: str) -> EtcdQuestion[str]:
     """The reply is a token, for the member that gives it."""
-    return Question("/v3/auth/authenticate", orjson.dumps({"name": user, "password": password}), token)
+    return EtcdQuestion("/v3/auth/authenticate", orjson.dumps({"name": user, "password": password}), token)
 
 
-def watch(prefix: str, after_revision: int) -> Question[Sequence[WatchEvent]]:
+def watch(prefix: str, after_revision: int) -> EtcdQuestion[Sequence[WatchEvent]]:
     """Each line of the reply holds events. Their reading raises Compacted, and WatchEnded for any other end."""
     asked = {
         "key": encoded(prefix or "\0"),
@@ -127,7 +127,7 @@ def watch(prefix: str, after_revision: int) -> Question[Sequence[WatchEvent]]:
         "start_revision": str(after_revision + 1),
         "progress_notify": True,
     }
-    return Question("/v3/watch", orjson.dumps({"create_request": asked}), _events)
+    return EtcdQuestion("/v3/watch", orjson.dumps({"create_request": asked}), _events)
 
 
 def header_of(reply: Json) -> Header:
@@ -215,21 +215,21 @@ def _operation(operation: Operation) -> dict[str, object]:
             assert_never(operation)
 
 
-def _found(reply: Json) -> Found:
-    return Found(header_of(reply), _values(reply), flag(reply, "more"))
+def _found(reply: Json) -> GetReply:
+    return GetReply(header_of(reply), _values(reply), flag(reply, "more"))
 
 
 def _values(reply: Json) -> Sequence[KeyValue]:
     return [key_value(pair) for pair in rows(reply, "kvs")]
 
 
-def _outcome(transaction: Transaction, reply: Json) -> Outcome:
+def _outcome(transaction: Transaction, reply: Json) -> TransactionReply:
     succeeded = flag(reply, "succeeded")
     carried_out = transaction.then if succeeded else transaction.otherwise
     # each operation has its response, in the same place
     pairs = zip(carried_out, rows(reply, "responses"), strict=True)
     found = [_values(inner(part, "response_range")) for operation, part in pairs if isinstance(operation, Get)]
-    return Outcome(header_of(reply), succeeded, found)
+    return TransactionReply(header_of(reply), succeeded, found)
 
 
 def _events(reply: Json) -> Sequence[WatchEvent]:
@@ -311,7 +311,7 @@ class Alarm:
         return self.kind == "NOSPACE"
 
 
-def members() -> Question[Sequence[MemberEntry]]:
+def members() -> EtcdQuestion[Sequence[MemberEntry]]:
     def read(reply: Json) -> Sequence[MemberEntry]:
         found = [
             MemberEntry(
@@ -327,10 +327,10 @@ def members() -> Question[Sequence[MemberEntry]]:
             raise ValueError("no member is named")
         return found
 
-    return Question("/v3/cluster/member/list", b"{}", read)
+    return EtcdQuestion("/v3/cluster/member/list", b"{}", read)
 
 
-def status() -> Question[MemberStatus]:
+def status() -> EtcdQuestion[MemberStatus]:
     def read(reply: Json) -> MemberStatus:
         return MemberStatus(
             header_of(reply),
@@ -343,36 +343,36 @@ def status() -> Question[MemberStatus]:
             number(reply, "dbSizeQuota"),
         )
 
-    return Question("/v3/maintenance/status", b"{}", read)
+    return EtcdQuestion("/v3/maintenance/status", b"{}", read)
 
 
-def alarms() -> Question[Sequence[Alarm]]:
+def alarms() -> EtcdQuestion[Sequence[Alarm]]:
     def read(reply: Json) -> Sequence[Alarm]:
         return [Alarm(needed_text(each, "memberID"), needed_text(each, "alarm")) for each in rows(reply, "alarms")]
 
-    return Question("/v3/maintenance/alarm", b'{"action":"GET"}', read)
+    return EtcdQuestion("/v3/maintenance/alarm", b'{"action":"GET"}', read)
 
 
-def disarm(alarm: Alarm) -> Question[None]:
+def disarm(alarm: Alarm) -> EtcdQuestion[None]:
     body = {"action": "DEACTIVATE", "memberID": alarm.member_id, "alarm": alarm.kind}
-    return Question("/v3/maintenance/alarm", orjson.dumps(body), _nothing)
+    return EtcdQuestion("/v3/maintenance/alarm", orjson.dumps(body), _nothing)
 
 
-def compact(revision: int) -> Question[None]:
+def compact(revision: int) -> EtcdQuestion[None]:
     """The reply comes when the member that is asked has removed the old revisions from its file.
 
     It waits for that also where they were compacted already, and the reply says so; others may lag behind.
     """
     body = {"revision": str(revision), "physical": True}
-    return Question("/v3/kv/compaction", orjson.dumps(body), _nothing, takes_long=True)
+    return EtcdQuestion("/v3/kv/compaction", orjson.dumps(body), _nothing, takes_long=True)
 
 
-def defragment() -> Question[None]:
-    return Question("/v3/maintenance/defragment", b"{}", _nothing)
+def defragment() -> EtcdQuestion[None]:
+    return EtcdQuestion("/v3/maintenance/defragment", b"{}", _nothing)
 
 
-def move_leader(member_id: str) -> Question[None]:
-    return Question("/v3/maintenance/transfer-leadership", orjson.dumps({"targetID": member_id}), _nothing)
+def move_leader(member_id: str) -> EtcdQuestion[None]:
+    return EtcdQuestion("/v3/maintenance/transfer-leadership", orjson.dumps({"targetID": member_id}), _nothing)
 
 
 def quota_of(metrics: bytes) -> int:
@@ -393,7 +393,7 @@ def _id(number: str) -> str:
     return "" if number == "0" else number
 
 
-# What a reply means that is not the one asked for.
+# How error replies of etcd are interpreted.
 #
 # Theory. Releases 3.4 to 3.7 report errors in four shapes, and their codes are not to be trusted: the same fault has
 # come with several. So a refusal is known by its text first and by its code only where that decides nothing. What is
@@ -424,7 +424,7 @@ class Meaning(enum.Enum):
 
 
 @attrs.frozen
-class Refusal:
+class EtcdRefusal:
     meaning: Meaning
     # in etcd's words
     text: str
@@ -474,7 +474,7 @@ _CERTAIN: Final = frozenset({3, 5, 6, 7, 9, 11, 12})
 _UNAUTHENTICATED: Final = 16
 
 
-def judge(status: int, body: bytes) -> Refusal:
+def judge(status: int, body: bytes) -> EtcdRefusal:
     """Tell what a reply means whose status is not 200, or that is an error of a stream."""
     try:
         found = orjson.loads(body)
@@ -482,14 +482,14 @@ def judge(status: int, body: bytes) -> Refusal:
         found = None
     if not isinstance(found, dict):
         text = body[:_LONGEST].decode(errors="replace").strip()
-        return Refusal(_by_text(text) or Meaning.UNKNOWN, f"HTTP {status}: {text}" if text else f"HTTP {status}")
+        return EtcdRefusal(_by_text(text) or Meaning.UNKNOWN, f"HTTP {status}: {text}" if text else f"HTTP {status}")
     text, code = _text_and_code(found)
-    return Refusal(_by_text(text) or _by_code(code), text or f"HTTP {status}, code {code}")
+    return EtcdRefusal(_by_text(text) or _by_code(code), text or f"HTTP {status}, code {code}")
 
 
-def judge_text(text: str) -> Refusal:
+def judge_text(text: str) -> EtcdRefusal:
     """Tell what the reason of a watch that was canceled means."""
-    return Refusal(_by_text(text) or Meaning.UNKNOWN, text)
+    return EtcdRefusal(_by_text(text) or Meaning.UNKNOWN, text)
 
 
 def _text_and_code(found: Mapping[str, object]) -> tuple[str, object]:

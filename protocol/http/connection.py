@@ -132,7 +132,7 @@ _OF_ANYCORN: Final = [(b"content-length", b"0"), (b"connection", b"close")]
 
 
 @attrs.frozen
-class Failure:
+class BadRequestReply:
     """The reply to what is no request."""
 
     content_type: str
@@ -149,12 +149,12 @@ class Failure:
 
 
 # makes the reply with a status
-DrawFailure = Callable[[int], Failure]
+DrawFailure = Callable[[int], BadRequestReply]
 
 
-def plain_failure(status: int) -> Failure:
+def plain_failure(status: int) -> BadRequestReply:
     """A line of text."""
-    return Failure("text/plain", f"{status} {HTTPStatus(status).phrase}\n".encode())
+    return BadRequestReply("text/plain", f"{status} {HTTPStatus(status).phrase}\n".encode())
 
 
 class _Http11(H11Protocol):
@@ -211,7 +211,7 @@ class _Http11(H11Protocol):
         await super().stream_send(Body(STREAM_ID, failure.body))
 
 
-class Connection(LeanServer):
+class HttpConnection(LeanServer):
     """HTTP on one connection.
 
     Args:

@@ -31,7 +31,7 @@ from common.jsontext import ascii_json
 from common.system.log import get_log
 from common.system.shortages import SHORTAGES
 from protocol.http.body import Bodies, HungUp
-from protocol.http.connection import Connection, DrawFailure, plain_failure
+from protocol.http.connection import DrawFailure, HttpConnection, plain_failure
 from protocol.peer import peer_of
 
 # The places for connections: at most so many, and an idle one is closed for a new one.
@@ -45,7 +45,7 @@ _log: Final = get_log(__name__)
 
 
 @attrs.define(eq=False)
-class Place:
+class ConnectionSlot:
     """The place of one connection."""
 
     # cancelled when the place is given to another one
@@ -55,7 +55,7 @@ class Place:
     has_ended: bool = False
 
 
-class Places:
+class ConnectionSlots:
     """For one event loop.
 
     Args: spare: places beyond `limit` for connections that are refused; 0: further ones wait, and none is closed.
@@ -66,7 +66,7 @@ class Places:
         self._spare = spare
         self._free = trio.Semaphore(limit + spare)
         # places of connections without a request, the oldest first
-        self._idle: dict[Place, None] = {}
+        self._idle: dict[ConnectionSlot, None] = {}
         self._is_full = False
         # connections there are, without those that are being closed for others
         self.taken = 0
@@ -85,11 +85,11 @@ class Places:
         self._free.release()
 
     @contextmanager
-    def hold(self) -> Iterator[Place]:
+    def hold(self) -> Iterator[ConnectionSlot]:
         """The place of a connection while the context lasts, which ends early if another one needs it."""
         if self._spare and self.taken >= self._limit and self._idle:
             self._end(next(iter(self._idle)))
-        place = Place(is_spare=self._spare > 0 and self.taken >= self._limit)
+        place = ConnectionSlot(is_spare=self._spare > 0 and self.taken >= self._limit)
         self.taken += 1
         self._idle[place] = None
         try:
@@ -99,13 +99,13 @@ class Places:
             self._end(place)
             self._free.release()
 
-    def set_idle(self, place: Place, is_idle: bool) -> None:
+    def set_idle(self, place: ConnectionSlot, is_idle: bool) -> None:
         """Note whether no request is under way on the connection."""
         self._idle.pop(place, None)
         if is_idle and not place.has_ended:
             self._idle[place] = None
 
-    def _end(self, place: Place) -> None:
+    def _end(self, place: ConnectionSlot) -> None:
         if not place.has_ended:
             place.has_ended = True
             self._idle.pop(place, None)
@@ -213,7 +213,7 @@ _GONE_MS: Final = 60_000
 _REQUESTS: Final = 2**62
 
 
-class Identity(Protocol):
+class ServerIdentity(Protocol):
     """The certificate that a server shows."""
 
     def context(self) -> ssl.SSLContext:
@@ -221,7 +221,7 @@ class Identity(Protocol):
         ...
 
 
-class Rules(Protocol):
+class ConnectionRules(Protocol):
     """Bounds of the connections."""
 
     # connections at once, also those whose handshake is not over
@@ -283,14 +283,14 @@ class Connections:
         describe: is called for each new connection.
         draw_failure: makes the replies to what is no request.
         server: name of the program, for a header of each reply; empty: there is none.
-        spare: see `Places`; the state of requests on such a connection says `CROWDED`.
+        spare: see `ConnectionSlots`; the state of requests on such a connection says `CROWDED`.
     """
 
     def __init__(
         self,
         app: ASGIFramework,
-        identity: Identity | None,
-        rules: Rules,
+        identity: ServerIdentity | None,
+        rules: ConnectionRules,
         describe: Describe = _nothing,
         *,
         draw_failure: DrawFailure = plain_failure,
@@ -304,7 +304,7 @@ class Connections:
         self._app = ASGIWrapper(app)
         self._config = _config(rules, server)
         self._draw_failure = draw_failure
-        self._places = Places(rules.max_clients, spare)
+        self._places = ConnectionSlots(rules.max_clients, spare)
 
     @property
     def open(self) -> int:
@@ -347,9 +347,9 @@ class Connections:
         finally:
             sock.close()
 
-    def _connection(self, sock: socket.socket, stream: anyio.abc.ByteStream, place: Place) -> Connection:
+    def _connection(self, sock: socket.socket, stream: anyio.abc.ByteStream, place: ConnectionSlot) -> HttpConnection:
         state = {**self._describe(sock), **({CROWDED: True} if place.is_spare else {})}
-        return Connection(
+        return HttpConnection(
             self._app,
             self._config,
             self._context,
@@ -424,7 +424,7 @@ class _Config(Config):
         return [*headers, (b"server", self.server_name)] if self.server_name else headers
 
 
-def _config(rules: Rules, server: str) -> Config:
+def _config(rules: ConnectionRules, server: str) -> Config:
     config = _Config()
     config.server_name = server.encode("ascii", "replace")
     config.accesslog = None
@@ -449,13 +449,13 @@ _BODY_S: Final = 10.0
 
 
 @attrs.frozen
-class Page:
+class PlainReply:
     status: int
     content_type: str
     body: bytes
 
     @classmethod
-    def of(cls, status: int, value: object) -> "Page":
+    def of(cls, status: int, value: object) -> "PlainReply":
         """The value as JSON."""
         return cls(status, JSON, ascii_json(value))
 
@@ -478,7 +478,7 @@ class PlainPages:
         headers: of each reply, besides those of the body.
     """
 
-    def __init__(self, page: Callable[[str, str], Page], headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+    def __init__(self, page: Callable[[str, str], PlainReply], headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         self._page = page
         self._headers = headers
         self._bodies = Bodies(_BODY_BYTES, _BODY_S)

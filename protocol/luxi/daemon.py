@@ -153,7 +153,7 @@ class JobsSoFar(Lenient):
     """The jobs since the start of luxid."""
 
     submitted: int = 0
-    # submitted in vain
+    # refused at submission
     refused: int = 0
     # processes started for jobs
     started: int = 0

@@ -90,7 +90,7 @@ class AskNews:
 
 
 @attrs.frozen
-class News:
+class JoinProgress:
     """The state of the job."""
 
     status: str
@@ -105,7 +105,7 @@ Request = Join | Ready | AskNews
 
 
 @attrs.frozen
-class Failure:
+class JoinRefusal:
     """A refusal."""
 
     code: str
@@ -117,7 +117,7 @@ def to_body(value: object) -> bytes:
 
 
 def failure_body(error: GantryError) -> bytes:
-    return orjson.dumps({"error": unstructure(Failure(error.code, error.message))})
+    return orjson.dumps({"error": unstructure(JoinRefusal(error.code, error.message))})
 
 
 def read_body(body: bytes, kind: type[T], what: str) -> T:
@@ -133,7 +133,7 @@ def read_failure(body: bytes) -> RemoteError | None:
     """The error that a reply is; None: it is none that the master has written."""
     try:
         value = orjson.loads(body)
-        failure = structure(value["error"], Failure, "error")
+        failure = structure(value["error"], JoinRefusal, "error")
     except (orjson.JSONDecodeError, InvalidRequest, KeyError, TypeError):
         return None
     return RemoteError(failure.message, code=failure.code, wire_name="GenericError")

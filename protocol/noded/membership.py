@@ -163,7 +163,7 @@ class ClaimEpoch(NodeCall[None]):
 
 
 @attrs.frozen(kw_only=True)
-class Standing(Lenient):
+class NodeProgress(Lenient):
     """How far a node has come: the epoch that it has seen, and its copies."""
 
     # 0: none
@@ -177,7 +177,7 @@ class Standing(Lenient):
 
 
 @attrs.frozen
-class GetStanding(NodeCall[Standing]):
+class GetStanding(NodeCall[NodeProgress]):
     METHOD = "gantry_standing"
     LIMIT_S = URGENT_S
 

@@ -13,7 +13,7 @@ from protocol.face import requests_of
 from protocol.noded.call import AnyCall, NodeCall
 
 
-class Need(enum.Enum):
+class MissingNeed(enum.Enum):
     """What a refused procedure would need."""
 
     HYPERVISOR = "a hypervisor"
@@ -26,15 +26,15 @@ class Need(enum.Enum):
     POWER = "out-of-band power control"
 
 
-_REFUSED: Final[Mapping[Need, str]] = {
-    Need.HYPERVISOR: """
+_REFUSED: Final[Mapping[MissingNeed, str]] = {
+    MissingNeed.HYPERVISOR: """
         node_powercycle hypervisor_validate_params
         instance_start instance_shutdown instance_reboot instance_balloon_memory
         instance_migratable migration_info accept_instance instance_migrate instance_finalize_migration_dst
         instance_finalize_migration_src instance_get_migration_status instance_metadata_modify
         hotplug_device hotplug_supported
     """,
-    Need.STORAGE: """
+    MissingNeed.STORAGE: """
         node_volumes lv_list vg_list drbd_helper extstorage_diagnose
         file_storage_dir_create file_storage_dir_remove file_storage_dir_rename
         storage_list storage_modify storage_execute resize_disk bdev_sizes
@@ -44,19 +44,19 @@ _REFUSED: Final[Mapping[Need, str]] = {
         blockdev_snapshot blockdev_setinfo blockdev_pause_resume_sync
         drbd_disconnect_net drbd_attach_net drbd_wait_sync drbd_needs_activation
     """,
-    Need.SYSTEMS: "os_diagnose os_validate os_export instance_os_add instance_run_rename",
-    Need.TRANSFERS: """
+    MissingNeed.SYSTEMS: "os_diagnose os_validate os_export instance_os_add instance_run_rename",
+    MissingNeed.TRANSFERS: """
         x509_cert_create x509_cert_remove import_start export_start impexp_status impexp_abort impexp_cleanup
         export_info export_remove finalize_export
     """,
-    Need.ALLOCATOR: "iallocator_runner",
-    Need.SSH: "node_ssh_key_add node_ssh_key_remove node_ssh_keys_renew",
-    Need.SWITCH: "node_configure_ovs",
-    Need.POWER: "run_oob",
+    MissingNeed.ALLOCATOR: "iallocator_runner",
+    MissingNeed.SSH: "node_ssh_key_add node_ssh_key_remove node_ssh_keys_renew",
+    MissingNeed.SWITCH: "node_configure_ovs",
+    MissingNeed.POWER: "run_oob",
 }
 
 # name of a procedure -> what it would need
-REFUSED: Final[Mapping[str, Need]] = {name: need for need, names in _REFUSED.items() for name in names.split()}
+REFUSED: Final[Mapping[str, MissingNeed]] = {name: need for need, names in _REFUSED.items() for name in names.split()}
 
 
 def call_classes() -> Sequence[type[AnyCall]]:

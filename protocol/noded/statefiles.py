@@ -99,7 +99,7 @@ class JobqueueUpdate(NodeCall[None]):
 
 
 @attrs.frozen
-class Move(Row):
+class FileRename(Row):
     """A file that gets another name: `[old, new]`."""
 
     old: str
@@ -116,7 +116,7 @@ class JobqueueRename(NodeCall[tuple[None, ...]]):
     METHOD = "jobqueue_rename"
     LIMIT_S = URGENT_S
     REPEATABLE = False
-    moves: tuple[Move, ...]
+    moves: tuple[FileRename, ...]
 
     def accepts(self, reply: tuple[None, ...]) -> bool:
         return len(reply) == len(self.moves)

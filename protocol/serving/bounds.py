@@ -43,7 +43,7 @@ class ConnectionLimits:
         return ConnectionLimits(in_all, min(self.per_user, in_all), min(self.reserve, in_all // 2))
 
 
-class Admission:
+class ConnectionCounts:
     """The connections of one server, counted by user."""
 
     def __init__(self, limits: ConnectionLimits, own_uid: int) -> None:

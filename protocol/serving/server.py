@@ -22,16 +22,16 @@ from common.access import Access, Role
 from common.errors import Denied, GantryError, InvalidRequest, TooBusy
 from common.system.log import get_log
 from common.system.shortages import SHORTAGES
-from protocol.envelope import Batch, Call, Dialect, MalformedRequest, failure, read_message
+from protocol.envelope import Call, CallBatch, Dialect, MalformedRequest, failure, read_message
 from protocol.framing import ETX, MAX_MESSAGE, Framer, MessageTooLarge, pack
 from protocol.peer import Peer, own_access, peer_of, with_role
 from protocol.serving.bounds import (
     SMALL_BYTES,
     STALL_S,
     STRANGERS,
-    Admission,
     Budget,
     BudgetLimits,
+    ConnectionCounts,
     ConnectionLimits,
     Share,
 )
@@ -86,7 +86,7 @@ class ServerRules:
     budget: BudgetLimits = attrs.field(factory=BudgetLimits)
 
 
-class Connection:
+class CallerConnection:
     """One caller's connection; its creator closes the socket."""
 
     def __init__(
@@ -312,7 +312,7 @@ def addressee(payload: bytes) -> Call | MalformedRequest | Dialect:
         message = read_message(payload)
     except MalformedRequest as error:
         return error
-    return Dialect.JSONRPC if isinstance(message, Batch) else message
+    return Dialect.JSONRPC if isinstance(message, CallBatch) else message
 
 
 __all__ = ["EAGER_TURNS", "Access", "Handler", "Peer", "Route", "ServerRules", "Service", "serve_unix"]
@@ -365,7 +365,7 @@ class _Server:
         self._rules = rules
         self._hang_ups = hang_ups
         self._nursery = nursery
-        self._admission = Admission(rules.connections.within(_descriptors_for_peers()), os.getuid())
+        self._admission = ConnectionCounts(rules.connections.within(_descriptors_for_peers()), os.getuid())
         self._budget = Budget(rules.budget)
         self._refused = 0
 
@@ -404,7 +404,7 @@ class _Server:
         line = Line(sock, self._hang_ups)
         share = Share(peer.uid)
         try:
-            await Connection(sock, self._service, self._rules, line, peer, self._budget, share).run()
+            await CallerConnection(sock, self._service, self._rules, line, peer, self._budget, share).run()
         except OSError as error:
             _log.debug("connection.lost", error=error)
         except Exception:

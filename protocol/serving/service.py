@@ -38,8 +38,8 @@ from common.webaccess import tokens, users
 from common.webaccess.folder import read_bounded
 from common.webaccess.rights import Grants
 from protocol.envelope import (
-    Batch,
     Call,
+    CallBatch,
     Dialect,
     MalformedRequest,
     batch_reply,
@@ -412,11 +412,11 @@ class Service:
             self.tally.refuse(error.code)
             close = not error.is_call and (close_on_bad_arguments or not error.only_arguments)
             return _refuse(error, error, close=close)
-        if isinstance(message, Batch):
+        if isinstance(message, CallBatch):
             return await self._answer_batch(message, peer, line)
         return await self._answer_call(message, peer, close_on_bad_arguments, line)
 
-    async def _answer_batch(self, batch: Batch, peer: Peer, line: Line | None) -> Answer:
+    async def _answer_batch(self, batch: CallBatch, peer: Peer, line: Line | None) -> Answer:
         replies: list[bytes] = []
         size = 0
         for call in batch.calls:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from protocol.confd.questions import Argument, Question, Request, seal
+from protocol.confd.questions import Argument, ConfdRequest, Question, seal
 from tests.bench.figures import median, show
 from tests.support.machines.confdpeers import ConfdCluster
 from tests.support.machines.confds import KEY
@@ -37,7 +37,7 @@ def main() -> None:
             sock.connect((confd.peer.host, confd.peer.port))
             sock.settimeout(10)
             for what, question, argument in _CASES:
-                datagram = seal(KEY, Request(question, "r", argument).to_text(), str(int(time.time())))
+                datagram = seal(KEY, ConfdRequest(question, "r", argument).to_text(), str(int(time.time())))
                 rate = median(lambda asked=datagram: _rate(sock, asked, 1))  # type: ignore[misc]
                 before = _cpu_s(pid)
                 many = median(lambda asked=datagram: _rate(sock, asked, AT_ONCE))  # type: ignore[misc]

@@ -28,7 +28,7 @@ def test_jobs_are_filtered_by_reason_and_user(web: Web, browser: Browser) -> Non
     assert f"job-{backup}" not in browser.ids("table.jobs tr")
     browser.type("#where", "user=nobody")
     browser.press("filter")
-    browser.wait_for("#joblist", text="No job is like that")
+    browser.wait_for("#joblist", text="No job matches")
 
 
 def test_a_wrong_filter_says_what_is_wrong(web: Web, browser: Browser) -> None:

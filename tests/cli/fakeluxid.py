@@ -249,7 +249,7 @@ class FakeLuxid:
     async def _archive(self, call: ArchiveJob) -> bool:
         job = self.jobs.get(call.job_id)
         if job is not None and job.batch:
-            raise Conflict("those who are to be told of its batch are not told yet")
+            raise Conflict("notifications for its batch are still pending")
         if job is None or job.status not in FINAL or job.archived:
             return False
         job.archived = True

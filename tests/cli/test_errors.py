@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.cluster.main import group as cluster
-from cli.commands import Group
+from cli.commands import CommandGroup
 from cli.debug.main import group as debug
 from cli.filter.main import group as filters
 from cli.gantry.main import group as gantry
@@ -113,7 +113,7 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_is_in_the_log(tmp_pat
 
 @pytest.mark.parametrize("group", [gantry, job, filters, debug, node, cluster], ids=lambda group: group.name)
 def test_help_lists_every_command_and_each_has_help_of_its_own(
-    group: Group, capsys: pytest.CaptureFixture[str]
+    group: CommandGroup, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = str(group.name)
     ended = run(program, "--help")
@@ -131,7 +131,7 @@ def test_help_lists_every_command_and_each_has_help_of_its_own(
 
 
 @pytest.mark.parametrize("group", [gantry, job, filters, debug, node, cluster], ids=lambda group: group.name)
-def test_each_program_tells_its_version(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_program_tells_its_version(group: CommandGroup, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(group, str(group.name), ["--version"]) == 0
     assert capsys.readouterr() == (f"{group.name} {release()}\n", "")
 

@@ -14,7 +14,7 @@ import cli.job.batch
 import cli.job.main
 import cli.network.main
 import cli.node.main
-from cli.commands import Verb
+from cli.commands import CommandVerb
 
 GROUPS = {
     "cluster": cli.cluster.main.VERBS,
@@ -42,7 +42,7 @@ SHARED = {
 
 
 @pytest.mark.parametrize(("group", "name", "verb"), ALL, ids=lambda value: value if isinstance(value, str) else "")
-def test_a_verb_lies_in_the_folder_of_its_program(group: str, name: str, verb: Verb) -> None:
+def test_a_verb_lies_in_the_folder_of_its_program(group: str, name: str, verb: CommandVerb) -> None:
     module, _, _ = verb.target.partition(":")
     program = group.partition(".")[0]
 

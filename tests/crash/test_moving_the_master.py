@@ -18,13 +18,13 @@ from tests.support.wait import wait_until
 
 # functions of the move; the program is killed when it calls one of them
 STEPS = [
-    "moving.Move._claim",
-    "moving.Move._stop",
-    "moving.Move._name_master",
+    "moving.MasterFailover._claim",
+    "moving.MasterFailover._stop",
+    "moving.MasterFailover._name_master",
     # wconfd runs here then
     "moving._uuid",
-    "moving.Move._open_queue",
-    "moving.Move._start",
+    "moving.MasterFailover._open_queue",
+    "moving.MasterFailover._start",
 ]
 DEATH = "lambda *_: os.kill(os.getpid(), 9)"
 

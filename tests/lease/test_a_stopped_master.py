@@ -41,7 +41,7 @@ def test_a_master_that_is_stopped_says_what_becomes_of_its_jobs_and_they_do_not_
 
     assert (down.code, down.out) == (0, "down\n")
     assert down.err == (
-        "this node was the master: there is no other candidate, and nobody is the master until this node is up again; "
+        "this node was the master: there is no other candidate, and no node is the master until this node is up again; "
         "commands on other nodes go on, jobs that ran on this node itself have failed\n"
     )
     # nothing has failed: keeperd itself asked its daemons to end

@@ -6,7 +6,7 @@ The table "What can be lost" is in `tests/daemon/lease/test_what_can_be_lost.py`
 import signal
 
 from common.daemons import MASTER_DAEMONS
-from common.lease.records import Keys
+from common.lease.records import EtcdKeys
 from tests.lease.work import Work
 from tests.support.machines.etcdentries import entries
 from tests.support.machines.leasefleet import Candidate
@@ -31,7 +31,7 @@ def epoch_of_master(work: Work, above: int = 0) -> int:
 
 def key_of_master(work: Work) -> str:
     """The record of whoever has won the last campaign, whether it serves or not; empty: nobody."""
-    return entries(work.fleet.etcd, work.fleet.prefix).get(Keys(work.fleet.prefix).master, b"").decode()
+    return entries(work.fleet.etcd, work.fleet.prefix).get(EtcdKeys(work.fleet.prefix).master, b"").decode()
 
 
 def until_success(work: Work, epoch: int) -> None:

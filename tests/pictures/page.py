@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from common.words.fields import Row
+from common.words.fields import JobRow
 from tests.browser.browser import Browser
 from tests.pictures.lighter import lighter
 from tests.support.wait import wait_until
@@ -88,7 +88,7 @@ def _queue(root: Path) -> Iterator[Web]:
 
 
 def _states(root: Path) -> dict[str, int]:
-    rows: list[Row] = json.loads(_run(root, "gnt-job", "list", "--output", "json", "-o", "status"))
+    rows: list[JobRow] = json.loads(_run(root, "gnt-job", "list", "--output", "json", "-o", "status"))
     found = [str(row["status"]) for row in rows]
     return {state: found.count(state) for state in _AT_REST[0]}
 

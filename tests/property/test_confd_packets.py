@@ -6,15 +6,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemons.confd.core.answers import Silence, judge
+from daemons.confd.core.answers import NoReplyReason, judge
 from protocol.confd.questions import (
     MAGIC,
     Argument,
+    ConfdRequest,
     MasterField,
     Question,
     Reply,
-    Request,
-    Status,
+    ReplyStatus,
     Terms,
     read_reply,
     read_request,
@@ -37,11 +37,11 @@ TERMS = st.builds(
     st.lists(TEXTS, max_size=3).map(tuple),
     st.lists(st.sampled_from(MasterField), max_size=3).map(tuple),
 )
-REQUESTS = st.builds(Request, st.sampled_from(Question), TEXTS, st.none() | TEXTS | TERMS)
+REQUESTS = st.builds(ConfdRequest, st.sampled_from(Question), TEXTS, st.none() | TEXTS | TERMS)
 
 
 @given(request=REQUESTS, salt=TEXTS)
-def test_a_request_is_read_as_it_was_written(request: Request, salt: str) -> None:
+def test_a_request_is_read_as_it_was_written(request: ConfdRequest, salt: str) -> None:
     signed = unseal(KEY, seal(KEY, request.to_text(), salt))
 
     assert signed is not None
@@ -49,8 +49,8 @@ def test_a_request_is_read_as_it_was_written(request: Request, salt: str) -> Non
     assert read_request(signed.text) == request
 
 
-@given(status=st.sampled_from(Status), answer=JSON, serial=st.integers(0, 2**60))
-def test_a_reply_is_read_as_it_was_written(status: Status, answer: Any, serial: int) -> None:
+@given(status=st.sampled_from(ReplyStatus), answer=JSON, serial=st.integers(0, 2**60))
+def test_a_reply_is_read_as_it_was_written(status: ReplyStatus, answer: Any, serial: int) -> None:
     reply = Reply(status, answer, serial)
 
     assert read_reply(reply.to_text()) == reply
@@ -70,17 +70,17 @@ def test_a_changed_byte_of_text_salt_or_signature_is_noticed(text: str, salt: st
 
 @given(datagram=st.binary(max_size=200) | st.binary(max_size=200).map(lambda rest: MAGIC + rest))
 def test_bytes_of_whoever_lacks_the_key_get_silence(datagram: bytes) -> None:
-    assert isinstance(judge(recorded_snapshot(), datagram, NOW), Silence)
+    assert isinstance(judge(recorded_snapshot(), datagram, NOW), NoReplyReason)
 
 
 @given(outer=JSON | st.fixed_dictionaries({"msg": JSON, "salt": JSON, "hmac": JSON}))
 def test_objects_of_any_shape_get_silence(outer: Any) -> None:
-    assert isinstance(judge(recorded_snapshot(), MAGIC + json.dumps(outer).encode(), NOW), Silence)
+    assert isinstance(judge(recorded_snapshot(), MAGIC + json.dumps(outer).encode(), NOW), NoReplyReason)
 
 
 @given(question=st.sampled_from(Question), argument=st.none() | TEXTS | TERMS)
 def test_a_signed_question_is_always_answered(question: Question, argument: Argument) -> None:
-    reply = judge(recorded_snapshot(), seal(KEY, Request(question, "r", argument).to_text(), str(NOW)), NOW)
+    reply = judge(recorded_snapshot(), seal(KEY, ConfdRequest(question, "r", argument).to_text(), str(NOW)), NOW)
 
     assert isinstance(reply, bytes)
     signed = unseal(KEY, reply)

@@ -15,32 +15,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemons.keeperd.renewing.duties import Endpoint, Silent, ask_for_lease
-from daemons.keeperd.renewing.orders import Place
+from daemons.keeperd.renewing.duties import EtcdMember, NoWholeReply, ask_for_lease
+from daemons.keeperd.renewing.orders import ResolvedEndpoint
 from protocol.etcd import questions
 from protocol.etcd.kv import (
     Compacted,
+    ComparedField,
     Equals,
     EtcdError,
-    Field,
-    Found,
     Get,
+    GetReply,
     Header,
     LeaseGone,
-    Outcome,
     Put,
     Transaction,
+    TransactionReply,
     WatchEnded,
     WatchEvent,
 )
-from protocol.etcd.questions import Meaning, Question, judge
+from protocol.etcd.questions import EtcdQuestion, Meaning, judge
 
 LEASE = 7
 HEADER = {"cluster_id": "17", "member_id": "18446744073709551615", "revision": "9", "raft_term": "2"}
 PAIR = {"key": "aw==", "value": "eA==", "create_revision": "3", "mod_revision": "4", "version": "1", "lease": "7"}
 RANGE = {"header": HEADER, "kvs": [PAIR, PAIR], "count": "2", "more": True}
 RENEWAL = {"result": {"header": HEADER, "ID": str(LEASE), "TTL": "10"}}
-TRANSACTION = Transaction([Equals("k", Field.CREATED, 0)], [Put("k", b"x"), Get("k")], [Get("k")])
+TRANSACTION = Transaction([Equals("k", ComparedField.CREATED, 0)], [Put("k", b"x"), Get("k")], [Get("k")])
 EVENTS = [{"kv": PAIR}, {"type": "DELETE", "kv": {"key": "aw==", "mod_revision": "5"}}]
 DONE = {"header": HEADER, "succeeded": True, "responses": [{"response_put": {}}, {"response_range": RANGE}]}
 MEMBER = {"ID": "5", "name": "a", "peerURLs": ["http://a:2380"], "clientURLs": ["http://a:2379"], "isLearner": True}
@@ -48,7 +48,7 @@ STATUS = {
     **{"header": HEADER, "version": "3.4.23", "dbSize": "20480", "leader": "5", "raftIndex": "8", "raftTerm": "2"},
     **{"dbSizeInUse": "16384", "isLearner": True, "errors": ["memberID:5 alarm:NOSPACE "], "dbSizeQuota": "100"},
 }
-WHOLE: Mapping[str, tuple[Question[Any], Mapping[str, Any]]] = {
+WHOLE: Mapping[str, tuple[EtcdQuestion[Any], Mapping[str, Any]]] = {
     "get": (questions.get(Get("k")), RANGE),
     "transact": (questions.transact(TRANSACTION), DONE),
     "grant": (questions.grant(10), {"header": HEADER, "ID": "7", "TTL": "10"}),
@@ -138,7 +138,7 @@ def is_a(value: object, kind: Any) -> bool:
 
 
 KINDS: Mapping[str, Any] = {
-    **{"get": Found, "transact": Outcome, "grant": questions.Granted, "renew": float},
+    **{"get": GetReply, "transact": TransactionReply, "grant": questions.Granted, "renew": float},
     **{"revoke": Header, "authenticate": str, "watch": Sequence[WatchEvent]},
     **{"members": Sequence[questions.MemberEntry], "status": questions.MemberStatus},
     **{"alarms": Sequence[questions.Alarm], "compact": NoneType},
@@ -196,11 +196,11 @@ def test_what_etcd_never_says_is_no_verdict(name: str, way: Way, other: object) 
         question.read(told)
 
 
-class _Member(Endpoint):
+class _Member(EtcdMember):
     """A member that gives one reply."""
 
     def __init__(self, reply: bytes) -> None:
-        super().__init__(Place(socket.AF_INET, ("127.0.0.1", 1), "127.0.0.1", 1, is_tls=False), None)
+        super().__init__(ResolvedEndpoint(socket.AF_INET, ("127.0.0.1", 1), "127.0.0.1", 1, is_tls=False), None)
         self._says = reply
 
     def post(self, path: str, body: bytes, limit_s: float) -> tuple[int, bytes]:
@@ -211,7 +211,7 @@ class _Member(Endpoint):
 def test_a_damaged_renewal_is_silence_and_never_the_end_of_a_lease(told: object) -> None:
     try:
         lives_s = ask_for_lease(_Member(json.dumps(told).encode()), None, LEASE, 10.0)
-    except Silent:
+    except NoWholeReply:
         return
 
     result: Any = told["result"] if isinstance(told, dict) else {}

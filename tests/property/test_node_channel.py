@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.noded.call import Breakdown, NodeAddress
-from protocol.noded.clients.connection import Channel, HttpReply, HttpRequest
+from protocol.noded.clients.connection import Channel, HttpRequest, NodedHttpReply
 
 NODE = NodeAddress("node1", "192.0.2.1")
 AUTHORITY = trustme.CA()
@@ -79,7 +79,7 @@ class _Pair:
 _CERTIFICATE = AUTHORITY.issue_cert("192.0.2.1")
 
 
-def _outcome(plain: bytes, size: int) -> HttpReply | str:
+def _outcome(plain: bytes, size: int) -> NodedHttpReply | str:
     """What comes of these bytes, in pieces of this size, and then the end of the connection."""
     pair = _Pair()
     network = pair.said(plain)
@@ -120,7 +120,7 @@ def test_a_channel_serves_one_request_after_the_other(body: bytes, more: int) ->
     first = pair.request()
 
     for _ in range(more):
-        assert pair.channel.receive(pair.said(REPLY)) == HttpReply(200, "OK", b"[true, null]\n")
+        assert pair.channel.receive(pair.said(REPLY)) == NodedHttpReply(200, "OK", b"[true, null]\n")
         assert pair.channel.is_reusable
         pair.channel.ask(HttpRequest("test_delay", body))
         request = pair.request()

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.commands.spec import CommandOutcome, CommandSpec
-from daemons.jobproc.nodecommands.conversation import KILL_PATIENCE_S, Ask, Conversation, End, Over, Rest, Stream
+from daemons.jobproc.nodecommands.conversation import (
+    KILL_PATIENCE_S,
+    Conversation,
+    ConversationEnd,
+    ConversationOver,
+    CopiedStream,
+    NextCall,
+    Rest,
+)
 from protocol.noded.call import Content, Failed, FailureKind
 from protocol.noded.commands import (
     CommandNews,
@@ -77,7 +85,9 @@ PHASES = st.sampled_from([None, None, None, CommandPhase.ENDED, CommandPhase.KEP
 
 def begin(file: bytes, *, may_run: bool, lost_s: float) -> Conversation:
     spec = CommandSpec(argv=("true",))
-    return Conversation(key=KEY, spec=spec, output=Stream(len(file)), error=Stream(0), lost_s=lost_s, may_run=may_run)
+    return Conversation(
+        key=KEY, spec=spec, output=CopiedStream(len(file)), error=CopiedStream(0), lost_s=lost_s, may_run=may_run
+    )
 
 
 @given(st.data())
@@ -88,7 +98,7 @@ def test_a_proof_is_one_and_the_output_is_whole(data: st.DataObject) -> None:
     late: list[StartCommand] = []
     talk = begin(file, may_run=False, lost_s=lost_s)
     kill_at: float | None = None
-    over: Over | None = None
+    over: ConversationOver | None = None
     # the network is cut for a while from this turn on
     cut = data.draw(st.integers(0, 50), "cut at")
     for turn in range(400):
@@ -102,7 +112,7 @@ def test_a_proof_is_one_and_the_output_is_whole(data: st.DataObject) -> None:
         if not is_quiet and kill_at is None and data.draw(st.integers(0, 9)) == 0:
             talk, kill_at = talk.kill(now), now
         step = talk.next_step(now)
-        if isinstance(step, Over):
+        if isinstance(step, ConversationOver):
             over = step
             break
         if isinstance(step, Rest):
@@ -145,13 +155,13 @@ def test_a_proof_is_one_and_the_output_is_whole(data: st.DataObject) -> None:
     assert node.runs <= 1
     if over.end.is_proof:
         assert not node.phase.may_run, over
-    if over.end is End.ENDED:
+    if over.end is ConversationEnd.ENDED:
         assert file[BASE:] == node.output
-    if over.end is End.SILENT:
+    if over.end is ConversationEnd.SILENT:
         assert kill_at is not None or lost_s or over.text == "refused"
 
 
-def hear(talk: Conversation, step: Ask, node: NaiveNode, file: bytes, now: float) -> tuple[Conversation, bytes]:
+def hear(talk: Conversation, step: NextCall, node: NaiveNode, file: bytes, now: float) -> tuple[Conversation, bytes]:
     reply = node.deliver(step.call)
     if isinstance(reply, CommandState):
         return talk.hear(reply, now), file
@@ -165,36 +175,36 @@ def hear(talk: Conversation, step: Ask, node: NaiveNode, file: bytes, now: float
 def test_a_killed_job_waits_for_a_silent_node_no_longer_than_it_may() -> None:
     talk = begin(b"", may_run=True, lost_s=0.0).kill(100.0)
     now = 100.0
-    while not isinstance(step := talk.next_step(now), Over):
-        now += step.limit_s if isinstance(step, Ask) else step.seconds
-        if isinstance(step, Ask):
+    while not isinstance(step := talk.next_step(now), ConversationOver):
+        now += step.limit_s if isinstance(step, NextCall) else step.seconds
+        if isinstance(step, NextCall):
             talk = talk.hear_failure(Failed(FailureKind.TIMEOUT, "silent"), now)
 
-    assert step.end is End.SILENT
+    assert step.end is ConversationEnd.SILENT
     assert now <= 100.0 + KILL_PATIENCE_S
 
 
 def test_a_start_that_is_given_up_for_a_kill_is_stopped() -> None:
     """It may arrive later, so its key must become void before the locks are free."""
     talk = begin(b"", may_run=False, lost_s=300.0)
-    assert isinstance(talk.next_step(0.0), Ask)
+    assert isinstance(talk.next_step(0.0), NextCall)
 
     step = talk.give_up().kill(0.1).next_step(0.1)
 
-    assert isinstance(step, Ask)
+    assert isinstance(step, NextCall)
     assert step.call == StopCommand(talk.key)
 
 
 def test_a_start_that_no_node_got_waits_as_long_as_for_a_lost_node_and_ends_without_a_trace() -> None:
     talk, now, count = begin(b"", may_run=False, lost_s=300.0), 0.0, 0
-    while not isinstance(step := talk.next_step(now), Over):
-        if isinstance(step, Ask):
+    while not isinstance(step := talk.next_step(now), ConversationOver):
+        if isinstance(step, NextCall):
             assert isinstance(step.call, StartCommand)
             talk, count = talk.hear_failure(Failed(FailureKind.UNREACHABLE, "refused"), now), count + 1
         else:
             now += step.seconds
 
-    assert (step.end, step.text) == (End.NOT_BEGUN, "refused")
+    assert (step.end, step.text) == (ConversationEnd.NOT_BEGUN, "refused")
     assert now == 300.0
     assert 30 < count < 45
 
@@ -202,52 +212,52 @@ def test_a_start_that_no_node_got_waits_as_long_as_for_a_lost_node_and_ends_with
 def test_a_start_that_may_have_arrived_is_repeated_until_the_time_for_lost_nodes_is_over() -> None:
     talk, now = begin(b"", may_run=False, lost_s=300.0), 0.0
     talk = talk.hear_failure(Failed(FailureKind.LOST, "cut"), now)
-    while not isinstance(step := talk.next_step(now), Over):
-        if isinstance(step, Ask):
+    while not isinstance(step := talk.next_step(now), ConversationOver):
+        if isinstance(step, NextCall):
             assert isinstance(step.call, StartCommand)
             talk = talk.hear_failure(Failed(FailureKind.UNREACHABLE, "refused"), now)
         else:
             assert step.seconds < 10.01
             now += step.seconds
 
-    assert step.end is End.SILENT
+    assert step.end is ConversationEnd.SILENT
     assert now == 300.0
 
 
 def test_a_refusal_by_an_older_node_daemon_is_final_at_once() -> None:
     talk = begin(b"", may_run=False, lost_s=300.0).hear_failure(Failed(FailureKind.UNKNOWN, "404", 404), 0.0)
 
-    assert talk.next_step(0.0) == Over(End.NOT_BEGUN, text="404")
+    assert talk.next_step(0.0) == ConversationOver(ConversationEnd.NOT_BEGUN, text="404")
 
 
 def test_a_refused_start_counts_as_not_begun_only_when_its_key_is_void() -> None:
     talk = begin(b"", may_run=False, lost_s=300.0).hear_failure(Failed(FailureKind.REFUSED, "no room"), 0.0)
     step = talk.next_step(0.0)
 
-    assert isinstance(step, Ask)
+    assert isinstance(step, NextCall)
     assert isinstance(step.call, StopCommand)
     talk = talk.hear(CommandState(key=KEY, phase=CommandPhase.VOID), 0.0)
-    assert talk.next_step(0.0) == Over(End.NOT_BEGUN, text="no room")
+    assert talk.next_step(0.0) == ConversationOver(ConversationEnd.NOT_BEGUN, text="no room")
 
 
 def test_a_command_that_runs_under_other_words_is_followed_when_it_is_taken_up() -> None:
     """The settings of two masters may differ; the command must not be stopped for that."""
     talk = begin(b"x" * 9, may_run=True, lost_s=300.0).hear_failure(Failed(FailureKind.REFUSED, "another"), 0.0)
     step = talk.next_step(0.0)
-    assert isinstance(step, Ask)
+    assert isinstance(step, NextCall)
     assert isinstance(step.call, FollowCommand)
 
     state = CommandState(key=KEY, phase=CommandPhase.RUNNING, output_base=BASE, output_bytes=6)
     talk = talk.hear_news(CommandNews(state=state, output_from=step.call.output_from), 0.0)
 
     following = talk.next_step(0.0)
-    assert isinstance(following, Ask)
+    assert isinstance(following, NextCall)
     assert isinstance(following.call, FollowCommand)
     assert following.call.output_from == 9 - BASE
 
 
 def test_output_that_the_node_has_dropped_leaves_a_gap_of_its_size() -> None:
-    stream = Stream(10, 4)
+    stream = CopiedStream(10, 4)
 
     assert stream.fresh_part(9, b"abc") == (5, b"abc")
     assert stream.fresh_part(2, b"abcd") == (0, b"cd")

@@ -8,10 +8,10 @@ from common.commands.retryrules import (
     JITTER,
     MOST_FACTOR,
     MOST_RETRIES,
-    Failure,
-    Kind,
     RetryPolicy,
     Rule,
+    TryFailure,
+    TryFailureKind,
     decide,
     pause_after,
     read_rule,
@@ -22,10 +22,15 @@ from common.opcodes.command import OpRunCommand
 _CODES = st.integers(0, 255)
 _SIGNALS = st.sampled_from(["SIGKILL", "SIGTERM", "SIGSEGV"])
 FAILURES = st.one_of(
-    st.builds(Failure, st.just(Kind.EXIT), _CODES),
-    st.builds(Failure, st.just(Kind.SIGNAL), st.none(), _SIGNALS),
-    st.builds(Failure, st.sampled_from([Kind.TIMEOUT, Kind.MEMORY]), _CODES | st.none(), _SIGNALS | st.none()),
-    st.just(Failure(Kind.START)),
+    st.builds(TryFailure, st.just(TryFailureKind.EXIT), _CODES),
+    st.builds(TryFailure, st.just(TryFailureKind.SIGNAL), st.none(), _SIGNALS),
+    st.builds(
+        TryFailure,
+        st.sampled_from([TryFailureKind.TIMEOUT, TryFailureKind.MEMORY]),
+        _CODES | st.none(),
+        _SIGNALS | st.none(),
+    ),
+    st.just(TryFailure(TryFailureKind.START)),
 )
 WORDS = st.one_of(
     st.sampled_from(["any", "exit", "signal", "timeout", "memory", "start", "signal=KILL", "signal=sigterm"]),
@@ -45,11 +50,11 @@ POLICIES = st.builds(
 CHANCES = st.floats(-1, 1)
 
 
-def fits_by_word(word: str, failure: Failure) -> bool:
+def fits_by_word(word: str, failure: TryFailure) -> bool:
     """The dumb twin of `Rule.fits`."""
     kind, _, value = word.partition("=")
     if kind == "any":
-        return failure.kind is not Kind.START
+        return failure.kind is not TryFailureKind.START
     if kind != failure.kind.value:
         return False
     if kind == "exit" and value:
@@ -59,13 +64,13 @@ def fits_by_word(word: str, failure: Failure) -> bool:
 
 
 @given(WORDS, FAILURES)
-def test_a_word_names_the_failures_that_it_says(word: str, failure: Failure) -> None:
+def test_a_word_names_the_failures_that_it_says(word: str, failure: TryFailure) -> None:
     assert read_rule(word).fits(failure) == fits_by_word(word, failure)
 
 
 @given(POLICIES, FAILURES, st.integers(1, MOST_RETRIES + 1), CHANCES)
 def test_a_failure_is_tried_again_if_a_try_is_left_and_no_rule_is_against_it(
-    policy: RetryPolicy, failure: Failure, tries: int, chance: float
+    policy: RetryPolicy, failure: TryFailure, tries: int, chance: float
 ) -> None:
     wanted = any(rule.fits(failure) for rule in policy.retry_on or (Rule(None),))
     refused = any(rule.fits(failure) for rule in policy.fail_on)
@@ -76,7 +81,7 @@ def test_a_failure_is_tried_again_if_a_try_is_left_and_no_rule_is_against_it(
 
 
 @given(POLICIES, FAILURES, CHANCES)
-def test_a_command_has_exactly_its_tries(policy: RetryPolicy, failure: Failure, chance: float) -> None:
+def test_a_command_has_exactly_its_tries(policy: RetryPolicy, failure: TryFailure, chance: float) -> None:
     tries = 1
     while tries < 20 and decide(policy, failure, tries, 0.0, chance) is not None:
         tries += 1
@@ -116,13 +121,13 @@ def test_pauses_at_the_limit_are_spread_as_well(chance: float) -> None:
 def test_a_cause_decides_and_not_the_exit_code_that_it_makes() -> None:
     policy = RetryPolicy(retries=3, retry_on=read_rules(["exit=137", "signal=KILL"]))
 
-    assert decide(policy, Failure(Kind.MEMORY, 137), 1, 0.0, 0.0) is None
-    assert decide(policy, Failure(Kind.TIMEOUT, None, "SIGKILL"), 1, 0.0, 0.0) is None
-    assert decide(policy, Failure(Kind.EXIT, 137), 1, 0.0, 0.0) == 30.0
+    assert decide(policy, TryFailure(TryFailureKind.MEMORY, 137), 1, 0.0, 0.0) is None
+    assert decide(policy, TryFailure(TryFailureKind.TIMEOUT, None, "SIGKILL"), 1, 0.0, 0.0) is None
+    assert decide(policy, TryFailure(TryFailureKind.EXIT, 137), 1, 0.0, 0.0) == 30.0
 
 
 def test_a_program_that_is_not_there_is_tried_again_only_if_that_was_said() -> None:
-    failure = Failure(Kind.START)
+    failure = TryFailure(TryFailureKind.START)
 
     assert decide(RetryPolicy(retries=3), failure, 1, 0.0, 0.0) is None
     assert decide(RetryPolicy(retries=3, retry_on=read_rules(["any"])), failure, 1, 0.0, 0.0) is None

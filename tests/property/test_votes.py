@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.nodes.failover import Verdict, Vote, count_votes
+from common.nodes.failover import Vote, VoteResult, count_votes
 
 OWN, OWN_EPOCH = "n1", 5
 NAMES = st.sampled_from(["n1", "n2", "n3", ""])
@@ -17,7 +17,7 @@ VOTES = st.dictionaries(
 )
 
 
-def naive(votes: Mapping[str, Vote | None]) -> Verdict:
+def naive(votes: Mapping[str, Vote | None]) -> VoteResult:
     """Try each way in which the nodes without a vote could decide."""
     heard = [vote for vote in votes.values() if vote is None or vote.master != ""]
     for_own = [vote and vote.master == OWN and not (vote.epoch and vote.epoch > OWN_EPOCH) for vote in heard]
@@ -27,8 +27,8 @@ def naive(votes: Mapping[str, Vote | None]) -> Verdict:
         full = [next(left) if vote is None else bool(vote) for vote in for_own]
         results.add(full.count(True) > full.count(False))
     if len(results) == 2:
-        return Verdict.OPEN
-    return Verdict.WON if results == {True} else Verdict.LOST
+        return VoteResult.OPEN
+    return VoteResult.WON if results == {True} else VoteResult.LOST
 
 
 @given(VOTES)
@@ -43,7 +43,7 @@ def test_the_verdict_is_that_of_every_completion(votes: Mapping[str, Vote | None
 def test_an_unknown_vote_that_comes_never_turns_a_verdict(votes: Mapping[str, Vote | None], master: str) -> None:
     before = count_votes(OWN, OWN_EPOCH, votes).verdict
     unknown = [name for name, vote in votes.items() if vote is None]
-    if before is Verdict.OPEN or not unknown:
+    if before is VoteResult.OPEN or not unknown:
         return
 
     after = count_votes(OWN, OWN_EPOCH, {**votes, unknown[0]: Vote(master)})

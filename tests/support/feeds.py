@@ -15,7 +15,7 @@ from common.wire import structure
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.rights import Viewer
 from daemons.luxid.feed.feed import Feed, begin
-from daemons.luxid.feed.stream import FeedStream, Wish
+from daemons.luxid.feed.stream import FeedStream, JobSubscription
 from daemons.luxid.jobs import JobTable, JobViews, LiveJobs
 from daemons.luxid.processes.deaths import LeftUnits
 from daemons.luxid.processes.jobprocesses import JobProcesses
@@ -139,7 +139,7 @@ class Subscriber:
     async def connect(self) -> None:
         call = self.place.request()
         serials = None if call.log_after is None else dict(zip(call.ids or (), call.log_after, strict=True))
-        wish = Wish.of(Viewer(0, Role.FULL), call.fields)
+        wish = JobSubscription.of(Viewer(0, Role.FULL), call.fields)
         stream = FeedStream(self.luxid.feed, frozenset(call.topics), wish, call.ids, serials, None)
         await begin(self.luxid.feed, call, stream)
         self.stream, self.framer = stream, Framer()

@@ -289,7 +289,7 @@ def _runs(settings: Settings) -> bool:
 
 
 def show_cluster() -> int:
-    """Print what this node's keeperd knows. Returns: the exit code; 3: nobody is the master."""
+    """Print what this node's keeperd knows. Returns: the exit code; 3: no node is the master."""
     view = ask(ShowCluster())
     if wants_json():
         say_json(view_json(view))
@@ -332,7 +332,7 @@ _READ_S: Final = 30.0
 _GOES_ON: Final = "what was asked goes on without this command; see: gantry cluster"
 
 
-class Move:
+class MastershipCall:
     """One call that moves the mastership, and what is shown meanwhile.
 
     Args:
@@ -378,7 +378,7 @@ class Move:
         try:
             text = progress_words(looking.call(ShowCluster(), timeout_s=_READ_S), self._request.node)
         except GantryError as error:
-            text = f"keeperd does not say how it stands: {error.message}"
+            text = f"keeperd does not report its state: {error.message}"
         if text != self._shown:
             self._shown = text
             _tell(f"{bare_clock(time.time())[11:]}  {text}")
@@ -402,7 +402,7 @@ class Move:
 def progress_words(view: ClusterView, wanted: str) -> str:
     """How far a move is: a line, and one for each thing that is waited for. Args: wanted: node; empty: any."""
     changing = [f"{each.name} {each.state}" for each in view.members if each.role in (Role.MASTER, Role.CHANGING)]
-    who = ", ".join(changing) or "nobody is the master"
+    who = ", ".join(changing) or "no node is the master"
     waiting = "" if not view.dirty else f"; {view.dirty} change{'s' if view.dirty > 1 else ''} in etcd"
     why = "".join(f"\n  {each.name} {reason}" for each in view.members for reason in _leaving(each))
     if not any(each.role is Role.CHANGING for each in view.members):
@@ -452,7 +452,7 @@ def switchover(node: str, kill: bool, limit: float) -> int:
     move, is waited for up to a minute. New jobs wait meanwhile, commands on nodes go on, and no job fails.
     Ctrl-C ends the waiting only.
     """
-    return Move(Switchover(node, kill, limit), "switchover", REFUSED_SWITCHOVER).carry_out()
+    return MastershipCall(Switchover(node, kill, limit), "switchover", REFUSED_SWITCHOVER).carry_out()
 
 
 # `gantry cluster takeover`: make a node the master although the old one, or copies, may be lost.
@@ -477,7 +477,7 @@ def takeover(node: str, accepts_loss: bool) -> int:
             f"a takeover may lose work; move a healthy mastership with 'gantry cluster switchover {node}', or, if that "
             f"is refused, say: gantry cluster takeover --i-accept-loss {node}"
         )
-    return Move(Takeover(node), "takeover", REFUSED_TAKEOVER).carry_out()
+    return MastershipCall(Takeover(node), "takeover", REFUSED_TAKEOVER).carry_out()
 
 
 # `gantry cluster maintenance`: let the mastership stay where it is, whatever happens; or no longer.
@@ -560,7 +560,7 @@ def _successor_words(view: ClusterView | None) -> str:
         return "another candidate follows it by itself, if one can; see 'gantry cluster' there"
     others = [member for member in view.members if member.name != view.asked]
     if not others:
-        return "there is no other candidate, and nobody is the master until this node is up again"
+        return "there is no other candidate, and no node is the master until this node is up again"
     if view.maintenance:
         return "maintenance is on, and nobody follows it by itself; see 'gantry cluster maintenance'"
     able = [member.name for member in others if member.role is Role.REPLICA and member.priority]

@@ -16,7 +16,7 @@ from cli.screen import confirm, remark, say, say_json
 from cli.tables import NOTHING, Column, Layout, render
 from common.errors import Conflict, InvalidRequest
 from common.lease.laidfiles import files_behind
-from common.lease.records import Keys, Role
+from common.lease.records import EtcdKeys, Role
 from common.nodes.failover import NodeSays, Situation, newer_copies
 from common.nodes.nodeplace import candidate_names
 from common.settings import Settings
@@ -29,7 +29,7 @@ from protocol.keeperd import AcceptRestoredEtcd, ClusterView, ShowCluster
 
 if TYPE_CHECKING:
     from protocol.etcd.client import EtcdClient
-    from protocol.etcd.founding import Held
+    from protocol.etcd.founding import EtcdCluster
 
 _WAYS = ("etcd", "nodes", "none")
 
@@ -94,24 +94,24 @@ def begin(settings: Settings, own: NodeSays, others: list[str], epoch: int, *, b
 
     config_serial = own.copies.config_serial if own.copies is not None else 0
 
-    async def work(client: "EtcdClient", keys: Keys) -> None:
+    async def work(client: "EtcdClient", keys: EtcdKeys) -> None:
         await found_cluster(client, keys, epoch=epoch, node=own.name, others=others, config_serial=config_serial, by=by)
 
     on_etcd(settings, work)
 
 
-async def _look(client: "EtcdClient", keys: Keys) -> "Held":
+async def _look(client: "EtcdClient", keys: EtcdKeys) -> "EtcdCluster":
     from protocol.etcd.founding import look
 
     return await look(client, keys)
 
 
-def look_at(settings: Settings) -> "Held":
+def look_at(settings: Settings) -> "EtcdCluster":
     """What etcd has of the cluster. Raises: as `look`."""
     return on_etcd(settings, _look)
 
 
-def check_empty(held: "Held", settings: Settings) -> None:
+def check_empty(held: "EtcdCluster", settings: Settings) -> None:
     """Raises: Conflict: etcd has something of a cluster, or a keeperd runs elsewhere."""
     if held.alive:
         raise Conflict(f"keeperd runs on {_named(held.alive)}; stop it there first: gantry down")
@@ -149,9 +149,9 @@ def _end(settings: Settings, *, yes: bool) -> int:
     return DONE
 
 
-def _check_end(settings: Settings, held: "Held") -> None:
+def _check_end(settings: Settings, held: "EtcdCluster") -> None:
     """Raises: Conflict: somebody may be the master, or this node may lack something."""
-    own, keys, last = settings.cluster.own_name, Keys(settings.etcd.prefix), held.last_master
+    own, keys, last = settings.cluster.own_name, EtcdKeys(settings.etcd.prefix), held.last_master
     if held.master is not None:
         raise Conflict(
             f"'{held.master.node}' is the master still, or was until seconds ago; stop it, and run this again"
@@ -179,12 +179,12 @@ def _check_end(settings: Settings, held: "Held") -> None:
         )
 
 
-def _waiting(keys: Keys, entries: Mapping[str, object]) -> int:
+def _waiting(keys: EtcdKeys, entries: Mapping[str, object]) -> int:
     return sum(key.startswith((keys.dirty, keys.config)) for key in entries)
 
 
 def _lasting(settings: Settings) -> tuple[str, ...]:
-    keys = Keys(settings.etcd.prefix)
+    keys = EtcdKeys(settings.etcd.prefix)
     return keys.dirty, keys.config, keys.kept
 
 

@@ -32,14 +32,14 @@ from cli.submitting.arguments import (
 )
 from cli.submitting.fleetoptions import (
     EachType,
+    FleetVariable,
     FleetWish,
-    Variable,
     check_lock_marks,
     check_shell_words,
     elements_of,
     fill,
 )
-from cli.submitting.options import RetryOptions, Wishes, job_with_wishes, retry_options, retry_parameters
+from cli.submitting.options import RetryOptions, SubmissionOptions, job_with_wishes, retry_options, retry_parameters
 from common.errors import InvalidRequest
 from common.queue.terms import Use
 from common.schedules.schedule import Missed, Overlap
@@ -124,7 +124,7 @@ def job_options(function: F) -> F:
             "--cwd",
             metavar="DIR",
             type=click.Path(file_okay=False, path_type=Path),
-            help="Run it there (/).",
+            help="Working directory (/).",
         ),
         click.option("--env", type=VARIABLE, multiple=True, help="Set a variable, NAME=VALUE; repeatable."),
         click.option("--shell", is_flag=True, help="Join the words by blanks and give them to /bin/sh."),
@@ -142,7 +142,9 @@ def job_options(function: F) -> F:
         click.option("--label", "job_labels", type=LABEL, multiple=True, help="Label of its jobs, team=web."),
         click.option("--use", "uses", type=USE, multiple=True, help="Units that its jobs take, licences=2."),
         click.option("--priority", type=click.Choice(["low", "normal", "high"]), help="Of its jobs."),
-        click.option("--reason", metavar="TEXT", help="Why; stands in the reason trail, and may name a rate limit."),
+        click.option(
+            "--reason", metavar="TEXT", help="The reason; kept in the reason trail, and may name a rate limit."
+        ),
     )
 
 
@@ -211,7 +213,7 @@ def _of_element(op: OpInput, options: JobOptions, element: Element | None) -> Jo
 
 
 def _with_wishes(ops: Sequence[OpInput], options: JobOptions) -> JobInput:
-    wishes = Wishes(
+    wishes = SubmissionOptions(
         options["priority"],
         options["reason"],
         is_waiting=False,
@@ -283,7 +285,7 @@ def times_options(function: F) -> F:
             metavar="WORDS",
             # which instants H means counts only for a schedule that has its uuid
             callback=_checked(lambda words: read_words(words, "")),
-            help="When, in five words of cron, '0 2 * * *', or @daily; H spreads.",
+            help="When, in the five fields of cron, '0 2 * * *', or @daily; H spreads.",
         ),
         click.option("--every", "every_s", type=POSITIVE_DURATION, help="When: 90m, 1d; from its making on."),
         click.option(
@@ -302,10 +304,10 @@ def times_options(function: F) -> F:
             "--missed",
             type=click.Choice([each.value for each in Missed]),
             callback=_missed,
-            help="After a standstill: skip, or once for the last missed run; skip by default for periods below 1 h.",
+            help="After an outage: skip, or once for the last missed run; skip by default for periods below 1 h.",
         ),
-        click.option("--deadline", "deadline_s", type=DURATION, help="Make up for a run that is missed by no more."),
-        click.option("--spread", "spread_s", type=DURATION, help="Start within this time, each schedule at its own."),
+        click.option("--deadline", "deadline_s", type=DURATION, help="Make up for a missed run only within this time."),
+        click.option("--spread", "spread_s", type=DURATION, help="Spread the starts over this time."),
     )
 
 
@@ -364,7 +366,7 @@ def read_wish(
 def add(
     name: str,
     words: Sequence[str],
-    each: Sequence[Variable],
+    each: Sequence[FleetVariable],
     **options: Unpack[ScheduleOptions],
 ) -> int:
     """Add the schedule NAME: COMMAND, or the job of --plan, is submitted as you, again and again.
@@ -396,7 +398,7 @@ def add(
 
 
 def _wishes(
-    name: str, words: Sequence[str], each: Sequence[Variable], options: ScheduleOptions
+    name: str, words: Sequence[str], each: Sequence[FleetVariable], options: ScheduleOptions
 ) -> Sequence[ScheduleWish]:
     """The schedule, or one for each combination of values.
 

@@ -2,24 +2,24 @@
 
 from typing import Final
 
-from cli.commands import Group, Verb
+from cli.commands import CommandGroup, CommandVerb
 from cli.remoteoptions import remote_options
 
 VERBS: Final = {
-    "add": Verb("cli.gantry.schedule.definition:add", "Add a schedule."),
-    "list": Verb("cli.gantry.schedule.schedules:list_schedules", "List the schedules, with their next runs."),
-    "info": Verb("cli.gantry.schedule.schedules:info", "Show schedules whole: words, next and last runs."),
-    "modify": Verb("cli.gantry.schedule.definition:modify", "Change a schedule."),
-    "pause": Verb("cli.gantry.schedule.schedules:pause", "Let schedules rest."),
-    "resume": Verb("cli.gantry.schedule.schedules:resume", "Let paused schedules go on."),
-    "run": Verb("cli.gantry.schedule.schedules:run_now", "Submit a schedule's job now, beside its times."),
-    "remove": Verb("cli.gantry.schedule.schedules:remove", "Remove schedules; their jobs stay."),
+    "add": CommandVerb("cli.gantry.schedule.definition:add", "Add a schedule."),
+    "list": CommandVerb("cli.gantry.schedule.schedules:list_schedules", "List the schedules, with their next runs."),
+    "info": CommandVerb("cli.gantry.schedule.schedules:info", "Show all about schedules, with next and last runs."),
+    "modify": CommandVerb("cli.gantry.schedule.definition:modify", "Change a schedule."),
+    "pause": CommandVerb("cli.gantry.schedule.schedules:pause", "Pause schedules."),
+    "resume": CommandVerb("cli.gantry.schedule.schedules:resume", "Resume paused schedules."),
+    "run": CommandVerb("cli.gantry.schedule.schedules:run_now", "Submit a schedule's job now, outside its times."),
+    "remove": CommandVerb("cli.gantry.schedule.schedules:remove", "Remove schedules; their jobs stay."),
 }
 
-group = Group(
+group = CommandGroup(
     "schedule",
     VERBS,
-    help="Jobs that are submitted again and again, by the words of cron or in intervals.",
+    help="Jobs that are submitted again and again, by the fields of cron or at intervals.",
     examples=(
         "gantry schedule add nightly --cron '0 2 * * *' --zone Europe/Athens -- backup --all",
         "gantry schedule add probe --every 5m --lock node/web1:shared -- probe web1",

@@ -275,7 +275,7 @@ def resume(names: tuple[str, ...]) -> int:
         found.append(ask(PauseSchedule(name, is_paused=False)))
         # at once: the next one may be refused
         if not wants_json():
-            remark(f"schedule '{name}' is on again")
+            remark(f"schedule '{name}' is resumed")
     if wants_json():
         say_json([view_json(view) for view in found])
     return DONE

@@ -13,24 +13,24 @@ from common.jsontext import ascii_json
 from common.objects.codec import to_json
 from common.objects.config import Node
 from common.objects.kinds import Hypervisor
-from daemons.confd.core.catalogue import Catalogue, Entry, Names, NoEntry, NoPlace, find
+from daemons.confd.core.catalogue import Catalogue, CatalogueEntry, Names, NoEntry, NoPlace, find
 from protocol.confd.questions import (
     MAX_REPLY_BYTES,
     MAX_REQUEST_BYTES,
     Argument,
-    Fault,
+    ConfdFault,
+    ConfdRole,
     MasterField,
     Question,
     Reply,
-    Role,
-    Status,
+    ReplyStatus,
     Terms,
     read_request,
     seal,
     unseal,
 )
 
-T = TypeVar("T", bound=Entry)
+T = TypeVar("T", bound=CatalogueEntry)
 _Answer = Callable[[Catalogue, Argument], Reply]
 # names and defaults of Ganeti's collectors
 _COLLECTORS: Final = ("cpu-avg-load", "diskstats", "drbd", "inst-status-xen", "lv", "xen-cpu-avg-load")
@@ -59,11 +59,11 @@ def answer(catalogue: Catalogue, question: Question, argument: Argument) -> Repl
     try:
         return _ANSWERS[question](catalogue, argument)
     except _Wrong as error:
-        return Reply(Status.ERROR, error.answer)
+        return Reply(ReplyStatus.ERROR, error.answer)
 
 
 def _ping(catalogue: Catalogue, _: Argument) -> Reply:
-    return Reply(Status.OK, catalogue.config.version)
+    return Reply(ReplyStatus.OK, catalogue.config.version)
 
 
 def _node_role(catalogue: Catalogue, argument: Argument) -> Reply:
@@ -75,85 +75,87 @@ def _node_role(catalogue: Catalogue, argument: Argument) -> Reply:
         raise _Wrong(f"{details}{error}") from None
     master = catalogue.master
     # the name as it was sent: neither a uuid nor a short name is the master's
-    role = Role.MASTER if master is not None and name == master.name else _role(node)
-    return Reply(Status.OK, role.value, catalogue.serial)
+    role = ConfdRole.MASTER if master is not None and name == master.name else _role(node)
+    return Reply(ReplyStatus.OK, role.value, catalogue.serial)
 
 
-def _role(node: Node) -> Role:
+def _role(node: Node) -> ConfdRole:
     if node.drained:
-        return Role.DRAINED
+        return ConfdRole.DRAINED
     if node.offline:
-        return Role.OFFLINE
-    return Role.CANDIDATE if node.master_candidate else Role.REGULAR
+        return ConfdRole.OFFLINE
+    return ConfdRole.CANDIDATE if node.master_candidate else ConfdRole.REGULAR
 
 
 def _node_by_instance_ip(catalogue: Catalogue, argument: Argument) -> Reply:
     if not isinstance(argument, Terms):
-        raise _Wrong(Fault.ARGUMENT.value)
+        raise _Wrong(ConfdFault.ARGUMENT.value)
     link = catalogue.default_link if argument.link is None else argument.link
     serial = catalogue.serial
     if argument.ip is not None:
         home = catalogue.home_of(argument.ip, link)
         if home is None:
-            raise _Wrong(Fault.UNKNOWN_ENTRY.value)
-        return Reply(Status.OK, home, serial)
+            raise _Wrong(ConfdFault.UNKNOWN_ENTRY.value)
+        return Reply(ReplyStatus.OK, home, serial)
     homes = [catalogue.home_of(ip, link) for ip in argument.ips]
-    unknown = [Status.ERROR.value, Fault.UNKNOWN_ENTRY.value, 0]
-    return Reply(Status.OK, [unknown if home is None else [Status.OK.value, home, serial] for home in homes], serial)
+    unknown = [ReplyStatus.ERROR.value, ConfdFault.UNKNOWN_ENTRY.value, 0]
+    return Reply(
+        ReplyStatus.OK, [unknown if home is None else [ReplyStatus.OK.value, home, serial] for home in homes], serial
+    )
 
 
 def _master(catalogue: Catalogue, argument: Argument) -> Reply:
     master = catalogue.master
     if master is None:
-        raise _Wrong(Fault.UNKNOWN_ENTRY.value)
+        raise _Wrong(ConfdFault.UNKNOWN_ENTRY.value)
     if argument is None:
-        return Reply(Status.OK, master.name, catalogue.serial)
+        return Reply(ReplyStatus.OK, master.name, catalogue.serial)
     if isinstance(argument, str):
-        raise _Wrong(Fault.ARGUMENT.value)
+        raise _Wrong(ConfdFault.ARGUMENT.value)
     values = {
         MasterField.NAME: master.name,
         MasterField.IP: catalogue.config.cluster.master_ip,
         MasterField.NODE_IP: master.primary_ip,
     }
-    return Reply(Status.OK, [values[field] for field in argument.fields], catalogue.serial)
+    return Reply(ReplyStatus.OK, [values[field] for field in argument.fields], catalogue.serial)
 
 
 def _node_ips(catalogue: Catalogue, _: Argument) -> Reply:
-    return Reply(Status.OK, catalogue.node_ips, catalogue.serial)
+    return Reply(ReplyStatus.OK, catalogue.node_ips, catalogue.serial)
 
 
 def _candidate_ips(catalogue: Catalogue, _: Argument) -> Reply:
-    return Reply(Status.OK, catalogue.candidate_ips, catalogue.serial)
+    return Reply(ReplyStatus.OK, catalogue.candidate_ips, catalogue.serial)
 
 
 def _instance_ips(catalogue: Catalogue, argument: Argument) -> Reply:
     if isinstance(argument, Terms):
         raise _Wrong(_WRONG_KIND)
     link = catalogue.default_link if argument is None else argument
-    return Reply(Status.OK, catalogue.instance_ips(link), catalogue.serial)
+    return Reply(ReplyStatus.OK, catalogue.instance_ips(link), catalogue.serial)
 
 
 def _node_drbd(catalogue: Catalogue, argument: Argument) -> Reply:
     node = _found(catalogue.nodes, argument)
-    return Reply(Status.OK, [minor.to_wire() for minor in catalogue.minors_of(node)], node.serial_no)
+    return Reply(ReplyStatus.OK, [minor.to_wire() for minor in catalogue.minors_of(node)], node.serial_no)
 
 
 def _node_instances(catalogue: Catalogue, argument: Argument) -> Reply:
     node = _found(catalogue.nodes, argument, "Node not found in the configuration: ")
     instances = [[to_json(each) for each in some] for some in catalogue.instances_of(node)]
-    return Reply(Status.OK, instances, node.serial_no)
+    return Reply(ReplyStatus.OK, instances, node.serial_no)
 
 
 def _instance_disks(catalogue: Catalogue, argument: Argument) -> Reply:
     instance = _found(catalogue.instances, argument, "Instance not found in the configuration: ")
-    return Reply(Status.OK, [to_json(disk) for disk in catalogue.disks(instance)], instance.serial_no)
+    return Reply(ReplyStatus.OK, [to_json(disk) for disk in catalogue.disks(instance)], instance.serial_no)
 
 
 def _config(catalogue: Catalogue, argument: Argument) -> Reply:
     try:
-        return Reply(Status.OK, find(catalogue.document, _text(argument)), catalogue.serial)
+        return Reply(ReplyStatus.OK, find(catalogue.document, _text(argument)), catalogue.serial)
     except NoPlace:
-        raise _Wrong(Fault.ARGUMENT.value) from None
+        raise _Wrong(ConfdFault.ARGUMENT.value) from None
 
 
 def _collectors(catalogue: Catalogue, _: Argument) -> Reply:
@@ -164,7 +166,7 @@ def _collectors(catalogue: Catalogue, _: Argument) -> Reply:
         given = cluster.data_collectors.get(name)
         is_active = (given is None or given.active) and (has_xen or name != "inst-status-xen")
         found[name] = {"active": is_active, "interval": _INTERVAL_US if given is None else given.interval}
-    return Reply(Status.OK, found, catalogue.serial)
+    return Reply(ReplyStatus.OK, found, catalogue.serial)
 
 
 def _text(argument: Argument) -> str:
@@ -219,7 +221,7 @@ _ANSWERS: Final[Mapping[Question, _Answer]] = {
 # Source: confd.md 2.
 
 
-class Silence(enum.Enum):
+class NoReplyReason(enum.Enum):
     """Why there is no reply."""
 
     NO_KEY = "this node has no key"
@@ -231,7 +233,7 @@ class Silence(enum.Enum):
 
 
 @attrs.frozen
-class Snapshot:
+class ConfigSnapshot:
     """What is known: it never changes, a new one takes its place."""
 
     # None: no key could be read
@@ -240,23 +242,23 @@ class Snapshot:
     catalogue: Catalogue | str
 
 
-def judge(snapshot: Snapshot, datagram: bytes, now: float) -> bytes | Silence:
+def judge(snapshot: ConfigSnapshot, datagram: bytes, now: float) -> bytes | NoReplyReason:
     """The reply to a datagram. Args: now: seconds since the epoch."""
     if snapshot.key is None:
-        return Silence.NO_KEY
+        return NoReplyReason.NO_KEY
     if len(datagram) > MAX_REQUEST_BYTES:
-        return Silence.TOO_LONG
+        return NoReplyReason.TOO_LONG
     signed = unseal(snapshot.key, datagram)
     if signed is None:
-        return Silence.NOT_GENUINE
+        return NoReplyReason.NOT_GENUINE
     if not signed.is_recent(now):
-        return Silence.NOT_RECENT
+        return NoReplyReason.NOT_RECENT
     request = read_request(signed.text)
     if request is None:
-        return Silence.NOT_A_QUESTION
+        return NoReplyReason.NOT_A_QUESTION
     if isinstance(snapshot.catalogue, str):
-        reply = Reply(Status.ERROR, snapshot.catalogue)
+        reply = Reply(ReplyStatus.ERROR, snapshot.catalogue)
     else:
         reply = answer(snapshot.catalogue, request.question, request.argument)
     sealed = seal(snapshot.key, reply.to_text(), request.rsalt)
-    return sealed if len(sealed) <= MAX_REPLY_BYTES else Silence.HUGE_ANSWER
+    return sealed if len(sealed) <= MAX_REPLY_BYTES else NoReplyReason.HUGE_ANSWER

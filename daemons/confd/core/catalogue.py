@@ -16,7 +16,7 @@ from common.objects.kinds import DiskTemplate, NodeUuid, short_names
 _DEFAULT: Final = "default"
 
 
-class Entry(Protocol):
+class CatalogueEntry(Protocol):
     """What has an id and, mostly, a name."""
 
     @property
@@ -26,7 +26,7 @@ class Entry(Protocol):
     def uuid(self) -> str: ...
 
 
-T = TypeVar("T", bound=Entry)
+T = TypeVar("T", bound=CatalogueEntry)
 
 
 class NoEntry(Exception):

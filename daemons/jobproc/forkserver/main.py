@@ -29,7 +29,7 @@ import orjson
 
 from common.commands.cgroups import find_groups, sweep_limit_groups
 from common.commands.surroundings import take_surroundings
-from common.daemons import Place
+from common.daemons import NodeKind
 from common.errors import Conflict, GantryError
 from common.ids import JobId
 from common.installation import check_safe, use_plugins
@@ -38,9 +38,9 @@ from common.replication import NoLongerMaster
 from common.settings import Settings
 from common.settingsfile import ROOT_VARIABLE, load_settings
 from common.system.log import get_log
-from common.system.program import Options, PidFile, fail, notify, prepare, read_options
+from common.system.program import DaemonOptions, PidFile, fail, notify, prepare, read_options
 from common.system.signals import HANDLED
-from daemons.jobproc.forkserver.server import TRIAL, Children, ForkServer, Guard
+from daemons.jobproc.forkserver.server import TRIAL, Children, ExitWatch, ForkServer
 from daemons.jobproc.forkserver.warmup import rehearse, warm_up, warm_up_for_nodes
 from protocol.unixsocket import reachable
 
@@ -97,14 +97,14 @@ def _exec_fresh_code(listener: socket.socket, children: Children, pid_file: PidF
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
-def _run(options: Options) -> None:
+def _run(options: DaemonOptions) -> None:
     # until the loop runs, signals wait: an extra HUP must not end the process
     signal.pthread_sigmask(signal.SIG_SETMASK, HANDLED)
     take_surroundings()
     settings, pid_file = prepare(NAME, options)
     use_plugins(settings)
     # wconfd and luxid ask the other nodes too; without luxid nobody wants a job here
-    if not options.force_node and place_of(settings) is not Place.MASTER:
+    if not options.force_node and place_of(settings) is not NodeKind.MASTER:
         raise NoLongerMaster(why_not_master(settings) or "this node is not the master")
     guard = _guard(settings)
     if options.root is not None:
@@ -139,7 +139,7 @@ def _run(options: Options) -> None:
     _log.info("forkserver.ended", jobs_left=len(children.jobs))
 
 
-def _guard(settings: Settings) -> Guard | None:
+def _guard(settings: Settings) -> ExitWatch | None:
     """Raises: NoLongerMaster: this node does not hold the mastership. DamagedFile, OSError."""
     if not settings.cluster.has_lease:
         return None
@@ -159,7 +159,7 @@ def _warm_up_for(settings: Settings) -> None:
         import protocol.launcher  # noqa: F401
 
 
-def _try(options: Options) -> None:
+def _try(options: DaemonOptions) -> None:
     """Do what fails at a start with bad settings or broken code, and change nothing.
 
     Raises: as `_run`; ImportError and others: a plug-in is broken.

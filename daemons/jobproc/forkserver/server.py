@@ -33,7 +33,7 @@ from common.system.program import notify
 from common.system.signals import HANDLED, ProcessSignals
 from daemons.jobproc import life
 from daemons.jobproc.life import refuse
-from protocol.envelope import Batch, Call, MalformedRequest, failure, read_message, success
+from protocol.envelope import Call, CallBatch, MalformedRequest, failure, read_message, success
 from protocol.forkserver import JobExited, StartJob
 from protocol.framing import Framer, MessageTooLarge, pack
 from protocol.messages import positional, structure_request
@@ -233,7 +233,7 @@ def read_start(payload: bytes) -> tuple[Call, StartJob] | bytes | None:
         call = read_message(payload)
     except MalformedRequest as error:
         return failure(error, error)
-    if isinstance(call, Batch):
+    if isinstance(call, CallBatch):
         call_id = MalformedRequest("batches are not served here; send one request a message")
         return failure(call_id, call_id)
     if call.notification:
@@ -263,7 +263,7 @@ TRIAL: Final = "GANTRY_FORKSERVER_TRIAL"
 _AFTER_FAILURE: Final = "go on with the old code; mend what its standard error tells, and send HUP again"
 
 
-class Guard(Protocol):
+class ExitWatch(Protocol):
     """A descriptor that is readable when `look` is to be called, which may end this process; allowed at any time."""
 
     def fileno(self) -> int: ...
@@ -288,7 +288,7 @@ class ForkServer:
         listener: socket.socket,
         children: Children,
         groups: GroupTree | None,
-        guard: Guard | None = None,
+        guard: ExitWatch | None = None,
     ) -> None:
         self._settings = settings
         self._groups = groups

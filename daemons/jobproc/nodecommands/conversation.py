@@ -32,7 +32,7 @@ from protocol.noded.commands import CommandNews, CommandPhase, CommandState, Fol
 
 
 @attrs.frozen
-class Stream:
+class CopiedStream:
     """One stream of the command, copied into a file of the job."""
 
     # bytes that the file had when the conversation began
@@ -78,7 +78,7 @@ _BEYOND: Final = 2**62
 _UNREAD: Final = (403, 404, 413)
 
 
-class End(enum.Enum):
+class ConversationEnd(enum.Enum):
     """How a conversation ends."""
 
     # the command has ended; the outcome tells how
@@ -101,21 +101,21 @@ class End(enum.Enum):
     @property
     def is_proof(self) -> bool:
         """Whether nothing of the command runs, and nothing of it will."""
-        return self not in (End.KEPT, End.SILENT, End.OUTDATED)
+        return self not in (ConversationEnd.KEPT, ConversationEnd.SILENT, ConversationEnd.OUTDATED)
 
 
 @attrs.frozen
-class Over:
+class ConversationOver:
     """The conversation has ended."""
 
-    end: End
+    end: ConversationEnd
     outcome: CommandOutcome | None = None
     # reason, in words, of a command that was not begun, or of a silence
     text: str = ""
 
 
 @attrs.frozen
-class Ask:
+class NextCall:
     """Send this call; tell what it came to by one of the `hear` methods."""
 
     call: StartCommand | FollowCommand | StopCommand
@@ -129,11 +129,11 @@ class Rest:
     seconds: float
 
 
-Step = Ask | Rest | Over
+Step = NextCall | Rest | ConversationOver
 
 
 @attrs.frozen
-class Silence:
+class NodeSilence:
     """A node that has no word for us."""
 
     since: float
@@ -154,8 +154,8 @@ class _Aim(enum.Enum):
 class Conversation:
     key: str
     spec: CommandSpec
-    output: Stream
-    error: Stream
+    output: CopiedStream
+    error: CopiedStream
     # seconds of silence of a node; 0: without end
     lost_s: float
     # whether an earlier process of the job may have started it
@@ -164,12 +164,12 @@ class Conversation:
     until_gone: bool = False
     # last that the node told; None: nothing yet
     state: CommandState | None = None
-    silence: Silence | None = None
+    silence: NodeSilence | None = None
     killed_at: float | None = None
     heard_at: float = -math.inf
     # words of the refusal of the start
     refusal: str | None = None
-    over: Over | None = None
+    over: ConversationOver | None = None
     _aim: _Aim = _Aim.START
 
     @classmethod
@@ -185,12 +185,12 @@ class Conversation:
         if self.over is not None:
             return self.over
         if self.is_killed and not self.may_run:
-            return Over(End.VOID)
+            return ConversationOver(ConversationEnd.VOID)
         ends_at = self.ends_at
         if self.silence is not None:
             if now >= ends_at:
-                end = End.SILENT if self.may_run else End.NOT_BEGUN
-                return Over(end, text=self.refusal or self.silence.text)
+                end = ConversationEnd.SILENT if self.may_run else ConversationEnd.NOT_BEGUN
+                return ConversationOver(end, text=self.refusal or self.silence.text)
             if now < self.silence.until:
                 return Rest(min(self.silence.until, ends_at) - now)
         ask = self._ask()
@@ -239,7 +239,7 @@ class Conversation:
     def hear_failure(self, failed: Failed, now: float) -> Self:
         """The call has failed."""
         if failed.kind is FailureKind.OUTDATED:
-            return attrs.evolve(self, over=Over(End.OUTDATED, text=failed.text))
+            return attrs.evolve(self, over=ConversationOver(ConversationEnd.OUTDATED, text=failed.text))
         is_unacted = not failed.kind.may_have_acted or failed.status in _UNREAD
         found = self._hear_failed_start(failed, is_unacted) if self._aim is _Aim.START else self
         if found.over is not None or found._aim is not self._aim:
@@ -250,29 +250,37 @@ class Conversation:
     def _hear_failed_start(self, failed: Failed, is_unacted: bool) -> Self:
         if is_unacted:
             is_pointless = failed.kind is FailureKind.UNKNOWN and not self.may_run
-            return attrs.evolve(self, over=Over(End.NOT_BEGUN, text=failed.text)) if is_pointless else self
+            return (
+                attrs.evolve(self, over=ConversationOver(ConversationEnd.NOT_BEGUN, text=failed.text))
+                if is_pointless
+                else self
+            )
         if failed.kind is FailureKind.REFUSED:
             # it may have gone half of the way; or it runs, and an earlier process had other words for it
             aim = _Aim.FOLLOW if self.may_run else _Aim.STOP
             return attrs.evolve(self, may_run=True, refusal=failed.text, aim=aim)
         return attrs.evolve(self, may_run=True)
 
-    def _judge(self, state: CommandState) -> Over | None:
+    def _judge(self, state: CommandState) -> ConversationOver | None:
         has_all = self._has_all(state)
         match state.phase:
             case CommandPhase.RUNNING:
                 return None
             case CommandPhase.KEPT:
                 is_enough = has_all and not (self.until_gone or self.is_killed)
-                return Over(End.KEPT, state.outcome) if is_enough else None
+                return ConversationOver(ConversationEnd.KEPT, state.outcome) if is_enough else None
             case CommandPhase.ENDED:
-                return Over(End.ENDED, state.outcome) if has_all else None
+                return ConversationOver(ConversationEnd.ENDED, state.outcome) if has_all else None
             case CommandPhase.LOST:
-                return Over(End.LOST) if has_all else None
+                return ConversationOver(ConversationEnd.LOST) if has_all else None
             case CommandPhase.VOID:
-                return Over(End.VOID) if self.refusal is None else Over(End.NOT_BEGUN, text=self.refusal)
+                return (
+                    ConversationOver(ConversationEnd.VOID)
+                    if self.refusal is None
+                    else ConversationOver(ConversationEnd.NOT_BEGUN, text=self.refusal)
+                )
             case CommandPhase.UNKNOWN:
-                return Over(End.FORGOTTEN)
+                return ConversationOver(ConversationEnd.FORGOTTEN)
             case _:
                 assert_never(state.phase)
 
@@ -288,16 +296,16 @@ class Conversation:
             return math.inf
         return self.silence.since + (self.lost_s or math.inf)
 
-    def _ask(self) -> Ask:
+    def _ask(self) -> NextCall:
         match self._aim:
             case _Aim.START:
                 call = StartCommand(self.key, self.spec, self.output.file_bytes, self.error.file_bytes)
-                return Ask(call, START_CALL_S)
+                return NextCall(call, START_CALL_S)
             case _Aim.STOP:
-                return Ask(StopCommand(self.key), STOP_CALL_S)
+                return NextCall(StopCommand(self.key), STOP_CALL_S)
             case _Aim.FOLLOW:
                 follow = self._follow()
-                return Ask(follow, follow.limit_s)
+                return NextCall(follow, follow.limit_s)
             case _:
                 assert_never(self._aim)
 
@@ -309,9 +317,9 @@ class Conversation:
         return FollowCommand(self.key, self.output.taken or 0, self.error.taken or 0, phase, wait_s)
 
 
-def _next(before: Conversation, failed: Failed, now: float) -> Silence:
+def _next(before: Conversation, failed: Failed, now: float) -> NodeSilence:
     silence = before.silence
     failures = 1 if silence is None else silence.failures + 1
     # the exponent is bounded: floats are not without end
     pause_s = min(FIRST_PAUSE_S * 2.0 ** min(failures - 1, 30), LONGEST_PAUSE_S)
-    return Silence(now if silence is None else silence.since, now + pause_s, failures, failed.text)
+    return NodeSilence(now if silence is None else silence.since, now + pause_s, failures, failed.text)

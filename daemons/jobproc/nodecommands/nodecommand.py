@@ -31,14 +31,21 @@ from daemons.jobproc.commandends import (
     EACH_PROCESS,
     LOST,
     OutputSink,
+    StreamEnd,
     TryLost,
-    Written,
     command_spec,
     judge,
     not_begun,
 )
 from daemons.jobproc.context import Abandoned, UnitContext
-from daemons.jobproc.nodecommands.conversation import Ask, Conversation, End, Over, Rest, Stream
+from daemons.jobproc.nodecommands.conversation import (
+    Conversation,
+    ConversationEnd,
+    ConversationOver,
+    CopiedStream,
+    NextCall,
+    Rest,
+)
 from protocol.noded.call import (
     Breakdown,
     Failed,
@@ -196,8 +203,8 @@ class StreamCopy:
         raise AssertionError("pauses never end")
 
     @property
-    def stream(self) -> Stream:
-        return Stream(self.size)
+    def stream(self) -> CopiedStream:
+        return CopiedStream(self.size)
 
     def recall(self, base: int) -> None:
         """Take up what an earlier process has copied. Args: base: bytes that the file had before the command."""
@@ -219,8 +226,8 @@ class StreamCopy:
         if data:
             self._sink.take(data)
 
-    def written(self, byte_count: int) -> Written:
-        return Written(byte_count, self._sink.tail.lines(), self._sink.is_broken)
+    def written(self, byte_count: int) -> StreamEnd:
+        return StreamEnd(byte_count, self._sink.tail.lines(), self._sink.is_broken)
 
 
 # A conversation with a node, carried out: calls are sent, output is copied, the user is told of a silence.
@@ -274,19 +281,19 @@ class NodeTalk:
             self._tell_of_silence(conversation, now)
             step = conversation.next_step(now)
             match step:
-                case Over():
+                case ConversationOver():
                     self._note(None)
                     return attrs.evolve(conversation, over=step)
                 case Rest():
                     self.signals.wait(step.seconds)
-                case Ask():
+                case NextCall():
                     conversation = self._ask(conversation, step, stop)
                 case _:
                     assert_never(step)
             if conversation.over is None and stop():
                 return conversation
 
-    def _ask(self, conversation: Conversation, step: Ask, stop: Callable[[], bool]) -> Conversation:
+    def _ask(self, conversation: Conversation, step: NextCall, stop: Callable[[], bool]) -> Conversation:
         def is_urgent() -> bool:
             is_kill = self.signals.kill_asked and not conversation.is_killed
             return is_kill or self.signals.asked_by_shutdown or stop()
@@ -430,10 +437,10 @@ class NodeCommand:
                 self._context.settle()
             raise
 
-    def _conclude(self, over: Over) -> dict[str, object]:
+    def _conclude(self, over: ConversationOver) -> dict[str, object]:
         if over.end.is_proof:
             self._context.settle()
-            if over.end is not End.NOT_BEGUN:
+            if over.end is not ConversationEnd.NOT_BEGUN:
                 self._context.afterwards.insert(0, self._forget)
         if self._talk.dropped:
             self._context.feedback(
@@ -445,7 +452,7 @@ class NodeCommand:
             raise JobCanceled(f"'{self._op.argv[0]}' was killed with its job")
         if over.outcome is None:
             self._fail(over)
-        if over.end is End.KEPT:
+        if over.end is ConversationEnd.KEPT:
             left = Conversation.about_left(self._conversation)
             self._context.keep_locks_until(LeftOnNode(self._talk, left, self._context, self._forget))
         return self._judge(over.outcome)
@@ -460,19 +467,19 @@ class NodeCommand:
         # a request to cancel does not reach the node
         return judge(self._op, outcome, output, error, cancelled=False)
 
-    def _fail(self, over: Over) -> NoReturn:
+    def _fail(self, over: ConversationOver) -> NoReturn:
         program, node = self._op.argv[0], self._node.name
         match over.end:
-            case End.OUTDATED:
+            case ConversationEnd.OUTDATED:
                 raise Abandoned(over.text)
-            case End.VOID:
+            case ConversationEnd.VOID:
                 raise not_begun(f"'{program}' was stopped on node '{node}' before it was started")
-            case End.NOT_BEGUN:
+            case ConversationEnd.NOT_BEGUN:
                 raise not_begun(f"'{program}' was not started: {over.text}")
-            case End.SILENT:
+            case ConversationEnd.SILENT:
                 raise silence(program, node, over, self._conversation, self._context)
             # with an outcome the first and the last of these are no failures
-            case End.ENDED | End.LOST | End.FORGOTTEN | End.KEPT:
+            case ConversationEnd.ENDED | ConversationEnd.LOST | ConversationEnd.FORGOTTEN | ConversationEnd.KEPT:
                 raise TryLost(
                     f"how '{program}' ended on node '{node}' is not known: the node was restarted, or has lost what it "
                     "knew of it; nothing of it runs there any more",
@@ -508,9 +515,9 @@ class LeftOnNode:
         if conversation.over is None:
             return
         over, node = conversation.over, self._talk.link.node.name
-        if over.end is End.OUTDATED:
+        if over.end is ConversationEnd.OUTDATED:
             raise Abandoned(over.text)
-        if over.end is End.SILENT:
+        if over.end is ConversationEnd.SILENT:
             raise silence(conversation.spec.argv[0], node, over, conversation, self._context)
         self._context.settle()
 
@@ -524,7 +531,7 @@ class LeftOnNode:
 
 
 def silence(
-    program: str, node: str, over: Over, conversation: Conversation, context: UnitContext
+    program: str, node: str, over: ConversationOver, conversation: Conversation, context: UnitContext
 ) -> CommandFailed | JobCanceled:
     """The end of an opcode whose command may run on a node that does not answer. The locks are kept."""
     kept = (

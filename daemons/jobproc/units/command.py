@@ -22,7 +22,7 @@ from common.objects.config import Node
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
 from common.system.signals import is_shutting_down
-from daemons.jobproc.commandends import EACH_PROCESS, OutputSink, Written, command_spec, judge
+from daemons.jobproc.commandends import EACH_PROCESS, OutputSink, StreamEnd, command_spec, judge
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.leftprocesses import LeashedProcesses
 from daemons.jobproc.units.base import LogicalUnit
@@ -116,7 +116,7 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
             context.error_output.close()
         if command.leash is not None:
             context.keep_locks_until(LeashedProcesses(command.leash, context.signals))
-        output, error = (Written(each.taken, each.tail.lines(), each.is_broken) for each in (sink, errors))
+        output, error = (StreamEnd(each.taken, each.tail.lines(), each.is_broken) for each in (sink, errors))
         # looked up, not remembered: the command may have been ended by the shutdown before this process hears of it
         shut_down = is_shutting_down()
         return judge(self.op, outcome, output, error, cancelled=context.cancelled, shut_down=shut_down)

@@ -11,7 +11,7 @@ import attrs
 
 from common.errors import PrerequisiteError, ReservationError
 from common.locks import LockLevel, LockMode, LockRequest, member_lock
-from common.objects.addresspool import Pool
+from common.objects.addresspool import AddressPool
 from common.objects.config import Network, Nic, NodeGroup, PartialNicParams
 from common.objects.index import ConfigIndex, find_named
 from common.objects.kinds import GroupUuid, NetworkUuid, NicMode, check_tags
@@ -196,16 +196,16 @@ class NetworkAddUnit(LogicalUnit[OpNetworkAdd]):
         network = attrs.evolve(self._network, reservations=pool.used, ext_reservations=pool.external)
         context.config.change_networks([network])
 
-    def _first_pool(self) -> Pool:
+    def _first_pool(self) -> AddressPool:
         """The pool without the first address, the last one and the gateway."""
-        block, pool = checked_subnet(self._network.network), Pool.of(self._network)
+        block, pool = checked_subnet(self._network.network), AddressPool.of(self._network)
         never = [str(block.network_address), str(block.broadcast_address)]
         for address in [*never, self._network.gateway]:
             if address is not None:
                 pool = pool.marked_external(address, taken=True)
         return pool
 
-    def _reserved(self, pool: Pool, context: UnitContext) -> Pool:
+    def _reserved(self, pool: AddressPool, context: UnitContext) -> AddressPool:
         """The pool without the addresses of nodes and master, and those that the opcode names."""
         if self.op.conflicts_check:
             block = checked_subnet(self._network.network)
@@ -224,7 +224,7 @@ class NetworkAddUnit(LogicalUnit[OpNetworkAdd]):
                 raise PrerequisiteError(error.message, "wrong_input") from error
         return pool
 
-    def _without_own(self, pool: Pool, block: IPv4Network, address: str, what: str, done: str) -> Pool:
+    def _without_own(self, pool: AddressPool, block: IPv4Network, address: str, what: str, done: str) -> AddressPool:
         """The pool without an address of the cluster's, if it lies in the range. Args: done: what is then told."""
         if not address or not is_inside(address, block):
             return pool
@@ -270,7 +270,7 @@ class NetworkSetParamsUnit(LogicalUnit[OpNetworkSetParams]):
 
     def check_prereq(self, context: UnitContext) -> None:
         before = network_still(context.config, self._uuid, self.op.network_name)
-        self._pool = Pool.of(before)
+        self._pool = AddressPool.of(before)
         self._notes: list[str] = []
         self._network = self._with_gateway(self._with_values(before))
         for address in self._addresses(self.op.add_reserved_ips):
@@ -317,11 +317,11 @@ class NetworkSetParamsUnit(LogicalUnit[OpNetworkSetParams]):
 
     def _reserve_gateway(self, address: str) -> None:
         if self._pool.is_used(self._pool.place(address)):
-            raise PrerequisiteError(f"gateway {address} cannot be had: an instance has this address")
+            raise PrerequisiteError(f"gateway {address} is not available: an instance has this address")
         try:
             self._pool = self._pool.marked_external(address, taken=True)
         except ReservationError as error:
-            raise PrerequisiteError(f"gateway {address} cannot be had: {error.message}; free it first") from error
+            raise PrerequisiteError(f"gateway {address} is not available: {error.message}; free it first") from error
 
     def _addresses(self, texts: Sequence[str] | None) -> Iterator[str]:
         yield from (checked_address(text, "reserved address") for text in texts or ())
@@ -417,7 +417,7 @@ def _listed(what: str, names: Sequence[str]) -> str:
 
 
 @attrs.frozen
-class Place:
+class NetworkInGroup:
     """A network and a group, found before any lock is held."""
 
     network: NetworkUuid
@@ -426,7 +426,7 @@ class Place:
     instances: tuple[str, ...]
 
     @classmethod
-    def named(cls, config: ConfigIndex, op: OpNetworkConnect | OpNetworkDisconnect) -> "Place":
+    def named(cls, config: ConfigIndex, op: OpNetworkConnect | OpNetworkDisconnect) -> "NetworkInGroup":
         """Raises: PrerequisiteError: there is no such network or group."""
         network, group = network_called(config, op.network_name), group_of(config, op.group_name)
         return cls(NetworkUuid(network.uuid), GroupUuid(group.uuid), group_instances(config, group.uuid))
@@ -458,7 +458,7 @@ class NetworkConnectUnit(LogicalUnit[OpNetworkConnect]):
     is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
-        self._place = Place.named(context.config, self.op)
+        self._place = NetworkInGroup.named(context.config, self.op)
 
     def is_dynamic(self, level: LockLevel) -> bool:
         return False
@@ -501,7 +501,7 @@ class NetworkDisconnectUnit(LogicalUnit[OpNetworkDisconnect]):
     is_optimistic: ClassVar[bool] = True
 
     def expand_names(self, context: UnitContext) -> None:
-        self._place = Place.named(context.config, self.op)
+        self._place = NetworkInGroup.named(context.config, self.op)
 
     def is_dynamic(self, level: LockLevel) -> bool:
         return False
@@ -527,7 +527,7 @@ class NetworkDisconnectUnit(LogicalUnit[OpNetworkDisconnect]):
             context.config.update(attrs.evolve(self._group, networks=left))
 
 
-def _shared_instances(level: LockLevel, place: Place) -> Sequence[LockRequest]:
+def _shared_instances(level: LockLevel, place: NetworkInGroup) -> Sequence[LockRequest]:
     if level is not LockLevel.INSTANCE:
         return ()
     return [LockRequest(member_lock(level, name), LockMode.SHARED) for name in place.instances]
@@ -540,7 +540,9 @@ def _check_mode(op: OpNetworkConnect) -> None:
         raise PrerequisiteError(f"a network cannot be connected with mode 'pool'; modes are {modes}", "wrong_input")
 
 
-def _check_conflicts(context: UnitContext, place: Place, action: str, is_conflict: Callable[[Nic], bool]) -> None:
+def _check_conflicts(
+    context: UnitContext, place: NetworkInGroup, action: str, is_conflict: Callable[[Nic], bool]
+) -> None:
     """Raises: PrerequisiteError: instances of the group have such interfaces; the job's log tells them."""
     config = context.config
     conflicts = {

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import ClassVar
 
-from common.commands.retryrules import Failure, Kind
+from common.commands.retryrules import TryFailure, TryFailureKind
 from common.errors import CommandFailed, InvalidRequest, JobCanceled, PrerequisiteError
 from common.featuresettings import NotifyRule
 from common.notify import headers, read_secret
@@ -82,4 +82,4 @@ def _wait(context: UnitContext, fd: int, limit_s: float) -> bool:
 
 
 def _failed(text: str) -> TryFailed:
-    return TryFailed(text, {"delivered": False}, Failure(Kind.EXIT), f"was not delivered: {text}")
+    return TryFailed(text, {"delivered": False}, TryFailure(TryFailureKind.EXIT), f"was not delivered: {text}")

@@ -31,7 +31,7 @@ _TITLES: Final[Mapping[TagKind, str]] = {
 
 
 @attrs.frozen
-class Tagged:
+class ObjectWithTags:
     """An object with tags."""
 
     kind: TagKind
@@ -51,13 +51,13 @@ class Tagged:
         return [LockRequest(member_lock(level, self.lock_name), mode)]
 
 
-def tagged_object(config: ConfigIndex, kind: TagKind, name: str | None) -> Tagged:
+def tagged_object(config: ConfigIndex, kind: TagKind, name: str | None) -> ObjectWithTags:
     """The object of this name; of the cluster the name is ignored.
 
     Raises: PrerequisiteError: there is none, or no name is given.
     """
     if kind is TagKind.CLUSTER:
-        return Tagged(kind, "the cluster", "", config.cluster.tags, None, "")
+        return ObjectWithTags(kind, "the cluster", "", config.cluster.tags, None, "")
     if not name:
         raise PrerequisiteError(f"name the {_TITLES[kind]} whose tags are meant", "wrong_input")
     match kind:
@@ -71,13 +71,13 @@ def tagged_object(config: ConfigIndex, kind: TagKind, name: str | None) -> Tagge
         case TagKind.INSTANCE:
             instance = find_named(config.instances, [name], "instance", is_host=True)[0]
             title = f"instance '{instance.name}'"
-            return Tagged(kind, title, instance.uuid, instance.tags, LockLevel.INSTANCE, instance.name or name)
+            return ObjectWithTags(kind, title, instance.uuid, instance.tags, LockLevel.INSTANCE, instance.name or name)
         case _:
             assert_never(kind)
 
 
-def _of(kind: TagKind, found: Entity, level: LockLevel, name: str) -> Tagged:
-    return Tagged(kind, f"{_TITLES[kind]} '{name}'", found.uuid, found.tags, level, found.uuid)
+def _of(kind: TagKind, found: Entity, level: LockLevel, name: str) -> ObjectWithTags:
+    return ObjectWithTags(kind, f"{_TITLES[kind]} '{name}'", found.uuid, found.tags, level, found.uuid)
 
 
 # OP_TAGS_SET and OP_TAGS_DEL: add tags to an object, and remove them.
@@ -100,7 +100,7 @@ class ChangeTagsUnit(LogicalUnit[O_co]):
     def declare_locks(self, level: LockLevel, context: UnitContext) -> Sequence[LockRequest]:
         return self._found.requests(level, LockMode.EXCLUSIVE)
 
-    def current(self, context: UnitContext) -> Tagged:
+    def current(self, context: UnitContext) -> ObjectWithTags:
         """The object, with its lock held. Raises: PrerequisiteError: it is gone, or the name is another's now."""
         now = tagged_object(context.config, self.op.kind, self.op.name)
         if now.uuid != self._found.uuid:

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from common.lease.records import MasterRecord, WantedKind
-from common.lease.times import Times
+from common.lease.times import LeaseTimes
 from daemons.keeperd.core.events import (
     Act,
     Campaign,
@@ -25,7 +25,7 @@ from daemons.keeperd.core.events import (
     TellNodes,
 )
 from daemons.keeperd.core.fitness import bars, may_still_run, settled
-from daemons.keeperd.core.keeper import Cause, Held, Keeper, Step, moved, remembering
+from daemons.keeperd.core.keeper import EndCause, Keeper, OwnMastership, Step, moved, remembering
 from daemons.keeperd.core.leaving import give_up
 from daemons.keeperd.core.states import State, View
 
@@ -105,18 +105,18 @@ def won_campaign(keeper: Keeper, event: CampaignWon, now: float) -> Step:
     unfit = bars(keeper, now)
     keeper = attrs.evolve(keeper, held=held, view=_with_us(view, held), vacant_at=None)
     keeper, stored = remembering(keeper, memory, now)
-    keeper = attrs.evolve(moved(keeper, State.TAKING), cause=Cause.NONE)
+    keeper = attrs.evolve(moved(keeper, State.TAKING), cause=EndCause.NONE)
     if unfit or keeper.suspicions or keeper.is_ending or now >= held.stop_at:
         keeper, ended = give_up(keeper, now)
         return keeper, (*stored, *ended)
     return keeper, (*stored, *_taking_up(keeper, held))
 
 
-def _held(keeper: Keeper, event: CampaignWon, view: View) -> Held:
-    return Held(
+def _held(keeper: Keeper, event: CampaignWon, view: View) -> OwnMastership:
+    return OwnMastership(
         fence=event.fence,
         record=event.record,
-        times=Times.of(event.record.ttl_s, request_s=keeper.me.request_s),
+        times=LeaseTimes.of(event.record.ttl_s, request_s=keeper.me.request_s),
         renewed_at=event.sent_at,
         wish=view.wanted,
         # the campaign has proven that this view's was the last mastership
@@ -124,7 +124,7 @@ def _held(keeper: Keeper, event: CampaignWon, view: View) -> Held:
     )
 
 
-def _with_us(view: View, held: Held) -> View:
+def _with_us(view: View, held: OwnMastership) -> View:
     return attrs.evolve(
         view,
         master=held.record,
@@ -134,7 +134,7 @@ def _with_us(view: View, held: Held) -> View:
     )
 
 
-def _taking_up(keeper: Keeper, held: Held) -> tuple[Act, ...]:
+def _taking_up(keeper: Keeper, held: OwnMastership) -> tuple[Act, ...]:
     fence_old = (FenceOld(held.before),) if held.before and may_still_run(held.before, keeper) else ()
     return (Renew(held.epoch, held.times), SetDeadline(held.deadline), *fence_old, TellNodes(held.fence))
 

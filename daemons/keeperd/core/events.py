@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 import attrs
 
-from common.lease.records import Accepted, Fence, LastMaster, MasterRecord, Wanted
-from common.lease.times import Times
-from daemons.keeperd.core.states import Memory, View
+from common.lease.records import AcceptedRestore, Fence, LastMaster, MasterRecord, OperatorRequest
+from common.lease.times import LeaseTimes
+from daemons.keeperd.core.states import NodeMemory, View
 
 
 @attrs.frozen
@@ -210,7 +210,7 @@ class Renew:
     """Renew the lease of this mastership from now on, until `Release` or `DropLease`."""
 
     epoch: int
-    times: Times
+    times: LeaseTimes
 
 
 @attrs.frozen
@@ -291,14 +291,14 @@ class DropLease:
 class Remember:
     """Store durably before the next act. If it cannot be stored: `FitnessChanged`, and the next acts all the same."""
 
-    memory: Memory
+    memory: NodeMemory
 
 
 @attrs.frozen
 class RemoveWanted:
     """Remove the operator's wish, which is fulfilled or refused."""
 
-    wanted: Wanted
+    wanted: OperatorRequest
     refusal: str = ""
 
 
@@ -310,7 +310,7 @@ class AcceptRestore:
     Tried until it is known; then `Looked` shows what was accepted.
     """
 
-    accepted: Accepted
+    accepted: AcceptedRestore
 
 
 @attrs.frozen
@@ -323,7 +323,7 @@ class Tell:
 
 
 @attrs.frozen
-class End:
+class MayEnd:
     """keeperd may end, when it has carried out the acts before this one, or cannot."""
 
 
@@ -345,5 +345,5 @@ Act = (
     | RemoveWanted
     | AcceptRestore
     | Tell
-    | End
+    | MayEnd
 )

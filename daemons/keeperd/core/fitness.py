@@ -20,7 +20,7 @@ from daemons.keeperd.core.states import State, View
 
 
 @attrs.frozen
-class Bar:
+class MastershipBar:
     """A reason why this node may not become the master. In words for users."""
 
     reason: str
@@ -35,10 +35,10 @@ class Bar:
 _NOT_COMPARED: Final = "no later master has compared its files since it was the master"
 _NEVER_COMPARED: Final = "no master has compared its files yet"
 _STALE: Final = "stale: it is new or was away too long, and has not caught up"
-NO_FAILOVER: Final = Bar("priority 0: it never becomes the master by itself", is_overruled=True)
+NO_FAILOVER: Final = MastershipBar("priority 0: it never becomes the master by itself", is_overruled=True)
 
 
-def bars(keeper: Keeper, now: float) -> tuple[Bar, ...]:
+def bars(keeper: Keeper, now: float) -> tuple[MastershipBar, ...]:
     """Return all that stands against a campaign; an operator's wish is taken into account."""
     view = keeper.view
     if view is None:
@@ -58,32 +58,34 @@ def only_lacks_copies(keeper: Keeper, now: float) -> bool:
     return bool(found) and all(bar.lacks_copies for bar in found)
 
 
-def _impossible(keeper: Keeper, view: View) -> list[Bar]:
-    found = [Bar(reason) for reason in keeper.reasons]
+def _impossible(keeper: Keeper, view: View) -> list[MastershipBar]:
+    found = [MastershipBar(reason) for reason in keeper.reasons]
     if view.has_twin:
-        found.append(Bar("another machine has the same name; stop keeperd on one of them"))
+        found.append(MastershipBar("another machine has the same name; stop keeperd on one of them"))
     if keeper.memory.format > FORMAT:
-        found.append(Bar(f"the last master has a newer release: format {keeper.memory.format}, not {FORMAT}"))
+        found.append(MastershipBar(f"the last master has a newer release: format {keeper.memory.format}, not {FORMAT}"))
     if view.is_full:
-        found.append(Bar("etcd is full: it grants no lease; make room"))
+        found.append(MastershipBar("etcd is full: it grants no lease; make room"))
     return found
 
 
-def _unwise(keeper: Keeper, view: View, now: float) -> list[Bar]:
-    found: list[Bar] = []
+def _unwise(keeper: Keeper, view: View, now: float) -> list[MastershipBar]:
+    found: list[MastershipBar] = []
     if keeper.me.priority == 0:
         found.append(NO_FAILOVER)
     if view.is_stale:
-        found.append(Bar(_STALE, is_overruled=True, lacks_copies=True))
+        found.append(MastershipBar(_STALE, is_overruled=True, lacks_copies=True))
     elif doubting := sorted(record.node for record in view.others.values() if record.role is Role.DOUBT):
-        found.append(Bar(f"etcd is older than {', '.join(doubting)} remembers; see accept-restore", is_overruled=True))
+        found.append(
+            MastershipBar(f"etcd is older than {', '.join(doubting)} remembers; see accept-restore", is_overruled=True)
+        )
     elif not _has_all(keeper, view):
         reason = _NOT_COMPARED if keeper.memory.own_epoch else _NEVER_COMPARED
-        found.append(Bar(reason, is_overruled=True, lacks_copies=True))
+        found.append(MastershipBar(reason, is_overruled=True, lacks_copies=True))
     if now < (until := reset_until(keeper, view)):
-        found.append(Bar("its watchdog may have reset it; it waits", is_overruled=True, until=until))
+        found.append(MastershipBar("its watchdog may have reset it; it waits", is_overruled=True, until=until))
     if now < keeper.not_before:
-        found.append(Bar(keeper.pause_reason or "it waits", is_overruled=True, until=keeper.not_before))
+        found.append(MastershipBar(keeper.pause_reason or "it waits", is_overruled=True, until=keeper.not_before))
     return found
 
 

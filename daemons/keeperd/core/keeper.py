@@ -8,16 +8,16 @@ from typing import Final
 
 import attrs
 
-from common.lease.records import Fence, LastMaster, MasterRecord, Wanted
-from common.lease.times import Times
+from common.lease.records import Fence, LastMaster, MasterRecord, OperatorRequest
+from common.lease.times import LeaseTimes
 from daemons.keeperd.core.events import Act, Remember, RemoveWanted
-from daemons.keeperd.core.states import HOLDING, Memory, State, View, check_step
+from daemons.keeperd.core.states import HOLDING, NodeMemory, State, View, check_step
 
 # seconds after which the memory is stored although only the revision has changed
 REMEMBER_S: Final = 10.0
 
 
-class Cause(enum.Enum):
+class EndCause(enum.Enum):
     """Why a mastership ends; for the log and the history."""
 
     NONE = ""
@@ -50,12 +50,12 @@ class Me:
 
 
 @attrs.frozen
-class Held:
+class OwnMastership:
     """A mastership of this node, from the campaign until all that ran under it has ended."""
 
     fence: Fence
     record: MasterRecord
-    times: Times
+    times: LeaseTimes
     # when the last successful keepalive was sent
     renewed_at: float
     # whether a daemon of the master may have been started
@@ -67,7 +67,7 @@ class Held:
     # when to start them again; None: not asked
     restart_at: float | None = None
     # wish that was there when it was won
-    wish: Wanted | None = None
+    wish: OperatorRequest | None = None
     # the mastership before, as it was when this one was won
     before: LastMaster | None = None
 
@@ -92,17 +92,17 @@ class Held:
 class Heard:
     """A wish of an operator, as the master has read it first."""
 
-    wish: Wanted
+    wish: OperatorRequest
     at: float
 
 
 @attrs.frozen
 class Keeper:
     me: Me
-    memory: Memory
+    memory: NodeMemory
     state: State = State.OFF
     # why the last mastership ends, or has ended
-    cause: Cause = Cause.NONE
+    cause: EndCause = EndCause.NONE
     # the last linear read that was not doubtful; None: etcd does not reply
     view: View | None = None
     # the last read that showed an etcd older than remembered, and the number of such reads in a row
@@ -111,10 +111,10 @@ class Keeper:
     # why the shell says that this node may not be the master
     reasons: tuple[str, ...] = ()
     # None: this node is not the master
-    held: Held | None = None
+    held: OwnMastership | None = None
     # epoch of the last start of the daemons; 0: none was since keeperd was started
     started_epoch: int = 0
-    # since when nobody is the master; None: somebody is, or it is not known
+    # since when no node is the master; None: somebody is, or it is not known
     vacant_at: float | None = None
     # between 0 and 1, drawn for this vacancy
     jitter: float = 0.0
@@ -132,7 +132,7 @@ class Keeper:
     # wish that is there, in whatever state; None: there is none, or this node is not the master
     heard: Heard | None = None
     # wish that the mastership makes way for
-    leaving: Wanted | None = None
+    leaving: OperatorRequest | None = None
     # what was decided on the last wish
     verdict: RemoveWanted | None = None
     # when SIGKILL follows, again and again; None: nothing is being ended
@@ -170,7 +170,7 @@ def moved(keeper: Keeper, state: State) -> Keeper:
     return attrs.evolve(keeper, state=state)
 
 
-def remembering(keeper: Keeper, memory: Memory, now: float) -> Step:
+def remembering(keeper: Keeper, memory: NodeMemory, now: float) -> Step:
     """Return the keeper with another memory, which is stored unless only the revision has changed a moment ago."""
     is_news = attrs.evolve(memory, revision=keeper.memory.revision) != keeper.memory
     if is_news or (memory != keeper.memory and now >= keeper.remembered_at + REMEMBER_S):

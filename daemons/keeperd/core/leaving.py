@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from common.lease.records import Wanted
+from common.lease.records import OperatorRequest
 from daemons.keeperd.core.events import (
     Act,
     DaemonsEnded,
@@ -23,16 +23,16 @@ from daemons.keeperd.core.events import (
     Drained,
     DrainNoMore,
     DropLease,
-    End,
     KillDaemons,
     Look,
+    MayEnd,
     Release,
     SetDeadline,
     StopDaemons,
     Tell,
 )
 from daemons.keeperd.core.fitness import settled
-from daemons.keeperd.core.keeper import Cause, Held, Keeper, Step, moved
+from daemons.keeperd.core.keeper import EndCause, Keeper, OwnMastership, Step, moved
 from daemons.keeperd.core.states import State
 
 # seconds that the daemons get when keeperd is ended or hands over
@@ -42,18 +42,18 @@ KILL_AGAIN_S: Final = 3.0
 # seconds in which another node must take over before the old master campaigns itself
 TAKER_LIMIT_S: Final = 10.0
 # causes by which the daemons may use the time until the deadline
-_IN_TIME: Final = (Cause.DEADLINE, Cause.CORRUPT)
+_IN_TIME: Final = (EndCause.DEADLINE, EndCause.CORRUPT)
 
 
-def make_way(keeper: Keeper, wish: Wanted) -> Step:
+def make_way(keeper: Keeper, wish: OperatorRequest) -> Step:
     """Begin a switch-over: the daemons run on until nothing is left to do."""
-    keeper = attrs.evolve(moved(keeper, State.LEAVING), cause=Cause.SWITCHOVER, leaving=wish, is_draining=True)
+    keeper = attrs.evolve(moved(keeper, State.LEAVING), cause=EndCause.SWITCHOVER, leaving=wish, is_draining=True)
     return keeper, (Drain(wish.node, wish.kill),)
 
 
 def stay(keeper: Keeper) -> Step:
     """Take a switch-over back; the daemons have not been asked to end."""
-    keeper = attrs.evolve(moved(keeper, State.MASTER), cause=Cause.NONE, leaving=None, is_draining=False)
+    keeper = attrs.evolve(moved(keeper, State.MASTER), cause=EndCause.NONE, leaving=None, is_draining=False)
     return keeper, (DrainNoMore(),)
 
 
@@ -63,7 +63,7 @@ def drained(keeper: Keeper, event: Drained, now: float) -> Step:
     return _end_daemons(keeper, now)
 
 
-def leave(keeper: Keeper, now: float, cause: Cause) -> Step:
+def leave(keeper: Keeper, now: float, cause: EndCause) -> Step:
     """Give the mastership up without waiting for jobs."""
     held = keeper.held
     assert held is not None
@@ -77,7 +77,7 @@ def _end_daemons(keeper: Keeper, now: float) -> Step:
     return attrs.evolve(keeper, is_draining=False, kill_at=now + STOP_LIMIT_S), (StopDaemons(),)
 
 
-def stop(keeper: Keeper, now: float, cause: Cause) -> Step:
+def stop(keeper: Keeper, now: float, cause: EndCause) -> Step:
     """Renew no more, and end what runs. By most causes another node may be the master already: nothing acts on."""
     held = keeper.held
     assert held is not None
@@ -114,10 +114,10 @@ def daemons_ended(keeper: Keeper, event: DaemonsEnded, now: float) -> Step:
     held = keeper.held
     if held is None:
         return _over(keeper, now, ())
-    is_clean = keeper.state is not State.LOST and keeper.cause is not Cause.DOUBT
-    if keeper.cause is Cause.SWITCHOVER:
+    is_clean = keeper.state is not State.LOST and keeper.cause is not EndCause.DOUBT
+    if keeper.cause is EndCause.SWITCHOVER:
         keeper = attrs.evolve(keeper, made_way_until=now + TAKER_LIMIT_S)
-    if keeper.cause is Cause.FAILING:
+    if keeper.cause is EndCause.FAILING:
         until = now + held.times.ttl_s
         keeper = attrs.evolve(keeper, not_before=until, pause_reason="the daemons of the master failed here")
     return _over(keeper, now, (SetDeadline(0.0), Release(clean=is_clean)))
@@ -125,9 +125,9 @@ def daemons_ended(keeper: Keeper, event: DaemonsEnded, now: float) -> Step:
 
 def _over(keeper: Keeper, now: float, acts: tuple[Act, ...]) -> Step:
     keeper = attrs.evolve(keeper, held=None, heard=None, leaving=None, is_draining=False, kill_at=None, vacant_at=None)
-    then: Act = End() if keeper.is_ending else Look()
+    then: Act = MayEnd() if keeper.is_ending else Look()
     return settled(keeper, now), (*acts, then)
 
 
-def _is_of(held: Held | None, epoch: int) -> bool:
+def _is_of(held: OwnMastership | None, epoch: int) -> bool:
     return held is not None and held.epoch == epoch

@@ -12,8 +12,8 @@ from typing import Final, assert_never
 
 import attrs
 
-from common.lease.records import Accepted, Maintenance
-from common.lease.times import Times
+from common.lease.records import AcceptedRestore, Maintenance
+from common.lease.times import LeaseTimes
 from daemons.keeperd.core.campaigning import campaign, campaign_at, lost_campaign, won_campaign
 from daemons.keeperd.core.events import (
     AcceptRestore,
@@ -25,7 +25,6 @@ from daemons.keeperd.core.events import (
     DaemonsReady,
     Drained,
     Due,
-    End,
     EtcdSilent,
     Event,
     FenceRefused,
@@ -33,6 +32,7 @@ from daemons.keeperd.core.events import (
     LeaseLost,
     Look,
     Looked,
+    MayEnd,
     NodesTold,
     OwnNodeSilent,
     Renewed,
@@ -43,7 +43,7 @@ from daemons.keeperd.core.events import (
     Tell,
 )
 from daemons.keeperd.core.fitness import bars, settled
-from daemons.keeperd.core.keeper import Cause, Held, Keeper, Me, Step, moved, remembering
+from daemons.keeperd.core.keeper import EndCause, Keeper, Me, OwnMastership, Step, moved, remembering
 from daemons.keeperd.core.leaving import daemons_ended, drained, kill, leave, lose, stop
 from daemons.keeperd.core.mastership import (
     daemons_failed,
@@ -56,7 +56,7 @@ from daemons.keeperd.core.mastership import (
     renewed,
     restart,
 )
-from daemons.keeperd.core.states import HOLDING, IDLE, Memory, State, View
+from daemons.keeperd.core.states import HOLDING, IDLE, NodeMemory, State, View
 from daemons.keeperd.core.wishes import consider_wish, reconsider
 
 # Whether etcd is what it was, and what is remembered of it.
@@ -75,24 +75,24 @@ from daemons.keeperd.core.wishes import consider_wish, reconsider
 PROOFS: Final = 2
 
 
-def is_older(view: View, memory: Memory) -> bool:
+def is_older(view: View, memory: NodeMemory) -> bool:
     """Whether etcd has less than what this node has seen of it, or is another one."""
     if not memory.cluster_id:
         return False
     return view.cluster_id != memory.cluster_id or view.revision < memory.revision or view.epoch < memory.epoch
 
 
-def is_accepted(view: View, memory: Memory) -> bool:
+def is_accepted(view: View, memory: NodeMemory) -> bool:
     """Whether an operator has taken etcd as it is, since this node knows it."""
     return bool(memory.cluster_id) and view.accepted is not None and view.accepted.epoch > memory.accepted
 
 
-def after_acceptance(view: View, memory: Memory, node: str) -> Memory:
+def after_acceptance(view: View, memory: NodeMemory, node: str) -> NodeMemory:
     """Return what is remembered once etcd was accepted; `is_accepted` holds."""
     accepted = view.accepted
     assert accepted is not None
     is_here = accepted.node == node
-    return Memory(
+    return NodeMemory(
         cluster_id=view.cluster_id,
         revision=view.revision,
         epoch=view.epoch,
@@ -104,7 +104,7 @@ def after_acceptance(view: View, memory: Memory, node: str) -> Memory:
     )
 
 
-def after_look(view: View, memory: Memory, node: str) -> Memory:
+def after_look(view: View, memory: NodeMemory, node: str) -> NodeMemory:
     """Return what is remembered after a read; `is_older` does not hold."""
     own, lacking = memory.own_epoch, memory.lacking
     last = view.last_master
@@ -141,10 +141,10 @@ def newer(one: Maintenance | None, other: Maintenance | None) -> Maintenance | N
     return one if one.change >= other.change else other
 
 
-def acceptance(keeper: Keeper) -> Accepted:
+def acceptance(keeper: Keeper) -> AcceptedRestore:
     """Return the acceptance by this node: its epoch is higher than all that is known."""
     seen = [view.epoch for view in (keeper.view, keeper.doubted) if view]
-    return Accepted(epoch=1 + max(keeper.memory.epoch, keeper.nodes_epoch, *seen, 0), node=keeper.me.node)
+    return AcceptedRestore(epoch=1 + max(keeper.memory.epoch, keeper.nodes_epoch, *seen, 0), node=keeper.me.node)
 
 
 # What a read of etcd means for this node.
@@ -174,7 +174,7 @@ def _held_on(keeper: Keeper, view: View, now: float) -> Step:
     if keeper.state not in HOLDING:
         return keeper, ()
     if not is_ours(held, view):
-        return stop(keeper, now, Cause.LOST)
+        return stop(keeper, now, EndCause.LOST)
     if keeper.state is State.LEAVING:
         return reconsider(keeper, now)
     keeper, acts = consider_wish(keeper, now)
@@ -212,7 +212,7 @@ def _doubted(keeper: Keeper, view: View, now: float) -> Step:
         return keeper, (tell, Look(elsewhere=True))
     keeper, stored = remembering(keeper, attrs.evolve(keeper.memory, is_doubtful=True), now)
     if keeper.state in HOLDING:
-        keeper, acts = stop(keeper, now, Cause.DOUBT)
+        keeper, acts = stop(keeper, now, EndCause.DOUBT)
         return keeper, (tell, *acts, *stored)
     if keeper.state in IDLE:
         keeper = settled(keeper, now)
@@ -245,14 +245,14 @@ def silent(keeper: Keeper, event: EtcdSilent, now: float) -> Step:
     if keeper.state in IDLE:
         return settled(attrs.evolve(keeper, view=None, vacant_at=None), now), ()
     if event.is_corrupt and keeper.state in HOLDING:
-        return stop(keeper, now, Cause.CORRUPT)
+        return stop(keeper, now, EndCause.CORRUPT)
     return keeper, ()
 
 
-def begin(me: Me, memory: Memory, now: float) -> tuple[Keeper, Sequence[Act]]:
+def begin(me: Me, memory: NodeMemory, now: float) -> tuple[Keeper, Sequence[Act]]:
     """Return a keeper that has just been started: it ends what an earlier one may have left, and looks."""
     keeper = moved(Keeper(me, memory, now=now), State.STOPPING)
-    keeper = attrs.evolve(keeper, cause=Cause.START, kill_at=now + Times.of(me.ttl_s).grace_s)
+    keeper = attrs.evolve(keeper, cause=EndCause.START, kill_at=now + LeaseTimes.of(me.ttl_s).grace_s)
     return keeper, (SetDeadline(0.0), StopDaemons(), Look())
 
 
@@ -322,9 +322,9 @@ def _handle(keeper: Keeper, event: Event, now: float) -> Step:
         case Renewed():
             return renewed(keeper, event)
         case LeaseLost():
-            return lease_lost(keeper, event.epoch, now, Cause.LOST)
+            return lease_lost(keeper, event.epoch, now, EndCause.LOST)
         case FenceRefused():
-            return lease_lost(keeper, event.epoch, now, Cause.REFUSED)
+            return lease_lost(keeper, event.epoch, now, EndCause.REFUSED)
         case NodesTold():
             return nodes_told(keeper, event, now)
         case OwnNodeSilent():
@@ -359,9 +359,9 @@ def _accept(keeper: Keeper) -> Step:
 
 def _end(keeper: Keeper, now: float) -> Step:
     if keeper.state in IDLE or keeper.state is State.CAMPAIGN:
-        return keeper, (End(),)
+        return keeper, (MayEnd(),)
     if keeper.state in HOLDING and (keeper.state is not State.LEAVING or keeper.is_draining):
-        return leave(keeper, now, Cause.ENDING)
+        return leave(keeper, now, EndCause.ENDING)
     return keeper, ()
 
 
@@ -388,9 +388,9 @@ def _pass_once(keeper: Keeper, now: float) -> Step:
     return campaign(keeper, now) if at is not None and now >= at else (keeper, ())
 
 
-def _pass_held(keeper: Keeper, held: Held, now: float) -> Step:
+def _pass_held(keeper: Keeper, held: OwnMastership, now: float) -> Step:
     if now >= held.stop_at:
-        return stop(keeper, now, Cause.DEADLINE)
+        return stop(keeper, now, EndCause.DEADLINE)
     if keeper.state is State.MASTER and now >= held.shaky_at:
         keeper = moved(keeper, State.SHAKY)
     elif keeper.state is State.SHAKY and now < held.shaky_at:
@@ -414,7 +414,7 @@ def _told(before: Keeper, after: Keeper) -> tuple[Act, ...]:
     if before.state is after.state:
         return ()
     fields: dict[str, object] = {"was": before.state.value, "state": after.state.value}
-    if after.cause is not Cause.NONE and after.state not in (State.MASTER, State.CAMPAIGN, State.TAKING):
+    if after.cause is not EndCause.NONE and after.state not in (State.MASTER, State.CAMPAIGN, State.TAKING):
         fields["cause"] = after.cause.value
     epoch = after.held.epoch if after.held else after.memory.epoch
     return (Tell("keeperd.state", {**fields, "epoch": epoch}),)

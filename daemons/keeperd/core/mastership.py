@@ -23,11 +23,11 @@ from daemons.keeperd.core.events import (
     Tell,
 )
 from daemons.keeperd.core.fitness import fit_others
-from daemons.keeperd.core.keeper import Cause, Held, Keeper, Step, moved
+from daemons.keeperd.core.keeper import EndCause, Keeper, OwnMastership, Step, moved
 from daemons.keeperd.core.leaving import give_up, leave, stop
 from daemons.keeperd.core.states import HOLDING, State, View
 from daemons.keeperd.core.wishes import conclude_wish
-from protocol.noded.membership import Standing
+from protocol.noded.membership import NodeProgress
 
 # failures of the daemons within this time, in seconds, after which another node is tried
 FAILURES: Final = 3
@@ -40,7 +40,7 @@ OWN_NODE_S: Final = 10.0
 GIVE_UP_S: Final = 60.0
 
 
-def held_of(keeper: Keeper, epoch: int) -> Held | None:
+def held_of(keeper: Keeper, epoch: int) -> OwnMastership | None:
     """Return the mastership of this epoch, if it is held and renewed; else what is told about it is late."""
     held = keeper.held
     return held if held is not None and held.epoch == epoch and keeper.state in HOLDING else None
@@ -54,11 +54,11 @@ def renewed(keeper: Keeper, event: Renewed) -> Step:
     return attrs.evolve(keeper, held=held), (SetDeadline(held.deadline),)
 
 
-def lease_lost(keeper: Keeper, epoch: int, now: float, cause: Cause) -> Step:
+def lease_lost(keeper: Keeper, epoch: int, now: float, cause: EndCause) -> Step:
     return stop(keeper, now, cause) if held_of(keeper, epoch) else (keeper, ())
 
 
-def is_ours(held: Held, view: View) -> bool:
+def is_ours(held: OwnMastership, view: View) -> bool:
     """Whether the key in this view is that of this mastership; the same name or nonce is no proof by itself."""
     return (
         view.master is not None
@@ -80,15 +80,15 @@ def nodes_told(keeper: Keeper, event: NodesTold, now: float) -> Step:
     return _start(keeper, held)
 
 
-def _outdone(keeper: Keeper, held: Held, now: float) -> Step:
+def _outdone(keeper: Keeper, held: OwnMastership, now: float) -> Step:
     tell = Tell("keeperd.outdone", {"epoch": held.epoch, "node_epoch": keeper.nodes_epoch}, is_error=True)
     if held.is_started:
-        keeper, acts = stop(keeper, now, Cause.HIGHER)
+        keeper, acts = stop(keeper, now, EndCause.HIGHER)
         return keeper, (tell, *acts)
     before = keeper.gave_up_at
     if before is not None and now < before + GIVE_UP_S:
-        keeper = attrs.evolve(keeper, not_before=before + GIVE_UP_S, pause_reason=Cause.HIGHER.value)
-    keeper, acts = give_up(attrs.evolve(keeper, gave_up_at=now, cause=Cause.HIGHER), now)
+        keeper = attrs.evolve(keeper, not_before=before + GIVE_UP_S, pause_reason=EndCause.HIGHER.value)
+    keeper, acts = give_up(attrs.evolve(keeper, gave_up_at=now, cause=EndCause.HIGHER), now)
     return keeper, (tell, *acts)
 
 
@@ -102,11 +102,11 @@ def own_node_silent(keeper: Keeper, event: OwnNodeSilent, now: float) -> Step:
     tell = Tell("keeperd.own_node_silent", {"epoch": held.epoch, "silent_s": round(event.silent_s, 3)}, is_error=True)
     until = now + held.times.ttl_s
     keeper = attrs.evolve(keeper, not_before=until, pause_reason="its own node daemon does not reply")
-    keeper, acts = give_up(attrs.evolve(keeper, cause=Cause.FAILING), now)
+    keeper, acts = give_up(attrs.evolve(keeper, cause=EndCause.FAILING), now)
     return keeper, (tell, *acts)
 
 
-def _start(keeper: Keeper, held: Held) -> Step:
+def _start(keeper: Keeper, held: OwnMastership) -> Step:
     held = attrs.evolve(held, is_started=True, restart_at=None)
     return attrs.evolve(keeper, held=held, started_epoch=held.epoch), (StartDaemons(held.fence),)
 
@@ -144,11 +144,11 @@ def daemons_failed(keeper: Keeper, event: DaemonsFailed, now: float) -> Step:
     return keeper, (tell, *acts)
 
 
-def _after_failure(keeper: Keeper, held: Held, now: float) -> Step:
+def _after_failure(keeper: Keeper, held: OwnMastership, now: float) -> Step:
     if len(held.failed_at) < FAILURES:
         return _start(keeper, held)
     if may_move(keeper):
-        return leave(keeper, now, Cause.FAILING)
+        return leave(keeper, now, EndCause.FAILING)
     return attrs.evolve(keeper, held=attrs.evolve(held, restart_at=now + RESTART_S)), ()
 
 
@@ -163,8 +163,8 @@ def fitness_changed(keeper: Keeper, now: float) -> Step:
     if held is None or not keeper.reasons or keeper.state not in HOLDING or keeper.state is State.LEAVING:
         return keeper, ()
     if not held.is_started:
-        return give_up(attrs.evolve(keeper, cause=Cause.FAILING), now)
-    return leave(keeper, now, Cause.FAILING) if may_move(keeper) else (keeper, ())
+        return give_up(attrs.evolve(keeper, cause=EndCause.FAILING), now)
+    return leave(keeper, now, EndCause.FAILING) if may_move(keeper) else (keeper, ())
 
 
 # What the replies of nodes to the claim of an epoch mean for the mastership.
@@ -186,7 +186,7 @@ class Claimed:
 
 
 def judge_claims(
-    asked: Sequence[str], granted: Collection[str], standings: Mapping[str, Standing], epoch: int, own_name: str
+    asked: Sequence[str], granted: Collection[str], standings: Mapping[str, NodeProgress], epoch: int, own_name: str
 ) -> Claimed:
     """Judge a round of claims.
 
@@ -201,6 +201,6 @@ def judge_claims(
     return Claimed(higher, tuple(name for name in asked if name not in knowing))
 
 
-def _is_ours(standing: Standing, epoch: int, own_name: str) -> bool:
-    """Whether nothing that this node knows speaks against our mastership."""
+def _is_ours(standing: NodeProgress, epoch: int, own_name: str) -> bool:
+    """True if nothing that this node knows contradicts our mastership."""
     return standing.epoch < epoch or (standing.epoch == epoch and standing.epoch_master in ("", own_name))

@@ -10,7 +10,16 @@ from typing import Final
 import attrs
 
 from common.errors import InternalError
-from common.lease.records import FORMAT, Accepted, LastMaster, Maintenance, MasterRecord, MemberRecord, Role, Wanted
+from common.lease.records import (
+    FORMAT,
+    AcceptedRestore,
+    LastMaster,
+    Maintenance,
+    MasterRecord,
+    MemberRecord,
+    OperatorRequest,
+    Role,
+)
 
 
 class State(enum.Enum):
@@ -36,7 +45,7 @@ class View:
 
     cluster_id: str
     revision: int
-    # None: nobody is the master
+    # None: no node is the master
     master: MasterRecord | None
     # create revision of the key `master`; 0: there is none
     master_revision: int
@@ -45,7 +54,7 @@ class View:
     epoch_revision: int
     last_master: LastMaster | None = None
     maintenance: Maintenance | None = None
-    wanted: Wanted | None = None
+    wanted: OperatorRequest | None = None
     # whether this node is marked stale
     is_stale: bool = False
     # the epoch of the last master that has compared this node's files; 0: none has
@@ -55,13 +64,13 @@ class View:
     # another living keeperd has the name of this node: the record of the name has another nonce, not of an ended one
     has_twin: bool = False
     # the last time that an operator took etcd as it was
-    accepted: Accepted | None = None
+    accepted: AcceptedRestore | None = None
     # etcd takes no writes: NOSPACE
     is_full: bool = False
 
 
 @attrs.frozen
-class Memory:
+class NodeMemory:
     """What this node's disk remembers of etcd and of its own masterships."""
 
     cluster_id: str = ""

@@ -9,7 +9,7 @@ from typing import Final, assert_never
 import attrs
 
 from common.errors import Conflict
-from common.lease.records import Wanted, WantedKind
+from common.lease.records import OperatorRequest, WantedKind
 from common.objects.kinds import natural_key, short_names
 from daemons.keeperd.core.events import Look, RemoveWanted
 from daemons.keeperd.core.fitness import NO_FAILOVER, fit_others
@@ -24,7 +24,7 @@ SLACK_S: Final = 5.0
 
 
 @attrs.frozen
-class Refusal:
+class RequestRefusal:
     """Why the master does not obey."""
 
     reason: str
@@ -73,19 +73,19 @@ def reconsider(keeper: Keeper, now: float) -> Step:
     return keeper, (*acts, *more)
 
 
-def _heard(keeper: Keeper, wish: Wanted, now: float) -> tuple[Keeper, Heard]:
+def _heard(keeper: Keeper, wish: OperatorRequest, now: float) -> tuple[Keeper, Heard]:
     heard = keeper.heard
     if heard is None or heard.wish != wish:
         heard = Heard(wish, now)
     return attrs.evolve(keeper, heard=heard), heard
 
 
-def _late(heard: Heard, now: float) -> Refusal | None:
+def _late(heard: Heard, now: float) -> RequestRefusal | None:
     """Whoever asked takes it back in time; this is for one who has gone."""
     limit_s = heard.wish.limit_s
     if not limit_s or now < heard.at + limit_s + SLACK_S:
         return None
-    return Refusal(f"the mastership was not moved within {limit_s:g} s")
+    return RequestRefusal(f"the mastership was not moved within {limit_s:g} s")
 
 
 def conclude_wish(keeper: Keeper) -> Step:
@@ -109,12 +109,12 @@ def _decided(keeper: Keeper, verdict: RemoveWanted) -> Step:
     return attrs.evolve(keeper, verdict=verdict), (verdict,)
 
 
-def refused(keeper: Keeper, view: View, wish: Wanted) -> Refusal | None:
+def refused(keeper: Keeper, view: View, wish: OperatorRequest) -> RequestRefusal | None:
     """Return why the master does not obey; None: it does."""
     me = keeper.me.node
     match wish.kind:
         case WantedKind.TAKEOVER:
-            return Refusal(
+            return RequestRefusal(
                 f"'{me}' is the master and renews its lease; use 'gantry cluster switchover', or stop keeperd on '{me}'"
             )
         case WantedKind.SWITCHOVER:
@@ -123,32 +123,32 @@ def refused(keeper: Keeper, view: View, wish: Wanted) -> Refusal | None:
             assert_never(wish.kind)
 
 
-def _switchover_refused(keeper: Keeper, view: View, wish: Wanted) -> Refusal | None:
+def _switchover_refused(keeper: Keeper, view: View, wish: OperatorRequest) -> RequestRefusal | None:
     me = keeper.me.node
     if wish.node == me:
-        return Refusal(f"'{me}' is the master already")
+        return RequestRefusal(f"'{me}' is the master already")
     if keeper.in_maintenance:
-        return Refusal("maintenance is on; end it with 'gantry cluster maintenance off' first")
+        return RequestRefusal("maintenance is on; end it with 'gantry cluster maintenance off' first")
     if view.is_full:
-        return Refusal("etcd is full, so nobody could take over; make room first")
+        return RequestRefusal("etcd is full, so nobody could take over; make room first")
     if wish.node:
         return _target_refused(view, wish.node)
     if fit_others(view):
         return None
     others = "; ".join(f"{name}: {_why_not(view, name)}" for name in sorted(view.others))
     may_pass = any(record.lacks_copies and record.priority > 0 for record in view.others.values())
-    return Refusal(f"no other node may become the master: {others or 'none lives'}", may_pass=may_pass)
+    return RequestRefusal(f"no other node may become the master: {others or 'none lives'}", may_pass=may_pass)
 
 
-def _target_refused(view: View, node: str) -> Refusal | None:
+def _target_refused(view: View, node: str) -> RequestRefusal | None:
     record = view.others.get(node)
     if record is None:
-        return Refusal(f"'{node}' is no candidate whose keeperd runs")
+        return RequestRefusal(f"'{node}' is no candidate whose keeperd runs")
     # that it never becomes the master by itself is no obstacle to an operator
     reasons = [reason for reason in record.reasons if reason != NO_FAILOVER.reason]
     if not reasons:
         return None
-    return Refusal(f"'{node}' may not become the master: {', '.join(reasons)}", may_pass=record.lacks_copies)
+    return RequestRefusal(f"'{node}' may not become the master: {', '.join(reasons)}", may_pass=record.lacks_copies)
 
 
 def _why_not(view: View, node: str) -> str:

@@ -30,17 +30,17 @@ from daemons.keeperd.renewing.orders import (
     Duty,
     Gone,
     Late,
-    Place,
-    Ready,
+    LogMessage,
     Renewed,
+    RenewerReady,
     Report,
+    ResolvedEndpoint,
     Setup,
-    Told,
-    Watching,
+    WatchdogState,
     decode,
     encode,
 )
-from protocol.etcd.credentials import Credentials, TlsContexts
+from protocol.etcd.credentials import EtcdCredentials, TlsContexts
 from protocol.etcd.replyfields import Json, lease_seconds, token
 
 # One blocking request to etcd after another, each with a time limit of its own, over a kept connection.
@@ -54,14 +54,14 @@ _CHUNK: Final = 64 * 1024
 _MAX_REPLY: Final = 2**20
 
 
-class Silent(Exception):
+class NoWholeReply(Exception):
     """There is no whole reply; in words."""
 
 
-class Endpoint:
-    """One member of etcd; raises `Silent` for all that is not a reply."""
+class EtcdMember:
+    """One member of etcd; raises `NoWholeReply` for all that is not a reply."""
 
-    def __init__(self, place: Place, tls: TlsContexts | None) -> None:
+    def __init__(self, place: ResolvedEndpoint, tls: TlsContexts | None) -> None:
         self.place = place
         self._tls = tls if place.is_tls else None
         self._sock: socket.socket | None = None
@@ -70,7 +70,7 @@ class Endpoint:
         self.token = ""
 
     def post(self, path: str, body: bytes, limit_s: float) -> tuple[int, bytes]:
-        """Return status and body of the reply. Raises: Silent."""
+        """Return status and body of the reply. Raises: NoWholeReply."""
         until = time.monotonic() + limit_s
         try:
             sock = self._connection(until)
@@ -79,12 +79,12 @@ class Endpoint:
             _bound(sock, until)
             sock.sendall(self._request(path, body))
             status, reply = self._reply(sock, until)
-        except (OSError, h11.ProtocolError, Silent) as error:
+        except (OSError, h11.ProtocolError, NoWholeReply) as error:
             self.close()
             if isinstance(error, ssl.SSLError) and self._tls is not None:
                 # perhaps a certificate has expired, and another one lies there
                 self._tls.refused()
-            raise Silent(_words(error)) from error
+            raise NoWholeReply(_words(error)) from error
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             self.close()
         return status, reply
@@ -133,17 +133,17 @@ class Endpoint:
             elif isinstance(event, h11.Data):
                 body += event.data
                 if len(body) > _MAX_REPLY:
-                    raise Silent("its reply is too long")
+                    raise NoWholeReply("its reply is too long")
             elif isinstance(event, h11.EndOfMessage):
                 return status, bytes(body)
             elif not isinstance(event, h11.InformationalResponse):
-                raise Silent("it closed the connection")
+                raise NoWholeReply("it closed the connection")
 
 
-def authenticate(endpoint: Endpoint, who: Credentials, limit_s: float) -> None:
+def authenticate(endpoint: EtcdMember, who: EtcdCredentials, limit_s: float) -> None:
     """Get a token of the user; with the password that is in its file now, if that of before is refused.
 
-    Raises: Silent.
+    Raises: NoWholeReply.
     """
     until = time.monotonic() + limit_s
     endpoint.token = ""
@@ -155,13 +155,13 @@ def authenticate(endpoint: Endpoint, who: Credentials, limit_s: float) -> None:
         endpoint.token = _read(reply, token)
 
 
-def _log_in(endpoint: Endpoint, who: Credentials, limit_s: float) -> tuple[int, bytes]:
+def _log_in(endpoint: EtcdMember, who: EtcdCredentials, limit_s: float) -> tuple[int, bytes]:
     body = orjson.dumps({"name": who.user, "password": who.password})
     return endpoint.post("/v3/auth/authenticate", body, limit_s)
 
 
-def ask_for_lease(endpoint: Endpoint, who: Credentials | None, lease: int, limit_s: float) -> float:
-    """Renew it; return the seconds that it lives, 0 if etcd says that it is gone. Raises: Silent: nothing is known."""
+def ask_for_lease(endpoint: EtcdMember, who: EtcdCredentials | None, lease: int, limit_s: float) -> float:
+    """Renew it; return the seconds that it lives, 0 if etcd says that it is gone. Raises: NoWholeReply."""
     until = time.monotonic() + limit_s
     body = orjson.dumps({"ID": str(lease)})
     if who is not None and not endpoint.token:
@@ -171,7 +171,7 @@ def ask_for_lease(endpoint: Endpoint, who: Credentials | None, lease: int, limit
         authenticate(endpoint, who, until - time.monotonic())
         status, reply = endpoint.post("/v3/lease/keepalive", body, until - time.monotonic())
     if status != _OK:
-        raise Silent(f"it replied with {status}: {reply[:100]!r}")
+        raise NoWholeReply(f"it replied with {status}: {reply[:100]!r}")
     # 200 without a time is a lease that is gone
     return float(_read(reply, lambda found: lease_seconds(found, lease)))
 
@@ -181,19 +181,19 @@ def _is_about_token(status: int, reply: bytes) -> bool:
 
 
 def _read(reply: bytes, read: Callable[[Json], R]) -> R:
-    """Raises: Silent: the reply is damaged, or not etcd's, so it decides nothing."""
+    """Raises: NoWholeReply: the reply is damaged, or not etcd's, so it decides nothing."""
     try:
         return read(orjson.loads(reply))
     except orjson.JSONDecodeError as error:
-        raise Silent(f"it replied with something else: {reply[:100]!r}") from error
+        raise NoWholeReply(f"it replied with something else: {reply[:100]!r}") from error
     except ValueError as error:
-        raise Silent(f"it replied with something else: {error}") from error
+        raise NoWholeReply(f"it replied with something else: {error}") from error
 
 
 def _bound(sock: socket.socket, until: float) -> None:
     left = until - time.monotonic()
     if left <= 0:
-        raise Silent("no reply in time")
+        raise NoWholeReply("no reply in time")
     sock.settimeout(left)
 
 
@@ -226,7 +226,7 @@ class Unfit(Exception):
 class Watchdog:
     """An open watchdog, fed once. Raises: Unfit.
 
-    A file or a pipe that is no device stands in for one in tests: what is written there tells what was done.
+    A file or a pipe that is not a device stands in for one in tests: what is written there tells what was done.
     """
 
     def __init__(self, path: str, timeout_s: int) -> None:
@@ -285,7 +285,7 @@ _FEED_S: Final = 0.5
 _PAUSE_S: Final = 0.1
 
 
-class Over(Exception):
+class KeeperGone(Exception):
     """keeperd has gone."""
 
 
@@ -295,9 +295,9 @@ class Duties:
     def __init__(self, line: socket.socket, setup: Setup) -> None:
         self._line = line
         # None: etcd asks for no user
-        self._who = Credentials(setup) if setup.user else None
+        self._who = EtcdCredentials(setup) if setup.user else None
         tls = TlsContexts(setup) if any(place.is_tls for place in setup.places) else None
-        self._endpoints = [Endpoint(place, tls) for place in setup.places]
+        self._endpoints = [EtcdMember(place, tls) for place in setup.places]
         self._writer = DeadlineWriter.attach(setup.deadline_file)
         self._duty = Duty()
         self._heard_at = boottime()
@@ -313,8 +313,8 @@ class Duties:
         self._unfit = ""
 
     def run(self) -> None:
-        """Until keeperd goes; raises Over."""
-        self._report(Ready())
+        """Until keeperd goes; raises KeeperGone."""
+        self._report(RenewerReady())
         while True:
             self._hear(self._wait_s())
             self._feed()
@@ -333,7 +333,7 @@ class Duties:
         while poller.poll(timeout_ms):
             data = self._line.recv(MAX_MESSAGE)
             if not data:
-                raise Over
+                raise KeeperGone
             order = decode(data)
             if isinstance(order, Duty):
                 self._take(order)
@@ -377,7 +377,7 @@ class Duties:
             self._next_at = boottime() + _PAUSE_S
             if not self._is_deserted:
                 self._is_deserted = True
-                self._report(Told("lease.not_renewed", "the main process is silent"))
+                self._report(LogMessage("lease.not_renewed", "the main process is silent"))
             return
         self._is_deserted = False
         for _ in self._endpoints:
@@ -391,9 +391,9 @@ class Duties:
         sent_at = boottime()
         try:
             lives_s = ask_for_lease(endpoint, self._who, duty.lease, duty.request_s)
-        except Silent as silent:
+        except NoWholeReply as silent:
             self._endpoints.append(self._endpoints.pop(0))
-            self._report(Told("keepalive.failed", f"{endpoint.place.label}: {silent}"))
+            self._report(LogMessage("keepalive.failed", f"{endpoint.place.label}: {silent}"))
             self._hear(0)
             self._feed()
             return False
@@ -425,18 +425,18 @@ class Duties:
             self._dog.close()
             self._dog = None
             self._feed_at = math.inf
-            self._report(Watching("", is_open=False))
+            self._report(WatchdogState("", is_open=False))
         elif self._dog is None and self._duty.watchdog:
             try:
                 self._dog = Watchdog(self._duty.watchdog, self._duty.watchdog_s)
             except Unfit as error:
                 if self._unfit != str(error):
                     self._unfit = str(error)
-                    self._report(Watching(self._unfit, is_open=False))
+                    self._report(WatchdogState(self._unfit, is_open=False))
                 return
             self._unfit = ""
             self._feed_at = boottime()
-            self._report(Watching("", is_open=True))
+            self._report(WatchdogState("", is_open=True))
 
     def _feed(self) -> None:
         now = boottime()
@@ -448,7 +448,7 @@ class Duties:
             try:
                 self._dog.feed()
             except OSError as error:
-                self._report(Told("watchdog.not_fed", os.strerror(error.errno or 0).lower()))
+                self._report(LogMessage("watchdog.not_fed", os.strerror(error.errno or 0).lower()))
 
     def _report(self, report: Report) -> None:
         # a main process that reads nothing will miss some: the deadline passes, and that it sees by itself

@@ -17,7 +17,7 @@ MAX_MESSAGE: Final = 64 * 1024
 
 
 @attrs.frozen
-class Place:
+class ResolvedEndpoint:
     """An endpoint of etcd, looked up."""
 
     # socket family, and the address of it
@@ -38,7 +38,7 @@ class Setup:
     """What the process needs to know at its start: the first message."""
 
     deadline_file: str
-    places: tuple[Place, ...]
+    places: tuple[ResolvedEndpoint, ...]
     # user of etcd, and the file with the password; empty: etcd asks for none
     user: str = ""
     password_file: str = ""
@@ -73,7 +73,7 @@ class Duty:
 
 
 @attrs.frozen
-class Ready:
+class RenewerReady:
     """It has begun."""
 
 
@@ -101,7 +101,7 @@ class Late:
 
 
 @attrs.frozen
-class Watching:
+class WatchdogState:
     """The watchdog was opened or closed, or could not be."""
 
     # empty: it is as it is wanted
@@ -110,7 +110,7 @@ class Watching:
 
 
 @attrs.frozen
-class Told:
+class LogMessage:
     """A line for the log."""
 
     event: str
@@ -118,9 +118,9 @@ class Told:
 
 
 Order = Setup | Duty
-Report = Ready | Renewed | Gone | Late | Watching | Told
+Report = RenewerReady | Renewed | Gone | Late | WatchdogState | LogMessage
 _KINDS: Final[Mapping[str, Callable[..., Order | Report]]] = {
-    kind.__name__: kind for kind in (Setup, Duty, Ready, Renewed, Gone, Late, Watching, Told)
+    kind.__name__: kind for kind in (Setup, Duty, RenewerReady, Renewed, Gone, Late, WatchdogState, LogMessage)
 }
 
 
@@ -132,6 +132,6 @@ def decode(data: bytes) -> Order | Report:
     """Of a message of the same release; anything else is a defect."""
     name, fields = orjson.loads(data)
     if name == Setup.__name__:
-        places = [Place(**{**place, "address": tuple(place["address"])}) for place in fields["places"]]
+        places = [ResolvedEndpoint(**{**place, "address": tuple(place["address"])}) for place in fields["places"]]
         fields["places"] = tuple(places)
     return _KINDS[name](**fields)

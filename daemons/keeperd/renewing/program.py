@@ -18,8 +18,8 @@ import sys
 from typing import Final
 
 from common.errors import InvalidRequest
-from daemons.keeperd.renewing.duties import Duties, Over
-from daemons.keeperd.renewing.orders import MAX_MESSAGE, Setup, Told, decode, encode
+from daemons.keeperd.renewing.duties import Duties, KeeperGone
+from daemons.keeperd.renewing.orders import MAX_MESSAGE, LogMessage, Setup, decode, encode
 
 # MCL_CURRENT and MCL_FUTURE
 _LOCK_ALL: Final = 1 | 2
@@ -32,7 +32,7 @@ def main() -> None:
     # keeperd ends it by closing the line, after it has said what is to become of the mastership
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    with contextlib.suppress(Over, ConnectionResetError):
+    with contextlib.suppress(KeeperGone, ConnectionResetError):
         first = line.recv(MAX_MESSAGE)
         setup = decode(first) if first else None
         if not isinstance(setup, Setup):
@@ -40,7 +40,7 @@ def main() -> None:
         try:
             duties = Duties(line, setup)
         except InvalidRequest as error:
-            line.send(encode(Told("renewing.impossible", error.message)))
+            line.send(encode(LogMessage("renewing.impossible", error.message)))
             return
         _take_precedence()
         duties.run()

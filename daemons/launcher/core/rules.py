@@ -18,7 +18,7 @@ _GROUP: Final = "@"
 
 
 @attrs.frozen(kw_only=True)
-class Rules:
+class LauncherRules:
     """The content of the file."""
 
     # logins of the users who may call the launcher: those of luxid, of job processes and of noded
@@ -41,18 +41,18 @@ class Person:
         return word.removeprefix(_GROUP) in self.groups if word.startswith(_GROUP) else word == self.login
 
 
-def may_run_as(rules: Rules, submitter: Person, user: Person) -> bool:
+def may_run_as(rules: LauncherRules, submitter: Person, user: Person) -> bool:
     """Whether a command of the submitter's job may run as this user."""
     return any(_is_target(rules, target, submitter, user) for target in _targets(rules, submitter))
 
 
-def _targets(rules: Rules, submitter: Person) -> Iterator[str]:
+def _targets(rules: LauncherRules, submitter: Person) -> Iterator[str]:
     for word, targets in rules.run_as.items():
         if submitter.is_named(word):
             yield from targets
 
 
-def _is_target(rules: Rules, target: str, submitter: Person, user: Person) -> bool:
+def _is_target(rules: LauncherRules, target: str, submitter: Person, user: Person) -> bool:
     if target == SELF:
         return user.uid == submitter.uid
     is_special = user.uid == 0 or user.login in rules.callers

@@ -17,7 +17,7 @@ from common.ids import JobId
 from common.paths import Paths
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.luxid.core.copies.backlog import Fact, JobDigest, StateName
+from daemons.luxid.core.copies.backlog import JobDigest, QueueFact, StateName
 from daemons.luxid.removals import read_removals
 from protocol.noded.call import Content, Failed, FailureKind, NodeAddress, NodeCall, Replied
 from protocol.noded.clients.client import NodeClient
@@ -28,10 +28,10 @@ from protocol.noded.statefiles import (
     REMOVALS,
     SUBMISSIONS,
     WAITS,
+    FileRename,
     JobqueueRename,
     JobqueueSetDrainFlag,
     JobqueueUpdate,
-    Move,
     StateFile,
     WriteStateFiles,
     may_be_written,
@@ -107,14 +107,14 @@ _log: Final = get_log(__name__)
 
 
 @attrs.frozen
-class FoundJob:
+class CopiedJob:
     content: bytes
     is_archived: bool
 
 
 @attrs.frozen
 class FoundJobs:
-    found: Mapping[JobId, FoundJob]
+    found: Mapping[JobId, CopiedJob]
     # jobs without a file
     gone: tuple[JobId, ...]
     # jobs whose files cannot be read now
@@ -123,7 +123,7 @@ class FoundJobs:
 
 def read_jobs(paths: Paths, job_ids: Iterable[JobId]) -> FoundJobs:
     """Read the files of these jobs, wherever they lie."""
-    found: dict[JobId, FoundJob] = {}
+    found: dict[JobId, CopiedJob] = {}
     gone: list[JobId] = []
     unreadable: dict[JobId, OSError] = {}
     for job_id in job_ids:
@@ -164,11 +164,11 @@ def read_text(path: Path) -> bytes | None:
         return None
 
 
-def _read_job(paths: Paths, job_id: JobId) -> FoundJob | None:
+def _read_job(paths: Paths, job_id: JobId) -> CopiedJob | None:
     # in this order: a job is moved from the one to the other, and never back
     for path, is_archived in ((paths.job_file(job_id), False), (paths.archived_job_file(job_id), True)):
         try:
-            return FoundJob(path.read_bytes(), is_archived)
+            return CopiedJob(path.read_bytes(), is_archived)
         except (FileNotFoundError, NotADirectoryError):
             continue
     return None
@@ -226,17 +226,17 @@ class QueueCalls:
 
     def move(self, job_ids: Iterable[JobId]) -> NodeCall[tuple[None, ...]]:
         """Move jobs to the archive."""
-        return JobqueueRename(tuple(Move(self._live(job_id), self._archived(job_id)) for job_id in job_ids))
+        return JobqueueRename(tuple(FileRename(self._live(job_id), self._archived(job_id)) for job_id in job_ids))
 
-    async def fact(self, fact: Fact) -> NodeCall[None]:
+    async def fact(self, fact: QueueFact) -> NodeCall[None]:
         """Raises: OSError: the file cannot be read."""
         match fact:
-            case Fact.SERIAL:
+            case QueueFact.SERIAL:
                 path = self._paths.serial_file
                 return JobqueueUpdate(self._names.to_wire(path), Content(await in_thread(path.read_bytes)))
-            case Fact.DRAIN:
+            case QueueFact.DRAIN:
                 return JobqueueSetDrainFlag(await in_thread(self._paths.drain_file.exists))
-            case Fact.WATCHER_PAUSE:
+            case QueueFact.WATCHER_PAUSE:
                 text = await in_thread(read_text, self._paths.watcher_pause)
                 return SetWatcherPause(float(text) if text and text.strip().isdigit() else None)
             case _:

@@ -115,7 +115,7 @@ _FOLDERS: Final = (SUBMISSIONS, WAITS, QUEUE, ARCHIVE)
 
 
 @attrs.frozen
-class Jobs:
+class JobsPart:
     job_ids: Sequence[JobId]
 
 
@@ -134,11 +134,11 @@ class Folder:
     after: str = ""
 
 
-Part = Jobs | States | Folder
+Part = JobsPart | States | Folder
 
 
 @attrs.frozen
-class Found:
+class PartDifference:
     """What a part has shown."""
 
     # what the node lacks, each with whether it lacks the content too
@@ -153,13 +153,13 @@ class Found:
 
 def all_parts(paths: Paths, *, takes_ours: bool) -> Iterator[Part]:
     """The whole queue. Args: takes_ours: whether the node knows calls of ours. Raises: OSError."""
-    yield from map(Jobs, all_jobs(paths))
+    yield from map(JobsPart, all_jobs(paths))
     if takes_ours:
         yield from map(States, all_states(paths))
         yield from map(Folder, _FOLDERS)
 
 
-class Comparison:
+class QueueComparison:
     """A comparison that goes on after a failed call; when a folder here cannot be listed, it begins anew.
 
     Args: all_parts: begins with the first part.
@@ -176,7 +176,7 @@ class Comparison:
         # parts that are begun
         self._open: list[Part] = []
 
-    async def step(self) -> Found | None:
+    async def step(self) -> PartDifference | None:
         """Compare the next part; None: there is none left.
 
         Raises: NotSent: the next call takes the same part again. OSError.
@@ -196,10 +196,10 @@ class Comparison:
         self._open.extend(found.more)
         return found
 
-    async def compare(self, part: Part) -> Found:
+    async def compare(self, part: Part) -> PartDifference:
         """Raises: NotSent, OSError."""
         match part:
-            case Jobs(job_ids):
+            case JobsPart(job_ids):
                 return await self._compare_jobs(job_ids)
             case States(names):
                 return await self._compare_states(names)
@@ -212,21 +212,21 @@ class Comparison:
         """The digests of these files on the node, by their names below the folder of data. Raises: NotSent."""
         return self._calls.told(names, await self._ask(self._calls.digests_of(names)))
 
-    async def _compare_jobs(self, job_ids: Sequence[JobId]) -> Found:
+    async def _compare_jobs(self, job_ids: Sequence[JobId]) -> PartDifference:
         jobs = await in_thread(read_jobs, self._paths, job_ids, abandon_on_cancel=True)
         ours = await in_thread(digests, jobs)
         found = await self._ask(self._calls.digests({job_id: each.is_archived for job_id, each in ours.items()}))
         lacking = differing(ours, self._calls.live(ours, found), self._calls.archived(ours, found))
         # unreadable ones are sent when they can be read
         differ: dict[Key, bool] = {job_id: lacking.get(job_id, True) for job_id in (*lacking, *jobs.unreadable)}
-        return Found(differ, jobs=job_ids)
+        return PartDifference(differ, jobs=job_ids)
 
-    async def _compare_states(self, names: Sequence[StateName]) -> Found:
+    async def _compare_states(self, names: Sequence[StateName]) -> PartDifference:
         ours = await in_thread(read_states, self._paths, names, abandon_on_cancel=True)
         found = await self.found_on_node(names)
-        return Found({name: True for name, content in ours.items() if found.get(name) != _digest(content)})
+        return PartDifference({name: True for name, content in ours.items() if found.get(name) != _digest(content)})
 
-    async def _find_beyond(self, folder: Folder) -> Found:
+    async def _find_beyond(self, folder: Folder) -> PartDifference:
         names = await self._line.call(ListStateFiles(folder.name, folder.after), LONG_CALL_S)
         if any(name <= folder.after for name in names):
             raise garbled(self._line, f"lists '{folder.name}' from its beginning again")
@@ -234,7 +234,7 @@ class Comparison:
         if len(names) == MOST_FILES:
             more.append(Folder(folder.name, names[-1]))
         files = [name for name in names if not is_archive_folder(name)]
-        return Found(beyond=await beyond_master(self._paths, self._line, files), more=more)
+        return PartDifference(beyond=await beyond_master(self._paths, self._line, files), more=more)
 
     async def _ask(self, call: NodeVerify) -> Mapping[str, str]:
         reply = await self._line.call(call, LONG_CALL_S)
@@ -244,7 +244,7 @@ class Comparison:
             raise garbled(self._line, f"does not tell which files it has: {error.message}") from error
 
 
-async def lost_on(paths: Paths, line: NodeLine, comparison: Comparison) -> Sequence[str]:
+async def lost_on(paths: Paths, line: NodeLine, comparison: QueueComparison) -> Sequence[str]:
     """What a node has and the master has lost, or has a damaged file of; in its place or set aside.
 
     Raises: NotSent, OSError, DamagedFile.

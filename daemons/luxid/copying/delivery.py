@@ -24,7 +24,7 @@ from common.paths import Paths
 from common.system.inthread import in_thread
 from daemons.luxid.copying.calls import (
     CALL_S,
-    FoundJob,
+    CopiedJob,
     FoundJobs,
     NodeLine,
     NotSent,
@@ -33,7 +33,7 @@ from daemons.luxid.copying.calls import (
     read_states,
 )
 from daemons.luxid.copying.comparison import beyond_master
-from daemons.luxid.core.copies.backlog import Backlog, Batch, Fact, Key, StateName
+from daemons.luxid.core.copies.backlog import Backlog, Key, QueueFact, SendBatch, StateName
 from daemons.luxid.core.copies.removals import Removals
 from daemons.luxid.removals import Beyond, read_removals
 from protocol.noded.call import Failed, FailureKind
@@ -48,7 +48,7 @@ _SERIAL: Final = "queue/serial"
 Files = Mapping[Key, tuple[str, bytes]]
 
 
-class Delivery:
+class NodeDelivery:
     """Sends to one node; what has arrived leaves the backlog."""
 
     def __init__(self, paths: Paths, calls: QueueCalls, line: NodeLine, backlog: Backlog) -> None:
@@ -57,7 +57,7 @@ class Delivery:
         self._line = line
         self._backlog = backlog
 
-    async def send(self, batch: Batch) -> None:
+    async def send(self, batch: SendBatch) -> None:
         """Raises: NotSent, OSError: what has not arrived stays in the backlog."""
         jobs = await in_thread(read_jobs, self._paths, tuple(batch.jobs), abandon_on_cancel=True)
         if self._backlog.takes_ours:
@@ -85,14 +85,14 @@ class Delivery:
         if beyond.lost:
             await self._line.call(RemoveStateFiles(tuple(beyond.lost), keeps=True), CALL_S)
 
-    async def _send_together(self, batch: Batch, jobs: FoundJobs) -> None:
+    async def _send_together(self, batch: SendBatch, jobs: FoundJobs) -> None:
         states = await in_thread(read_states, self._paths, batch.states) if batch.states else {}
         files: dict[Key, tuple[str, bytes]] = {}
         for name, content in states.items():
             if content is not None:
                 files[name] = name, content
-        if Fact.SERIAL in batch.facts:
-            files[Fact.SERIAL] = _SERIAL, await in_thread(self._paths.serial_file.read_bytes)
+        if QueueFact.SERIAL in batch.facts:
+            files[QueueFact.SERIAL] = _SERIAL, await in_thread(self._paths.serial_file.read_bytes)
         for job_id, job in jobs.found.items():
             if batch.jobs[job_id] or not job.is_archived:
                 files[job_id] = f"queue/job-{job_id}", job.content
@@ -100,7 +100,7 @@ class Delivery:
         for parcel in _parcels(files):
             await self._send_parcel(parcel)
             self._arrived(batch, parcel.keys() - moved)
-        await self._send_facts(batch, [fact for fact in batch.facts if fact is not Fact.SERIAL])
+        await self._send_facts(batch, [fact for fact in batch.facts if fact is not QueueFact.SERIAL])
         await self._move(batch, [job_id for job_id in jobs.found if job_id in moved])
         await self._remove_gone(batch, jobs.gone, [name for name in states if name not in files])
 
@@ -118,22 +118,22 @@ class Delivery:
             for key, file in files.items():
                 await self._send_parcel({key: file})
 
-    async def _remove_gone(self, batch: Batch, jobs: Sequence[JobId], states: Sequence[StateName]) -> None:
+    async def _remove_gone(self, batch: SendBatch, jobs: Sequence[JobId], states: Sequence[StateName]) -> None:
         names = [*states, *(name for job_id in jobs for name in _names_of(self._paths, job_id))]
         if names:
             await self.remove(await beyond_master(self._paths, self._line, names))
         self._arrived(batch, [*states, *jobs])
 
-    def _arrived(self, batch: Batch, keys: Iterable[Key]) -> None:
+    def _arrived(self, batch: SendBatch, keys: Iterable[Key]) -> None:
         for key in keys:
             self._backlog.arrived(batch, key)
 
-    async def _send_facts(self, batch: Batch, facts: Sequence[Fact]) -> None:
+    async def _send_facts(self, batch: SendBatch, facts: Sequence[QueueFact]) -> None:
         for fact in facts:
             await self._line.call(await self._calls.fact(fact), CALL_S)
             self._backlog.arrived(batch, fact)
 
-    async def _send_contents(self, batch: Batch, found: Mapping[JobId, FoundJob]) -> None:
+    async def _send_contents(self, batch: SendBatch, found: Mapping[JobId, CopiedJob]) -> None:
         failures: dict[JobId, Failed] = {}
         places = trio.CapacityLimiter(CONTENTS_AT_ONCE)
 
@@ -157,7 +157,7 @@ class Delivery:
             self._backlog.postpone(failures)
             raise NotSent(next(iter(failures.values())))
 
-    async def _move(self, batch: Batch, job_ids: Sequence[JobId]) -> None:
+    async def _move(self, batch: SendBatch, job_ids: Sequence[JobId]) -> None:
         if not job_ids:
             return
         try:

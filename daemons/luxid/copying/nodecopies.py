@@ -30,9 +30,17 @@ from common.replication import NoLongerMaster, NotCopied
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.luxid.copying.calls import NotSent, QueueCalls, digests, read_jobs, read_states
-from daemons.luxid.copying.comparison import Comparison, Found, Jobs, States, beyond_master, lost_on, set_aside
+from daemons.luxid.copying.comparison import (
+    JobsPart,
+    PartDifference,
+    QueueComparison,
+    States,
+    beyond_master,
+    lost_on,
+    set_aside,
+)
 from daemons.luxid.copying.sending import NOBODY, CopyRules, NodeSender, PurgeTurn, SenderEvents
-from daemons.luxid.core.copies.backlog import MOST_NAMES, Backlog, Fact, Key, StateName, Verdict
+from daemons.luxid.core.copies.backlog import MOST_NAMES, Backlog, CopyLag, Key, QueueFact, StateName
 from protocol.luxi.daemon import QueueVerdict
 from protocol.luxi.queries import QueueLag
 from protocol.noded.call import Failed, FailureKind, NodeAddress
@@ -79,9 +87,9 @@ class CopiedFiles:
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
         self.facts = {
-            paths.serial_file: Fact.SERIAL,
-            paths.drain_file: Fact.DRAIN,
-            paths.watcher_pause: Fact.WATCHER_PAUSE,
+            paths.serial_file: QueueFact.SERIAL,
+            paths.drain_file: QueueFact.DRAIN,
+            paths.watcher_pause: QueueFact.WATCHER_PAUSE,
         }
         self._places = {fact: path for path, fact in self.facts.items()}
 
@@ -113,7 +121,7 @@ class CopiedFiles:
 
     def path(self, key: Key) -> Path:
         """The file; of a job, that of a live one."""
-        if isinstance(key, Fact):
+        if isinstance(key, QueueFact):
             return self._places[key]
         return self._paths.data / key if isinstance(key, str) else self._paths.job_file(key)
 
@@ -188,7 +196,7 @@ class _Suspects:
     # files that the master lacks
     beyond: set[str] = attrs.field(factory=set)
 
-    def add(self, found: Found) -> None:
+    def add(self, found: PartDifference) -> None:
         self.keys.update(found.differ)
         self.beyond.update(found.beyond.names)
 
@@ -201,7 +209,7 @@ class _Suspects:
         return sorted(key for key in self.keys if isinstance(key, str))
 
 
-async def check(paths: Paths, sender: NodeSender) -> Verdict:
+async def check(paths: Paths, sender: NodeSender) -> CopyLag:
     """Compare everything; what differs is sent.
 
     Raises: NotSent: the node cannot be asked. OSError.
@@ -219,18 +227,18 @@ async def check(paths: Paths, sender: NodeSender) -> Verdict:
         suspects, found_guilty = await _judge(paths, sender, comparison, suspects)
         guilty |= found_guilty
     _mend(sender, guilty)
-    return Verdict(time.time()).with_more(sorted(guilty, key=str))
+    return CopyLag(time.time()).with_more(sorted(guilty, key=str))
 
 
 async def _judge(
-    paths: Paths, sender: NodeSender, comparison: Comparison, suspects: _Suspects
+    paths: Paths, sender: NodeSender, comparison: QueueComparison, suspects: _Suspects
 ) -> tuple[_Suspects, set[Key]]:
     """Return those that are suspects still, and those that differ."""
     is_busy = sender.is_lacking
     before = await in_thread(_marks, paths, suspects.jobs, suspects.states)
     again = _Suspects()
     if suspects.jobs:
-        again.add(await comparison.compare(Jobs(suspects.jobs)))
+        again.add(await comparison.compare(JobsPart(suspects.jobs)))
     if suspects.states:
         again.add(await comparison.compare(States(suspects.states)))
     left = await comparison.found_on_node(sorted(suspects.beyond)) if suspects.beyond else {}
@@ -261,7 +269,7 @@ def _mend(sender: NodeSender, guilty: Iterable[Key]) -> None:
 # What is told of candidates: what they lack, and what comparisons have shown.
 
 
-def verdict_of(sender: NodeSender, verdict: Verdict | None) -> QueueVerdict:
+def verdict_of(sender: NodeSender, verdict: CopyLag | None) -> QueueVerdict:
     """What a comparison with a candidate has shown. Args: verdict: None: it is not over."""
     name, takes_ours = sender.node.name, sender.backlog.takes_ours
     lost = sorted(original_name(each) or each for each in sender.beyond)

@@ -23,9 +23,9 @@ from common.paths import Paths
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from daemons.luxid.copying.calls import CALL_S, LONG_CALL_S, NodeLine, NotSent, QueueCalls, failed_of
-from daemons.luxid.copying.comparison import Comparison, Found, States, all_parts, beyond_facts, set_aside
-from daemons.luxid.copying.delivery import Delivery
-from daemons.luxid.core.copies.backlog import Backlog, Key, StateName, Verdict
+from daemons.luxid.copying.comparison import PartDifference, QueueComparison, States, all_parts, beyond_facts, set_aside
+from daemons.luxid.copying.delivery import NodeDelivery
+from daemons.luxid.core.copies.backlog import Backlog, CopyLag, Key, StateName
 from protocol.noded.call import Failed, FailureKind, NodeAddress
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.membership import Version
@@ -104,7 +104,7 @@ FILES_AT_ONCE: Final = 64
 LATER_S: Final = 5.0
 
 
-class Gathering:
+class FreshChanges:
     """Fresh changes. Args: for_s: seconds; 0: somebody waits for each of them."""
 
     def __init__(self, for_s: float) -> None:
@@ -213,7 +213,7 @@ class NodeSender:
         # when it began to lack something, by trio's clock; None: it has everything
         self.behind_since: float | None = trio.current_time()
         # what the last comparison has shown; None: it is not over
-        self.verdict: Verdict | None = None
+        self.verdict: CopyLag | None = None
         # files that it has set aside, and that the master lacks, as the last comparison has shown
         self.beyond: Sequence[str] = ()
         # ends `run`
@@ -222,7 +222,7 @@ class NodeSender:
         self._calls = calls
         self._turn_to_purge = turn
         self._told = told
-        self._delivery = Delivery(paths, calls, self.line, self.backlog)
+        self._delivery = NodeDelivery(paths, calls, self.line, self.backlog)
         self._work = trio.Event()
         # whether it was asked since its last failure which calls it knows
         self._is_probed = False
@@ -230,10 +230,10 @@ class NodeSender:
         self._is_told_of = True
         # set after each attempt, and replaced
         self._turned = trio.Event()
-        self._comparison: Comparison | None = None
+        self._comparison: QueueComparison | None = None
         # what this comparison has found so far
-        self._found = Verdict(0.0)
-        self._gathering = Gathering(gather_s)
+        self._found = CopyLag(0.0)
+        self._gathering = FreshChanges(gather_s)
         # histories of waits
         self._late = LateFiles()
         # whether they are being compared
@@ -254,7 +254,7 @@ class NodeSender:
         return self.failure or f"{self.node} is slow"
 
     def made_wait(self) -> None:
-        """A change has waited for it in vain."""
+        """A change has waited for it until the time was over."""
         if not self.is_away:
             self.is_slow = self._is_told_of = True
             _log.warning(
@@ -355,10 +355,10 @@ class NodeSender:
             finally:
                 self._compares_late = False
 
-    def comparison(self) -> Comparison:
+    def comparison(self) -> QueueComparison:
         """A new comparison of everything."""
         parts = partial(all_parts, self._paths, takes_ours=self.backlog.takes_ours)
-        return Comparison(self._paths, self._calls, self.line, parts)
+        return QueueComparison(self._paths, self._calls, self.line, parts)
 
     def _fail(self, failed: Failed) -> None:
         if failed.kind in (FailureKind.TIMEOUT, FailureKind.LOST):
@@ -424,7 +424,7 @@ class NodeSender:
 
     async def _compare_some(self) -> None:
         if self._comparison is None:
-            self._comparison, self._found = self.comparison(), Verdict(time.time())
+            self._comparison, self._found = self.comparison(), CopyLag(time.time())
             # these are sent without a comparison
             self.backlog.begin_comparison()
             return
@@ -442,7 +442,7 @@ class NodeSender:
         self._told.standing_changed()
         _log.info("copies.compared", node=self.node.name, **self.verdict.facts)
 
-    def _note(self, found: Found) -> None:
+    def _note(self, found: PartDifference) -> None:
         for key, needs_content in found.differ.items():
             self.backlog.differs(key, needs_content=needs_content)
         self.backlog.seen(found.jobs)

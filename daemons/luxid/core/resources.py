@@ -59,7 +59,7 @@ class Want(Limit):
 
 
 @attrs.define(eq=False)
-class Group:
+class WantsGroup:
     """The ready jobs that ask for the same and are alike in all that may hold them."""
 
     wants: tuple[Want, ...]
@@ -86,7 +86,7 @@ class Turn:
     want: Want
     is_short: bool
     # the group for which it did; None: all that have the want
-    group: Group | None = None
+    group: WantsGroup | None = None
 
 
 def uses_of(job: Job) -> tuple[Use, ...]:
@@ -200,7 +200,7 @@ class Overdue:
     """A job that was passed often enough; units are kept for the first one of each resource."""
 
     place: Place
-    group: Group = attrs.field(order=False)
+    group: WantsGroup = attrs.field(order=False)
 
     @property
     def job_id(self) -> JobId:
@@ -220,7 +220,7 @@ class Passes:
         # resource -> its overdue jobs, first one first; no empty entries
         self._lines: dict[str, list[Overdue]] = {}
 
-    def passed(self, place: Place, group: Group) -> bool:
+    def passed(self, place: Place, group: WantsGroup) -> bool:
         """A job has passed this one, which has waited longest; return whether that made it overdue."""
         job_id = JobId(place[2])
         self._passes[job_id] = self._passes.get(job_id, 0) + 1
@@ -237,7 +237,7 @@ class Passes:
         overdue = self._overdue.get(job_id)
         return () if overdue is None else self._suspend(overdue)
 
-    def suspend(self, group: Group) -> tuple[str, ...]:
+    def suspend(self, group: WantsGroup) -> tuple[str, ...]:
         """No job of the group is overdue while something else holds it; return the resources concerned.
 
         Passes are kept: the next one makes it overdue again. Cost: linear in the overdue jobs.
@@ -268,7 +268,7 @@ class Passes:
 # Theory. Whether a want is short depends on its count and priority alone: it is if its count is greater than the
 # *bound* of its priority, which is what is free, less what is kept for an overdue job that this priority does not
 # outrank. So the wants of a priority are sorted by count, and a change of the bound touches those between the old one
-# and the new one. What is kept for a job is kept from its own want, too, which others may have: `Units` excepts its
+# and the new one. What is kept for a job is kept from its own want, too, which others may have: `UnitBook` excepts its
 # group.
 #
 # Source: DESIGN section 16.
@@ -353,17 +353,17 @@ class Shortage:
 _SLACK: Final = 16
 
 
-class Line:
+class ResourceQueue:
     """The groups that want the resource, and a heap of their places with lazy deletion."""
 
     def __init__(self) -> None:
         # in the order in which they came
-        self.groups: dict[Group, None] = {}
+        self.groups: dict[WantsGroup, None] = {}
         # with a number: a place may be there twice, and groups cannot be compared
-        self._places: list[tuple[Place, int, Group]] = []
+        self._places: list[tuple[Place, int, WantsGroup]] = []
         self._numbers = count()
 
-    def moved(self, group: Group) -> None:
+    def moved(self, group: WantsGroup) -> None:
         """Take note that another job of the group, or none, has waited longest. Cost: O(log n), amortised."""
         if group.waiting is None:
             return
@@ -373,7 +373,7 @@ class Line:
             self._places = [(place, next(self._numbers), each) for place, each in waiting]
             heapify(self._places)
 
-    def first(self) -> tuple[Place, Group] | None:
+    def first(self) -> tuple[Place, WantsGroup] | None:
         """The job that has waited longest, and its group; None: nobody waits."""
         while self._places:
             place, _, group = self._places[0]
@@ -400,10 +400,10 @@ class _Asked:
     """A resource that ready jobs want."""
 
     shortage: Shortage
-    line: Line = attrs.field(factory=Line)
+    line: ResourceQueue = attrs.field(factory=ResourceQueue)
 
 
-class Units:
+class UnitBook:
     """Who has units, who waits for them, and which wants are short."""
 
     def __init__(self, max_bypass: int = MAX_BYPASS) -> None:
@@ -414,7 +414,7 @@ class Units:
         # resources of which something changed since `settle`
         self._unsettled: dict[str, None] = {}
         # resource -> group whose want is short for others, and not for it: the units are kept for one of its jobs
-        self._excepted: dict[str, Group] = {}
+        self._excepted: dict[str, WantsGroup] = {}
         # wants that became short or not short, perhaps both, since `take_changed`
         self._changed: dict[Want, None] = {}
 
@@ -443,7 +443,7 @@ class Units:
         """The job has no units any more, if it had some."""
         self._unsettle(use.key for use in self.stock.give(job_id))
 
-    def join(self, group: Group) -> int:
+    def join(self, group: WantsGroup) -> int:
         """A group of ready jobs comes to be; return how many of its wants are short."""
         for want in group.wants:
             asked = self._asked.get(want.name)
@@ -453,7 +453,7 @@ class Units:
             asked.line.groups[group] = None
         return sum(self._asked[want.name].shortage.enter(want) for want in group.wants)
 
-    def part(self, group: Group) -> None:
+    def part(self, group: WantsGroup) -> None:
         """The last job of the group is ready no longer."""
         self._unsettle(self.passes.suspend(group))
         group.place = group.waiting = None
@@ -466,7 +466,7 @@ class Units:
             if not asked.line.groups:
                 del self._asked[want.name]
 
-    def note(self, group: Group, size: int, place: Place | None, *, is_held: bool) -> None:
+    def note(self, group: WantsGroup, size: int, place: Place | None, *, is_held: bool) -> None:
         """This job of the group has waited longest.
 
         Args:
@@ -503,7 +503,7 @@ class Units:
 
     # what is so
 
-    def is_short(self, want: Want, group: Group | None = None) -> bool:
+    def is_short(self, want: Want, group: WantsGroup | None = None) -> bool:
         """Whether too few units are free for one more job with this want, counted as at the last `settle`.
 
         Args: group: of the job, if it is ready.
@@ -527,11 +527,11 @@ class Units:
         groups = asked.line.groups if asked is not None else ()
         return sum(group.size for group in groups if group.place is not None and self._lacks(group, resource))
 
-    def _lacks(self, group: Group, resource: str) -> bool:
+    def _lacks(self, group: WantsGroup, resource: str) -> bool:
         return any(want.name == resource and self.is_short(want, group) for want in group.wants)
 
     def _pass(self, uses: Iterable[Use], place: Place) -> None:
-        passed: dict[Place, Group] = {}
+        passed: dict[Place, WantsGroup] = {}
         for use in uses:
             asked = self._asked.get(use.key)
             first = asked.line.first() if asked is not None else None
@@ -541,7 +541,7 @@ class Units:
             if self.passes.passed(first_place, group):
                 self._unsettle(group.resources)
 
-    def _note(self, group: Group, *, is_held: bool = False) -> None:
+    def _note(self, group: WantsGroup, *, is_held: bool = False) -> None:
         is_hopeless = any(want.count > (self.stock.total(want.name) or 0) for want in group.wants)
         waiting = None if is_hopeless else group.place
         if is_held or is_hopeless:

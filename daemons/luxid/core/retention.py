@@ -11,7 +11,7 @@ from common.featuresettings import RetentionSettings
 from common.ids import JobId
 from common.queue.jobs import FINAL, Job
 from common.queue.reasons import batch_of
-from daemons.luxid.core.past.endedrow import Place
+from daemons.luxid.core.past.endedrow import ColumnIndex
 from daemons.luxid.core.past.queries import Condition
 
 DAY_S: Final = 86400.0
@@ -46,7 +46,7 @@ def is_due(mark: Mark, rules: RetentionSettings, now_s: float) -> bool:
 def archivable(rules: RetentionSettings, now_s: float) -> Condition:
     """Select the live jobs that are to be archived, by id."""
     before = now_s - rules.archive_after_s if rules.archive_after_s else _NEVER
-    return Condition('SELECT id FROM jobs WHERE place = ? AND "end" < ? ORDER BY id', (Place.LIVE, before))
+    return Condition('SELECT id FROM jobs WHERE place = ? AND "end" < ? ORDER BY id', (ColumnIndex.LIVE, before))
 
 
 def candidates(rules: RetentionSettings, now_s: float) -> Condition:
@@ -62,7 +62,7 @@ def candidates(rules: RetentionSettings, now_s: float) -> Condition:
         ' AND (place = ? OR "end" < ?) ORDER BY id'
     )
     of_number = (rules.keep_jobs > 0, rules.keep_jobs)
-    params = (Place.REMOVED, rules.keep_per_name, before, *of_number, Place.ARCHIVED, archived_before)
+    params = (ColumnIndex.REMOVED, rules.keep_per_name, before, *of_number, ColumnIndex.ARCHIVED, archived_before)
     return Condition(sql, params)
 
 
@@ -85,7 +85,7 @@ def rows_due(rules: RetentionSettings, now_s: float) -> float:
 
 
 @attrs.frozen
-class Claims:
+class RetentionClaims:
     """What holds ended jobs back from being removed."""
 
     # jobs that unended ones depend on, and those of which a process is left

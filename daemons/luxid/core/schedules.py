@@ -13,7 +13,7 @@ from common.queue.jobs import FINAL, Dependency
 from common.queue.reasons import NO_UID
 from common.queue.terms import SOURCE, check_terms, checked, terms_entry, terms_of_trail, terms_text
 from common.schedules.schedule import Missed, Overlap, RunState, Schedule, ScheduleRun
-from common.schedules.times import Times, check_times, instant_name, offset_of, times_of
+from common.schedules.times import ScheduleTimes, check_times, instant_name, offset_of, times_of
 from protocol.luxi.jobs import JobInput
 from protocol.luxi.queue import ScheduleWish
 
@@ -224,7 +224,7 @@ class Decision:
     begins_anew: bool = False
 
 
-def decide(schedule: Schedule, times: Times, now: float, unended: Sequence[JobId]) -> Decision:
+def decide(schedule: Schedule, times: ScheduleTimes, now: float, unended: Sequence[JobId]) -> Decision:
     """Args: unended: the jobs of its earlier runs that have not ended, the oldest first."""
     if schedule.is_paused:
         return Decision()
@@ -249,7 +249,7 @@ def is_ahead(schedule: Schedule, now: float) -> bool:
     return schedule.settled_at > now + AHEAD_S
 
 
-def upcoming(schedule: Schedule, times: Times, now: float, count: int) -> tuple[float, ...]:
+def upcoming(schedule: Schedule, times: ScheduleTimes, now: float, count: int) -> tuple[float, ...]:
     """The next nominal instants of a schedule that is not paused."""
     found: list[float] = []
     at: float | None = max(schedule.settled_at, now - offset_of(schedule)) if not is_ahead(schedule, now) else now
@@ -260,7 +260,7 @@ def upcoming(schedule: Schedule, times: Times, now: float, count: int) -> tuple[
     return tuple(found)
 
 
-def _next_at(times: Times, at: float, offset: float) -> float | None:
+def _next_at(times: ScheduleTimes, at: float, offset: float) -> float | None:
     found = times.next_after(at)
     return None if found is None else found + offset
 
@@ -270,7 +270,7 @@ def _known_run(schedule: Schedule, nominal_at: float) -> ScheduleRun | None:
     return next(runs, None)
 
 
-def _missed_before(schedule: Schedule, times: Times, last: float) -> tuple[ScheduleRun, ...]:
+def _missed_before(schedule: Schedule, times: ScheduleTimes, last: float) -> tuple[ScheduleRun, ...]:
     """The run before the last one, if it was missed; it stands for all that were missed before it."""
     before = times.last_until(last - 1)
     if before is None or before <= schedule.settled_at or _known_run(schedule, before) is not None:

@@ -7,7 +7,7 @@ import attrs
 
 from common.featuresettings import Rules
 from common.ids import JobId
-from common.notify import RECOVERED, TRY, BatchEnd, Event, Subject, matching_rules, wants_any
+from common.notify import RECOVERED, TRY, BatchEnd, JobNotification, Subject, matching_rules, wants_any
 from common.opcodes.command import OpNotify
 from common.queue.jobs import Job, JobState
 from common.queue.reasons import Batch, JobOwner, batch_of, next_try, owner_of
@@ -34,7 +34,7 @@ class Occasions:
     # all of those jobs
     _held: set[JobId] = attrs.Factory(set)
 
-    def ended(self, job: Job) -> list[Event]:
+    def ended(self, job: Job) -> list[JobNotification]:
         """The events of a job that has just ended."""
         if is_delivery(job):
             return []
@@ -55,7 +55,7 @@ class Occasions:
         """Whether the job has ended, and its batch has not."""
         return job_id in self._held
 
-    def retried(self, job: Job) -> list[Event]:
+    def retried(self, job: Job) -> list[JobNotification]:
         """The events of a job that is in the queue again; none, if no try of it has failed."""
         failed = None if is_delivery(job) or not wants_any(self.rules.values(), TRY) else next_try(job)
         return [] if failed is None else list(self._events(Subject.of(job), TRY, number=failed.number))
@@ -96,10 +96,12 @@ class Occasions:
         self._failing.pop(name, None)
         return was_failing
 
-    def _events(self, subject: Subject, kind: str, batch: BatchEnd | None = None, number: int = 0) -> Iterator[Event]:
+    def _events(
+        self, subject: Subject, kind: str, batch: BatchEnd | None = None, number: int = 0
+    ) -> Iterator[JobNotification]:
         for rule in matching_rules(self.rules, subject, kind):
             if rule not in self._off:
-                yield Event(rule, kind, batch, number)
+                yield JobNotification(rule, kind, batch, number)
 
 
 def is_delivery(job: Job) -> bool:
@@ -118,7 +120,7 @@ def gone_rule(job: Job) -> str | None:
 
 
 def delivery(
-    event: Event, subject: Subject, text: str, message_id: str, rules: Rules, at_once: int
+    event: JobNotification, subject: Subject, text: str, message_id: str, rules: Rules, at_once: int
 ) -> Mapping[str, object]:
     """The opcode that delivers an event."""
     job = subject.job

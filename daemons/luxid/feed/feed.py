@@ -24,7 +24,7 @@ from common.system.log import get_log
 from common.wire import unstructure
 from daemons.luxid.core.feed import Interests, RecentChanges
 from daemons.luxid.core.queue.entry import AT_REST, Phase
-from daemons.luxid.feed.stream import ChangedJob, FeedStream, begin_message, changes_message, rows
+from daemons.luxid.feed.stream import FeedStream, FollowedJobState, begin_message, changes_message, rows
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobs import JobViews, LiveJobs
 from protocol.luxi.feed import FeedBegin, QueueState, Subscribe, Topic
@@ -138,7 +138,7 @@ class Feed:
         self.recent.turn((*taken, *grown))
         self._tell(changed, logged, fresh)
 
-    async def look(self, job_ids: Mapping[JobId, Job | None]) -> list[ChangedJob]:
+    async def look(self, job_ids: Mapping[JobId, Job | None]) -> list[FollowedJobState]:
         """The present states of these jobs.
 
         Args: job_ids: each with the job, if it may not be in memory.
@@ -148,13 +148,13 @@ class Feed:
         read = dict(zip(unread, await table.get_many(unread, is_lenient=True), strict=True)) if unread else {}
         return [self.now(job_id, job or read.get(job_id)) for job_id, job in job_ids.items()]
 
-    def now(self, job_id: JobId, ended: Job | None = None) -> ChangedJob:
+    def now(self, job_id: JobId, ended: Job | None = None) -> FollowedJobState:
         """The present state of a job.
 
         Args: ended: the job, if it has ended.
         """
         job = self.jobs.table.in_memory(job_id) or (ended if job_id in self.jobs.table else None)
-        return ChangedJob(job_id, self.views.of(job) if job is not None else None)
+        return FollowedJobState(job_id, self.views.of(job) if job is not None else None)
 
     async def _fresh_lines(self, job_ids: Iterable[JobId]) -> Fresh:
         by_job = ((job_id, stream) for job_id in job_ids for stream in self._interests.of(job_id))
@@ -173,7 +173,7 @@ class Feed:
             await self.catch_up()
         return found
 
-    def _tell(self, changed: list[ChangedJob], logged: list[ChangedJob], fresh: Fresh) -> None:
+    def _tell(self, changed: list[FollowedJobState], logged: list[FollowedJobState], fresh: Fresh) -> None:
         parts: dict[FeedStream, dict[str, bytes]] = {}
         for stream, encoded in self._job_parts(changed, logged, fresh):
             parts[stream] = {"jobs": encoded}
@@ -190,7 +190,7 @@ class Feed:
             stream.put(message)
 
     def _job_parts(
-        self, changed: list[ChangedJob], logged: list[ChangedJob], fresh: Fresh
+        self, changed: list[FollowedJobState], logged: list[FollowedJobState], fresh: Fresh
     ) -> Iterable[tuple[FeedStream, bytes]]:
         by_stream: dict[FeedStream, list[bytes]] = {}
         for each in changed:
@@ -211,7 +211,7 @@ class Feed:
                     encoded = of_all[stream.wish.kind] = rows(each.row(stream.wish) for each in changed)
                 yield stream, encoded
 
-    def entries(self, changed: ChangedJob, stream: FeedStream, fresh: Fresh) -> list[LogEntry]:
+    def entries(self, changed: FollowedJobState, stream: FeedStream, fresh: Fresh) -> list[LogEntry]:
         """The log entries that the subscriber does not have; from now on it has them."""
         if stream.serials is None:
             return []

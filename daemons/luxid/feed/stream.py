@@ -60,7 +60,7 @@ _log: Final = get_log(__name__)
 
 
 @attrs.frozen(eq=False)
-class Wish:
+class JobSubscription:
     """What a subscriber wants to know of a job, and may."""
 
     viewer: Viewer
@@ -68,7 +68,7 @@ class Wish:
     fields: Sequence[JobField]
 
     @classmethod
-    def of(cls, viewer: Viewer, names: tuple[str, ...]) -> "Wish":
+    def of(cls, viewer: Viewer, names: tuple[str, ...]) -> "JobSubscription":
         """Raises: PrerequisiteError: names all fields that are unknown."""
         return cls(viewer, names, select_fields(names))
 
@@ -78,7 +78,7 @@ class Wish:
         return (None if self.viewer.sees_all else self.viewer.uid, self.names)
 
 
-class ChangedJob:
+class FollowedJobState:
     """The present state of a job.
 
     Args: view: None: the job is archived, or there is none.
@@ -89,12 +89,12 @@ class ChangedJob:
         self._view = view
         self._values: dict[tuple[tuple[str, ...], bool], bytes] = {}
 
-    def row(self, wish: Wish, entries: Iterable[LogEntry] = ()) -> bytes:
+    def row(self, wish: JobSubscription, entries: Iterable[LogEntry] = ()) -> bytes:
         """The row of a `JobNews`."""
         log = [[entry.serial, list(entry.at), entry.kind, entry.message] for entry in entries]
         return b"[%d,%b,%b]" % (self.job_id, self._values_for(wish), ascii_json(log) if log else b"[]")
 
-    def entries(self, wish: Wish, after: int, fresh: Iterable[LogEntry]) -> list[LogEntry]:
+    def entries(self, wish: JobSubscription, after: int, fresh: Iterable[LogEntry]) -> list[LogEntry]:
         """The log entries after a serial.
 
         Args: fresh: newer ones that the job's file may not have yet.
@@ -106,7 +106,7 @@ class ChangedJob:
         first = max(job.next_log_serial, after + 1)
         return [*known, *(entry for entry in fresh if entry.serial >= first)]
 
-    def _values_for(self, wish: Wish) -> bytes:
+    def _values_for(self, wish: JobSubscription) -> bytes:
         if self._view is None:
             return _NULL
         key = (wish.names, wish.viewer.may_see(self._view.job))
@@ -115,7 +115,7 @@ class ChangedJob:
             values = self._values[key] = self._encoded(JobViews.seen_by(wish.viewer, self._view), wish)
         return values
 
-    def _encoded(self, view: JobView, wish: Wish) -> bytes:
+    def _encoded(self, view: JobView, wish: JobSubscription) -> bytes:
         try:
             return ascii_json(row_of(view, wish.fields))
         except (ValueError, TypeError, RecursionError) as error:
@@ -226,7 +226,7 @@ class FeedStream(Stream[FeedBegin]):
         self,
         feed: Forgets,
         topics: frozenset[Topic],
-        wish: Wish,
+        wish: JobSubscription,
         job_ids: Sequence[JobId] | None,
         serials: dict[JobId, int] | None,
         outputs: FollowedOutputs | None,

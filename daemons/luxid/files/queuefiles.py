@@ -35,7 +35,7 @@ from common.paths import Paths
 from common.replication import CommitsFirst, Copies, NoCopies, NoLongerMaster, NotCopied
 from common.system.inthread import in_thread, try_in_thread
 from common.system.log import get_log
-from common.system.mastership import Mastership
+from common.system.mastership import OwnMastershipState
 from common.system.shortages import retry_pauses
 from daemons.luxid.removals import named_by_record, recording
 
@@ -124,7 +124,7 @@ class MissingCopies:
 class Committing:
     """`CommitsFirst` as the queue's files need it; what it says of the mastership ends luxid."""
 
-    def __init__(self, first: CommitsFirst, mastership: Mastership) -> None:
+    def __init__(self, first: CommitsFirst, mastership: OwnMastershipState) -> None:
         self._first = first
         self._mastership = mastership
         # changes that have happened and wait for the cluster
@@ -204,7 +204,7 @@ class QueueFiles:
         self._paths = paths
         self._copies = copies or NoCopies()
         self._write = write
-        self._mastership = Mastership("luxid")
+        self._mastership = OwnMastershipState("luxid")
         self.committing = Committing(first, self._mastership) if first is not None else None
         self._commits = GroupCommit(self._write_as_master, self.committing)
         # syncs what job processes have written
@@ -300,7 +300,7 @@ class QueueFiles:
     async def remove(self, paths: Sequence[Path], *, were_jobs: bool = True) -> None:
         """Remove files, as far as they exist, in order and durably.
 
-        Args: were_jobs: whether the record is to name them; false: nobody has been told of such jobs.
+        Args: were_jobs: whether the record is to name them; false: such jobs were never acknowledged.
         Raises: OSError: a file still exists, and so may those after it. NoLongerMaster. Unavailable: as `replace`.
         Cancellation: the removal goes on in its thread, and is not reported.
         """

@@ -53,7 +53,7 @@ _log: Final = get_log(__name__)
 
 
 @attrs.frozen
-class Batch:
+class KeyedBatch:
     """A submission of several jobs, with consecutive ids."""
 
     note: Path
@@ -98,15 +98,15 @@ def settle_batches(paths: Paths, jobs: Iterable[Job], changes: Changes) -> froze
     return gone
 
 
-def _read_notes(paths: Paths) -> Iterator[Batch]:
+def _read_notes(paths: Paths) -> Iterator[KeyedBatch]:
     for note in sorted(paths.submissions.iterdir()):
         if match := _NOTE.fullmatch(note.name):
             first, count = int(match[1]), int(match[2])
             beside = tuple(paths.data / name for name in orjson.loads(note.read_bytes()))
-            yield Batch(note, range(first, first + count), beside)
+            yield KeyedBatch(note, range(first, first + count), beside)
 
 
-def _is_cut_off(paths: Paths, batch: Batch, live: Mapping[JobId, Job]) -> bool:
+def _is_cut_off(paths: Paths, batch: KeyedBatch, live: Mapping[JobId, Job]) -> bool:
     there = [JobId(job_id) for job_id in batch.job_ids if is_there(paths, JobId(job_id), live)]
     # jobs of a batch with a note have not been started; if one has, the note has come back after a loss of power
     return len(there) < len(batch.job_ids) and all(_is_untouched(live.get(job_id)) for job_id in there)

@@ -19,7 +19,7 @@ from common.resources import Resource
 from common.system.log import get_log
 from common.system.program import release
 from common.wire import unstructure
-from daemons.luxid.config import ConfigCache, FilterRules, ResourceTotals
+from daemons.luxid.config import ConfigCache, FilterRuleSync, ResourceTotals
 from daemons.luxid.core.query.objects import cluster_facts
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.store import Store
@@ -138,7 +138,7 @@ _log: Final = get_log(__name__)
 _LATEST: Final = 253_402_300_800
 
 
-class Queue:
+class WholeQueueHandlers:
     """The methods about the queue as a whole."""
 
     def __init__(self, store: Store, news: FeedNews) -> None:
@@ -178,10 +178,10 @@ class Queue:
 
 
 @attrs.frozen
-class Limits:
+class LimitHandlers:
     """The method about limits."""
 
-    _rules: FilterRules
+    _rules: FilterRuleSync
     # wconfd's socket
     _wconfd: Path
 

@@ -36,8 +36,8 @@ from common.system.livelock import is_alive
 from daemons.luxid.core.copies.etcdroom import CommitsNow
 from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
-from daemons.luxid.core.queue.recovery import Ask
-from daemons.luxid.core.why.explain import Shown, explain, lock_reasons
+from daemons.luxid.core.queue.recovery import RecoveryRequest
+from daemons.luxid.core.why.explain import FollowedJob, explain, lock_reasons
 from daemons.luxid.files.store import Store, WaitFiles
 from daemons.luxid.jobs import JobTable, JobViews, LiveJobs
 from daemons.luxid.processes.signals import job_process, pids_of
@@ -123,7 +123,7 @@ class Explaining:
     async def _ending(self, job_id: JobId) -> tuple[Reason, ...]:
         """The living processes of a job that is being killed, or whose process has died before its command."""
         job = self._jobs.unended(job_id)
-        if self._jobs.processes.ask(job_id) is Ask.KILL:
+        if self._jobs.processes.ask(job_id) is RecoveryRequest.KILL:
             return (Ending(await in_thread(pids_of, job)),)
         pids = None if self._is_external else await in_thread(_outlived_by, job)
         return () if pids is None else (Outlived(pids),)
@@ -168,12 +168,12 @@ class Explaining:
         job = self._jobs.table.in_memory(job_id)
         return Owner(job_id, job.livelock) if job is not None and job.livelock is not None else None
 
-    def _shown(self, job_id: JobId) -> Shown | None:
+    def _shown(self, job_id: JobId) -> FollowedJob | None:
         job = self._jobs.table.in_memory(job_id)
         if job is None:
             return None
         at = job.start_at or job.received_at
-        return Shown(self._views.of(job).state, to_seconds(at) if at else None)
+        return FollowedJob(self._views.of(job).state, to_seconds(at) if at else None)
 
     def _unreadable(self, job_id: JobId) -> tuple[Reason, ...]:
         """The files that are waited for: the job's own, and those of jobs that it waits for."""
@@ -214,7 +214,7 @@ def _with_instants(reason: LevelWeight, told: HoldingsExplanation) -> LevelWeigh
 
 
 @attrs.frozen
-class JobWaits:
+class JobWaitHandlers:
     """The method about the waits of jobs."""
 
     _table: JobTable

@@ -20,7 +20,7 @@ from common.queue.filters import check_parts, read_rule
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonEntry, ReasonTrail, http_entry, without_owner
 from common.system.log import get_log
-from daemons.luxid.config import ConfigCache, FilterRules
+from daemons.luxid.config import ConfigCache, FilterRuleSync
 from daemons.luxid.core.filters.filtering import Trial
 from daemons.luxid.core.filters.judging import Loads
 from daemons.luxid.core.query.jobs import JobView
@@ -42,12 +42,12 @@ _log: Final = get_log(__name__)
 
 
 @attrs.frozen
-class Filters:
+class FilterHandlers:
     """The methods about filter rules."""
 
     _store: Store
     _jobs: JobRows
-    _rules: FilterRules
+    _rules: FilterRuleSync
     _loads: Loads
     _config: ConfigCache
     # wconfd's socket

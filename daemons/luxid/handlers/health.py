@@ -44,7 +44,7 @@ from protocol.peer import Peer
 _PATIENCE_S: Final = 5.0
 
 
-class Health:
+class LuxidHealthHandlers:
     """The method that reads the facts; it waits for no disk.
 
     Args: lost: tells how many files of the queue candidates have set aside, because they are lost here.

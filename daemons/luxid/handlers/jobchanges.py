@@ -45,7 +45,7 @@ _BATCH: Final = 100
 _log: Final = get_log(__name__)
 
 
-class Jobs:
+class JobHandlers:
     """The methods that change jobs. Args: room: tells whether changes that can wait can be committed."""
 
     def __init__(
@@ -112,12 +112,12 @@ class Jobs:
             told.tell(call.job_id, call.priority)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            return Done(False, f"job {call.job_id} cannot be told its new priority: {reason}; try again")
+            return Done(False, f"job {call.job_id} cannot be sent its new priority: {reason}; try again")
         if not signal_process(job, signal.SIGUSR1):
             told.withdraw(call.job_id)
             return Done(False, f"job {call.job_id} is just being started, or its process has just ended; try again")
         _log.info("job.priority", job=call.job_id, priority=call.priority, **peer.named)
-        return Done(True, f"job {call.job_id} was told its new priority {call.priority}")
+        return Done(True, f"job {call.job_id} was notified of its new priority {call.priority}")
 
     async def archive_job(self, call: ArchiveJob, peer: Peer) -> bool:
         """Archive a final job; its process may still exist, because the final file is its last write."""
@@ -129,7 +129,7 @@ class Jobs:
                 return False
             if not self._jobs.untold.is_told(call.job_id):
                 raise Conflict(
-                    f"those who are to be told of the end of job {call.job_id}, or of its batch, are not told yet; "
+                    f"notifications for job {call.job_id} or its batch are still pending; "
                     "try again when its batch has ended"
                 )
             if await self._archive([call.job_id]):
@@ -223,7 +223,7 @@ Answers = dict[JobId, Done]
 
 
 @attrs.frozen
-class ManyJobs:
+class ManyJobsHandlers:
     """The methods for many jobs.
 
     Args: room: tells whether changes that can wait can be committed.
@@ -233,7 +233,7 @@ class ManyJobs:
     _store: Store
     _rewriting: Rewriting
     _canceller: Canceller
-    _single: Jobs
+    _single: JobHandlers
     _submitters: Submitters
     _room: EtcdRoom = BOUNDLESS
 

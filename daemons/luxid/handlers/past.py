@@ -55,7 +55,7 @@ _log: Final = get_log(__name__)
 
 
 @attrs.frozen
-class Prunes:
+class PruneHandlers:
     """The method that removes."""
 
     _pruning: Pruning

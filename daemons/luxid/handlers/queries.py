@@ -24,13 +24,13 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.wire import read_job_id
 from daemons.luxid.config import WAIT_S, ConfigCache
-from daemons.luxid.core.query.engine import Need, Plan, Things, Told
+from daemons.luxid.core.query.engine import Need, QueryPlan, RowsWithNotes, Things
 from daemons.luxid.core.query.instances import INSTANCES, InstanceRow, instance_rows
 from daemons.luxid.core.query.jobs import JOBS, JobRow, JobView, UnreadJob, hopeless_states
 from daemons.luxid.core.query.locks import LOCKS, lock_rows
 from daemons.luxid.core.query.nodes import NODES, NodeRow, node_rows
 from daemons.luxid.core.query.objects import EXPORTS, GROUPS, NETWORKS, RULES, ExportRow, export_rows, rows_of
-from daemons.luxid.core.queue.jobqueue import EndedJobs, JobQueue
+from daemons.luxid.core.queue.jobqueue import FinalStates, JobQueue
 from daemons.luxid.core.rights import Viewer
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobs import JobTable, JobViews
@@ -77,7 +77,7 @@ async def one_piece(things: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
 
 
 def query_reply(
-    plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None], notes: Sequence[str] = (), *, most: int | None = None
+    plan: QueryPlan[T], pieces: AsyncGenerator[Sequence[T], None], notes: Sequence[str] = (), *, most: int | None = None
 ) -> Pieces[QueryResult]:
     """Definitions and rows of cells; at the end these notes, and the plan's on the filter.
 
@@ -87,7 +87,7 @@ def query_reply(
     return Pieces(_framed(head, _encode(plan.rows, pieces, most), b"]}"), lambda: [*notes, *plan.notes()])
 
 
-def classic_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[Rows]:
+def classic_reply(plan: QueryPlan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[Rows]:
     """Rows of bare values."""
     return Pieces(_framed(b"[", _encode(plan.classic_rows, pieces), b"]"))
 
@@ -144,7 +144,7 @@ _log: Final = get_log(__name__)
 class JobRows:
     """The jobs of the queue and the archive, in the form from which fields are read."""
 
-    def __init__(self, table: JobTable, store: Store, views: JobViews, ended: EndedJobs) -> None:
+    def __init__(self, table: JobTable, store: Store, views: JobViews, ended: FinalStates) -> None:
         self._table = table
         self._store = store
         self._views = views
@@ -287,11 +287,11 @@ Needs = AbstractSet[Need]
 class LiveData(Protocol):
     """What node daemons tell for rows. Cancellation: calls under way are given up."""
 
-    async def of_nodes(self, rows: Sequence[NodeRow], needs: Needs) -> Told[NodeRow]: ...
+    async def of_nodes(self, rows: Sequence[NodeRow], needs: Needs) -> RowsWithNotes[NodeRow]: ...
 
-    async def of_instances(self, rows: Sequence[InstanceRow], needs: Needs) -> Told[InstanceRow]: ...
+    async def of_instances(self, rows: Sequence[InstanceRow], needs: Needs) -> RowsWithNotes[InstanceRow]: ...
 
-    async def of_exports(self, rows: Sequence[ExportRow], needs: Needs) -> Told[ExportRow]: ...
+    async def of_exports(self, rows: Sequence[ExportRow], needs: Needs) -> RowsWithNotes[ExportRow]: ...
 
 
 class _Tagged(Named, Protocol):
@@ -340,7 +340,7 @@ class _Kind(Generic[O, R]):
     every: Callable[[ConfigIndex], Sequence[O]]
     rows: Callable[[Sequence[O], ConfigIndex], Sequence[R]]
     # asks node daemons; None: they know nothing of this kind
-    ask: Callable[[LiveData, Sequence[R], Needs], Awaitable[Told[R]]] | None = None
+    ask: Callable[[LiveData, Sequence[R], Needs], Awaitable[RowsWithNotes[R]]] | None = None
     is_host: bool = False
 
     async def query(self, call: Query, sources: Sources) -> Pieces[QueryResult]:
@@ -367,10 +367,10 @@ class _Kind(Generic[O, R]):
     def definitions(self, names: Sequence[str] | None) -> list[FieldDefinition]:
         return self.things.definitions(names)
 
-    async def _told(self, plan: Plan[R], rows: Sequence[R], live: LiveData | None) -> Told[R]:
+    async def _told(self, plan: QueryPlan[R], rows: Sequence[R], live: LiveData | None) -> RowsWithNotes[R]:
         """The rows, with what node daemons tell if the plan needs it."""
         if live is None or self.ask is None or not plan.needs:
-            return Told(rows)
+            return RowsWithNotes(rows)
         return await self.ask(live, plan.hopeful(rows), plan.needs)
 
 
@@ -526,7 +526,7 @@ class ObjectQueries:
 
     def _job_rows(
         self,
-        plan: Plan[JobRow],
+        plan: QueryPlan[JobRow],
         job_ids: Sequence[JobId] | None,
         peer: Peer,
         asked: Query | None = None,

@@ -179,7 +179,7 @@ class Repairs:
                     await self._nodes.lost()
                 return done
             except OSError as error:
-                raise Unavailable(f"what is lost cannot be told now: {explain_os_error(error)}; try again") from error
+                raise Unavailable(f"cannot list what is lost: {explain_os_error(error)}; try again") from error
 
     async def _forget(self, job_ids: Sequence[int]) -> None:
         for job_id in job_ids:

@@ -15,7 +15,7 @@ from common.ids import JobId
 from common.jsontext import ascii_json
 from common.opcodes.command import OpRunCommand
 from common.schedules.schedule import RunState, Schedule, ScheduleRun
-from common.schedules.times import Times, times_of
+from common.schedules.times import ScheduleTimes, times_of
 from common.settings import LimitsSettings
 from common.system.clocks import WallClock
 from common.system.log import get_log
@@ -23,7 +23,7 @@ from daemons.luxid.core.rights import Submitter, Viewer, public_input
 from daemons.luxid.core.schedules import changed_schedule, hand_key, new_schedule, paused, run_job, upcoming
 from daemons.luxid.core.submission.newjobs import JobBounds
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.handlers.submission import Acceptance, Submission, read_jobs
+from daemons.luxid.handlers.submission import Acceptance, SubmissionHandlers, read_jobs
 from daemons.luxid.jobs import LiveJobs
 from daemons.luxid.processes.killing import Canceller
 from daemons.luxid.schedules import Firing, ScheduleBook, ScheduleBounds
@@ -54,7 +54,7 @@ class OwnJobs:
     """Submissions without a client."""
 
     _acceptance: Acceptance
-    _submission: Submission
+    _submission: SubmissionHandlers
     _keys: SubmissionKeys
     _bounds: JobBounds
 
@@ -257,7 +257,7 @@ class Schedules:
         )
 
 
-def _times_or_why(schedule: Schedule) -> tuple[Times | None, str]:
+def _times_or_why(schedule: Schedule) -> tuple[ScheduleTimes | None, str]:
     try:
         return times_of(schedule), ""
     except (InvalidRequest, Unavailable) as error:

@@ -29,7 +29,7 @@ from common.queue.filters import JobRejected, rejection
 from common.queue.jobs import Job, to_timestamp
 from common.settings import LuxidSettings
 from common.system.log import get_log
-from daemons.luxid.core.choice.limits import User
+from daemons.luxid.core.choice.limits import CountedUser
 from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
 from daemons.luxid.core.resources import uses_of
 from daemons.luxid.core.rights import Submitter, authorize
@@ -153,12 +153,12 @@ class Answered:
 class _Arrival:
     """Jobs that are counted before the queue counts them."""
 
-    user: User | None
+    user: CountedUser | None
     # those that are left
     count: int
 
 
-class Submission:
+class SubmissionHandlers:
     """The methods that submit jobs.
 
     Args:

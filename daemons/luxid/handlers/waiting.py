@@ -20,7 +20,7 @@ from daemons.luxid.bells import wait_for_any
 from daemons.luxid.core.query.jobs import JobView, newer_entries, row_of, select_fields
 from daemons.luxid.core.rights import Deed, Viewer
 from daemons.luxid.feed.feed import Feed, begin
-from daemons.luxid.feed.stream import FeedStream, FollowedOutputs, Wish
+from daemons.luxid.feed.stream import FeedStream, FollowedOutputs, JobSubscription
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobs import JobViews, LiveJobs
 from daemons.luxid.outputs import OutputWatch, decode_whole, read_output
@@ -128,7 +128,7 @@ def _canonical(value: object) -> object:
 WHOLE: Final = OutputRange(0, None)
 
 
-class Output:
+class OutputHandlers:
     """The method that reads output."""
 
     def __init__(self, jobs: LiveJobs, store: Store, watch: OutputWatch) -> None:
@@ -227,15 +227,16 @@ class Subscribing:
     """The method that subscribes."""
 
     _feed: Feed
-    _output: Output
+    _output: OutputHandlers
     _watch: OutputWatch
 
     async def subscribe(self, call: Subscribe, peer: Peer) -> Stream[FeedBegin]:
         """Raises: InvalidRequest, PrerequisiteError: the arguments do not fit together, or a field is unknown.
-        JobLost, Denied: as `Output.read_job_output`. Unavailable: output cannot be followed; or too much changes.
+        JobLost, Denied: as `OutputHandlers.read_job_output`. Unavailable: output cannot be followed, or too much
+        changes.
         """
         serials = None if call.log_after is None else _by_job(call.ids or (), call.log_after)
-        wish = Wish.of(Viewer(peer.uid, peer.role, peer.caller), call.fields)
+        wish = JobSubscription.of(Viewer(peer.uid, peer.role, peer.caller), call.fields)
         for job_id in {place.job_id for place in call.outputs or ()}:
             await self._output.check_may_read(job_id, peer)
         ids = None if call.ids is None else tuple(dict.fromkeys(call.ids))

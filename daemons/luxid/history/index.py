@@ -22,7 +22,7 @@ import orjson
 from common.durable.folders import is_odd
 from common.ids import JobId
 from common.query.qlang import parse_regex
-from daemons.luxid.core.past.endedrow import PastRow, Place
+from daemons.luxid.core.past.endedrow import ColumnIndex, PastRow
 from daemons.luxid.core.past.queries import (
     Condition,
     DayNames,
@@ -73,12 +73,12 @@ class PastIndex:
     def close(self) -> None:
         self._connection.close()
 
-    def add(self, rows: Iterable[tuple[PastRow, Place]]) -> None:
+    def add(self, rows: Iterable[tuple[PastRow, ColumnIndex]]) -> None:
         """Add jobs, or replace them. Raises: sqlite3.Error: none of them is added."""
         with damage_told(), self._connection:
             self._connection.executemany(_INSERT, [_values(row, place) for row, place in rows])
 
-    def put(self, job_ids: Iterable[int], place: Place) -> None:
+    def put(self, job_ids: Iterable[int], place: ColumnIndex) -> None:
         """Note where these jobs lie now. Raises: sqlite3.Error: nothing is noted."""
         with damage_told(), self._connection:
             self._connection.executemany("UPDATE jobs SET place = ? WHERE id = ?", [(place, each) for each in job_ids])
@@ -88,7 +88,7 @@ class PastIndex:
         with damage_told(), self._connection:
             return self._connection.execute(
                 'DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE place = ? AND "end" < ? LIMIT ?)',
-                (Place.REMOVED, ended_before, most),
+                (ColumnIndex.REMOVED, ended_before, most),
             ).rowcount
 
     def folders(self, size: int) -> list[int]:
@@ -96,11 +96,11 @@ class PastIndex:
         with damage_told():
             return [row[0] for row in self._connection.execute("SELECT DISTINCT id / ? FROM jobs", (size,))]
 
-    def places(self, job_ids: range) -> Mapping[JobId, Place]:
+    def places(self, job_ids: range) -> Mapping[JobId, ColumnIndex]:
         """Where each of these jobs lies, as far as it is noted. Raises: sqlite3.Error."""
         sql, ids = "SELECT id, place FROM jobs WHERE id >= ? AND id < ?", (job_ids.start, job_ids.stop)
         with damage_told():
-            return {JobId(job_id): Place(place) for job_id, place in self._connection.execute(sql, ids)}
+            return {JobId(job_id): ColumnIndex(place) for job_id, place in self._connection.execute(sql, ids)}
 
     def select(self, query: Condition) -> list[tuple[object, ...]]:
         """Raises: sqlite3.Error."""
@@ -216,7 +216,7 @@ def damage_told() -> Iterator[None]:
         raise
 
 
-def _values(row: PastRow, place: Place) -> Sequence[object]:
+def _values(row: PastRow, place: ColumnIndex) -> Sequence[object]:
     return (
         *(row.job_id, place, row.state.value, row.name, row.summary, row.public_summary, row.user, row.uid),
         orjson.dumps(dict(row.labels)).decode() if row.labels else None,

@@ -24,7 +24,7 @@ from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from common.words.outcome import Outcome, end_words
 from daemons.luxid.core.choice.readings import reading_of
-from daemons.luxid.core.past.endedrow import PastRow, Place, Texts, freed_at, past_row, was_kept
+from daemons.luxid.core.past.endedrow import ColumnIndex, PastRow, Texts, freed_at, past_row, was_kept
 from daemons.luxid.core.past.queries import Eyes
 from daemons.luxid.history.index import DamagedIndex, PastIndex, open_index, read_list, read_sums, set_aside
 from daemons.luxid.jobs import LiveJobs
@@ -106,12 +106,12 @@ _PREFIX: Final = "job-"
 _log: Final = get_log(__name__)
 
 
-class Noted(Protocol):
+class IndexReader(Protocol):
     """The index, as far as it is compared."""
 
     def folders(self, size: int) -> list[int]: ...
 
-    def places(self, job_ids: range) -> Mapping[JobId, Place]: ...
+    def places(self, job_ids: range) -> Mapping[JobId, ColumnIndex]: ...
 
 
 @attrs.frozen
@@ -121,10 +121,10 @@ class Differences:
     # jobs without a row, the newest last
     missing: Sequence[JobId]
     # jobs that lie elsewhere than their rows say
-    moved: Mapping[Place, Sequence[JobId]]
+    moved: Mapping[ColumnIndex, Sequence[JobId]]
 
 
-def differences(paths: Paths, live: Collection[JobId], ended: Iterable[JobId], noted: Noted) -> Differences:
+def differences(paths: Paths, live: Collection[JobId], ended: Iterable[JobId], noted: IndexReader) -> Differences:
     """Compare the index with the files, one folder of the archive after the other: all at once would be much memory.
 
     Args:
@@ -137,32 +137,32 @@ def differences(paths: Paths, live: Collection[JobId], ended: Iterable[JobId], n
         ended_of.setdefault(job_id // ARCHIVE_FOLDER_JOBS, []).append(job_id)
     folders = {int(name) for name in os.listdir(paths.archive) if name.isascii() and name.isdigit()}
     missing: list[JobId] = []
-    moved: dict[Place, list[JobId]] = {place: [] for place in Place}
+    moved: dict[ColumnIndex, list[JobId]] = {place: [] for place in ColumnIndex}
     for folder in sorted({*folders, *ended_of, *noted.folders(ARCHIVE_FOLDER_JOBS)}):
-        there = dict.fromkeys(_jobs_in(paths.archive / str(folder)) if folder in folders else (), Place.ARCHIVED)
+        there = dict.fromkeys(_jobs_in(paths.archive / str(folder)) if folder in folders else (), ColumnIndex.ARCHIVED)
         # in this order: one that is archived meanwhile is reported as such
-        there.update(dict.fromkeys(ended_of.get(folder, ()), Place.LIVE))
+        there.update(dict.fromkeys(ended_of.get(folder, ()), ColumnIndex.LIVE))
         first = folder * ARCHIVE_FOLDER_JOBS
         known = noted.places(range(first, first + ARCHIVE_FOLDER_JOBS))
         missing += sorted(there.keys() - known.keys())
         for job_id, place in known.items():
-            now = there.get(job_id, Place.REMOVED)
-            if now is not place and not (now is Place.REMOVED and job_id in live):
+            now = there.get(job_id, ColumnIndex.REMOVED)
+            if now is not place and not (now is ColumnIndex.REMOVED and job_id in live):
                 moved[now].append(job_id)
         time.sleep(0)
     return Differences(missing, moved)
 
 
-def rows_of(paths: Paths, jobs: Sequence[Job]) -> list[tuple[PastRow, Place]]:
+def rows_of(paths: Paths, jobs: Sequence[Job]) -> list[tuple[PastRow, ColumnIndex]]:
     """The rows of jobs that have just ended."""
     found, texts = [], texts_of_queue()
     for number, job in enumerate(jobs):
-        found.append((_row(paths, job, texts), Place.LIVE))
+        found.append((_row(paths, job, texts), ColumnIndex.LIVE))
         _give_way(number)
     return found
 
 
-def read_rows(paths: Paths, job_ids: Sequence[JobId], texts: Texts) -> list[tuple[PastRow, Place]]:
+def read_rows(paths: Paths, job_ids: Sequence[JobId], texts: Texts) -> list[tuple[PastRow, ColumnIndex]]:
     """The rows of ended jobs whose files can be read. Raises: OSError: one cannot be read now."""
     found = []
     for number, job_id in enumerate(job_ids):
@@ -185,9 +185,12 @@ def _row(paths: Paths, job: Job, texts: Texts) -> PastRow:
     return past_row(job, texts, freed_at(job, spans))
 
 
-def _read_job(paths: Paths, job_id: JobId) -> tuple[Job, Place] | None:
+def _read_job(paths: Paths, job_id: JobId) -> tuple[Job, ColumnIndex] | None:
     # in this order: a job is moved from the one to the other, and never back
-    for path, place in ((paths.job_file(job_id), Place.LIVE), (paths.archived_job_file(job_id), Place.ARCHIVED)):
+    for path, place in (
+        (paths.job_file(job_id), ColumnIndex.LIVE),
+        (paths.archived_job_file(job_id), ColumnIndex.ARCHIVED),
+    ):
         try:
             job = decode_job(path.read_bytes(), str(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -257,7 +260,7 @@ class PastHistory:
 
     @property
     def _unread(self) -> int:
-        """Number of ended jobs of earlier that have no row yet; at least 1 while it is not known."""
+        """Backlog: number of older ended jobs without a row; at least 1 while it is not known."""
         return 1 if self._missing is None else len(self._missing)
 
     @property
@@ -382,7 +385,7 @@ class PastHistory:
 
         def write() -> None:
             index.add(rows_of(self._paths, ended))
-            index.put(archived, Place.ARCHIVED)
+            index.put(archived, ColumnIndex.ARCHIVED)
 
         await in_thread(write, limiter=self._writing)
         if self._endings.drop(len(ended), len(archived)):

@@ -169,7 +169,7 @@ class NodeRounds:
         raise NodeSilent(outcome.text if isinstance(outcome, Failed) else "the node is marked offline")
 
 
-# Lays the ghosts of jobs that are over, by the words of the nodes on which their commands ran.
+# Releases the locks kept for ended jobs on silent nodes, once those nodes report that the commands have ended.
 #
 # Theory. A job that was killed, or given up as lost, while its node was silent leaves a ghost, which keeps its locks
 # until the node has told the end of its command. Nobody but this task asks for it. A ghost of a job that goes on is its

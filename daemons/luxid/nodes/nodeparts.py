@@ -13,7 +13,7 @@ import trio
 
 from common.ids import JobId
 from common.settings import AFTER_ATTEMPT, Settings
-from daemons.luxid.config import ConfigCache, Following, NewConfigs
+from daemons.luxid.config import ConfigCache, ConfigFollowing, NewConfigs
 from daemons.luxid.parts import EarlyParts, takes_up
 from protocol.subscriptions import WconfdEvents
 
@@ -100,8 +100,8 @@ def following(
     ghosts: "GhostParts | None",
     nursery: trio.Nursery,
     on_kept: Callable[[str | None], None],
-) -> Following:
-    """What passes wconfd's events to all parts that need them; start its `run`. Args: on_kept: as of `Following`."""
+) -> ConfigFollowing:
+    """Passes wconfd's events to all parts that need them; start its `run`. Args: on_kept: as of `ConfigFollowing`."""
     events, news = WconfdEvents(settings.paths.wconfd_socket), NewConfigs(early.config)
     nursery.start_soon(early.totals.run)
 
@@ -112,14 +112,14 @@ def following(
     if early.nodes is not None:
         nursery.start_soon(news.run)
     if ghosts is None:
-        return Following(early.parts.jobs, early.rules, events, news.tell, on_kept=on_any_kept)
+        return ConfigFollowing(early.parts.jobs, early.rules, events, news.tell, on_kept=on_any_kept)
     watch = ghosts.watch
 
     def on_config() -> None:
         news.tell()
         watch.config_changed()
 
-    return Following(early.parts.jobs, early.rules, events, on_config, watch.told, on_any_kept)
+    return ConfigFollowing(early.parts.jobs, early.rules, events, on_config, watch.told, on_any_kept)
 
 
 async def bring_up_address(settings: Settings, config: ConfigCache) -> None:

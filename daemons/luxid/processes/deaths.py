@@ -44,7 +44,7 @@ from daemons.luxid.processes.starting import Attempts
 _log: Final = get_log(__name__)
 
 
-class Deaths:
+class JobProcessDeaths:
     """Finds dead job processes and settles their jobs.
 
     Args:

@@ -24,7 +24,7 @@ from common.paths import Paths
 from common.queue.sidefiles import left_priority, note_asker, remove_priority, write_priority
 from common.system.log import get_log
 from daemons.luxid.bells import Bells
-from daemons.luxid.core.queue.recovery import Ask
+from daemons.luxid.core.queue.recovery import RecoveryRequest
 from protocol.forkserver import Secrets
 
 # The jobs that are being killed: messages to their processes, and to the next luxid.
@@ -162,7 +162,7 @@ class JobProcess:
     """The record of one job."""
 
     # request made while the job had a process
-    ask: Ask | None = None
+    ask: RecoveryRequest | None = None
     # secret parameters, one item for each opcode; they exist only here
     secrets: Secrets | None = None
     # number of consecutive failed starts
@@ -240,7 +240,7 @@ class JobProcesses:
         record = self._records.pop(job_id, None)
         if record is not None:
             self._forget_livelock(record)
-        self._kill_messages.withdraw(job_id, was_kill=record is not None and record.ask is Ask.KILL)
+        self._kill_messages.withdraw(job_id, was_kill=record is not None and record.ask is RecoveryRequest.KILL)
         self.told_priorities.withdraw(job_id)
 
     def _forget_livelock(self, record: JobProcess) -> None:
@@ -250,14 +250,14 @@ class JobProcesses:
 
     # what is asked for
 
-    def ask(self, job_id: JobId) -> Ask | None:
+    def ask(self, job_id: JobId) -> RecoveryRequest | None:
         """The request made while the job had a process."""
         record = self._records.get(job_id)
         return record.ask if record is not None else None
 
     def ask_kill(self, job_id: JobId) -> None:
         """Record that the job is being killed, and tell its process and the next luxid."""
-        self.record(job_id).ask = Ask.KILL
+        self.record(job_id).ask = RecoveryRequest.KILL
         self._kill_messages.ask(job_id)
 
     def note_asker(self, job_id: JobId, caller: Caller, *, kill: bool) -> None:

@@ -29,7 +29,7 @@ from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.system.log import get_log
 from daemons.luxid.bells import Bell
 from daemons.luxid.core.queue.entry import AT_REST, Phase
-from daemons.luxid.core.queue.recovery import Ask, cancel_for, cancel_queued
+from daemons.luxid.core.queue.recovery import RecoveryRequest, cancel_for, cancel_queued
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobs import MAKING_WAY, JobEvents, JobViews, LiveJobs, Rewriting, timestamp
 from daemons.luxid.processes.signals import Pauses, ask_to_end, kill_all, signal_group, signal_process, supervisors
@@ -75,16 +75,16 @@ class Kills:
         for job_id in self._processes.found_kills():
             match phase := self._jobs.phase(job_id):
                 case Phase.RUNNING:
-                    self._processes.record(job_id).ask = Ask.KILL
+                    self._processes.record(job_id).ask = RecoveryRequest.KILL
                     self._found.append(job_id)
                 case None:
                     self._processes.kill_is_over(job_id)
                 case Phase.HELD:
                     # it is ended already, by what dooms it
-                    self._processes.record(job_id).ask = Ask.KILL
+                    self._processes.record(job_id).ask = RecoveryRequest.KILL
                 case Phase.READY | Phase.BLOCKED | Phase.DEFERRED | Phase.STARTING | Phase.ORPHANED:
                     # its process had ended between two opcodes
-                    self._processes.record(job_id).ask = Ask.KILL
+                    self._processes.record(job_id).ask = RecoveryRequest.KILL
                     # at once: it must not be started before the task has its turn
                     self._jobs.queue.hold(job_id)
                     self._nursery.start_soon(self._cancel, self._jobs.unended(job_id))
@@ -96,7 +96,7 @@ class Kills:
             elif self._jobs.work_left(self._jobs.unended(job_id)) is not None:
                 # nobody but its next process can carry out that it was to be canceled
                 record = self._processes.record(job_id)
-                record.ask = record.ask or Ask.CANCEL
+                record.ask = record.ask or RecoveryRequest.CANCEL
 
     async def _cancel(self, job: Job) -> None:
         await self._rewriting.finish(cancel_queued(job, timestamp()))
@@ -284,12 +284,12 @@ class Canceller:
     async def _commit_ask(self, job_id: JobId, caller: Caller, *, kill: bool, is_orphan: bool = False) -> None:
         """What was done about it here does no harm if this fails; the caller is told only afterwards."""
         if self._commit is not None:
-            ask = Ask.KILL if kill else Ask.CANCEL
+            ask = RecoveryRequest.KILL if kill else RecoveryRequest.CANCEL
             await self._commit(job_id, ask.value, caller_text(caller), is_orphan=is_orphan)
 
     async def _cancel_running(self, job_id: JobId, bell: Bell, caller: Caller) -> Done:
         record = self._jobs.processes.record(job_id)
-        record.ask = record.ask or Ask.CANCEL
+        record.ask = record.ask or RecoveryRequest.CANCEL
         with trio.move_on_after(PID_WAIT_S) as scope:
             await self._until_pid(job_id, bell)
         if scope.cancelled_caught:
@@ -316,7 +316,7 @@ class Canceller:
             self._kills.ask(job_id)
             return True, f"job {job_id} is being killed"
         record = self._jobs.processes.record(job_id)
-        record.ask = record.ask or Ask.CANCEL
+        record.ask = record.ask or RecoveryRequest.CANCEL
         return _goes_on(job_id)
 
     async def _until_pid(self, job_id: JobId, bell: Bell) -> None:
@@ -414,7 +414,7 @@ class MakingWay:
         has_killed = False
         with self._jobs.bells.listen(job_id) as bell:
             while (phase := self._jobs.phase(job_id)) in _BUSY:
-                if phase is Phase.RUNNING and self._jobs.processes.ask(job_id) is not Ask.KILL:
+                if phase is Phase.RUNNING and self._jobs.processes.ask(job_id) is not RecoveryRequest.KILL:
                     job = self._jobs.unended(job_id)
                     if self._jobs.work_left(job) is not None:
                         # its command goes on

@@ -39,7 +39,7 @@ _log: Final = get_log(__name__)
 
 
 @attrs.frozen
-class Started:
+class StartedProcess:
     """A process that waits for its go-ahead at the other end of `stream`; the receiver closes it."""
 
     pid: int
@@ -70,17 +70,17 @@ class LauncherEvents:
     exited: Callable[[JobExited], None]
 
 
-class Launcher(Protocol):
+class ProcessLauncher(Protocol):
     """Makes job processes: the fork server's client, or an external executor."""
 
     @property
     def rules(self) -> StartRules: ...
 
-    async def start(self, job_id: JobId) -> Started:
+    async def start(self, job_id: JobId) -> StartedProcess:
         """Raises: Unavailable: the launcher is away, no process is started. RemoteError: it refuses."""
         ...
 
-    async def abandon(self, started: Started) -> None:
+    async def abandon(self, started: StartedProcess) -> None:
         """End a process whose start failed; its stream is closed already. Never raises."""
         ...
 
@@ -105,7 +105,7 @@ class ForkServerClient:
         self._turn = trio.Lock()
         self._replies: trio.MemorySendChannel[bytes] | None = None
 
-    async def start(self, job_id: JobId) -> Started:
+    async def start(self, job_id: JobId) -> StartedProcess:
         """Request a process for this job.
 
         Raises:
@@ -123,9 +123,9 @@ class ForkServerClient:
             ours.close()
             raise
         # a SocketStream would try to set TCP options, at a cost
-        return Started(pid, trio.lowlevel.FdStream(ours.detach()))
+        return StartedProcess(pid, trio.lowlevel.FdStream(ours.detach()))
 
-    async def abandon(self, started: Started) -> None:
+    async def abandon(self, started: StartedProcess) -> None:
         """Nothing to do: a child that finds its socket closed ends."""
 
     async def run(
@@ -393,7 +393,7 @@ class ExternalExecutor:
         finally:
             livelock.remove()
 
-    async def start(self, job_id: JobId) -> Started:
+    async def start(self, job_id: JobId) -> StartedProcess:
         """Run the program for this job.
 
         Raises:
@@ -421,9 +421,9 @@ class ExternalExecutor:
         self._processes[process.pid] = process
         nursery, events = self._reaping
         nursery.start_soon(self._reap, job_id, process, events)
-        return Started(process.pid, trio.StapledStream(process.stdin, process.stdout))
+        return StartedProcess(process.pid, trio.StapledStream(process.stdin, process.stdout))
 
-    async def abandon(self, started: Started) -> None:
+    async def abandon(self, started: StartedProcess) -> None:
         """End a process whose start failed, and all that it runs."""
         process = self._processes.get(started.pid)
         with trio.CancelScope(shield=True):

@@ -19,11 +19,18 @@ from common.queue.sidefiles import asked_by
 from common.system.log import get_log
 from common.system.shortages import LONGEST_PAUSE_S, retry_pauses
 from daemons.luxid.core.queue.entry import Phase
-from daemons.luxid.core.queue.recovery import START_SOURCE, Ask, Circumstances, after_death, fail_job, pause_before
+from daemons.luxid.core.queue.recovery import (
+    START_SOURCE,
+    Circumstances,
+    RecoveryRequest,
+    after_death,
+    fail_job,
+    pause_before,
+)
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobs import JobEvents, LiveJobs, Rewriting, timestamp
 from daemons.luxid.processes.jobprocesses import JobProcess
-from daemons.luxid.processes.launcher import Handshake, Launcher, NoAnswer, Started
+from daemons.luxid.processes.launcher import Handshake, NoAnswer, ProcessLauncher, StartedProcess
 from daemons.luxid.processes.signals import signal_process
 
 # Failed starts: another attempt after a pause, or the end of the job.
@@ -112,7 +119,7 @@ class Starter:
         self,
         jobs: LiveJobs,
         store: Store,
-        launcher: Launcher,
+        launcher: ProcessLauncher,
         attempts: Attempts,
         events: JobEvents,
         timeout_s: float,
@@ -173,7 +180,7 @@ class Starter:
             raise
         self._attempts.succeeded()
 
-    async def _launch(self, job: Job) -> Started:
+    async def _launch(self, job: Job) -> StartedProcess:
         with trio.move_on_after(self._timeout_s):
             return await self._launcher.start(job.job_id)
         raise Unavailable(f"no process was made within {self._timeout_s:g} s")
@@ -187,7 +194,7 @@ class Starter:
                 raise Unavailable(error.message) from error
             raise
 
-    async def _write_process(self, job: Job, started: Started, livelock: str) -> None:
+    async def _write_process(self, job: Job, started: StartedProcess, livelock: str) -> None:
         is_ours = self._launcher.rules.own_livelock is None
         job = attrs.evolve(job, livelock=livelock, process_id=started.pid if is_ours else None)
         await self._write(job)
@@ -253,7 +260,7 @@ class TakeUps:
         while not self._may_go_on.is_set():
             await self._may_go_on.wait()
         async with self._turns:
-            if self._jobs.processes.ask(job_id) is Ask.KILL:
+            if self._jobs.processes.ask(job_id) is RecoveryRequest.KILL:
                 await self._end(job_id)
             else:
                 await self._start(job_id)
@@ -262,7 +269,7 @@ class TakeUps:
         record = self._jobs.processes.record(job_id)
         pause_s = pause_before(record.short_lives, record.failures)
         with self._jobs.bells.listen(job_id) as bell, trio.move_on_after(pause_s):
-            while record.ask is not Ask.KILL:
+            while record.ask is not RecoveryRequest.KILL:
                 await bell.wait()
 
     async def _start(self, job_id: JobId) -> None:
@@ -275,14 +282,14 @@ class TakeUps:
         record.failures = 0
         job = self._jobs.unended(job_id)
         _log.info("job.taken_up", job=job_id, pid=job.process_id)
-        if record.ask is Ask.CANCEL:
+        if record.ask is RecoveryRequest.CANCEL:
             signal_process(job, signal.SIGTERM)
 
     async def _end(self, job_id: JobId) -> None:
         job = self._jobs.unended(job_id)
         self._jobs.queue.hold(job_id)
         by = asked_by(self._store.paths.asker_note(job_id))
-        ended = after_death(job, Ask.KILL, timestamp(), time.time_ns(), by, Circumstances(takes_up=True))
+        ended = after_death(job, RecoveryRequest.KILL, timestamp(), time.time_ns(), by, Circumstances(takes_up=True))
         assert ended is not None
         _log.info("job.killed_as_orphan", job=job_id, effect="its locks are kept until its node tells the end")
         await self._rewriting.finish(ended)

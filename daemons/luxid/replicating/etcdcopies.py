@@ -21,15 +21,15 @@ import attrs
 from common.durable.atomicfile import FileWrite
 from common.errors import DamagedFile
 from common.ids import JobId
-from common.lease.changes import Archived, Change, Fate, Removed, Written, encode_fate
-from common.lease.records import Keys, RunningJob, encode
+from common.lease.changes import ArchivedFile, Fate, KeyChange, RemovedFile, WrittenFile, encode_fate
+from common.lease.records import EtcdKeys, RunningJob, encode
 from common.paths import Paths
 from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.luxid.copying.nodecopies import CopiedFiles, NodeCopies
-from daemons.luxid.core.copies.backlog import Fact, Key
+from daemons.luxid.core.copies.backlog import Key, QueueFact
 from daemons.luxid.core.copies.etcdentries import MOST_FILES, DirtyEntries, JobHands, Passing, in_parts
 
 # Changes of the queue's files as changes of keys in etcd.
@@ -40,7 +40,7 @@ from daemons.luxid.core.copies.etcdentries import MOST_FILES, DirtyEntries, JobH
 class QueueChanges:
     """Makes changes of keys. Args: own: this node and its mastership, for jobs that it gives to processes."""
 
-    def __init__(self, paths: Paths, keys: Keys, own: RunningJob) -> None:
+    def __init__(self, paths: Paths, keys: EtcdKeys, own: RunningJob) -> None:
         self.files = CopiedFiles(paths)
         self._paths = paths
         self._keys = keys
@@ -57,21 +57,21 @@ class QueueChanges:
         """The file of a key in etcd; None: it is no file of the queue."""
         return self.files.key(self._paths.data / name.removeprefix(self._keys.dirty))
 
-    def fates(self, fates: Mapping[Key, Fate]) -> list[Change]:
+    def fates(self, fates: Mapping[Key, Fate]) -> list[KeyChange]:
         """What becomes of files."""
-        return [Change(self.name(key), encode_fate(fate)) for key, fate in fates.items()]
+        return [KeyChange(self.name(key), encode_fate(fate)) for key, fate in fates.items()]
 
-    def passing(self, passing: Passing) -> list[Change]:
+    def passing(self, passing: Passing) -> list[KeyChange]:
         """What becomes of jobs; one whose end was asked for is noted with that."""
-        begun = [Change(self._keys.running_job(job_id), self._noted(job_id)) for job_id in sorted(passing.begun)]
+        begun = [KeyChange(self._keys.running_job(job_id), self._noted(job_id)) for job_id in sorted(passing.begun)]
         for job_id in passing.over:
             self._asked.pop(job_id, None)
-        return [*begun, *(Change(self._keys.running_job(job_id), None) for job_id in sorted(passing.over))]
+        return [*begun, *(KeyChange(self._keys.running_job(job_id), None) for job_id in sorted(passing.over))]
 
-    def asked(self, job_id: JobId, ask: str, by: str) -> Change:
+    def asked(self, job_id: JobId, ask: str, by: str) -> KeyChange:
         """That the end of a job was asked for, as in `RunningJob`."""
         self._asked[job_id] = attrs.evolve(self._own, ask=ask, by=by)
-        return Change(self._keys.running_job(job_id), self._noted(job_id))
+        return KeyChange(self._keys.running_job(job_id), self._noted(job_id))
 
     def _noted(self, job_id: JobId) -> bytes:
         asked = self._asked.get(job_id)
@@ -113,7 +113,7 @@ _log: Final = get_log(__name__)
 class Commit(Protocol):
     """What is asked of `protocol.etcd.commits.Commits`."""
 
-    async def commit(self, changes: Sequence[Change]) -> int: ...
+    async def commit(self, changes: Sequence[KeyChange]) -> int: ...
 
 
 class EtcdCopies:
@@ -152,7 +152,7 @@ class EtcdCopies:
         # a job that was only queued yet has no livelock, and is not worth a look
         jobs = jobs_of({key: content for key, content in contents.items() if b'"livelock"' in content})
         passing = self.hands.will_write(jobs)
-        await self.commit({key: Written(content) for key, content in contents.items()}, passing)
+        await self.commit({key: WrittenFile(content) for key, content in contents.items()}, passing)
         self.hands.done(passing, jobs)
 
     def made(self, files: Sequence[FileWrite]) -> None:
@@ -169,7 +169,7 @@ class EtcdCopies:
             if (job_id := self._changes.files.job(path)) is not None:
                 contents[job_id] = content
         small = await self._small_enough(contents)
-        for part in in_parts({key: Written(content) for key, content in small.items()}):
+        for part in in_parts({key: WrittenFile(content) for key, content in small.items()}):
             jobs = jobs_of({key: small[key] for key in part})
             passing = self.hands.was_written(jobs, are_dead=are_dead)
             await self.commit(part, passing)
@@ -181,7 +181,7 @@ class EtcdCopies:
             part = archived[start : start + MOST_FILES]
             # the others have the contents: only the move is news to them
             found = await in_thread(read_all, [self._paths.job_file(each) for each in part if each in self.entries])
-            fates: dict[Key, Fate] = {each: Archived(found.get(self._paths.job_file(each))) for each in part}
+            fates: dict[Key, Fate] = {each: ArchivedFile(found.get(self._paths.job_file(each))) for each in part}
             for few in in_parts(fates):
                 gone = job_ids_of(few)
                 await self.commit(few, self.hands.gone(gone))
@@ -192,7 +192,7 @@ class EtcdCopies:
         for start in range(0, len(keys), MOST_FILES):
             part = keys[start : start + MOST_FILES]
             gone = job_ids_of(part)
-            await self.commit({key: Removed() for key in part}, self.hands.gone(gone))
+            await self.commit({key: RemovedFile() for key in part}, self.hands.gone(gone))
             self.hands.forget(gone)
 
     async def put_back(self, paths: Sequence[Path]) -> None:
@@ -202,7 +202,7 @@ class EtcdCopies:
                 await self._put_back(fates)
 
     async def _put_back(self, fates: Mapping[Key, Fate]) -> None:
-        jobs = jobs_of({key: fate.content for key, fate in fates.items() if isinstance(fate, Written)})
+        jobs = jobs_of({key: fate.content for key, fate in fates.items() if isinstance(fate, WrittenFile)})
         gone = job_ids_of(fates) - {job.job_id for job in jobs}
         passing = Passing(over=self.hands.not_written(jobs).over | self.hands.gone(gone).over)
         await self.commit(fates, passing)
@@ -299,14 +299,14 @@ class EtcdCopies:
     def _fate(self, key: Key) -> Fate:
         path = self._changes.files.path(key)
         if (content := read_all([path]).get(path)) is not None:
-            return Written(content)
-        if isinstance(key, str | Fact):
-            return Removed()
+            return WrittenFile(content)
+        if isinstance(key, str | QueueFact):
+            return RemovedFile()
         archived = self._paths.archived_job_file(key)
         content = read_all([archived]).get(archived)
-        return Removed() if content is None else Archived(content)
+        return RemovedFile() if content is None else ArchivedFile(content)
 
 
 def is_too_large(fate: Fate) -> bool:
     """Whether a file that exists here is not committed any more."""
-    return isinstance(fate, Written) and len(fate.content) > MOST_BYTES
+    return isinstance(fate, WrittenFile) and len(fate.content) > MOST_BYTES

@@ -14,7 +14,7 @@ from common.errors import GantryError, Unavailable
 from common.ids import JobId
 from common.lease.deadline import Deadline, FullnessReader, boottime
 from common.lease.grant import Grant, read_grant
-from common.lease.records import Keys, RunningJob
+from common.lease.records import EtcdKeys, RunningJob
 from common.queue.jobs import Job, to_timestamp
 from common.queue.sidefiles import note_words
 from common.replication import NoLongerMaster
@@ -26,9 +26,9 @@ from daemons.luxid.copying.nodecopies import NodeCopies
 from daemons.luxid.copying.sending import CopyRules
 from daemons.luxid.core.copies.etcdroom import CommitsNow, EtcdRoom
 from daemons.luxid.core.copies.restoring import has_process
-from daemons.luxid.core.queue.recovery import Ask
+from daemons.luxid.core.queue.recovery import RecoveryRequest
 from daemons.luxid.replicating.etcdcopies import EtcdCopies, QueueChanges
-from daemons.luxid.replicating.replaying import Found, Laid, Laying, Uncommitted, read_found
+from daemons.luxid.replicating.replaying import EtcdQueue, Laying, ReplayedChanges, Uncommitted, read_found
 from daemons.luxid.replicating.shrinking import Shrinking
 from protocol.client import Client
 from protocol.etcd.address import EtcdAddress
@@ -55,7 +55,7 @@ class LeasedQueue:
         self._paths = settings.paths
         grant = _grant(settings)
         self._grant = grant
-        self._keys = Keys(settings.etcd.prefix)
+        self._keys = EtcdKeys(settings.etcd.prefix)
         self._deadline = _deadline(settings)
         fullness = FullnessReader(self._paths.fullness_file)
         self.room = EtcdRoom(lambda: fullness.level)
@@ -158,7 +158,7 @@ class LeasedQueue:
             self._changes.asked(job_id, held.ask, held.by)
             try:
                 note_words(self._paths.asker_note(job_id), held.by)
-                if held.ask == Ask.KILL.value:
+                if held.ask == RecoveryRequest.KILL.value:
                     self._paths.kill_message(job_id).touch()
             except OSError as error:
                 _log.error("job.ask_not_restored", job=job_id, reason=error, effect="ask for its end again")
@@ -203,7 +203,7 @@ class LeasedQueue:
             return frozenset(each.name for each in told if _CONFIG in each.lacks)
         raise Unavailable("wconfd does not tell which candidates have the configuration")
 
-    def _take_over(self, found: Found, laid: Laid) -> None:
+    def _take_over(self, found: EtcdQueue, laid: ReplayedChanges) -> None:
         """What etcd has are entries of this master, made here."""
         entries = self.copies.entries
         for key, revision in found.revisions.items():

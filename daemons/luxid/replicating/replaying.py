@@ -20,13 +20,13 @@ from common.durable.durably import durably
 from common.durable.folders import make_folders, sync_folders
 from common.errors import DamagedFile
 from common.ids import JobId
-from common.lease.changes import Archived, Dirty, Fate, Removed, Written, decode_fate
-from common.lease.records import Keys, RunningJob, decode
+from common.lease.changes import ArchivedFile, Dirty, Fate, RemovedFile, WrittenFile, decode_fate
+from common.lease.records import EtcdKeys, RunningJob, decode
 from common.paths import Paths
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, Timestamp
 from common.system.log import get_log
-from daemons.luxid.core.copies.backlog import Fact, Key
+from daemons.luxid.core.copies.backlog import Key, QueueFact
 from daemons.luxid.core.copies.etcdentries import MOST_FILES, Passing, in_parts
 from daemons.luxid.core.copies.restoring import as_begun, has_process, is_later, is_lost
 from daemons.luxid.replicating.etcdcopies import QueueChanges, is_too_large, read_all
@@ -37,7 +37,7 @@ _log: Final = get_log(__name__)
 
 
 @attrs.frozen
-class Found:
+class EtcdQueue:
     """What etcd has of the queue."""
 
     fates: Mapping[Key, Fate]
@@ -48,7 +48,7 @@ class Found:
 
 
 @attrs.frozen
-class Laid:
+class ReplayedChanges:
     """What is to be committed after the files were laid."""
 
     # files that are otherwise than in etcd
@@ -61,7 +61,7 @@ class Laid:
     highest_id: JobId
 
 
-def read_found(dirty: Dirty, changes: QueueChanges, keys: Keys) -> Found:
+def read_found(dirty: Dirty, changes: QueueChanges, keys: EtcdKeys) -> EtcdQueue:
     """Raises: DamagedFile: a value is not ours."""
     fates: dict[Key, Fate] = {}
     revisions: dict[Key, int] = {}
@@ -74,7 +74,7 @@ def read_found(dirty: Dirty, changes: QueueChanges, keys: Keys) -> Found:
             fates[key], revisions[key] = decode_fate(name, entry.value), entry.revision
         else:
             _log.warning("entry.unknown", key=name, effect="it is left alone")
-    return Found(fates, revisions, running)
+    return EtcdQueue(fates, revisions, running)
 
 
 class Laying:
@@ -90,7 +90,7 @@ class Laying:
         # of archived jobs
         self._folders: dict[str, None] = {}
 
-    def lay(self, found: Found) -> Laid:
+    def lay(self, found: EtcdQueue) -> ReplayedChanges:
         """Raises: OSError, DamagedFile: some files may be laid.
 
         Durability: on return the files survive a loss of power.
@@ -105,16 +105,16 @@ class Laying:
                 fates[job_id] = other
         self._flush()
         still = frozenset(job_id for job_id in found.running if self._may_run(job_id, found.running[job_id]))
-        return Laid(fates, frozenset(found.running) - still, still, self._highest(found))
+        return ReplayedChanges(fates, frozenset(found.running) - still, still, self._highest(found))
 
     def _lay(self, key: Key, fate: Fate, running: RunningJob | None) -> Fate | None:
         """Return what is to be committed instead."""
         if isinstance(key, int):
             return self._lay_job(key, fate, running)
         path = self._changes.files.path(key)
-        if not isinstance(fate, Written):
+        if not isinstance(fate, WrittenFile):
             self._gone.append(path)
-        elif key is Fact.SERIAL:
+        elif key is QueueFact.SERIAL:
             self._lay_serial(fate.content)
         else:
             self._write(FileWrite(path, fate.content))
@@ -130,10 +130,10 @@ class Laying:
     def _lay_job(self, job_id: JobId, fate: Fate, running: RunningJob | None) -> Fate | None:
         live, archived = self._paths.job_file(job_id), self._paths.archived_job_file(job_id)
         match fate:
-            case Written(content):
+            case WrittenFile(content):
                 self._gone.append(archived)
                 return self._lay_live(job_id, content, running)
-            case Archived(content):
+            case ArchivedFile(content):
                 held = read_all([live, archived])
                 content = content or held.get(live) or held.get(archived)
                 if content is None:
@@ -143,7 +143,7 @@ class Laying:
                     self._folders[str(archived.parent)] = None
                     self._write(FileWrite(archived, content))
                     self._gone.append(live)
-            case Removed():
+            case RemovedFile():
                 self._gone += [live, archived]
             case _:
                 assert_never(fate)
@@ -174,7 +174,7 @@ class Laying:
             job = as_begun(job, self._now)
         content = encode_job(job)
         self._write(FileWrite(self._paths.job_file(job_id), content))
-        return Written(content)
+        return WrittenFile(content)
 
     def _may_run(self, job_id: JobId, running: RunningJob) -> bool:
         job = self._read(job_id)
@@ -202,9 +202,9 @@ class Laying:
         durably(lambda: sync_folders([self._paths.archive, self._paths.queue]))
 
     @staticmethod
-    def _highest(found: Found) -> JobId:
-        serial = found.fates.get(Fact.SERIAL)
-        last = int(serial.content) if isinstance(serial, Written) else 0
+    def _highest(found: EtcdQueue) -> JobId:
+        serial = found.fates.get(QueueFact.SERIAL)
+        last = int(serial.content) if isinstance(serial, WrittenFile) else 0
         return JobId(max([last, *found.running, *(key for key in found.fates if isinstance(key, int))]))
 
 
@@ -221,7 +221,7 @@ def _parts(writes: Sequence[FileWrite]) -> Iterator[Sequence[FileWrite]]:
 class Uncommitted:
     """Args: laid: files and jobs that are otherwise than in etcd."""
 
-    def __init__(self, laid: Laid | None = None) -> None:
+    def __init__(self, laid: ReplayedChanges | None = None) -> None:
         self._fates: dict[Key, Fate] = {} if laid is None else dict(laid.fates)
         # jobs that no process has any more
         self._over: set[JobId] = set() if laid is None else set(laid.over)

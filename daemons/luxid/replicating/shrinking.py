@@ -13,19 +13,19 @@ from typing import Final, Protocol
 import trio
 
 from common.errors import GantryError, Unavailable
-from common.lease.changes import Change, Dirty
-from common.lease.records import Keys
+from common.lease.changes import Dirty, KeyChange
+from common.lease.records import EtcdKeys
 from common.replication import NoLongerMaster
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from daemons.luxid.copying.sending import NodeSender, SenderEvents
 from daemons.luxid.core.copies.backlog import Key
 from daemons.luxid.core.copies.etcdentries import (
+    CandidateStatus,
     DirtyEntries,
     JobHands,
     MarkChanges,
     Marks,
-    Standing,
     changed,
     changes_of,
 )
@@ -38,10 +38,10 @@ _CONFIG_S: Final = 1.0
 _log: Final = get_log(__name__)
 
 
-class Cluster(Protocol):
+class EtcdCommits(Protocol):
     """What is asked of `protocol.etcd.commits.Commits`."""
 
-    async def commit(self, changes: Sequence[Change]) -> int: ...
+    async def commit(self, changes: Sequence[KeyChange]) -> int: ...
 
     async def forget(self, revisions: Mapping[str, int]) -> None: ...
 
@@ -60,8 +60,8 @@ class Shrinking:
 
     def __init__(
         self,
-        cluster: Cluster,
-        keys: Keys,
+        cluster: EtcdCommits,
+        keys: EtcdKeys,
         own: str,
         epoch: int,
         stale_s: float,
@@ -109,9 +109,9 @@ class Shrinking:
             elif entry.value.isdigit():
                 synced[key.removeprefix(self._keys.synceds)] = int(entry.value)
         # this node is the master: its files are the ones to compare with
-        own = Change(self._keys.synced(self._own), str(self._epoch).encode())
+        own = KeyChange(self._keys.synced(self._own), str(self._epoch).encode())
         try:
-            await self._cluster.commit([own, Change(self._keys.stale(self._own), None)])
+            await self._cluster.commit([own, KeyChange(self._keys.stale(self._own), None)])
         except NoLongerMaster:
             raise
         except Unavailable as error:
@@ -186,10 +186,10 @@ class Shrinking:
         kept = changed(before, changes, self._epoch)
         self._marks = Marks({**before.synced, **kept.synced}, before.stale - changes.synced)
         epoch = str(self._epoch).encode()
-        puts = [Change(self._keys.stale(node), epoch) for node in sorted(changes.stale)]
-        puts += [Change(self._keys.synced(node), None) for node in sorted(changes.stale)]
-        puts += [Change(self._keys.synced(node), epoch) for node in sorted(changes.synced)]
-        puts += [Change(self._keys.stale(node), None) for node in sorted(changes.synced)]
+        puts = [KeyChange(self._keys.stale(node), epoch) for node in sorted(changes.stale)]
+        puts += [KeyChange(self._keys.synced(node), None) for node in sorted(changes.stale)]
+        puts += [KeyChange(self._keys.synced(node), epoch) for node in sorted(changes.synced)]
+        puts += [KeyChange(self._keys.stale(node), None) for node in sorted(changes.synced)]
         try:
             await self._cluster.commit(puts)
         except GantryError:
@@ -242,9 +242,9 @@ class Shrinking:
         return max(0.0, min(away) + self._stale_s - trio.current_time()) if away else float("inf")
 
 
-def _standing(sender: NodeSender, entries: DirtyEntries, *, is_whole: bool) -> Standing:
+def _standing(sender: NodeSender, entries: DirtyEntries, *, is_whole: bool) -> CandidateStatus:
     backlog = sender.backlog
     replies = sender.failed_since is None
     is_complete = is_whole and replies and backlog.is_compared and all(key in entries for key in backlog.keys)
     away_s = 0.0 if sender.failed_since is None else trio.current_time() - sender.failed_since
-    return Standing(sender.node.name, is_complete, away_s)
+    return CandidateStatus(sender.node.name, is_complete, away_s)

@@ -21,16 +21,16 @@ class Axes(Protocol):
     def legend(self, *, loc: str) -> object: ...
 
 
-class Figure(Protocol):
+class PlotFigure(Protocol):
     def savefig(self, path: Path, *, format: str, dpi: int) -> None: ...
 
 
 class Plotting(Protocol):
     """The part of `matplotlib.pyplot` that draws our picture."""
 
-    def subplots(self, *, figsize: tuple[float, float]) -> tuple[Figure, Axes]: ...
+    def subplots(self, *, figsize: tuple[float, float]) -> tuple[PlotFigure, Axes]: ...
 
-    def close(self, figure: Figure) -> None: ...
+    def close(self, figure: PlotFigure) -> None: ...
 
 
 def load_plotting() -> Plotting:

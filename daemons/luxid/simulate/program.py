@@ -29,7 +29,7 @@ from common.settingsfile import find_installation, load_settings
 from common.system.program import release
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.simulate.plot import draw, load_plotting
-from daemons.luxid.simulate.replay import Limits, Measures, Run, measure, policies, replay
+from daemons.luxid.simulate.replay import Measures, Run, SimulatedLimits, measure, policies, replay
 from daemons.luxid.simulate.trace import TraceJob, in_order, read_trace, write_trace
 
 # Three typical loads, drawn from a seed: the same seed gives the same trace.
@@ -268,7 +268,7 @@ class Comparison:
     # origin of the trace, and its number of jobs
     source: str
     count: int
-    limits: Limits
+    limits: SimulatedLimits
     rows: tuple[Measures, ...]
 
 
@@ -367,7 +367,7 @@ def _resource(word: str) -> Resource:
     return Resource(use.node, use.resource, int(total))
 
 
-def _check_uses(trace: Sequence[TraceJob], limits: Limits) -> None:
+def _check_uses(trace: Sequence[TraceJob], limits: SimulatedLimits) -> None:
     """Raises: InvalidRequest: a job uses more than there is, and would wait for ever."""
     totals = {each.key: each.total for each in limits.resources}
     for number, job in enumerate(trace, 1):
@@ -421,14 +421,14 @@ def _trace(given: argparse.Namespace) -> tuple[str, Sequence[TraceJob]]:
     return str(given.trace), read_trace(given.trace.read_bytes(), str(given.trace))
 
 
-def _comparison(source: str, limits: Limits, runs: dict[str, tuple[Run, ...]]) -> Comparison:
+def _comparison(source: str, limits: SimulatedLimits, runs: dict[str, tuple[Run, ...]]) -> Comparison:
     baseline = next(iter(runs.values()))
     rows = tuple(measure(policy, each, baseline) for policy, each in runs.items())
     return Comparison(source, len(baseline), limits, rows)
 
 
-def _limits(given: argparse.Namespace, settings: Settings) -> Limits:
-    return Limits(
+def _limits(given: argparse.Namespace, settings: Settings) -> SimulatedLimits:
+    return SimulatedLimits(
         slots=given.slots or settings.luxid.max_running_jobs,
         max_bypass=settings.wconfd.max_bypass if settings.wconfd.fair else None,
         max_unit_bypass=settings.luxid.max_unit_bypass,

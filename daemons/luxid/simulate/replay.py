@@ -172,7 +172,7 @@ _END, _ARRIVAL = 0, 1
 
 
 @attrs.frozen
-class Limits:
+class SimulatedLimits:
     """Limits of the installation; settings of the same names."""
 
     slots: int = 50
@@ -205,13 +205,13 @@ class Run:
         return self.executed_s - self.started_s
 
 
-def replay(trace: Sequence[TraceJob], policy: Policy, limits: Limits) -> tuple[Run, ...]:
+def replay(trace: Sequence[TraceJob], policy: Policy, limits: SimulatedLimits) -> tuple[Run, ...]:
     """Run the trace, whose jobs are in the order of arrival; the runs have the same order."""
     return _Replay(trace, policy, limits).run()
 
 
 class _Replay:
-    def __init__(self, trace: Sequence[TraceJob], policy: Policy, limits: Limits) -> None:
+    def __init__(self, trace: Sequence[TraceJob], policy: Policy, limits: SimulatedLimits) -> None:
         self._trace = trace
         self._policy = policy
         self._queue = JobQueue(limits.slots, limits.slots, _nothing_archived, policy.weights, limits.max_unit_bypass)

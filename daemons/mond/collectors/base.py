@@ -19,11 +19,11 @@ from typing import ClassVar
 import attrs
 
 from common.settings import Settings
-from daemons.mond.core.reports import About, Category, Kind, Number, Status
+from daemons.mond.core.reports import Category, CollectorAbout, CollectorStatus, Number, ReportKind
 
 
 @attrs.frozen
-class Found:
+class Measured:
     """What a collector has found."""
 
     # JSON-able; an object if there is a status, which becomes its key `status`
@@ -31,7 +31,7 @@ class Found:
     # the same for Prometheus
     numbers: Sequence[Number] = ()
     # of collectors of the kind STATUS
-    status: Status | None = None
+    status: CollectorStatus | None = None
 
 
 class Collector:
@@ -39,7 +39,7 @@ class Collector:
 
     NAME: ClassVar[str]
     CATEGORY: ClassVar[Category | None] = None
-    KIND: ClassVar[Kind] = Kind.PERFORMANCE
+    KIND: ClassVar[ReportKind] = ReportKind.PERFORMANCE
     # B: comes with the program
     VERSION: ClassVar[str] = "1"
     # seconds between two calls of `collect`, unless the cluster's configuration says otherwise
@@ -51,9 +51,9 @@ class Collector:
         self.settings = settings
 
     @classmethod
-    def about(cls) -> About:
-        return About(cls.NAME, cls.CATEGORY, cls.KIND, cls.VERSION)
+    def about(cls) -> CollectorAbout:
+        return CollectorAbout(cls.NAME, cls.CATEGORY, cls.KIND, cls.VERSION)
 
-    def collect(self) -> Found:
+    def collect(self) -> Measured:
         """Collect once. Called in a thread, never twice at a time; an exception becomes the text of the report."""
         raise NotImplementedError

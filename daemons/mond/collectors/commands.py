@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 import attrs
 
 from common.commands.cgroups import folder_name
-from daemons.mond.collectors.base import Collector, Found
+from daemons.mond.collectors.base import Collector, Measured
 from daemons.mond.core.procfiles import command_of, process_use
 from daemons.mond.core.reports import Category, Number
 
@@ -44,7 +44,7 @@ class Commands(Collector):
     CATEGORY: ClassVar[Category | None] = Category.DAEMON
     INTERVAL_S: ClassVar[float] = 15.0
 
-    def collect(self) -> Found:
+    def collect(self) -> Measured:
         commands = list(_commands(folder_name(str(self.settings.paths.run))).values())
         data = {
             "has_groups": self.settings.jobproc.cgroups != "off",
@@ -56,7 +56,7 @@ class Commands(Collector):
             Number("gantry_node_commands_processes", processes, help="Processes of all commands"),
             Number("gantry_node_commands_memory_bytes", memory, help="Memory of all commands"),
         )
-        return Found(data, numbers)
+        return Measured(data, numbers)
 
 
 def _commands(folder: str) -> Mapping[str, _Command]:

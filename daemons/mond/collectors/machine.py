@@ -9,9 +9,9 @@ import attrs
 
 from common.settings import Settings
 from common.system.program import release
-from daemons.mond.collectors.base import Collector, Found
+from daemons.mond.collectors.base import Collector, Measured
 from daemons.mond.core.procfiles import DiskCounters, Window, busy_ticks, disk_statistics, load_average, memory_bytes
-from daemons.mond.core.reports import Category, Kind, Number, Status, StatusCode, worst
+from daemons.mond.core.reports import Category, CollectorStatus, Number, ReportKind, StatusCode, worst
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _LOAD: Final = Path("/proc/loadavg")
@@ -29,13 +29,13 @@ _MEMORY_PARTS: Final = {
 }
 
 
-class NodeFacts(Collector):
+class NodeFactsCollector(Collector):
     """What seldom changes."""
 
     NAME: ClassVar[str] = "node-facts"
     INTERVAL_S: ClassVar[float] = 60.0
 
-    def collect(self) -> Found:
+    def collect(self) -> Measured:
         system, node, own = os.uname(), self.settings.cluster.own_name, release()
         uptime_s = int(time.clock_gettime(time.CLOCK_BOOTTIME))
         labels = {"node": node, "kernel": system.release, "gantry": own}
@@ -50,31 +50,33 @@ class NodeFacts(Collector):
             "gantry": own,
         }
         uptime = Number("gantry_node_uptime_seconds", uptime_s, help="Seconds since the machine was started")
-        return Found(data, (Number("gantry_node_info", 1, labels, "Facts of the node"), uptime))
+        return Measured(data, (Number("gantry_node_info", 1, labels, "Facts of the node"), uptime))
 
 
-class Load(Collector):
+class LoadCollector(Collector):
     """Processes that run or wait, on average."""
 
     NAME: ClassVar[str] = "load"
 
-    def collect(self) -> Found:
+    def collect(self) -> Measured:
         load = load_average(_LOAD.read_text())
         averages = {f"load{minutes}": value for minutes, value in zip(_MINUTES, load.minutes, strict=True)}
         numbers = [Number(f"gantry_node_{name}", value, help="Load average") for name, value in averages.items()]
-        return Found({**averages, "runnable": load.runnable, "processes": load.processes}, numbers)
+        return Measured({**averages, "runnable": load.runnable, "processes": load.processes}, numbers)
 
 
-class Memory(Collector):
+class MemoryCollector(Collector):
     """Memory in bytes."""
 
     NAME: ClassVar[str] = "memory"
 
-    def collect(self) -> Found:
+    def collect(self) -> Measured:
         found = memory_bytes(_MEMORY.read_text())
         parts = {own: found[name] for own, name in _MEMORY_PARTS.items() if name in found}
         text = "Memory of the node"
-        return Found(parts, [Number("gantry_node_memory_bytes", parts[name], {"part": name}, text) for name in parts])
+        return Measured(
+            parts, [Number("gantry_node_memory_bytes", parts[name], {"part": name}, text) for name in parts]
+        )
 
 
 # How busy the processors were in the last ten minutes, as Ganeti's hbal reads it.
@@ -95,17 +97,17 @@ class ProcessorLoad(Collector):
         self._window = Window(WINDOW_S)
         self._ticks = os.sysconf("SC_CLK_TCK")
 
-    def collect(self) -> Found:
+    def collect(self) -> Measured:
         self._window.add(time.monotonic(), busy_ticks(_STAT.read_text()))
         rates = self._window.rates()
         if rates is None:
-            return Found({"error": "there are too few samples yet"})
+            return Measured({"error": "there are too few samples yet"})
         total, *each = (rate / self._ticks for rate in rates)
         numbers = (
             Number("gantry_node_cpu_load", total, help="Processors in use, on average of the last ten minutes"),
             Number("gantry_node_cpus", len(each), help="Processors of the node"),
         )
-        return Found({"cpu_number": len(each), "cpus": each, "cpu_total": total}, numbers)
+        return Measured({"cpu_number": len(each), "cpus": each, "cpu_total": total}, numbers)
 
 
 # What disks have read and written, and the space on the file systems of the installation.
@@ -126,10 +128,10 @@ class DiskStatistics(Collector):
     CATEGORY: ClassVar[Category | None] = Category.STORAGE
     VERSION: ClassVar[str] = "B"
 
-    def collect(self) -> Found:
+    def collect(self) -> Measured:
         disks = disk_statistics(_DISKSTATS.read_text())
         numbers = [_sectors(disk, name, key) for disk in disks for name, key in _PARTS]
-        return Found([disk.to_wire() for disk in disks], numbers)
+        return Measured([disk.to_wire() for disk in disks], numbers)
 
 
 def _sectors(disk: DiskCounters, name: str, key: str) -> Number:
@@ -151,11 +153,13 @@ class _Space:
     inodes_free: int
 
     @property
-    def status(self) -> Status:
+    def status(self) -> CollectorStatus:
         for what, free, size in (("space", self.free, self.size), ("inodes", self.inodes_free, self.inodes)):
             if size and free < _LEAST_FREE * size:
-                return Status(StatusCode.BAD, f"{self.folder}: {100 * free / size:.1f} % of the {what} is free")
-        return Status(StatusCode.OK)
+                return CollectorStatus(
+                    StatusCode.BAD, f"{self.folder}: {100 * free / size:.1f} % of the {what} is free"
+                )
+        return CollectorStatus(StatusCode.OK)
 
 
 class DiskSpace(Collector):
@@ -163,17 +167,17 @@ class DiskSpace(Collector):
 
     NAME: ClassVar[str] = "disk-space"
     CATEGORY: ClassVar[Category | None] = Category.STORAGE
-    KIND: ClassVar[Kind] = Kind.STATUS
+    KIND: ClassVar[ReportKind] = ReportKind.STATUS
     INTERVAL_S: ClassVar[float] = 15.0
 
-    def collect(self) -> Found:
+    def collect(self) -> Measured:
         paths = self.settings.paths
         devices: dict[int, Path] = {}
         for folder in (Path("/"), paths.data, paths.run, paths.log):
             devices.setdefault(os.stat(folder).st_dev, folder)
         spaces = [_space(folder) for folder in devices.values()]
         data = {"filesystems": [attrs.asdict(each) for each in spaces]}
-        return Found(
+        return Measured(
             data, [number for each in spaces for number in _sizes(each)], worst(each.status for each in spaces)
         )
 

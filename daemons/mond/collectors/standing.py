@@ -9,25 +9,25 @@ from typing import ClassVar, Final
 
 import orjson
 
-from common.daemons import Place
+from common.daemons import NodeKind
 from common.errors import GantryError
 from common.nodes.nodeplace import place_of
 from common.settings import Settings
 from common.wire import structure
-from daemons.mond.collectors.base import Collector, Found
-from daemons.mond.core.reports import Category, Kind, Number, Status, StatusCode, worst
+from daemons.mond.collectors.base import Collector, Measured
+from daemons.mond.core.reports import Category, CollectorStatus, Number, ReportKind, StatusCode, worst
 from protocol.blocking import BlockingClient
 from protocol.confd.client import ask_confd, candidates, read_key
-from protocol.confd.gathering import Outcome
-from protocol.confd.questions import Argument, Question, Role
+from protocol.confd.gathering import GatheredReplies
+from protocol.confd.questions import Argument, ConfdRole, Question
 from protocol.luxi.queries import QUEUE_LAGS, QueryConfigValues, QueueLag
 
 # time for replies of confd, and of luxid
 _ASK_S: Final = 3.0
 # roles in which a node does not do its work
 _STATUSES: Final = {
-    Role.OFFLINE: Status(StatusCode.BAD, "the cluster takes this node for offline"),
-    Role.DRAINED: Status(StatusCode.REPAIRED, "this node is drained"),
+    ConfdRole.OFFLINE: CollectorStatus(StatusCode.BAD, "the cluster takes this node for offline"),
+    ConfdRole.DRAINED: CollectorStatus(StatusCode.REPAIRED, "this node is drained"),
 }
 
 
@@ -35,23 +35,23 @@ class _Asking(Collector):
     """A collector that asks all candidates."""
 
     CATEGORY: ClassVar[Category | None] = Category.DAEMON
-    KIND: ClassVar[Kind] = Kind.STATUS
+    KIND: ClassVar[ReportKind] = ReportKind.STATUS
     INTERVAL_S: ClassVar[float] = 15.0
     LIMIT_S: ClassVar[float] = 10.0
 
-    def ask(self, question: Question, argument: Argument = None) -> Outcome:
+    def ask(self, question: Question, argument: Argument = None) -> GatheredReplies:
         """Raises: GantryError, OSError: there is no key, or no candidate is known."""
         paths, port = self.settings.paths, self.settings.confd.port
         peers = candidates(paths, port)
         return ask_confd(read_key(paths), peers, question, argument, asks_all=True, timeout_s=_ASK_S)
 
 
-class NodeRole(_Asking):
+class NodeRoleCollector(_Asking):
     """The role of this node, by the candidates."""
 
     NAME: ClassVar[str] = "node-role"
 
-    def collect(self) -> Found:
+    def collect(self) -> Measured:
         outcome = self.ask(Question.NODE_ROLE, self.settings.cluster.own_name)
         replied, silent = len(outcome.replies), [str(peer) for peer in outcome.silent]
         role, status = _role(outcome)
@@ -65,22 +65,22 @@ class NodeRole(_Asking):
             Number("gantry_node_candidates_replied", replied, help="Candidates whose confd has replied"),
             Number("gantry_node_candidates_silent", len(silent), help="Candidates whose confd is silent"),
         )
-        return Found(data, numbers, status)
+        return Measured(data, numbers, status)
 
 
-def _role(outcome: Outcome) -> tuple[Role | None, Status]:
+def _role(outcome: GatheredReplies) -> tuple[ConfdRole | None, CollectorStatus]:
     try:
         answer = outcome.answer()
     except GantryError as error:
-        return None, Status(StatusCode.UNKNOWN, error.message)
-    role = next((role for role in Role if role == answer), None)
+        return None, CollectorStatus(StatusCode.UNKNOWN, error.message)
+    role = next((role for role in ConfdRole if role == answer), None)
     return role, _role_status(role)
 
 
-def _role_status(role: Role | None) -> Status:
+def _role_status(role: ConfdRole | None) -> CollectorStatus:
     if role is None:
-        return Status(StatusCode.UNKNOWN, "the candidates know no such role")
-    return _STATUSES.get(role, Status(StatusCode.OK))
+        return CollectorStatus(StatusCode.UNKNOWN, "the candidates know no such role")
+    return _STATUSES.get(role, CollectorStatus(StatusCode.OK))
 
 
 class Lag(_Asking):
@@ -93,18 +93,18 @@ class Lag(_Asking):
         # state of the configuration's file, and the serial number in it
         self._read: tuple[object, int | None] = (None, None)
 
-    def collect(self) -> Found:
+    def collect(self) -> Measured:
         own, newest = self._own_serial(), _serial(self.ask(Question.CONFIG, "/serial_no"))
         queue = self._queue_serial()
         statuses, behind = [_config_status(own, newest)], None
         try:
-            lags = self._queue_lags() if place_of(self.settings) is Place.MASTER else None
+            lags = self._queue_lags() if place_of(self.settings) is NodeKind.MASTER else None
             statuses.extend(map(_queue_status, lags or ()))
             behind = None if lags is None else [_lag_to_wire(lag) for lag in lags]
         except GantryError as error:
-            statuses.append(Status(StatusCode.UNKNOWN, error.message))
+            statuses.append(CollectorStatus(StatusCode.UNKNOWN, error.message))
         data = {"config": {"own": own, "newest": newest}, "queue": {"own": queue, "behind": behind}}
-        return Found(data, tuple(_numbers(own, newest, queue)), worst(statuses))
+        return Measured(data, tuple(_numbers(own, newest, queue)), worst(statuses))
 
     def _own_serial(self) -> int | None:
         """The serial number of this node's configuration; None: it has none."""
@@ -147,20 +147,22 @@ def _lag_to_wire(lag: QueueLag) -> Mapping[str, object]:
     return {"node": lag.node, "files": lag.files, "seconds": round(lag.seconds, 1)}
 
 
-def _serial(outcome: Outcome) -> int | None:
+def _serial(outcome: GatheredReplies) -> int | None:
     """The newest serial number that a candidate has; None: none replied with one."""
     serials = [reply.answer for reply in outcome.replies.values() if reply.status == 0]
     return max((serial for serial in serials if isinstance(serial, int)), default=None)
 
 
-def _config_status(own: int | None, newest: int | None) -> Status:
+def _config_status(own: int | None, newest: int | None) -> CollectorStatus:
     if newest is None:
-        return Status(StatusCode.UNKNOWN, "no candidate tells the serial number of the configuration")
+        return CollectorStatus(StatusCode.UNKNOWN, "no candidate tells the serial number of the configuration")
     if own is not None and own < newest:
-        return Status(StatusCode.REPAIRED, f"the configuration here has the serial number {own}, the newest {newest}")
-    return Status(StatusCode.OK)
+        return CollectorStatus(
+            StatusCode.REPAIRED, f"the configuration here has the serial number {own}, the newest {newest}"
+        )
+    return CollectorStatus(StatusCode.OK)
 
 
-def _queue_status(lag: QueueLag) -> Status:
+def _queue_status(lag: QueueLag) -> CollectorStatus:
     text = f"node '{lag.node}' lacks {lag.files} files of the queue for {lag.seconds:.1f} s"
-    return Status(StatusCode.REPAIRED, text) if lag.files else Status(StatusCode.OK)
+    return CollectorStatus(StatusCode.REPAIRED, text) if lag.files else CollectorStatus(StatusCode.OK)

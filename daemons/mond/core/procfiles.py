@@ -89,18 +89,18 @@ def load_average(text: str) -> LoadAverage:
 
 
 @attrs.frozen
-class ProcessUse:
+class ProcessCounters:
     """What a process has used."""
 
     cpu_ticks: int
     memory_pages: int
 
 
-def process_use(text: str) -> ProcessUse:
+def process_use(text: str) -> ProcessCounters:
     """Args: text: of /proc/PID/stat. CPU time is also that of children that it has waited for."""
     # the name may have spaces and brackets
     fields = text.rpartition(")")[2].split()
-    return ProcessUse(sum(map(int, fields[11:15])), int(fields[21]))
+    return ProcessCounters(sum(map(int, fields[11:15])), int(fields[21]))
 
 
 def command_of(text: str, folder: str) -> str | None:

@@ -25,7 +25,7 @@ class Category(enum.Enum):
     HYPERVISOR = "hypervisor"
 
 
-class Kind(enum.IntEnum):
+class ReportKind(enum.IntEnum):
     # numbers alone; a state with its code and words
     PERFORMANCE = 0
     STATUS = 1
@@ -43,7 +43,7 @@ class StatusCode(enum.IntEnum):
 
 
 @attrs.frozen
-class Status:
+class CollectorStatus:
     code: StatusCode
     message: str = ""
 
@@ -51,20 +51,20 @@ class Status:
         return {"code": self.code.value, "message": self.message}
 
 
-def worst(statuses: Iterable[Status]) -> Status:
+def worst(statuses: Iterable[CollectorStatus]) -> CollectorStatus:
     """One status for all: the worst code, and the words of those that have some."""
     found = list(statuses)
     code = max((status.code for status in found), default=StatusCode.OK)
-    return Status(code, "\n".join(status.message for status in found if status.message))
+    return CollectorStatus(code, "\n".join(status.message for status in found if status.message))
 
 
 @attrs.frozen
-class About:
+class CollectorAbout:
     """What is known of a collector before it has collected anything."""
 
     name: str
     category: Category | None
-    kind: Kind
+    kind: ReportKind
     # B: comes with the program
     version: str = "B"
 
@@ -82,12 +82,12 @@ class About:
 class Report:
     """What a collector has found, or why it has not."""
 
-    about: About
+    about: CollectorAbout
     # nanoseconds since the epoch of the moment when it was collected
     at_ns: int
     # JSON
     data: bytes
-    status: Status
+    status: CollectorStatus
 
     def encode(self) -> bytes:
         """The report as JSON, keys in Ganeti's order."""
@@ -103,9 +103,9 @@ class Report:
         return b'%b,"data":%b}' % (ascii_json(head)[:-1], self.data)
 
 
-def failed(about: About, at_ns: int, message: str) -> Report:
+def failed(about: CollectorAbout, at_ns: int, message: str) -> Report:
     """The report of a collector that has failed, hangs, or has not collected anything yet."""
-    status = Status(StatusCode.UNKNOWN, message)
+    status = CollectorStatus(StatusCode.UNKNOWN, message)
     return Report(about, at_ns, ascii_json({"error": message, "status": status.to_wire()}), status)
 
 

@@ -33,7 +33,7 @@ from common.jsontext import ascii_json
 from common.shapes import Lenient
 from common.system.livelock import Life, probe
 from common.wire import structure, unstructure
-from daemons.noded.core.commandphases import Accepted, Records
+from daemons.noded.core.commandphases import AcceptedStart, Records
 from protocol.noded.statefiles import is_command_key
 
 T = TypeVar("T")
@@ -137,7 +137,7 @@ class CommandRecords:
         start = self._read(key, START, StartRecord)
         records = Records(
             is_held=is_held,
-            accepted=None if start is None else Accepted(digest=start.digest, boot=start.boot),
+            accepted=None if start is None else AcceptedStart(digest=start.digest, boot=start.boot),
             has_begun=begun is not None,
             has_end=end is not None,
             is_over=end is not None and end.is_over,

@@ -48,9 +48,9 @@ from daemons.noded.commands.commandrecords import (
 )
 from daemons.noded.commands.runner import Runner
 from daemons.noded.commands.runnermessages import (
+    OrderResult,
     RunnerOrder,
     RunnerWord,
-    Verdict,
     pack_order,
     pack_word,
     read_order,
@@ -173,7 +173,7 @@ class ForkingServer:
         except OSError as error:
             reason = f"no process for it: {(error.strerror or str(error)).lower()}"
             _log.warning("command.not_forked", command=order.key, reason=reason)
-            self._say(RunnerWord(number=order.number, word=Verdict.REFUSED, reason=reason))
+            self._say(RunnerWord(number=order.number, word=OrderResult.REFUSED, reason=reason))
         else:
             self._runners[pid] = order.number
         finally:
@@ -201,7 +201,7 @@ class ForkingServer:
         with contextlib.suppress(ChildProcessError):
             while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
                 if (number := self._runners.pop(pid, None)) is not None:
-                    self._say(RunnerWord(number=number, word=Verdict.ENDED))
+                    self._say(RunnerWord(number=number, word=OrderResult.ENDED))
 
     def _say(self, word: RunnerWord) -> None:
         # without noded the loop ends by itself
@@ -213,7 +213,7 @@ def _warm_up() -> None:
     """Use once what each runner uses: what is made at the first use is then shared by all."""
     spec = CommandSpec(argv=("true",))
     unstructure(read_order(pack_order(RunnerOrder(number=1, key="1.0.1", digest="", spec=spec))))
-    read_word(pack_word(RunnerWord(number=1, word=Verdict.TOLD)))
+    read_word(pack_word(RunnerWord(number=1, word=OrderResult.TOLD)))
     unstructure(EndRecord(outcome=CommandOutcome(exit_code=0), is_over=True))
     unstructure(BegunRecord())
     # its first call is the expensive one

@@ -100,7 +100,7 @@ class _ForkServer:
             awaited.said.set()
 
 
-class Launcher:
+class RunnerLauncher:
     """Asks for runners."""
 
     def __init__(self, settings: Settings, nursery: trio.Nursery) -> None:

@@ -43,8 +43,8 @@ from daemons.noded.commands.commandrecords import (
     read_spooled,
 )
 from daemons.noded.commands.forking import signal_runner
-from daemons.noded.commands.launching import Launcher
-from daemons.noded.commands.runnermessages import RunnerOrder, Verdict
+from daemons.noded.commands.launching import RunnerLauncher
+from daemons.noded.commands.runnermessages import OrderResult, RunnerOrder
 from daemons.noded.core.commandphases import Start, Stop, may_be_forgotten, on_start, on_stop, phase_of
 from protocol.noded.call import Content
 from protocol.noded.commands import (
@@ -75,7 +75,7 @@ _OUTPUT: Final = EventKind.MODIFY | EventKind.CREATE
 _LOOK_S: Final = 1.0
 
 
-class Bell:
+class FollowerBell:
     """Rings for one follower."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class CommandBells:
     def __init__(self, records: CommandRecords, nursery: trio.Nursery) -> None:
         self._records = records
         self._nursery = nursery
-        self._bells: dict[str, set[Bell]] = {}
+        self._bells: dict[str, set[FollowerBell]] = {}
         self._is_watching = False
         # key -> watch of its output
         self._outputs: dict[str, FolderWatch] = {}
@@ -112,9 +112,9 @@ class CommandBells:
         self.is_closed = False
 
     @contextmanager
-    def listen(self, key: str) -> Iterator[Bell]:
+    def listen(self, key: str) -> Iterator[FollowerBell]:
         """Yield the bell of this key."""
-        bell = Bell()
+        bell = FollowerBell()
         self._bells.setdefault(key, set()).add(bell)
         try:
             self._begin()
@@ -142,7 +142,7 @@ class CommandBells:
             watch = self._outputs[key] = FolderWatch(folder, kinds=_OUTPUT, look_s=_LOOK_S)
             self._follow(watch, partial(self._take_output, key))
 
-    def _drop(self, key: str, bell: Bell) -> None:
+    def _drop(self, key: str, bell: FollowerBell) -> None:
         bells = self._bells[key]
         bells.discard(bell)
         if bells:
@@ -361,14 +361,14 @@ class NodeCommands:
         self._states = CommandStates(self._records)
         self._has_folders = self._is_leaving = False
         # while `run` is at work
-        self._launcher: Launcher | None = None
+        self._launcher: RunnerLauncher | None = None
         self._bells: CommandBells | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Work for the callers; for `nursery.start`. Cancellation: the commands run on."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._writes.run)
-            self._launcher = Launcher(self._settings, nursery)
+            self._launcher = RunnerLauncher(self._settings, nursery)
             self._bells = CommandBells(self._records, nursery)
             nursery.start_soon(self._sweep_now_and_then)
             task_status.started()
@@ -496,9 +496,9 @@ class NodeCommands:
         assert self._launcher is not None
         order = RunnerOrder(number=self._launcher.number(), key=call.key, digest=digest, spec=call.spec)
         word = await self._launcher.launch(order)
-        if word is not None and word.word is Verdict.REFUSED:
+        if word is not None and word.word is OrderResult.REFUSED:
             raise Unavailable(f"the command was not started: {word.reason}; try again, or stop it")
-        if word is None or word.word is not Verdict.TOLD:
+        if word is None or word.word is not OrderResult.TOLD:
             _log.warning("command.start_repeated", command=call.key, word=word.word.value if word else "none")
             await trio.sleep(next(pauses))
 

@@ -44,7 +44,7 @@ from daemons.noded.commands.commandrecords import (
     EndRecord,
     boot_id,
 )
-from daemons.noded.commands.runnermessages import RunnerOrder, RunnerWord, Verdict, pack_word
+from daemons.noded.commands.runnermessages import OrderResult, RunnerOrder, RunnerWord, pack_word
 from daemons.noded.core.commandphases import may_begin
 from protocol.noded.statefiles import job_of_key
 
@@ -88,16 +88,16 @@ class Runner:
         try:
             livelock = self._livelock = self._take_lock()
             if livelock is None:
-                self._say(Verdict.LEFT)
+                self._say(OrderResult.LEFT)
                 return 0
             begun = self._begin(livelock)
         except (OSError, DamagedFile) as error:
             reason = error.message if isinstance(error, DamagedFile) else _words(error)
             _log.error("command.not_begun", command=self._order.key, reason=reason)
-            self._say(Verdict.REFUSED, reason)
+            self._say(OrderResult.REFUSED, reason)
             return 1
         if begun is None:
-            self._say(Verdict.LEFT)
+            self._say(OrderResult.LEFT)
             return 0
         self._run(livelock, begun)
         return 0
@@ -147,7 +147,7 @@ class Runner:
             spool.close()
         self._keep_end(EndRecord(outcome=outcome, is_over=command.leash is None, begun_at=begun.at))
         # the program could not be executed
-        self._say(Verdict.TOLD)
+        self._say(OrderResult.TOLD)
         _log.info("command.ended", command=key, job=job_of_key(key), kept=command.leash is not None)
         if command.leash is not None:
             self._await_left_processes(command.leash)
@@ -158,7 +158,7 @@ class Runner:
             return CommandOutcome(not_begun="it was stopped before it had begun", was_killed=True)
         try:
             command.check()
-            outcome = command.run(output.take, errors.take, lambda: self._say(Verdict.TOLD))
+            outcome = command.run(output.take, errors.take, lambda: self._say(OrderResult.TOLD))
         except PrerequisiteError as error:
             outcome = CommandOutcome(not_begun=error.message)
         if outcome.not_begun is None:
@@ -213,7 +213,7 @@ class Runner:
                 leash.stop()
         leash.close()
 
-    def _say(self, word: Verdict, reason: str = "") -> None:
+    def _say(self, word: OrderResult, reason: str = "") -> None:
         """Say the word to noded, once; it may be dead."""
         if self._reports < 0:
             return

@@ -29,7 +29,7 @@ class RunnerOrder:
     spec: CommandSpec
 
 
-class Verdict(enum.Enum):
+class OrderResult(enum.Enum):
     """What came of an order."""
 
     # its program was executed, or could not be: the records tell
@@ -45,7 +45,7 @@ class Verdict(enum.Enum):
 @attrs.frozen(kw_only=True)
 class RunnerWord:
     number: int
-    word: Verdict
+    word: OrderResult
     reason: str = ""
 
 

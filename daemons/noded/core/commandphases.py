@@ -30,7 +30,7 @@ from protocol.noded.commands import CommandPhase
 
 
 @attrs.frozen(kw_only=True)
-class Accepted:
+class AcceptedStart:
     """A start that was taken."""
 
     # of the command
@@ -46,7 +46,7 @@ class Records:
     has_begun: bool = False
     # whether a process holds the lock; also if that cannot be told
     is_held: bool = False
-    accepted: Accepted | None = None
+    accepted: AcceptedStart | None = None
     has_end: bool = False
     # whether the end says that none of its processes was left
     is_over: bool = False
@@ -135,7 +135,7 @@ def may_be_forgotten(records: Records, boot: str) -> bool:
 def may_begin(records: Records, boot: str, digest: str) -> bool:
     """Whether a runner that holds the lock begins; it calls this under the lock. Args: digest: of its command."""
     is_settled = records.is_forgotten or records.is_void or records.has_begun or records.has_end
-    return records.accepted == Accepted(digest=digest, boot=boot) and not is_settled
+    return records.accepted == AcceptedStart(digest=digest, boot=boot) and not is_settled
 
 
 def _is_lost(records: Records, boot: str) -> bool:

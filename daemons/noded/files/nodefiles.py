@@ -26,7 +26,7 @@ from common.webaccess.folder import group_right
 from daemons.noded.files.places import named_owner, owner_of_files_in
 from daemons.noded.files.queuefiles import FileLock, lock_now
 from protocol.noded.files import FileUpload
-from protocol.noded.membership import Standing
+from protocol.noded.membership import NodeProgress
 
 _PRIVATE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o750
@@ -136,7 +136,7 @@ def write_pause(path: Path, until: float | None) -> None:
         durably(lambda: remove_file(path))
         return
     if not 0 <= until < 2**53:
-        raise InvalidRequest(f"a pause until {until!r} is no time in seconds since 1970")
+        raise InvalidRequest(f"a pause until {until!r} is not a time in seconds since 1970")
     owner = owner_of_files_in(path.parent)
     durably(lambda: write_files([FileWrite(path, f"{int(until)}\n".encode(), _PAUSE_MODE, owner=owner)]))
 
@@ -146,10 +146,10 @@ def write_pause(path: Path, until: float | None) -> None:
 # Source: DESIGN section 12.
 
 
-def read_standing(paths: Paths) -> Standing:
+def read_standing(paths: Paths) -> NodeProgress:
     """Raises: DamagedFile, OSError: a copy here cannot be read; one that is missing counts as 0."""
     seen = read_seen(paths.epoch_file)
-    return Standing(
+    return NodeProgress(
         epoch=seen.number,
         epoch_master=seen.master,
         config_serial=_config_serial(paths.config_data),

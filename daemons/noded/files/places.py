@@ -77,7 +77,7 @@ SSCONF_KEYS: Final = frozenset(
 )
 
 
-class Places:
+class NodePaths:
     """The places of one node. Args: root: of a private installation; None: names travel unchanged."""
 
     def __init__(self, paths: Paths, names: WireNames) -> None:

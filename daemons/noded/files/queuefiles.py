@@ -137,7 +137,7 @@ _FIRST_SERIAL: Final = b"0\n"
 _LOCK_NAME: Final = "lock"
 
 
-class QueueFiles:
+class QueueFileCopies:
     """The files of the queue."""
 
     def __init__(self, paths: Paths, lock: FileLock | None = None) -> None:

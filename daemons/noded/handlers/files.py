@@ -10,7 +10,7 @@ from typing import Final
 
 import trio
 
-from common.daemons import Place
+from common.daemons import NodeKind
 from common.durable.atomicfile import FileWrite
 from common.errors import Denied, GantryError, InvalidRequest
 from common.nodes.nodeplace import place_of
@@ -19,8 +19,8 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.running import find_supervisor
 from daemons.noded.files.nodefiles import SsconfFiles, upload
-from daemons.noded.files.places import Places
-from daemons.noded.files.queuefiles import MODE, QueueFiles
+from daemons.noded.files.places import NodePaths
+from daemons.noded.files.queuefiles import MODE, QueueFileCopies
 from protocol.noded.call import Content
 from protocol.noded.files import FileFacts, FileUpload, GetFileInfo, UploadFile, UploadFileSingle, WriteSsconfFiles
 from protocol.noded.statefiles import (
@@ -53,7 +53,7 @@ from protocol.noded.statefiles import (
 class QueueHandlers:
     """Raises, all: InvalidRequest, Denied: a name that is not one of the queue. OSError: the disk refuses."""
 
-    def __init__(self, files: QueueFiles, places: Places) -> None:
+    def __init__(self, files: QueueFileCopies, places: NodePaths) -> None:
         self._files = files
         self._places = places
 
@@ -86,7 +86,7 @@ _KEY_MODE: Final = 0o600
 class StateHandlers:
     """Raises, all: Denied: a name that is not in the list. InvalidRequest: too many names. OSError."""
 
-    def __init__(self, files: QueueFiles, places: Places) -> None:
+    def __init__(self, files: QueueFileCopies, places: NodePaths) -> None:
         self._files = files
         self._places = places
 
@@ -160,7 +160,7 @@ _AT_ONCE: Final = 4
 class UploadHandlers:
     """Raises, all: InvalidRequest, Denied: a name that may not be written. Conflict: locked. OSError: the disk."""
 
-    def __init__(self, settings: Settings, places: Places) -> None:
+    def __init__(self, settings: Settings, places: NodePaths) -> None:
         self._settings = settings
         self._places = places
         self._ssconf = SsconfFiles(settings.paths)
@@ -186,7 +186,7 @@ class UploadHandlers:
         before = _place(self._settings)
         self._ssconf.write(contents)
         after = _place(self._settings)
-        if after is not before and Place.MASTER not in (before, after):
+        if after is not before and NodeKind.MASTER not in (before, after):
             _let_supervisor_look(self._settings)
 
     async def _upload(self, file: FileUpload) -> None:
@@ -197,7 +197,7 @@ class UploadHandlers:
             await in_thread(write, limiter=self._limiter)
 
 
-def _place(settings: Settings) -> Place | None:
+def _place(settings: Settings) -> NodeKind | None:
     """None: it cannot be told."""
     try:
         return place_of(settings)

@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from common.daemons import Place
+from common.daemons import NodeKind
 from common.errors import Conflict, GantryError, NotFound, Unavailable
 from common.nodes.mastership import allow_no_voting, read_seen
 from common.nodes.nodeplace import master_name, place_of
@@ -30,9 +30,9 @@ from protocol.noded.membership import (
     ClaimEpoch,
     GetStanding,
     MasterNodeName,
+    NodeProgress,
     NodeStartMasterDaemons,
     NodeStopMaster,
-    Standing,
 )
 
 # time for the daemons of a master, and for its jobs, to end; the supervisor kills daemons earlier
@@ -40,7 +40,7 @@ _END_S: Final = 90.0
 _log: Final = get_log(__name__)
 
 
-class MastershipHandlers:
+class FailoverHandlers:
     """The calls of a failover."""
 
     def __init__(self, settings: Settings, epochs: Epochs) -> None:
@@ -62,7 +62,7 @@ class MastershipHandlers:
         """Raises: as `Epochs.claim`."""
         await self._epochs.claim(call.epoch, call.master)
 
-    async def standing(self, _: GetStanding) -> Standing:
+    async def standing(self, _: GetStanding) -> NodeProgress:
         """Raises: DamagedFile, OSError: a copy here cannot be read."""
         return await in_thread(read_standing, self._paths)
 
@@ -72,7 +72,7 @@ class MastershipHandlers:
         Raises: Conflict: another node is the master, by this node's ssconf or epoch. Unavailable: nothing here
             starts daemons. DamagedFile, OSError.
         """
-        if await in_thread(place_of, self._settings) is not Place.MASTER:
+        if await in_thread(place_of, self._settings) is not NodeKind.MASTER:
             raise Conflict("this node is not the master by its files of ssconf; send it those that name it first")
         if call.no_voting:
             await in_thread(allow_no_voting, self._settings)
@@ -83,7 +83,7 @@ class MastershipHandlers:
 
         Raises: Conflict: this node is the master by its own ssconf. Unavailable: they do not end. DamagedFile, OSError.
         """
-        if await in_thread(place_of, self._settings) is Place.MASTER:
+        if await in_thread(place_of, self._settings) is NodeKind.MASTER:
             raise Conflict("this node is the master by its files of ssconf; send it those of the new master first")
         await self._stop()
 

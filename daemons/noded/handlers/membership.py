@@ -22,7 +22,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.running import find_daemon
 from daemons.noded.files.places import owner_of_files_in
-from daemons.noded.files.queuefiles import QueueFiles
+from daemons.noded.files.queuefiles import QueueFileCopies
 from protocol.noded.membership import (
     InstallCertificate,
     NodeCryptoTokens,
@@ -53,7 +53,7 @@ class MembershipHandlers:
     def __init__(
         self,
         paths: Paths,
-        queue: QueueFiles,
+        queue: QueueFileCopies,
         own_name: str,
         end: Callable[[], None],
         leave_commands: Callable[[], Awaitable[None]],

@@ -24,7 +24,7 @@ from common.shapes import JsonObject
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.wire import structure, unstructure
-from daemons.noded.files.places import Places
+from daemons.noded.files.places import NodePaths
 from daemons.noded.handlers.facts import NETWORK, hypervisor_facts
 from protocol.noded.facts import NodeVerify, NodeVerifyLight
 
@@ -46,7 +46,7 @@ Check = Callable[[object], Awaitable[object]]
 class VerifyHandlers:
     """Args: port: that of all node daemons. release: what this node says of its version."""
 
-    def __init__(self, paths: Paths, places: Places, own_name: str, port: int, release: str) -> None:
+    def __init__(self, paths: Paths, places: NodePaths, own_name: str, port: int, release: str) -> None:
         self._paths = paths
         self._places = places
         self._own_name = own_name

@@ -29,7 +29,7 @@ from common.webaccess.users import User
 from daemons.rapid.access.accounts import Accounts
 from daemons.rapid.access.passwordchecks import MOST_REMEMBERED, PasswordChecks
 from daemons.rapid.calls import Call, Face
-from daemons.rapid.refusals import Refused
+from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.transport.callers import host_of
 
 # The header `Authorization`. Pure.
@@ -55,13 +55,13 @@ class Bearer:
 def read_credentials(header: str) -> NamePassword | Bearer:
     """What the header says.
 
-    Raises: Refused: 400: Basic without a token; 401: another scheme, or a token that cannot be read.
+    Raises: RequestRefused: 400: Basic without a token; 401: another scheme, or a token that cannot be read.
     """
     scheme, _, rest = header.strip().partition(" ")
     rest = rest.strip()
     match scheme.lower():
         case "basic" if not rest:
-            raise Refused(400, "the header 'Authorization' has the scheme Basic and no credentials")
+            raise RequestRefused(400, "the header 'Authorization' has the scheme Basic and no credentials")
         case "basic":
             return _read_basic(rest)
         case "bearer":
@@ -80,15 +80,15 @@ def _read_basic(text: str) -> NamePassword:
     return NamePassword(name, password)
 
 
-def unauthenticated(message: str, *, code: str = "unauthenticated") -> Refused:
+def unauthenticated(message: str, *, code: str = "unauthenticated") -> RequestRefused:
     """The refusal of a caller who has not shown who he is; the face adds what it asks for."""
-    return Refused(401, message, code=code)
+    return RequestRefused(401, message, code=code)
 
 
-def bad_token(error: BadToken) -> Refused:
+def bad_token(error: BadToken) -> RequestRefused:
     """The refusal of a token."""
     challenge = f'{_BASIC}, {_BEARER}, error="invalid_token", error_description="{error.message}"'
-    return Refused(401, error.message, code=error.code, headers={"WWW-Authenticate": challenge})
+    return RequestRefused(401, error.message, code=error.code, headers={"WWW-Authenticate": challenge})
 
 
 # Whether a caller may make a call, and with which role luxid carries it out. Pure.
@@ -104,7 +104,7 @@ def bad_token(error: BadToken) -> Refused:
 
 
 @attrs.frozen
-class Rules:
+class AccessRules:
     """The settings of access."""
 
     # whether callers without a name may read
@@ -115,7 +115,7 @@ class Rules:
     require_authentication: bool = False
 
 
-class Outcome(enum.Enum):
+class LoginOutcome(enum.Enum):
     ALLOWED = "allowed"
     # 401: with a name it may be allowed
     UNNAMED = "unnamed"
@@ -124,8 +124,8 @@ class Outcome(enum.Enum):
 
 
 @attrs.frozen
-class Verdict:
-    outcome: Outcome
+class LoginResult:
+    outcome: LoginOutcome
     # role with which the call is made, if it is allowed
     role: Role = Role.NONE
 
@@ -134,17 +134,17 @@ class Verdict:
 _GANETIS: Final = {"read": Role.READ, "write": Role.OPERATE}
 
 
-def verdict(call: Call, caller: Principal, rules: Rules) -> Verdict:
+def verdict(call: Call, caller: Principal, rules: AccessRules) -> LoginResult:
     """Judge a call."""
     if caller.is_anonymous and rules.require_authentication and call.face is not Face.PAGE:
-        return Verdict(Outcome.UNNAMED)
+        return LoginResult(LoginOutcome.UNNAMED)
     if rules.ganeti_rights and call.ganeti_rights is not None:
         role = _by_ganeti(call.ganeti_rights, call, caller)
     else:
         role = _by_ours(call, caller, rules)
     if role is not None:
-        return Verdict(Outcome.ALLOWED, role)
-    return Verdict(Outcome.UNNAMED if caller.is_anonymous else Outcome.FORBIDDEN)
+        return LoginResult(LoginOutcome.ALLOWED, role)
+    return LoginResult(LoginOutcome.UNNAMED if caller.is_anonymous else LoginOutcome.FORBIDDEN)
 
 
 def _by_ganeti(options: Sequence[str], call: Call, caller: Principal) -> Role | None:
@@ -153,7 +153,7 @@ def _by_ganeti(options: Sequence[str], call: Call, caller: Principal) -> Role | 
     return Rights(single=caller.rights.single).role_for(call.rights) or None
 
 
-def _by_ours(call: Call, caller: Principal, rules: Rules) -> Role | None:
+def _by_ours(call: Call, caller: Principal, rules: AccessRules) -> Role | None:
     everybody = Role.READ if rules.anonymous_read else Role.NONE
     if not call.rights:
         return max(caller.rights.role, everybody)
@@ -168,7 +168,7 @@ _log: Final = get_log(__name__)
 class Authenticator:
     """Names the callers of an installation. Args: clock: seconds since the epoch, for the ends of tokens."""
 
-    def __init__(self, paths: Paths, rules: Rules, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, paths: Paths, rules: AccessRules, clock: Callable[[], float] = time.time) -> None:
         self._folder = AccessFolder(paths)
         self._rules = rules
         self._clock = clock
@@ -184,7 +184,7 @@ class Authenticator:
     async def identify(self, http: HttpRequest) -> Principal:
         """The caller whom the header `Authorization` names; `NOBODY`: there is none.
 
-        Raises: Refused: 400, 401; 429 and 503: the password was not checked.
+        Raises: RequestRefused: 400, 401; 429 and 503: the password was not checked.
         """
         header = http.headers.get("authorization")
         if header is None:
@@ -198,14 +198,14 @@ class Authenticator:
         return found
 
     def role_for(self, call: Call, caller: Principal) -> Role:
-        """The role with which luxid carries out the call. Raises: Refused: 401, 403."""
+        """The role with which luxid carries out the call. Raises: RequestRefused: 401, 403."""
         judged = verdict(call, caller, self._rules)
         match judged.outcome:
-            case Outcome.ALLOWED:
+            case LoginOutcome.ALLOWED:
                 return judged.role
-            case Outcome.UNNAMED:
+            case LoginOutcome.UNNAMED:
                 raise unauthenticated("this call needs a user and a password, or a token")
-            case Outcome.FORBIDDEN:
+            case LoginOutcome.FORBIDDEN:
                 raise _denied(call, caller)
             case _:
                 assert_never(judged.outcome)
@@ -213,13 +213,13 @@ class Authenticator:
     def check_unknown(self, face: Face) -> None:
         """For a path or a verb that is not in the table, asked for without a name.
 
-        Raises: Refused: 401: strangers are not told what there is.
+        Raises: RequestRefused: 401: strangers are not told what there is.
         """
         if self._rules.require_authentication and face is not Face.PAGE:
             raise unauthenticated("this server tells nothing without a user and a password, or a token")
 
     async def check_password(self, name: str, password: str, address: str) -> Principal | None:
-        """The user with this password; None: there is none. Raises: Refused: 429 and 503, as `admit`."""
+        """The user with this password; None: there is none. Raises: RequestRefused: 429 and 503, as `admit`."""
         self._refresh()
         user = self._accounts.user(name)
         if user is not None and self._checks.is_remembered(name, user, password):
@@ -315,10 +315,10 @@ class Authenticator:
             _log.warning("access.bad_token", token=token.id, name=token.name, reason=error.code)
 
 
-def _denied(call: Call, caller: Principal) -> Refused:
+def _denied(call: Call, caller: Principal) -> RequestRefused:
     needed = " or ".join(f"'{right.value}'" for right in call.rights)
     _log.warning("access.denied", caller=caller.name, token=caller.token_id, verb=call.verb, path=call.path)
-    return Refused(403, f"'{caller.name}' lacks the right {needed}; an administrator of the cluster gives it")
+    return RequestRefused(403, f"'{caller.name}' lacks the right {needed}; an administrator of the cluster gives it")
 
 
 @functools.lru_cache(MOST_REMEMBERED)

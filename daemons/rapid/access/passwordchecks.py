@@ -26,7 +26,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.webaccess.passwords import is_right, read_password
 from common.webaccess.users import User
-from daemons.rapid.refusals import Refused
+from daemons.rapid.refusals import RequestRefused
 
 # Wrong passwords slow down those who try them. Pure: the time is an argument.
 #
@@ -46,7 +46,7 @@ from daemons.rapid.refusals import Refused
 # which one user has a whole one.
 
 
-# wrong passwords of a user at an address, and of an address, that cost nothing
+# failed logins of a user at an address, and of an address, before delays begin
 FREE: Final = 5
 FREE_OF_ADDRESS: Final = 30
 FIRST_PAUSE_S: Final = 0.25
@@ -205,7 +205,10 @@ class FairTurns:
 
     @asynccontextmanager
     async def turn(self, address: str, name: str) -> AsyncIterator[None]:
-        """Hold a place while the context lasts. Raises: Refused: 503: too many wait. Cancellation: at any time."""
+        """Hold a place while the context lasts.
+
+        Raises: RequestRefused: 503: too many wait. Cancellation: at any time.
+        """
         await self._take(_Waiter(network_of(address), name))
         try:
             yield
@@ -232,7 +235,7 @@ class FairTurns:
             raise _crowded()
 
     def _add(self, waiter: _Waiter) -> None:
-        """Raises: Refused: nobody who waits has to make room for this one."""
+        """Raises: RequestRefused: nobody who waits has to make room for this one."""
         if self._waiting >= self._most_waiting:
             most = max(self._addresses, key=self._count)
             if self._count(most) <= self._count(waiter.address) + 1:
@@ -286,7 +289,7 @@ class PasswordChecks:
         """Whether this is the password of this user.
 
         Args: user: None: there is no user of this name, which takes as long as a wrong password.
-        Raises: Refused: 429: too many wrong passwords; 503: too many checks are waiting.
+        Raises: RequestRefused: 429: too many wrong passwords; 503: too many checks are waiting.
         """
         key = self._hash(name, given), address
         if (same := self._under_way.get(key)) is not None:
@@ -309,7 +312,7 @@ class PasswordChecks:
         return found
 
     async def _checked(self, key: tuple[bytes, str], name: str, user: User | None, given: str) -> bool:
-        """Check a password whose turn has come. Raises: Refused: 503."""
+        """Check a password whose turn has come. Raises: RequestRefused: 503."""
         over = self._under_way.setdefault(key, trio.Event())
         try:
             async with self._turns.turn(key[1], name):
@@ -357,8 +360,8 @@ class PasswordChecks:
             _log.warning("access.slowed_down", user=f"{name:.64}", address=address, failures=failures)
 
 
-def _slowed_down() -> Refused:
-    return Refused(
+def _slowed_down() -> RequestRefused:
+    return RequestRefused(
         429,
         "too many wrong passwords from this address; try again later",
         code="too_many_attempts",
@@ -366,5 +369,5 @@ def _slowed_down() -> Refused:
     )
 
 
-def _crowded() -> Refused:
-    return Refused(503, "too many passwords are being checked; try again", headers={"Retry-After": "1"})
+def _crowded() -> RequestRefused:
+    return RequestRefused(503, "too many passwords are being checked; try again", headers={"Retry-After": "1"})

@@ -92,7 +92,7 @@ class LoggedEvent:
 
 
 @attrs.frozen
-class Place:
+class StreamPosition:
     """How far a reader has come: the run of rapid, and the serial of the last event that it has."""
 
     run: str
@@ -102,7 +102,7 @@ class Place:
         return f"{self.run}-{self.serial}"
 
     @classmethod
-    def read(cls, text: str) -> "Place | None":
+    def read(cls, text: str) -> "StreamPosition | None":
         """None: the text is no place."""
         found = _ID.fullmatch(text)
         return cls(found[1], int(found[2])) if found is not None else None
@@ -149,7 +149,7 @@ def joined(jobs: Iterable[bytes]) -> bytes:
     return b'{"jobs":[%b]}' % b",".join(jobs)
 
 
-def block(place: Place, name: str, data: bytes) -> bytes:
+def block(place: StreamPosition, name: str, data: bytes) -> bytes:
     """An event on the wire. Args: data: JSON, in one line."""
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (place.text().encode(), name.encode(), data)
 
@@ -174,7 +174,7 @@ FIELDS: Final = LIST_FIELDS
 Holdings = Iterable[tuple[Owner, tuple[Owned, ...]]]
 
 
-class Knowledge:
+class FollowedState:
     """The present state, and the log of its changes."""
 
     def __init__(self, log: EventLog) -> None:
@@ -300,7 +300,7 @@ _PAUSE_S: Final = 5.0
 _log: Final = get_log(__name__)
 
 
-class Feed(Protocol[T_co]):
+class DaemonFeed(Protocol[T_co]):
     """Events of a daemon, from a connection that is made again when it was lost."""
 
     async def next(self) -> T_co: ...
@@ -315,12 +315,14 @@ class Hub:
     """
 
     def __init__(
-        self, luxid: Callable[[Lost], Feed[FeedBegin | FeedChanges]], wconfd: Callable[[Lost], Feed[LocksEvent]]
+        self,
+        luxid: Callable[[Lost], DaemonFeed[FeedBegin | FeedChanges]],
+        wconfd: Callable[[Lost], DaemonFeed[LocksEvent]],
     ) -> None:
         self._open_luxid = luxid
         self._open_wconfd = wconfd
         self.log = EventLog()
-        self.knowledge = Knowledge(self.log)
+        self.knowledge = FollowedState(self.log)
         # names this run in the ids of events
         self._run = secrets.token_hex(4)
         self.streams = 0
@@ -364,11 +366,11 @@ class Hub:
         with trio.move_on_after(_PATIENCE_S):
             await self._begun.wait()
 
-    def place(self, serial: int) -> Place:
+    def place(self, serial: int) -> StreamPosition:
         """The id of an event."""
-        return Place(self._run, serial)
+        return StreamPosition(self._run, serial)
 
-    def after(self, place: Place) -> list[LoggedEvent] | None:
+    def after(self, place: StreamPosition) -> list[LoggedEvent] | None:
         """The events after this place; None: they are not known any more."""
         return self.log.after(place.serial) if place.run == self._run else None
 
@@ -405,7 +407,11 @@ class Hub:
         await self._follow("wconfd", self._open_wconfd, self.knowledge.locks_changed, self.knowledge.wconfd_is_away)
 
     async def _follow(
-        self, daemon: str, open_feed: Callable[[Lost], Feed[T]], take: Callable[[T], None], away: Callable[[], None]
+        self,
+        daemon: str,
+        open_feed: Callable[[Lost], DaemonFeed[T]],
+        take: Callable[[T], None],
+        away: Callable[[], None],
     ) -> None:
         """Take in the events of a daemon, for ever; after a refusal try again."""
 

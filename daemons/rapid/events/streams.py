@@ -11,9 +11,9 @@ from common.access import Role
 from common.errors import GantryError, InvalidRequest
 from common.ids import JobId
 from common.webaccess.rights import Right
-from daemons.rapid.calls import Asked, Call, Parameter
-from daemons.rapid.events.hub import BEGIN, FIELDS, Hub, LoggedEvent, Place, block, joined
-from daemons.rapid.refusals import Refused
+from daemons.rapid.calls import Asked, Call, CallParameter
+from daemons.rapid.events.hub import BEGIN, FIELDS, Hub, LoggedEvent, StreamPosition, block, joined
+from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.joblists import fetch_jobs
 from daemons.rapid.resources.parameters import strict, text_of, words_of
 from daemons.rapid.streams import PING, ByteStream
@@ -41,13 +41,13 @@ from protocol.rapid.jobs import PAGE_MOST
 # the jobs of these ids as they are now, each as JSON; raises GantryError
 FetchJobs = Callable[[Sequence[JobId]], Awaitable[Sequence[object]]]
 # id of the events of a beginning that is not complete: no run of rapid has this name
-INCOMPLETE: Final = Place("0", 0)
+INCOMPLETE: Final = StreamPosition("0", 0)
 # seconds after which jobs that could not be read are asked for again
 _RETRY_S: Final = 2.0
 
 
 @attrs.frozen
-class Wish:
+class StreamRequest:
     """What a reader wants to hear of."""
 
     topics: frozenset[Topic]
@@ -60,7 +60,9 @@ class Wish:
         return bool(self.ids) and Topic.JOBS in self.topics
 
 
-async def event_stream(hub: Hub, wish: Wish, place: Place | None, fetch: FetchJobs) -> AsyncGenerator[bytes, None]:
+async def event_stream(
+    hub: Hub, wish: StreamRequest, place: StreamPosition | None, fetch: FetchJobs
+) -> AsyncGenerator[bytes, None]:
     """The bytes of a stream; it ends when its reader is so slow that it has missed something.
 
     Args:
@@ -89,7 +91,7 @@ async def event_stream(hub: Hub, wish: Wish, place: Place | None, fetch: FetchJo
                 yield PING
 
 
-def _beginning(hub: Hub, wish: Wish, place: Place, *, is_resumed: bool) -> bytes:
+def _beginning(hub: Hub, wish: StreamRequest, place: StreamPosition, *, is_resumed: bool) -> bytes:
     """Args: place: id of the last one of its events."""
     first = hub.knowledge.beginning(sorted(wish.topics, key=lambda topic: topic.value), is_resumed=is_resumed)
     *before, (name, value) = first
@@ -97,7 +99,7 @@ def _beginning(hub: Hub, wish: Wish, place: Place, *, is_resumed: bool) -> bytes
     return b"".join((*parts, block(place, name, orjson.dumps(value))))
 
 
-def _told(hub: Hub, wish: Wish, events: Sequence[LoggedEvent], *, is_complete: bool) -> bytes:
+def _told(hub: Hub, wish: StreamRequest, events: Sequence[LoggedEvent], *, is_complete: bool) -> bytes:
     pairs = ((event, event.data_for(wish.topics, wish.ids)) for event in events)
     return b"".join(
         block(hub.place(event.serial) if is_complete else INCOMPLETE, event.name, data)
@@ -106,7 +108,7 @@ def _told(hub: Hub, wish: Wish, events: Sequence[LoggedEvent], *, is_complete: b
     )
 
 
-async def _jobs(wish: Wish, fetch: FetchJobs) -> bytes | None:
+async def _jobs(wish: StreamRequest, fetch: FetchJobs) -> bytes | None:
     """The named jobs as they are now; changes that came before may follow once more. None: luxid does not tell them."""
     try:
         jobs = await fetch(sorted(wish.ids or ()))
@@ -149,11 +151,11 @@ _ABOUT: Final = """The data of each event is JSON of the type named here.
 
 A comment comes after 15 s of silence. Come back with `Last-Event-ID` to go on after that event."""
 
-TOPICS: Final = Parameter(
+TOPICS: Final = CallParameter(
     "topics", f"topics with commas between, of {', '.join(topic.value for topic in Topic)}; without: all you may see"
 )
-IDS: Final = Parameter("ids", f"jobs with commas between, at most {PAGE_MOST}; without: all")
-LAST: Final = Parameter(
+IDS: Final = CallParameter("ids", f"jobs with commas between, at most {PAGE_MOST}; without: all")
+LAST: Final = CallParameter(
     "Last-Event-ID", "id of the last event that the client has: it gets what came since", place="header"
 )
 
@@ -165,14 +167,14 @@ class EventHandlers:
         self._hub = hub
 
     async def stream_events(self, asked: Asked) -> Response:
-        """Raises: InvalidRequest: a parameter is wrong. Refused: 403, a topic may not be seen."""
-        wish = Wish(_topics(asked), _ids(asked))
+        """Raises: InvalidRequest: a parameter is wrong. RequestRefused: 403, a topic may not be seen."""
+        wish = StreamRequest(_topics(asked), _ids(asked))
         last = text_of(asked, LAST)
 
         async def fetch(job_ids: Sequence[JobId]) -> Sequence[object]:
             return await fetch_jobs(asked.daemons, job_ids, FIELDS)
 
-        return ByteStream(event_stream(self._hub, wish, Place.read(last) if last else None, fetch), _HEADERS)
+        return ByteStream(event_stream(self._hub, wish, StreamPosition.read(last) if last else None, fetch), _HEADERS)
 
 
 def rows(to: EventHandlers) -> Sequence[Call]:
@@ -206,7 +208,7 @@ def _topics(asked: Asked) -> frozenset[Topic]:
         if word not in known:
             raise InvalidRequest(f"there is no topic {word!r:.60}; there are {', '.join(known)}")
         if not _may_see(asked, known[word]):
-            raise Refused(403, f"the topic {word!r} needs the right '{_RIGHT_OF[known[word]].value}'")
+            raise RequestRefused(403, f"the topic {word!r} needs the right '{_RIGHT_OF[known[word]].value}'")
     return frozenset(known[word] for word in words)
 
 

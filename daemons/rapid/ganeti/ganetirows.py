@@ -14,15 +14,15 @@ from starlette.convertors import Convertor, register_url_convertor
 from common.errors import GantryError
 from common.objects.kinds import QueryKind
 from common.webaccess.rights import Right
-from daemons.rapid.calls import Asked, Call, Face, Handler, Parameter
+from daemons.rapid.calls import Asked, Call, CallParameter, Face, Handler
 from daemons.rapid.ganeti.core import reads
 from daemons.rapid.ganeti.core.reads import refusal_of
 from daemons.rapid.ganeti.core.writes import TAGGED, WRITE, WRITES, Write
 from daemons.rapid.ganeti.handlers import (
-    Cluster,
-    Filters,
-    Jobs,
-    Objects,
+    GanetiCluster,
+    GanetiFilters,
+    GanetiJobs,
+    GanetiObjects,
     OperatingSystems,
     Queries,
     Tags,
@@ -66,16 +66,18 @@ _TEXTS: Final = {
 }
 
 
-def described(parameters: Mapping[str, bool] | Iterable[str]) -> tuple[Parameter, ...]:
+def described(parameters: Mapping[str, bool] | Iterable[str]) -> tuple[CallParameter, ...]:
     """The parameters for the document. Args: parameters: names, or names with whether they must be given."""
     needed = parameters if isinstance(parameters, Mapping) else dict.fromkeys(parameters, False)
     return tuple(_described(name, is_required=is_required) for name, is_required in needed.items())
 
 
-def _described(name: str, *, is_required: bool) -> Parameter:
+def _described(name: str, *, is_required: bool) -> CallParameter:
     if name in _FLAGS:
-        return Parameter(name, _FLAGS[name], {"type": "integer", "enum": [0, 1], "default": 0}, is_required=is_required)
-    return Parameter(name, _TEXTS[name], is_required=is_required)
+        return CallParameter(
+            name, _FLAGS[name], {"type": "integer", "enum": [0, 1], "default": 0}, is_required=is_required
+        )
+    return CallParameter(name, _TEXTS[name], is_required=is_required)
 
 
 _ANYBODY: Final = ()
@@ -122,7 +124,7 @@ def rows() -> list[Call]:
 
 
 def _static() -> Iterator[Call]:
-    cluster = Cluster()
+    cluster = GanetiCluster()
     yield _row("GET", "/", cluster.front, "Nothing; a browser is led to the web page.")
     yield _row("GET", "/2", cluster.nothing, "Nothing.")
     yield _row("GET", "/version", cluster.version, "The version of the protocol.")
@@ -130,7 +132,7 @@ def _static() -> Iterator[Call]:
 
 
 def _cluster() -> Iterator[Call]:
-    yield _row("GET", "/2/info", Cluster().facts, "Facts about the cluster.", Right.CLUSTER_READ)
+    yield _row("GET", "/2/info", GanetiCluster().facts, "Facts about the cluster.", Right.CLUSTER_READ)
     yield _row(
         "GET",
         "/2/os",
@@ -146,7 +148,7 @@ def _cluster() -> Iterator[Call]:
 
 
 def _jobs() -> Iterator[Call]:
-    jobs, one = Jobs(), "/2/jobs/{id:number}"
+    jobs, one = GanetiJobs(), "/2/jobs/{id:number}"
     yield _row("GET", "/2/jobs", jobs.list_jobs, "The jobs that are not archived.", Right.JOBS_READ, parameters=_BULK)
     yield _row("GET", one, jobs.read_job, "A job.", Right.JOBS_READ)
     yield _row(
@@ -173,7 +175,7 @@ def _jobs() -> Iterator[Call]:
 
 
 def _filters() -> Iterator[Call]:
-    filters, one = Filters(), "/2/filters/{name:name}"
+    filters, one = GanetiFilters(), "/2/filters/{name:name}"
     may_read, may_write = Right.FILTERS_READ, Right.FILTERS_WRITE
     yield _row("GET", "/2/filters", filters.list_rules, "The filter rules.", may_read, parameters=_BULK)
     yield _row("GET", one, filters.read_rule, "A filter rule.", may_read)
@@ -212,7 +214,7 @@ def _queries() -> Iterator[Call]:
 def _objects() -> Iterator[Call]:
     right = Right.CLUSTER_READ
     for kind in _KINDS:
-        objects, path = Objects(kind), f"/2/{kind.collection}"
+        objects, path = GanetiObjects(kind), f"/2/{kind.collection}"
         words = f"One of the {kind.collection}."
         yield _row("GET", path, objects.list_objects, f"The {kind.collection}.", right, parameters=(*_BULK, *_LOCK))
         yield _row("GET", f"{path}/{{name:name}}", objects.read_object, words, right, parameters=_LOCK)

@@ -21,8 +21,8 @@ from daemons.rapid.ganeti.core import reads
 from daemons.rapid.ganeti.core.reads import (
     FEATURES,
     Arguments,
-    Kind,
-    Wait,
+    JobWait,
+    ObjectKind,
     as_links,
     as_objects,
     names_of,
@@ -35,7 +35,7 @@ from daemons.rapid.ganeti.core.reads import (
     with_old_names,
 )
 from daemons.rapid.ganeti.core.writes import ROLE_WORDS, Asking, Write
-from daemons.rapid.refusals import Refused
+from daemons.rapid.refusals import RequestRefused
 from protocol.luxi.jobs import CancelJob, SubmitJob
 from protocol.luxi.queries import (
     Query,
@@ -85,7 +85,7 @@ def no_job(job_id: JobId) -> NotFound:
 VERSION: Final = 2
 
 
-class Cluster:
+class GanetiCluster:
     async def front(self, asked: Asked) -> object:
         """Nothing, as Ganeti has it; but a browser is led to the page."""
         if "text/html" in asked.http.headers.get("accept", ""):
@@ -122,7 +122,7 @@ class Tags:
 # Source: rapi.md 6.4; filters design, "REST API".
 
 
-class Filters:
+class GanetiFilters:
     async def list_rules(self, asked: Asked) -> object:
         is_bulk = arguments_of(asked).flag("bulk")
         fields = reads.RULE if is_bulk else ("uuid",)
@@ -179,10 +179,10 @@ async def list_reply(count: int, make: Callable[[], object]) -> Response:
 
 
 @attrs.frozen
-class Objects:
+class GanetiObjects:
     """The objects of one kind."""
 
-    _kind: Kind
+    _kind: ObjectKind
 
     async def list_objects(self, asked: Asked) -> object:
         arguments = arguments_of(asked)
@@ -205,13 +205,13 @@ async def read_role(asked: Asked) -> object:
 async def read_console(asked: Asked) -> object:
     """How to reach an instance's console.
 
-    Raises: NotFound: there is no such instance. Refused: it does not run.
+    Raises: NotFound: there is no such instance. RequestRefused: it does not run.
     """
     name = name_of(asked)
     rows = await asked.daemons.luxid(QueryInstances((name,), ("console", "oper_state")))
     console, is_running = only(rows, "instances", name)
     if not is_running:
-        raise Refused(503, f"instance '{name}' is not running")
+        raise RequestRefused(503, f"instance '{name}' is not running")
     return console
 
 
@@ -224,7 +224,7 @@ async def read_console(asked: Asked) -> object:
 _AT_ONCE: Final = 200
 
 
-class Jobs:
+class GanetiJobs:
     async def list_jobs(self, asked: Asked) -> object:
         """The jobs that are not archived: links to them, or with `bulk` their fields."""
         rows = await asked.daemons.luxid(QueryJobs(None, ("id",)))
@@ -286,7 +286,7 @@ async def _some_of(asked: Asked, job_ids: tuple[JobId, ...]) -> Rows:
     return (*await _some_of(asked, job_ids[:middle]), *await _some_of(asked, job_ids[middle:]))
 
 
-async def _archived(asked: Asked, wait: Wait) -> object:
+async def _archived(asked: Asked, wait: JobWait) -> object:
     """The state of a job that luxid does not wait for."""
     [row] = await asked.daemons.luxid(QueryJobs((wait.job_id,), wait.archived_fields))
     reply = wait.reply_of_archived(row)
@@ -339,7 +339,7 @@ class OperatingSystems:
     async def list_systems(self, asked: Asked) -> object:
         """The names, or with `bulk` all about each.
 
-        Raises: Refused: the job failed.
+        Raises: RequestRefused: the job failed.
         Cancellation: the job is canceled, too.
         """
         is_bulk = arguments_of(asked).flag("bulk")
@@ -359,7 +359,9 @@ async def _result(asked: Asked, fields: Sequence[str]) -> list[list[object]]:
     [(status, results)] = await asked.daemons.luxid(QueryJobs((job_id,), ("status", "opresult")))
     result = results[0] if isinstance(results, list) and results else None
     if status != "success" or not isinstance(result, list):
-        raise Refused(502, f"job {job_id} is to find the operating systems, and ended as {status}: {result!r:.500}")
+        raise RequestRefused(
+            502, f"job {job_id} is to find the operating systems, and ended as {status}: {result!r:.500}"
+        )
     return result
 
 

@@ -272,7 +272,7 @@ def _store(store: StoreNow) -> Iterator[Metric]:
 
 def _so_far(jobs: JobsSoFar) -> Iterator[Metric]:
     yield counter("jobs_submitted", "Jobs that the queue has taken.", jobs.submitted)
-    yield counter("jobs_refused", "Jobs that were submitted in vain.", jobs.refused)
+    yield counter("jobs_refused", "Jobs refused at submission.", jobs.refused)
     yield counter("job_starts", "Processes started for jobs.", jobs.started)
     yield counter("jobs_ended", "Jobs that have ended, by status.", by(jobs.ended), "status")
     yield counter("schedule_runs", "Runs of schedules, by what became of them.", by(jobs.schedule_runs), "state")

@@ -52,7 +52,7 @@ OPEN_METRICS: Final = "application/openmetrics-text"
 
 
 @attrs.frozen
-class Snapshot:
+class MetricsSnapshot:
     """The daemons' numbers; None: a daemon was not reached, and its numbers are left out."""
 
     luxid: LuxidMetrics | None
@@ -96,14 +96,14 @@ def _of_wconfd(told: WconfdMetrics) -> DaemonReport:
 class _Collector(Collector):
     """The families of one snapshot, for the library."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: MetricsSnapshot) -> None:
         self._snapshot = snapshot
 
     def collect(self) -> Iterator[Metric]:
         return self._snapshot.families()
 
 
-def write(snapshot: Snapshot, *, is_open: bool = False) -> tuple[bytes, str]:
+def write(snapshot: MetricsSnapshot, *, is_open: bool = False) -> tuple[bytes, str]:
     """The text of the numbers, and its content type. Cost: some milliseconds.
 
     Args: is_open: in the format of OpenMetrics, instead of the older one of Prometheus.
@@ -133,7 +133,7 @@ class Callee(Protocol):
 
 @attrs.define
 class _Taken:
-    snapshot: Snapshot
+    snapshot: MetricsSnapshot
     at: float
     # with their content types, by whether they are in the format of OpenMetrics
     texts: dict[bool, tuple[bytes, str]] = attrs.field(factory=dict)
@@ -179,7 +179,7 @@ class MetricHandlers:
                 texts[is_open] = await in_thread(partial(write, self._last.snapshot, is_open=is_open))
             return texts[is_open]
 
-    async def _take(self) -> Snapshot:
+    async def _take(self) -> MetricsSnapshot:
         luxid: LuxidMetrics | None = None
         wconfd: WconfdMetrics | None = None
         view: ClusterView | None = None
@@ -201,7 +201,7 @@ class MetricHandlers:
             nursery.start_soon(ask_wconfd)
             if self._keeperd is not None:
                 nursery.start_soon(ask_keeperd, self._keeperd)
-        return Snapshot(luxid, wconfd, own_use(release(), unwatched()), self._now(), view)
+        return MetricsSnapshot(luxid, wconfd, own_use(release(), unwatched()), self._now(), view)
 
 
 async def _told(daemon: Callee, request: Request[R]) -> R | None:

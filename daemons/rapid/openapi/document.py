@@ -13,7 +13,7 @@ import orjson
 from starlette.responses import Response
 
 from common.system.inthread import in_thread
-from daemons.rapid.calls import Asked, Call, Face, Parameter
+from daemons.rapid.calls import Asked, Call, CallParameter, Face
 from daemons.rapid.openapi.docpage import CSS, POLICY, draw_docs, draw_problems
 from daemons.rapid.openapi.schemas import Schema, Schemas, any_opcode
 from protocol.rapid.problems import MEDIA_TYPE, Problem
@@ -101,7 +101,7 @@ def _variables(path: str) -> Iterable[Schema]:
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 
-def _parameter(parameter: Parameter) -> Schema:
+def _parameter(parameter: CallParameter) -> Schema:
     return {
         "name": parameter.name,
         "in": parameter.place,

@@ -27,7 +27,7 @@ from common.queue.filteractions import Action
 from common.queue.jobs import FINAL_NAMES, Dependency
 from common.queue.reasons import ReasonEntry
 from common.reference import notes_of, summary_of
-from common.shapes import Lenient, OtherKind, Row, Tagged, TaggedRow
+from common.shapes import Lenient, OtherKind, Row, TaggedObject, TaggedRow
 from common.validation import rule_of
 from protocol.rapid.jobs import OpcodeMark
 
@@ -203,7 +203,7 @@ class Schemas:
         return self.of(kind)
 
     def _union(self, members: Sequence[object]) -> Schema:
-        if all(isinstance(each, type) and issubclass(each, Tagged | OtherKind) for each in members):
+        if all(isinstance(each, type) and issubclass(each, TaggedObject | OtherKind) for each in members):
             return self._tagged(members)
         schemas = [self.of(each) for each in members]
         simple = [each["type"] for each in schemas if set(each) == {"type"} and isinstance(each["type"], str)]
@@ -213,7 +213,7 @@ class Schemas:
 
     def _tagged(self, members: Sequence[object]) -> Schema:
         """Objects that are told apart by their kind; kinds of newer releases are not in the mapping."""
-        kinds = [each for each in members if isinstance(each, type) and issubclass(each, Tagged)]
+        kinds = [each for each in members if isinstance(each, type) and issubclass(each, TaggedObject)]
         refs = {each.KIND: self.of(each) for each in kinds}
         mapping = {kind: ref["$ref"] for kind, ref in refs.items()}
         others = [self.of(OtherKind)] if OtherKind in members else []
@@ -253,7 +253,7 @@ class Schemas:
         # the writer leaves out no field, but those of `Lenient` at their defaults
         is_optional = self._is_closed or issubclass(kind, Lenient)
         required = [field.name for field in attrs.fields(kind) if field.default is attrs.NOTHING or not is_optional]
-        if issubclass(kind, Tagged):
+        if issubclass(kind, TaggedObject):
             properties = {"kind": {"const": kind.KIND}, **properties}
             required = ["kind", *required]
         schema: dict[str, object] = {"type": "object", "description": summary_of(kind), "properties": properties}

@@ -12,15 +12,15 @@ from common.errors import InvalidRequest, NotFound
 from common.ids import JobId
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
-from common.words.fields import Row
+from common.words.fields import JobRow
 from common.words.filters.jobfilter import all_of, job_filter
 from common.words.filters.rulefilter import rule_predicates
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.login import form_of
 from daemons.rapid.page.pages import Pages, login_of
 from daemons.rapid.page.reading import UNENDED, filter_rules, jobs_by_id, page_of_jobs
-from daemons.rapid.page.views.boards import Confirmation, Done, DoneLine, Options, Words
-from daemons.rapid.page.views.frame import Piece, linked, rule_href
+from daemons.rapid.page.views.boards import Confirmation, DoneLine, DoneView, OptionsView, Words
+from daemons.rapid.page.views.frame import TextPart, linked, rule_href
 from daemons.rapid.page.views.jobview import ROW_FIELDS, JobLine, job_lines
 from daemons.rapid.page.views.things import when_words
 from daemons.rapid.page.visitors import Form, first, own_path
@@ -67,7 +67,7 @@ class JobActs:
 
     async def prioritize(self, asked: Asked) -> Response:
         priority = SUBMIT_PRIORITIES.get(first(form_of(asked), "priority"), 0)
-        options = Options("priority", "to", tuple((name, name) for name in SUBMIT_PRIORITIES))
+        options = OptionsView("priority", "to", tuple((name, name) for name in SUBMIT_PRIORITIES))
         change = _changing(asked, luxi.JobChange(priority=priority))
         return await self._ask_or_do(asked, "priority", "changed", change, options)
 
@@ -78,15 +78,17 @@ class JobActs:
     async def release(self, asked: Asked) -> Response:
         return await self._ask_or_do(asked, "release", "released", _changing(asked, luxi.JobChange(release=True)))
 
-    async def _ask_or_do(self, asked: Asked, act: str, did: str, change: Change, *fields: Options | Words) -> Response:
-        """Raises: Refused: a forged form. InvalidRequest: no job is named, or too many."""
+    async def _ask_or_do(
+        self, asked: Asked, act: str, did: str, change: Change, *fields: OptionsView | Words
+    ) -> Response:
+        """Raises: RequestRefused: a forged form. InvalidRequest: no job is named, or too many."""
         form = form_of(asked)
         self._pages.visitors.check_form(asked.http, form)
         if first(form, "sure") == "yes":
             return await self._do(asked, form, did, change)
         return await self._ask(asked, form, act, fields)
 
-    async def _ask(self, asked: Asked, form: Form, act: str, fields: Sequence[Options | Words]) -> Response:
+    async def _ask(self, asked: Asked, form: Form, act: str, fields: Sequence[OptionsView | Words]) -> Response:
         rows = await _chosen(asked, form)
         hit = [row for row in rows if row["status"] not in FINAL_NAMES]
         verb = _VERBS.get(act, act)
@@ -101,7 +103,7 @@ class JobActs:
             own_path(first(form, "back"), "/ui/jobs"),
             told=_left_out(len(rows) - len(hit)),
             none="None of these jobs is unfinished." if rows else "Choose jobs first, by their boxes.",
-            fields=tuple(field for field in fields if isinstance(field, Options)),
+            fields=tuple(field for field in fields if isinstance(field, OptionsView)),
             words=tuple(field for field in fields if isinstance(field, Words)),
             is_grave=act in _GRAVE,
             can_do=bool(hit),
@@ -117,7 +119,7 @@ class JobActs:
             for job_id, each in told.items()
             for text in (each.message,)
         )
-        done = Done(f"{did.capitalize()}: {count} of {len(told)}", lines, own_path(first(form, "back"), "/ui/jobs"))
+        done = DoneView(f"{did.capitalize()}: {count} of {len(told)}", lines, own_path(first(form, "back"), "/ui/jobs"))
         return await self._pages.page(asked, "done", done.title, done)
 
 
@@ -129,7 +131,7 @@ def _left_out(count: int) -> str:
     return f"{count} of the chosen jobs {'has' if count == 1 else 'have'} ended already." if count else ""
 
 
-async def _chosen(asked: Asked, form: Form) -> Sequence[Row]:
+async def _chosen(asked: Asked, form: Form) -> Sequence[JobRow]:
     """The jobs of a form: those that it names, or the unfinished ones of its filter."""
     if first(form, "every") != "yes":
         return await jobs_by_id(asked.daemons, _ids(form), ROW_FIELDS)
@@ -162,7 +164,7 @@ class QueueActs:
     _pages: Pages
 
     async def pause(self, asked: Asked) -> Response:
-        """Make jobs wait. Raises: Refused: a forged form. InvalidRequest: the filter cannot be read."""
+        """Make jobs wait. Raises: RequestRefused: a forged form. InvalidRequest: the filter cannot be read."""
         form = self._checked(asked)
         where, reason = first(form, "where").strip(), first(form, "reason").strip()
         predicates = tuple(rule_predicates(where)) if where else ()
@@ -171,7 +173,11 @@ class QueueActs:
             return await self._ask_pause(asked, where, reason, hit)
         trail = (("gnt:user", reason, time.time_ns()),) if reason else ()
         uuid = await asked.daemons.luxid(ReplaceFilter(None, 0, predicates, "PAUSE", trail))
-        lines = (Piece("rule "), Piece(uuid, rule_href(uuid)), Piece(" makes such jobs wait until it is deleted"))
+        lines = (
+            TextPart("rule "),
+            TextPart(uuid, rule_href(uuid)),
+            TextPart(" makes such jobs wait until it is deleted"),
+        )
         return await self._done(asked, "Paused", lines)
 
     async def _ask_pause(self, asked: Asked, where: str, reason: str, hit: Sequence[JobId]) -> Response:
@@ -186,18 +192,18 @@ class QueueActs:
             "pause them",
             _FILTERS,
             told=now,
-            none="None of the jobs that wait now is like that; later ones would be.",
+            none="No job that waits now matches; later ones may.",
             is_grave=not where,
         )
         return await self._pages.page(asked, "confirm", view.question, view)
 
     async def delete(self, asked: Asked) -> Response:
-        """Delete a rule. Raises: Refused: a forged form. NotFound: there is no such rule."""
+        """Delete a rule. Raises: RequestRefused: a forged form. NotFound: there is no such rule."""
         form = self._checked(asked)
         uuid = first(form, "uuid")
         if first(form, "sure") == "yes":
             await asked.daemons.luxid(DeleteFilter(uuid))
-            return await self._done(asked, "Deleted", (Piece(f"rule {uuid} is no more"),))
+            return await self._done(asked, "Deleted", (TextPart(f"rule {uuid} is no more"),))
         rule = next((rule for rule in await filter_rules(asked.daemons) if rule.uuid == uuid), None)
         if rule is None:
             raise NotFound(f"there is no filter rule {uuid!r:.60}")
@@ -217,13 +223,13 @@ class QueueActs:
         return await self._pages.page(asked, "confirm", view.question, view)
 
     async def drain(self, asked: Asked) -> Response:
-        """Drain or open the queue. Raises: Refused: a forged form."""
+        """Drain or open the queue. Raises: RequestRefused: a forged form."""
         form = self._checked(asked)
         is_draining = first(form, "drain") == "yes"
         if first(form, "sure") == "yes":
             await asked.daemons.luxid(SetDrainFlag(is_draining))
             told = "the queue takes no more jobs" if is_draining else "the queue takes jobs"
-            return await self._done(asked, "Drained" if is_draining else "Opened", (Piece(told),))
+            return await self._done(asked, "Drained" if is_draining else "Opened", (TextPart(told),))
         view = Confirmation(
             "Drain the queue?" if is_draining else "Open the queue?",
             None,
@@ -242,8 +248,8 @@ class QueueActs:
         self._pages.visitors.check_form(asked.http, form)
         return form
 
-    async def _done(self, asked: Asked, title: str, pieces: tuple[Piece, ...]) -> Response:
-        return await self._pages.page(asked, "done", title, Done(title, (DoneLine(pieces),), _FILTERS))
+    async def _done(self, asked: Asked, title: str, pieces: tuple[TextPart, ...]) -> Response:
+        return await self._pages.page(asked, "done", title, DoneView(title, (DoneLine(pieces),), _FILTERS))
 
 
 async def _lines(asked: Asked, job_ids: Sequence[JobId]) -> tuple[JobLine, ...]:
@@ -278,27 +284,27 @@ class ScheduleActs:
     _pages: Pages
 
     async def pause(self, asked: Asked) -> Response:
-        """Raises: Refused: a forged form. NotFound: there is no such schedule."""
+        """Raises: RequestRefused: a forged form. NotFound: there is no such schedule."""
 
-        async def do(form: Form) -> tuple[Piece, ...]:
+        async def do(form: Form) -> tuple[TextPart, ...]:
             await asked.daemons.luxid(PauseSchedule(first(form, "name"), True))
-            return (Piece(f"'{first(form, 'name')}' makes no runs until it is resumed"),)
+            return (TextPart(f"'{first(form, 'name')}' makes no runs until it is resumed"),)
 
         return await self._ask_or_do(asked, _PAUSE, do)
 
     async def resume(self, asked: Asked) -> Response:
         """Raises: as `pause`."""
 
-        async def do(form: Form) -> tuple[Piece, ...]:
+        async def do(form: Form) -> tuple[TextPart, ...]:
             view = await asked.daemons.luxid(PauseSchedule(first(form, "name"), False))
-            return (Piece(f"'{view.schedule.name}' makes runs again: {when_words(view.schedule)}"),)
+            return (TextPart(f"'{view.schedule.name}' makes runs again: {when_words(view.schedule)}"),)
 
         return await self._ask_or_do(asked, _RESUME, do)
 
     async def run(self, asked: Asked) -> Response:
         """Raises: as `pause`; else as a submission."""
 
-        async def do(form: Form) -> tuple[Piece, ...]:
+        async def do(form: Form) -> tuple[TextPart, ...]:
             # a form that is sent twice is one run
             job_id = await asked.daemons.luxid(RunSchedule(first(form, "name"), first(form, "key")))
             return linked(f"job {job_id} is a run of '{first(form, 'name')}'")
@@ -306,13 +312,13 @@ class ScheduleActs:
         return await self._ask_or_do(asked, _RUN, do)
 
     async def _ask_or_do(
-        self, asked: Asked, wish: _Wish, do: Callable[[Form], Awaitable[tuple[Piece, ...]]]
+        self, asked: Asked, wish: _Wish, do: Callable[[Form], Awaitable[tuple[TextPart, ...]]]
     ) -> Response:
         form = form_of(asked)
         self._pages.visitors.check_form(asked.http, form)
         name = first(form, "name")
         if first(form, "sure") == "yes":
-            done = Done(wish.title, (DoneLine(await do(form)),), _SCHEDULES)
+            done = DoneView(wish.title, (DoneLine(await do(form)),), _SCHEDULES)
             return await self._pages.page(asked, "done", done.title, done)
         if not await asked.daemons.luxid(ListSchedules(0, (name,))):
             raise NotFound(f"there is no schedule {name!r:.60}")

@@ -25,7 +25,7 @@ class Curve:
 
 
 @attrs.frozen
-class Level:
+class AxisLine:
     """A line of the axis of values."""
 
     # per cent from the top
@@ -38,7 +38,7 @@ class Chart:
     # seconds since the epoch
     instants: tuple[float, ...]
     curves: tuple[Curve, ...]
-    levels: tuple[Level, ...]
+    levels: tuple[AxisLine, ...]
     top: float
 
 
@@ -50,7 +50,7 @@ def draw_chart(instants: Sequence[float], series: Sequence[tuple[str, str, Seque
     """
     top = nice_top(max((value for _, _, values in series for value in values if value is not None), default=0.0))
     curves = tuple(Curve(name, kind, _points(instants, values, top), tuple(values)) for name, kind, values in series)
-    levels = tuple(Level(100.0 - part * 50.0, round(top * part / 2, 6)) for part in range(3))
+    levels = tuple(AxisLine(100.0 - part * 50.0, round(top * part / 2, 6)) for part in range(3))
     return Chart(tuple(instants), curves, levels, top)
 
 
@@ -94,7 +94,7 @@ _TIME_STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7
 _MOST_MARKS: Final = 7
 
 
-class Phase(enum.Enum):
+class BarPhase(enum.Enum):
     """What a job did in a part of its bar; the value is a class of the style sheet."""
 
     WAIT = "wait"
@@ -105,13 +105,13 @@ class Phase(enum.Enum):
 class Stretch:
     """A part of a job's life, in seconds since the epoch."""
 
-    phase: Phase
+    phase: BarPhase
     since: float
     until: float
 
 
 @attrs.frozen
-class Life:
+class JobBar:
     """A job in the timeline."""
 
     job_id: int
@@ -163,7 +163,7 @@ class Lane:
 
 
 @attrs.frozen
-class Mark:
+class AxisMark:
     x: float
     # seconds since the epoch
     at: int
@@ -172,16 +172,16 @@ class Mark:
 @attrs.frozen
 class Timeline:
     lanes: tuple[Lane, ...]
-    marks: tuple[Mark, ...]
+    marks: tuple[AxisMark, ...]
     height: int
 
 
-def draw_timeline(lives: Iterable[Life], since: float, until: float) -> Timeline:
+def draw_timeline(lives: Iterable[JobBar], since: float, until: float) -> Timeline:
     """Draw the jobs that lived in this window; lanes in the order of their first job.
 
     Args: lives: each with at least one stretch, stretches in order.
     """
-    lanes: dict[str, list[Life]] = {}
+    lanes: dict[str, list[JobBar]] = {}
     for life in lives:
         if life.until >= since and life.since <= until:
             lanes.setdefault(life.lane, []).append(life)
@@ -193,7 +193,7 @@ def draw_timeline(lives: Iterable[Life], since: float, until: float) -> Timeline
     return Timeline(tuple(drawn), _marks(since, until), y)
 
 
-def _lane(name: str, members: Sequence[Life], y: int, since: float, until: float) -> Lane:
+def _lane(name: str, members: Sequence[JobBar], y: int, since: float, until: float) -> Lane:
     rows: list[float] = []
     bars: list[Bar] = []
     more = 0
@@ -207,7 +207,7 @@ def _lane(name: str, members: Sequence[Life], y: int, since: float, until: float
     return Lane(name, y, len(rows) * ROW_HEIGHT, tuple(bars), more)
 
 
-def _bar(life: Life, y: int, since: float, until: float) -> Bar:
+def _bar(life: JobBar, y: int, since: float, until: float) -> Bar:
     blocks = tuple(
         Block(each.phase.value, x, _wide(x, each.until, since, until))
         for each in life.stretches
@@ -228,11 +228,11 @@ def _place(at: float, since: float, until: float) -> float:
     return round(min(max((at - since) / (until - since), 0.0), 1.0) * 100, 2)
 
 
-def _marks(since: float, until: float) -> tuple[Mark, ...]:
+def _marks(since: float, until: float) -> tuple[AxisMark, ...]:
     length = until - since
     step = next((step for step in _TIME_STEPS if length / step <= _MOST_MARKS), _TIME_STEPS[-1])
     first = int(since // step + 1) * step
-    return tuple(Mark(_place(at, since, until), at) for at in range(first, int(until) + 1, step))
+    return tuple(AxisMark(_place(at, since, until), at) for at in range(first, int(until) + 1, step))
 
 
 # The graph of waits: who waits for whom, to the root of each chain.
@@ -252,7 +252,7 @@ _STRAIGHT: Final = 110
 
 
 @attrs.frozen
-class Wait:
+class WaitArrow:
     """`waiter` cannot go on before `holder`."""
 
     waiter: str
@@ -292,7 +292,7 @@ class LockGraph:
     height: int
 
 
-def draw_graph(waits: Iterable[Wait]) -> LockGraph:
+def draw_graph(waits: Iterable[WaitArrow]) -> LockGraph:
     """Draw these waits; several of one pair are joined."""
     joined: dict[tuple[str, str], list[str]] = {}
     for wait in waits:

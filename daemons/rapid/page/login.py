@@ -13,7 +13,7 @@ from daemons.rapid.calls import Asked
 from daemons.rapid.page import replies
 from daemons.rapid.page.pages import LIVE, Pages
 from daemons.rapid.page.templates import draw
-from daemons.rapid.page.views.boards import Keys, LoginPage, Refusal
+from daemons.rapid.page.views.boards import KeysView, LoginPage, RefusalView
 from daemons.rapid.page.views.frame import with_query
 from daemons.rapid.page.visitors import Form, first, own_path, set_theme
 from daemons.rapid.transport.callers import address_of, host_of
@@ -38,7 +38,7 @@ class Login:
         return self._form(asked.http, LoginPage("", own_path(asked.http.query_params.get("back", ""))))
 
     async def log_in(self, asked: Asked) -> Response:
-        """Raises: Refused: 403: a forged form; 429, 503: the password was not checked."""
+        """Raises: RequestRefused: 403: a forged form; 429, 503: the password was not checked."""
         form, http = form_of(asked), asked.http
         self._pages.visitors.check_form(http, form)
         name, back = first(form, "name"), own_path(first(form, "back"))
@@ -52,14 +52,14 @@ class Login:
         return response
 
     async def log_out(self, asked: Asked) -> Response:
-        """Raises: Refused: 403: a forged form."""
+        """Raises: RequestRefused: 403: a forged form."""
         self._pages.visitors.check_form(asked.http, form_of(asked))
         response = replies.see("/ui/login")
         self._pages.visitors.log_out(asked.http, response)
         return response
 
     async def set_theme(self, asked: Asked) -> Response:
-        """Raises: Refused: 403: a forged form."""
+        """Raises: RequestRefused: 403: a forged form."""
         form = form_of(asked)
         self._pages.visitors.check_form(asked.http, form)
         response = replies.see(own_path(first(form, "back")))
@@ -68,7 +68,7 @@ class Login:
 
     async def show_keys(self, asked: Asked) -> Response:
         frame = self._pages.frame(asked.http, None if asked.caller.is_anonymous else asked.caller)
-        return replies.page(draw("keys", title="Keys", view=Keys(), frame=frame))
+        return replies.page(draw("keys", title="Keys", view=KeysView(), frame=frame))
 
     def _form(self, http: HttpRequest, view: LoginPage, status: int = 200) -> Response:
         response = replies.page("", status)
@@ -87,4 +87,4 @@ class Login:
         session = self._pages.visitors.session(http)
         frame = self._pages.frame(http, None if session is None else session.caller)
         title = {403: "Not allowed", 404: "Not found", 405: "Not possible"}.get(status, "It did not work")
-        return replies.page(draw("refused", title=title, view=Refusal(error.message), frame=frame), status)
+        return replies.page(draw("refused", title=title, view=RefusalView(error.message), frame=frame), status)

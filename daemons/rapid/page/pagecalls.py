@@ -20,12 +20,12 @@ from daemons.rapid.page.boards import filterpage, historypage, joblist, jobpage,
 from daemons.rapid.page.boards.board import Board, Following
 from daemons.rapid.page.boards.dashboard import DashboardBoard
 from daemons.rapid.page.boards.ratepage import RateBoard
-from daemons.rapid.page.live.stream import LiveResponse, Watched
+from daemons.rapid.page.live.stream import LiveResponse, OpenPage
 from daemons.rapid.page.login import CheckPassword, Login
 from daemons.rapid.page.pages import LIVE, Pages
 from daemons.rapid.page.recorder import Recorder
 from daemons.rapid.page.templates import StaticFiles
-from daemons.rapid.page.views.frame import Frame, Health
+from daemons.rapid.page.views.frame import Frame, HealthLine
 from daemons.rapid.page.visitors import Sessions, Visitors
 from protocol.luxi.daemon import LuxidMetrics
 
@@ -35,7 +35,7 @@ _HTML: Final = "text/html"
 
 
 @attrs.frozen
-class Page:
+class PageCalls:
     """All parts of the web page."""
 
     pages: Pages
@@ -80,8 +80,8 @@ class Page:
         summary = f"{board.summary.removesuffix('.')}, as it changes."
         yield _row("GET", live, follow, summary, *board.rights, media_type="text/event-stream")
 
-    def _watched(self, asked: Asked, board: Board[F]) -> Watched[F]:
-        def frame(health: Health) -> Frame:
+    def _watched(self, asked: Asked, board: Board[F]) -> OpenPage[F]:
+        def frame(health: HealthLine) -> Frame:
             return self.pages.frame(asked.http, asked.caller, health=health)
 
         async def over() -> None:
@@ -91,7 +91,7 @@ class Page:
                 await trio.sleep_forever()
             await visitors.sessions.wait_until_over(visitors.visit(asked.http))
 
-        return Watched(asked, board, _following(asked), frame, self.hub, over)
+        return OpenPage(asked, board, _following(asked), frame, self.hub, over)
 
     def _acts(self) -> Iterator[Call]:
         jobs, queue = JobActs(self.pages), QueueActs(self.pages)
@@ -120,10 +120,10 @@ def make_page(
     current: Callable[[Principal], Principal | None],
     read_metrics: Callable[[], Awaitable[LuxidMetrics]],
     hub: Hub,
-) -> Page:
+) -> PageCalls:
     """The page with its parts; see their classes for the arguments."""
     pages = Pages(Visitors(Sessions(current, trio.current_time)))
-    return Page(pages, Login(pages, check_password), Recorder(read_metrics), hub)
+    return PageCalls(pages, Login(pages, check_password), Recorder(read_metrics), hub)
 
 
 async def _show_dashboard(asked: Asked) -> Response:

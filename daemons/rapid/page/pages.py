@@ -16,7 +16,7 @@ from daemons.rapid.page import replies
 from daemons.rapid.page.boards.board import Board
 from daemons.rapid.page.reading import cluster_now
 from daemons.rapid.page.templates import draw
-from daemons.rapid.page.views.frame import Frame, Health
+from daemons.rapid.page.views.frame import Frame, HealthLine
 from daemons.rapid.page.visitors import Visitors, theme_of
 
 F = TypeVar("F")
@@ -31,7 +31,7 @@ class Pages:
         http: HttpRequest,
         caller: Principal | None,
         *,
-        health: Health | None = None,
+        health: HealthLine | None = None,
         stream: str | None = None,
         visit: str = "",
     ) -> Frame:

@@ -18,7 +18,7 @@ from common.queue.jobs import FINAL_NAMES
 from common.queue.terms import is_label_key
 from common.system.program import release
 from common.wire import structure
-from common.words.fields import Row
+from common.words.fields import JobRow
 from common.words.filters.filtertext import Expression as Wire
 from common.words.filters.jobfilter import past_filter, statuses_filter
 from common.words.instants import Toward, parse_instant
@@ -27,7 +27,7 @@ from common.words.outcome import Outcome, outcome_of
 from common.words.times import duration
 from common.words.why import culprits
 from daemons.rapid.calls import Asked, Daemons
-from daemons.rapid.page.views.frame import Health
+from daemons.rapid.page.views.frame import HealthLine
 from daemons.rapid.page.views.things import RULE_FIELDS
 from protocol.luxi.daemon import LuxidMetrics, ReadMetrics, StoreNow
 from protocol.luxi.history import EndedJob, Grouping, Past, PastSum, ReadHistory, SummarizeHistory
@@ -57,7 +57,7 @@ _NAMES: Final = ("cluster_name", "master_node", QUEUE_LAGS)
 
 @attrs.frozen
 class ClusterNow:
-    health: Health
+    health: HealthLine
     metrics: LuxidMetrics
 
 
@@ -69,10 +69,10 @@ async def cluster_now(daemons: Daemons) -> ClusterNow:
     return ClusterNow(health_of(str(name), str(master), metrics, ghosts, is_copied=lags is not None), metrics)
 
 
-def health_of(cluster: str, master: str, metrics: LuxidMetrics, ghosts: int = 0, *, is_copied: bool) -> Health:
+def health_of(cluster: str, master: str, metrics: LuxidMetrics, ghosts: int = 0, *, is_copied: bool) -> HealthLine:
     store = metrics.store
     behind = f"{store.nodes_behind} behind by {store.lag_files} files, {duration(store.lag_s)}"
-    return Health(
+    return HealthLine(
         cluster,
         master,
         str(store.epoch) if store.epoch else "",
@@ -112,14 +112,14 @@ _UNHAPPY: Final = ("error", "canceled")
 class ToldJobs:
     """Some jobs, with what is known about why they do not run or did not succeed."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[JobRow, ...]
     reasons: Mapping[int, Sequence[Reason] | None]
     outcomes: Mapping[int, Outcome]
 
 
 async def page_of_jobs(
     daemons: Daemons, fields: Sequence[str], filter: Expression | None, *, limit: int, after: int | None = None
-) -> tuple[Row, ...]:
+) -> tuple[JobRow, ...]:
     """Jobs, newest first.
 
     Args: after: id of the last job of the page before.
@@ -127,19 +127,19 @@ async def page_of_jobs(
     page = Page(limit, None if after is None else JobId(after))
     answer = await daemons.luxid(Query(QueryKind.JOB, tuple(fields), filter, page))
     rows = (dict(zip(fields, values, strict=True)) for values in answer.values())
-    return tuple(cast(Row, row) for row in rows if row.get("status") is not None)
+    return tuple(cast(JobRow, row) for row in rows if row.get("status") is not None)
 
 
-async def jobs_by_id(daemons: Daemons, job_ids: Sequence[int], fields: Sequence[str]) -> tuple[Row, ...]:
+async def jobs_by_id(daemons: Daemons, job_ids: Sequence[int], fields: Sequence[str]) -> tuple[JobRow, ...]:
     """These jobs; those that do not exist are left out."""
     if not job_ids:
         return ()
     found = await daemons.luxid(QueryJobs(tuple(map(JobId, dict.fromkeys(job_ids))), tuple(fields)))
     rows = (dict(zip(fields, values, strict=True)) for values in found)
-    return tuple(cast(Row, row) for row in rows if row.get("status") is not None)
+    return tuple(cast(JobRow, row) for row in rows if row.get("status") is not None)
 
 
-async def told(daemons: Daemons, rows: Sequence[Row]) -> ToldJobs:
+async def told(daemons: Daemons, rows: Sequence[JobRow]) -> ToldJobs:
     """The rows with the explanations of those that wait, or did not succeed."""
     waiting = [row["id"] for row in rows if row["status"] not in FINAL_NAMES and row["status"] != "running"]
     unhappy = [row["id"] for row in rows if row["status"] in _UNHAPPY]

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from common.printable import defused
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.replies import HEADERS
-from daemons.rapid.refusals import Refused
+from daemons.rapid.refusals import RequestRefused
 
 _HERE: Final = Path(__file__).parent
 STATIC: Final = _HERE / "static"
@@ -92,10 +92,10 @@ class StaticFiles:
         self._files = _read()
 
     async def show(self, asked: Asked) -> Response:
-        """Raises: Refused: 404: there is no such file."""
+        """Raises: RequestRefused: 404: there is no such file."""
         name = str(asked.http.path_params["name"])
         content = self._files.get(name)
         if content is None:
-            raise Refused(404, f"there is no file {name!r:.80}")
+            raise RequestRefused(404, f"there is no file {name!r:.80}")
         headers = {**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
         return Response(content, headers=headers, media_type=_TYPES[PurePosixPath(name).suffix])

@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from common.webaccess.rights import Principal
 from daemons.rapid.page.views.frame import THEMES
-from daemons.rapid.refusals import Refused
+from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.transport.callers import is_encrypted, is_of_host
 
 # Sessions of people who have logged in: kept in memory, so a restart logs everybody out.
@@ -142,12 +142,12 @@ class Visitors:
         return hmac.new(self._key, visit.encode(errors="replace"), hashlib.sha256).hexdigest() if visit else ""
 
     def check_form(self, http: HttpRequest, form: Form) -> None:
-        """Raises: Refused: 403: the form does not come from a page that this visitor was shown."""
+        """Raises: RequestRefused: 403: the form does not come from a page that this visitor was shown."""
         visit = self.visit(http)
         if not _is_own(http):
-            raise Refused(403, "this form was sent by another site, so nothing was changed")
+            raise RequestRefused(403, "this form was sent by another site, so nothing was changed")
         if not visit or not hmac.compare_digest(self.token(visit).encode(), first(form, "token").encode()):
-            raise Refused(403, "this form is not one that you were shown, or it is too old; open the page again")
+            raise RequestRefused(403, "this form is not one that you were shown, or it is too old; open the page again")
 
     def welcome(self, http: HttpRequest, response: Response) -> str:
         """Give a visitor without a cookie one; return its value."""

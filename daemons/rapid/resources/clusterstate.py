@@ -16,7 +16,7 @@ from common.queue.filteractions import RuleLoad
 from common.queue.reasons import NO_UID, JobOwner, ReasonEntry
 from common.wire import structure
 from common.words.filters.rulefilter import rule_predicates
-from daemons.rapid.calls import Asked, Call, Daemons, Given, Handler, Parameter
+from daemons.rapid.calls import Asked, Call, CallParameter, Daemons, Given, Handler
 from daemons.rapid.resources.joblists import fetch_job, read_object_filter
 from daemons.rapid.resources.parameters import choice, choice_of, job_id_of, text_of, words_of
 from protocol.luxi import queue as luxi
@@ -70,7 +70,7 @@ from protocol.wconfd.locks import Ghost, ListGhosts
 _FIELDS: Final = tuple(field.name for field in attrs.fields(ChainRule))
 
 
-class FilterRules:
+class FilterRuleCalls:
     """The calls about filter rules."""
 
     async def list_filters(self, asked: Asked) -> FilterList:
@@ -150,10 +150,10 @@ def _uuid(asked: Asked) -> str:
 # Source: luxid.md 7.4.
 
 
-NAMES: Final = Parameter("names", "names of locks with commas between, e.g. `node/web1,job/14`; without: all")
+NAMES: Final = CallParameter("names", "names of locks with commas between, e.g. `node/web1,job/14`; without: all")
 
 
-class LockTable:
+class LockCalls:
     """The call that shows locks."""
 
     async def list_locks(self, asked: Asked) -> LockList:
@@ -194,8 +194,8 @@ LISTED: Final[Mapping[QueryKind, tuple[str, ...]]] = {
 # kinds that luxid serves, with lists or without
 QUERIED: Final = (QueryKind.LOCK, QueryKind.FILTER, *LISTED, QueryKind.EXPORT)
 
-FIELDS: Final = Parameter("fields", "fields with commas between; `GET /3/fields` lists them")
-FILTER: Final = Parameter("filter", "condition as text, `offline or drained`, or as JSON of the query language")
+FIELDS: Final = CallParameter("fields", "fields with commas between; `GET /3/fields` lists them")
+FILTER: Final = CallParameter("filter", "condition as text, `offline or drained`, or as JSON of the query language")
 WHAT: Final = choice(
     "what", "kind of things", [QueryKind.JOB.value, *(kind.value for kind in QUERIED)], QueryKind.JOB.value
 )
@@ -243,7 +243,7 @@ def _condition(text: str | None) -> Expression | None:
 # Source: luxid.md 2.2, 2.7, 2.8.
 
 
-class QueueState:
+class QueueStateCalls:
     """The calls about the queue."""
 
     async def get_queue(self, asked: Asked) -> Queue:

@@ -17,7 +17,7 @@ from common.ids import JobId
 from common.objects.kinds import QueryKind
 from common.queue.reruns import OldJob, Successor, batches_of, chosen, outside, successors
 from common.wire import read_job_id
-from common.words.fields import Row
+from common.words.fields import JobRow
 from common.words.filters.filtertext import Expression as Wire
 from common.words.outcome import no_such_job
 from daemons.rapid.calls import Asked, Daemons
@@ -109,7 +109,7 @@ One = Callable[[Daemons, JobId], Awaitable[luxi.Done]]
 
 
 @attrs.frozen
-class Verb:
+class ManyJobsVerb:
     """What is done to the jobs."""
 
     name: str
@@ -123,19 +123,23 @@ class BulkActions:
 
     async def cancel_many(self, asked: Asked) -> ManyChanged:
         wish = asked.body_as(CancelMany)
-        verb = Verb("cancel", UNENDED, lambda daemons, ids: daemons.luxid(luxi.CancelJobs(tuple(ids), wish.kill)))
+        verb = ManyJobsVerb(
+            "cancel", UNENDED, lambda daemons, ids: daemons.luxid(luxi.CancelJobs(tuple(ids), wish.kill))
+        )
         return await change_many(asked.daemons, wish, verb)
 
     async def prioritize_many(self, asked: Asked) -> ManyChanged:
         wish = asked.body_as(PrioritizeMany)
-        verb = Verb("priority", UNENDED, changing(luxi.JobChange(priority=wish.priority)))
+        verb = ManyJobsVerb("priority", UNENDED, changing(luxi.JobChange(priority=wish.priority)))
         return await change_many(asked.daemons, wish, verb)
 
     async def archive_many(self, asked: Asked) -> ManyChanged:
         async def archive(daemons: Daemons, job_id: JobId) -> luxi.Done:
             return archive_done(await daemons.luxid(luxi.ArchiveJob(job_id)), job_id)
 
-        return await change_many(asked.daemons, asked.body_as(ArchiveMany), Verb("archive", ENDED, one_by_one(archive)))
+        return await change_many(
+            asked.daemons, asked.body_as(ArchiveMany), ManyJobsVerb("archive", ENDED, one_by_one(archive))
+        )
 
 
 def changing(change: luxi.JobChange) -> Change:
@@ -143,7 +147,7 @@ def changing(change: luxi.JobChange) -> Change:
     return lambda daemons, ids: daemons.luxid(luxi.ChangeJobs(tuple(ids), change))
 
 
-async def change_many(daemons: Daemons, wish: ManyJobs, verb: Verb) -> ManyChanged:
+async def change_many(daemons: Daemons, wish: ManyJobs, verb: ManyJobsVerb) -> ManyChanged:
     """Change the jobs that are wished for, or say which they are.
 
     Raises:
@@ -256,15 +260,17 @@ class TermChanges:
 
     async def hold_many(self, asked: Asked) -> ManyChanged:
         wish = asked.body_as(HoldMany)
-        return await change_many(asked.daemons, wish, Verb("hold", UNENDED, changing(JobChange(hold=wish.why))))
+        return await change_many(asked.daemons, wish, ManyJobsVerb("hold", UNENDED, changing(JobChange(hold=wish.why))))
 
     async def release_many(self, asked: Asked) -> ManyChanged:
         wish = asked.body_as(ReleaseMany)
-        return await change_many(asked.daemons, wish, Verb("release", UNENDED, changing(JobChange(release=True))))
+        return await change_many(
+            asked.daemons, wish, ManyJobsVerb("release", UNENDED, changing(JobChange(release=True)))
+        )
 
     async def modify_many(self, asked: Asked) -> ManyChanged:
         wish = asked.body_as(ModifyMany)
-        return await change_many(asked.daemons, wish, Verb("modify", UNENDED, changing(change_of(wish.change))))
+        return await change_many(asked.daemons, wish, ManyJobsVerb("modify", UNENDED, changing(change_of(wish.change))))
 
 
 def change_of(wish: TermsWish) -> JobChange:
@@ -343,14 +349,14 @@ async def _read(daemons: Daemons, job_ids: Sequence[JobId]) -> list[OldJob]:
     return [_old_job(row) for row in await _rows(daemons, job_ids, _FIELDS)]
 
 
-async def _rows(daemons: Daemons, job_ids: Sequence[JobId], fields: tuple[str, ...]) -> list[Row]:
+async def _rows(daemons: Daemons, job_ids: Sequence[JobId], fields: tuple[str, ...]) -> list[JobRow]:
     if not job_ids:
         return []
     found = await daemons.luxid(QueryJobs(tuple(job_ids), fields))
-    return [cast(Row, dict(zip(fields, values, strict=True))) for values in found]
+    return [cast(JobRow, dict(zip(fields, values, strict=True))) for values in found]
 
 
-def _old_job(row: Row) -> OldJob:
+def _old_job(row: JobRow) -> OldJob:
     """Raises: NotFound."""
     if row["status"] is None:
         raise NotFound(no_such_job(row["id"]))

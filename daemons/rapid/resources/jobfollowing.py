@@ -19,8 +19,8 @@ from common.jsontext import read_json
 from common.queue.jobs import FINAL_NAMES, JobState
 from common.webaccess.rights import Right
 from common.wire import unstructure
-from daemons.rapid.calls import Asked, Call, Daemons, Parameter
-from daemons.rapid.refusals import Refused
+from daemons.rapid.calls import Asked, Call, CallParameter, Daemons
+from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.joblists import FIELDS, fetch_job, known_fields
 from daemons.rapid.resources.parameters import (
     choice,
@@ -112,7 +112,7 @@ FOLLOW: Final = flag("follow", "whether to go on with what comes, until the job 
 OFFSET: Final = whole("offset", "byte at which to begin", default=0)
 OUTPUT_TIMEOUT: Final = seconds("timeout", "seconds to wait for output, if there is none", default=0, high=80)
 TRY: Final = whole("try", "number of a try, from 1, of which alone the output is wanted", low=1)
-RANGE: Final = Parameter(
+RANGE: Final = CallParameter(
     "Range", f"`bytes=0-99`, `bytes=100-` or `bytes=-100`; at most {RANGE_MOST} bytes come", place="header"
 )
 
@@ -155,7 +155,7 @@ class JobOutputs:
         return await asked.daemons.luxid(ReadJobOutput(job_id, offset, timeout_s, stream, of_try=whole_of(asked, TRY)))
 
     async def read_output(self, asked: Asked) -> Response:
-        """Raises: JobLost, Denied; Refused: the range lies beyond the end, or cannot be read."""
+        """Raises: JobLost, Denied; RequestRefused: the range lies beyond the end, or cannot be read."""
         stream, of_try = OutputStream(choice_of(asked, STREAM)), whole_of(asked, TRY)
         reader = _Reader(asked.daemons, job_id_of(asked), stream, of_try)
         offset, wanted = whole_of(asked, OFFSET) or 0, _wanted(text_of(asked, RANGE))
@@ -218,9 +218,11 @@ async def _part(reader: _Reader, wanted: _Wanted) -> Response:
             # what was wanted is gone, at least its beginning
             content, end = content[: max(wanted.last + 1 - start, 0)], None
             if not content:
-                raise Refused(416, f"the bytes before {start} of the output are not kept any more", code="invalid")
+                raise RequestRefused(
+                    416, f"the bytes before {start} of the output are not kept any more", code="invalid"
+                )
     if not content:
-        raise Refused(416, f"the output has no bytes from {start} on", code="invalid")
+        raise RequestRefused(416, f"the output has no bytes from {start} on", code="invalid")
     headers = {**_TEXT, "content-range": f"bytes {start}-{start + len(content) - 1}/{end if end is not None else '*'}"}
     return Response(content, 206, headers)
 
@@ -262,10 +264,10 @@ _STATES: Final = tuple(state.value for state in JobState)
 WAIT_TIMEOUT: Final = seconds(
     "timeout", "seconds to wait at most; without `until` never more than 80", default=60, high=LONGEST_WAIT_S
 )
-UNTIL: Final = Parameter(
+UNTIL: Final = CallParameter(
     "until", f"states with commas between, of {', '.join(_STATES)}, or `final`: wait until the job is in one of them"
 )
-PREVIOUS: Final = Parameter(
+PREVIOUS: Final = CallParameter(
     "previous", "JSON object of the job as the caller knows it: wait until a field differs; without: reply at once"
 )
 SERIAL: Final = whole("serial", "serial of the last log line that the caller has: later ones end the wait, too")

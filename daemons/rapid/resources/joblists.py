@@ -23,8 +23,8 @@ from common.queue.jobs import FINAL_NAMES
 from common.words.filters.filtertext import Expression as Wire
 from common.words.filters.filtertext import parse_filter
 from common.words.filters.jobfilter import job_filter, statuses_filter
-from daemons.rapid.calls import Asked, Daemons, Given, Parameter
-from daemons.rapid.refusals import Refused
+from daemons.rapid.calls import Asked, CallParameter, Daemons, Given
+from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.parameters import (
     choice,
     choice_of,
@@ -117,12 +117,12 @@ def _expression(value: object) -> object:
 
 KNOWN: Final = tuple(field.name for field in attrs.fields(Job))
 
-FIELDS: Final = Parameter("fields", f"fields with commas between; there are {', '.join(KNOWN)}")
-FILTER: Final = Parameter(
+FIELDS: Final = CallParameter("fields", f"fields with commas between; there are {', '.join(KNOWN)}")
+FILTER: Final = CallParameter(
     "filter", 'condition as text, `status=waiting & user=ada`, or as JSON of the query language, `["==", "id", 7]`'
 )
 LIMIT: Final = whole("limit", "number of jobs of a page", default=PAGE_DEFAULT, low=1, high=PAGE_MOST)
-CURSOR: Final = Parameter("cursor", "`next` of the page before; take the other parameters unchanged")
+CURSOR: Final = CallParameter("cursor", "`next` of the page before; take the other parameters unchanged")
 ORDER: Final = choice("order", "whether the newest or the oldest come first", ("desc", "asc"), "desc")
 ARCHIVED: Final = flag("archived", "whether archived jobs are wanted, too")
 
@@ -207,7 +207,7 @@ class JobLists:
         if query.ids is None:
             return _page(await fetch_page(asked.daemons, query))
         if len(query.ids) > PAGE_MOST:
-            raise Refused(400, f"ids: at most {PAGE_MOST} at once, got {len(query.ids)}")
+            raise RequestRefused(400, f"ids: at most {PAGE_MOST} at once, got {len(query.ids)}")
         return _page(Rows(await fetch_jobs(asked.daemons, query.ids, query.fields or LIST_FIELDS), None))
 
     async def get_job(self, asked: Asked) -> object:

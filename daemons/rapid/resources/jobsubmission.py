@@ -10,8 +10,8 @@ from typing import Final
 from common.errors import Conflict
 from common.ids import JobId
 from common.queue.terms import NO_TERMS, Hold, JobTerms, read_use, terms_entry
-from daemons.rapid.calls import Asked, Given, Parameter
-from daemons.rapid.refusals import Refused
+from daemons.rapid.calls import Asked, CallParameter, Given
+from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.parameters import text_of
 from protocol.luxi import jobs as luxi
 from protocol.rapid.jobs import NewJob, Submission, Submitted, SubmittedJob
@@ -19,7 +19,7 @@ from protocol.rapid.jobs import NewJob, Submission, Submitted, SubmittedJob
 # as of luxid's keys
 _LONGEST_KEY: Final = 200
 
-KEY: Final = Parameter(
+KEY: Final = CallParameter(
     "Idempotency-Key",
     "key chosen by the client, unique for each submission: sent again within a day, it gets the same ids",
     {"type": "string", "minLength": 1, "maxLength": _LONGEST_KEY},
@@ -33,11 +33,11 @@ class JobSubmission:
     async def submit_jobs(self, asked: Asked) -> Given:
         """Durability: the jobs in the reply are on disk.
 
-        Raises: Refused: there is no job in it. Conflict: none was taken. Else as luxid's `SubmitManyJobs`.
+        Raises: RequestRefused: there is no job in it. Conflict: none was taken. Else as luxid's `SubmitManyJobs`.
         """
         submission, key = asked.body_as(Submission), _key(asked)
         if not submission.jobs:
-            raise Refused(400, "jobs must have at least one job")
+            raise RequestRefused(400, "jobs must have at least one job")
         wanted = tuple(ops_with_terms(job, asked.caller.name) for job in submission.jobs)
         answers, is_earlier = await _send(asked, wanted, key)
         jobs = tuple(_result(answer) for answer in answers)
@@ -78,14 +78,14 @@ async def _send(
 
 
 def _key(asked: Asked) -> str | None:
-    """Raises: Refused: the key is empty."""
+    """Raises: RequestRefused: the key is empty."""
     text = text_of(asked, KEY)
     if text is None:
         return None
     # the draft has it in quotes
     key = text[1:-1] if len(text) >= 2 and text[0] == text[-1] == '"' else text
     if not 0 < len(key) <= _LONGEST_KEY:
-        raise Refused(400, f"header {KEY.name} must have 1 to {_LONGEST_KEY} characters, got {len(key)}")
+        raise RequestRefused(400, f"header {KEY.name} must have 1 to {_LONGEST_KEY} characters, got {len(key)}")
     return key
 
 

@@ -7,8 +7,8 @@ import attrs
 
 from common.ids import JobId
 from common.queue.reasons import Batch
-from daemons.rapid.calls import Asked, Call, Handler, Parameter
-from daemons.rapid.refusals import Refused
+from daemons.rapid.calls import Asked, Call, CallParameter, Handler
+from daemons.rapid.refusals import RequestRefused
 
 _ID_END: Final = 2**63
 _TRUE: Final = ("1", "true", "yes")
@@ -17,36 +17,36 @@ _FALSE: Final = ("0", "false", "no", "")
 
 def whole(
     name: str, description: str, *, default: int | None = None, low: int = 0, high: int = _ID_END - 1
-) -> Parameter:
+) -> CallParameter:
     """A whole number."""
     schema: dict[str, object] = {"type": "integer", "minimum": low, "maximum": high}
-    return Parameter(name, description, schema if default is None else {**schema, "default": default})
+    return CallParameter(name, description, schema if default is None else {**schema, "default": default})
 
 
-def seconds(name: str, description: str, *, default: float, high: float) -> Parameter:
+def seconds(name: str, description: str, *, default: float, high: float) -> CallParameter:
     """A duration."""
-    return Parameter(name, description, {"type": "number", "minimum": 0, "maximum": high, "default": default})
+    return CallParameter(name, description, {"type": "number", "minimum": 0, "maximum": high, "default": default})
 
 
-def flag(name: str, description: str) -> Parameter:
+def flag(name: str, description: str) -> CallParameter:
     """Something that is off unless it is switched on."""
-    return Parameter(name, description, {"type": "boolean", "default": False})
+    return CallParameter(name, description, {"type": "boolean", "default": False})
 
 
-def choice(name: str, description: str, words: Sequence[str], default: str) -> Parameter:
+def choice(name: str, description: str, words: Sequence[str], default: str) -> CallParameter:
     """One of some words."""
-    return Parameter(name, description, {"type": "string", "enum": list(words), "default": default})
+    return CallParameter(name, description, {"type": "string", "enum": list(words), "default": default})
 
 
-def text_of(asked: Asked, parameter: Parameter) -> str | None:
+def text_of(asked: Asked, parameter: CallParameter) -> str | None:
     """The text of a parameter; None: it is not there."""
     if parameter.place == "header":
         return asked.http.headers.get(parameter.name)
     return asked.http.query_params.get(parameter.name)
 
 
-def whole_of(asked: Asked, parameter: Parameter) -> int | None:
-    """Raises: Refused: it is no whole number, or out of range."""
+def whole_of(asked: Asked, parameter: CallParameter) -> int | None:
+    """Raises: RequestRefused: it is no whole number, or out of range."""
     text = text_of(asked, parameter)
     if text is None:
         default = parameter.schema.get("default")
@@ -57,8 +57,8 @@ def whole_of(asked: Asked, parameter: Parameter) -> int | None:
     return int(_in_range(parameter, int(text)))
 
 
-def seconds_of(asked: Asked, parameter: Parameter) -> float:
-    """Raises: Refused: it is no number, or out of range."""
+def seconds_of(asked: Asked, parameter: CallParameter) -> float:
+    """Raises: RequestRefused: it is no number, or out of range."""
     text = text_of(asked, parameter)
     if text is None:
         default = parameter.schema.get("default")
@@ -70,16 +70,16 @@ def seconds_of(asked: Asked, parameter: Parameter) -> float:
     return _in_range(parameter, number)
 
 
-def flag_of(asked: Asked, parameter: Parameter) -> bool:
-    """Raises: Refused: it is neither yes nor no."""
+def flag_of(asked: Asked, parameter: CallParameter) -> bool:
+    """Raises: RequestRefused: it is neither yes nor no."""
     text = (text_of(asked, parameter) or "").lower()
     if text not in _TRUE and text not in _FALSE:
         raise _wrong(parameter, f"must be true or false, got {text!r:.60}")
     return text in _TRUE
 
 
-def choice_of(asked: Asked, parameter: Parameter) -> str:
-    """Raises: Refused: it is none of the words."""
+def choice_of(asked: Asked, parameter: CallParameter) -> str:
+    """Raises: RequestRefused: it is none of the words."""
     text = text_of(asked, parameter)
     words = parameter.schema.get("enum")
     assert isinstance(words, list)
@@ -90,17 +90,17 @@ def choice_of(asked: Asked, parameter: Parameter) -> str:
     return text
 
 
-def words_of(asked: Asked, parameter: Parameter) -> tuple[str, ...] | None:
+def words_of(asked: Asked, parameter: CallParameter) -> tuple[str, ...] | None:
     """Words with commas between; None: the parameter is not there."""
     text = text_of(asked, parameter)
     return None if text is None else tuple(word for word in map(str.strip, text.split(",")) if word)
 
 
 def job_id_of(asked: Asked) -> JobId:
-    """The job id of the path. Raises: Refused: no job can have it."""
+    """The job id of the path. Raises: RequestRefused: no job can have it."""
     number = int(asked.http.path_params["id"])
     if not 0 < number < _ID_END:
-        raise Refused(404, f"there is no job {number!s:.20}; job ids are whole numbers from 1")
+        raise RequestRefused(404, f"there is no job {number!s:.20}; job ids are whole numbers from 1")
     return JobId(number)
 
 
@@ -115,13 +115,13 @@ def _refusing_others(handler: Handler, known: Sequence[str]) -> Handler:
         for name in asked.http.query_params:
             if name not in known:
                 advice = f"it takes {', '.join(known)}" if known else "it takes none"
-                raise Refused(400, f"there is no parameter {name!r:.60} here; {advice}")
+                raise RequestRefused(400, f"there is no parameter {name!r:.60} here; {advice}")
         return await handler(asked)
 
     return refusing
 
 
-def _in_range(parameter: Parameter, number: float) -> float:
+def _in_range(parameter: CallParameter, number: float) -> float:
     low, high = _bounds(parameter.schema)
     # this form refuses nan as well
     if not low <= number <= high:
@@ -136,8 +136,8 @@ def _bounds(schema: Mapping[str, object]) -> tuple[float, float]:
     return low, high
 
 
-def _wrong(parameter: Parameter, what: str) -> Refused:
-    return Refused(400, f"parameter {parameter.name!r} {what}")
+def _wrong(parameter: CallParameter, what: str) -> RequestRefused:
+    return RequestRefused(400, f"parameter {parameter.name!r} {what}")
 
 
 # Examples of bodies for the document; a test sends each of them.

@@ -12,7 +12,14 @@ from common.objects.kinds import QueryKind
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Call
 from daemons.rapid.resources import clusterstate, jobcalls, jobfollowing
-from daemons.rapid.resources.clusterstate import LISTED, QUERIED, FilterRules, LockTable, ObjectLists, QueueState
+from daemons.rapid.resources.clusterstate import (
+    LISTED,
+    QUERIED,
+    FilterRuleCalls,
+    LockCalls,
+    ObjectLists,
+    QueueStateCalls,
+)
 from daemons.rapid.resources.operating import operatingrows
 from daemons.rapid.resources.parameters import EXAMPLES, strict
 from protocol.luxi.queries import FieldDefinitions
@@ -44,7 +51,7 @@ _RIGHT_OF: Final = {
 
 def filters() -> Sequence[Call]:
     """Calls about filter rules."""
-    rules = FilterRules()
+    rules = FilterRuleCalls()
     read, write = (Right.FILTERS_READ,), (Right.FILTERS_WRITE,)
     one = "/3/filters/{uuid}"
     return [
@@ -109,7 +116,7 @@ def filters() -> Sequence[Call]:
 
 def queue() -> Sequence[Call]:
     """Calls about the queue and the cluster."""
-    queue = QueueState()
+    queue = QueueStateCalls()
     write = (Right.QUEUE_WRITE,)
     return [
         Call(
@@ -167,7 +174,7 @@ def things() -> Sequence[Call]:
         Call(
             "GET",
             "/3/locks",
-            LockTable().list_locks,
+            LockCalls().list_locks,
             "Show who holds and who waits for each lock.",
             tag="locks",
             rights=(Right.LOCKS_READ,),

@@ -36,12 +36,12 @@ class Gate(Protocol):
     async def identify(self, http: HttpRequest) -> Principal:
         """The caller of this request; `NOBODY`: it names none.
 
-        Raises: Refused: 400, 401, the credentials are wrong; 429, 503: they could not be checked.
+        Raises: RequestRefused: 400, 401, the credentials are wrong; 429, 503: they could not be checked.
         """
         ...
 
     def role_for(self, call: Call, caller: Principal) -> Role:
-        """The role with which luxid carries out the call. Raises: Refused: 401 or 403, the caller may not make it."""
+        """The role with which luxid carries out the call. Raises: RequestRefused: 401 or 403, it is not allowed."""
         ...
 
     async def wait_until_over(self, caller: Principal) -> None:
@@ -49,7 +49,7 @@ class Gate(Protocol):
         ...
 
     def check_unknown(self, face: Face) -> None:
-        """For a path or a verb that is not in the table. Raises: Refused: 401, strangers are not told what there is."""
+        """For a path or a verb that is not in the table. Raises: RequestRefused: 401, strangers learn nothing."""
         ...
 
 
@@ -57,7 +57,7 @@ class Gate(Protocol):
 Visitor = Callable[[HttpRequest], Principal | None]
 
 
-class Callers:
+class RequestCallers:
     """Names the caller of each request, and the role of a call."""
 
     def __init__(self, gate: Gate, visitor: Visitor = lambda http: None) -> None:
@@ -69,7 +69,7 @@ class Callers:
     async def identify(self, http: HttpRequest, face: Face) -> Principal:
         """The caller; credentials count more than the peer, which may be a proxy.
 
-        Raises: Refused: as of the gate. Unavailable: users cannot be read now.
+        Raises: RequestRefused: as of the gate. Unavailable: users cannot be read now.
         """
         peer = peer_over_socket(http)
         # elsewhere a cookie counts for nothing: another site could make a browser send it
@@ -90,7 +90,7 @@ class Callers:
         return known[0]
 
     def role_for(self, call: Call, caller: Principal) -> Role:
-        """Raises: Refused: 401, 403."""
+        """Raises: RequestRefused: 401, 403."""
         return self._gate.role_for(call, caller)
 
     async def wait_until_over(self, caller: Principal) -> None:
@@ -98,7 +98,7 @@ class Callers:
         await self._gate.wait_until_over(caller)
 
     def check_unknown(self, face: Face, http: HttpRequest) -> None:
-        """Raises: Refused: 401."""
+        """Raises: RequestRefused: 401."""
         if peer_over_socket(http) is None and "authorization" not in http.headers:
             self._gate.check_unknown(face)
 

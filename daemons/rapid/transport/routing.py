@@ -27,8 +27,8 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.wire import structure, unstructure
 from daemons.rapid.calls import Call, Face, Given
-from daemons.rapid.refusals import Refused, Silent, status_of
-from protocol.http.connection import Failure
+from daemons.rapid.refusals import RequestRefused, Silent, status_of
+from protocol.http.connection import BadRequestReply
 from protocol.rapid.problems import CODES, MEDIA_TYPE, type_of
 
 # longer paths name nothing
@@ -37,7 +37,7 @@ _GANETI: Final = "/2/"
 
 
 @attrs.frozen
-class Found:
+class MatchedRoute:
     """The row of a request, or what there is instead."""
 
     face: Face
@@ -83,18 +83,18 @@ class Routes:
                 assert "{" not in _beginning(path), f"{path} begins with a variable"
                 self._patterns.setdefault(_beginning(path), []).append(route)
 
-    def find(self, scope: Scope) -> Found:
+    def find(self, scope: Scope) -> MatchedRoute:
         """The row for a request. Args: scope: that of ASGI."""
         path = _path(scope)
         route, params = self._route(path)
         if route is None:
-            return Found(face_of(path))
+            return MatchedRoute(face_of(path))
         verb, calls = scope["method"], route.calls
         face = next(iter(calls.values())).face
         call = calls.get(verb)
         if call is None and verb == "HEAD" and face is not Face.GANETI:
             call = calls.get("GET")
-        return Found(call.face if call else face, call, params, tuple(calls))
+        return MatchedRoute(call.face if call else face, call, params, tuple(calls))
 
     def _route(self, path: str) -> tuple[_Route | None, Mapping[str, object]]:
         if (route := self._plain.get(path)) is not None:
@@ -139,8 +139,8 @@ _LARGE: Final = 64 * 1024
 async def read_body(call: Call, http: HttpRequest, raw: bytes) -> object:
     """Return the body as an instance of `call.takes`; a form of a page as a dict of name to list of texts.
 
-    Raises: Refused: 415, the body is not JSON, or of a page no form. InvalidRequest: it is not such a value, or it is
-        missing.
+    Raises: RequestRefused: 415, the body is not JSON, or of a page no form. InvalidRequest: it is not such a value, or
+        it is missing.
     """
     if not raw:
         if call.takes is not None and call.is_body_required and call.face is not Face.GANETI:
@@ -155,12 +155,12 @@ async def read_body(call: Call, http: HttpRequest, raw: bytes) -> object:
 
 
 def _check_type(face: Face, content_type: str) -> None:
-    """Raises: Refused."""
+    """Raises: RequestRefused."""
     # Ganeti refuses a parameter after the type; it does no harm
     kind = content_type.partition(";")[0].strip()
     wanted = _FORM if face is Face.PAGE else _JSON
     if kind.lower() != wanted:
-        raise Refused(415, f"the content type of the body must be '{wanted}', got '{content_type[:80]}'")
+        raise RequestRefused(415, f"the content type of the body must be '{wanted}', got '{content_type[:80]}'")
 
 
 def _parse(call: Call, raw: bytes) -> object:
@@ -227,14 +227,14 @@ class Faces:
             response.headers["WWW-Authenticate"] = _CHALLENGES[face]
         if isinstance(error, Unavailable):
             response.headers["Retry-After"] = "1"
-        if isinstance(error, Refused):
+        if isinstance(error, RequestRefused):
             response.headers.update(error.headers)
         return response
 
 
-def no_request(status: int) -> Failure:
+def no_request(status: int) -> BadRequestReply:
     """The reply to what is no request, so that its face is not known; Ganeti's clients can read no other form."""
-    return Failure(_JSON, _ganeti_error(status, InvalidRequest(_explanation(status))))
+    return BadRequestReply(_JSON, _ganeti_error(status, InvalidRequest(_explanation(status))))
 
 
 def success(call: Call, value: object) -> Response:

@@ -25,7 +25,7 @@ WELL_AFTER_S: Final = 60.0
 READY_TIMEOUT_S: Final = 120.0
 
 
-class Phase(enum.Enum):
+class DaemonPhase(enum.Enum):
     # never started
     ABSENT = "absent"
     # started for the first time, not ready yet
@@ -40,7 +40,7 @@ class Phase(enum.Enum):
     LEFT = "left"
 
 
-class Event(enum.Enum):
+class DaemonEvent(enum.Enum):
     LAUNCHED = "launched"
     READY = "says that it is ready"
     # after it was ready
@@ -51,23 +51,39 @@ class Event(enum.Enum):
     NOT_MASTER = "finds another master"
 
 
-TRANSITIONS: Final[Mapping[Phase, Mapping[Event, Phase]]] = {
-    Phase.ABSENT: {Event.LAUNCHED: Phase.FIRST_START, Event.FAILED: Phase.GIVEN_UP, Event.NOT_MASTER: Phase.LEFT},
-    Phase.FIRST_START: {Event.READY: Phase.READY, Event.FAILED: Phase.GIVEN_UP, Event.NOT_MASTER: Phase.LEFT},
-    Phase.READY: {Event.ENDED: Phase.PAUSING, Event.NOT_MASTER: Phase.LEFT},
-    Phase.PAUSING: {Event.LAUNCHED: Phase.RESTARTING, Event.FAILED: Phase.PAUSING, Event.NOT_MASTER: Phase.LEFT},
-    Phase.RESTARTING: {Event.READY: Phase.READY, Event.FAILED: Phase.PAUSING, Event.NOT_MASTER: Phase.LEFT},
-    Phase.GIVEN_UP: {},
-    Phase.LEFT: {Event.NOT_MASTER: Phase.LEFT},
+TRANSITIONS: Final[Mapping[DaemonPhase, Mapping[DaemonEvent, DaemonPhase]]] = {
+    DaemonPhase.ABSENT: {
+        DaemonEvent.LAUNCHED: DaemonPhase.FIRST_START,
+        DaemonEvent.FAILED: DaemonPhase.GIVEN_UP,
+        DaemonEvent.NOT_MASTER: DaemonPhase.LEFT,
+    },
+    DaemonPhase.FIRST_START: {
+        DaemonEvent.READY: DaemonPhase.READY,
+        DaemonEvent.FAILED: DaemonPhase.GIVEN_UP,
+        DaemonEvent.NOT_MASTER: DaemonPhase.LEFT,
+    },
+    DaemonPhase.READY: {DaemonEvent.ENDED: DaemonPhase.PAUSING, DaemonEvent.NOT_MASTER: DaemonPhase.LEFT},
+    DaemonPhase.PAUSING: {
+        DaemonEvent.LAUNCHED: DaemonPhase.RESTARTING,
+        DaemonEvent.FAILED: DaemonPhase.PAUSING,
+        DaemonEvent.NOT_MASTER: DaemonPhase.LEFT,
+    },
+    DaemonPhase.RESTARTING: {
+        DaemonEvent.READY: DaemonPhase.READY,
+        DaemonEvent.FAILED: DaemonPhase.PAUSING,
+        DaemonEvent.NOT_MASTER: DaemonPhase.LEFT,
+    },
+    DaemonPhase.GIVEN_UP: {},
+    DaemonPhase.LEFT: {DaemonEvent.NOT_MASTER: DaemonPhase.LEFT},
 }
-_STARTING: Final = (Phase.FIRST_START, Phase.RESTARTING)
+_STARTING: Final = (DaemonPhase.FIRST_START, DaemonPhase.RESTARTING)
 
 
 @attrs.frozen
-class Keeping:
+class KeptDaemon:
     """What is known of one daemon that is to be kept running."""
 
-    phase: Phase = Phase.ABSENT
+    phase: DaemonPhase = DaemonPhase.ABSENT
     # when the phase began
     since: float = 0.0
     # length of the pause that is under way, or of the last one
@@ -84,7 +100,7 @@ class Keeping:
     @property
     def due_at(self) -> float | None:
         """When this phase has lasted too long: a pause is over, a start has failed; None: it may last for ever."""
-        if self.phase is Phase.PAUSING:
+        if self.phase is DaemonPhase.PAUSING:
             return self.since + self.pause_s
         return self.since + READY_TIMEOUT_S if self.is_starting else None
 
@@ -92,17 +108,17 @@ class Keeping:
         return self.due_at is not None and self.due_at <= now
 
 
-def step(keeping: Keeping, event: Event, now: float) -> Keeping:
+def step(keeping: KeptDaemon, event: DaemonEvent, now: float) -> KeptDaemon:
     """What is known after an event.
 
     Raises: KeyError: the event cannot happen in this phase.
     """
     phase = TRANSITIONS[keeping.phase][event]
-    if phase is Phase.GIVEN_UP and not keeping.is_needed:
-        phase = Phase.PAUSING
-    if phase is not Phase.PAUSING:
+    if phase is DaemonPhase.GIVEN_UP and not keeping.is_needed:
+        phase = DaemonPhase.PAUSING
+    if phase is not DaemonPhase.PAUSING:
         return attrs.evolve(keeping, phase=phase, since=now)
-    if event is Event.FAILED:
+    if event is DaemonEvent.FAILED:
         # a start that failed is never repeated at once
         pause_s = keeping.next_pause_s or FIRST_PAUSE_S
     else:

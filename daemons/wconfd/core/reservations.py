@@ -14,7 +14,7 @@ from immutables import Map
 from common.errors import DamagedFile, GantryError, InvalidRequest, ReservationError
 from common.jsontext import ascii_json
 from common.locks import Owner
-from common.objects.addresspool import Pool
+from common.objects.addresspool import AddressPool
 from common.objects.config import AnyDisk, Config, Network
 from common.objects.kinds import DiskTemplate, DiskUuid, NetworkUuid, NodeUuid
 
@@ -119,9 +119,9 @@ def with_notes(config: Config, notes: Iterable[IpNote]) -> Config:
 
     Raises: ReservationError: one would change nothing, or its address or network does not exist.
     """
-    pools: dict[NetworkUuid, Pool] = {}
+    pools: dict[NetworkUuid, AddressPool] = {}
     for note in sorted(notes, key=lambda note: (note.action is IpAction.RESERVE, note.sort_key())):
-        pool = pools.get(note.network) or Pool.of(network_of(config, note.network))
+        pool = pools.get(note.network) or AddressPool.of(network_of(config, note.network))
         pools[note.network] = pool.marked(note.address, used=note.action is IpAction.RESERVE)
     if not pools:
         return config
@@ -209,7 +209,7 @@ def reserve_ip(
 
     Raises: ReservationError: it is outside, taken, noted by anyone, or (if asked) taken from outside.
     """
-    pool = Pool.of(network_of(config, network))
+    pool = AddressPool.of(network_of(config, network))
     place = pool.place(address)
     if pool.is_used(place):
         raise ReservationError(f"address {address} is taken by an instance")
@@ -232,7 +232,7 @@ def generate_ip(state: Reservations, config: Config, owner: Owner, network: str)
     Raises: ReservationError: no such network, or it is full.
     """
     noted = {note.address for _, notes in state.ips.rows() for note in notes if note.network == network}
-    address = Pool.of(network_of(config, network)).lowest_free(noted)
+    address = AddressPool.of(network_of(config, network)).lowest_free(noted)
     return _noted(state, owner, IpNote(IpAction.RESERVE, NetworkUuid(network), address)), address
 
 

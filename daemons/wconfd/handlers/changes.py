@@ -28,7 +28,7 @@ from daemons.wconfd.core.config.groupchanges import GroupChange, NetworkChange, 
 from daemons.wconfd.core.config.nodechanges import NodeChange, change_nodes
 from daemons.wconfd.core.locks.waiting import try_update, update_or_queue
 from daemons.wconfd.locks.lockstore import LockStore
-from daemons.wconfd.shortlock import Changer, ShortLock
+from daemons.wconfd.shortlock import ConfigChanger, ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.messages import AnyRequest, reply_to_wire
 from protocol.peer import Peer
@@ -209,7 +209,7 @@ class ChangeHandlers:
 
     async def _ask_once(self, call: UpdateCall, peer: Peer, step: UpdateStep) -> Stamp | None:
         """Make an update once, even if it is delivered several times; None: the client must try again."""
-        stamp = await self._short_lock.update(Delivery.of(call.object), step, Changer(call.METHOD, peer))
+        stamp = await self._short_lock.update(Delivery.of(call.object), step, ConfigChanger(call.METHOD, peer))
         _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
         return stamp
 
@@ -219,7 +219,7 @@ class ChangeHandlers:
 
     async def _ask(self, call: AnyRequest, peer: Peer, step: Step[T]) -> T | None:
         """Make a change; None: the client must try again."""
-        done = await self._short_lock.change(step, Changer(call.METHOD, peer))
+        done = await self._short_lock.change(step, ConfigChanger(call.METHOD, peer))
         _log.info("config.changed", method=call.METHOD, by=peer, refused=done is None)
         return None if done is None else done[0]
 
@@ -256,7 +256,7 @@ class ClusterHandlers:
         def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
             return change_cluster(config, call.values, call.serial_no, now, told)
 
-        stamp = await self._short_lock.update(delivery_of(call), step, Changer(call.METHOD, peer))
+        stamp = await self._short_lock.update(delivery_of(call), step, ConfigChanger(call.METHOD, peer))
         _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
         return stamp
 
@@ -301,7 +301,7 @@ class GroupHandlers:
         def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
             return change_groups(config, change, now, told)
 
-        stamp = await self._short_lock.update(delivery_of(call), step, Changer(call.METHOD, peer))
+        stamp = await self._short_lock.update(delivery_of(call), step, ConfigChanger(call.METHOD, peer))
         _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
         return stamp
 
@@ -322,7 +322,7 @@ class NetworkHandlers:
         def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
             return change_networks(config, change, now, told)
 
-        stamp = await self._short_lock.update(delivery_of(call), step, Changer(call.METHOD, peer))
+        stamp = await self._short_lock.update(delivery_of(call), step, ConfigChanger(call.METHOD, peer))
         _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
         return stamp
 
@@ -348,7 +348,7 @@ class NodeHandlers:
         def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
             return change_nodes(config, change, now, told)
 
-        stamp = await self._short_lock.update(delivery_of(call), step, Changer(call.METHOD, peer))
+        stamp = await self._short_lock.update(delivery_of(call), step, ConfigChanger(call.METHOD, peer))
         _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
         return stamp
 
@@ -368,6 +368,6 @@ class TagHandlers:
         def step(config: Config, now: float) -> tuple[Config, bool]:
             return change_tags(config, call.kind.value, call.uuid, call.added, call.removed, now), True
 
-        done = await self._short_lock.change(step, Changer(call.METHOD, peer))
+        done = await self._short_lock.change(step, ConfigChanger(call.METHOD, peer))
         _log.info("config.changed", method=call.METHOD, by=peer, refused=done is None)
         return done is not None

@@ -20,7 +20,7 @@ from daemons.wconfd.configstore import ConfigStore, Step
 from daemons.wconfd.core.config.configstate import find_key, lacks_members, written
 from daemons.wconfd.core.config.verify import find_problems
 from daemons.wconfd.locks.lockstore import LockStore
-from daemons.wconfd.shortlock import Changer, LockChecks
+from daemons.wconfd.shortlock import ConfigChanger, LockChecks
 from protocol.peer import Peer
 from protocol.wconfd.config import (
     ConfigStatus,
@@ -137,7 +137,7 @@ class ConfigHandlers:
         if self._locks.held_by(owner).get(CONFIG_LOCK) is not LockMode.EXCLUSIVE:
             return False
         step = _writing(given, is_change=lacks_members(value))
-        await self._store.change(self._checks.judged(step, Changer(WriteConfig.METHOD, peer, owner)))
+        await self._store.change(self._checks.judged(step, ConfigChanger(WriteConfig.METHOD, peer, owner)))
         _log.info("config.written", owner=owner, by=peer, serial=self._store.config.serial_no)
         return True
 

@@ -15,7 +15,7 @@ from common.system.program import release
 from common.system.watch import unwatched
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.config.changes import job_limits
-from daemons.wconfd.locks.deaths import Deaths
+from daemons.wconfd.locks.deaths import LockOwnerDeaths
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.steps import StepStatistics
 from daemons.wconfd.tempresstore import ReservationStore
@@ -26,7 +26,7 @@ from protocol.wconfd.locks import CONFIG_CHANGED, Holdings, Subscribe
 
 
 @attrs.frozen
-class EventHandlers:
+class SubscriptionHandlers:
     _locks: LockStore
     _config: ConfigStore
 
@@ -47,11 +47,11 @@ def tell_config(publisher: Publisher, before: Config, after: Config) -> None:
 
 
 @attrs.frozen
-class MetricHandlers:
+class WconfdMetricHandlers:
     _locks: LockStore
     _config: ConfigStore
     _reservations: ReservationStore
-    _deaths: Deaths
+    _deaths: LockOwnerDeaths
     _tally: CallTally
     # None: there is no lease
     _commits: Callable[[], CommitWork] | None = None

@@ -14,7 +14,7 @@ from common.system.livelock import Life, probe
 from common.system.log import get_log
 from daemons.wconfd.core.locks import ghostrules, waiting
 from daemons.wconfd.core.locks.explain import explain_holdings, explain_wait
-from daemons.wconfd.locks.deaths import Deaths
+from daemons.wconfd.locks.deaths import LockOwnerDeaths
 from daemons.wconfd.locks.lockstore import LockStep, LockStore
 from protocol.peer import Peer
 from protocol.wconfd.locks import (
@@ -69,7 +69,7 @@ class _OfOwner(Protocol):
 @attrs.frozen
 class LockHandlers:
     _locks: LockStore
-    _deaths: Deaths
+    _deaths: LockOwnerDeaths
 
     async def list_locks(self, call: ListLocks, _: Peer) -> tuple[Owned, ...]:
         return tuple(self._locks.held_by(call.owner).items())
@@ -134,7 +134,7 @@ class LockHandlers:
         await self._deaths.clean_up()
         return ()
 
-    async def _change(self, call: _OfOwner, peer: Peer, step: LockStep) -> waiting.Change:
+    async def _change(self, call: _OfOwner, peer: Peer, step: LockStep) -> waiting.LockChange:
         change = await self._locks.change(call.owner, step)
         _log.debug("locks.changed", method=call.METHOD, owner=call.owner, by=peer, blocked_on=len(change.blocked_on))
         return change
@@ -177,7 +177,7 @@ class ExplainingHandlers:
 @attrs.frozen
 class GhostHandlers:
     _locks: LockStore
-    _deaths: Deaths
+    _deaths: LockOwnerDeaths
 
     async def guard_locks(self, call: GuardLocks, _: Peer) -> Unit:
         await self._locks.change(call.owner, lambda state: ghostrules.guard(state, call.owner, call.guards))

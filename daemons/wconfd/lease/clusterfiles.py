@@ -13,14 +13,14 @@ import trio
 from common.durable.atomicfile import write_file
 from common.durable.durably import durably
 from common.errors import Conflict, DamagedFile, Unavailable
-from common.lease.changes import Change, Written, decode_fate, divided, encode_fate
-from common.lease.records import Keys
+from common.lease.changes import KeyChange, WrittenFile, decode_fate, divided, encode_fate
+from common.lease.records import EtcdKeys
 from common.objects.config import Config
 from common.paths import Paths
 from common.replication import NoLongerMaster
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.mastership import Mastership
+from common.system.mastership import OwnMastershipState
 from common.system.shortages import retry_pauses
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.core.config.configstate import ConfigState, is_same
@@ -42,7 +42,7 @@ NOTE: Final = "note"
 class ConfigKeys:
     """The keys of one cluster."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: EtcdKeys) -> None:
         self.prefix = keys.config
         self.reservations = f"{keys.kept}tempres.data"
         self._kept = keys.kept
@@ -54,33 +54,33 @@ class ConfigKeys:
         """The beginnings of all keys of wconfd."""
         return (self.prefix, self.reservations, self.base, *(f"{self._kept}{file}" for file in FORMS))
 
-    def of_change(self, change: ConfigChange) -> Sequence[Change]:
+    def of_change(self, change: ConfigChange) -> Sequence[KeyChange]:
         return self._changes(difference(change.before, change.after), change.note_before, change.note)
 
-    def of_return(self, change: ConfigChange) -> Sequence[Change]:
+    def of_return(self, change: ConfigChange) -> Sequence[KeyChange]:
         """What undoes a change."""
         return self._changes(difference(change.after, change.before), change.note, change.note_before)
 
-    def of_difference(self, found: Difference) -> Sequence[Change]:
-        return [Change(f"{self.prefix}{name}", encode_fate(fate)) for name, fate in found.items()]
+    def of_difference(self, found: Difference) -> Sequence[KeyChange]:
+        return [KeyChange(f"{self.prefix}{name}", encode_fate(fate)) for name, fate in found.items()]
 
-    def of_base(self, serial_no: int) -> Change:
-        return Change(self.base, b"%d" % serial_no)
+    def of_base(self, serial_no: int) -> KeyChange:
+        return KeyChange(self.base, b"%d" % serial_no)
 
-    def of_reservations(self, content: bytes) -> Change:
-        return Change(self.reservations, encode_fate(Written(content)))
+    def of_reservations(self, content: bytes) -> KeyChange:
+        return KeyChange(self.reservations, encode_fate(WrittenFile(content)))
 
-    def of_rows(self, file: str, rows: Mapping[str, bytes | None]) -> Sequence[Change]:
+    def of_rows(self, file: str, rows: Mapping[str, bytes | None]) -> Sequence[KeyChange]:
         """Changes of rows of a file of ours. Args: rows: by key; None: it is gone."""
         start = self._rows(file)
         return [
-            Change(f"{start}{key}", None if content is None else encode_fate(Written(content)))
+            KeyChange(f"{start}{key}", None if content is None else encode_fate(WrittenFile(content)))
             for key, content in rows.items()
         ]
 
-    def of_file(self, file: str) -> Change:
+    def of_file(self, file: str) -> KeyChange:
         """Says that all rows of the file are kept."""
-        return Change(f"{self._kept}{file}", encode_fate(Written(b"")))
+        return KeyChange(f"{self._kept}{file}", encode_fate(WrittenFile(b"")))
 
     def rows_in(self, found: Mapping[str, bytes], file: str) -> Mapping[str, bytes] | None:
         """All rows of a file of ours, by key; None: they are not kept yet. Raises: DamagedFile."""
@@ -117,10 +117,12 @@ class ConfigKeys:
             raise _foreign(self.base, value)
         return int(value)
 
-    def _changes(self, found: Difference, note_before: bytes, note: bytes) -> Sequence[Change]:
+    def _changes(self, found: Difference, note_before: bytes, note: bytes) -> Sequence[KeyChange]:
         changes = self.of_difference(found)
         return (
-            changes if note == note_before else [*changes, Change(f"{self.prefix}{NOTE}", encode_fate(Written(note)))]
+            changes
+            if note == note_before
+            else [*changes, KeyChange(f"{self.prefix}{NOTE}", encode_fate(WrittenFile(note)))]
         )
 
     @staticmethod
@@ -128,7 +130,7 @@ class ConfigKeys:
         if key not in found:
             return None
         fate = decode_fate(key, found[key])
-        if not isinstance(fate, Written):
+        if not isinstance(fate, WrittenFile):
             raise _foreign(key, found[key])
         return fate.content
 
@@ -150,14 +152,14 @@ _TOGETHER: Final = 1000
 _log: Final = get_log(__name__)
 
 
-def lay_rows(paths: Paths, keys: ConfigKeys, found: Mapping[str, bytes]) -> Sequence[Sequence[Change]]:
+def lay_rows(paths: Paths, keys: ConfigKeys, found: Mapping[str, bytes]) -> Sequence[Sequence[KeyChange]]:
     """Bring the files up to what is in etcd; return what etcd lacks, in groups to be put in this order.
 
     Args: found: all keys of wconfd.
     Raises: DamagedFile: a file, or what is in etcd, is not ours. OSError.
     Durability: on return all is durable here.
     """
-    lacking: list[Sequence[Change]] = []
+    lacking: list[Sequence[KeyChange]] = []
     for file, form in FORMS.items():
         rows, path = keys.rows_in(found, file), paths.data / file
         content = path.read_bytes() if path.exists() else None
@@ -190,14 +192,14 @@ def lay_rows(paths: Paths, keys: ConfigKeys, found: Mapping[str, bytes]) -> Sequ
 
 
 @attrs.frozen
-class Laid:
+class ReplayedFiles:
     # serial number of the configuration now
     serial_no: int
     # what etcd has otherwise, and lacks, in the order in which it is to be put
-    older: Sequence[Change] = ()
+    older: Sequence[KeyChange] = ()
 
 
-def lay_over(paths: Paths, keys: ConfigKeys, found: Mapping[str, bytes], *, takes_loss: bool = False) -> Laid:
+def lay_over(paths: Paths, keys: ConfigKeys, found: Mapping[str, bytes], *, takes_loss: bool = False) -> ReplayedFiles:
     """Bring the files up to what is in etcd.
 
     Args:
@@ -215,12 +217,12 @@ def lay_over(paths: Paths, keys: ConfigKeys, found: Mapping[str, bytes], *, take
     file = ConfigFile(paths.config_data)
     config = file.read()
     known = _not_older(paths, config, keys.base_in(found), takes_loss=takes_loss)
-    after, older = overlay(known, keys.objects_in(found)), list[Change]()
+    after, older = overlay(known, keys.objects_in(found)), list[KeyChange]()
     if after.serial_no < known.serial_no:
         after, older = known, _over(known, after, keys)
     note = file.note if older else keys.note_in(found)
     if is_same(config, after) and (note is None or note == file.note):
-        return Laid(config.serial_no, older)
+        return ReplayedFiles(config.serial_no, older)
     if problems := find_problems(after):
         raise DamagedFile(
             f"the configuration '{paths.config_data}' with its changes in etcd is inconsistent: {'; '.join(problems)}; "
@@ -228,10 +230,10 @@ def lay_over(paths: Paths, keys: ConfigKeys, found: Mapping[str, bytes], *, take
         )
     file.write(ConfigState.of(after).content, file.note if note is None else note)
     _log.info("config.replayed", changes=len(found), serial_before=config.serial_no, serial=after.serial_no)
-    return Laid(after.serial_no, older)
+    return ReplayedFiles(after.serial_no, older)
 
 
-def _over(config: Config, older: Config, keys: ConfigKeys) -> list[Change]:
+def _over(config: Config, older: Config, keys: ConfigKeys) -> list[KeyChange]:
     effect = "the file counts, and is put into etcd"
     _log.warning("config.newer_than_etcd", serial=config.serial_no, serial_in_etcd=older.serial_no, effect=effect)
     return list(keys.of_difference(difference(ConfigState.of(older), ConfigState.of(config))))
@@ -260,7 +262,7 @@ def _not_older(paths: Paths, config: Config, base: int, *, takes_loss: bool) -> 
 class ClusterFiles:
     """wconfd's files in the cluster: commits of their changes, and what some candidate may lack."""
 
-    def __init__(self, commits: Commits, keys: ConfigKeys, mastership: Mastership) -> None:
+    def __init__(self, commits: Commits, keys: ConfigKeys, mastership: OwnMastershipState) -> None:
         self.commits = commits
         self.keys = keys
         self.uncopied = Uncopied()
@@ -290,7 +292,7 @@ class ClusterFiles:
         for changes in await in_thread(lay_rows, paths, self.keys, values):
             await self.insist(changes)
 
-    async def commit(self, changes: Sequence[Change], serial_no: int | None = None) -> None:
+    async def commit(self, changes: Sequence[KeyChange], serial_no: int | None = None) -> None:
         """Commit changes. Args: serial_no: of the configuration with them; None: they are none of it.
 
         Raises: NoLongerMaster. Unavailable, InvalidRequest: nothing was committed.
@@ -303,7 +305,7 @@ class ClusterFiles:
         if serial_no is not None:
             self.uncopied.add([change.key for change in changes], revision, serial_no)
 
-    async def insist(self, changes: Sequence[Change], serial_no: int | None = None) -> None:
+    async def insist(self, changes: Sequence[KeyChange], serial_no: int | None = None) -> None:
         """Commit changes, however long it takes. Raises: NoLongerMaster."""
         retries, told = retry_pauses(), ""
         while True:

@@ -8,16 +8,16 @@ import attrs
 import trio
 
 from common.errors import Unavailable
-from common.lease.changes import Change
-from common.lease.grant import Held, read_held
-from common.lease.records import Keys
+from common.lease.changes import KeyChange
+from common.lease.grant import HeldGrant, read_held
+from common.lease.records import EtcdKeys
 from common.metrics import CommitWork
 from common.objects.kinds import NodeUuid
 from common.replication import NoLongerMaster
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.mastership import Mastership
+from common.system.mastership import OwnMastershipState
 from daemons.wconfd.core.config.configstate import ConfigState
 from daemons.wconfd.distribution import ConfigChange
 from daemons.wconfd.lease.clusterfiles import ClusterFiles, ConfigKeys
@@ -25,7 +25,7 @@ from daemons.wconfd.nodes.nodesdistribution import NodesDistribution, distributi
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.commits import Commits, work_of
-from protocol.etcd.kv import Found, Get
+from protocol.etcd.kv import Get, GetReply
 from protocol.wconfd.config import NodeBehind
 from protocol.wconfd.daemon import ConfigVerdict
 
@@ -59,18 +59,18 @@ class Copied(Protocol):
     def progress(self) -> trio.Event: ...
 
 
-class Reader(Protocol):
+class EtcdReader(Protocol):
     """What is asked of `protocol.etcd.client.EtcdClient`."""
 
-    async def get(self, asked: Get, limit_s: float | None = None) -> Found: ...
+    async def get(self, asked: Get, limit_s: float | None = None) -> GetReply: ...
 
 
 @attrs.define
 class Forgetting:
     _cluster: ClusterFiles
     _nodes: Copied
-    _etcd: Reader
-    _keys: Keys
+    _etcd: EtcdReader
+    _keys: EtcdKeys
     # text of the last failure that was logged
     _told: str = ""
 
@@ -126,8 +126,8 @@ async def committing_to_etcd(settings: Settings) -> AsyncIterator["LeaseDistribu
     held = await in_thread(read_held, settings.paths)
     if held is None:
         raise NoLongerMaster("this node does not hold the mastership")
-    keys = Keys(settings.etcd.prefix)
-    mastership = Mastership("wconfd")
+    keys = EtcdKeys(settings.etcd.prefix)
+    mastership = OwnMastershipState("wconfd")
     async with EtcdClient(EtcdAddress.of(settings)) as client, trio.open_nursery() as nursery:
         nursery.start_soon(client.ask_leader_first)
         commits = Commits(client, keys, held.grant.fence, held.deadline, writer="wconfd")
@@ -147,7 +147,7 @@ class LeaseDistribution:
 
     _nodes: NodesDistribution
     _cluster: ClusterFiles
-    held: Held
+    held: HeldGrant
     _token: trio.lowlevel.TrioToken = attrs.Factory(trio.lowlevel.current_trio_token)
 
     def commit_first(self, change: ConfigChange) -> None:
@@ -205,8 +205,8 @@ class LeaseDistribution:
 
     def _run(
         self,
-        commit: Callable[[Sequence[Change], int | None], Awaitable[None]],
-        changes: Sequence[Change],
+        commit: Callable[[Sequence[KeyChange], int | None], Awaitable[None]],
+        changes: Sequence[KeyChange],
         serial_no: int | None,
     ) -> None:
         trio.from_thread.run(commit, changes, serial_no, trio_token=self._token)

@@ -54,7 +54,7 @@ class OwnerTable(Protocol):
         ...
 
 
-class Deaths:
+class LockOwnerDeaths:
     """Frees the locks and requests of dead owners.
 
     Args:

@@ -46,7 +46,7 @@ from daemons.wconfd.core.locks.encoding import (
     replay,
 )
 from daemons.wconfd.core.locks.guards import NO_GUARDS, Guards, decode_guards, encode_guards
-from daemons.wconfd.core.locks.waiting import Change, LockState
+from daemons.wconfd.core.locks.waiting import LockChange, LockState
 
 # The guards on disk, in `ghosts.data`, beside `locks.data`.
 #
@@ -359,7 +359,7 @@ class LockFiles:
             return not self._has_journal and not self._has_outdated
         return self._has_journal and journal.is_sound and not journal.lines
 
-    def write(self, before: LockState, after: LockState, made: Collection[tuple[Owner, Change]]) -> None:
+    def write(self, before: LockState, after: LockState, made: Collection[tuple[Owner, LockChange]]) -> None:
         """Make a change durable.
 
         Args:

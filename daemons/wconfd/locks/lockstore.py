@@ -23,9 +23,9 @@ from common.system.livelock import is_alive
 from common.system.log import get_log
 from common.wire import unstructure
 from daemons.wconfd.core.locks import ghostrules
-from daemons.wconfd.core.locks.ghostrules import Made, Outcome, ghosts_of
+from daemons.wconfd.core.locks.ghostrules import Made, OwnersChange, ghosts_of
 from daemons.wconfd.core.locks.guards import NO_GUARDS
-from daemons.wconfd.core.locks.waiting import Change, LockState, free_level, try_update
+from daemons.wconfd.core.locks.waiting import LockChange, LockState, free_level, try_update
 from daemons.wconfd.locks.lockfiles import GuardFile, LockFiles
 from daemons.wconfd.steps import StepStatistics, StepWriter
 from protocol.serving.route import Publisher
@@ -123,7 +123,7 @@ class Since:
         """Seconds for which the oldest pending request has waited; 0.0: there is none. Cost: linear in those."""
         return max(0.0, self._clock() - min(self._waiting.values())) if self._waiting else 0.0
 
-    def note(self, owner: Owner, change: Change, state: LockState) -> None:
+    def note(self, owner: Owner, change: LockChange, state: LockState) -> None:
         """Record an owner's change, which is durable in `state`. Cost: O(locks changed)."""
         now = self._clock()
         for move in change.moves:
@@ -250,8 +250,8 @@ GHOSTS_DATA: Final = "ghosts.data"
 
 
 # a change of the locks by a function of the core: of one owner, or of several
-LockStep = Callable[[LockState], Change]
-LockSteps = Callable[[LockState], Outcome]
+LockStep = Callable[[LockState], LockChange]
+LockSteps = Callable[[LockState], OwnersChange]
 
 
 class LockStore:
@@ -315,7 +315,7 @@ class LockStore:
     def statistics(self) -> StepStatistics:
         return self._writer.statistics()
 
-    async def change(self, owner: Owner, step: LockStep) -> Change:
+    async def change(self, owner: Owner, step: LockStep) -> LockChange:
         """Change the locks of an owner by a function of the core.
 
         Raises: Unavailable: the change could not be made durable; nothing has changed.
@@ -323,17 +323,17 @@ class LockStore:
         Durability: on return the change survives a loss of power.
         """
 
-        def alone(state: LockState) -> Outcome:
+        def alone(state: LockState) -> OwnersChange:
             change = step(state)
-            return Outcome(change.state, (Made(owner, change),))
+            return OwnersChange(change.state, (Made(owner, change),))
 
         self.known.meet(owner)
         return (await self.carry_out(alone)).made[0].change
 
-    async def carry_out(self, step: LockSteps) -> Outcome:
+    async def carry_out(self, step: LockSteps) -> OwnersChange:
         """Change the locks of several owners by a function of the core. Raises, Durability: as `change`."""
 
-        def stepped(state: LockState) -> tuple[LockState, Outcome]:
+        def stepped(state: LockState) -> tuple[LockState, OwnersChange]:
             outcome = step(state)
             return outcome.state, outcome if outcome.state is not state else attrs.evolve(outcome, has_effect=False)
 
@@ -445,4 +445,6 @@ class LockStore:
 
 def _made(answers: Sequence[object]) -> list[Made]:
     """All that was done to owners by the steps that changed anything."""
-    return [made for answer in answers if isinstance(answer, Outcome) and answer.has_effect for made in answer.made]
+    return [
+        made for answer in answers if isinstance(answer, OwnersChange) and answer.has_effect for made in answer.made
+    ]

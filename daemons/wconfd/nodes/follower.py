@@ -22,7 +22,7 @@ from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from common.wire import structure
 from daemons.wconfd.core.config.configstate import ConfigState
-from daemons.wconfd.core.config.replicas import Failure, Holding, Part
+from daemons.wconfd.core.config.replicas import CallFailure, NodeHolding, Part
 from protocol.noded.call import Failed, FailureKind, NodeAddress, NodeCall, Outcome, Replied, Skipped
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.facts import Check, NodeVerify
@@ -226,7 +226,7 @@ class Beginning:
         return tuple(part.value for part in Part if part in self.missing or (part is Part.CONFIG and is_older))
 
 
-class Follower:
+class NodeFollower:
     """A node that gets contents; `run` sends them, one call at a time.
 
     A silent node is left alone for the pauses of its client; after other failures the pauses are shorter.
@@ -247,7 +247,7 @@ class Follower:
         self._progressed = progressed
         self._contents = NOTHING
         # a wconfd before this one, or a follower of the same node, may have left requests without a reply
-        self._holding = Holding(in_doubt=True)
+        self._holding = NodeHolding(in_doubt=True)
         # when the last request without a reply was given up
         self._doubted_at = trio.current_time()
         # when it had everything last, as far as known; the beginning, if never
@@ -455,7 +455,7 @@ class Follower:
 
     async def _recover(self, part: Part, failed: Failed) -> None:
         self._holding = self._holding.failed(part, _failure(failed.kind))
-        if _failure(failed.kind) is Failure.UNKNOWN:
+        if _failure(failed.kind) is CallFailure.UNKNOWN:
             self._doubted_at = trio.current_time()
         self._failures += 1
         silence = self._clients.usual.silence(self.node.name)
@@ -485,7 +485,7 @@ class Follower:
         self._progressed()
 
 
-def _failure(kind: FailureKind) -> Failure:
+def _failure(kind: FailureKind) -> CallFailure:
     if kind.is_sign_of_life or kind is FailureKind.UNSENT:
-        return Failure.REFUSED
-    return Failure.UNKNOWN if kind.may_have_acted else Failure.SILENT
+        return CallFailure.REFUSED
+    return CallFailure.UNKNOWN if kind.may_have_acted else CallFailure.SILENT

@@ -36,8 +36,8 @@ from daemons.wconfd.nodes.follower import (
     Beginning,
     ContentMaker,
     Contents,
-    Follower,
     NodeClients,
+    NodeFollower,
 )
 from protocol.noded.call import NodeAddress
 from protocol.noded.clients.certificates import CertificateFiles
@@ -131,7 +131,7 @@ class NodesDistribution:
         self._ordered = trio.Event()
         self._made = trio.Event()
         # by name
-        self._followers: dict[str, Follower] = {}
+        self._followers: dict[str, NodeFollower] = {}
         # serial numbers of the contents of the configuration, by the numbers of these, from the oldest one in use
         self._serials: dict[int, int] = {}
         # the candidates that should have the configuration; None: not known yet, or not this node's to tell
@@ -214,7 +214,7 @@ class NodesDistribution:
                     nursery.start_soon(each.check)
         return tuple(each.verdict for each in followers)
 
-    def _followers_of(self, state: ConfigState, nodes: frozenset[NodeUuid]) -> dict[NodeUuid, Follower]:
+    def _followers_of(self, state: ConfigState, nodes: frozenset[NodeUuid]) -> dict[NodeUuid, NodeFollower]:
         named = {uuid: state.config.nodes[uuid].name for uuid in nodes if uuid in state.config.nodes}
         return {uuid: self._followers[name] for uuid, name in named.items() if name in self._followers}
 
@@ -266,7 +266,7 @@ class NodesDistribution:
             self._followers.pop(name).end()
         for name, node in online.items():
             if name not in self._followers:
-                self._followers[name] = Follower(node, self._clients, self._tell_progress, self._beginning)
+                self._followers[name] = NodeFollower(node, self._clients, self._tell_progress, self._beginning)
                 self._nursery.start_soon(self._followers[name].run)
             self._followers[name].aim(contents if name in with_file else _without_file(contents))
         self._note_serial(config, contents[Part.CONFIG].number)
@@ -287,7 +287,7 @@ def _without_file(contents: Contents) -> Contents:
     return {part: content for part, content in contents.items() if part not in FOR_CANDIDATES}
 
 
-async def _attempt(followers: Sequence[Follower], *, anew: bool) -> None:
+async def _attempt(followers: Sequence[NodeFollower], *, anew: bool) -> None:
     """Wait until each node was tried."""
     if anew:
         for each in followers:

@@ -34,14 +34,14 @@ from protocol.noded.clients.certificates import CallerContext, CertificateFiles
 from protocol.noded.clients.connection import (
     CONNECT_S,
     MAX_CONNECTIONS,
-    HttpReply,
     HttpRequest,
     KeptConnections,
     NodeConnection,
+    NodedHttpReply,
 )
 from protocol.noded.clients.judging import (
     BackOff,
-    Silence,
+    NodeFailures,
     after_reply,
     before_sending,
     no_reply,
@@ -68,7 +68,7 @@ class _Body:
     content: bytes | None = None
 
 
-class Bodies:
+class CallBodies:
     """Makes the bodies of calls."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class NodeClient:
         self._kept = KeptConnections(MAX_CONNECTIONS)
         self._places = trio.CapacityLimiter(MAX_CONNECTIONS)
         self._back_off = BackOff()
-        self._bodies = Bodies()
+        self._bodies = CallBodies()
 
     async def __aenter__(self) -> Self:
         return self
@@ -151,7 +151,7 @@ class NodeClient:
         self._kept.close()
         await trio.lowlevel.checkpoint()
 
-    def silence(self, node: str) -> Silence | None:
+    def silence(self, node: str) -> NodeFailures | None:
         """Why this node is left alone now, and until when by trio's clock; None: it is asked."""
         return self._back_off.pause(node, trio.current_time())
 
@@ -245,7 +245,7 @@ class NodeClient:
         late = not_connected(node, CONNECT_S)
         raise Breakdown(late.kind, late.text)
 
-    async def _exchange(self, connection: NodeConnection, request: HttpRequest, *, repeatable: bool) -> HttpReply:
+    async def _exchange(self, connection: NodeConnection, request: HttpRequest, *, repeatable: bool) -> NodedHttpReply:
         """Send a request and receive its reply.
 
         A kept connection may be closed by the node daemon just when the request is sent; then a call that may be
@@ -259,7 +259,7 @@ class NodeClient:
                 raise
         return await self._converse(await self._connect(connection.context, connection.node), request)
 
-    async def _converse(self, connection: NodeConnection, request: HttpRequest) -> HttpReply:
+    async def _converse(self, connection: NodeConnection, request: HttpRequest) -> NodedHttpReply:
         with _closing_unless_done(connection):
             connection.ask(request)
             connection.advance()
@@ -270,7 +270,7 @@ class NodeClient:
         return connection.reply
 
 
-async def _outcome(node: NodeAddress, call: NodeCall[R], epoch: int | None, reply: HttpReply) -> Outcome[R]:
+async def _outcome(node: NodeAddress, call: NodeCall[R], epoch: int | None, reply: NodedHttpReply) -> Outcome[R]:
     if len(reply.body) > HEAVY_BYTES:
         return await in_thread(after_reply, node, call, epoch, reply)
     return after_reply(node, call, epoch, reply)

@@ -49,7 +49,7 @@ class HttpRequest:
 
 
 @attrs.frozen
-class HttpReply:
+class NodedHttpReply:
     status: int
     reason: str
     body: bytes
@@ -109,7 +109,7 @@ class Channel:
             self._unsent[:1] = [rest] if rest else []
         return self._outgoing.read()
 
-    def receive(self, data: bytes) -> HttpReply | None:
+    def receive(self, data: bytes) -> NodedHttpReply | None:
         """Take bytes of the network, `b""` at its end; return the reply when it is whole.
 
         Raises: Breakdown: there will be no reply on this connection.
@@ -132,7 +132,7 @@ class Channel:
             raise self._tls_failure(error) from error
         self.is_up = True
 
-    def _read(self) -> HttpReply | None:
+    def _read(self) -> NodedHttpReply | None:
         while True:
             try:
                 # empty after the peer's farewell
@@ -149,7 +149,7 @@ class Channel:
             if not plain:
                 raise self.lost()
 
-    def _parse(self, plain: bytes) -> HttpReply | None:
+    def _parse(self, plain: bytes) -> NodedHttpReply | None:
         try:
             self._http.receive_data(plain)
             while True:
@@ -162,7 +162,7 @@ class Channel:
                     case h11.EndOfMessage() if self._head is not None:
                         head = self._head
                         reason = head.reason.decode("latin-1")
-                        return HttpReply(head.status_code, reason, bytes(self._body), _epoch(head))
+                        return NodedHttpReply(head.status_code, reason, bytes(self._body), _epoch(head))
                     case h11.ConnectionClosed():
                         raise self.lost()
                     case h11.InformationalResponse():
@@ -246,7 +246,7 @@ class NodeConnection:
         # connections of an older context are not used for new calls
         self.context = context
         # the reply to the last request, once it is whole
-        self.reply: HttpReply | None = None
+        self.reply: NodedHttpReply | None = None
         self._channel = Channel(context, node)
         # encrypted bytes that the network has not taken yet
         self._rest = memoryview(b"")

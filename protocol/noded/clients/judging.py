@@ -21,7 +21,7 @@ from protocol.noded.call import (
     Skipped,
     read_reply,
 )
-from protocol.noded.clients.connection import HttpReply
+from protocol.noded.clients.connection import NodedHttpReply
 
 # Which silent nodes are left alone for now, and until when.
 #
@@ -37,7 +37,7 @@ LONGEST_PAUSE_S: Final = 60.0
 
 
 @attrs.frozen
-class Silence:
+class NodeFailures:
     """A node's failures in a row."""
 
     failures: int
@@ -53,9 +53,9 @@ class Silence:
 class BackOff:
     """The silent nodes, by name; a node that is not in it may be asked."""
 
-    silences: Mapping[str, Silence] = attrs.field(factory=dict)
+    silences: Mapping[str, NodeFailures] = attrs.field(factory=dict)
 
-    def pause(self, node: str, now: float) -> Silence | None:
+    def pause(self, node: str, now: float) -> NodeFailures | None:
         """The silence because of which the node is not asked now; None: it may be asked."""
         silence = self.silences.get(node)
         return silence if silence is not None and now < silence.until else None
@@ -80,7 +80,7 @@ class BackOff:
         failures = 1 if before is None else before.failures + 1
         # the exponent is bounded: floats are not without end
         pause_s = min(FIRST_PAUSE_S * 2.0 ** min(failures - 1, 30), LONGEST_PAUSE_S)
-        return attrs.evolve(self, silences={**self.silences, node: Silence(failures, now, now + pause_s, text)})
+        return attrs.evolve(self, silences={**self.silences, node: NodeFailures(failures, now, now + pause_s, text)})
 
 
 R = TypeVar("R")
@@ -96,14 +96,14 @@ def before_sending(node: NodeAddress, call: NodeCall[R], body: bytes) -> Outcome
     return None
 
 
-def paused(node: NodeAddress, silence: Silence, now: float) -> Failed:
+def paused(node: NodeAddress, silence: NodeFailures, now: float) -> Failed:
     """The outcome of a call to a node that is left alone."""
     times = "once" if silence.failures == 1 else f"{silence.failures} times in a row"
     text = f"{node} was not asked: it failed {times}, and is asked again in {silence.until - now:.0f} s; {silence.text}"
     return Failed(FailureKind.PAUSED, text)
 
 
-def after_reply(node: NodeAddress, call: NodeCall[R], epoch: int | None, reply: HttpReply) -> Outcome[R]:
+def after_reply(node: NodeAddress, call: NodeCall[R], epoch: int | None, reply: NodedHttpReply) -> Outcome[R]:
     """The outcome that a reply means. Args: epoch: the caller's."""
     if reply.status != 200:
         kind = FailureKind.UNKNOWN if reply.status == 404 else FailureKind.REFUSED
@@ -134,7 +134,7 @@ def no_reply(node: NodeAddress, call: NodeCall[R], limit_s: float) -> Failed:
     return Failed(FailureKind.TIMEOUT, f"{node} gave no reply to {call.METHOD} within {limit_s:g} s")
 
 
-def _status(reply: HttpReply) -> str:
+def _status(reply: NodedHttpReply) -> str:
     match reply.status:
         case 403:
             return "the certificate of this node is not that of a master candidate (HTTP 403)"

@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from common.errors import Unavailable
-from common.nodes.failover import Tally, Verdict, Vote, count_votes
+from common.nodes.failover import Vote, VoteResult, VoteTally, count_votes
 from common.replication import NoLongerMaster
 from common.system.log import get_log
 from protocol.noded.call import NodeAddress, Outcome, Replied
@@ -42,18 +42,18 @@ async def win_vote(client: NodeClient, voters: Sequence[NodeAddress], own: Conte
     """
     tally = await ask_once(client, voters, own)
     for left in range(REPEATS, 0, -1):
-        if tally.verdict is not Verdict.OPEN:
+        if tally.verdict is not VoteResult.OPEN:
             break
         _log.warning("votes.open", votes=tally, asked_again_s=PAUSE_S, repeats_left=left)
         await trio.sleep(PAUSE_S)
         tally = await ask_once(client, voters, own)
     _log.info("votes.counted", votes=tally, verdict=tally.verdict.value)
     match tally.verdict:
-        case Verdict.WON:
+        case VoteResult.WON:
             return
-        case Verdict.LOST:
+        case VoteResult.LOST:
             raise NoLongerMaster(_who_is(tally))
-        case Verdict.OPEN:
+        case VoteResult.OPEN:
             raise Unavailable(
                 f"whether this node is the master cannot be told: {tally}; start more node daemons, or, "
                 "if the other nodes are gone for good, start this one with: gantry up --no-voting --yes-do-it"
@@ -62,7 +62,7 @@ async def win_vote(client: NodeClient, voters: Sequence[NodeAddress], own: Conte
             assert_never(tally.verdict)
 
 
-async def ask_once(client: NodeClient, voters: Sequence[NodeAddress], own: Contender) -> Tally:
+async def ask_once(client: NodeClient, voters: Sequence[NodeAddress], own: Contender) -> VoteTally:
     """Ask all voters at once; return as soon as the votes that are still to come change nothing."""
     votes: dict[str, Vote | None] = {voter.name: None for voter in voters}
 
@@ -71,7 +71,7 @@ async def ask_once(client: NodeClient, voters: Sequence[NodeAddress], own: Conte
         async def ask(voter: NodeAddress) -> None:
             outcomes = await client.call_nodes([voter], MasterNodeName(), LIMIT_S, even_paused=True)
             votes[voter.name] = _vote(outcomes[voter.name])
-            if count_votes(own.name, own.epoch, votes).verdict is not Verdict.OPEN:
+            if count_votes(own.name, own.epoch, votes).verdict is not VoteResult.OPEN:
                 nursery.cancel_scope.cancel()
 
         for voter in voters:
@@ -84,7 +84,7 @@ def _vote(outcome: Outcome[str]) -> Vote | None:
     return None if master is None else Vote(master, outcome.epoch if isinstance(outcome, Replied) else None)
 
 
-def _who_is(tally: Tally) -> str:
+def _who_is(tally: VoteTally) -> str:
     if tally.rival:
         return f"this node is not the master; {tally.rival} is (by {tally.for_rival} of {tally.voters} nodes)"
     return "this node is not the master; another node has claimed it since"

@@ -216,7 +216,7 @@ class RapidClient:
         return self.run(calls.archive_job(job_id))
 
     def filters(self) -> tuple[Filter, ...]:
-        """The filter rules, in the order in which they are asked."""
+        """The filter rules, in order of evaluation."""
         return self.run(calls.list_filters()).filters
 
     def add_filter(self, wish: FilterWish) -> Filter:

@@ -51,7 +51,7 @@ class Failure:
 class NoReply(Unavailable):
     """No reply of Gantry came.
 
-    Args: failure: None: another attempt would be in vain.
+    Args: failure: None: another attempt would not help.
     """
 
     def __init__(self, message: str, failure: Failure | None = None) -> None:

@@ -282,7 +282,7 @@ class TrioRapidClient:
         return await self.run(calls.archive_job(job_id))
 
     async def filters(self) -> tuple[Filter, ...]:
-        """The filter rules, in the order in which they are asked."""
+        """The filter rules, in order of evaluation."""
         return (await self.run(calls.list_filters())).filters
 
     async def add_filter(self, wish: FilterWish) -> Filter:

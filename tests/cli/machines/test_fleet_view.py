@@ -135,7 +135,7 @@ def test_the_jobs_of_a_batch_are_named_by_it(start_luxid: Start, job: Job, verb:
 def test_a_filter_that_holds_for_no_job_is_an_error(start_luxid: Start, job: Job) -> None:
     start_luxid()
 
-    error = "error: no job is like 'batch=x'; archived ones are found by their ids\n"
+    error = "error: no job matches 'batch=x'; archived ones are found by their ids\n"
     assert job("watch", "--where", "batch=x") == Ended(1, "", error)
     assert (
         job("watch").err

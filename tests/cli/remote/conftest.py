@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from cli.live import watching
-from common.webaccess.tokens import TokensFile, Wish
+from common.webaccess.tokens import NewToken, TokensFile
 from tests.support.accounts.users import OWN_LOGIN
 from tests.support.forks.programs import PATIENT_SILENCE_S
 from tests.support.web.rapid import Web
@@ -27,4 +27,4 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="package")
 def token(web: Web) -> str:
-    return str(TokensFile(web.paths).create(Wish("ci", ("operate",), None, OWN_LOGIN), time.time())[1])
+    return str(TokensFile(web.paths).create(NewToken("ci", ("operate",), None, OWN_LOGIN), time.time())[1])

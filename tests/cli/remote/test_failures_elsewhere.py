@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from common.nodes.certificates import fingerprint_of
-from common.webaccess.tokens import TokensFile, Wish
+from common.webaccess.tokens import NewToken, TokensFile
 from protocol.rapid.clients import blocking
 from tests.cli.command import Background, Ended
 from tests.cli.remote.place import Capture, Place
@@ -119,7 +119,7 @@ def test_a_user_with_a_password_is_told_that_only_a_token_counts(web: Web, calle
 
 
 def test_a_token_without_the_right_is_refused(web: Web, caller: Caller) -> None:
-    reader = TokensFile(web.paths).create(Wish("reader", ("jobs.read",), None), time.time())[1]
+    reader = TokensFile(web.paths).create(NewToken("reader", ("jobs.read",), None), time.time())[1]
 
     told = caller.run("cancel", 1, GANTRY_TOKEN=str(reader))
 

@@ -130,7 +130,7 @@ def test_verify_lists_every_problem(tmp_path: Path, cluster: Callable[..., Ended
         as_json = json.loads(cluster("verify", "--output", "json").out)
 
     assert text.code == 1
-    assert text.err == "error: 8 problems found; mend them, and run this again\n"
+    assert text.err == "error: 8 problems found; fix them and run this again\n"
     rows = [line.split(maxsplit=1) for line in text.out.replace(str(tmp_path), "ROOT").splitlines()]
     assert [row[0] for row in rows[1:]] == [
         *("configuration", "configuration", "config.data", "locks.data", "queue", "queue", "sockets", "livelocks"),

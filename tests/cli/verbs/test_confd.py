@@ -93,7 +93,7 @@ def test_json_has_the_best_reply_and_all_others(confd: ConfdCluster, ask: Ask) -
         (("node-role",), 2, "write: node-role NODE"),
         (("master", "size"), 2, "fields are name, ip, node-ip"),
         (("--node", "node9", "ping"), 1, "there is no node 'node9'"),
-        (("--peer", "a:b:c:d", "ping"), 3, "is not known"),
+        (("--peer", "a:b:c:d", "ping"), 3, "cannot be resolved"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
 )

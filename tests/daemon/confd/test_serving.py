@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from protocol.confd.questions import MAGIC, Argument, Question, Reply, Request, Status, read_reply, seal, unseal
+from protocol.confd.questions import (
+    MAGIC,
+    Argument,
+    ConfdRequest,
+    Question,
+    Reply,
+    ReplyStatus,
+    read_reply,
+    seal,
+    unseal,
+)
 from tests.support.machines.confdpeers import ConfdCluster
 from tests.support.machines.confds import KEY
 from tests.support.machines.nodes import HOST
@@ -36,7 +46,7 @@ class Asking:
         self._count += 1
         rsalt = f"r{self._count}"
         while True:
-            self.socket.send(seal(key, Request(question, rsalt, argument).to_text(), str(int(time.time()))))
+            self.socket.send(seal(key, ConfdRequest(question, rsalt, argument).to_text(), str(int(time.time()))))
             try:
                 signed = unseal(key, self.socket.recv(65536))
             except TimeoutError:
@@ -73,24 +83,24 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 
 
 def test_a_changed_configuration_is_answered_from_at_once(asked: Asked) -> None:
-    assert asked.ask(Question.MASTER) == Reply(Status.OK, "node1.test", 7)
+    assert asked.ask(Question.MASTER) == Reply(ReplyStatus.OK, "node1.test", 7)
 
     asked.document["cluster"] |= {"master_node": "uuid-node2.test", "serial_no": 8}
     asked.write()
 
-    asked.wait_for(Reply(Status.OK, "node2.test", 8), Question.MASTER)
+    asked.wait_for(Reply(ReplyStatus.OK, "node2.test", 8), Question.MASTER)
 
 
 def test_a_damaged_configuration_takes_the_place_of_the_good_one(asked: Asked) -> None:
     asked.put(asked.paths.config_data, b"{")
-    wait_until(lambda: asked.ask(Question.MASTER).status is Status.ERROR, what="the damage is told")
+    wait_until(lambda: asked.ask(Question.MASTER).status is ReplyStatus.ERROR, what="the damage is told")
     assert "not JSON" in str(asked.ask(Question.PING).answer)
 
     asked.paths.config_data.unlink()
     wait_until(lambda: "no master candidate" in str(asked.ask(Question.PING).answer), what="there is none")
 
     asked.write()
-    asked.wait_for(Reply(Status.OK, 3000000))
+    asked.wait_for(Reply(ReplyStatus.OK, 3000000))
 
 
 def test_a_renewed_key_is_taken_without_a_restart(asked: Asked) -> None:
@@ -100,7 +110,7 @@ def test_a_renewed_key_is_taken_without_a_restart(asked: Asked) -> None:
 
     def is_answered(key: bytes) -> bool:
         try:
-            return asked.asking.ask(Question.PING, key=key).status is Status.OK
+            return asked.asking.ask(Question.PING, key=key).status is ReplyStatus.OK
         except (TimeoutError, AssertionError):
             return False
 
@@ -112,7 +122,7 @@ def test_a_renewed_key_is_taken_without_a_restart(asked: Asked) -> None:
 
 def test_a_flood_of_wrong_datagrams_gets_no_reply_and_leaves_no_trace(asked: Asked) -> None:
     pid = asked.cluster.daemons["confd"].pid
-    genuine = Request(Question.PING, "r").to_text()
+    genuine = ConfdRequest(Question.PING, "r").to_text()
     wrong = [
         b"",
         b"plj0",
@@ -124,7 +134,7 @@ def test_a_flood_of_wrong_datagrams_gets_no_reply_and_leaves_no_trace(asked: Ask
         seal(KEY, "no question", str(int(time.time()))),
         b"x" * 6000,
     ]
-    assert asked.ask(Question.PING).status is Status.OK
+    assert asked.ask(Question.PING).status is ReplyStatus.OK
     before = memory_kib(pid)
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
@@ -133,8 +143,8 @@ def test_a_flood_of_wrong_datagrams_gets_no_reply_and_leaves_no_trace(asked: Ask
             stranger.send(wrong[number % len(wrong)])
             if number % 20 == 0:
                 # so that the kernel drops none of them
-                assert asked.ask(Question.PING).status is Status.OK
-        assert asked.ask(Question.PING).status is Status.OK
+                assert asked.ask(Question.PING).status is ReplyStatus.OK
+        assert asked.ask(Question.PING).status is ReplyStatus.OK
         with pytest.raises(BlockingIOError):
             stranger.recv(65536, socket.MSG_DONTWAIT)
 

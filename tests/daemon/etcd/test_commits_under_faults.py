@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from common.lease.changes import MOST_BYTES, PART_BYTES, Change
+from common.lease.changes import MOST_BYTES, PART_BYTES, KeyChange
 from common.lease.deadline import Deadline
-from common.lease.records import Fence, Keys
+from common.lease.records import EtcdKeys, Fence
 from protocol.etcd.address import Endpoint, EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.commits import Commits, read_dirty
 from protocol.etcd.fencedsequence import Etcd as EtcdCalls
-from protocol.etcd.kv import EtcdFull, Found, Get, KeyValue, Outcome, Transaction
+from protocol.etcd.kv import EtcdFull, Get, GetReply, KeyValue, Transaction, TransactionReply
 from tests.support.etcds.etcd import HOST, Etcd, EtcdBinary, EtcdMember
 from tests.support.etcds.reigns import deadline_of, reign
 from tests.support.machines.proxy import Behaviour, Proxy
@@ -33,8 +33,8 @@ def three(tmp_path_factory: pytest.TempPathFactory, etcd_binary: EtcdBinary) -> 
 
 
 @pytest.fixture
-def keys(three: Etcd) -> Keys:
-    return Keys(three.new_prefix())
+def keys(three: Etcd) -> EtcdKeys:
+    return EtcdKeys(three.new_prefix())
 
 
 @pytest.fixture
@@ -57,12 +57,14 @@ async def reader(three: Etcd) -> AsyncIterator[EtcdClient]:
         yield client
 
 
-async def values(client: EtcdClient, keys: Keys) -> dict[str, bytes]:
+async def values(client: EtcdClient, keys: EtcdKeys) -> dict[str, bytes]:
     found = await read_dirty(client, [keys.dirty])
     return {key.removeprefix(keys.dirty): entry.value for key, entry in found.entries.items()}
 
 
-async def commit_throughout(commits: Commits, keys: Keys, trouble: Callable[[], Awaitable[None]]) -> dict[str, bytes]:
+async def commit_throughout(
+    commits: Commits, keys: EtcdKeys, trouble: Callable[[], Awaitable[None]]
+) -> dict[str, bytes]:
     """Commit one number after the other until some more were committed after the trouble; return the last ones."""
     has_ended = trio.Event()
     written: dict[str, bytes] = {}
@@ -72,7 +74,7 @@ async def commit_throughout(commits: Commits, keys: Keys, trouble: Callable[[], 
         while left:
             number += 1
             left -= has_ended.is_set()
-            await commits.commit([Change(f"{keys.dirty}{number % 3}", str(number).encode())])
+            await commits.commit([KeyChange(f"{keys.dirty}{number % 3}", str(number).encode())])
             written[str(number % 3)] = str(number).encode()
 
     async with trio.open_nursery() as nursery:
@@ -112,7 +114,7 @@ def _post(member: EtcdMember, path: str, body: dict[str, str]) -> dict[str, str]
 
 
 async def test_commits_outlive_the_leader_and_a_stopped_member(
-    three: Etcd, client: EtcdClient, reader: EtcdClient, keys: Keys, deadline: Deadline, nursery: trio.Nursery
+    three: Etcd, client: EtcdClient, reader: EtcdClient, keys: EtcdKeys, deadline: Deadline, nursery: trio.Nursery
 ) -> None:
     commits = Commits(client, keys, await reign(reader, keys), deadline, writer="luxid")
     await nursery.start(commits.run)
@@ -138,34 +140,34 @@ async def test_commits_outlive_the_leader_and_a_stopped_member(
     nursery.cancel_scope.cancel()
 
 
-async def five_more(commits: Commits, keys: Keys) -> None:
+async def five_more(commits: Commits, keys: EtcdKeys) -> None:
     for _ in range(5):
-        await commits.commit([Change(f"{keys.running}1", b"{}")])
+        await commits.commit([KeyChange(f"{keys.running}1", b"{}")])
 
 
 async def test_what_a_stopped_member_carries_out_late_has_no_effect(
-    three: Etcd, client: EtcdClient, reader: EtcdClient, keys: Keys, deadline: Deadline, nursery: trio.Nursery
+    three: Etcd, client: EtcdClient, reader: EtcdClient, keys: EtcdKeys, deadline: Deadline, nursery: trio.Nursery
 ) -> None:
     stopped = three.members[0]
     commits = Commits(client, keys, await reign(reader, keys), deadline, writer="luxid")
     await nursery.start(commits.run)
-    await commits.commit([Change(f"{keys.dirty}a", b"0")])
+    await commits.commit([KeyChange(f"{keys.dirty}a", b"0")])
     stopped.pause()
     try:
-        await commits.commit([Change(f"{keys.dirty}a", b"1")])
-        await commits.commit([Change(f"{keys.dirty}a", b"2")])
+        await commits.commit([KeyChange(f"{keys.dirty}a", b"1")])
+        await commits.commit([KeyChange(f"{keys.dirty}a", b"2")])
     finally:
         stopped.resume()
         await trio.to_thread.run_sync(stopped.wait_until_healthy)
 
-    await commits.commit([Change(f"{keys.dirty}b", b"3")])
+    await commits.commit([KeyChange(f"{keys.dirty}b", b"3")])
 
     assert await values(reader, keys) == {"a": b"2", "b": b"3"}
     nursery.cancel_scope.cancel()
 
 
 async def test_a_commit_without_a_reply_has_its_effect_once(
-    three: Etcd, keys: Keys, deadline: Deadline, nursery: trio.Nursery
+    three: Etcd, keys: EtcdKeys, deadline: Deadline, nursery: trio.Nursery
 ) -> None:
     """Its only way to etcd swallows all replies, and then goes on."""
     with Proxy((HOST, 0), (HOST, three.members[1].port)) as proxy:
@@ -174,7 +176,7 @@ async def test_a_commit_without_a_reply_has_its_effect_once(
             commits = Commits(client, keys, await reign(other, keys), deadline, writer="luxid")
             await nursery.start(commits.run)
             proxy.behave(Behaviour.HALF)
-            nursery.start_soon(commits.commit, [Change(f"{keys.dirty}a", b"1")])
+            nursery.start_soon(commits.commit, [KeyChange(f"{keys.dirty}a", b"1")])
             await wait_until_async(lambda: commits.state.silent_since_s, what="etcd to be silent")
             there: list[KeyValue] = []
 
@@ -185,7 +187,7 @@ async def test_a_commit_without_a_reply_has_its_effect_once(
             await wait_until_async(is_there, what="the change without a reply is carried out")
             proxy.behave(Behaviour.PASS)
 
-            later = await commits.commit([Change(f"{keys.dirty}b", b"2")])
+            later = await commits.commit([KeyChange(f"{keys.dirty}b", b"2")])
 
             found = await read_dirty(other, [keys.dirty])
             assert [(key[-1], entry.revision) for key, entry in found.entries.items()] == [
@@ -198,18 +200,18 @@ async def test_a_commit_without_a_reply_has_its_effect_once(
 
 
 async def test_a_full_etcd_refuses_changes_and_forgets(
-    three: Etcd, client: EtcdClient, reader: EtcdClient, keys: Keys, deadline: Deadline, nursery: trio.Nursery
+    three: Etcd, client: EtcdClient, reader: EtcdClient, keys: EtcdKeys, deadline: Deadline, nursery: trio.Nursery
 ) -> None:
     fence = await reign(reader, keys)
     commits = Commits(client, keys, fence, deadline, writer="luxid")
     await nursery.start(commits.run)
-    revision = await commits.commit([Change(f"{keys.dirty}a", b"1")])
+    revision = await commits.commit([KeyChange(f"{keys.dirty}a", b"1")])
     alarm = {"action": "ACTIVATE", "alarm": "NOSPACE", "memberID": (await reader.get(Get("x"))).header.member_id}
     await trio.to_thread.run_sync(_post, three.members[0], "/v3/maintenance/alarm", alarm)
     try:
         for _ in range(2):
             with pytest.raises(EtcdFull):
-                await commits.commit([Change(f"{keys.dirty}b", b"2")])
+                await commits.commit([KeyChange(f"{keys.dirty}b", b"2")])
         assert commits.state.is_full
         await commits.forget({f"{keys.dirty}a": revision})
         assert await values(reader, keys) == {}
@@ -222,7 +224,7 @@ async def test_a_full_etcd_refuses_changes_and_forgets(
             disarm = {**alarm, "action": "DEACTIVATE"}
             await trio.to_thread.run_sync(_post, three.members[0], "/v3/maintenance/alarm", disarm)
 
-    await again.commit([Change(f"{keys.dirty}c", b"3")])
+    await again.commit([KeyChange(f"{keys.dirty}c", b"3")])
 
     assert await values(reader, keys) == {"c": b"3"}
     nursery.cancel_scope.cancel()
@@ -240,10 +242,10 @@ class Crashing:
         self._left = left
         self._is_sent = is_sent
 
-    async def get(self, asked: Get, limit_s: float | None = None) -> Found:
+    async def get(self, asked: Get, limit_s: float | None = None) -> GetReply:
         return await self._client.get(asked, limit_s)
 
-    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> Outcome:
+    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> TransactionReply:
         if self._left > 0:
             outcome = await self._client.transact(transaction, limit_s)
             # one without a reply comes again
@@ -256,7 +258,7 @@ class Crashing:
 
 @pytest.mark.parametrize("is_sent", [False, True])
 async def test_a_large_change_that_is_interrupted_is_there_whole_or_not_at_all(
-    reader: EtcdClient, keys: Keys, deadline: Deadline, is_sent: bool
+    reader: EtcdClient, keys: EtcdKeys, deadline: Deadline, is_sent: bool
 ) -> None:
     fence = await reign(reader, keys)
     before = {"a": b"old", "b": b"old"}
@@ -278,13 +280,13 @@ async def test_a_large_change_that_is_interrupted_is_there_whole_or_not_at_all(
 
 
 async def carry_out(
-    client: EtcdCalls, keys: Keys, fence: Fence, deadline: Deadline, contents: dict[str, bytes]
+    client: EtcdCalls, keys: EtcdKeys, fence: Fence, deadline: Deadline, contents: dict[str, bytes]
 ) -> None:
     """A daemon that starts, commits this, and ends."""
     commits = Commits(client, keys, fence, deadline, writer="luxid")
     async with trio.open_nursery() as nursery:
         await nursery.start(commits.run)
-        await commits.commit([Change(f"{keys.dirty}{name}", content) for name, content in contents.items()])
+        await commits.commit([KeyChange(f"{keys.dirty}{name}", content) for name, content in contents.items()])
         # garbage is cleared before the next group is committed
-        await commits.commit([Change(f"{keys.running}1", None)])
+        await commits.commit([KeyChange(f"{keys.running}1", None)])
         nursery.cancel_scope.cancel()

@@ -12,7 +12,17 @@ import trio
 
 from protocol.etcd.address import Endpoint, EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.kv import Equals, EtcdFull, EtcdUnknown, Field, Get, Outcome, Put, Transaction, WatchEnded
+from protocol.etcd.kv import (
+    ComparedField,
+    Equals,
+    EtcdFull,
+    EtcdUnknown,
+    Get,
+    Put,
+    Transaction,
+    TransactionReply,
+    WatchEnded,
+)
 from tests.support.etcds.etcd import HOST, Etcd, EtcdBinary
 from tests.support.fakes.etcdmember import HANG, address_of, reply, scripted_member
 from tests.support.machines.proxy import Behaviour, Proxy
@@ -116,10 +126,10 @@ async def test_a_change_whose_reply_was_lost_is_told_by_what_is_read(three: Etcd
         ):
             await client.get(Get(key), PATIENCE_S)
             proxy.behave(Behaviour.HALF)
-            outcomes: list[Outcome] = []
+            outcomes: list[TransactionReply] = []
 
             async def campaign() -> None:
-                mine = Transaction([Equals(key, Field.CREATED, 0)], [Put(key, b"mine")], [Get(key)])
+                mine = Transaction([Equals(key, ComparedField.CREATED, 0)], [Put(key, b"mine")], [Get(key)])
                 outcomes.append(await client.transact(mine, 2 * PATIENCE_S))
 
             async def is_there() -> bool:

@@ -9,11 +9,11 @@ from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import (
     Compacted,
+    ComparedField,
     Delete,
     Equals,
     EtcdError,
     EtcdUnknown,
-    Field,
     Get,
     LeaseGone,
     Put,
@@ -70,7 +70,7 @@ async def test_pages_of_a_prefix_at_one_revision_hold_each_key_once(etcd: TestEt
 async def test_a_transaction_whose_comparison_fails_changes_nothing(etcd: TestEtcd, client: EtcdClient) -> None:
     key, other = f"{etcd.prefix}k", f"{etcd.prefix}other"
     revision = await put(client, key, b"1")
-    taken = Transaction([Equals(key, Field.CREATED, 0)], [Put(key, b"2"), Put(other, b"2")], [Get(key)])
+    taken = Transaction([Equals(key, ComparedField.CREATED, 0)], [Put(key, b"2"), Put(other, b"2")], [Get(key)])
 
     outcome = await client.transact(taken)
 
@@ -84,7 +84,7 @@ async def test_each_number_of_a_key_can_be_compared(etcd: TestEtcd, client: Etcd
     lease = (await client.grant(60)).lease
     created = await put(client, key, b"1")
     modified = await put(client, key, b"2", lease)
-    right = {Field.CREATED: created, Field.MODIFIED: modified, Field.LEASE: lease}
+    right = {ComparedField.CREATED: created, ComparedField.MODIFIED: modified, ComparedField.LEASE: lease}
 
     for field, number in right.items():
         assert (await client.transact(Transaction([Equals(key, field, number)], []))).succeeded

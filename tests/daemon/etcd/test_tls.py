@@ -15,8 +15,8 @@ import pytest
 import trustme
 
 from common.errors import InvalidRequest
-from daemons.keeperd.renewing.duties import Endpoint, Silent, ask_for_lease
-from daemons.keeperd.renewing.orders import Place, Setup
+from daemons.keeperd.renewing.duties import EtcdMember, NoWholeReply, ask_for_lease
+from daemons.keeperd.renewing.orders import ResolvedEndpoint, Setup
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.credentials import TlsContexts
@@ -126,7 +126,7 @@ async def test_a_lease_is_renewed_with_a_certificate_that_is_replaced(secured: S
         # of another tick of the kernel's clock than the one that will take its place
         os.utime(tmp_path / f"mine{suffix}", (1.0, 1.0))
     port = secured.etcd.members[0].port
-    place = Place(socket.AF_INET, (HOST, port), HOST, port, is_tls=True)
+    place = ResolvedEndpoint(socket.AF_INET, (HOST, port), HOST, port, is_tls=True)
     setup = Setup(
         "unused",
         (place,),
@@ -134,13 +134,13 @@ async def test_a_lease_is_renewed_with_a_certificate_that_is_replaced(secured: S
         cert_file=str(tmp_path / "mine.pem"),
         key_file=str(tmp_path / "mine.key"),
     )
-    endpoint = Endpoint(place, TlsContexts(setup))
+    endpoint = EtcdMember(place, TlsContexts(setup))
 
-    with pytest.raises(Silent):
+    with pytest.raises(NoWholeReply):
         ask_for_lease(endpoint, None, lease, PATIENCE_S)
     write(tmp_path, "mine", secured.authority.issue_cert("client.test"))
     # the first try finds that the certificate of before is refused
-    with pytest.raises(Silent):
+    with pytest.raises(NoWholeReply):
         ask_for_lease(endpoint, None, lease, PATIENCE_S)
 
     assert ask_for_lease(endpoint, None, lease, PATIENCE_S) > 0

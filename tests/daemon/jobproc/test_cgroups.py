@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from common.commands.cgroups import Group, GroupTree, find_groups, while_starting
+from common.commands.cgroups import ControlGroup, GroupTree, find_groups, while_starting
 from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
@@ -43,7 +43,7 @@ def tree(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GroupTree]:
     assert not os.path.exists(tree.folder)
 
 
-def end(group: Group) -> None:
+def end(group: ControlGroup) -> None:
     def is_ended() -> bool:
         group.kill()
         return group.is_empty()
@@ -51,7 +51,7 @@ def end(group: Group) -> None:
     wait_until(is_ended, what="the group is empty")
 
 
-def start_in(group: Group, *argv: str) -> "subprocess.Popen[bytes]":
+def start_in(group: ControlGroup, *argv: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(argv, preexec_fn=group.enter)
 
 
@@ -115,7 +115,7 @@ def test_a_group_that_holds_a_living_process_is_left_alone_by_a_sweep(tree: Grou
 def test_groups_that_the_command_made_are_ended_and_removed_with_it(tree: GroupTree) -> None:
     group = tree.make("job-5.cg")
     os.mkdir(f"{group.folder}/inner")
-    inner = Group(tree.way, f"{group.folder}/inner")
+    inner = ControlGroup(tree.way, f"{group.folder}/inner")
     process = start_in(inner, "sleep", "600")
     assert group.pids() == {process.pid}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from common.commands.cgroups import CPU, MEMORY, Group, Wanted, Way, find_groups, folder_name, limit_groups
+from common.commands.cgroups import CPU, MEMORY, ControlGroup, WantedLimits, Way, find_groups, folder_name, limit_groups
 from common.commands.supervision import killed_for_memory
 from common.errors import InvalidRequest
 from common.opcodes.registry import parse_opcode
@@ -50,7 +50,7 @@ def run(host: JobHost, op: dict[str, Any]) -> int:
 
 def needs(controller: str) -> None:
     """Skip where no group with this controller can be made."""
-    wanted = Wanted(memory_bytes=64 * MIB) if controller == MEMORY else Wanted(cpus=1.0)
+    wanted = WantedLimits(memory_bytes=64 * MIB) if controller == MEMORY else WantedLimits(cpus=1.0)
     # a folder for this process alone: others try at the same time
     run_folder = Path(f"/run/gantry-test-{os.getpid()}")
     tree = find_groups("v2", run_folder)
@@ -148,7 +148,7 @@ def test_a_child_that_is_killed_for_memory_is_told_whatever_the_exit_code(host: 
 def test_a_process_that_the_kernel_counts_twice_is_told_once(tmp_path: Path, name: str, text: str, count: int) -> None:
     (tmp_path / name).write_text(text)
 
-    assert killed_for_memory(Group(Way.V2, str(tmp_path))) == count
+    assert killed_for_memory(ControlGroup(Way.V2, str(tmp_path))) == count
 
 
 def test_processors_are_limited_by_a_group(host: JobHost) -> None:
@@ -174,7 +174,7 @@ def test_without_groups_memory_is_limited_for_each_process(bare_host: JobHost) -
 def test_without_groups_processors_cannot_be_limited_and_that_is_told(bare_host: JobHost) -> None:
     one = run(bare_host, command("true", cpus=1.0))
 
-    assert error_of(bare_host, one).startswith("'cpus' cannot be kept: no control group for processors")
+    assert error_of(bare_host, one).startswith("cannot enforce 'cpus': no control group for processors")
 
 
 def test_no_group_is_left_behind(host: JobHost) -> None:

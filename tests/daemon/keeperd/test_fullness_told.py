@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from common.lease.deadline import FullnessReader, FullnessWriter
-from common.lease.records import Fullness, Keys
+from common.lease.records import EtcdKeys, Fullness
 from daemons.keeperd import storekeeping
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import State
@@ -48,7 +48,7 @@ async def test_its_level_follows_etcd_while_this_node_is_the_master(
     with Etcd(tmp_path / "etcd", options=(f"--quota-backend-bytes={QUOTA}",), binary=etcd_binary) as etcd:
         async with EtcdClient(etcd.address()) as client, trio.open_nursery() as nursery:
             await fill_nearly(client)
-            store = StoreKeeping(client, Keys("/k/"), writer)
+            store = StoreKeeping(client, EtcdKeys("/k/"), writer)
             nursery.start_soon(store.run, lambda: now[0])
             await trio.testing.wait_all_tasks_blocked(0.05)
             assert reader.level.name == "FINE"

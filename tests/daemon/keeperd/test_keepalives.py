@@ -9,9 +9,9 @@ from threading import Thread
 
 import pytest
 
-from daemons.keeperd.renewing.duties import Endpoint, Silent, ask_for_lease
-from daemons.keeperd.renewing.orders import Place, Setup
-from protocol.etcd.credentials import Credentials
+from daemons.keeperd.renewing.duties import EtcdMember, NoWholeReply, ask_for_lease
+from daemons.keeperd.renewing.orders import ResolvedEndpoint, Setup
+from protocol.etcd.credentials import EtcdCredentials
 
 LIMIT_S = 30.0
 
@@ -29,9 +29,9 @@ class Guarded(ThreadingHTTPServer):
         self.broken = b""
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> EtcdMember:
         port = self.server_address[1]
-        return Endpoint(Place(socket.AF_INET, ("127.0.0.1", port), "127.0.0.1", port, is_tls=False), None)
+        return EtcdMember(ResolvedEndpoint(socket.AF_INET, ("127.0.0.1", port), "127.0.0.1", port, is_tls=False), None)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -75,13 +75,13 @@ def member() -> Iterator[Guarded]:
 
 
 @pytest.fixture
-def who(tmp_path: Path) -> Credentials:
+def who(tmp_path: Path) -> EtcdCredentials:
     path = tmp_path / "password"
     path.write_text("secret\n")
-    return Credentials(Setup("unused", (), user="root", password_file=str(path)))
+    return EtcdCredentials(Setup("unused", (), user="root", password_file=str(path)))
 
 
-def test_it_logs_in_once_and_again_when_the_token_is_not_known(member: Guarded, who: Credentials) -> None:
+def test_it_logs_in_once_and_again_when_the_token_is_not_known(member: Guarded, who: EtcdCredentials) -> None:
     endpoint = member.endpoint
 
     assert [ask_for_lease(endpoint, who, 7, LIMIT_S) for _ in range(3)] == [60.0] * 3
@@ -92,7 +92,7 @@ def test_it_logs_in_once_and_again_when_the_token_is_not_known(member: Guarded, 
     endpoint.close()
 
 
-def test_a_lease_without_a_time_is_gone(member: Guarded, who: Credentials) -> None:
+def test_a_lease_without_a_time_is_gone(member: Guarded, who: EtcdCredentials) -> None:
     endpoint = member.endpoint
 
     assert ask_for_lease(endpoint, who, 8, LIMIT_S) == 0
@@ -106,11 +106,11 @@ def test_a_lease_without_a_time_is_gone(member: Guarded, who: Credentials) -> No
         *(b'{"result": {"ID": "7", "TTL": null}}', b'{"result": {"ID": "7", "TTL": "-1"}}', b'{"result": {"ID": "9"}}'),
     ],
 )
-def test_what_decides_nothing_is_silence(member: Guarded, who: Credentials, reply: bytes) -> None:
+def test_what_decides_nothing_is_silence(member: Guarded, who: EtcdCredentials, reply: bytes) -> None:
     member.broken = reply
     endpoint = member.endpoint
 
-    with pytest.raises(Silent):
+    with pytest.raises(NoWholeReply):
         ask_for_lease(endpoint, who, 7, LIMIT_S)
     endpoint.close()
 
@@ -118,16 +118,18 @@ def test_what_decides_nothing_is_silence(member: Guarded, who: Credentials, repl
 def test_a_member_that_accepts_and_never_replies_costs_no_more_than_its_limit() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]
-        endpoint = Endpoint(Place(socket.AF_INET, ("127.0.0.1", port), "127.0.0.1", port, is_tls=False), None)
+        endpoint = EtcdMember(
+            ResolvedEndpoint(socket.AF_INET, ("127.0.0.1", port), "127.0.0.1", port, is_tls=False), None
+        )
 
-        with pytest.raises(Silent, match="no reply in time"):
+        with pytest.raises(NoWholeReply, match="no reply in time"):
             ask_for_lease(endpoint, None, 7, 0.05)
 
 
 def test_a_password_that_was_changed_since_the_start_is_read_again(member: Guarded, tmp_path: Path) -> None:
     path = tmp_path / "password"
     path.write_text("earlier\n")
-    who = Credentials(Setup("unused", (), user="root", password_file=str(path)))
+    who = EtcdCredentials(Setup("unused", (), user="root", password_file=str(path)))
     path.write_text("secret\n")
     endpoint = member.endpoint
 

@@ -7,25 +7,35 @@ import attrs
 import pytest
 import trio
 
-from common.lease.records import Accepted, Keys, MemberRecord, Role, Verdict, Wanted, WantedKind, decode, encode
+from common.lease.records import (
+    AcceptedRestore,
+    EtcdKeys,
+    MemberRecord,
+    OperatorReply,
+    OperatorRequest,
+    Role,
+    WantedKind,
+    decode,
+    encode,
+)
 from daemons.keeperd.core.events import CampaignLost
-from daemons.keeperd.identity import Identity
-from daemons.keeperd.keys import Campaigner, MasterKeys, Membership, Viewer, Won
+from daemons.keeperd.identity import KeeperIdentity
+from daemons.keeperd.keys import Campaigner, ClusterViewer, MasterKeys, Membership, Won
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.kv import EtcdUnknown, Get, Outcome, Put, Transaction
+from protocol.etcd.kv import EtcdUnknown, Get, Put, Transaction, TransactionReply
 from tests.support.etcds.etcd import TestEtcd
 from tests.support.wait import wait_until_async
 
 TTL_S = 60.0
 
 
-def identity(node: str, nonce: str = "") -> Identity:
-    return Identity(node, nonce or f"nonce-{node}", "boot", "machine")
+def identity(node: str, nonce: str = "") -> KeeperIdentity:
+    return KeeperIdentity(node, nonce or f"nonce-{node}", "boot", "machine")
 
 
 @attrs.frozen
 class Node:
-    keys: Keys
+    keys: EtcdKeys
     client: EtcdClient
     name: str
 
@@ -34,8 +44,8 @@ class Node:
         return MasterKeys(self.client, self.keys, Campaigner(identity(self.name), TTL_S, 0.0))
 
     @property
-    def viewer(self) -> Viewer:
-        return Viewer(self.client, self.keys, identity(self.name), [])
+    def viewer(self) -> ClusterViewer:
+        return ClusterViewer(self.client, self.keys, identity(self.name), [])
 
     async def win(self) -> Won:
         view = await self.viewer.look()
@@ -49,7 +59,7 @@ def run(etcd: TestEtcd, play: Callable[[Node, Node], Awaitable[None]]) -> None:
 
     async def main() -> None:
         async with EtcdClient(etcd.address()) as client:
-            keys = Keys(etcd.prefix)
+            keys = EtcdKeys(etcd.prefix)
             await play(Node(keys, client, "node1.test"), Node(keys, client, "node2.test"))
 
     trio.run(main)
@@ -84,7 +94,7 @@ def test_node_whose_etcd_was_accepted_is_not_stale_any_more(etcd: TestEtcd) -> N
         for node in (one, other):
             await one.client.transact(Transaction((), [Put(one.keys.stale(node.name), b"3")]))
 
-        await one.master_keys.accept(Accepted(epoch=9, node=one.name))
+        await one.master_keys.accept(AcceptedRestore(epoch=9, node=one.name))
 
         assert not (await one.viewer.look()).is_stale
         assert (await other.viewer.look(elsewhere=True)).is_stale
@@ -127,7 +137,7 @@ class Deaf:
     client: EtcdClient
     losses: int
 
-    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> Outcome:
+    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> TransactionReply:
         outcome = await self.client.transact(transaction, limit_s)
         if transaction.when and self.losses:
             self.losses -= 1
@@ -172,7 +182,7 @@ def test_a_release_is_clean_and_touches_no_later_mastership(etcd: TestEtcd) -> N
 
 def test_a_wish_goes_with_its_verdict_and_another_stays(etcd: TestEtcd) -> None:
     async def play(one: Node, _: Node) -> None:
-        wish = Wanted(kind=WantedKind.SWITCHOVER, node="node2.test", nonce="a")
+        wish = OperatorRequest(kind=WantedKind.SWITCHOVER, node="node2.test", nonce="a")
         await one.client.transact(Transaction((), [Put(one.keys.wanted, encode(wish))]))
 
         await one.master_keys.remove_wanted(attrs.evolve(wish, nonce="b"), "no")
@@ -181,7 +191,7 @@ def test_a_wish_goes_with_its_verdict_and_another_stays(etcd: TestEtcd) -> None:
 
         assert (await one.viewer.look()).wanted is None
         (verdict,) = (await one.client.get(Get(one.keys.verdict))).values
-        assert decode(verdict.value, Verdict, "verdict") == Verdict(nonce="a", refusal="it is stale")
+        assert decode(verdict.value, OperatorReply, "verdict") == OperatorReply(nonce="a", refusal="it is stale")
 
     run(etcd, play)
 
@@ -190,12 +200,12 @@ def test_an_acceptance_ends_the_mastership_and_raises_the_epoch(etcd: TestEtcd) 
     async def play(one: Node, _: Node) -> None:
         await one.win()
 
-        await one.master_keys.accept(Accepted(epoch=8, node="node1.test"))
+        await one.master_keys.accept(AcceptedRestore(epoch=8, node="node1.test"))
         # one that comes late
-        await one.master_keys.accept(Accepted(epoch=7, node="node2.test"))
+        await one.master_keys.accept(AcceptedRestore(epoch=7, node="node2.test"))
 
         view = await one.viewer.look()
-        assert (view.master, view.epoch, view.accepted) == (None, 8, Accepted(epoch=8, node="node1.test"))
+        assert (view.master, view.epoch, view.accepted) == (None, 8, AcceptedRestore(epoch=8, node="node1.test"))
 
     run(etcd, play)
 
@@ -204,7 +214,7 @@ def test_an_acceptance_mends_an_epoch_that_is_no_number(etcd: TestEtcd) -> None:
     async def play(one: Node, _: Node) -> None:
         await one.client.transact(Transaction((), [Put(one.keys.epoch, b"foreign")]))
 
-        await one.master_keys.accept(Accepted(epoch=8, node="node1.test"))
+        await one.master_keys.accept(AcceptedRestore(epoch=8, node="node1.test"))
 
         assert (await one.viewer.look()).epoch == 8
 
@@ -213,7 +223,13 @@ def test_an_acceptance_mends_an_epoch_that_is_no_number(etcd: TestEtcd) -> None:
 
 def record(nonce: str) -> MemberRecord:
     return MemberRecord(
-        node="node1.test", nonce=nonce, machine_id="m", boot_id="b", release="1", state="follow", role=Role.REPLICA
+        node="node1.test",
+        nonce=nonce,
+        machine_id="m",
+        boot_id="b",
+        release="1",
+        state="follow",
+        role=Role.REPLICA,
     )
 
 
@@ -241,7 +257,7 @@ def test_a_second_machine_of_a_name_takes_no_part(etcd: TestEtcd, earlier: list[
             nursery.start_soon(second.run)
             await wait_until_async(is_judged, what="the second one has looked")
             assert (await nonce() == mine.nonce) is is_twin
-            view = await Viewer(one.client, one.keys, its, own).look()
+            view = await ClusterViewer(one.client, one.keys, its, own).look()
             assert view.has_twin is is_twin
             nursery.cancel_scope.cancel()
 

@@ -17,7 +17,7 @@ from common.replication import NoLongerMaster
 from common.settings import ClusterSettings, Settings
 from common.system.leaseguard import DeadlineTimer
 from common.system.livelock import is_alive
-from common.system.program import NOT_MASTER, Options
+from common.system.program import NOT_MASTER, DaemonOptions
 from protocol.mastercheck import check_master
 from tests.support.cluster import Cluster
 from tests.support.etcds.playedkeeper import PlayedKeeper, settings_of_lease
@@ -47,7 +47,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def admit(settings: Settings) -> None:
-    trio.run(check_master, settings, Options(None, debug=False, log_to_stderr=False))
+    trio.run(check_master, settings, DaemonOptions(None, debug=False, log_to_stderr=False))
 
 
 def test_nobody_is_admitted_without_a_mastership_that_still_holds(settings: Settings) -> None:

@@ -16,14 +16,14 @@ from daemons.keeperd.renewing.orders import (
     Duty,
     Gone,
     Late,
+    LogMessage,
     Order,
-    Place,
-    Ready,
     Renewed,
+    RenewerReady,
     Report,
+    ResolvedEndpoint,
     Setup,
-    Told,
-    Watching,
+    WatchdogState,
     decode,
     encode,
 )
@@ -47,7 +47,7 @@ class Renewing:
         command = python_command("daemons.keeperd.renewing.program", str(theirs.fileno()))
         self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), env=python_environment())
         theirs.close()
-        place = Place(socket.AF_INET, ("127.0.0.1", port), "127.0.0.1", port, is_tls=False)
+        place = ResolvedEndpoint(socket.AF_INET, ("127.0.0.1", port), "127.0.0.1", port, is_tls=False)
         self.send(Setup(str(path), (place,), **account))
 
     def send(self, order: Order) -> None:
@@ -68,7 +68,7 @@ class Renewing:
 @pytest.fixture
 def renewing(module_etcd: Etcd, tmp_path: Path) -> Iterator[Renewing]:
     process = Renewing(tmp_path, module_etcd.members[0].port)
-    assert process.next(Ready) == Ready()
+    assert process.next(RenewerReady) == RenewerReady()
     yield process
     process.close()
 
@@ -145,13 +145,13 @@ def test_the_watchdog_is_fed_only_while_it_would_bite_before_the_deadline(renewi
     dog = tmp_path / "watchdog"
     dog.touch()
     renewing.send(duty(0, boottime() + 3600, watchdog=str(dog), watchdog_s=5))
-    assert renewing.next(Watching) == Watching("", is_open=True)
+    assert renewing.next(WatchdogState) == WatchdogState("", is_open=True)
     wait_until(lambda: dog.read_bytes() == b"\0", what="it is fed")
 
     # too near to be fed
     renewing.send(duty(0, 0.0, watchdog=str(dog), watchdog_s=5))
     renewing.send(duty(0, 0.0))
-    assert renewing.next(Watching) == Watching("", is_open=False)
+    assert renewing.next(WatchdogState) == WatchdogState("", is_open=False)
     fed = dog.read_bytes()
     assert fed.endswith(b"V")
     assert fed.strip(b"V").strip(b"\0") == b""
@@ -161,7 +161,7 @@ def test_a_watchdog_is_left_to_bite_when_the_process_dies(renewing: Renewing, tm
     dog = tmp_path / "watchdog"
     dog.touch()
     renewing.send(duty(0, boottime() + 3600, watchdog=str(dog), watchdog_s=5))
-    renewing.next(Watching)
+    renewing.next(WatchdogState)
 
     renewing.line.close()
     renewing.process.wait(PATIENCE_S)
@@ -172,9 +172,9 @@ def test_a_watchdog_is_left_to_bite_when_the_process_dies(renewing: Renewing, tm
 def test_a_watchdog_that_cannot_be_opened_is_told(renewing: Renewing, tmp_path: Path) -> None:
     renewing.send(duty(0, boottime() + 3600, watchdog=str(tmp_path / "none"), watchdog_s=5))
 
-    told = renewing.next(Watching)
+    told = renewing.next(WatchdogState)
 
-    assert isinstance(told, Watching)
+    assert isinstance(told, WatchdogState)
     assert told.failure == f"the watchdog '{tmp_path}/none' cannot be opened: no such file or directory"
     assert not os.path.exists(tmp_path / "none")
 
@@ -182,9 +182,9 @@ def test_a_watchdog_that_cannot_be_opened_is_told(renewing: Renewing, tmp_path: 
 def test_a_password_that_cannot_be_read_is_told_and_the_process_ends(tmp_path: Path) -> None:
     process = Renewing(tmp_path, 1, user="root", password_file=str(tmp_path / "none"))
 
-    told = process.next(Ready, Told)
+    told = process.next(RenewerReady, LogMessage)
     process.close()
 
-    assert isinstance(told, Told)
+    assert isinstance(told, LogMessage)
     assert told.text.startswith(f"the password for etcd cannot be read from '{tmp_path}/none': no such file")
     assert process.process.returncode == 0

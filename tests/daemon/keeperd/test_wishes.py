@@ -1,4 +1,4 @@
-"""What becomes of operators' wishes in etcd while nobody is the master, who would judge them (lease.md 2 and 7)."""
+"""What becomes of operators' wishes in etcd while no node is the master, who would judge them (lease.md 2 and 7)."""
 
 from collections.abc import Awaitable, Callable
 from typing import cast
@@ -8,12 +8,12 @@ import pytest
 import trio
 
 from common.errors import Conflict
-from common.lease.records import Keys, MasterRecord, Verdict, Wanted, decode, encode
-from daemons.keeperd.handlers import Wishes
+from common.lease.records import EtcdKeys, MasterRecord, OperatorReply, OperatorRequest, decode, encode
+from daemons.keeperd.handlers import RequestHandlers
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.shell import Shell
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.kv import Delete, EtcdUnknown, Get, Outcome, Put, Transaction
+from protocol.etcd.kv import Delete, EtcdUnknown, Get, Put, Transaction, TransactionReply
 from protocol.keeperd import Switchover, Takeover
 from protocol.peer import Peer
 from tests.support.etcds.etcd import TestEtcd
@@ -30,7 +30,7 @@ class Etcd(EtcdClient):
     # questions that had no reply
     unheard = 0
 
-    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> Outcome:
+    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> TransactionReply:
         if self.is_silent:
             self.unheard += 1
             raise EtcdUnknown("no member has replied")
@@ -42,9 +42,9 @@ class Cluster:
     """Candidates whose records lie in etcd; no keeperd judges."""
 
     client: Etcd
-    keys: Keys
+    keys: EtcdKeys
     shell: Shell
-    wishes: Wishes
+    wishes: RequestHandlers
 
     async def live(self, *names: str) -> None:
         for name in names:
@@ -58,20 +58,20 @@ class Cluster:
             return await self.wishes.takeover(call, PEER)
         return await self.wishes.switchover(call, PEER)
 
-    async def wanted(self) -> list[Wanted]:
+    async def wanted(self) -> list[OperatorRequest]:
         found = await self.client.get(Get(self.keys.wanted))
-        return [decode(pair.value, Wanted, pair.key) for pair in found.values]
+        return [decode(pair.value, OperatorRequest, pair.key) for pair in found.values]
 
-    async def until_wanted(self, node: str) -> Wanted:
+    async def until_wanted(self, node: str) -> OperatorRequest:
         async def is_there() -> bool:
             return [each.node for each in await self.wanted()] == [node]
 
         await wait_until_async(is_there, what=f"'{node}' to be wanted")
         return (await self.wanted())[0]
 
-    async def decide(self, wanted: Wanted, refusal: str = "") -> None:
+    async def decide(self, wanted: OperatorRequest, refusal: str = "") -> None:
         """As a master that serves does."""
-        verdict = Put(self.keys.verdict, encode(Verdict(nonce=wanted.nonce, refusal=refusal)))
+        verdict = Put(self.keys.verdict, encode(OperatorReply(nonce=wanted.nonce, refusal=refusal)))
         await self.client.transact(Transaction((), [Delete(self.keys.wanted), verdict]))
 
     async def become_master(self, name: str) -> None:
@@ -110,8 +110,8 @@ class Asked:
 def play(etcd: TestEtcd, story: Callable[[Cluster, trio.Nursery], Awaitable[None]]) -> None:
     async def main() -> None:
         async with Etcd(etcd.address()) as client, trio.open_nursery() as nursery:
-            keys, shell = Keys(etcd.prefix), Shell(ME)
-            wishes = Wishes(shell, client, keys, cast(Renewer, None))
+            keys, shell = EtcdKeys(etcd.prefix), Shell(ME)
+            wishes = RequestHandlers(shell, client, keys, cast(Renewer, None))
             await story(Cluster(client, keys, shell, wishes), nursery)
             nursery.cancel_scope.cancel()
 

@@ -238,7 +238,7 @@ def test_a_failure_that_ended_long_before_its_batch_is_told_with_it(
     failed, last = cluster.submit_many((op("batch", reason=entry(1)),), (op("batch", argv=argv, reason=entry(2)),))
     cluster.wait(failed)
 
-    with pytest.raises(RemoteError, match="or of its batch, are not told yet"):
+    with pytest.raises(RemoteError, match="or its batch are still pending"):
         cluster.luxi(ArchiveJob(failed))
     cluster.luxi(AutoArchiveJobs(-1, 10))
     gate.touch()
@@ -334,7 +334,7 @@ def test_a_full_queue_delays_and_the_job_is_kept_until_then(cluster: Cluster, tm
     gate.touch()
     cluster.wait(job_id)
 
-    with pytest.raises(RemoteError, match="not told yet"):
+    with pytest.raises(RemoteError, match="still pending"):
         cluster.luxi(ArchiveJob(job_id))
     assert cluster.luxi(AutoArchiveJobs(-1, 10)).archived_count > 0
     assert cluster.status(job_id) == "error"

@@ -24,8 +24,8 @@ QUICK = {"cpu-avg-load": {"active": True, "interval": 600_000}}
 RECORDED = CHECKOUT / "tests" / "data" / "mond" / "exchanges.jsonl"
 TROUBLE = """
 import threading
-from daemons.mond.collectors.base import Collector, Found
-from daemons.mond.core.reports import Kind
+from daemons.mond.collectors.base import Collector, Measured
+from daemons.mond.core.reports import ReportKind
 
 class Common(Collector):
     INTERVAL_S = 0.2
@@ -46,25 +46,25 @@ class Failing(Common):
 class Odd(Common):
     NAME = "odd"
     def collect(self):
-        return Found([{1, 2}])
+        return Measured([{1, 2}])
 
 class Bare(Common):
     NAME = "bare"
-    KIND = Kind.STATUS
+    KIND = ReportKind.STATUS
     def collect(self):
-        return Found({})
+        return Measured({})
 
 class Huge(Common):
     NAME = "huge"
     def collect(self):
-        return Found(["x" * 2**21])
+        return Measured(["x" * 2**21])
 
 class Counting(Common):
     NAME = "counting"
     calls = 0
     def collect(self):
         self.calls += 1
-        return Found({"calls": self.calls, "hanging": Hanging.calls})
+        return Measured({"calls": self.calls, "hanging": Hanging.calls})
 
 class Taken(Common):
     NAME = "load"

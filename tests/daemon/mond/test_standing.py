@@ -11,7 +11,7 @@ import pytest
 from common.commands.cgroups import find_groups
 from common.settingsfile import load_settings
 from daemons.mond.collectors.commands import Commands
-from daemons.mond.collectors.standing import Lag, NodeRole
+from daemons.mond.collectors.standing import Lag, NodeRoleCollector
 from tests.support.machines.confdpeers import ConfdCluster
 from tests.support.wait import wait_until
 
@@ -27,7 +27,7 @@ class Place:
             self.node.put(self.node.paths.ssconf_file(name), content.encode())
         self.candidate.start()
 
-    def collect(self, kind: type[Lag] | type[NodeRole], name: str = "node2.test") -> Any:
+    def collect(self, kind: type[Lag] | type[NodeRoleCollector], name: str = "node2.test") -> Any:
         cluster = f'[cluster]\nreplication = "nodes"\nnode_name = "{name}"\n'
         self.node.cluster.configure(f"{cluster}[confd]\nport = {self.candidate.peer.port}\n")
         found = kind(load_settings(self.root)).collect()
@@ -45,8 +45,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def test_the_candidates_tell_the_role(place: Place) -> None:
-    assert place.collect(NodeRole, "node1.test")["role"] == "master"
-    drained, offline, unknown = (place.collect(NodeRole, name) for name in ("node3.test", "node2.test", "node9.test"))
+    assert place.collect(NodeRoleCollector, "node1.test")["role"] == "master"
+    drained, offline, unknown = (
+        place.collect(NodeRoleCollector, name) for name in ("node3.test", "node2.test", "node9.test")
+    )
 
     assert (drained["role"], drained["status"]["code"]) == ("drained", 1)
     assert (offline["role"], offline["status"]["code"]) == ("offline", 4)

@@ -14,7 +14,7 @@ from protocol.noded.clients.client import NodeClient
 from protocol.noded.facts import HypervisorSpec, NodeInfo
 from protocol.noded.files import WireNames
 from protocol.noded.membership import Version
-from protocol.noded.statefiles import JobqueueRename, JobqueueUpdate, Move
+from protocol.noded.statefiles import FileRename, JobqueueRename, JobqueueUpdate
 from tests.support.machines.nodes import HOST, Node
 
 Ask = Callable[..., Mapping[str, Outcome[Any]]]
@@ -64,7 +64,7 @@ def test_a_file_arrives_byte_for_byte(data: bytes, ask: Ask, node: Node) -> None
 
 def test_each_move_has_its_null_and_a_second_delivery_fails(ask: Ask, node: Node) -> None:
     ask(node, _update(node, 12, b"{}"))
-    rename = JobqueueRename((Move(node.job_name(12), node.name(node.paths.archived_job_file(JobId(12)))),))
+    rename = JobqueueRename((FileRename(node.job_name(12), node.name(node.paths.archived_job_file(JobId(12)))),))
 
     assert ask(node, rename) == {"node2": Replied((None,))}
     again = ask(node, rename)["node2"]

@@ -15,10 +15,10 @@ import pytest
 
 from common.errors import Denied, RemoteError, Unavailable
 from common.nodes.certificates import digest_of, is_signed_by, make_next, make_request, write_certificate
-from common.nodes.joining import JoinTokenFiles, TokenText
+from common.nodes.joining import JoinTokenFiles, JoinTokenText
 from common.paths import Paths
 from protocol.noded.clients.joining import MasterDoor
-from protocol.noded.joining import Admitted, AskNews, News, Ready, TakingIn, to_body
+from protocol.noded.joining import Admitted, AskNews, JoinProgress, Ready, TakingIn, to_body
 from tests.support.machines.joining import PATIENCE_S, Master, asking, stranger
 from tests.support.machines.nodes import HOST, NAME
 from tests.support.wait import wait_until
@@ -155,14 +155,14 @@ def test_the_steps_after_the_first_need_the_certificate_of_the_first(tmp_path: P
     foreign.write_bytes(_machine(master, other))
     door = master.door(token)
 
-    for call, kind in ((Ready(token.id), TakingIn), (AskNews(token.id), News)):
+    for call, kind in ((Ready(token.id), TakingIn), (AskNews(token.id), JoinProgress)):
         with pytest.raises(RemoteError, match="no such token"):
             door.ask(call, kind)
         with pytest.raises(RemoteError, match="no such token"):
             door.ask(call, kind, certificate=foreign)
 
 
-def _machine(master: Master, token: TokenText) -> bytes:
+def _machine(master: Master, token: JoinTokenText) -> bytes:
     """Key and certificate of a machine that was admitted with this token."""
     made = make_request("node5.test")
     call = asking(token, node_name="node5.test", address="127.0.0.5", request=made.request.decode())

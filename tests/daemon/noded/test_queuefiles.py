@@ -19,7 +19,7 @@ from common.paths import Paths
 from common.system.running import record_lock_holder
 from daemons.luxid.files.queuefolder import take_lock
 from daemons.noded.files.nodefiles import upload
-from daemons.noded.files.queuefiles import FileLock, InUse, QueueFiles
+from daemons.noded.files.queuefiles import FileLock, InUse, QueueFileCopies
 from protocol.noded.call import Content
 from protocol.noded.files import FileUpload
 from tests.support.fakes.failing import FailingFsync
@@ -33,7 +33,7 @@ def paths(tmp_path: Path) -> Paths:
     return paths
 
 
-async def update(files: QueueFiles, path: Path, content: bytes) -> None:
+async def update(files: QueueFileCopies, path: Path, content: bytes) -> None:
     failure: OSError | None = None
     async with trio.open_nursery() as nursery:
         await nursery.start(files.run)
@@ -51,11 +51,11 @@ async def test_a_content_that_the_disk_refuses_fails_and_leaves_the_old_file(
     paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = paths.job_file(JobId(1))
-    await update(QueueFiles(paths), path, b"old")
+    await update(QueueFileCopies(paths), path, b"old")
     FailingFsync(is_folder=False, failures_left=99).install(monkeypatch)
 
     with pytest.raises(OSError, match="Input/output error"):
-        await update(QueueFiles(paths), path, b"new")
+        await update(QueueFileCopies(paths), path, b"new")
 
     assert path.read_bytes() == b"old"
     assert not list(paths.queue.glob("*.tmp"))
@@ -67,7 +67,7 @@ async def test_a_folder_that_cannot_be_synced_is_synced_again_before_the_reply(
 ) -> None:
     failing = FailingFsync(is_folder=True, failures_left=1).install(monkeypatch)
 
-    await update(QueueFiles(paths), paths.job_file(JobId(1)), b"new")
+    await update(QueueFileCopies(paths), paths.job_file(JobId(1)), b"new")
 
     assert failing.calls == ["file", "folder", "folder"]
     assert paths.job_file(JobId(1)).read_bytes() == b"new"
@@ -75,7 +75,7 @@ async def test_a_folder_that_cannot_be_synced_is_synced_again_before_the_reply(
 
 @pytest.mark.trio
 async def test_updates_that_come_together_share_their_fsyncs(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = QueueFiles(paths)
+    files = QueueFileCopies(paths)
     counting = FailingFsync(is_folder=True, failures_left=0).install(monkeypatch)
 
     async with trio.open_nursery() as nursery:
@@ -97,7 +97,7 @@ async def test_moves_of_one_call_share_their_fsyncs(paths: Paths, monkeypatch: p
     (paths.archive / "0").mkdir()
     counting = FailingFsync(is_folder=True, failures_left=0).install(monkeypatch)
 
-    await QueueFiles(paths).rename([(paths.job_file(job_id), paths.archived_job_file(job_id)) for job_id in jobs])
+    await QueueFileCopies(paths).rename([(paths.job_file(job_id), paths.archived_job_file(job_id)) for job_id in jobs])
 
     # the archive, where the folder of the jobs lies, that folder, and the queue
     assert counting.calls == ["folder"] * 3
@@ -108,9 +108,9 @@ async def test_a_file_may_be_moved_on_in_one_call(paths: Paths) -> None:
     one, two, three = (paths.job_file(JobId(number)) for number in (1, 2, 3))
     one.write_bytes(b"x")
 
-    await QueueFiles(paths).rename([(one, two), (two, three)])
+    await QueueFileCopies(paths).rename([(one, two), (two, three)])
     with pytest.raises(FileNotFoundError, match=r"^\[Errno 2\] there is no such file to move"):
-        await QueueFiles(paths).rename([(three, one), (three, two)])
+        await QueueFileCopies(paths).rename([(three, one), (three, two)])
 
     assert [path.exists() for path in (one, two, three)] == [True, False, False]
 
@@ -174,10 +174,10 @@ def queue_daemon(paths: Paths) -> Iterator[int]:
 async def test_the_queue_of_a_running_queue_daemon_is_not_changed(paths: Paths) -> None:
     job, archived, folder = paths.job_file(JobId(1)), paths.archived_job_file(JobId(1)), paths.queue
     job.write_bytes(b"old")
-    files = QueueFiles(paths)
+    files = QueueFileCopies(paths)
     with queue_daemon(paths) as pid:
         changes: Sequence[Callable[[], Awaitable[object]]] = (
-            lambda: update(QueueFiles(paths), job, b"new"),
+            lambda: update(QueueFileCopies(paths), job, b"new"),
             lambda: files.rename([(job, archived)]),
             files.purge,
             lambda: files.remove([job]),
@@ -198,7 +198,7 @@ async def test_the_queue_of_a_running_queue_daemon_is_not_changed(paths: Paths) 
 async def test_what_is_set_aside_is_for_the_daemons_user_alone(paths: Paths) -> None:
     job = paths.job_file(JobId(1))
     job.write_bytes(b"{}")
-    files = QueueFiles(paths)
+    files = QueueFileCopies(paths)
 
     nothing = await files.set_aside([paths.job_file(JobId(2))])
     assert (nothing, paths.set_aside.exists()) == ([], False)
@@ -267,5 +267,5 @@ def test_a_queue_of_another_version_is_refused(paths: Paths) -> None:
     paths.version_file.write_text("2\n")
 
     with pytest.raises(Exception, match="this program has version 1"):
-        QueueFiles(paths).begin()
+        QueueFileCopies(paths).begin()
     assert not paths.serial_file.exists()

@@ -17,7 +17,7 @@ from protocol.noded.clients.client import HEAVY_BYTES, NodeClient
 from protocol.noded.clients.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
 from protocol.noded.facts import NodeHasIpAddress
 from protocol.noded.membership import Version
-from protocol.noded.statefiles import JobqueueRename, JobqueueUpdate, Move
+from protocol.noded.statefiles import FileRename, JobqueueRename, JobqueueUpdate
 from tests.support.machines.nodedaemons import MadeUpCluster, Seen, close, hang, replying, serve
 
 pytestmark = pytest.mark.trio
@@ -97,7 +97,7 @@ async def test_a_kept_connection_that_ends_under_a_request_costs_a_repeatable_ca
         await good(_Once(stream))
 
     node = await serve(nursery, behave, cluster.server_context(), seen)
-    update, rename = JobqueueUpdate("/queue/serial", Content(b"1\n")), JobqueueRename((Move("/a", "/b"),))
+    update, rename = JobqueueUpdate("/queue/serial", Content(b"1\n")), JobqueueRename((FileRename("/a", "/b"),))
     call: AnyCall = update if repeatable else rename
 
     async with NodeClient(cluster.files) as client:

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from common.webaccess.passwords import hashed
-from common.webaccess.tokens import TokensFile, Wish
+from common.webaccess.tokens import NewToken, TokensFile
 from common.webaccess.users import UsersFile
 from daemons.rapid.access.passwordchecks import FREE
 from tests.support.wait import PATIENCE_S, wait_until
@@ -46,7 +46,7 @@ def write_users(web: Web, content: str | bytes) -> None:
 
 def token(web: Web, name: str, *rights: str, lasts_s: float | None = None) -> tuple[str, str]:
     """A new token: its id and its text."""
-    made, text = TokensFile(web.paths).create(Wish(name, rights, lasts_s, ME), time.time())
+    made, text = TokensFile(web.paths).create(NewToken(name, rights, lasts_s, ME), time.time())
     return made.id, str(text)
 
 

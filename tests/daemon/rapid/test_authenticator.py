@@ -18,13 +18,13 @@ from common.paths import Paths
 from common.webaccess import passwords
 from common.webaccess.passwords import Password, Scrypt, ScryptCost, matches
 from common.webaccess.rights import NOBODY, Principal, Right, Rights
-from common.webaccess.tokens import Token, TokensFile, TokenText, Wish
+from common.webaccess.tokens import NewToken, Token, TokensFile, TokenText
 from common.webaccess.users import UsersFile
 from daemons.rapid.access import accounts, passwordchecks
-from daemons.rapid.access.authenticator import Authenticator, Rules
+from daemons.rapid.access.authenticator import AccessRules, Authenticator
 from daemons.rapid.access.passwordchecks import FREE, LONGEST_WAIT_S, MOST_WAITING, THREADS
 from daemons.rapid.calls import Asked, Call
-from daemons.rapid.refusals import Refused
+from daemons.rapid.refusals import RequestRefused
 
 pytestmark = pytest.mark.trio
 
@@ -65,7 +65,7 @@ def paths(tmp_path: Path) -> Paths:
 
 @pytest.fixture
 def gate(paths: Paths) -> Authenticator:
-    return Authenticator(paths, Rules())
+    return Authenticator(paths, AccessRules())
 
 
 def request(header: str | None, host: str = "192.0.2.1") -> HttpRequest:
@@ -79,7 +79,7 @@ def basic(name: str, password: str) -> str:
 
 async def refused(gate: Authenticator, header: str, host: str = "192.0.2.1") -> tuple[int, str]:
     """The status and the code of the refusal."""
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(RequestRefused) as raised:
         await gate.identify(request(header, host))
     return raised.value.status, raised.value.code
 
@@ -111,7 +111,7 @@ async def test_a_password_names_its_user_with_his_rights(gate: Authenticator) ->
 async def test_a_wrong_password_and_an_unknown_user_are_refused_alike(gate: Authenticator) -> None:
     texts = set()
     for name in ("jack", "nobody"):
-        with pytest.raises(Refused) as raised:
+        with pytest.raises(RequestRefused) as raised:
             await gate.identify(request(basic(name, "xyz")))
         texts.add((raised.value.status, raised.value.code, raised.value.message))
 
@@ -124,9 +124,9 @@ async def test_a_missing_right_is_403_and_a_missing_name_401(gate: Authenticator
 
     call = Call("DELETE", "/3/jobs/{id:int}", cancel, "", rights=(Right.JOBS_CANCEL,))
 
-    with pytest.raises(Refused, match=r"'jack' lacks the right 'jobs\.cancel'") as forbidden:
+    with pytest.raises(RequestRefused, match=r"'jack' lacks the right 'jobs\.cancel'") as forbidden:
         gate.role_for(call, JACK)
-    with pytest.raises(Refused) as unnamed:
+    with pytest.raises(RequestRefused) as unnamed:
         gate.role_for(call, NOBODY)
 
     assert (forbidden.value.status, forbidden.value.code) == (403, "denied")
@@ -147,10 +147,10 @@ class Tokens:
     def __init__(self, paths: Paths) -> None:
         self.file = TokensFile(paths)
         self.token, self.text = self.make("ci", 3600.0)
-        self.gate = Authenticator(paths, Rules(), clock=trio.current_time)
+        self.gate = Authenticator(paths, AccessRules(), clock=trio.current_time)
 
     def make(self, name: str, lasts_s: float | None) -> tuple[Token, TokenText]:
-        return self.file.create(Wish(name, ("jobs.read",), lasts_s, "web"), trio.current_time())
+        return self.file.create(NewToken(name, ("jobs.read",), lasts_s, "web"), trio.current_time())
 
     async def caller(self) -> Principal:
         return await self.gate.identify(request(f"Bearer {self.text}"))

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from common.errors import RemoteError
-from common.webaccess.tokens import TokensFile, Wish
+from common.webaccess.tokens import NewToken, TokensFile
 from daemons.rapid.page.visitors import COOKIE
 from protocol.envelope import read_event, read_reply, result_of
 from protocol.framing import Framer
@@ -37,7 +37,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
 
 def bearer(web: Web, name: str, *rights: str, login: str | None = None) -> tuple[httpx2.Client, str]:
     """A client with a new token, and the id of the token."""
-    made, text = TokensFile(web.paths).create(Wish(name, rights, None, login), time.time())
+    made, text = TokensFile(web.paths).create(NewToken(name, rights, None, login), time.time())
     return web.remote(token=str(text)), made.id
 
 

@@ -12,7 +12,7 @@ import pytest
 from common.daemons import daemon_named
 from common.paths import Paths
 from daemons.supervisor import supervising
-from daemons.supervisor.supervising import DaemonProcess, Supervisor
+from daemons.supervisor.supervising import DaemonProcess, DaemonSupervisor
 
 NAMES = ("noded", "wconfd", "mond")
 
@@ -86,7 +86,7 @@ def test_all_daemons_are_stopped_though_nobody_reads_that_one_was_killed(
 
     with (
         pytest.raises(BrokenPipeError),
-        Supervisor(lambda: [daemon_named(name) for name in NAMES], paths, None, tell) as supervisor,
+        DaemonSupervisor(lambda: [daemon_named(name) for name in NAMES], paths, None, tell) as supervisor,
     ):
         supervisor.start_all()
 

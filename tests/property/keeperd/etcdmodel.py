@@ -5,7 +5,15 @@ from collections.abc import Callable
 
 import attrs
 
-from common.lease.records import Accepted, Fence, LastMaster, Maintenance, MasterRecord, MemberRecord, Wanted
+from common.lease.records import (
+    AcceptedRestore,
+    Fence,
+    LastMaster,
+    Maintenance,
+    MasterRecord,
+    MemberRecord,
+    OperatorRequest,
+)
 from daemons.keeperd.core.states import View
 
 # seconds by which a lease may end late
@@ -33,8 +41,8 @@ class Store:
     epoch_revision: int = 0
     last_master: LastMaster | None = None
     maintenance: Maintenance | None = None
-    wanted: Wanted | None = None
-    accepted: Accepted | None = None
+    wanted: OperatorRequest | None = None
+    accepted: AcceptedRestore | None = None
     stale: set[str] = attrs.field(factory=set)
     synced: dict[str, int] = attrs.field(factory=dict)
     # numbers of writes that some candidate may lack
@@ -126,7 +134,7 @@ class EtcdModel:
             self.remove_master()
         self.revoke(lease_id)
 
-    def accept(self, accepted: Accepted) -> None:
+    def accept(self, accepted: AcceptedRestore) -> None:
         if self.store.accepted is not None and self.store.accepted.epoch >= accepted.epoch:
             return
         self.store.epoch, self.store.epoch_revision = accepted.epoch, self.put()
@@ -134,7 +142,7 @@ class EtcdModel:
         self.store.stale.discard(accepted.node)
         self.remove_master()
 
-    def want(self, wanted: Wanted | None) -> None:
+    def want(self, wanted: OperatorRequest | None) -> None:
         self.store.wanted = wanted
         self.put()
         self._changed()

@@ -7,9 +7,9 @@ import attrs
 from common.lease.records import MasterRecord
 from daemons.keeperd.core import campaigning, fitness, machine, mastership
 from daemons.keeperd.core.events import Act, CampaignWon, Event, Release, Renewed, StopDaemons
-from daemons.keeperd.core.fitness import Bar
-from daemons.keeperd.core.keeper import Held, Keeper, Step
-from daemons.keeperd.core.states import Memory, View
+from daemons.keeperd.core.fitness import MastershipBar
+from daemons.keeperd.core.keeper import Keeper, OwnMastership, Step
+from daemons.keeperd.core.states import NodeMemory, View
 
 Patch = Callable[[object, str, object], None]
 
@@ -43,7 +43,7 @@ def name_instead_of_nonce(patch: Patch) -> None:
     def is_won(master: MasterRecord | None, nonce: str) -> bool:
         return master is not None and master.node == nonce.split("/")[0]
 
-    def is_ours(held: Held, view: View) -> bool:
+    def is_ours(held: OwnMastership, view: View) -> bool:
         return view.master is not None and view.master.node == held.record.node
 
     patch(campaigning, "is_won", is_won)
@@ -60,14 +60,14 @@ def late_keepalive_counts(patch: Patch) -> None:
 
 
 def stale_nodes_campaign(patch: Patch) -> None:
-    def nothing(keeper: Keeper, view: View, now: float) -> list[Bar]:
+    def nothing(keeper: Keeper, view: View, now: float) -> list[MastershipBar]:
         return []
 
     patch(fitness, "_unwise", nothing)
 
 
 def older_etcd_is_believed(patch: Patch) -> None:
-    def never(view: View, memory: Memory) -> bool:
+    def never(view: View, memory: NodeMemory) -> bool:
         return False
 
     patch(machine, "is_older", never)
@@ -75,7 +75,7 @@ def older_etcd_is_believed(patch: Patch) -> None:
 
 def no_margin(patch: Patch) -> None:
     """The deadline is the end of the lease, by the own clock."""
-    patch(Held, "deadline", property(lambda held: held.renewed_at + held.times.ttl_s))
+    patch(OwnMastership, "deadline", property(lambda held: held.renewed_at + held.times.ttl_s))
 
 
 MUTANTS: Mapping[str, Callable[[Patch], None]] = {

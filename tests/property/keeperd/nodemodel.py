@@ -14,7 +14,7 @@ from daemons.keeperd.core.events import (
     TellNodes,
 )
 from daemons.keeperd.core.keeper import Me
-from daemons.keeperd.core.states import ROLES, Memory, State, View
+from daemons.keeperd.core.states import ROLES, NodeMemory, State, View
 from tests.property.keeperd.servantsmodel import Servants
 from tests.property.keeperd.shellmodel import ShellModel
 from tests.property.keeperd.world import Clock, Process, Ways, World
@@ -59,7 +59,7 @@ class Node:
         self.stale_s = stale_s
         self.clock = Clock()
         self.ways = Ways()
-        self.memory = Memory()
+        self.memory = NodeMemory()
         self.noded_epoch = 0
         self.noded_down_until = 0.0
         self.files: set[int] = set()

@@ -16,13 +16,13 @@ from daemons.keeperd.core.events import (
     Drained,
     DropLease,
     Due,
-    End,
     EtcdSilent,
     Event,
     KillDaemons,
     LeaseLost,
     Look,
     Looked,
+    MayEnd,
     NodesTold,
     OwnNodeSilent,
     Release,
@@ -168,7 +168,7 @@ class ShellModel:
                 self._ask(lambda etcd: etcd.accept(accepted))
             case Tell(event):
                 self.world.count(event)
-            case End():
+            case MayEnd():
                 self.process.is_alive = False
                 self.node.keeperd_ended()
             case _:

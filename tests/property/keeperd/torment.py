@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from common.lease.records import Maintenance, Wanted, WantedKind
+from common.lease.records import Maintenance, OperatorRequest, WantedKind
 from daemons.keeperd.core.events import FitnessChanged, RestoreAccepted, StopAsked
 from daemons.keeperd.core.keeper import Me
 from daemons.keeperd.core.states import State
@@ -203,7 +203,7 @@ class Torment:
     def _switchover(self, node: Node) -> None:
         target = self.random.choice(["", *self.cluster.nodes])
         self._changes += 1
-        self.world.etcd.want(Wanted(kind=WantedKind.SWITCHOVER, node=target, nonce=str(self._changes)))
+        self.world.etcd.want(OperatorRequest(kind=WantedKind.SWITCHOVER, node=target, nonce=str(self._changes)))
         if target and self.random.random() < 0.3:
             self.world.after(self._some(20), lambda: self.cluster.nodes[target].power_off(30.0))
         if self.random.random() < 0.2:

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import Unavailable
-from common.lease.changes import MOST_BYTES, Change
-from common.lease.records import Keys
+from common.lease.changes import MOST_BYTES, KeyChange
+from common.lease.records import EtcdKeys
 from protocol.etcd.commits import Commits
 from tests.support.etcds.reigns import deadline_of, reign
 from tests.support.naive.etcd import NaiveEtcd
 
-KEYS = Keys("/g/")
+KEYS = EtcdKeys("/g/")
 NAMES = st.sampled_from([f"{KEYS.dirty}{name}" for name in "ab"])
 VALUES = st.none() | st.sampled_from([b"", b"1", b"\0two", b"3" * 500, b"4" * (MOST_BYTES + 1)])
-CHANGES = st.lists(st.builds(Change, NAMES, VALUES), min_size=1, max_size=3)
+CHANGES = st.lists(st.builds(KeyChange, NAMES, VALUES), min_size=1, max_size=3)
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("commit"), CHANGES),
@@ -74,7 +74,7 @@ class Story:
                     self.etcd.is_full = step == "full" and not self.etcd.late
             await self._compare(commits)
 
-    async def _commit(self, commits: Commits, changes: list[Change]) -> None:
+    async def _commit(self, commits: Commits, changes: list[KeyChange]) -> None:
         try:
             revision = await commits.commit(changes)
         except Unavailable:
@@ -101,7 +101,7 @@ def _of(revisions: Mapping[str, int], twin: Mapping[str, bytes]) -> Mapping[str,
 def test_what_arrives_late_has_no_effect() -> None:
     # from the end: the claim, the first commit twice, the second one
     story = Story(["done", "done", "late", "done"])
-    steps: list[tuple[str, object]] = [("commit", [Change(f"{KEYS.dirty}a", each)]) for each in (b"1", b"2")]
+    steps: list[tuple[str, object]] = [("commit", [KeyChange(f"{KEYS.dirty}a", each)]) for each in (b"1", b"2")]
 
     with tempfile.TemporaryDirectory() as folder:
         clock = trio.testing.MockClock(autojump_threshold=0)

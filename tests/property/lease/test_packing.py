@@ -9,8 +9,8 @@ from common.lease.changes import (
     MOST_BYTES,
     MOST_OPERATIONS,
     PART_BYTES,
-    Change,
-    Entry,
+    CommittedEntry,
+    KeyChange,
     Stored,
     divided,
     folders_of,
@@ -29,10 +29,10 @@ SIZES = st.one_of(
     st.sampled_from([PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, MOST_BYTES, MOST_BYTES + 1, 2 * MOST_BYTES + 7]),
 )
 VALUES = st.none() | st.builds(lambda head, size: head + bytes(max(0, size - 1)), st.binary(max_size=1), SIZES)
-CHANGES = st.lists(st.builds(Change, KEYS, VALUES), min_size=1, max_size=8)
+CHANGES = st.lists(st.builds(KeyChange, KEYS, VALUES), min_size=1, max_size=8)
 
 
-def apply(store: dict[str, tuple[bytes, int]], changes: Sequence[Change], revision: int) -> None:
+def apply(store: dict[str, tuple[bytes, int]], changes: Sequence[KeyChange], revision: int) -> None:
     """One transaction, as etcd carries it out."""
     assert len({change.key for change in changes}) == len(changes)
     for change in changes:
@@ -43,7 +43,7 @@ def apply(store: dict[str, tuple[bytes, int]], changes: Sequence[Change], revisi
 
 
 @given(st.lists(st.tuples(CHANGES, st.sampled_from([0, 1, 2, None])), max_size=6))
-def test_what_is_read_is_what_a_dictionary_has(history: list[tuple[list[Change], int | None]]) -> None:
+def test_what_is_read_is_what_a_dictionary_has(history: list[tuple[list[KeyChange], int | None]]) -> None:
     """Each change may be interrupted after some of its parts; then it has had no effect."""
     twin: dict[str, tuple[bytes, int]] = {}
     store: dict[str, tuple[bytes, int]] = {}
@@ -65,13 +65,13 @@ def test_what_is_read_is_what_a_dictionary_has(history: list[tuple[list[Change],
     rows = [Stored(key, *each) for key, each in store.items()]
     found = join(rows, [Stored(key, *each) for key, each in parts.items()], 99)
 
-    assert found.entries == {key: Entry(*each) for key, each in twin.items()}
+    assert found.entries == {key: CommittedEntry(*each) for key, each in twin.items()}
     assert [each.revision for each in found.entries.values()] == sorted(each for _, each in twin.values())
     assert folders_of(rows) <= {f"/g/parts/luxid/{revision}/" for revision in range(1, len(history) + 1)}
 
 
 @given(st.lists(CHANGES, min_size=1, max_size=8))
-def test_a_group_is_as_long_as_fits_and_never_empty(waiting: list[list[Change]]) -> None:
+def test_a_group_is_as_long_as_fits_and_never_empty(waiting: list[list[KeyChange]]) -> None:
     count = group_length(waiting)
 
     def fits(length: int) -> bool:
@@ -84,11 +84,11 @@ def test_a_group_is_as_long_as_fits_and_never_empty(waiting: list[list[Change]])
 
 
 def test_a_crowd_of_small_changes_fills_groups_of_a_hundred() -> None:
-    assert group_length([[Change(f"/g/{number}", b"x")] for number in range(250)]) == MOST_OPERATIONS
+    assert group_length([[KeyChange(f"/g/{number}", b"x")] for number in range(250)]) == MOST_OPERATIONS
 
 
 @given(st.lists(CHANGES, max_size=8))
-def test_what_is_divided_is_all_of_it_in_its_order_and_each_group_fits(waiting: list[list[Change]]) -> None:
+def test_what_is_divided_is_all_of_it_in_its_order_and_each_group_fits(waiting: list[list[KeyChange]]) -> None:
     changes = [change for each in waiting for change in each]
 
     groups = list(divided(changes))

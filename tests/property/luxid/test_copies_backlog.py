@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.ids import JobId
-from daemons.luxid.core.copies.backlog import Backlog, Batch, Fact, JobDigest, Key, StateName, differing
+from daemons.luxid.core.copies.backlog import Backlog, JobDigest, Key, QueueFact, SendBatch, StateName, differing
 
 JOBS = 6
 NAMES = [StateName(f"submissions/{number}") for number in range(3)]
-K = TypeVar("K", JobId, Fact, StateName)
+K = TypeVar("K", JobId, QueueFact, StateName)
 
 
 class Files:
@@ -22,7 +22,7 @@ class Files:
     def __init__(self) -> None:
         self.live: dict[JobId, str] = {}
         self.archive: dict[JobId, str] = {}
-        self.facts: dict[Fact, str] = {}
+        self.facts: dict[QueueFact, str] = {}
         self.states: dict[StateName, str] = {}
 
     def write(self, jobs: Mapping[JobId, str], states: Mapping[StateName, str]) -> bool:
@@ -104,7 +104,7 @@ class Story:
             del self.master.states[name]
             self.backlog.discarded(name, number)
         else:
-            fact = list(Fact)[self.draw(st.integers(0, len(Fact) - 1))]
+            fact = list(QueueFact)[self.draw(st.integers(0, len(QueueFact) - 1))]
             self.master.facts[fact] = f"text {number}"
             self.backlog.changed(fact, number)
 
@@ -146,7 +146,7 @@ class Story:
         elif self.backlog.needs_comparison:
             self.compare()
 
-    def send(self, batch: Batch) -> None:
+    def send(self, batch: SendBatch) -> None:
         for fact in batch.facts:
             if not self.call(partial(_set, self.node.facts, fact, self.master.facts.get(fact, ""))):
                 return
@@ -180,7 +180,7 @@ class Story:
         for job_id in moves:
             self.backlog.arrived(batch, job_id)
 
-    def send_together(self, batch: Batch) -> None:
+    def send_together(self, batch: SendBatch) -> None:
         found = {job_id: has for job_id in batch.jobs if (has := self.master.has_of(job_id)) is not None}
         states = {name: self.master.states[name] for name in batch.states if name in self.master.states}
         contents = {
@@ -280,6 +280,6 @@ def test_a_node_has_everything_in_the_end(data: st.DataObject) -> None:
     assert story.node.live == story.master.live
     assert {id: story.node.archive.get(id) for id in story.master.archive} == story.master.archive
     assert story.node.states == (story.master.states if is_ours else {})
-    assert {fact: story.node.facts.get(fact, "") for fact in Fact} == {
-        fact: story.master.facts.get(fact, "") for fact in Fact
+    assert {fact: story.node.facts.get(fact, "") for fact in QueueFact} == {
+        fact: story.master.facts.get(fact, "") for fact in QueueFact
     }

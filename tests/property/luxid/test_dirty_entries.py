@@ -6,16 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.ids import JobId
-from daemons.luxid.core.copies.backlog import Backlog, Batch, Fact, Key, StateName
-from daemons.luxid.core.copies.etcdentries import DirtyEntries, Marks, Standing, changed, changes_of
+from daemons.luxid.core.copies.backlog import Backlog, Key, QueueFact, SendBatch, StateName
+from daemons.luxid.core.copies.etcdentries import CandidateStatus, DirtyEntries, Marks, changed, changes_of
 
-KEYS: tuple[Key, ...] = (JobId(1), JobId(2), Fact.SERIAL, StateName("submissions/key"))
+KEYS: tuple[Key, ...] = (JobId(1), JobId(2), QueueFact.SERIAL, StateName("submissions/key"))
 NAMES = ("node2", "node3")
 EPOCH = 3
 STALE_S = 10.0
 
 
-def keys_of(batch: Batch) -> list[Key]:
+def keys_of(batch: SendBatch) -> list[Key]:
     keys: list[Key] = [*batch.facts]
     keys.extend(batch.jobs)
     keys.extend(batch.states)
@@ -29,7 +29,7 @@ class Candidate:
         self.backlog = Backlog(is_new=False)
         self.has: dict[Key, int] = {}
         self.away_s = 0.0
-        self.under_way: tuple[Batch, dict[Key, int]] | None = None
+        self.under_way: tuple[SendBatch, dict[Key, int]] | None = None
 
 
 class Story:
@@ -129,7 +129,8 @@ class Story:
 
     def mark(self) -> None:
         standings = [
-            Standing(name, not node.away_s and self.is_complete(node), node.away_s) for name, node in self.nodes.items()
+            CandidateStatus(name, not node.away_s and self.is_complete(node), node.away_s)
+            for name, node in self.nodes.items()
         ]
         changes = changes_of(standings, self.marks, EPOCH, STALE_S)
         for name in changes.synced:

@@ -13,8 +13,8 @@ from common.featuresettings import RetentionSettings
 from common.ids import JobId
 from common.queue.jobs import FINAL, Job, JobOp, JobState
 from common.queue.reasons import Batch, batch_entry
-from daemons.luxid.core.past.endedrow import PastRow, Place, past_row
-from daemons.luxid.core.retention import DAY_S, Claims, Mark, claims_of
+from daemons.luxid.core.past.endedrow import ColumnIndex, PastRow, past_row
+from daemons.luxid.core.retention import DAY_S, Mark, RetentionClaims, claims_of
 from daemons.luxid.history.index import open_index
 from daemons.luxid.history.upkeep import texts_of_archive
 from daemons.luxid.retention import select_due
@@ -32,7 +32,7 @@ _rows = st.builds(
     st.sampled_from(["A", "B", "yearly"]),
     st.sampled_from(sorted(FINAL, key=lambda state: state.value)),
     st.none() | st.integers(-1, 12).map(lambda days: days + 0.5),
-    st.sampled_from([*Place]),
+    st.sampled_from([*ColumnIndex]),
 )
 _rules = st.builds(
     RetentionSettings,
@@ -47,23 +47,25 @@ _rules = st.builds(
 @settings(max_examples=80, deadline=None)
 @given(st.lists(_rows, max_size=25), _rules)
 def test_exactly_what_the_settings_say_is_due(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[PastRow, Place]], rules: RetentionSettings
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[PastRow, ColumnIndex]], rules: RetentionSettings
 ) -> None:
     placed = [(attrs.evolve(row, job_id=JobId(at)), place) for at, (row, place) in enumerate(rows, 1)]
     with contextlib.closing(open_index(tmp_path_factory.mktemp("index") / "history.sqlite")) as index:
         index.add(placed)
         to_archive, marks = select_due(index, rules, NOW)
 
-    assert to_archive == [row.job_id for row, place in placed if place is Place.LIVE and _is_archivable(row, rules)]
+    assert to_archive == [
+        row.job_id for row, place in placed if place is ColumnIndex.LIVE and _is_archivable(row, rules)
+    ]
     assert [mark.job_id for mark in marks] == _due(placed, rules)
 
 
-def _due(placed: Sequence[tuple[PastRow, Place]], rules: RetentionSettings) -> list[JobId]:
-    kept = [row for row, place in placed if place is not Place.REMOVED]
+def _due(placed: Sequence[tuple[PastRow, ColumnIndex]], rules: RetentionSettings) -> list[JobId]:
+    kept = [row for row, place in placed if place is not ColumnIndex.REMOVED]
     latest = sorted(kept, key=lambda row: (row.end_at is not None, row.end_at or 0.0, row.job_id), reverse=True)
     found = []
     for row, place in placed:
-        is_aside = place is Place.ARCHIVED or (place is Place.LIVE and _is_archivable(row, rules))
+        is_aside = place is ColumnIndex.ARCHIVED or (place is ColumnIndex.LIVE and _is_archivable(row, rules))
         if not is_aside:
             continue
         same = [each for each in latest if (each.name or each.summary) == (row.name or row.summary)]
@@ -81,7 +83,7 @@ def _is_archivable(row: PastRow, rules: RetentionSettings) -> bool:
 
 
 def test_whatever_something_needs_is_kept() -> None:
-    claims = Claims({3}, {"b1"}, [range(10, 12)], lambda job_id: job_id != 20)
+    claims = RetentionClaims({3}, {"b1"}, [range(10, 12)], lambda job_id: job_id != 20)
 
     marks = [
         Mark(JobId(number), 0.0, False, 9, 9, batch)
@@ -108,7 +110,7 @@ class Counted(list[range]):
 
 def test_a_day_of_submissions_costs_each_job_a_few_looks() -> None:
     keyed = Counted(range(3 * number, 3 * number + 2) for number in range(1, 30_001))
-    claims = Claims(set(), set(), keyed, lambda _: True)
+    claims = RetentionClaims(set(), set(), keyed, lambda _: True)
     marks = [Mark(JobId(number), 0.0, False, 9, 9, "") for number in (1, 2, 3, 4, 5, 45_002, 90_000, 90_001, 90_002)]
 
     assert [mark.job_id for mark in marks if claims.allow(mark)] == [1, 2, 5, 45_002, 90_002]

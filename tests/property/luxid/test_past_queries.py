@@ -17,7 +17,7 @@ from common.query.predicate import NO_VALUE, QUERY, Field, FilterError, compile_
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL, JobState
 from common.words.filters.jobfilter import past_filter
-from daemons.luxid.core.past.endedrow import PastRow, Place
+from daemons.luxid.core.past.endedrow import ColumnIndex, PastRow
 from daemons.luxid.core.past.queries import Eyes
 from daemons.luxid.history.index import PastIndex, open_index, read_list, read_sums
 from protocol.luxi.history import Grouping, Past, ReadHistory, Sorting, SummarizeHistory
@@ -92,8 +92,8 @@ _filters = st.recursive(
 
 
 @contextlib.contextmanager
-def _filled(folder: Path, rows: Sequence[PastRow]) -> Iterator[tuple[PastIndex, list[tuple[PastRow, Place]]]]:
-    placed = [(attrs.evolve(row, job_id=JobId(at)), Place(at % 3)) for at, row in enumerate(rows, 1)]
+def _filled(folder: Path, rows: Sequence[PastRow]) -> Iterator[tuple[PastIndex, list[tuple[PastRow, ColumnIndex]]]]:
+    placed = [(attrs.evolve(row, job_id=JobId(at)), ColumnIndex(at % 3)) for at, row in enumerate(rows, 1)]
     with contextlib.closing(open_index(folder / "history.sqlite")) as index:
         index.add(placed)
         yield index, placed
@@ -208,8 +208,8 @@ def test_thousands_of_names_are_one_condition(tmp_path: Path) -> None:
         assert read_list(index, ReadHistory(Past(filter=wanted)), _ALL) == ((), 0)
 
 
-def _field(name: str, uid: int | None) -> Field[tuple[PastRow, Place]]:
-    def read(placed: tuple[PastRow, Place]) -> object:
+def _field(name: str, uid: int | None) -> Field[tuple[PastRow, ColumnIndex]]:
+    def read(placed: tuple[PastRow, ColumnIndex]) -> object:
         row, place = placed
         is_whole = uid is None or row.uid == uid
         summary = row.summary if is_whole else row.public_summary
@@ -218,7 +218,7 @@ def _field(name: str, uid: int | None) -> Field[tuple[PastRow, Place]]:
             **{"id": row.job_id, "name": row.name or summary, "summary": summary, "status": row.state.value},
             **{"why": row.why if is_whole else row.public_why, "exit": row.exit_code if is_whole else None},
             **{"received": row.received_at, "end_ts": row.end_at, "wait": row.wait_s},
-            "archived": place is not Place.LIVE,
+            "archived": place is not ColumnIndex.LIVE,
             "label.team": row.labels.get("team"),
             "label.none": None,
         }
@@ -227,7 +227,7 @@ def _field(name: str, uid: int | None) -> Field[tuple[PastRow, Place]]:
     return Field(read)
 
 
-def _uid(placed: Iterable[tuple[PastRow, Place]], job_id: int) -> int:
+def _uid(placed: Iterable[tuple[PastRow, ColumnIndex]], job_id: int) -> int:
     return next(row.uid for row, _ in placed if row.job_id == job_id)
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp
-from common.queue.terms import Cause, Deferral
+from common.queue.terms import Deferral, DeferralCause
 from daemons.luxid.core.queue.entries import STEPS
 from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
@@ -26,7 +26,7 @@ class Walk:
             self.queue.add(Job(JobId(number), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),)))
             self.queue.hold(JobId(number))
             # what a deferred job must have; nobody knows until when
-            self.entries[JobId(number)].deferral = Deferral(Cause.BEGIN, None)
+            self.entries[JobId(number)].deferral = Deferral(DeferralCause.BEGIN, None)
 
     def phases(self) -> dict[int, Phase]:
         return {entry.job.job_id: entry.phase for entry in self.entries}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 import attrs
 
 from daemons.noded.core.commandphases import (
-    Accepted,
+    AcceptedStart,
     Records,
     Start,
     Stop,
@@ -28,7 +28,7 @@ Steps = Generator[None, None, None]
 class Files:
     """The files of the key."""
 
-    start: Accepted | None = None
+    start: AcceptedStart | None = None
     has_begun: bool = False
     # None: there is none; else whether it is over
     end: bool | None = None
@@ -73,7 +73,7 @@ class World:
                 case Start.REFUSE:
                     return
                 case Start.ACCEPT:
-                    self._write(start=Accepted(digest=digest, boot=self._boot))
+                    self._write(start=AcceptedStart(digest=digest, boot=self._boot))
                     yield
                     self.orders.append(digest)
                 case Start.LAUNCH:

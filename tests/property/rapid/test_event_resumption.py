@@ -13,8 +13,8 @@ from common.errors import TooBusy
 from common.ids import JobId
 from common.locks import LockMode, Owner, parse_lock
 from common.objects.filter import FilterRule
-from daemons.rapid.events.hub import FIELDS, EventLog, Hub, Knowledge, Place
-from daemons.rapid.events.streams import Wish, event_stream
+from daemons.rapid.events.hub import FIELDS, EventLog, FollowedState, Hub, StreamPosition
+from daemons.rapid.events.streams import StreamRequest, event_stream
 from protocol.luxi.feed import FeedBegin, FeedChanges, JobNews, QueueState
 from protocol.rapid.events import Topic
 from protocol.subscriptions import LocksChanged, Snapshot
@@ -39,7 +39,7 @@ class World:
     def __init__(self, most_events: int) -> None:
         self.hub = Hub(_never, _never)
         self.hub.log = EventLog(most_events=most_events)
-        self.hub.knowledge = Knowledge(self.hub.log)
+        self.hub.knowledge = FollowedState(self.hub.log)
         self.jobs: dict[int, int] = {}
         self.held: dict[str, int] = {}
         self.rule = self.running = 0
@@ -84,7 +84,7 @@ class Reader:
 
     def __init__(self, world: World, ids: frozenset[JobId] | None) -> None:
         self._world = world
-        self._wish = Wish(frozenset(Topic), ids)
+        self._wish = StreamRequest(frozenset(Topic), ids)
         self._last: str | None = None
         self.jobs: dict[int, Any] = {}
         self.held: dict[str, int] = {}
@@ -92,7 +92,7 @@ class Reader:
 
     async def read(self, most: int | None = None) -> None:
         """Connect, read all there is, or so many events, and go."""
-        place = Place.read(self._last) if self._last else None
+        place = StreamPosition.read(self._last) if self._last else None
         stream = event_stream(self._world.hub, self._wish, place, self._fetch)
         # longer than a stream waits for luxid, and shorter than it is silent
         with trio.move_on_after(12):

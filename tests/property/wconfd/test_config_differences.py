@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import Conflict, DamagedFile
-from common.lease.changes import Removed, Written, encode_fate
+from common.lease.changes import RemovedFile, WrittenFile, encode_fate
 from common.objects.codec import decode_config
 from common.objects.config import Config
 from common.objects.kinds import Hypervisor, NodeUuid
@@ -89,8 +89,8 @@ def test_of_a_thousand_nodes_only_the_changed_ones_are_told() -> None:
     found = difference(before, after)
 
     assert set(found) == {"nodes/uuid-n7", "nodes/uuid-n8", TOP}
-    assert isinstance(found["nodes/uuid-n7"], Written)
-    assert found["nodes/uuid-n8"] == Removed()
+    assert isinstance(found["nodes/uuid-n7"], WrittenFile)
+    assert found["nodes/uuid-n8"] == RemovedFile()
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class GhostsAgainstTheirTwin(RuleBasedStateMachine):
         # owner -> what it held when it died, guarded, and nobody may have since then
         self.kept: dict[Owner, dict[Lock, LockMode]] = {}
 
-    def both(self, act: Callable[[LockState], ghostrules.Outcome], naive_act: Callable[[], Granted]) -> None:
+    def both(self, act: Callable[[LockState], ghostrules.OwnersChange], naive_act: Callable[[], Granted]) -> None:
         before = self.twin.copy()
         expected: Outcome
         try:
@@ -58,7 +58,7 @@ class GhostsAgainstTheirTwin(RuleBasedStateMachine):
             expected, self.twin = type(error), before
         assert self.call(act) == expected
 
-    def call(self, act: Callable[[LockState], ghostrules.Outcome]) -> Outcome:
+    def call(self, act: Callable[[LockState], ghostrules.OwnersChange]) -> Outcome:
         try:
             outcome = act(self.state)
         except GantryError as error:
@@ -70,7 +70,10 @@ class GhostsAgainstTheirTwin(RuleBasedStateMachine):
         return [owner for made in outcome.made for owner in made.change.granted]
 
     def own(
-        self, who: Owner, act: Callable[[LockState], waiting.Change], naive_act: Callable[[], tuple[Granted, Granted]]
+        self,
+        who: Owner,
+        act: Callable[[LockState], waiting.LockChange],
+        naive_act: Callable[[], tuple[Granted, Granted]],
     ) -> None:
         """A call of a living owner; the dead make none."""
         if who not in self.twin.ghosts:
@@ -192,11 +195,11 @@ def guards(of_keys: list[str]) -> list[Guard]:
     return [Guard("web1", key) for key in of_keys]
 
 
-def alone(who: Owner, change: waiting.Change) -> ghostrules.Outcome:
-    return ghostrules.Outcome(change.state, (ghostrules.Made(who, change),))
+def alone(who: Owner, change: waiting.LockChange) -> ghostrules.OwnersChange:
+    return ghostrules.OwnersChange(change.state, (ghostrules.Made(who, change),))
 
 
-def check_journal(before: LockState, outcome: ghostrules.Outcome) -> None:
+def check_journal(before: LockState, outcome: ghostrules.OwnersChange) -> None:
     """The line of the journal leads from one state to the other."""
     snapshot = encode(before)
     header, crc = encode_header(digest(snapshot))

@@ -53,14 +53,14 @@ TestFairLocksAgainstTheirTwin = FairLocksAgainstTheirTwin.TestCase
 TestFairLocksAgainstTheirTwin.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
 
 
-def free_then_ask(state: LockState, who: Owner, requests: list[LockRequest]) -> waiting.Change:
+def free_then_ask(state: LockState, who: Owner, requests: list[LockRequest]) -> waiting.LockChange:
     """One round of a client that asks for all it needs in one request, and gives all back before the next."""
     freed = waiting.free_all(state, who)
     try:
         asked = waiting.update_or_queue(freed.state, who, 0, requests)
     except LockRuleViolation:
         return freed
-    return waiting.Change(asked.state, moves=freed.moves + asked.moves)
+    return waiting.LockChange(asked.state, moves=freed.moves + asked.moves)
 
 
 rounds = st.lists(st.tuples(owners, request_lists), max_size=40)
@@ -95,7 +95,7 @@ def overdue_before(state: LockState, who: Owner) -> Iterator[bool]:
         yield other != who and request.conflicts_with(pending.modes)
 
 
-def count_passes(change: waiting.Change, waiter: Owner, wanted: list[LockRequest]) -> int:
+def count_passes(change: waiting.LockChange, waiter: Owner, wanted: list[LockRequest]) -> int:
     """Grants to others of something shared that `waiter` wants exclusively."""
     return sum(
         any(

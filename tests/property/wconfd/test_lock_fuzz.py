@@ -10,7 +10,7 @@ from common.errors import LockRuleViolation
 from common.locks import LockLevel, LockMode, LockRequest, Owner
 from daemons.wconfd.core.locks import waiting
 from daemons.wconfd.core.locks.encoding import decode, encode
-from daemons.wconfd.core.locks.waiting import Change, LockState
+from daemons.wconfd.core.locks.waiting import LockChange, LockState
 from tests.property.wconfd.test_lock_waiting import has_ring
 from tests.support.locks import state_text
 from tests.support.naive.fairness import NaiveFairLocks
@@ -86,7 +86,9 @@ class Fuzz:
         locks = self._random.sample(LOCKS, self._random.choice([1, 1, 1, 2, 3]))
         return [LockRequest(lock, self._random.choice(MODES)) for lock in locks]
 
-    def _both(self, act: Callable[[LockState], Change], naive: Callable[[], tuple[list[Owner], list[Owner]]]) -> None:
+    def _both(
+        self, act: Callable[[LockState], LockChange], naive: Callable[[], tuple[list[Owner], list[Owner]]]
+    ) -> None:
         expected: Answer
         answer: Answer
         try:

@@ -22,7 +22,7 @@ from daemons.wconfd.core.locks.encoding import (
     rebuild,
     replay,
 )
-from daemons.wconfd.core.locks.waiting import Change, LockState
+from daemons.wconfd.core.locks.waiting import LockChange, LockState
 from tests.support.naive.lock_strategies import locks, owners, priorities, request_lists, wanted
 
 quick = settings(max_examples=80, deadline=None)
@@ -51,7 +51,7 @@ class Disk:
         self.ends = [len(self.content)]
         self.twin = [self.snapshot]
 
-    def write(self, before: LockState, after: LockState, made: Sequence[tuple[Owner, Change]]) -> None:
+    def write(self, before: LockState, after: LockState, made: Sequence[tuple[Owner, LockChange]]) -> None:
         line, self._crc = encode_line(encode_changes(before, after, made), self._crc)
         self.content += line
         self.ends.append(len(self.content))

@@ -11,7 +11,7 @@ from common.errors import AlreadyPending, LockRuleViolation
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner, mode_rank
 from daemons.wconfd.core.locks import waiting
 from daemons.wconfd.core.locks.encoding import decode, encode
-from daemons.wconfd.core.locks.waiting import Change, LockState
+from daemons.wconfd.core.locks.waiting import LockChange, LockState
 from tests.support.locks import state_text
 from tests.support.naive.lock_strategies import (
     LOCKS,
@@ -43,7 +43,7 @@ class LocksAgainstTheirTwin(RuleBasedStateMachine):
     def make_twin(self) -> NaiveLocks:
         return NaiveLocks()
 
-    def call(self, act: Callable[[LockState], Change]) -> Outcome:
+    def call(self, act: Callable[[LockState], LockChange]) -> Outcome:
         try:
             change = act(self.state)
         except LockRuleViolation as error:
@@ -55,7 +55,7 @@ class LocksAgainstTheirTwin(RuleBasedStateMachine):
         return list(change.blocked_on), list(change.granted)
 
     def both(
-        self, act: Callable[[LockState], Change], naive_act: Callable[[], tuple[list[Owner], list[Owner]]]
+        self, act: Callable[[LockState], LockChange], naive_act: Callable[[], tuple[list[Owner], list[Owner]]]
     ) -> None:
         expected: Outcome
         try:
@@ -224,7 +224,7 @@ def test_a_rebuilt_state_goes_on_as_the_first_one(
     assert rebuilt == state
 
     for free_first in [None, *OWNERS]:
-        changes = [waiting.free_all(one, free_first) if free_first else Change(one) for one in (state, rebuilt)]
+        changes = [waiting.free_all(one, free_first) if free_first else LockChange(one) for one in (state, rebuilt)]
         assert changes[0] == changes[1]
         first, second = (queue_or_error(change.state, who, priority, requests) for change in changes)
         assert first == second
@@ -232,7 +232,7 @@ def test_a_rebuilt_state_goes_on_as_the_first_one(
 
 def queue_or_error(
     state: LockState, who: Owner, priority: int, requests: list[LockRequest]
-) -> Change | type[LockRuleViolation]:
+) -> LockChange | type[LockRuleViolation]:
     try:
         return waiting.update_or_queue(state, who, priority, requests)
     except LockRuleViolation as error:
@@ -261,7 +261,7 @@ def test_a_guarded_union_is_the_plain_one_or_nothing(
 
     guarded = waiting.guarded_union(state, who, least, pairs)
 
-    assert guarded == (plain if len(plain.taken) >= least else Change(state))
+    assert guarded == (plain if len(plain.taken) >= least else LockChange(state))
 
 
 @quick
@@ -322,7 +322,7 @@ def test_owners_that_ask_in_order_and_upgrade_nothing_never_wait_in_a_ring(
     for who, pairs, is_end in history:
         new = [LockRequest(lock, mode) for lock, mode in pairs if state.table.mode_of(who, lock) is None]
         change = waiting.free_all(state, who) if is_end else queue_or_error(state, who, 0, new)
-        state = change.state if isinstance(change, Change) else state
+        state = change.state if isinstance(change, LockChange) else state
 
         assert not has_ring({other: waiting.blockers(state, other) for other in OWNERS}), state_text(state)
 

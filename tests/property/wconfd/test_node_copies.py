@@ -6,9 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from daemons.wconfd.core.config.replicas import Failure, Holding, Part
+from daemons.wconfd.core.config.replicas import CallFailure, NodeHolding, Part
 
-FAILURES: Final = st.sampled_from(Failure)
+FAILURES: Final = st.sampled_from(CallFailure)
 
 
 class NodeAndSender(RuleBasedStateMachine):
@@ -21,7 +21,7 @@ class NodeAndSender(RuleBasedStateMachine):
         self.files: dict[Part, int] = {}
         # requests without a reply that may still be carried out
         self.late: list[tuple[Part, int]] = []
-        self.holding = Holding()
+        self.holding = NodeHolding()
         self.sent: list[Part] = []
 
     @property
@@ -47,9 +47,9 @@ class NodeAndSender(RuleBasedStateMachine):
 
     @precondition(lambda self: self.holding.lacks(self.wanted))
     @rule(failure=FAILURES, acts=st.booleans())
-    def send_and_fail(self, failure: Failure, acts: bool) -> None:
+    def send_and_fail(self, failure: CallFailure, acts: bool) -> None:
         part = self._next()
-        if failure is Failure.UNKNOWN:
+        if failure is CallFailure.UNKNOWN:
             if acts:
                 self.files[part] = self.newest[part]
             else:
@@ -75,7 +75,7 @@ class NodeAndSender(RuleBasedStateMachine):
         self.files.clear()
         self.late.clear()
         # the sender hears of it by a call that fails
-        self.holding = self.holding.failed(Part.SSCONF, Failure.SILENT)
+        self.holding = self.holding.failed(Part.SSCONF, CallFailure.SILENT)
 
     @rule()
     def send_anew(self) -> None:

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from common.errors import ReservationError
 from common.locks import Owner
-from common.objects.addresspool import Pool
+from common.objects.addresspool import AddressPool
 from common.objects.codec import decode_object
 from common.objects.config import Config, Network
 from common.objects.kinds import NetworkUuid
@@ -146,7 +146,7 @@ def test_the_lowest_free_place_is_that_of_a_scan(length: int, taken: set[int], l
     expected = next((place for place in range(size) if place not in used | external | but), None)
 
     try:
-        found = Pool.of(network).lowest_free({str(base + place) for place in but})
+        found = AddressPool.of(network).lowest_free({str(base + place) for place in but})
     except ReservationError:
         assert expected is None
     else:

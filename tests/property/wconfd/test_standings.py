@@ -5,7 +5,7 @@ import random
 from common.errors import LockRuleViolation
 from common.locks import LockMode, LockRequest
 from daemons.wconfd.core.locks import waiting
-from daemons.wconfd.core.locks.fairness import STANDINGS, Standing
+from daemons.wconfd.core.locks.fairness import STANDINGS, RequestStatus
 from daemons.wconfd.core.locks.waiting import LockState
 from tests.support.naive.lock_strategies import LOCKS, OWNERS
 
@@ -16,7 +16,7 @@ MAX_BYPASS = 1
 def test_every_step_of_a_request_is_in_the_table_and_every_row_of_the_table_happens() -> None:
     draw = random.Random(0)
     state = LockState.fair(MAX_BYPASS)
-    seen: set[tuple[Standing, Standing]] = set()
+    seen: set[tuple[RequestStatus, RequestStatus]] = set()
     for _ in range(STEPS):
         who = draw.choice(OWNERS)
         try:
@@ -29,10 +29,10 @@ def test_every_step_of_a_request_is_in_the_table_and_every_row_of_the_table_happ
             continue
         for owner in OWNERS:
             before, after = state.standing_of(owner), change.state.standing_of(owner)
-            if before is Standing.NONE and after is not Standing.NONE:
+            if before is RequestStatus.NONE and after is not RequestStatus.NONE:
                 assert owner == who
                 assert change.is_queued
-            elif before is not Standing.NONE and after is Standing.NONE:
+            elif before is not RequestStatus.NONE and after is RequestStatus.NONE:
                 assert owner == who or owner in change.granted
             elif before is not after:
                 assert state.pending_of(owner) == change.state.pending_of(owner)

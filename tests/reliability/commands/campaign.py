@@ -117,7 +117,7 @@ class Campaign:
                 try:
                     replies.append(client.call_retrying(request, timeout_s=_PATIENCE_S))
                 except RemoteError as error:
-                    if "cannot be had from wconfd" not in error.message:
+                    if "cannot read the configuration from wconfd" not in error.message:
                         raise
                     return False
             return True

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from protocol.confd.client import ask_confd
-from protocol.confd.gathering import Peer
+from protocol.confd.gathering import ConfdPeer
 from protocol.confd.questions import Question, seal, unseal
 
 FOLDER: Final = Path("/var/lib/ganeti")
@@ -91,7 +91,7 @@ def main(theirs: int, ours: int) -> int:
         if verdict != "same":
             print(f"{verdict}: type {kind} {json.dumps(argument)}\n  Ganeti: {replies[0]}\n  Gantry: {replies[1]}")
     print(counts)
-    peers = [Peer(HOST, theirs), Peer(HOST, ours)]
+    peers = [ConfdPeer(HOST, theirs), ConfdPeer(HOST, ours)]
     both = ask_confd(key, peers, Question.MASTER, asks_all=True)
     is_asked = both.answer() == NODE and len(both.replies) == 2 and both.is_consistent
     print("our client asks both:", "same" if is_asked else both)

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import attrs
 
-from common.lease.changes import Written, decode_fate
-from common.lease.records import Keys, MasterRecord, RunningJob, decode
+from common.lease.changes import WrittenFile, decode_fate
+from common.lease.records import EtcdKeys, MasterRecord, RunningJob, decode
 from common.queue.jobfile import decode_job
 from common.queue.jobs import FINAL_NAMES
 
@@ -36,7 +36,7 @@ class Reign:
     last: int | None
 
 
-def reigns_of(changes: Sequence[KeyChange], keys: Keys) -> list[Reign]:
+def reigns_of(changes: Sequence[KeyChange], keys: EtcdKeys) -> list[Reign]:
     """The masterships in the order of their beginning."""
     found: list[Reign] = []
     for change in changes:
@@ -53,7 +53,7 @@ def reigns_of(changes: Sequence[KeyChange], keys: Keys) -> list[Reign]:
     return found
 
 
-def reign_violations(changes: Sequence[KeyChange], keys: Keys, acknowledged: Mapping[str, str]) -> list[str]:
+def reign_violations(changes: Sequence[KeyChange], keys: EtcdKeys, acknowledged: Mapping[str, str]) -> list[str]:
     """What is wrong, each in a sentence.
 
     Args:
@@ -70,7 +70,7 @@ def reign_violations(changes: Sequence[KeyChange], keys: Keys, acknowledged: Map
     ]
 
 
-def entries_left(changes: Sequence[KeyChange], keys: Keys) -> list[str]:
+def entries_left(changes: Sequence[KeyChange], keys: EtcdKeys) -> list[str]:
     """The keys that are there for the sake of a node that lacks something, or of a job that runs."""
     values = {change.key: change.value for change in changes}
     of_lacking = (keys.dirty, keys.config, keys.running, keys.parts)
@@ -85,7 +85,7 @@ def _numbers(reigns: Sequence[Reign]) -> Iterator[str]:
             yield f"{after.node} became the master at {after.first} while {before.node} was"
 
 
-def _epoch_key(changes: Sequence[KeyChange], keys: Keys) -> Iterator[str]:
+def _epoch_key(changes: Sequence[KeyChange], keys: EtcdKeys) -> Iterator[str]:
     highest = 0
     for change in changes:
         if change.key == keys.epoch:
@@ -95,14 +95,14 @@ def _epoch_key(changes: Sequence[KeyChange], keys: Keys) -> Iterator[str]:
             highest = max(highest, number)
 
 
-def _late_writes(changes: Sequence[KeyChange], keys: Keys, reigns: Sequence[Reign]) -> Iterator[str]:
+def _late_writes(changes: Sequence[KeyChange], keys: EtcdKeys, reigns: Sequence[Reign]) -> Iterator[str]:
     of_masters = (keys.dirty, keys.config, keys.running, keys.parts, keys.kept)
     for change in changes:
         if change.key.startswith(of_masters) and _reign_at(reigns, change.revision) is None:
             yield f"{change.key} was changed at revision {change.revision}, when nobody was the master"
 
 
-def _claimed(changes: Sequence[KeyChange], keys: Keys, reigns: Sequence[Reign]) -> Iterator[str]:
+def _claimed(changes: Sequence[KeyChange], keys: EtcdKeys, reigns: Sequence[Reign]) -> Iterator[str]:
     """Entries that name their writer name the master of that revision."""
     for change in changes:
         if change.key.startswith(keys.running) and change.value is not None:
@@ -129,14 +129,14 @@ def _acknowledged(
             yield f"{node} acknowledged {key} of revision {first[key]}, and was not the master then or later"
 
 
-def _ends(changes: Sequence[KeyChange], keys: Keys) -> Iterator[str]:
+def _ends(changes: Sequence[KeyChange], keys: EtcdKeys) -> Iterator[str]:
     """A job that has ended is not changed into one that has not, nor into one that has ended otherwise."""
     ends: dict[str, tuple[str, int]] = {}
     for change in changes:
         if change.value is None or not change.key.startswith(f"{keys.dirty}queue/job-"):
             continue
         fate = decode_fate(change.key, change.value)
-        if not isinstance(fate, Written):
+        if not isinstance(fate, WrittenFile):
             continue
         state = decode_job(fate.content, change.key).state.value
         if change.key in ends and ends[change.key][0] != state:

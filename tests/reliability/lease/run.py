@@ -28,7 +28,7 @@ from typing import Any, Final
 import attrs
 
 from common.errors import GantryError
-from common.lease.records import Keys
+from common.lease.records import EtcdKeys
 from protocol.luxi.queries import QueryJobs
 from protocol.wconfd.config import ReadConfig
 from protocol.wconfd.locks import ListAllLocks, ListGhosts
@@ -185,7 +185,7 @@ class Run:
 
     def _left(self, recorder: Recorder) -> list[str]:
         locks, ghosts = self._wconf(ListAllLocks()), self._wconf(ListGhosts())
-        return [*map(str, locks), *map(str, ghosts), *entries_left(recorder.changes(), Keys(self._fleet.prefix))]
+        return [*map(str, locks), *map(str, ghosts), *entries_left(recorder.changes(), EtcdKeys(self._fleet.prefix))]
 
     def _luxi(self, request: Any) -> Any:
         return self._follower.luxi(request, _REST_S).value
@@ -198,7 +198,7 @@ class Run:
     def _judge(self, changes: Sequence[KeyChange], outcome: Outcome) -> None:
         outcome.told = [told for path in sorted(self._folder.glob("told-*")) for told in read_notes(path)]
         outcome.jobs = dict(self._jobs(outcome.errors))
-        keys = Keys(self._fleet.prefix)
+        keys = EtcdKeys(self._fleet.prefix)
         rest = Rest(outcome.jobs, self._things(outcome.told))
         outcome.complaints += violations(outcome.told, ledger_lines(self._folder), rest)
         outcome.complaints += reign_violations(changes, keys, acknowledged(outcome.told, keys))
@@ -223,7 +223,7 @@ def _words(result: Any) -> str:
     return re.sub(r"[\w/.:-]*\d[\w/.:-]*", "N", str(text))[:120]
 
 
-def acknowledged(history: Sequence[Told], keys: Keys) -> dict[str, str]:
+def acknowledged(history: Sequence[Told], keys: EtcdKeys) -> dict[str, str]:
     """Key in etcd of each job -> the node that acknowledged it first."""
     found: dict[str, str] = {}
     for told in sorted(history, key=lambda each: each.ended):

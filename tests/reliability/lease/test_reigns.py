@@ -1,13 +1,13 @@
 """The judgement of what etcd has kept finds writes without a mastership, and masterships that are not one at a time."""
 
 from common.ids import JobId
-from common.lease.changes import Written, encode_fate
-from common.lease.records import Keys, MasterRecord, RunningJob, encode
+from common.lease.changes import WrittenFile, encode_fate
+from common.lease.records import EtcdKeys, MasterRecord, RunningJob, encode
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from tests.reliability.lease.reigns import KeyChange, Reign, entries_left, reign_violations, reigns_of
 
-KEYS = Keys("/test/")
+KEYS = EtcdKeys("/test/")
 JOB = KEYS.dirty + "queue/job-7"
 
 
@@ -22,7 +22,7 @@ def raised(revision: int, epoch: int) -> KeyChange:
 
 def job(revision: int, state: JobState) -> KeyChange:
     content = encode_job(Job(JobId(7), (JobOp({"OP_ID": "OP_TEST_DUMMY"}, state=state),)))
-    return KeyChange(revision, JOB, encode_fate(Written(content)))
+    return KeyChange(revision, JOB, encode_fate(WrittenFile(content)))
 
 
 FIRST = [master(2, "node1", 1), raised(2, 1), job(3, JobState.QUEUED)]

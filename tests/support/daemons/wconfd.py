@@ -12,10 +12,10 @@ from common.access import Role
 from common.paths import Paths
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.keptstore import KeptFiles
-from daemons.wconfd.locks.deaths import Deaths
+from daemons.wconfd.locks.deaths import LockOwnerDeaths
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.main import make_handlers
-from daemons.wconfd.rpc import Handlers, routes
+from daemons.wconfd.rpc import WconfdHandlers, routes
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
@@ -74,8 +74,8 @@ def handlers_over(
     reservations: ReservationStore,
     kept: KeptFiles,
     random_bytes: Callable[[int], bytes] = os.urandom,
-) -> Handlers:
+) -> WconfdHandlers:
     """The handlers of the daemon over these stores."""
     short_lock = ShortLock(config, locks, str(paths.livelocks / "wconf-daemon_1"))
-    deaths = Deaths(locks, paths.livelocks, grace_s=1.0, tables=[reservations])
+    deaths = LockOwnerDeaths(locks, paths.livelocks, grace_s=1.0, tables=[reservations])
     return make_handlers(locks, config, deaths, reservations, kept, short_lock, random_bytes)

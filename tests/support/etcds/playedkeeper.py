@@ -14,7 +14,7 @@ from typing import Any
 
 from common.lease.deadline import DeadlineWriter, boottime
 from common.lease.grant import Grant, write_grant
-from common.lease.records import Fence, Keys, LastMaster, MasterRecord, encode
+from common.lease.records import EtcdKeys, Fence, LastMaster, MasterRecord, encode
 from common.paths import Paths
 
 # so long that no test needs a renewal
@@ -52,7 +52,7 @@ class PlayedKeeper:
         self._paths = paths
         self._node = node
         self._gateway = None if etcd_url is None else Gateway(etcd_url)
-        self._keys = Keys(prefix)
+        self._keys = EtcdKeys(prefix)
         self._writer = DeadlineWriter(paths.deadline_file)
         self._epoch = 0
 

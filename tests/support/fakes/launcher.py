@@ -4,7 +4,7 @@ import trio
 
 from common.errors import Unavailable
 from common.ids import JobId
-from daemons.luxid.processes.launcher import LauncherEvents, Started, StartRules
+from daemons.luxid.processes.launcher import LauncherEvents, StartedProcess, StartRules
 from protocol.framing import pack
 
 
@@ -19,7 +19,7 @@ class FakeLauncher:
         self.sends: bytes | None = b"/livelocks/job_1"
         self._ends: list[trio.socket.SocketType] = []
 
-    async def start(self, job_id: JobId) -> Started:
+    async def start(self, job_id: JobId) -> StartedProcess:
         self.starts += 1
         if self.is_away:
             raise Unavailable("away")
@@ -27,9 +27,9 @@ class FakeLauncher:
         if self.sends is not None:
             await theirs.send(pack(self.sends))
         self._ends.append(theirs)
-        return Started(999_999, trio.SocketStream(ours))
+        return StartedProcess(999_999, trio.SocketStream(ours))
 
-    async def abandon(self, started: Started) -> None:
+    async def abandon(self, started: StartedProcess) -> None:
         pass
 
     async def run(

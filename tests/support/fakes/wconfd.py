@@ -169,7 +169,7 @@ class FakeWconfd:
                 return False
         return True
 
-    def _become(self, change: waiting.Change) -> tuple[Owner, ...]:
+    def _become(self, change: waiting.LockChange) -> tuple[Owner, ...]:
         self.state = change.state
         self._changed.notify_all()
         return change.blocked_on

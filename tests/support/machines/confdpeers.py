@@ -10,7 +10,7 @@ from typing import Any, Self
 import orjson
 
 from common.durable.atomicfile import FileWrite, write_files
-from protocol.confd.gathering import Peer
+from protocol.confd.gathering import ConfdPeer
 from tests.support.cluster import Cluster
 from tests.support.machines.confds import KEY, rich_document
 from tests.support.machines.nodes import HOST
@@ -21,7 +21,7 @@ class ConfdCluster:
     """A candidate; a context manager that leaves no process behind. Args: port: 0: a free one."""
 
     def __init__(self, root: Path, host: str = HOST, port: int = 0) -> None:
-        self.peer = Peer(host, port or free_port(host))
+        self.peer = ConfdPeer(host, port or free_port(host))
         self.cluster = Cluster(root, settings=f'[confd]\naddress = "{host}"\nport = {self.peer.port}\n')
         self.paths = self.cluster.paths
         self.document: dict[str, Any] = rich_document()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from common.objects.codec import decode_config
-from daemons.confd.core.answers import Snapshot
+from daemons.confd.core.answers import ConfigSnapshot
 from daemons.confd.core.catalogue import Catalogue
 from tests.support.configs import disk_json, instance_json, recorded_json
 
@@ -26,7 +26,7 @@ def answered(exchange: Mapping[str, Any]) -> Any:
 
 
 @cache
-def recorded_snapshot() -> Snapshot:
+def recorded_snapshot() -> ConfigSnapshot:
     """What the recorded confd knew: the recorded configuration, at the serial number and with the instances it told."""
     told = next(each for each in recorded_exchanges() if each["name"] == "node-instances")
     document = recorded_json()
@@ -39,8 +39,8 @@ def recorded_snapshot() -> Snapshot:
     return snapshot_of(document)
 
 
-def snapshot_of(document: Mapping[str, object]) -> Snapshot:
-    return Snapshot(KEY, Catalogue(decode_config(document), document))
+def snapshot_of(document: Mapping[str, object]) -> ConfigSnapshot:
+    return ConfigSnapshot(KEY, Catalogue(decode_config(document), document))
 
 
 def rich_document() -> dict[str, Any]:

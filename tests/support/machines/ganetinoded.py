@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from common.system.log import get_log
 from daemons.noded import main, rpc, transport
-from daemons.noded.transport import Page, error_page
+from daemons.noded.transport import NodedReply, error_page
 from protocol.noded.call import AnyCall
 from protocol.noded.procedures import call_classes
 from protocol.noded.statefiles import PREFIX
@@ -19,16 +19,16 @@ def _known() -> Sequence[type[AnyCall]]:
     return [kind for kind in call_classes() if not kind.METHOD.startswith(PREFIX)]
 
 
-def _rows(to: rpc.Handlers) -> Sequence[rpc.AnyRow]:
+def _rows(to: rpc.NodedHandlers) -> Sequence[rpc.AnyRow]:
     return [row for row in rpc.rows(to) if row.call_class in _known()]
 
 
-def _result_page(body: bytes, epoch: int) -> Page:
+def _result_page(body: bytes, epoch: int) -> NodedReply:
     del epoch
-    return Page(200, "application/json", body)
+    return NodedReply(200, "application/json", body)
 
 
-def _error_page(status: int, text: str) -> Page:
+def _error_page(status: int, text: str) -> NodedReply:
     _log.error("test.refused", text=text)
     return error_page(status, text)
 

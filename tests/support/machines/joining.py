@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from common.nodes.certificates import fingerprint_of, make_cluster_certificate, make_missing, make_request
-from common.nodes.joining import JoinTokenFiles, TokenText
+from common.nodes.joining import JoinTokenFiles, JoinTokenText
 from common.objects.config import CONFIG_VERSION
 from protocol.noded.clients.joining import MasterDoor
 from protocol.noded.joining import Admitted, Join
@@ -35,19 +35,19 @@ class Master:
     def __exit__(self, *_: object) -> None:
         self.cluster.stop()
 
-    def token(self, *, expires_s: float = 3600.0, readd: str = "", age_s: float = 0.0) -> TokenText:
+    def token(self, *, expires_s: float = 3600.0, readd: str = "", age_s: float = 0.0) -> JoinTokenText:
         """Make a token. Args: age_s: how long ago."""
         token, secret = self.tokens.make(expires_s, readd, time.time() - age_s)
-        return TokenText(token.id, secret, fingerprint_of(self.paths.server_pem.read_bytes()))
+        return JoinTokenText(token.id, secret, fingerprint_of(self.paths.server_pem.read_bytes()))
 
-    def door(self, token: TokenText) -> MasterDoor:
+    def door(self, token: JoinTokenText) -> MasterDoor:
         return MasterDoor(HOST, self.join_port, token.fingerprint)
 
-    def admit(self, token: TokenText, call: Join) -> Admitted:
+    def admit(self, token: JoinTokenText, call: Join) -> Admitted:
         return self.door(token).ask(call, Admitted, patience_s=PATIENCE_S)
 
 
-def asking(token: TokenText, **changes: object) -> Join:
+def asking(token: JoinTokenText, **changes: object) -> Join:
     """The request of a new machine, with a key of its own."""
     values = {
         "token_id": token.id,

@@ -24,7 +24,7 @@ import orjson
 from common.errors import GantryError
 from common.lease.deadline import Deadline
 from common.lease.grant import Grant, read_grant
-from common.lease.records import Keys
+from common.lease.records import EtcdKeys
 from common.objects.codec import decode_config
 from common.objects.ssconf import file_content, ssconf_values
 from common.paths import Paths
@@ -275,10 +275,10 @@ class LeaseFleet:
         wait_until(lambda: not self._unfit(), what="all candidates are fit", timeout_s=_PATIENCE_S, state=self._unfit)
 
     def _unfit(self) -> list[str]:
-        keys = Keys(self.prefix)
+        keys = EtcdKeys(self.prefix)
         grants = {each.name: grant for each in self if (grant := each.grant()) is not None}
         if not grants:
-            return ["nobody is the master"]
+            return ["no node is the master"]
         there = entries(self.etcd, self.prefix)
         epoch = max(grant.fence.epoch for grant in grants.values())
         return [

@@ -12,8 +12,8 @@ from typing import Final, Self
 
 import trio
 
-from common.lease.changes import Entry
-from common.lease.records import Keys
+from common.lease.changes import CommittedEntry
+from common.lease.records import EtcdKeys
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.commits import read_dirty
 from protocol.etcd.kv import Operation, Transaction
@@ -30,7 +30,7 @@ class PlayedMasters:
 
     def __init__(self, root: Path, etcd: Etcd, count: int = 2, *, keeperd: str = "") -> None:
         self.fleet = LeaseFleet(root, etcd, count, keeperd=keeperd)
-        self.keys = Keys(self.fleet.prefix)
+        self.keys = EtcdKeys(self.fleet.prefix)
         self._etcd = etcd
         self._keepers = {
             each.name: PlayedKeeper(each.paths, each.name, etcd.endpoints[0], self.fleet.prefix) for each in self.fleet
@@ -65,10 +65,10 @@ class PlayedMasters:
         cluster.start(*MASTERS)
         return self.fleet[name]
 
-    def entries(self) -> Mapping[str, Entry]:
+    def entries(self) -> Mapping[str, CommittedEntry]:
         """What etcd has of files and of running jobs, by the names below the cluster's prefix."""
 
-        async def read() -> Mapping[str, Entry]:
+        async def read() -> Mapping[str, CommittedEntry]:
             async with EtcdClient(self._etcd.address()) as client:
                 prefixes = [self.keys.dirty, self.keys.running, self.keys.synceds, self.keys.stales]
                 return (await read_dirty(client, prefixes)).entries

@@ -14,7 +14,7 @@ from typing import Generic, Self, TypeVar
 
 from common.errors import GantryError
 from common.lease.grant import Grant
-from common.lease.records import Keys
+from common.lease.records import EtcdKeys
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryJobs
 from protocol.messages import Request
@@ -67,7 +67,7 @@ class PlayedPair:
         self.etcd = etcd
         self._fleet = LeaseFleet(root, etcd, 2, has_ways=True)
         self.first, self.second = self._fleet
-        self.keys = Keys(self._fleet.prefix)
+        self.keys = EtcdKeys(self._fleet.prefix)
         self.keepers = {
             each.name: PlayedKeeper(each.paths, each.name, etcd.members[0].url, self._fleet.prefix)
             for each in self._fleet

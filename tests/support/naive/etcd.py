@@ -5,19 +5,19 @@ from collections.abc import Callable, Sequence
 import trio
 
 from protocol.etcd.kv import (
+    ComparedField,
     Delete,
     Equals,
     EtcdFull,
     EtcdUnknown,
-    Field,
-    Found,
     Get,
+    GetReply,
     Header,
     KeyValue,
     Nested,
     Operation,
-    Outcome,
     Put,
+    TransactionReply,
 )
 from protocol.etcd.kv import Transaction as Txn
 
@@ -37,11 +37,11 @@ class NaiveEtcd:
         self.transactions: list[Txn] = []
         self._fate = fate
 
-    async def get(self, asked: Get, limit_s: float | None = None) -> Found:
+    async def get(self, asked: Get, limit_s: float | None = None) -> GetReply:
         await trio.lowlevel.checkpoint()
         return self._found(asked)
 
-    async def transact(self, transaction: Txn, limit_s: float | None = None) -> Outcome:
+    async def transact(self, transaction: Txn, limit_s: float | None = None) -> TransactionReply:
         await trio.lowlevel.checkpoint()
         self.transactions.append(transaction)
         fate = self._fate()
@@ -63,7 +63,7 @@ class NaiveEtcd:
             except EtcdFull:
                 continue
 
-    def carry_out(self, transaction: Txn) -> Outcome:
+    def carry_out(self, transaction: Txn) -> TransactionReply:
         operations = [*transaction.then, *transaction.otherwise]
         if self.is_full and any(isinstance(each, Put) for each in operations):
             raise EtcdFull("etcd is full")
@@ -76,7 +76,7 @@ class NaiveEtcd:
             self.revision += 1
         for each in writes:
             self._write(each)
-        return Outcome(self._header(), succeeded, found)
+        return TransactionReply(self._header(), succeeded, found)
 
     def _write(self, operation: Put | Delete) -> None:
         if isinstance(operation, Delete):
@@ -91,15 +91,15 @@ class NaiveEtcd:
         found = self.values.get(equals.key)
         if found is None:
             return equals.number == 0
-        return equals.number == (found.create_revision if equals.field is Field.CREATED else found.mod_revision)
+        return equals.number == (found.create_revision if equals.field is ComparedField.CREATED else found.mod_revision)
 
     def _matching(self, key: str, is_prefix: bool) -> Sequence[str]:
         return sorted(each for each in self.values if (each.startswith(key) if is_prefix else each == key))
 
-    def _found(self, asked: Get) -> Found:
+    def _found(self, asked: Get) -> GetReply:
         keys = [key for key in self._matching(asked.key, asked.is_prefix) if key > asked.after]
         shown = keys[: asked.limit] if asked.limit else keys
-        return Found(self._header(), [self.values[key] for key in shown], len(shown) < len(keys))
+        return GetReply(self._header(), [self.values[key] for key in shown], len(shown) < len(keys))
 
     def _header(self) -> Header:
         return Header("1", "1", self.revision, 1)

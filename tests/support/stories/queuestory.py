@@ -37,8 +37,8 @@ from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.queue.entry import Decisions, Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.recovery import (
-    Ask,
     Fate,
+    RecoveryRequest,
     after_death,
     cancel_dependent,
     cancel_queued,
@@ -112,7 +112,7 @@ class QueueStory:
 
     def dies(self, job_id: JobId, words: list[str]) -> None:
         self.alive.discard(job_id)
-        ended = after_death(self.jobs[job_id], Ask(words[0]) if words else None, self._now, 1)
+        ended = after_death(self.jobs[job_id], RecoveryRequest(words[0]) if words else None, self._now, 1)
         if ended is not None:
             self._end(ended)
         else:

@@ -8,7 +8,7 @@ import pytest
 
 from cli import connection
 from common.settingsfile import load_settings
-from common.system.running import Running
+from common.system.running import RunningDaemon
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_only_on_the_master_a_command_waits_for_daemons_that_are_away(
     monkeypatch.setattr(connection, "remote_place", lambda: None)
     monkeypatch.setattr(connection, "is_remote", lambda: False)
     monkeypatch.setattr(connection, "refuse_other_cluster", lambda: None)
-    monkeypatch.setattr(connection, "find_supervisor", lambda paths: Running(1, 0.0))
+    monkeypatch.setattr(connection, "find_supervisor", lambda paths: RunningDaemon(1, 0.0))
 
     monkeypatch.setattr(connection, "BlockingClient", client)
 

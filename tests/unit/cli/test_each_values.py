@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from cli.submitting.fleet import spread
 from cli.submitting.fleetoptions import (
     MOST_VARIABLES,
+    FleetVariable,
     FleetWish,
-    Variable,
     elements_of,
     fill,
     lines_of,
@@ -17,12 +17,12 @@ from cli.submitting.fleetoptions import (
     read_variable,
     variable,
 )
-from cli.submitting.options import Wishes
+from cli.submitting.options import SubmissionOptions
 from common.errors import InvalidRequest
 from common.queue.reasons import batch_of_trail
 
 OP = {"OP_ID": "OP_RUN_COMMAND", "argv": ["true"]}
-WISHES = Wishes(None, None, is_waiting=False, is_ganeti_form=False, prints_ids=False)
+WISHES = SubmissionOptions(None, None, is_waiting=False, is_ganeti_form=False, prints_ids=False)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ WISHES = Wishes(None, None, is_waiting=False, is_ganeti_form=False, prints_ids=F
     ],
 )
 def test_values_stand_between_commas_or_are_a_range(name: str, text: str, values: tuple[str, ...]) -> None:
-    assert read_variable(name, text) == Variable(name, values)
+    assert read_variable(name, text) == FleetVariable(name, values)
 
 
 @pytest.mark.parametrize(
@@ -78,21 +78,21 @@ def test_a_file_has_a_value_a_line() -> None:
 
 
 def test_several_variables_give_each_combination_in_order() -> None:
-    found = elements_of([Variable("host", ("a", "b")), Variable("size", ("1", "2"))])
+    found = elements_of([FleetVariable("host", ("a", "b")), FleetVariable("size", ("1", "2"))])
 
     assert [tuple(each.values()) for each in found] == [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2")]
     assert list(found[0]) == ["host", "size"]
 
 
 def test_too_many_combinations_are_refused_before_they_are_made() -> None:
-    many = [Variable(name, ("v",) * 1000) for name in "abcdefgh"]
+    many = [FleetVariable(name, ("v",) * 1000) for name in "abcdefgh"]
 
     with pytest.raises(InvalidRequest, match=r"1,000 of a x .* jobs, of at most 10,000 in one submission"):
         elements_of(many)
     with pytest.raises(InvalidRequest, match="'a' is there twice"):
         elements_of([many[0], many[0]])
     with pytest.raises(InvalidRequest, match="at most 8 variables, got 9"):
-        elements_of([*many, Variable("i", ("v",))])
+        elements_of([*many, FleetVariable("i", ("v",))])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cli.live.fleet import LINES_KEPT, LastLines, fleet_of
-from cli.live.following import Change
+from cli.live.following import JobUpdate
 from protocol.luxi.jobs import OutputStream
 
 OUT, ERR = OutputStream.OUTPUT, OutputStream.ERROR
@@ -84,7 +84,7 @@ def test_the_counts_tell_all_jobs() -> None:
     assert fleet is not None
     for job_id, status in ((1, "success"), (2, "running"), (3, "waiting")):
         times: Any = {"status": status, "start_ts": [10, 0], "end_ts": [12, 500_000] if job_id == 1 else None}
-        fleet.note(Change(job_id, status, times, ()))
+        fleet.note(JobUpdate(job_id, status, times, ()))
 
     assert fleet.counts == "1 done, 1 running, 2 to go"
     assert (fleet.ended_count, fleet.lasted_s) == (1, 2.5)

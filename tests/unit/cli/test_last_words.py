@@ -14,7 +14,7 @@ VIEW = ClusterView(asked="node1", state="master", master="node1", epoch=7, ttl_s
 @pytest.mark.parametrize(
     ("view", "words"),
     [
-        (VIEW, "there is no other candidate, and nobody is the master until this node is up again"),
+        (VIEW, "there is no other candidate, and no node is the master until this node is up again"),
         (
             attrs.evolve(VIEW, members=(ONE, replica("node2", 7), barred("node3", 7), replica("node4", 7))),
             "another candidate follows it by itself: node2 or node4",

@@ -39,7 +39,7 @@ def table(routes: Any) -> dict[str, Role]:
 
 
 def luxid_table() -> dict[str, Role]:
-    handlers = luxid.Handlers(*cast(Any, [Anything() for _ in attrs.fields(luxid.Handlers)]))
+    handlers = luxid.LuxidHandlers(*cast(Any, [Anything() for _ in attrs.fields(luxid.LuxidHandlers)]))
     return dict(Service(luxid.routes(handlers)).roles)
 
 

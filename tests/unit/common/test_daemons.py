@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 import common.daemons
-from common.daemons import DAEMONS, Daemon, Feature, Place, daemon_named, start_order
+from common.daemons import DAEMONS, Daemon, Feature, NodeKind, daemon_named, start_order
 from common.errors import NotFound
 from common.settings import Settings
 
@@ -19,7 +19,7 @@ SYSTEMD = CHECKOUT / "deploy" / "systemd"
 BY_NAME = pytest.mark.parametrize("daemon", DAEMONS, ids=lambda daemon: daemon.name)
 
 
-def row(name: str, *after: str, runs_on: Place = Place.MASTER) -> Daemon:
+def row(name: str, *after: str, runs_on: NodeKind = NodeKind.MASTER) -> Daemon:
     return Daemon(name, f"daemons.{name}.main", f"{name}.pid", f"{name}.log", runs_on=runs_on, started_after=after)
 
 
@@ -76,21 +76,21 @@ def test_each_daemon_is_started_after_those_it_needs_and_otherwise_as_the_rows_s
 
 
 def test_the_master_runs_what_candidates_run_and_those_what_all_nodes_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = (row("m"), row("c", runs_on=Place.CANDIDATES), row("n", runs_on=Place.ALL))
+    rows = (row("m"), row("c", runs_on=NodeKind.CANDIDATES), row("n", runs_on=NodeKind.ALL))
     monkeypatch.setattr(common.daemons, "DAEMONS", rows)
 
-    ran = {place: "".join(daemon.name for daemon in start_order(place)) for place in Place}
+    ran = {place: "".join(daemon.name for daemon in start_order(place)) for place in NodeKind}
 
-    assert ran == {Place.MASTER: "mcn", Place.CANDIDATES: "cn", Place.ALL: "n"}
+    assert ran == {NodeKind.MASTER: "mcn", NodeKind.CANDIDATES: "cn", NodeKind.ALL: "n"}
 
 
 def test_what_is_for_many_machines_does_not_run_on_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = (row("m"), attrs.evolve(row("n", runs_on=Place.ALL), feature=Feature.NODES))
+    rows = (row("m"), attrs.evolve(row("n", runs_on=NodeKind.ALL), feature=Feature.NODES))
     monkeypatch.setattr(common.daemons, "DAEMONS", rows)
 
     assert [daemon.name for daemon in start_order()] == ["m"]
     assert [daemon.name for daemon in start_order(features=[Feature.NODES])] == ["m", "n"]
-    assert [daemon.name for daemon in start_order(Place.ALL, features=[Feature.NODES])] == ["n"]
+    assert [daemon.name for daemon in start_order(NodeKind.ALL, features=[Feature.NODES])] == ["n"]
 
 
 def test_an_unknown_daemon_is_refused_with_those_there_are() -> None:

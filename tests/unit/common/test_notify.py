@@ -12,7 +12,17 @@ import pytest
 from common.errors import InvalidRequest
 from common.featuresettings import GIVE_UP_S, PAUSES_S, NotifyRule
 from common.ids import JobId
-from common.notify import BatchEnd, Event, Place, Subject, headers, matching_rules, message_id, payload, read_secret
+from common.notify import (
+    BatchEnd,
+    JobLocation,
+    JobNotification,
+    Subject,
+    headers,
+    matching_rules,
+    message_id,
+    payload,
+    read_secret,
+)
 from common.opcodes.command import OpNotify
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import submitter_entry
@@ -21,7 +31,7 @@ from common.settingsfile import load_settings
 from daemons.jobproc.units.posting import is_allowed
 
 PROGRAM = ("/bin/true",)
-PLACE = Place("c1", "u-u-i-d", "https://m/ui/jobs/")
+PLACE = JobLocation("c1", "u-u-i-d", "https://m/ui/jobs/")
 
 
 def job(state: JobState = JobState.ERROR, result: object = None) -> Job:
@@ -59,7 +69,7 @@ def test_a_rule_fits_by_event_labels_name_and_user(wanted: NotifyRule, event: st
 def test_neither_arguments_nor_environment_nor_output_are_told() -> None:
     failed = job(result=["CommandFailed", ["'curl' ended; last output: hunter2", {"exit_code": 75, "signal": None}]])
 
-    text = payload(Event("ops", "error"), Subject.of(failed), PLACE)
+    text = payload(JobNotification("ops", "error"), Subject.of(failed), PLACE)
 
     assert "hunter2" not in text
     assert orjson.loads(text) == {
@@ -81,7 +91,7 @@ def test_neither_arguments_nor_environment_nor_output_are_told() -> None:
 
 
 def test_a_batch_is_one_event_whichever_job_ended_last() -> None:
-    batch = Event("ops", "error", BatchEnd("b7", {"success": 2, "error": 1}))
+    batch = JobNotification("ops", "error", BatchEnd("b7", {"success": 2, "error": 1}))
 
     assert message_id(batch, job(), PLACE) == "u-u-i-d-batch-b7-error-ops"
     assert batch.key(17) == batch.key(18) == "notify/batch-b7/error/ops"

@@ -6,7 +6,7 @@ import pytest
 
 from daemons.confd.core.answers import answer
 from daemons.confd.core.catalogue import Catalogue
-from protocol.confd.questions import Argument, Fault, MasterField, Question, Reply, Role, Status, Terms
+from protocol.confd.questions import Argument, ConfdFault, ConfdRole, MasterField, Question, Reply, ReplyStatus, Terms
 from tests.support.machines.confds import rich_document, snapshot_of
 
 DOCUMENT = rich_document()
@@ -21,23 +21,23 @@ def ask(question: Question, argument: Argument = None) -> Reply:
 @pytest.mark.parametrize(
     ("name", "role"),
     [
-        ("node1.test", Role.MASTER),
+        ("node1.test", ConfdRole.MASTER),
         # only its whole name is the master's
-        ("node1", Role.CANDIDATE),
-        ("uuid-node1.test", Role.CANDIDATE),
-        ("node2.test", Role.OFFLINE),
-        ("node3", Role.DRAINED),
+        ("node1", ConfdRole.CANDIDATE),
+        ("uuid-node1.test", ConfdRole.CANDIDATE),
+        ("node2.test", ConfdRole.OFFLINE),
+        ("node3", ConfdRole.DRAINED),
     ],
 )
-def test_the_role_of_a_node(name: str, role: Role) -> None:
-    assert ask(Question.NODE_ROLE, name) == Reply(Status.OK, role, 7)
+def test_the_role_of_a_node(name: str, role: ConfdRole) -> None:
+    assert ask(Question.NODE_ROLE, name) == Reply(ReplyStatus.OK, role, 7)
 
 
 @pytest.mark.parametrize("name", ["node", "node1.tes", "node9.test", ""])
 def test_a_name_is_cut_at_dots_only(name: str) -> None:
     reply = ask(Question.NODE_ROLE, name)
 
-    assert (reply.status, reply.serial) == (Status.ERROR, 0)
+    assert (reply.status, reply.serial) == (ReplyStatus.ERROR, 0)
     assert f"Node name {name} not found" in str(reply.answer)
 
 
@@ -46,14 +46,14 @@ def test_an_address_leads_to_the_node_of_its_instance_by_its_link() -> None:
     other = ask(Question.NODE_BY_INSTANCE_IP, Terms(link="br7", ip="198.51.100.2"))
     wrong_link = ask(Question.NODE_BY_INSTANCE_IP, Terms(ip="198.51.100.2"))
 
-    assert default == other == Reply(Status.OK, "192.0.2.1", 7)
-    assert wrong_link == Reply(Status.ERROR, Fault.UNKNOWN_ENTRY)
+    assert default == other == Reply(ReplyStatus.OK, "192.0.2.1", 7)
+    assert wrong_link == Reply(ReplyStatus.ERROR, ConfdFault.UNKNOWN_ENTRY)
 
 
 def test_a_list_of_addresses_gets_a_triple_for_each() -> None:
     reply = ask(Question.NODE_BY_INSTANCE_IP, Terms(ips=("198.51.100.9", "198.51.100.1")))
 
-    assert reply == Reply(Status.OK, [[1, 0, 0], [0, "192.0.2.1", 7]], 7)
+    assert reply == Reply(ReplyStatus.OK, [[1, 0, 0], [0, "192.0.2.1", 7]], 7)
 
 
 def test_one_address_counts_more_than_a_list() -> None:
@@ -65,7 +65,7 @@ def test_one_address_counts_more_than_a_list() -> None:
 def test_instance_addresses_are_those_of_one_link() -> None:
     assert ask(Question.INSTANCE_IPS).answer == ["198.51.100.1"]
     assert ask(Question.INSTANCE_IPS, "br7").answer == ["198.51.100.2"]
-    assert ask(Question.INSTANCE_IPS, "br8") == Reply(Status.OK, [], 7)
+    assert ask(Question.INSTANCE_IPS, "br8") == Reply(ReplyStatus.OK, [], 7)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_instance_addresses_are_those_of_one_link() -> None:
 def test_minors_are_told_from_each_end(asked: str, row: list[object]) -> None:
     reply = ask(Question.NODE_DRBD, asked)
 
-    assert reply == Reply(Status.OK, [row], 11 if asked == "node1" else 12)
+    assert reply == Reply(ReplyStatus.OK, [row], 11 if asked == "node1" else 12)
 
 
 def test_a_node_without_minors_has_an_empty_list() -> None:
@@ -119,14 +119,14 @@ def test_fields_of_the_master_come_in_the_order_asked(fields: tuple[MasterField,
     ],
 )
 def test_a_pointer_leads_to_its_value(pointer: str, found: object) -> None:
-    assert ask(Question.CONFIG, pointer) == Reply(Status.OK, found, 7)
+    assert ask(Question.CONFIG, pointer) == Reply(ReplyStatus.OK, found, 7)
 
 
 @pytest.mark.parametrize(
     "pointer", ["", "cluster", "/", "/instances/uuid-web/nics/3", "/instances/uuid-web/nics/-1", "/version/0"]
 )
 def test_a_pointer_that_leads_nowhere_is_a_wrong_argument(pointer: str) -> None:
-    assert ask(Question.CONFIG, pointer) == Reply(Status.ERROR, Fault.ARGUMENT)
+    assert ask(Question.CONFIG, pointer) == Reply(ReplyStatus.ERROR, ConfdFault.ARGUMENT)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_pointer_that_leads_nowhere_is_a_wrong_argument(pointer: str) -> None:
 def test_questions_about_an_object_need_its_name(question: Question, argument: Argument) -> None:
     reply = ask(question, argument)
 
-    assert reply.status is Status.ERROR
+    assert reply.status is ReplyStatus.ERROR
     assert str(reply.answer).startswith("Invalid query type ")
 
 

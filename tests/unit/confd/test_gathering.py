@@ -3,11 +3,11 @@
 import pytest
 
 from common.errors import NotFound, RemoteError, Unavailable
-from protocol.confd.gathering import Gathering, Peer, coverage, enough
-from protocol.confd.questions import Fault, Question, Reply, Request, Status, read_request, seal, unseal
+from protocol.confd.gathering import ConfdPeer, Gathering, coverage, enough
+from protocol.confd.questions import ConfdFault, ConfdRequest, Question, Reply, ReplyStatus, read_request, seal, unseal
 from tests.support.machines.confds import KEY
 
-PEERS = [Peer(f"192.0.2.{number}", 1814) for number in range(1, 8)]
+PEERS = [ConfdPeer(f"192.0.2.{number}", 1814) for number in range(1, 8)]
 
 SALTS = [f"r{number}" for number in range(1, 8)]
 
@@ -20,7 +20,7 @@ def gathered(*replies: Reply, question: Question = Question.MASTER) -> Gathering
 
 
 def ok(answer: object, serial: int) -> Reply:
-    return Reply(Status.OK, answer, serial)
+    return Reply(ReplyStatus.OK, answer, serial)
 
 
 def test_the_answer_with_the_highest_serial_number_counts() -> None:
@@ -31,7 +31,7 @@ def test_the_answer_with_the_highest_serial_number_counts() -> None:
 
 
 def test_an_error_counts_only_while_nobody_has_an_answer() -> None:
-    error = Reply(Status.ERROR, "this node has no configuration")
+    error = Reply(ReplyStatus.ERROR, "this node has no configuration")
 
     assert gathered(error, ok("n1", 0), error).outcome().answer() == "n1"
     with pytest.raises(RemoteError, match="this node has no configuration"):
@@ -40,7 +40,7 @@ def test_an_error_counts_only_while_nobody_has_an_answer() -> None:
 
 def test_an_unknown_entry_is_not_found() -> None:
     with pytest.raises(NotFound):
-        gathered(Reply(Status.ERROR, Fault.UNKNOWN_ENTRY.value)).outcome().answer()
+        gathered(Reply(ReplyStatus.ERROR, ConfdFault.UNKNOWN_ENTRY.value)).outcome().answer()
 
 
 def test_answers_of_one_serial_number_that_differ_are_inconsistent() -> None:
@@ -68,7 +68,7 @@ def test_each_one_that_is_silent_is_asked_with_a_salt_of_its_own() -> None:
     signed = unseal(KEY, asked[1])
     assert signed is not None
     assert (asked[0], signed.salt) == (PEERS[0], "1400000000")
-    assert read_request(signed.text) == Request(Question.PING, "r1")
+    assert read_request(signed.text) == ConfdRequest(Question.PING, "r1")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from common.paths import Paths
 from daemons.confd.core.catalogue import Catalogue
-from daemons.confd.knowledge import Knowledge
+from daemons.confd.knowledge import CurrentSnapshot
 from tests.support.machines.confds import KEY, rich_document
 
 pytestmark = pytest.mark.trio
@@ -31,7 +31,7 @@ def refuse(_: Path) -> bytes:
 async def test_what_could_not_be_read_for_want_of_descriptors_is_read_again(
     paths: Paths, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    knowledge = Knowledge(paths)
+    knowledge = CurrentSnapshot(paths)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_bytes", refuse)
         await knowledge.load()
@@ -52,7 +52,7 @@ async def test_a_missing_configuration_is_looked_for_only_when_something_changes
     paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths.config_data.unlink()
-    knowledge = Knowledge(paths)
+    knowledge = CurrentSnapshot(paths)
     await knowledge.load()
     assert knowledge.current.catalogue == "this node has no configuration: it is no master candidate"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daemons.confd.core.answers import Silence, judge
+from daemons.confd.core.answers import NoReplyReason, judge
 from protocol.confd.questions import seal, unseal
 from tests.support.machines.confds import KEY, answered, recorded_exchanges, recorded_snapshot
 
@@ -19,7 +19,7 @@ def test_a_recorded_request_gets_the_recorded_reply(exchange: dict[str, Any]) ->
     reply = judge(recorded_snapshot(), exchange["request"].encode(), exchange["t"])
 
     if exchange["reply"] is None:
-        assert isinstance(reply, Silence)
+        assert isinstance(reply, NoReplyReason)
         return
     assert isinstance(reply, bytes)
     if exchange["name"] == OTHER_NUMBERS:

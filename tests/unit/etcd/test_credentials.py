@@ -10,7 +10,7 @@ from common.featuresettings import EtcdSettings
 from common.paths import Paths
 from common.settings import Settings
 from protocol.etcd.address import EtcdAddress
-from protocol.etcd.credentials import Credentials
+from protocol.etcd.credentials import EtcdCredentials
 
 
 def test_a_password_that_cannot_be_read_is_told_in_words(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_a_password_that_cannot_be_read_is_told_in_words(tmp_path: Path) -> None
     missing = attrs.evolve(address, user="gantry", password_file=str(tmp_path / "password"))
 
     with pytest.raises(InvalidRequest) as refused:
-        Credentials(missing)
+        EtcdCredentials(missing)
 
     words = f"cannot be read from '{tmp_path}/password': no such file or directory; write it there"
     assert words in refused.value.message

@@ -4,12 +4,12 @@ import pytest
 import trio
 
 from common.errors import DamagedFile
-from common.lease.records import Keys
+from common.lease.records import EtcdKeys
 from protocol.etcd.founding import look
-from protocol.etcd.kv import Found, Get, Header, KeyValue, Outcome, Transaction
+from protocol.etcd.kv import Get, GetReply, Header, KeyValue, Transaction, TransactionReply
 
 pytestmark = pytest.mark.trio
-KEYS = Keys("/gantry/")
+KEYS = EtcdKeys("/gantry/")
 
 
 class Etcd:
@@ -18,11 +18,11 @@ class Etcd:
     def __init__(self, key: str, value: bytes) -> None:
         self._values = (KeyValue(key, value, create_revision=3, mod_revision=3),)
 
-    async def get(self, asked: Get, limit_s: float | None = None) -> Found:
+    async def get(self, asked: Get, limit_s: float | None = None) -> GetReply:
         await trio.lowlevel.checkpoint()
-        return Found(Header("1", "1", 7, 1), self._values)
+        return GetReply(Header("1", "1", 7, 1), self._values)
 
-    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> Outcome:
+    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> TransactionReply:
         raise AssertionError(transaction)
 
 

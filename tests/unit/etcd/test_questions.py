@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from protocol.etcd import questions
-from protocol.etcd.kv import Delete, Equals, Field, Get, KeyValue, LeaseGone, Put, Transaction
+from protocol.etcd.kv import ComparedField, Delete, Equals, Get, KeyValue, LeaseGone, Put, Transaction
 
 HEADER = {"cluster_id": "17", "member_id": "18446744073709551615", "revision": "9007199254740993", "raft_term": "2"}
 
@@ -37,7 +37,9 @@ def test_a_page_of_keys_begins_after_the_last_one() -> None:
 def test_a_transaction_holds_what_is_compared_and_both_lists_of_operations() -> None:
     asked = questions.transact(
         Transaction(
-            [Equals("m", Field.CREATED, 2**60)], [Put("k", b"\xff", lease=5), Delete("d", is_prefix=True)], [Get("m")]
+            [Equals("m", ComparedField.CREATED, 2**60)],
+            [Put("k", b"\xff", lease=5), Delete("d", is_prefix=True)],
+            [Get("m")],
         )
     )
 

@@ -216,8 +216,11 @@ def test_addresses_are_reserved_and_freed_and_what_cannot_be_is_told(tmp_path: P
     [
         ({}, "there is nothing to change; name at least one parameter"),
         ({"gateway": "192.0.2.9", "add_reserved_ips": ["192.0.2.10"]}, "gateway and reserved addresses cannot be chan"),
-        ({"gateway": "192.0.2.9"}, "gateway 192.0.2.9 cannot be had: an instance has this address"),
-        ({"gateway": "192.0.2.10"}, "gateway 192.0.2.10 cannot be had: IP 192.0.2.10 is already externally reserved"),
+        ({"gateway": "192.0.2.9"}, "gateway 192.0.2.9 is not available: an instance has this address"),
+        (
+            {"gateway": "192.0.2.10"},
+            "gateway 192.0.2.10 is not available: IP 192.0.2.10 is already externally reserved",
+        ),
         ({"network6": "x"}, "IPv6 network 'x' has no prefix length"),
         ({"add_reserved_ips": ["x"]}, "reserved address 'x' is not an IPv4 address"),
     ],

@@ -11,7 +11,7 @@ from common.commands.output import OutputFile
 from common.commands.spec import CommandOutcome, CommandSpec
 from common.system.signals import ProcessSignals
 from daemons.jobproc.nodecommands import nodecommand
-from daemons.jobproc.nodecommands.conversation import Conversation, End
+from daemons.jobproc.nodecommands.conversation import Conversation, ConversationEnd
 from daemons.jobproc.nodecommands.nodecommand import NodeLink, NodeTalk, StreamCopy
 from protocol.noded.call import Content, Failed, FailureKind, NodeAddress, Replied
 from protocol.noded.commands import CommandNews, CommandPhase, CommandState
@@ -74,7 +74,7 @@ def test_a_silence_and_its_end_are_told_once(tmp_path: Path, monkeypatch: pytest
     over = made.carry_on(conversation).over
 
     assert over is not None
-    assert over.end is End.ENDED
+    assert over.end is ConversationEnd.ENDED
     assert len(told) == 2
     assert told[0].startswith("node 'web2' does not answer since ")
     assert told[0].endswith("; its command may still run there: the connection was cut")

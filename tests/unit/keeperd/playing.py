@@ -5,7 +5,16 @@ from typing import TypeVar
 
 import attrs
 
-from common.lease.records import Fence, LastMaster, Maintenance, MasterRecord, MemberRecord, Role, Wanted, WantedKind
+from common.lease.records import (
+    Fence,
+    LastMaster,
+    Maintenance,
+    MasterRecord,
+    MemberRecord,
+    OperatorRequest,
+    Role,
+    WantedKind,
+)
 from daemons.keeperd.core import machine
 from daemons.keeperd.core.events import (
     Act,
@@ -19,7 +28,7 @@ from daemons.keeperd.core.events import (
     NodesTold,
 )
 from daemons.keeperd.core.keeper import Me
-from daemons.keeperd.core.states import Memory, State, View
+from daemons.keeperd.core.states import NodeMemory, State, View
 
 NODE = "n1"
 NONCE = "won-by-n1"
@@ -49,8 +58,8 @@ def last(node: str, epoch: int, *, clean: bool = False, watchdog_s: float = 0.0,
     )
 
 
-def wish(kind: WantedKind, node: str = "", *, kill: bool = False, nonce: str = "w1") -> Wanted:
-    return Wanted(kind=kind, node=node, kill=kill, nonce=nonce)
+def wish(kind: WantedKind, node: str = "", *, kill: bool = False, nonce: str = "w1") -> OperatorRequest:
+    return OperatorRequest(kind=kind, node=node, kill=kill, nonce=nonce)
 
 
 def maintenance(change: int, *, on: bool = True) -> Maintenance:
@@ -87,10 +96,10 @@ def vacated(view: View, *, clean: bool = False) -> View:
 class Play:
     """Args: now: seconds since the machine was started."""
 
-    def __init__(self, me: Me = ME, memory: Memory | None = None, now: float = 1000.0) -> None:
+    def __init__(self, me: Me = ME, memory: NodeMemory | None = None, now: float = 1000.0) -> None:
         self.now = now
         self.view = NEW
-        self.keeper, first = machine.begin(me, memory or Memory(), now)
+        self.keeper, first = machine.begin(me, memory or NodeMemory(), now)
         self.acts: list[Act] = list(first)
         # acts of the last event
         self.latest: Sequence[Act] = first

@@ -9,11 +9,11 @@ from daemons.keeperd.core.events import (
     Campaign,
     CampaignLost,
     DaemonsEnded,
-    End,
     EtcdSilent,
     FitnessChanged,
     KillDaemons,
     Look,
+    MayEnd,
     Release,
     Remember,
     SetDeadline,
@@ -21,7 +21,7 @@ from daemons.keeperd.core.events import (
     StopDaemons,
     Tell,
 )
-from daemons.keeperd.core.states import Memory, State, View
+from daemons.keeperd.core.states import NodeMemory, State, View
 from tests.unit.keeperd.playing import (
     ME,
     NEW,
@@ -167,7 +167,7 @@ def test_vacancy_is_looked_for_anew_after_silence() -> None:
     assert play.at(State.FOLLOW)
 
 
-REMEMBERED = Memory(cluster_id="c", revision=12, epoch=4)
+REMEMBERED = NodeMemory(cluster_id="c", revision=12, epoch=4)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,9 @@ REMEMBERED = Memory(cluster_id="c", revision=12, epoch=4)
         "its disk was replaced",
     ],
 )
-def test_old_master_may_only_when_a_later_one_has_compared_its_files(memory: Memory, synced: int, may: bool) -> None:
+def test_old_master_may_only_when_a_later_one_has_compared_its_files(
+    memory: NodeMemory, synced: int, may: bool
+) -> None:
     play = Play(memory=memory).idle(attrs.evolve(GONE, synced=synced))
 
     assert play.at(State.CAMPAIGN if may else State.BARRED)
@@ -352,7 +354,7 @@ def test_keeper_that_holds_nothing_ends_at_once(is_campaigning: bool) -> None:
 
     play.tell(StopAsked())
 
-    assert play.only(End)
+    assert play.only(MayEnd)
 
 
 def test_late_win_of_a_campaign_that_was_lost_for_this_keeper_is_its_own() -> None:

@@ -6,10 +6,10 @@ import attrs
 import pytest
 import trio
 
-from common.lease.records import Keys, Wanted, WantedKind
+from common.lease.records import EtcdKeys, OperatorRequest, WantedKind
 from daemons.keeperd.keys import Chronicle
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.kv import Found, Get, Header, Outcome, Put, Transaction
+from protocol.etcd.kv import Get, GetReply, Header, Put, Transaction, TransactionReply
 from tests.unit.keeperd.playing import NEW, Play, mastered, vacated, wish
 
 
@@ -20,13 +20,13 @@ class Etcd:
     written: list[bytes] = attrs.Factory(list)
     has_written: trio.Event = attrs.Factory(trio.Event)
 
-    async def get(self, asked: Get, limit_s: float | None = None) -> Found:
-        return Found(Header("c", "m", 1, 1), [])
+    async def get(self, asked: Get, limit_s: float | None = None) -> GetReply:
+        return GetReply(Header("c", "m", 1, 1), [])
 
-    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> Outcome:
+    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> TransactionReply:
         self.written += [each.value for each in transaction.then if isinstance(each, Put)]
         self.has_written.set()
-        return Outcome(Header("c", "m", 1, 1), succeeded=True)
+        return TransactionReply(Header("c", "m", 1, 1), succeeded=True)
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ class Etcd:
     ],
 )
 def test_the_cause_is_what_an_operator_asked_of_this_node_or_what_became_of_the_last_master(
-    wanted: Wanted | None, cause: str
+    wanted: OperatorRequest | None, cause: str
 ) -> None:
     etcd = Etcd()
     play = Play().campaigning(attrs.evolve(vacated(mastered(NEW, "n2", 1)), wanted=wanted))
 
     async def main() -> None:
-        chronicle = Chronicle(cast(EtcdClient, etcd), Keys("/gantry/"), "n1")
+        chronicle = Chronicle(cast(EtcdClient, etcd), EtcdKeys("/gantry/"), "n1")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(chronicle.run)
             chronicle.hear(play.keeper)
@@ -67,7 +67,7 @@ def test_more_changes_than_can_wait_for_etcd_are_left_out() -> None:
     play.win()
     taking = play.keeper
     play.become_ready()
-    chronicle = Chronicle(cast(EtcdClient, Etcd()), Keys("/gantry/"), "n1")
+    chronicle = Chronicle(cast(EtcdClient, Etcd()), EtcdKeys("/gantry/"), "n1")
 
     for _ in range(20):
         chronicle.hear(taking)

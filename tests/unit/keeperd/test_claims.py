@@ -3,17 +3,17 @@
 import pytest
 
 from daemons.keeperd.core.mastership import Claimed, judge_claims
-from protocol.noded.membership import Standing
+from protocol.noded.membership import NodeProgress
 
 EPOCH = 42
 OWN = "node1.test"
 
 
-def standing(epoch: int, master: str = "") -> Standing:
-    return Standing(epoch=epoch, epoch_master=master, config_serial=0, queue_serial=0)
+def standing(epoch: int, master: str = "") -> NodeProgress:
+    return NodeProgress(epoch=epoch, epoch_master=master, config_serial=0, queue_serial=0)
 
 
-def judged(**standings: Standing) -> Claimed:
+def judged(**standings: NodeProgress) -> Claimed:
     return judge_claims(["n2", "n3", "n4"], ["n2"], standings, EPOCH, OWN)
 
 
@@ -35,5 +35,5 @@ def test_a_node_that_could_not_write_a_claim_is_asked_again() -> None:
     [(standing(EPOCH + 5, "node9.test"), EPOCH + 5), (standing(EPOCH, "node9.test"), EPOCH + 1)],
     ids=["a higher epoch", "our number, granted to another node"],
 )
-def test_an_epoch_of_another_node_speaks_against_ours(known: Standing, higher: int) -> None:
+def test_an_epoch_of_another_node_speaks_against_ours(known: NodeProgress, higher: int) -> None:
     assert judged(n3=known).higher == higher

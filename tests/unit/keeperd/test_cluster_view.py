@@ -7,13 +7,13 @@ import pytest
 import trio
 
 from common.featuresettings import EtcdSettings
-from common.lease.records import Keys, Role
+from common.lease.records import EtcdKeys, Role
 from common.paths import Paths
 from common.settings import ClusterSettings, Settings
 from daemons.keeperd.clusterview import ClusterViews
 from daemons.keeperd.core.keeper import Keeper
-from daemons.keeperd.core.states import Memory, View
-from daemons.keeperd.identity import Identity
+from daemons.keeperd.core.states import NodeMemory, View
+from daemons.keeperd.identity import KeeperIdentity
 from daemons.keeperd.keys import Chronicle
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
@@ -36,13 +36,13 @@ def shown(root: Path, view: View | None) -> ClusterView:
     )
     settings.paths.make_folders()
     settings.paths.ssconf_file("master_candidates").write_text("n1\nn2\n")
-    keys = Keys("/gantry/")
+    keys = EtcdKeys("/gantry/")
 
     async def look() -> ClusterView:
         async with EtcdClient(EtcdAddress.of(settings)) as client:
             chronicle = Chronicle(client, keys, "n1")
-            views = ClusterViews(settings, client, keys, Identity("n1", "nonce", "boot", ""), chronicle)
-            return await views.view(Keeper(ME, Memory(), view=view), None, ())
+            views = ClusterViews(settings, client, keys, KeeperIdentity("n1", "nonce", "boot", ""), chronicle)
+            return await views.view(Keeper(ME, NodeMemory(), view=view), None, ())
 
     return trio.run(look)
 

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from common.lease.records import Accepted, Role, WantedKind
+from common.lease.records import AcceptedRestore, Role, WantedKind
 from daemons.keeperd.core.events import (
     AcceptRestore,
     DaemonsEnded,
@@ -15,12 +15,12 @@ from daemons.keeperd.core.events import (
     RestoreAccepted,
     SetDeadline,
 )
-from daemons.keeperd.core.keeper import Cause
-from daemons.keeperd.core.states import Memory, State, View
+from daemons.keeperd.core.keeper import EndCause
+from daemons.keeperd.core.states import NodeMemory, State, View
 from tests.unit.keeperd.playing import NEW, Play, mastered, member, vacated, wish
 
 BEFORE = mastered(NEW, "n2", 4)
-MEMORY = Memory(cluster_id="c", revision=BEFORE.revision, epoch=4, accepted=0)
+MEMORY = NodeMemory(cluster_id="c", revision=BEFORE.revision, epoch=4, accepted=0)
 # restored from a snapshot
 OLDER = {
     "revision": attrs.evolve(NEW, epoch=4),
@@ -35,7 +35,7 @@ def accepted(view: View, epoch: int, node: str) -> View:
         vacated(attrs.evolve(BEFORE, revision=view.revision)),
         cluster_id=view.cluster_id,
         epoch=epoch,
-        accepted=Accepted(epoch=epoch, node=node),
+        accepted=AcceptedRestore(epoch=epoch, node=node),
     )
 
 
@@ -109,7 +109,7 @@ def test_master_in_doubt_stops_all_and_leaves_no_clean_end() -> None:
     assert play.at(State.MASTER)
 
     play.look(attrs.evolve(NEW, cluster_id="d"))
-    assert (play.state, play.keeper.cause) == (State.STOPPING, Cause.DOUBT)
+    assert (play.state, play.keeper.cause) == (State.STOPPING, EndCause.DOUBT)
     assert play.only(SetDeadline).until == 0.0
     play.tell(DaemonsEnded(epoch))
 
@@ -134,7 +134,7 @@ def test_acceptance_is_above_all_that_is_known() -> None:
 
     play.tell(RestoreAccepted())
 
-    assert play.only(AcceptRestore).accepted == Accepted(epoch=5, node="n1")
+    assert play.only(AcceptRestore).accepted == AcceptedRestore(epoch=5, node="n1")
     assert play.at(State.DOUBT)
 
 
@@ -178,7 +178,7 @@ def test_node_that_was_away_hears_of_the_acceptance_later() -> None:
 
 def test_acceptance_of_an_earlier_restore_ends_no_doubt() -> None:
     play = Play(memory=attrs.evolve(MEMORY, epoch=9, accepted=5)).idle(
-        attrs.evolve(mastered(BEFORE, "n2", 9), accepted=Accepted(epoch=5, node="n2"))
+        attrs.evolve(mastered(BEFORE, "n2", 9), accepted=AcceptedRestore(epoch=5, node="n2"))
     )
     older = attrs.evolve(accepted(BEFORE, 5, "n2"), revision=3)
 
@@ -208,7 +208,7 @@ def test_node_that_was_away_goes_by_the_doubt_of_the_others() -> None:
 @pytest.mark.parametrize(("founder", "state"), [("n1", State.CAMPAIGN), ("n2", State.BARRED)])
 def test_a_cluster_that_was_brought_to_etcd_begins_at_the_node_whose_files_it_has(founder: str, state: State) -> None:
     """Neither of them was ever here before, and the others are compared first."""
-    brought = attrs.evolve(NEW, epoch=5, accepted=Accepted(epoch=5, node=founder))
+    brought = attrs.evolve(NEW, epoch=5, accepted=AcceptedRestore(epoch=5, node=founder))
     play = Play().idle(brought)
     play.look(brought)
     play.tell(Due(), after=60.0)

@@ -6,24 +6,28 @@ import attrs
 import pytest
 
 from common.lease.records import Fence, MasterRecord
-from common.lease.times import Times
-from daemons.keeperd.core.keeper import Held, Keeper, Me
-from daemons.keeperd.core.states import Memory, State
-from daemons.keeperd.health import Health
+from common.lease.times import LeaseTimes
+from daemons.keeperd.core.keeper import Keeper, Me, OwnMastership
+from daemons.keeperd.core.states import NodeMemory, State
+from daemons.keeperd.health import HealthPages
 
 ME = Me(node="node1.test", boot_id="b", ttl_s=10.0)
 NOW = 1000.0
-TIMES = Times.of(10.0)
-HELD = Held(Fence(4, 7, 7), MasterRecord(node="node1.test", nonce="n", epoch=4, ttl_s=10.0), TIMES, renewed_at=NOW)
+TIMES = LeaseTimes.of(10.0)
+HELD = OwnMastership(
+    Fence(4, 7, 7), MasterRecord(node="node1.test", nonce="n", epoch=4, ttl_s=10.0), TIMES, renewed_at=NOW
+)
 
 
-def health(keeper: Keeper | None, monkeypatch: pytest.MonkeyPatch, now: float = NOW, *, is_well: bool = True) -> Health:
+def health(
+    keeper: Keeper | None, monkeypatch: pytest.MonkeyPatch, now: float = NOW, *, is_well: bool = True
+) -> HealthPages:
     monkeypatch.setattr("daemons.keeperd.health.boottime", lambda: now)
-    return Health("node1.test", lambda: keeper, lambda: is_well)
+    return HealthPages("node1.test", lambda: keeper, lambda: is_well)
 
 
 def in_state(state: State) -> Keeper:
-    keeper = Keeper(ME, Memory(epoch=4), state=state)
+    keeper = Keeper(ME, NodeMemory(epoch=4), state=state)
     holds = state in (State.TAKING, State.MASTER, State.SHAKY, State.LEAVING, State.STOPPING, State.LOST)
     return attrs.evolve(keeper, held=HELD) if holds else keeper
 

@@ -30,8 +30,8 @@ from daemons.keeperd.core.events import (
     Tell,
     TellNodes,
 )
-from daemons.keeperd.core.keeper import Cause
-from daemons.keeperd.core.states import Memory, State, View
+from daemons.keeperd.core.keeper import EndCause
+from daemons.keeperd.core.states import NodeMemory, State, View
 from tests.unit.keeperd.playing import NEW, Play, last, mastered, member, vacated
 
 
@@ -141,9 +141,9 @@ def test_suspended_machine_loses_it_before_anything_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_refused", "cause"), [(False, Cause.LOST), (True, Cause.REFUSED)], ids=["lease gone", "write refused"]
+    ("is_refused", "cause"), [(False, EndCause.LOST), (True, EndCause.REFUSED)], ids=["lease gone", "write refused"]
 )
-def test_lost_lease_ends_all_at_once(is_refused: bool, cause: Cause) -> None:
+def test_lost_lease_ends_all_at_once(is_refused: bool, cause: EndCause) -> None:
     play = Play().master()
 
     play.tell(FenceRefused(play.epoch) if is_refused else LeaseLost(play.epoch))
@@ -159,7 +159,7 @@ def test_key_of_another_one_is_no_longer_ours() -> None:
 
     play.look(mastered(vacated(play.view), "n2", 7), after=1.0)
 
-    assert (play.state, play.keeper.cause) == (State.STOPPING, Cause.LOST)
+    assert (play.state, play.keeper.cause) == (State.STOPPING, EndCause.LOST)
 
 
 def test_own_name_with_another_nonce_is_not_ours() -> None:
@@ -171,7 +171,7 @@ def test_own_name_with_another_nonce_is_not_ours() -> None:
 
 
 def test_keeper_does_not_take_the_key_of_its_dead_predecessor() -> None:
-    memory = Memory(cluster_id="c", revision=11, epoch=1, own_epoch=1)
+    memory = NodeMemory(cluster_id="c", revision=11, epoch=1, own_epoch=1)
 
     play = Play(memory=memory).idle(mastered(NEW, "n1", 1, nonce="of a dead process"))
 
@@ -243,7 +243,7 @@ def test_corrupt_etcd_ends_the_mastership_in_time() -> None:
 
     play.tell(EtcdSilent(is_corrupt=True))
 
-    assert (play.state, play.keeper.cause) == (State.STOPPING, Cause.CORRUPT)
+    assert (play.state, play.keeper.cause) == (State.STOPPING, EndCause.CORRUPT)
     assert not play.has(SetDeadline)
 
 
@@ -305,7 +305,7 @@ def test_master_that_hears_of_a_higher_epoch_ends() -> None:
 
     play.tell(NodesTold(play.epoch, higher=40))
 
-    assert (play.state, play.keeper.cause) == (State.STOPPING, Cause.HIGHER)
+    assert (play.state, play.keeper.cause) == (State.STOPPING, EndCause.HIGHER)
 
 
 def test_take_over_with_a_silent_node_daemon_of_its_own_is_left_to_another_node_after_a_while() -> None:
@@ -371,7 +371,7 @@ def test_third_failure_within_a_minute_makes_way_for_another_node() -> None:
     play.look(seen_by(play, member("n2")))
     for _ in range(3):
         play.tell(DaemonsFailed(epoch, "luxid has ended"), after=1.0)
-    assert (play.state, play.keeper.cause) == (State.LEAVING, Cause.FAILING)
+    assert (play.state, play.keeper.cause) == (State.LEAVING, EndCause.FAILING)
 
     play.tell(DaemonsEnded(epoch))
     play.look(vacated(play.view, clean=True))

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from common.lease.records import MemberRecord, Wanted, WantedKind
+from common.lease.records import MemberRecord, OperatorRequest, WantedKind
 from daemons.keeperd.clusterview import member_record
 from daemons.keeperd.core.events import (
     DaemonsEnded,
@@ -12,10 +12,10 @@ from daemons.keeperd.core.events import (
     Drain,
     Drained,
     DrainNoMore,
-    End,
     FitnessChanged,
     KillDaemons,
     LeaseLost,
+    MayEnd,
     NodesTold,
     Release,
     RemoveWanted,
@@ -27,14 +27,14 @@ from daemons.keeperd.core.events import (
 from daemons.keeperd.core.leaving import STOP_LIMIT_S, TAKER_LIMIT_S
 from daemons.keeperd.core.states import State, View
 from daemons.keeperd.core.wishes import COPIES_LIMIT_S, SLACK_S
-from daemons.keeperd.identity import Identity
+from daemons.keeperd.identity import KeeperIdentity
 from tests.unit.keeperd.playing import NEW, Play, maintenance, mastered, member, vacated, wish
 
 TO_N2 = wish(WantedKind.SWITCHOVER, "n2")
 TO_ANY = wish(WantedKind.SWITCHOVER)
 
 
-def wanting(play: Play, wanted: Wanted | None, *others: MemberRecord) -> View:
+def wanting(play: Play, wanted: OperatorRequest | None, *others: MemberRecord) -> View:
     return attrs.evolve(play.view, wanted=wanted, others={record.node: record for record in others})
 
 
@@ -61,7 +61,7 @@ def test_switchover_drains_then_ends_daemons_then_gives_the_lease_back() -> None
 
 def test_a_master_tells_what_it_waits_for_and_how_that_is_taken_back() -> None:
     play = Play().master()
-    identity = Identity("n1", "nonce", "boot", "")
+    identity = KeeperIdentity("n1", "nonce", "boot", "")
     assert member_record(play.keeper, identity).reasons == ()
 
     play.look(wanting(play, TO_N2, member("n2")))
@@ -174,7 +174,7 @@ def test_next_wish_is_obeyed() -> None:
     ],
 )
 def test_wish_that_cannot_be_fulfilled_is_refused_with_the_reason(
-    wanted: Wanted, others: tuple[MemberRecord, ...], text: str
+    wanted: OperatorRequest, others: tuple[MemberRecord, ...], text: str
 ) -> None:
     play = Play().master()
 
@@ -263,7 +263,7 @@ def test_a_node_that_was_the_master_says_that_it_lacks_copies_only() -> None:
     play.tell(Drained(epoch))
     play.tell(DaemonsEnded(epoch))
     taken = attrs.evolve(mastered(vacated(play.view, clean=True), "n2", epoch + 1), synced=0)
-    identity = Identity("n1", "nonce", "boot", "")
+    identity = KeeperIdentity("n1", "nonce", "boot", "")
 
     play.look(taken)
     assert member_record(play.keeper, identity).lacks_copies
@@ -370,14 +370,14 @@ def test_ended_keeper_ends_its_daemons_in_twenty_seconds_and_gives_the_lease_bac
     epoch, asked_at = play.epoch, play.now
     play.tell(StopAsked())
     assert play.has(StopDaemons)
-    assert not play.has(End)
+    assert not play.has(MayEnd)
 
     renew_until(play, asked_at + STOP_LIMIT_S)
     assert play.has(KillDaemons)
     assert KillDaemons not in {type(act) for act in play.acts[: -len(play.latest)]}
     play.tell(DaemonsEnded(epoch))
 
-    assert [type(act) for act in play.latest if isinstance(act, Release | End)] == [Release, End]
+    assert [type(act) for act in play.latest if isinstance(act, Release | MayEnd)] == [Release, MayEnd]
 
 
 def test_keeper_that_is_ended_before_it_started_anything_gives_the_lease_back() -> None:
@@ -385,7 +385,7 @@ def test_keeper_that_is_ended_before_it_started_anything_gives_the_lease_back() 
 
     play.tell(StopAsked())
 
-    assert [type(act) for act in play.latest if isinstance(act, Release | End)] == [Release, End]
+    assert [type(act) for act in play.latest if isinstance(act, Release | MayEnd)] == [Release, MayEnd]
 
 
 def test_keeper_that_is_ended_while_it_stops_ends_after_that() -> None:
@@ -394,7 +394,7 @@ def test_keeper_that_is_ended_while_it_stops_ends_after_that() -> None:
     play.tell(LeaseLost(epoch))
 
     play.tell(StopAsked())
-    assert not play.has(End)
+    assert not play.has(MayEnd)
     play.tell(DaemonsEnded(epoch))
 
-    assert play.has(End)
+    assert play.has(MayEnd)

@@ -10,7 +10,7 @@ from common.errors import GantryError, UnknownMethod
 from common.lease.records import Fence, MasterRecord
 from daemons.keeperd.core.events import Campaign, CampaignLost, CampaignWon, Drained, Event
 from daemons.keeperd.keys import Won
-from daemons.keeperd.reign import Parts, Reign
+from daemons.keeperd.reign import MastershipParts, Reign
 from daemons.keeperd.tasks import Tasks
 from protocol.etcd.kv import EtcdDenied, EtcdError, EtcdFull, EtcdUnknown
 
@@ -29,7 +29,7 @@ def test_campaign_that_fails_by_itself_is_a_lost_one() -> None:
 
     async def campaign() -> None:
         async with trio.open_nursery() as nursery:
-            parts = cast(Parts, SimpleNamespace(teller=NamelessNodes()))
+            parts = cast(MastershipParts, SimpleNamespace(teller=NamelessNodes()))
             reign = Reign(parts, Tasks(nursery), heard.append, lambda: None)
             await reign.campaign(Campaign(above=0, epoch_revision=0))
 
@@ -78,7 +78,7 @@ async def drained(keys: Keys, draining: Draining) -> list[Event]:
     """What the machine hears in an hour after it has asked to make way."""
     heard: list[Event] = []
     async with trio.open_nursery() as nursery:
-        parts = cast(Parts, SimpleNamespace(teller=Nodes(), keys=keys, draining=draining))
+        parts = cast(MastershipParts, SimpleNamespace(teller=Nodes(), keys=keys, draining=draining))
         reign = Reign(parts, Tasks(nursery), heard.append, lambda: None)
         await reign.campaign(Campaign(above=6, epoch_revision=1))
         reign.drain("n2", kill=False)

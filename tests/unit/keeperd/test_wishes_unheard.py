@@ -7,12 +7,12 @@ import pytest
 import trio
 
 from common.errors import Conflict
-from common.lease.records import Keys
-from daemons.keeperd.handlers import Wishes
+from common.lease.records import EtcdKeys
+from daemons.keeperd.handlers import RequestHandlers
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.shell import Shell
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.kv import EtcdUnknown, Found, Get, Outcome, Transaction
+from protocol.etcd.kv import EtcdUnknown, Get, GetReply, Transaction, TransactionReply
 from protocol.keeperd import Switchover, Takeover
 from protocol.peer import Peer
 from tests.unit.keeperd.playing import ME
@@ -23,10 +23,10 @@ class SilentEtcd:
     # changes that it was asked for
     asked: list[Transaction] = attrs.Factory(list)
 
-    async def get(self, asked: Get, limit_s: float | None = None) -> Found:
+    async def get(self, asked: Get, limit_s: float | None = None) -> GetReply:
         raise EtcdUnknown("no member has replied")
 
-    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> Outcome:
+    async def transact(self, transaction: Transaction, limit_s: float | None = None) -> TransactionReply:
         self.asked.append(transaction)
         raise EtcdUnknown("no member has replied")
 
@@ -34,7 +34,7 @@ class SilentEtcd:
 @pytest.mark.parametrize("call", [Switchover("n2"), Takeover("n2")])
 def test_a_move_is_refused_and_not_begun_while_etcd_does_not_reply(call: Switchover | Takeover) -> None:
     etcd = SilentEtcd()
-    wishes = Wishes(Shell(ME), cast(EtcdClient, etcd), Keys("/gantry/"), cast(Renewer, None))
+    wishes = RequestHandlers(Shell(ME), cast(EtcdClient, etcd), EtcdKeys("/gantry/"), cast(Renewer, None))
 
     async def ask() -> str:
         peer = Peer(pid=1, uid=0, gid=0)

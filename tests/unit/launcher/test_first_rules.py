@@ -7,15 +7,15 @@ from common.access import Grantee
 from common.installation import first_rules
 from common.settings import AccessSettings
 from common.wire import structure
-from daemons.launcher.core.rules import Rules
+from daemons.launcher.core.rules import LauncherRules
 
 
-def rules_of(access: AccessSettings) -> Rules:
-    return structure(tomllib.loads(first_rules(access, "gantry")), Rules)
+def rules_of(access: AccessSettings) -> LauncherRules:
+    return structure(tomllib.loads(first_rules(access, "gantry")), LauncherRules)
 
 
 def test_without_roles_only_root_may_run_commands_as_another_user() -> None:
-    assert rules_of(AccessSettings()) == Rules(callers=("gantry",), run_as={"root": ("self", "*")})
+    assert rules_of(AccessSettings()) == LauncherRules(callers=("gantry",), run_as={"root": ("self", "*")})
 
 
 def test_submitters_run_as_themselves_and_administrators_as_everybody() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import InvalidRequest
 from common.wire import structure
-from daemons.launcher.core.rules import Person, Rules, may_run_as
+from daemons.launcher.core.rules import LauncherRules, Person, may_run_as
 
 ROOT = Person("root", 0, frozenset({"root"}))
 GANTRY = Person("gantry", 900, frozenset({"gantry", "web"}))
@@ -13,16 +13,16 @@ BOB = Person("bob", 1002, frozenset({"bob", "web"}))
 CAROL = Person("carol", 1003, frozenset({"carol", "admins", "web"}))
 
 
-def rules(**run_as: tuple[str, ...]) -> Rules:
-    return Rules(run_as={name.replace("at_", "@"): targets for name, targets in run_as.items()})
+def rules(**run_as: tuple[str, ...]) -> LauncherRules:
+    return LauncherRules(run_as={name.replace("at_", "@"): targets for name, targets in run_as.items()})
 
 
-def allowed(given: Rules, submitter: Person) -> set[str]:
+def allowed(given: LauncherRules, submitter: Person) -> set[str]:
     return {each.login for each in (ROOT, GANTRY, ALICE, BOB, CAROL) if may_run_as(given, submitter, each)}
 
 
 def test_nobody_may_anything_without_rules() -> None:
-    assert [allowed(Rules(), each) for each in (ROOT, ALICE, BOB)] == [set(), set(), set()]
+    assert [allowed(LauncherRules(), each) for each in (ROOT, ALICE, BOB)] == [set(), set(), set()]
 
 
 def test_a_submitter_runs_as_himself_and_as_nobody_else() -> None:
@@ -70,4 +70,4 @@ def test_a_login_that_looks_like_another_word_is_not_taken_for_it(login: str) ->
 @pytest.mark.parametrize("wrong", [{"run_at": {}}, {"run_as": {"a": "self"}}, {"run_as": ["a"]}, {"callers": "gantry"}])
 def test_a_file_with_unknown_keys_or_wrong_values_is_refused_as_a_whole(wrong: object) -> None:
     with pytest.raises(InvalidRequest):
-        structure(wrong, Rules)
+        structure(wrong, LauncherRules)

@@ -12,7 +12,7 @@ from common.queue.jobs import Job, JobOp
 from common.settings import LuxidSettings
 from common.system.shortages import FIRST_PAUSE_S
 from daemons.luxid.files.store import open_store
-from daemons.luxid.parts import Parts
+from daemons.luxid.parts import JobParts
 from daemons.luxid.processes.starting import Attempts
 
 REASON = "too many open files"
@@ -29,7 +29,7 @@ async def test_nothing_is_started_before_the_longest_of_several_pauses_is_over(
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
     store = open_store(paths)
-    parts = Parts.make(store, LuxidSettings())
+    parts = JobParts.make(store, LuxidSettings())
     attempts = Attempts(parts.jobs, parts.rewriting, parts.scheduler, limit=5)
     seen: list[int] = []
 

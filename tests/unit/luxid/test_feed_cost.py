@@ -13,7 +13,7 @@ from common.ids import JobId
 from daemons.luxid.core.query.jobs import JobView
 from daemons.luxid.core.rights import Viewer
 from daemons.luxid.feed.feed import begin
-from daemons.luxid.feed.stream import FeedStream, Wish
+from daemons.luxid.feed.stream import FeedStream, JobSubscription
 from protocol.envelope import read_event
 from protocol.framing import Framer
 from protocol.luxi.feed import Subscribe, Topic, read_changes
@@ -36,7 +36,7 @@ class Counted:
 
 
 async def joined(luxid: Luxid, field: Any, viewer: Viewer, *job_ids: Any, topics: Any = JOBS_TOPIC) -> FeedStream:
-    stream = FeedStream(luxid.feed, topics, Wish(viewer, ("status",), [field]), job_ids or None, None, None)
+    stream = FeedStream(luxid.feed, topics, JobSubscription(viewer, ("status",), [field]), job_ids or None, None, None)
     await begin(luxid.feed, Subscribe(tuple(topics), job_ids or None, with_snapshot=False), stream)
     return stream
 
@@ -167,7 +167,7 @@ async def test_output_does_not_take_a_subscriber_past_changes_that_it_has_not_re
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     luxid = Luxid()
-    wish = Wish.of(OPERATOR, ("status",))
+    wish = JobSubscription.of(OPERATOR, ("status",))
     stream = FeedStream(luxid.feed, JOBS_TOPIC, wish, None, None, cast(Any, Printing()))
     await begin(luxid.feed, Subscribe((Topic.JOBS,)), stream)
     begun = stream.position

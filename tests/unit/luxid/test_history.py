@@ -13,7 +13,7 @@ from common.queue.reasons import ReasonEntry
 from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why import history
-from daemons.luxid.core.why.history import MOST_PHASES, Timeline
+from daemons.luxid.core.why.history import MOST_PHASES, Stretches
 
 UUID = "00000000-0000-4000-8000-000000000001"
 TURN = Cause(WaitKind.TURN)
@@ -354,7 +354,7 @@ def test_jobs_that_nothing_happens_to_have_nothing_of_their_own() -> None:
 
 
 def test_a_timeline_ignores_short_gaps_and_short_stretches() -> None:
-    line = Timeline()
+    line = Stretches()
     for begin, end in ((10, 20), (20.05, 30), (40, 40.05), (50, 60)):
         line.set(True, begin)
         line.set(True, begin + 0.01)
@@ -369,7 +369,7 @@ def test_a_timeline_ignores_short_gaps_and_short_stretches() -> None:
 
 def test_a_timeline_of_very_many_stretches_closes_the_smallest_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "MOST_STRETCHES", 3)
-    line = Timeline()
+    line = Stretches()
     for begin, end in ((0, 1), (3, 4), (5, 6), (10, 11), (20, 21)):
         line.set(True, begin)
         line.set(False, end)

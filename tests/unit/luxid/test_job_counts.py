@@ -6,7 +6,7 @@ from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.choice.limits import BucketLimit, LimitUsage
 from daemons.luxid.core.queue.jobcounts import OTHER, JobCounts
-from daemons.luxid.core.queue.jobqueue import EndedJobs, JobQueue
+from daemons.luxid.core.queue.jobqueue import FinalStates, JobQueue
 
 OPCODE = "OP_TEST_DELAY"
 
@@ -63,7 +63,7 @@ def test_a_clock_that_was_set_back_gives_no_negative_times() -> None:
 
 
 def test_ended_jobs_are_counted_until_they_are_archived_and_once_each() -> None:
-    ended = EndedJobs()
+    ended = FinalStates()
     ended.put(JobId(1), JobState.SUCCESS)
     ended.put(JobId(2), JobState.ERROR)
     ended.put(JobId(2), JobState.ERROR)

@@ -8,7 +8,7 @@ import trio
 
 from common.ids import JobId
 from common.paths import Paths
-from daemons.luxid.core.queue.recovery import Ask
+from daemons.luxid.core.queue.recovery import RecoveryRequest
 from daemons.luxid.processes.jobprocesses import JobProcesses, ToldPriorities
 
 JOB, OTHER = JobId(1), JobId(2)
@@ -56,12 +56,12 @@ def test_a_process_that_is_gone_takes_its_own_facts_with_it_and_leaves_those_of_
     told = processes()
     record = told.has(JOB, "/livelocks/job_1")
     record.secrets, record.failures, record.begun_at = [None], 2, 1
-    record.child_pid, record.heeds_pauses, record.ask = 77, True, Ask.CANCEL
+    record.child_pid, record.heeds_pauses, record.ask = 77, True, RecoveryRequest.CANCEL
 
     told.gone(JOB)
 
     assert told.find(JOB) is record
-    assert (record.secrets, record.failures, record.begun_at, record.ask) == ([None], 2, 1, Ask.CANCEL)
+    assert (record.secrets, record.failures, record.begun_at, record.ask) == ([None], 2, 1, RecoveryRequest.CANCEL)
     without_process = told.find(JOB)
     assert without_process is not None
     assert (without_process.livelock, without_process.child_pid) == (None, None)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from common.commands.output import OutputFile
-from daemons.luxid.outputs import Piece, decode_whole, read_output
+from daemons.luxid.outputs import OutputBytes, decode_whole, read_output
 
 
 def written(folder: Path, *parts: bytes, piece_bytes: int) -> Path:
@@ -27,10 +27,10 @@ def test_a_character_that_begins_in_one_file_and_ends_in_the_next_is_read_whole(
 def test_no_more_is_read_than_was_asked_for(tmp_path: Path) -> None:
     base = written(tmp_path, b"0123456789", piece_bytes=5)
 
-    assert read_output(base, 0, 3) == Piece(0, b"012")
-    assert read_output(base, 2, 5) == Piece(2, b"23456")
-    assert read_output(base, 0, 5) == Piece(0, b"01234")
-    assert read_output(base, 10) == Piece(10, b"")
+    assert read_output(base, 0, 3) == OutputBytes(0, b"012")
+    assert read_output(base, 2, 5) == OutputBytes(2, b"23456")
+    assert read_output(base, 0, 5) == OutputBytes(0, b"01234")
+    assert read_output(base, 10) == OutputBytes(10, b"")
 
 
 def test_output_before_a_gap_and_after_it_are_two_pieces(tmp_path: Path) -> None:
@@ -40,5 +40,5 @@ def test_output_before_a_gap_and_after_it_are_two_pieces(tmp_path: Path) -> None
     file.append(b"after")
     file.close()
 
-    assert read_output(tmp_path / "job-1", 2) == Piece(2, b"fore")
-    assert read_output(tmp_path / "job-1", 6) == Piece(10, b"after")
+    assert read_output(tmp_path / "job-1", 2) == OutputBytes(2, b"fore")
+    assert read_output(tmp_path / "job-1", 6) == OutputBytes(10, b"after")

@@ -5,7 +5,7 @@ import pytest
 from common.errors import InvalidRequest
 from common.queue.terms import read_use
 from common.resources import Resource
-from daemons.luxid.simulate.replay import FIRST_COME, Limits, replay
+from daemons.luxid.simulate.replay import FIRST_COME, SimulatedLimits, replay
 from daemons.luxid.simulate.trace import TraceJob, read_trace, write_trace
 
 
@@ -14,7 +14,7 @@ def job(arrival_s: float, duration_s: float, **uses: int) -> TraceJob:
 
 
 def starts(max_unit_bypass: int, *trace: TraceJob) -> list[float]:
-    limits = Limits(50, max_unit_bypass=max_unit_bypass, resources=(Resource("", "licences", 2),))
+    limits = SimulatedLimits(50, max_unit_bypass=max_unit_bypass, resources=(Resource("", "licences", 2),))
     return [run.started_s for run in replay(trace, FIRST_COME, limits)]
 
 

@@ -22,9 +22,9 @@ from daemons.luxid.simulate.program import KINDS, export, generate
 from daemons.luxid.simulate.replay import (
     FIRST_COME,
     PRIORITY,
-    Limits,
     Policy,
     Run,
+    SimulatedLimits,
     VirtualLocks,
     conflict,
     measure,
@@ -45,7 +45,7 @@ def job(arrival_s: float, duration_s: float, priority: int = 0, **locks: str) ->
 
 def times(trace: Sequence[TraceJob], policy: Policy, slots: int) -> list[tuple[float, float, float]]:
     """(started, executed, ended) of each job."""
-    return [(run.started_s, run.executed_s, run.ended_s) for run in replay(trace, policy, Limits(slots))]
+    return [(run.started_s, run.executed_s, run.ended_s) for run in replay(trace, policy, SimulatedLimits(slots))]
 
 
 # three jobs want one node, a fourth wants another one; all come at once, and there are two slots
@@ -105,7 +105,7 @@ def test_the_big_lock_is_waited_for_by_all() -> None:
 
 
 def test_measures_of_a_crowd() -> None:
-    runs = replay(CROWD, FIRST_COME, Limits(2))
+    runs = replay(CROWD, FIRST_COME, SimulatedLimits(2))
 
     found = measure("first come", runs, runs)
 
@@ -116,9 +116,9 @@ def test_measures_of_a_crowd() -> None:
 
 def test_starvation_is_told_by_the_longest_wait_of_the_first_policy() -> None:
     trace = (job(0, 10), job(1, 10, priority=10), job(2, 10, priority=-10))
-    before = replay(trace, FIRST_COME, Limits(1))
+    before = replay(trace, FIRST_COME, SimulatedLimits(1))
 
-    found = measure("priority", replay(trace, PRIORITY, Limits(1)), before)
+    found = measure("priority", replay(trace, PRIORITY, SimulatedLimits(1)), before)
 
     # the longest wait is 19 s in place of 18 s
     assert found.starvation == pytest.approx(19 / 18)
@@ -232,7 +232,7 @@ def test_locks_are_granted_as_wconfd_does(
 def test_every_job_runs_once_and_none_beside_what_excludes_it(
     trace: tuple[TraceJob, ...], policy: Policy, slots: int, max_bypass: int | None
 ) -> None:
-    runs = replay(trace, policy, Limits(slots, max_bypass))
+    runs = replay(trace, policy, SimulatedLimits(slots, max_bypass))
 
     assert [run.job for run in runs] == list(trace)
     for run in runs:
@@ -257,7 +257,7 @@ def _taken(run: Run) -> dict[Lock, LockMode]:
 def test_without_locks_and_priorities_all_policies_are_one(trace: tuple[TraceJob, ...], slots: int) -> None:
     plain = [TraceJob(each.arrival_s, each.duration_s) for each in trace]
 
-    first, *others = [replay(plain, policy, Limits(slots)) for policy in policies((1, 30), WeightRules())]
+    first, *others = [replay(plain, policy, SimulatedLimits(slots)) for policy in policies((1, 30), WeightRules())]
 
     assert all(each == first for each in others)
 
@@ -273,7 +273,7 @@ def test_a_seed_gives_the_same_trace_and_another_one_another(kind: str) -> None:
 
 def test_independent_jobs_are_never_blocked() -> None:
     for policy in policies((30,), WeightRules()):
-        assert all(run.blocked_s == 0 for run in replay(generate("independent", 300, 1), policy, Limits(10)))
+        assert all(run.blocked_s == 0 for run in replay(generate("independent", 300, 1), policy, SimulatedLimits(10)))
 
 
 # traces as files

@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from common.settings import Settings
-from daemons.mond.collecting import Reports, Watched
-from daemons.mond.collectors.base import Collector, Found
+from daemons.mond.collecting import Reports, TimedCollector
+from daemons.mond.collectors.base import Collector, Measured
 
 NO_SETTINGS = cast(Settings, None)
 
@@ -25,10 +25,10 @@ class Seldom(Collector):
         self.goes_on = threading.Event()
         self.calls = 0
 
-    def collect(self) -> Found:
+    def collect(self) -> Measured:
         self.calls += 1
         assert self.goes_on.wait(30)
-        return Found({"calls": self.calls})
+        return Measured({"calls": self.calls})
 
 
 def _data(reports: Reports) -> Any:
@@ -65,15 +65,15 @@ class Faulty(Collector):
         super().__init__(settings)
         self._texts = iter(self.TEXTS)
 
-    def collect(self) -> Found:
+    def collect(self) -> Measured:
         if text := next(self._texts):
             raise KeyError(text)
-        return Found({})
+        return Measured({})
 
 
 @pytest.mark.trio
 async def test_a_collector_that_fails_at_each_call_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    watched = Watched(Faulty(NO_SETTINGS))
+    watched = TimedCollector(Faulty(NO_SETTINGS))
     told = []
     for _ in Faulty.TEXTS:
         await watched.collect()

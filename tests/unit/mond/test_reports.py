@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from daemons.mond.collectors.machine import ProcessorLoad
-from daemons.mond.core.reports import About, Category, Kind, Report, Status, StatusCode, failed, worst
+from daemons.mond.core.reports import (
+    Category,
+    CollectorAbout,
+    CollectorStatus,
+    Report,
+    ReportKind,
+    StatusCode,
+    failed,
+    worst,
+)
 
 RECORDED = Path(__file__).parents[2] / "data" / "mond" / "exchanges.jsonl"
 EXCHANGES = {each["name"]: each for each in map(json.loads, RECORDED.read_text().splitlines())}
@@ -21,16 +30,16 @@ def test_a_report_is_written_as_the_recorded_one() -> None:
     told = recorded("report-default-cpu")
     data = json.dumps(told["data"], separators=(",", ":")).encode()
 
-    report = Report(ProcessorLoad.about(), told["timestamp"], data, Status(StatusCode.OK))
+    report = Report(ProcessorLoad.about(), told["timestamp"], data, CollectorStatus(StatusCode.OK))
 
     assert report.encode().decode() == EXCHANGES["report-default-cpu"]["body"]
 
 
 def test_a_category_is_a_word_in_reports_and_lists_and_the_lack_of_one_is_not() -> None:
-    lv = About("lv", Category.STORAGE, Kind.PERFORMANCE)
+    lv = CollectorAbout("lv", Category.STORAGE, ReportKind.PERFORMANCE)
     told = recorded("report-lv")
 
-    assert json.loads(Report(lv, told["timestamp"], b"[]", Status(StatusCode.OK)).encode()) == told
+    assert json.loads(Report(lv, told["timestamp"], b"[]", CollectorStatus(StatusCode.OK)).encode()) == told
     rows = recorded("list-collectors")
     assert ProcessorLoad.about().to_wire() == rows[0]
     assert lv.to_wire() == rows[-1]
@@ -38,7 +47,7 @@ def test_a_category_is_a_word_in_reports_and_lists_and_the_lack_of_one_is_not() 
 
 
 def test_what_failed_is_told_as_not_known() -> None:
-    told = json.loads(failed(About("x", None, Kind.STATUS), 7, "no disk").encode())
+    told = json.loads(failed(CollectorAbout("x", None, ReportKind.STATUS), 7, "no disk").encode())
 
     assert told["data"] == {"error": "no disk", "status": {"code": 2, "message": "no disk"}}
     assert told["timestamp"] == 7
@@ -48,8 +57,13 @@ def test_what_failed_is_told_as_not_known() -> None:
     ("codes", "code"), [([], 0), ([0, 0], 0), ([0, 1], 1), ([2, 1], 2), ([4, 1, 2], 4)], ids=lambda value: str(value)
 )
 def test_the_worst_code_of_several_counts(codes: list[int], code: int) -> None:
-    assert worst(Status(StatusCode(each)) for each in codes).code == code
+    assert worst(CollectorStatus(StatusCode(each)) for each in codes).code == code
 
 
 def test_words_of_several_stand_in_lines() -> None:
-    assert worst([Status(StatusCode.BAD, "a"), Status(StatusCode.OK), Status(StatusCode.BAD, "b")]).message == "a\nb"
+    assert (
+        worst(
+            [CollectorStatus(StatusCode.BAD, "a"), CollectorStatus(StatusCode.OK), CollectorStatus(StatusCode.BAD, "b")]
+        ).message
+        == "a\nb"
+    )

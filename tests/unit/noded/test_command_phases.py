@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from daemons.noded.core.commandphases import (
-    Accepted,
+    AcceptedStart,
     Records,
     Start,
     Stop,
@@ -19,7 +19,7 @@ from daemons.noded.core.commandphases import (
 from protocol.noded.commands import CommandPhase
 
 HERE, D = "boot 2", "digest"
-NOW, BEFORE = Accepted(digest=D, boot=HERE), Accepted(digest=D, boot="boot 1")
+NOW, BEFORE = AcceptedStart(digest=D, boot=HERE), AcceptedStart(digest=D, boot="boot 1")
 ROWS = {
     "nothing is known": (Records(), CommandPhase.UNKNOWN, Start.ACCEPT, Stop.VOID),
     "taken, and no runner": (Records(accepted=NOW), CommandPhase.RUNNING, Start.LAUNCH, Stop.VOID),

@@ -23,7 +23,7 @@ from daemons.noded.commands.commandrecords import (
     read_spooled,
 )
 from daemons.noded.commands.nodecommands import DAY_S, CommandStates, sweep_key
-from daemons.noded.core.commandphases import Accepted, Records
+from daemons.noded.core.commandphases import AcceptedStart, Records
 from protocol.noded.commands import CommandPhase
 
 KEY = "1.0.1"
@@ -62,7 +62,7 @@ def test_a_runner_that_begins_during_a_look_is_not_taken_for_dead(
 
     seen = records.read(KEY).records
 
-    assert seen == Records(accepted=Accepted(digest="d", boot="b"))
+    assert seen == Records(accepted=AcceptedStart(digest="d", boot="b"))
     held[0].remove()
 
 

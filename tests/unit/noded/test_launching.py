@@ -13,7 +13,7 @@ import trio.testing
 
 from common.commands.spec import CommandSpec
 from daemons.noded.commands.launching import _ForkServer
-from daemons.noded.commands.runnermessages import RunnerOrder, RunnerWord, Verdict, pack_word
+from daemons.noded.commands.runnermessages import OrderResult, RunnerOrder, RunnerWord, pack_word
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
@@ -86,7 +86,7 @@ async def test_after_a_part_of_an_order_nothing_more_is_sent() -> None:
 
 
 async def test_a_word_ends_the_wait() -> None:
-    word = RunnerWord(number=1, word=Verdict.TOLD)
+    word = RunnerWord(number=1, word=OrderResult.TOLD)
     async with fork_server() as (server, other):
         async with trio.open_nursery() as nursery:
 

@@ -6,12 +6,12 @@ import trio
 
 from common.ids import JobId
 from common.paths import Paths
-from daemons.noded.files.queuefiles import QueueFiles
+from daemons.noded.files.queuefiles import QueueFileCopies
 from daemons.noded.handlers.membership import MembershipHandlers
 from protocol.noded.membership import NodeLeaveCluster
 
 
-class LateQueue(QueueFiles):
+class LateQueue(QueueFileCopies):
     """A queue to which a job comes just after it was purged for the first time."""
 
     def __init__(self, paths: Paths) -> None:

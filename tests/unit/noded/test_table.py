@@ -12,7 +12,7 @@ from common.settings import Settings
 from daemons.noded.commands.nodecommands import NodeCommands
 from daemons.noded.epochs import Epochs
 from daemons.noded.files.places import SSCONF_KEYS
-from daemons.noded.files.queuefiles import QueueFiles
+from daemons.noded.files.queuefiles import QueueFileCopies
 from daemons.noded.main import make_handlers
 from daemons.noded.rpc import rows
 from protocol.noded.procedures import REFUSED, call_classes
@@ -30,7 +30,7 @@ NOT_YET = {
 
 def test_each_call_has_one_row_or_is_one_of_those_to_come(tmp_path: Path) -> None:
     settings = Settings(Paths.under_root(tmp_path))
-    queue, epochs = QueueFiles(settings.paths), Epochs(settings.paths.epoch_file)
+    queue, epochs = QueueFileCopies(settings.paths), Epochs(settings.paths.epoch_file)
     commands = NodeCommands(settings)
     names = [row.call_class.METHOD for row in rows(make_handlers(settings, queue, epochs, trio.Event(), commands))]
 

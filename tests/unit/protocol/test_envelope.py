@@ -22,8 +22,8 @@ from common.errors import (
     UpgradeDeadlock,
 )
 from protocol.envelope import (
-    Batch,
     Call,
+    CallBatch,
     Dialect,
     MalformedRequest,
     failure,
@@ -153,7 +153,7 @@ def test_malformed_jsonrpc_gets_a_standard_code_and_its_id(payload: bytes, code:
 def test_batch_keeps_order_and_each_bad_element_has_its_own_error() -> None:
     batch = read_message(b'[{"jsonrpc":"2.0","method":"a","id":1},3,{"method":"b"},{"jsonrpc":"2.0","method":"c"}]')
 
-    assert isinstance(batch, Batch)
+    assert isinstance(batch, CallBatch)
     first, number, no_version, notification = batch.calls
     assert first == Call("a", [], Dialect.JSONRPC, 1)
     assert isinstance(number, MalformedRequest)

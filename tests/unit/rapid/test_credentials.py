@@ -6,7 +6,7 @@ import pytest
 
 from common.webaccess.tokens import BadToken, ExpiredToken, RevokedToken
 from daemons.rapid.access.authenticator import Bearer, NamePassword, bad_token, read_credentials
-from daemons.rapid.refusals import Refused
+from daemons.rapid.refusals import RequestRefused
 from protocol.rapid.problems import CODES
 
 
@@ -32,7 +32,7 @@ def test_a_bearer_token_is_taken_as_it_is() -> None:
 
 @pytest.mark.parametrize("header", ["Basic", "basic ", "BASIC   "])
 def test_basic_without_a_token_is_400(header: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         read_credentials(header)
 
     assert refused.value.status == 400
@@ -43,7 +43,7 @@ def test_basic_without_a_token_is_400(header: str) -> None:
     ["", "Digest username=jack", "Negotiate abc", "Basic !!!", "Basic YWJ", basic(b"jack\xff:x"), basic(b"jack")],
 )
 def test_what_cannot_be_read_is_401(header: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         read_credentials(header)
 
     assert refused.value.status == 401

@@ -3,7 +3,7 @@
 import pytest
 
 from common.ids import JobId
-from daemons.rapid.events.hub import EventLog, Place, block
+from daemons.rapid.events.hub import EventLog, StreamPosition, block
 from protocol.rapid.events import Topic
 
 
@@ -38,10 +38,10 @@ def test_a_reader_gets_its_topics_and_of_jobs_its_own() -> None:
 
 
 def test_an_event_is_three_lines_and_an_empty_one() -> None:
-    assert block(Place("a1", 7), "queue", b"{}") == b"id: a1-7\nevent: queue\ndata: {}\n\n"
+    assert block(StreamPosition("a1", 7), "queue", b"{}") == b"id: a1-7\nevent: queue\ndata: {}\n\n"
 
 
 @pytest.mark.parametrize("text", ["", "7", "a1", "a1-", "-7", "a1-x", "a1-7 ", "A1-7", "a1-" + "9" * 19])
 def test_only_our_ids_are_places(text: str) -> None:
-    assert Place.read("a1-7") == Place("a1", 7)
-    assert Place.read(text) is None
+    assert StreamPosition.read("a1-7") == StreamPosition("a1", 7)
+    assert StreamPosition.read(text) is None

@@ -6,20 +6,20 @@ from typing import Any, cast
 import pytest
 
 from common.webaccess.rights import NOBODY
-from daemons.rapid.backend import Pool
+from daemons.rapid.backend import ConnectionPool
 from daemons.rapid.calls import Asked
 from daemons.rapid.health import Health, HealthHandlers
 from daemons.rapid.load import Load
-from daemons.rapid.mastership import Standing
+from daemons.rapid.mastership import NodeStatus
 
 
 class _Master:
-    async def standing(self) -> Standing:
-        return Standing("node1", None)
+    async def standing(self) -> NodeStatus:
+        return NodeStatus("node1", None)
 
 
 class _Backend:
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self.luxid = pool
 
 
@@ -31,7 +31,7 @@ class _Backend:
 async def test_the_reason_says_whether_luxid_is_away_or_others_are_asking(
     tmp_path: Path, most: int, reason: str
 ) -> None:
-    backend = _Backend(Pool(tmp_path / "socket", "luxid", 0.0, most))
+    backend = _Backend(ConnectionPool(tmp_path / "socket", "luxid", 0.0, most))
     handlers = HealthHandlers(cast(Any, _Master()), cast(Any, backend), Load())
 
     given = await handlers.health(Asked(cast(Any, None), NOBODY, cast(Any, None)))

@@ -14,7 +14,7 @@ from tests.unit.common.test_access import Anything
 
 
 def test_each_method_of_luxid_passes_or_stays_with_a_reason() -> None:
-    handlers = luxid.Handlers(*cast(Any, [Anything() for _ in attrs.fields(luxid.Handlers)]))
+    handlers = luxid.LuxidHandlers(*cast(Any, [Anything() for _ in attrs.fields(luxid.LuxidHandlers)]))
     methods = {route.method for route in luxid.routes(handlers)}
 
     assert {kind.METHOD for kind in (*PASSED, *LOCAL)} == methods

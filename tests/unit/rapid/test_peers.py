@@ -10,7 +10,7 @@ from common.access import Role
 from common.errors import Unavailable
 from daemons.rapid.calls import Face
 from daemons.rapid.page.pages import login_of
-from daemons.rapid.transport.callers import Callers
+from daemons.rapid.transport.callers import RequestCallers
 from protocol.peer import Peer
 from tests.support.accounts.userlookups import without_descriptors
 
@@ -31,14 +31,14 @@ def http_of(uid: int) -> Any:
 
 @pytest.mark.trio
 async def test_a_caller_without_a_name_goes_by_the_number() -> None:
-    found = await Callers(cast(Any, None)).identify(http_of(4_000_001), Face.OURS)
+    found = await RequestCallers(cast(Any, None)).identify(http_of(4_000_001), Face.OURS)
 
     assert (found.name, found.unix_user) == ("4000001", None)
 
 
 @pytest.mark.trio
 async def test_a_caller_who_cannot_be_looked_up_now_does_not_lose_the_login(monkeypatch: pytest.MonkeyPatch) -> None:
-    callers = Callers(cast(Any, None))
+    callers = RequestCallers(cast(Any, None))
     with monkeypatch.context() as patch:
         without_descriptors(patch)
         with pytest.raises(Unavailable, match="the users of this machine cannot be read now"):

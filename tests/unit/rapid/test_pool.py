@@ -7,8 +7,8 @@ import pytest
 import trio
 
 from common.errors import TooBusy
-from daemons.rapid.backend import Pool
-from daemons.rapid.refusals import Refused, Silent
+from daemons.rapid.backend import ConnectionPool
+from daemons.rapid.refusals import RequestRefused, Silent
 from protocol.framing import ETX
 from protocol.http.body import HungUp
 from protocol.luxi.jobs import SubmitJob
@@ -48,8 +48,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "s"
 
 
-def pool(path: Path, patience_s: float = 60.0, most: int = 9) -> Pool:
-    return Pool(path, "luxid", patience_s, most)
+def pool(path: Path, patience_s: float = 60.0, most: int = 9) -> ConnectionPool:
+    return ConnectionPool(path, "luxid", patience_s, most)
 
 
 async def called_with(path: Path, request: SubmitJob) -> tuple[int, int]:
@@ -61,7 +61,7 @@ async def called_with(path: Path, request: SubmitJob) -> tuple[int, int]:
         try:
             job_id = await calls.call(request)
             result = job_id
-        except Refused as error:
+        except RequestRefused as error:
             result = error.status
         nursery.cancel_scope.cancel()
     calls.close()

@@ -7,7 +7,7 @@ import pytest
 import trio
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from daemons.rapid.application import Application, Parts
+from daemons.rapid.application import ApplicationParts, RapidApplication
 from daemons.rapid.load import Load
 from daemons.rapid.streams import ByteStream
 
@@ -18,7 +18,7 @@ NOTHING = cast(Any, None)
 async def _sent(response: Response) -> list[MutableMapping[str, Any]]:
     """What is sent of a reply that is made when the daemon was told to stop."""
     load = Load()
-    application = Application([], Parts(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, load))
+    application = RapidApplication([], ApplicationParts(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, load))
     sent: list[MutableMapping[str, Any]] = []
 
     async def send(message: MutableMapping[str, Any]) -> None:

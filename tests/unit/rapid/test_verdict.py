@@ -4,7 +4,7 @@ import pytest
 
 from common.access import Role
 from common.webaccess.rights import NOBODY, Principal, Right, Rights
-from daemons.rapid.access.authenticator import Outcome, Rules, Verdict, verdict
+from daemons.rapid.access.authenticator import AccessRules, LoginOutcome, LoginResult, verdict
 from daemons.rapid.calls import Asked, Call, Face
 
 
@@ -32,15 +32,15 @@ def user(role: Role = Role.NONE, *single: Right) -> Principal:
 
 OPTIONLESS, READER, SUBMITTER = user(), user(Role.READ), user(Role.SUBMIT)
 WRITER, ADMIN, TOKEN = user(Role.OPERATE), user(Role.ADMIN), user(Role.NONE, Right.JOBS_CANCEL)
-STRICT = Rules()
-OPEN = Rules(anonymous_read=True)
-GANETI = Rules(ganeti_rights=True)
-LOCKED = Rules(ganeti_rights=True, require_authentication=True)
-UNNAMED, FORBIDDEN = Verdict(Outcome.UNNAMED), Verdict(Outcome.FORBIDDEN)
+STRICT = AccessRules()
+OPEN = AccessRules(anonymous_read=True)
+GANETI = AccessRules(ganeti_rights=True)
+LOCKED = AccessRules(ganeti_rights=True, require_authentication=True)
+UNNAMED, FORBIDDEN = LoginResult(LoginOutcome.UNNAMED), LoginResult(LoginOutcome.FORBIDDEN)
 
 
-def allowed(role: Role) -> Verdict:
-    return Verdict(Outcome.ALLOWED, role)
+def allowed(role: Role) -> LoginResult:
+    return LoginResult(LoginOutcome.ALLOWED, role)
 
 
 @pytest.mark.parametrize(
@@ -93,5 +93,5 @@ def allowed(role: Role) -> Verdict:
         (LOCKED, PAGE, NOBODY, allowed(Role.NONE)),
     ],
 )
-def test_the_rules_judge_each_call(rules: Rules, asked: Call, caller: Principal, expected: Verdict) -> None:
+def test_the_rules_judge_each_call(rules: AccessRules, asked: Call, caller: Principal, expected: LoginResult) -> None:
     assert verdict(asked, caller, rules) == expected

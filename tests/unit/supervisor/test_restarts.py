@@ -12,45 +12,45 @@ from daemons.supervisor.core.restarts import (
     READY_TIMEOUT_S,
     TRANSITIONS,
     WELL_AFTER_S,
-    Event,
-    Keeping,
-    Phase,
+    DaemonEvent,
+    DaemonPhase,
+    KeptDaemon,
     step,
 )
 
-READY_AT_100 = Keeping(Phase.READY, 100.0)
+READY_AT_100 = KeptDaemon(DaemonPhase.READY, 100.0)
 # one of these happens to a daemon that is to be kept: how long it takes, and what
 LIVES = st.lists(
     st.tuples(
         st.one_of(st.floats(0, 2 * WELL_AFTER_S), st.just(WELL_AFTER_S)),
-        st.sampled_from([Event.READY, Event.ENDED, Event.FAILED]),
+        st.sampled_from([DaemonEvent.READY, DaemonEvent.ENDED, DaemonEvent.FAILED]),
     ),
     max_size=40,
 )
 
 
-def after(keeping: Keeping, *events: Event, at: float = 0.0) -> Keeping:
+def after(keeping: KeptDaemon, *events: DaemonEvent, at: float = 0.0) -> KeptDaemon:
     for event in events:
         keeping = step(keeping, event, at)
     return keeping
 
 
 def test_the_first_start_that_fails_is_given_up() -> None:
-    assert after(Keeping(), Event.FAILED).phase is Phase.GIVEN_UP
-    assert after(Keeping(), Event.LAUNCHED, Event.FAILED).phase is Phase.GIVEN_UP
+    assert after(KeptDaemon(), DaemonEvent.FAILED).phase is DaemonPhase.GIVEN_UP
+    assert after(KeptDaemon(), DaemonEvent.LAUNCHED, DaemonEvent.FAILED).phase is DaemonPhase.GIVEN_UP
 
 
 def test_a_daemon_that_the_others_can_do_without_is_tried_again_from_its_first_failure_on() -> None:
-    lacking = after(Keeping(is_needed=False), Event.LAUNCHED, Event.FAILED)
+    lacking = after(KeptDaemon(is_needed=False), DaemonEvent.LAUNCHED, DaemonEvent.FAILED)
 
-    assert (lacking.phase, lacking.pause_s) == (Phase.PAUSING, FIRST_PAUSE_S)
-    again = after(lacking, Event.LAUNCHED, Event.FAILED)
-    assert (again.phase, again.pause_s, again.is_needed) == (Phase.PAUSING, 2 * FIRST_PAUSE_S, False)
+    assert (lacking.phase, lacking.pause_s) == (DaemonPhase.PAUSING, FIRST_PAUSE_S)
+    again = after(lacking, DaemonEvent.LAUNCHED, DaemonEvent.FAILED)
+    assert (again.phase, again.pause_s, again.is_needed) == (DaemonPhase.PAUSING, 2 * FIRST_PAUSE_S, False)
 
 
-@pytest.mark.parametrize(("phase", "event"), list(itertools.product(Phase, Event)))
-def test_what_the_table_does_not_name_cannot_happen(phase: Phase, event: Event) -> None:
-    keeping = Keeping(phase, 5.0)
+@pytest.mark.parametrize(("phase", "event"), list(itertools.product(DaemonPhase, DaemonEvent)))
+def test_what_the_table_does_not_name_cannot_happen(phase: DaemonPhase, event: DaemonEvent) -> None:
+    keeping = KeptDaemon(phase, 5.0)
 
     if event in TRANSITIONS[phase]:
         assert step(keeping, event, 6.0).phase is TRANSITIONS[phase][event]
@@ -60,7 +60,7 @@ def test_what_the_table_does_not_name_cannot_happen(phase: Phase, event: Event) 
 
 
 def test_a_daemon_that_ends_is_started_again_at_once() -> None:
-    ended = step(READY_AT_100, Event.ENDED, 101.0)
+    ended = step(READY_AT_100, DaemonEvent.ENDED, 101.0)
 
     assert (ended.pause_s, ended.due_at) == (0.0, 101.0)
     assert ended.is_due(101.0)
@@ -69,32 +69,32 @@ def test_a_daemon_that_ends_is_started_again_at_once() -> None:
 def test_one_that_soon_ends_again_is_started_after_pauses_that_double_up_to_the_longest() -> None:
     keeping, pauses = READY_AT_100, []
     for _ in range(9):
-        keeping = step(keeping, Event.ENDED, keeping.since + 1)
+        keeping = step(keeping, DaemonEvent.ENDED, keeping.since + 1)
         pauses.append(keeping.pause_s)
-        keeping = after(keeping, Event.LAUNCHED, Event.READY, at=keeping.since)
+        keeping = after(keeping, DaemonEvent.LAUNCHED, DaemonEvent.READY, at=keeping.since)
 
     assert pauses == [0, 0.5, 1, 2, 4, 8, 16, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
 
 
 def test_a_restart_that_fails_is_never_tried_again_at_once() -> None:
-    keeping, pauses = step(READY_AT_100, Event.ENDED, 101.0), []
+    keeping, pauses = step(READY_AT_100, DaemonEvent.ENDED, 101.0), []
     for _ in range(4):
-        keeping = after(keeping, Event.LAUNCHED, Event.FAILED, at=keeping.since)
+        keeping = after(keeping, DaemonEvent.LAUNCHED, DaemonEvent.FAILED, at=keeping.since)
         pauses.append(keeping.pause_s)
 
     assert pauses == [0.5, 1, 2, 4]
 
 
 def test_a_daemon_that_was_well_for_a_while_is_started_again_at_once() -> None:
-    troubled = Keeping(Phase.READY, 0.0, pause_s=16.0, next_pause_s=LONGEST_PAUSE_S)
+    troubled = KeptDaemon(DaemonPhase.READY, 0.0, pause_s=16.0, next_pause_s=LONGEST_PAUSE_S)
 
-    assert step(troubled, Event.ENDED, WELL_AFTER_S).pause_s == LONGEST_PAUSE_S
-    assert step(troubled, Event.ENDED, WELL_AFTER_S + 1).pause_s == 0.0
+    assert step(troubled, DaemonEvent.ENDED, WELL_AFTER_S).pause_s == LONGEST_PAUSE_S
+    assert step(troubled, DaemonEvent.ENDED, WELL_AFTER_S + 1).pause_s == 0.0
 
 
-@pytest.mark.parametrize("phase", [Phase.FIRST_START, Phase.RESTARTING])
-def test_a_start_may_take_so_long_and_no_longer(phase: Phase) -> None:
-    starting = Keeping(phase, 7.0)
+@pytest.mark.parametrize("phase", [DaemonPhase.FIRST_START, DaemonPhase.RESTARTING])
+def test_a_start_may_take_so_long_and_no_longer(phase: DaemonPhase) -> None:
+    starting = KeptDaemon(phase, 7.0)
 
     assert starting.due_at == 7.0 + READY_TIMEOUT_S
     assert not starting.is_due(7.0 + READY_TIMEOUT_S - 0.1)
@@ -107,20 +107,20 @@ def test_nothing_is_due_of_a_daemon_that_is_ready() -> None:
 
 @given(LIVES)
 def test_the_pauses_are_those_of_a_twin_that_counts_the_ends_since_the_daemon_was_last_well(
-    life: list[tuple[float, Event]],
+    life: list[tuple[float, DaemonEvent]],
 ) -> None:
     now, troubles = 0.0, 0
-    keeping = after(Keeping(), Event.LAUNCHED, Event.READY)
+    keeping = after(KeptDaemon(), DaemonEvent.LAUNCHED, DaemonEvent.READY)
     for took_s, event in life:
         if event not in TRANSITIONS[keeping.phase]:
             continue
         began, now = now, now + took_s
         keeping = step(keeping, event, now)
-        if keeping.phase is not Phase.PAUSING:
+        if keeping.phase is not DaemonPhase.PAUSING:
             continue
-        if event is Event.ENDED and now - began > WELL_AFTER_S:
+        if event is DaemonEvent.ENDED and now - began > WELL_AFTER_S:
             troubles = 0
         assert keeping.pause_s == (min(FIRST_PAUSE_S * 2 ** (troubles - 1), LONGEST_PAUSE_S) if troubles else 0)
         troubles += 1
         now += keeping.pause_s
-        keeping = step(keeping, Event.LAUNCHED, now)
+        keeping = step(keeping, DaemonEvent.LAUNCHED, now)

@@ -8,7 +8,7 @@ import trio
 
 from common.replication import NoLongerMaster
 from daemons.wconfd.core.config.replicas import Part
-from daemons.wconfd.nodes.follower import Follower, NodeClients, Numbered
+from daemons.wconfd.nodes.follower import NodeClients, NodeFollower, Numbered
 from protocol.noded.call import AnyCall, Failed, FailureKind, NodeAddress, Outcome, Replied
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.files import WriteSsconfFiles
@@ -37,7 +37,7 @@ class Called:
 @pytest.mark.trio
 async def test_a_candidate_is_asked_now_and_then(autojump_clock: trio.testing.MockClock) -> None:
     client = Called()
-    follower = Follower(NODE, NodeClients(cast(NodeClient, client), cast(NodeClient, client)))
+    follower = NodeFollower(NODE, NodeClients(cast(NodeClient, client), cast(NodeClient, client)))
     content = Numbered(1, WriteSsconfFiles({}))
     follower.aim({Part.SSCONF: content, Part.CONFIG: content})
 
@@ -50,7 +50,7 @@ async def test_a_candidate_is_asked_now_and_then(autojump_clock: trio.testing.Mo
 @pytest.mark.trio
 async def test_a_plain_node_is_left_alone(autojump_clock: trio.testing.MockClock) -> None:
     client = Called()
-    follower = Follower(NODE, NodeClients(cast(NodeClient, client), cast(NodeClient, client)))
+    follower = NodeFollower(NODE, NodeClients(cast(NodeClient, client), cast(NodeClient, client)))
     follower.aim({Part.SSCONF: Numbered(1, WriteSsconfFiles({}))})
 
     with trio.move_on_after(600):

@@ -24,7 +24,7 @@ class Story:
     def free(self, who: str) -> None:
         self._note(who, waiting.free_all(self.state, owner(who)))
 
-    def _note(self, who: str, change: waiting.Change) -> None:
+    def _note(self, who: str, change: waiting.LockChange) -> None:
         self.now += 1
         self.state = change.state
         self.since.note(owner(who), change, self.state)

@@ -6,7 +6,7 @@ from common.errors import AlreadyPending, Conflict, DamagedFile
 from common.locks import Owner
 from daemons.wconfd.core.locks import ghostrules, waiting
 from daemons.wconfd.core.locks.encoding import LockRows, encode, rebuild
-from daemons.wconfd.core.locks.ghostrules import Outcome
+from daemons.wconfd.core.locks.ghostrules import OwnersChange
 from daemons.wconfd.core.locks.guards import NO_GUARDS, Guarded, decode_guards, encode_guards
 from daemons.wconfd.core.locks.waiting import LockState
 from protocol.wconfd.locks import Claim, Guard
@@ -37,7 +37,7 @@ def dead(state: LockState, who: Owner = OLD) -> LockState:
     return ghostrules.bury(state, [who], NOW).state
 
 
-def moved(outcome: Outcome) -> list[tuple[Owner, list[str]]]:
+def moved(outcome: OwnersChange) -> list[tuple[Owner, list[str]]]:
     return [
         (move.owner, [f"{lock}={mode and mode.value}" for lock, mode in move.modes.items()])
         for made in outcome.made

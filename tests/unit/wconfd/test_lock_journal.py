@@ -19,7 +19,14 @@ from daemons.wconfd.core.locks.encoding import (
     rebuild,
     replay,
 )
-from daemons.wconfd.core.locks.waiting import Change, LockState, downgrade_level, free_all, try_update, update_or_queue
+from daemons.wconfd.core.locks.waiting import (
+    LockChange,
+    LockState,
+    downgrade_level,
+    free_all,
+    try_update,
+    update_or_queue,
+)
 from tests.support.counting import python_calls
 from tests.support.locks import owner, requests
 
@@ -37,7 +44,7 @@ class Journal:
         # the content and the state after each line
         self.past = [(self.content, self.state)]
 
-    def change(self, who: Owner, act: Callable[[LockState], Change]) -> bytes:
+    def change(self, who: Owner, act: Callable[[LockState], LockChange]) -> bytes:
         change = act(self.state)
         text = encode_changes(self.state, change.state, [(who, change)])
         self.state = change.state

@@ -17,11 +17,11 @@ from common.errors import LockRuleViolation
 from common.locks import LockLevel, parse_lock
 from daemons.wconfd.core.locks import waiting
 from daemons.wconfd.core.locks.encoding import decode, encode
-from daemons.wconfd.core.locks.waiting import Change, LockState
+from daemons.wconfd.core.locks.waiting import LockChange, LockState
 from tests.support.locks import owned, owner, requests, state_text
 from tests.support.stories.transcripts import TRANSCRIPTS, steps
 
-CHANGES: dict[str, Callable[[LockState, list[str]], Change]] = {
+CHANGES: dict[str, Callable[[LockState, list[str]], LockChange]] = {
     "update": lambda state, words: waiting.try_update(state, owner(words[0]), requests(" ".join(words[1:]))),
     "queue": lambda state, words: waiting.update_or_queue(
         state, owner(words[1]), int(words[0]), requests(" ".join(words[2:]))
@@ -37,8 +37,8 @@ CHANGES: dict[str, Callable[[LockState, list[str]], Change]] = {
     ),
     "downgrade": lambda state, words: waiting.downgrade_level(state, owner(words[0]), LockLevel.parse(words[1])),
     "intersect": lambda state, words: waiting.intersect(state, owner(words[0]), list(map(parse_lock, words[1:]))),
-    "reload": lambda state, words: Change(decode(encode(state), state.fairness.max_bypass)),
-    "fair": lambda state, words: Change(LockState.fair(int(words[0]))),
+    "reload": lambda state, words: LockChange(decode(encode(state), state.fairness.max_bypass)),
+    "fair": lambda state, words: LockChange(LockState.fair(int(words[0]))),
 }
 
 
@@ -59,7 +59,7 @@ def show(state: LockState, command: str) -> tuple[LockState, str]:
     return change.state, "\n".join([*answer(change), state_text(change.state)])
 
 
-def answer(change: Change) -> Iterator[str]:
+def answer(change: LockChange) -> Iterator[str]:
     if change.blocked_on:
         yield "blocked on " + " ".join(map(str, change.blocked_on))
     if change.taken:

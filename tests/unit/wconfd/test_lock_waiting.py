@@ -7,7 +7,7 @@ from common.locks import LockLevel, Owner, parse_lock
 from daemons.wconfd.core.locks.encoding import decode, encode
 from daemons.wconfd.core.locks.table import LockTable
 from daemons.wconfd.core.locks.waiting import (
-    Change,
+    LockChange,
     LockState,
     blockers,
     downgrade_level,
@@ -91,7 +91,7 @@ def test_the_same_list_again_answers_who_is_in_the_way_now_and_keeps_its_priorit
 
     again = update_or_queue(state, B, -5, requests("node/n1=exclusive"))
 
-    assert again == Change(state, blocked_on=(C,))
+    assert again == LockChange(state, blocked_on=(C,))
     assert again.state is state
     assert [pending.priority for pending in again.state.all_pending()] == [5]
 
@@ -235,7 +235,7 @@ def test_intersect_keeps_only_what_is_listed_and_drops_the_pending_request() -> 
 def test_freeing_what_is_not_held_changes_nothing() -> None:
     state = state_with(job_1="node/n1=exclusive")
 
-    assert free_all(state, B) == Change(state)
+    assert free_all(state, B) == LockChange(state)
     assert free_level(state, A, LockLevel.NETWORK).state is state
 
 
@@ -268,7 +268,7 @@ def test_opportunistic_union_takes_nothing_while_pending() -> None:
 
     change = opportunistic_union(state, B, owned("node/n2=shared"))
 
-    assert change == Change(state)
+    assert change == LockChange(state)
 
 
 @pytest.mark.parametrize(("least", "taken"), [(0, 2), (2, 2), (3, 0)])

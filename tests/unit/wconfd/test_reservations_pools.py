@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import InvalidRequest, ReservationError
 from common.locks import Owner
-from common.objects.addresspool import Pool
+from common.objects.addresspool import AddressPool
 from common.objects.codec import decode_object
 from common.objects.config import Config, Network
 from common.objects.kinds import NetworkUuid
@@ -143,7 +143,7 @@ def test_missing_pools_are_made_for_networks_of_any_size() -> None:
 
 
 def test_a_network_given_by_an_address_within_it_begins_at_its_base() -> None:
-    assert Pool.of(network(network="192.0.2.13/29")).place("192.0.2.8") == 0
+    assert AddressPool.of(network(network="192.0.2.13/29")).place("192.0.2.8") == 0
 
 
 def test_a_network_too_large_or_with_a_pool_of_another_size_is_refused() -> None:

@@ -24,7 +24,7 @@ class VerifyOptions(Protocol):
 
 
 @attrs.frozen
-class Fault:
+class FaultKind:
     """A kind of fault."""
 
     # `ECLUSTERCFG`
@@ -33,16 +33,16 @@ class Fault:
     kind: str
 
 
-CONFIG = Fault("ECLUSTERCFG", "cluster")
-CERTIFICATE = Fault("ECLUSTERCERT", "cluster")
-DANGLING_NODES = Fault("ECLUSTERDANGLINGNODES", "node")
-DANGLING_INSTANCES = Fault("ECLUSTERDANGLINGINST", "instance")
-NODE_RPC = Fault("ENODERPC", "node")
-NODE_VERSION = Fault("ENODEVERSION", "node")
-NODE_TIME = Fault("ENODETIME", "node")
-NODE_SETUP = Fault("ENODESETUP", "node")
-NODE_FILES = Fault("ENODEFILECHECK", "node")
-NODE_CERTIFICATE = Fault("ECLUSTERCLIENTCERT", "cluster")
+CONFIG = FaultKind("ECLUSTERCFG", "cluster")
+CERTIFICATE = FaultKind("ECLUSTERCERT", "cluster")
+DANGLING_NODES = FaultKind("ECLUSTERDANGLINGNODES", "node")
+DANGLING_INSTANCES = FaultKind("ECLUSTERDANGLINGINST", "instance")
+NODE_RPC = FaultKind("ENODERPC", "node")
+NODE_VERSION = FaultKind("ENODEVERSION", "node")
+NODE_TIME = FaultKind("ENODETIME", "node")
+NODE_SETUP = FaultKind("ENODESETUP", "node")
+NODE_FILES = FaultKind("ENODEFILECHECK", "node")
+NODE_CERTIFICATE = FaultKind("ECLUSTERCLIENTCERT", "cluster")
 
 
 class Findings:
@@ -53,7 +53,7 @@ class Findings:
         self._tell = tell
         self.is_bad = False
 
-    def add(self, fault: Fault, text: str, *, item: str = "", is_warning: bool = False) -> None:
+    def add(self, fault: FaultKind, text: str, *, item: str = "", is_warning: bool = False) -> None:
         """Tell a fault.
 
         Args:
@@ -69,7 +69,7 @@ class Findings:
         self._tell(f"  - {line}")
         self.is_bad = self.is_bad or not mild
 
-    def check(self, fault: Fault, texts: Iterable[str], simulated: str) -> None:
+    def check(self, fault: FaultKind, texts: Iterable[str], simulated: str) -> None:
         """Tell each of these faults; or, when faults are to be simulated, one of the kind."""
         for text in [*texts] or ([simulated] if self._options.debug_simulate_errors else []):
             self.add(fault, text)

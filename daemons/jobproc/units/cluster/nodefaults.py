@@ -22,7 +22,7 @@ from daemons.jobproc.units.cluster.findings import (
     NODE_SETUP,
     NODE_TIME,
     NODE_VERSION,
-    Fault,
+    FaultKind,
     Findings,
 )
 from daemons.jobproc.units.sharedfiles import shared_files
@@ -42,7 +42,7 @@ class NodeFaults:
     """Faults found, in the order of the nodes."""
 
     # (kind of fault, node, text, whether it is a warning)
-    found: tuple[tuple[Fault, str, str, bool], ...] = ()
+    found: tuple[tuple[FaultKind, str, str, bool], ...] = ()
 
     def tell(self, findings: Findings) -> None:
         for fault, node, text, is_warning in self.found:
@@ -78,7 +78,7 @@ def ask_nodes(context: UnitContext, nodes: Sequence[Node]) -> NodeFaults:
     return NodeFaults(tuple(fault for node in nodes for fault in judge(node.name, outcomes[node.name], expected)))
 
 
-def judge(name: str, outcome: Outcome[JsonObject], expected: Expected) -> Iterator[tuple[Fault, str, str, bool]]:
+def judge(name: str, outcome: Outcome[JsonObject], expected: Expected) -> Iterator[tuple[FaultKind, str, str, bool]]:
     """The faults of one node. Pure."""
     match outcome:
         case Failed():
@@ -93,7 +93,7 @@ def judge(name: str, outcome: Outcome[JsonObject], expected: Expected) -> Iterat
             assert_never(outcome)
 
 
-def _faults(reply: JsonObject, expected: Expected) -> Iterator[tuple[Fault, str, bool]]:
+def _faults(reply: JsonObject, expected: Expected) -> Iterator[tuple[FaultKind, str, bool]]:
     match reply.get(Check.VERSION):
         case [protocol, _] if protocol == CONFIG_VERSION:
             pass

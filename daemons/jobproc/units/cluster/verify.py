@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from common.errors import PrerequisiteError, ReservationError
 from common.locks import LockLevel, LockMode, LockRequest, member_lock
 from common.nodes.candidates import missing_candidates
-from common.objects.addresspool import Pool
+from common.objects.addresspool import AddressPool
 from common.objects.config import Node, filled
 from common.objects.index import ConfigIndex
 from common.objects.kinds import GroupUuid, Hypervisor, NetworkUuid
@@ -193,7 +193,7 @@ def _instance_faults(config: ConfigIndex) -> Iterator[str]:
 def _network_faults(config: ConfigIndex) -> Iterator[str]:
     for network in config.networks:
         try:
-            Pool.of(network)
+            AddressPool.of(network)
         except ReservationError as error:
             yield error.message
     for group in config.groups:

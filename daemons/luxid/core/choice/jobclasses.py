@@ -13,9 +13,9 @@ from weakref import WeakValueDictionary
 import attrs
 
 from common.ids import JobId
-from daemons.luxid.core.choice.limits import Limit, User
-from daemons.luxid.core.choice.weights import Name, NameChange, Needs, RunningLocks, Shape
-from daemons.luxid.core.resources import Group, Want
+from daemons.luxid.core.choice.limits import CountedUser, Limit
+from daemons.luxid.core.choice.weights import Name, NameChange, Needs, NeedsShape, RunningLocks
+from daemons.luxid.core.resources import Want, WantsGroup
 
 # The admission of a job: what filters and limits say of its start.
 #
@@ -23,14 +23,14 @@ from daemons.luxid.core.resources import Group, Want
 
 
 @attrs.frozen(cache_hash=True)
-class Admission:
+class AdmissionTerms:
     """Whether filters pause a job, its limits, the units it wants and its user; equal in all of an admission class."""
 
     is_paused: bool = False
     limits: tuple[Limit, ...] = ()
     wants: tuple[Want, ...] = ()
     # whose bounds it is subject to; None: nobody's
-    user: User | None = None
+    user: CountedUser | None = None
     # limits and wants: what keeps the job from starting while it is full, or short
     closers: tuple[Limit, ...] = attrs.field(init=False, eq=False, repr=False)
 
@@ -40,19 +40,19 @@ class Admission:
 
 
 # admissions are shared while a job has them: every job has one, and they are compared often
-_OPEN: Final = Admission()
-_PAUSED: Final = Admission(is_paused=True)
-_Key = tuple[bool, tuple[Limit, ...], tuple[Want, ...], User | None]
-_LIMITED: Final[WeakValueDictionary[_Key, Admission]] = WeakValueDictionary()
+_OPEN: Final = AdmissionTerms()
+_PAUSED: Final = AdmissionTerms(is_paused=True)
+_Key = tuple[bool, tuple[Limit, ...], tuple[Want, ...], CountedUser | None]
+_LIMITED: Final[WeakValueDictionary[_Key, AdmissionTerms]] = WeakValueDictionary()
 
 
 def admission_of(
-    limits: tuple[Limit, ...], wants: tuple[Want, ...] = (), user: User | None = None, *, is_paused: bool
-) -> Admission:
+    limits: tuple[Limit, ...], wants: tuple[Want, ...] = (), user: CountedUser | None = None, *, is_paused: bool
+) -> AdmissionTerms:
     """The admission of a job, shared with all jobs that have an equal one."""
     if limits or wants or user is not None:
         key = (is_paused, limits, wants, user)
-        return _LIMITED.get(key) or _LIMITED.setdefault(key, Admission(*key))
+        return _LIMITED.get(key) or _LIMITED.setdefault(key, AdmissionTerms(*key))
     return _PAUSED if is_paused else _OPEN
 
 
@@ -64,13 +64,13 @@ _SLACK: Final = 16
 
 @attrs.define(eq=False)
 class AdmissionClass:
-    key: Admission
+    key: AdmissionTerms
     # limits that are full, wants that are short, plus one if paused; open at zero
     closed_by: int
     # wants that are short
     short_by: int = 0
     # the jobs as waiters for units; None: they want none
-    group: Group | None = None
+    group: WantsGroup | None = None
     # number of jobs
     size: int = 0
     partitions: "dict[WeightClass, Partition]" = attrs.field(factory=dict)
@@ -171,9 +171,9 @@ class LazyHeap:
 @attrs.define(eq=False, weakref_slot=False)
 class WeightClass(LazyHeap):
     priority: int
-    shape: Shape
+    shape: NeedsShape
     clashes: int
-    user: User | None
+    user: CountedUser | None
     # the static weight, and the epoch for which it is so
     weight: float = attrs.field(default=0.0, init=False)
     epoch: int = attrs.field(default=-1, init=False)

@@ -174,7 +174,7 @@ class LimitUsage:
 UserKey = int | str
 
 
-class Standing(enum.IntEnum):
+class UserRank(enum.IntEnum):
     """When jobs of a user may start; a smaller one comes first, whatever the priority."""
 
     # as priority, weight and age say
@@ -186,7 +186,7 @@ class Standing(enum.IntEnum):
 
 
 @attrs.frozen(cache_hash=True)
-class User:
+class CountedUser:
     """A user whose jobs are counted."""
 
     key: UserKey
@@ -222,7 +222,7 @@ class UserBounds:
         """The slots that users without the role *operate* together may take."""
         return slots - min(self.slots_reserve, slots // 2)
 
-    def slots_of(self, user: User, slots: int) -> int:
+    def slots_of(self, user: CountedUser, slots: int) -> int:
         """The slots that this user may take where others wait."""
         if self.running_per_user:
             return self.running_per_user
@@ -252,7 +252,7 @@ class UserJobs:
         # Unix users with that role, or a greater one
         self._operators: set[int] = set()
         # one object for all jobs of a user
-        self._users: dict[JobOwner, User] = {}
+        self._users: dict[JobOwner, CountedUser] = {}
 
     # what happened
 
@@ -262,13 +262,13 @@ class UserJobs:
             (self._operators.add if role >= Role.OPERATE else self._operators.discard)(uid)
             self._users = {owner: user for owner, user in self._users.items() if owner.uid != uid}
 
-    def queue(self, user: User | None, step: int) -> None:
+    def queue(self, user: CountedUser | None, step: int) -> None:
         """Count one more or one less job in the queue. Args: user: None: nobody who is bounded."""
         if user is not None:
             _count(self._queued, user.key, step)
             self.all_queued += 0 if user.is_operator else step
 
-    def run(self, user: User | None, step: int) -> None:
+    def run(self, user: CountedUser | None, step: int) -> None:
         """Count one more or one less job with a process. Args: user: as `queue`."""
         if user is not None:
             _count(self._running, user.key, step)
@@ -276,7 +276,7 @@ class UserJobs:
 
     # what is so
 
-    def user_of(self, owner: JobOwner | None) -> User | None:
+    def user_of(self, owner: JobOwner | None) -> CountedUser | None:
         """The user of a job with this owner; None: nobody who is bounded."""
         if owner is None:
             return None
@@ -285,7 +285,7 @@ class UserJobs:
         user = self._users.get(owner)
         if user is None:
             is_operator = owner.uid in self._operators if owner.role is None else owner.role >= Role.OPERATE
-            user = self._users[owner] = User(key_of(owner), is_operator)
+            user = self._users[owner] = CountedUser(key_of(owner), is_operator)
         return user
 
     def queued(self, key: UserKey) -> int:
@@ -294,15 +294,15 @@ class UserJobs:
     def running(self, key: UserKey) -> int:
         return self._running.get(key, 0)
 
-    def standing(self, user: User | None) -> Standing:
+    def standing(self, user: CountedUser | None) -> UserRank:
         """When jobs of this user may start. Cost: constant."""
         if user is None:
-            return Standing.USUAL
+            return UserRank.USUAL
         if not user.is_operator and self.all_running >= self.bounds.slots_of_all(self.slots):
-            return Standing.NOT_NOW
-        return Standing.AFTER_OTHERS if self.is_at_bound(user) else Standing.USUAL
+            return UserRank.NOT_NOW
+        return UserRank.AFTER_OTHERS if self.is_at_bound(user) else UserRank.USUAL
 
-    def is_at_bound(self, user: User) -> bool:
+    def is_at_bound(self, user: CountedUser) -> bool:
         """Whether the user runs as many jobs as the bound allows where others wait."""
         return self._running.get(user.key, 0) >= self.bounds.slots_of(user, self.slots)
 

@@ -28,7 +28,7 @@ _REMEMBERED: Final = 4096
 
 
 @attrs.frozen
-class Reading:
+class OpcodeReading:
     """What an opcode amounts to."""
 
     needs: Needs
@@ -37,11 +37,11 @@ class Reading:
 
 
 # by their text; not an `lru_cache`, which would have to make an opcode of the text again
-_recent: Final[dict[str, Reading]] = {}
-_ENDED: Final = Reading(NO_NEEDS, "")
+_recent: Final[dict[str, OpcodeReading]] = {}
+_ENDED: Final = OpcodeReading(NO_NEEDS, "")
 
 
-def reading_of(op_input: Mapping[str, object]) -> Reading:
+def reading_of(op_input: Mapping[str, object]) -> OpcodeReading:
     """Read an opcode as it stands in a job's file.
 
     Cost: that of reading an opcode; a look-up for one that differs from a recent one in nothing of weight.
@@ -57,7 +57,7 @@ def reading_of(op_input: Mapping[str, object]) -> Reading:
     return found
 
 
-def next_reading(job: Job) -> Reading:
+def next_reading(job: Job) -> OpcodeReading:
     """That of the job's next opcode, or of the one under way."""
     index = job.next_index
     return reading_of(job.ops[index].input) if index is not None else _ENDED
@@ -73,13 +73,13 @@ def as_written(_: LockLevel, name: str) -> str:
     return name
 
 
-def _read(own: Mapping[str, object]) -> Reading:
+def _read(own: Mapping[str, object]) -> OpcodeReading:
     try:
         op = parse_opcode(own)
     except GantryError:
         op_id = own.get("OP_ID")
-        return Reading(UNREADABLE, op_id[3:] if isinstance(op_id, str) else "INVALID_OP")
-    return Reading(_interned(_needs_of(op)), summary(op))
+        return OpcodeReading(UNREADABLE, op_id[3:] if isinstance(op_id, str) else "INVALID_OP")
+    return OpcodeReading(_interned(_needs_of(op)), summary(op))
 
 
 def _needs_of(op: OpCode) -> Needs:

@@ -9,8 +9,8 @@ from heapq import nsmallest
 from common.ids import JobId
 from common.locks import Lock, LockMode
 from daemons.luxid.core.choice.jobclasses import (
-    Admission,
     AdmissionClass,
+    AdmissionTerms,
     JobClass,
     Key,
     LockClass,
@@ -18,14 +18,14 @@ from daemons.luxid.core.choice.jobclasses import (
     Partition,
     WeightClass,
 )
-from daemons.luxid.core.choice.limits import BatchLimit, Limit, LimitUsage, Standing, User, UserJobs
-from daemons.luxid.core.choice.weights import Aliases, NameChange, Needs, RunningLocks, Shape, WeightRules
+from daemons.luxid.core.choice.limits import BatchLimit, CountedUser, Limit, LimitUsage, UserJobs, UserRank
+from daemons.luxid.core.choice.weights import Aliases, NameChange, Needs, NeedsShape, RunningLocks, WeightRules
 from daemons.luxid.core.filters.filtering import FilterClass
 from daemons.luxid.core.queue.entry import Entry
-from daemons.luxid.core.resources import Group, Units, Want
+from daemons.luxid.core.resources import UnitBook, Want, WantsGroup
 
 # standing of the user, priority, aged weight, age and id: the smallest is started first
-Rank = tuple[Standing, int, float, Key]
+Rank = tuple[UserRank, int, float, Key]
 
 
 class ReadyJobs:
@@ -36,7 +36,7 @@ class ReadyJobs:
         rules: WeightRules,
         running_locks: RunningLocks,
         limit_usage: LimitUsage,
-        units: Units,
+        units: UnitBook,
         users: UserJobs,
     ) -> None:
         self._rules = rules
@@ -46,11 +46,11 @@ class ReadyJobs:
         self._users = users
         self._class_of: dict[JobId, JobClass] = {}
         self._lock_classes = LockClasses(running_locks)
-        self._admission_classes: dict[Admission, AdmissionClass] = {}
+        self._admission_classes: dict[AdmissionTerms, AdmissionClass] = {}
         # limit, or want -> admission classes that it closes when full, or short
         self._limited: dict[Limit, dict[AdmissionClass, None]] = {}
         # priority -> shape, clashes and user -> weight class
-        self._weight_classes: dict[int, dict[tuple[Shape, int, User | None], WeightClass]] = {}
+        self._weight_classes: dict[int, dict[tuple[NeedsShape, int, CountedUser | None], WeightClass]] = {}
         # lock classes whose clashes have changed since their job classes were filed
         self._misfiled: dict[LockClass, None] = {}
         # classes and jobs looked at so far
@@ -122,11 +122,11 @@ class ReadyJobs:
             self.touched += len(weight_classes)
             heads = [(each, head) for each in weight_classes if (head := each.first()) is not None]
             standings = [self._users.standing(each.user) for each, _ in heads]
-            usual = [head for head, standing in zip(heads, standings, strict=True) if standing is Standing.USUAL]
+            usual = [head for head, standing in zip(heads, standings, strict=True) if standing is UserRank.USUAL]
             if usual:
                 return self._lightest(usual, now_tick)
             pairs = zip(heads, standings, strict=True)
-            later = later or [head for head, standing in pairs if standing is Standing.AFTER_OTHERS]
+            later = later or [head for head, standing in pairs if standing is UserRank.AFTER_OTHERS]
         return self._lightest(later, now_tick) if later else None
 
     def _lightest(self, heads: Sequence[tuple[WeightClass, Key]], now_tick: int) -> JobId:
@@ -203,13 +203,13 @@ class ReadyJobs:
 
     # classes come and go with their jobs
 
-    def _admission_class(self, key: Admission) -> AdmissionClass:
+    def _admission_class(self, key: AdmissionTerms) -> AdmissionClass:
         found = self._admission_classes.get(key)
         if found is None:
             closed_by = key.is_paused + sum(self._limit_usage.is_full(limit) for limit in key.limits)
             found = self._admission_classes[key] = AdmissionClass(key, closed_by)
             if key.wants:
-                found.group = Group(key.wants)
+                found.group = WantsGroup(key.wants)
                 found.short_by = self._units.join(found.group)
                 found.closed_by += found.short_by
             for limit in key.closers:
@@ -225,7 +225,7 @@ class ReadyJobs:
             if not self._limited[limit]:
                 del self._limited[limit]
 
-    def _count_closed(self, limits: Iterable[Limit], step: int, only: Group | None = None) -> None:
+    def _count_closed(self, limits: Iterable[Limit], step: int, only: WantsGroup | None = None) -> None:
         for limit in limits:
             for admission in self._limited.get(limit, ()):
                 if only is not None and admission.group is not only:
@@ -323,7 +323,7 @@ class ReadyJobs:
             weight_class.size += 1
         return partition
 
-    def _weight_class(self, priority: int, lock_class: LockClass, user: User | None) -> WeightClass:
+    def _weight_class(self, priority: int, lock_class: LockClass, user: CountedUser | None) -> WeightClass:
         weight_classes = self._weight_classes.setdefault(priority, {})
         key = (lock_class.needs.shape, lock_class.filed_clashes, user)
         weight_class = weight_classes.get(key)
@@ -346,7 +346,7 @@ class ReadyJobs:
 class RunningJobs:
     """The jobs that have a process, or for which one is being made; tells the ready ones what changes for them."""
 
-    def __init__(self, ready: ReadyJobs, locks: RunningLocks, limit_usage: LimitUsage, units: Units) -> None:
+    def __init__(self, ready: ReadyJobs, locks: RunningLocks, limit_usage: LimitUsage, units: UnitBook) -> None:
         self._ready = ready
         self._locks = locks
         self._limit_usage = limit_usage

@@ -135,7 +135,7 @@ _INDEX_OF: Final = {level: index for index, level in enumerate(LEVELS)}
 
 
 @attrs.frozen(cache_hash=True)
-class Shape:
+class NeedsShape:
     """The needs without their names. There are few shapes, however many jobs there are."""
 
     # takings of each level, in the order of LEVELS
@@ -148,7 +148,7 @@ class Shape:
 class Needs:
     """The locks of an opcode; equal for jobs of one class."""
 
-    shape: Shape
+    shape: NeedsShape
     shared: tuple[Name, ...] = ()
     exclusive: tuple[Name, ...] = ()
     # False: the opcode cannot be read
@@ -163,7 +163,7 @@ class Needs:
 
 
 # shapes are shared, as they are compared often
-_shape: Final = lru_cache(maxsize=4096)(Shape)
+_shape: Final = lru_cache(maxsize=4096)(NeedsShape)
 
 
 def needs_of(declaration: LockDeclaration) -> Needs:
@@ -180,8 +180,8 @@ def needs_of(declaration: LockDeclaration) -> Needs:
 
 
 # needs of an opcode that cannot be read: before the start as heavy as the BGL, once it runs it holds nothing
-UNREADABLE: Final = Needs(Shape((_NOTHING,) * len(LEVELS), LockMode.EXCLUSIVE), is_known=False)
-NO_NEEDS: Final = Needs(Shape((_NOTHING,) * len(LEVELS), None))
+UNREADABLE: Final = Needs(NeedsShape((_NOTHING,) * len(LEVELS), LockMode.EXCLUSIVE), is_known=False)
+NO_NEEDS: Final = Needs(NeedsShape((_NOTHING,) * len(LEVELS), None))
 
 
 def as_running(needs: Needs, held: Mapping[Lock, LockMode]) -> Needs:
@@ -363,7 +363,7 @@ class RunningLocks:
     def is_taken(self, name: Name, *, exclusively: bool) -> bool:
         return name in (self._exclusive if exclusively else self._any)
 
-    def static_weight(self, shape: Shape, clashes: int) -> float:
+    def static_weight(self, shape: NeedsShape, clashes: int) -> float:
         """Return the static weight of jobs of this shape.
 
         Args:

@@ -32,7 +32,7 @@ from common.ids import JobId
 StateName = NewType("StateName", str)
 
 
-class Fact(enum.Enum):
+class QueueFact(enum.Enum):
     """What a queue has beside its jobs, and beside its version, which each node makes by itself."""
 
     SERIAL = "serial"
@@ -41,7 +41,7 @@ class Fact(enum.Enum):
 
 
 # what may be lacking, each a file or two of which one is there
-Key = JobId | Fact | StateName
+Key = JobId | QueueFact | StateName
 
 
 @attrs.frozen
@@ -54,12 +54,12 @@ class _Lack:
 
 
 @attrs.frozen
-class Batch:
+class SendBatch:
     """What is sent next: files of ours, then facts, the serial before all jobs."""
 
     # the last change that it can hold
     number: int
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[QueueFact, ...] = ()
     # job -> whether its content is sent
     jobs: Mapping[JobId, bool] = attrs.field(factory=dict)
     # each is written, or removed if the master has it no longer; removals come last
@@ -168,7 +168,7 @@ class Backlog:
 
     def begin_comparison(self) -> None:
         """The files of master and node are about to be listed."""
-        for fact in Fact:
+        for fact in QueueFact:
             self.changed(fact, self._number)
 
     def seen(self, job_ids: Iterable[JobId]) -> None:
@@ -192,9 +192,9 @@ class Backlog:
         for key, lack in self._lacks.items():
             self._lacks[key] = attrs.evolve(lack, needs_content=True)
 
-    def take(self, most: int) -> Batch:
+    def take(self, most: int) -> SendBatch:
         """The batch to send next; it stays in the backlog until its parts have arrived. Args: most: files."""
-        facts = [fact for fact in Fact if fact in self._lacks]
+        facts = [fact for fact in QueueFact if fact in self._lacks]
         jobs: dict[JobId, bool] = {}
         states: list[StateName] = []
         for key, lack in self._lacks.items():
@@ -202,11 +202,11 @@ class Backlog:
                 break
             if isinstance(key, str):
                 states.append(key)
-            elif not isinstance(key, Fact):
+            elif not isinstance(key, QueueFact):
                 jobs[key] = lack.needs_content
-        return Batch(self._number, tuple(facts), jobs, tuple(states))
+        return SendBatch(self._number, tuple(facts), jobs, tuple(states))
 
-    def arrived(self, batch: Batch, key: Key) -> None:
+    def arrived(self, batch: SendBatch, key: Key) -> None:
         """The node has what the batch sent of this."""
         lack = self._lacks.get(key)
         if lack is None:
@@ -216,7 +216,7 @@ class Backlog:
         else:
             self._lacks[key] = attrs.evolve(lack, first=max(lack.first, batch.number + 1))
 
-    def gone(self, batch: Batch, job_id: JobId) -> None:
+    def gone(self, batch: SendBatch, job_id: JobId) -> None:
         """The master has no file of a job that was to be sent to a node of Ganeti."""
         lack = self._lacks.get(job_id)
         if lack is not None and lack.last <= batch.number:
@@ -266,7 +266,7 @@ MOST_NAMES: Final = 5
 
 
 @attrs.frozen
-class Verdict:
+class CopyLag:
     # seconds since 1970
     at: float
     # number of files that differ
@@ -289,7 +289,7 @@ class Verdict:
 
 def name_of(key: Key) -> str:
     """The name of a file for users."""
-    if isinstance(key, Fact):
+    if isinstance(key, QueueFact):
         return key.value
     return key if isinstance(key, str) else f"job-{key}"
 

@@ -6,7 +6,7 @@ from typing import Final
 import attrs
 
 from common.ids import JobId
-from common.lease.changes import Fate, Removed
+from common.lease.changes import Fate, RemovedFile
 from common.queue.jobs import Job
 from daemons.luxid.core.copies.backlog import Key
 from daemons.luxid.core.copies.restoring import has_process
@@ -103,7 +103,7 @@ class DirtyEntries:
 
 
 @attrs.frozen
-class Standing:
+class CandidateStatus:
     """A candidate, as its sender knows it."""
 
     name: str
@@ -138,7 +138,7 @@ class MarkChanges:
         return not self.stale and not self.synced
 
 
-def changes_of(standings: Iterable[Standing], marks: Marks, epoch: int, stale_s: float) -> MarkChanges:
+def changes_of(standings: Iterable[CandidateStatus], marks: Marks, epoch: int, stale_s: float) -> MarkChanges:
     """Decide what is to be changed in etcd.
 
     Args:
@@ -191,10 +191,10 @@ def in_parts(fates: Mapping[Key, Fate]) -> Iterator[dict[Key, Fate]]:
 
 
 def _size(fate: Fate) -> int:
-    return 0 if isinstance(fate, Removed) else len(fate.content or b"")
+    return 0 if isinstance(fate, RemovedFile) else len(fate.content or b"")
 
 
-# Which jobs come into the hands of a process with a change of their files, and which leave them.
+# Which jobs gain or lose a process by a write of their files.
 #
 # Theory. A file that luxid writes with another livelock than the job's last gives it to a process; the file of an ended
 # job takes it away. A job that goes back to the queue keeps the livelock of its last process in its file, so the

@@ -22,8 +22,8 @@ from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.filteractions import ActionKind, BucketLoad, RuleLoad, RuleLoads
 from common.queue.jobs import Job
-from daemons.luxid.core.choice.limits import BucketLimit, Limit, LimitUsage, RuleLimit, User
-from daemons.luxid.core.choice.readings import Reading, next_needs, next_reading
+from daemons.luxid.core.choice.limits import BucketLimit, CountedUser, Limit, LimitUsage, RuleLimit
+from daemons.luxid.core.choice.readings import OpcodeReading, next_needs, next_reading
 from daemons.luxid.core.choice.readyjobs import ReadyJobs, RunningJobs
 from daemons.luxid.core.filters.filtering import FilterClasses, Filtering, Ruling, Shortlist, bucket_limits
 from daemons.luxid.core.queue.entries import Entries
@@ -146,7 +146,7 @@ class Judging:
         """True when no job still to be judged could outrank the current best."""
         return not self._restrained
 
-    def new_entry(self, job: Job, received_tick: int, user: User | None = None) -> Entry:
+    def new_entry(self, job: Job, received_tick: int, user: CountedUser | None = None) -> Entry:
         """Return an entry for a job of this user that has none; it is held."""
         filter_class = self._filter_classes.enter(job, self._filtering.judge(job))
         reading = next_reading(job)
@@ -277,7 +277,7 @@ class Judging:
         return unjudged.pop(job_id, None)
 
 
-def _only_summary(job: Job, reading: Reading) -> str | None:
+def _only_summary(job: Job, reading: OpcodeReading) -> str | None:
     return reading.summary if len(job.ops) == 1 and reading.summary else None
 
 

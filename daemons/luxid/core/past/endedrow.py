@@ -27,7 +27,7 @@ from daemons.luxid.core.rights import public_job
 # Where an ended job lies, as the history notes it.
 
 
-class Place(enum.IntEnum):
+class ColumnIndex(enum.IntEnum):
     """The value is the index's."""
 
     LIVE = 0

@@ -26,7 +26,7 @@ from protocol.luxi.history import EndedJob, Grouping, Past, PastSum, ReadHistory
 LABEL: Final = "label."
 
 
-class Kind(enum.Enum):
+class ValueKind(enum.Enum):
     """What a field holds."""
 
     TEXT = "a text"
@@ -38,7 +38,7 @@ class Kind(enum.Enum):
 class PastField:
     """A field: an expression of SQL, and its parameters."""
 
-    kind: Kind
+    kind: ValueKind
     sql: str
     params: tuple[str | int, ...] = ()
 
@@ -68,30 +68,30 @@ def _label(key: str) -> PastField:
         check_label(key, "")
     except InvalidRequest as error:
         raise FilterError(error.message) from None
-    return PastField(Kind.TEXT, "json_extract(labels, ?)", (f'$."{key}"',))
+    return PastField(ValueKind.TEXT, "json_extract(labels, ?)", (f'$."{key}"',))
 
 
 _PUBLIC: Final[Mapping[str, PastField]] = {
-    "id": PastField(Kind.NUMBER, "id"),
-    "status": PastField(Kind.TEXT, "status"),
-    "user": PastField(Kind.TEXT, "user"),
-    "received": PastField(Kind.NUMBER, "received"),
-    "eligible": PastField(Kind.NUMBER, "eligible"),
-    "start": PastField(Kind.NUMBER, "start"),
-    "end": PastField(Kind.NUMBER, '"end"'),
-    "wait": PastField(Kind.NUMBER, "wait"),
-    "run": PastField(Kind.NUMBER, "run"),
-    "tries": PastField(Kind.NUMBER, "tries"),
-    "node": PastField(Kind.TEXT, "node"),
-    "batch": PastField(Kind.TEXT, "batch"),
-    "archived": PastField(Kind.TRUTH, "(place > 0)"),
+    "id": PastField(ValueKind.NUMBER, "id"),
+    "status": PastField(ValueKind.TEXT, "status"),
+    "user": PastField(ValueKind.TEXT, "user"),
+    "received": PastField(ValueKind.NUMBER, "received"),
+    "eligible": PastField(ValueKind.NUMBER, "eligible"),
+    "start": PastField(ValueKind.NUMBER, "start"),
+    "end": PastField(ValueKind.NUMBER, '"end"'),
+    "wait": PastField(ValueKind.NUMBER, "wait"),
+    "run": PastField(ValueKind.NUMBER, "run"),
+    "tries": PastField(ValueKind.NUMBER, "tries"),
+    "node": PastField(ValueKind.TEXT, "node"),
+    "batch": PastField(ValueKind.TEXT, "batch"),
+    "archived": PastField(ValueKind.TRUTH, "(place > 0)"),
 }
 # what only the owner and operators see whole
 _PRIVATE: Final[Mapping[str, PastField]] = {
-    "name": PastField(Kind.TEXT, "(CASE WHEN name = '' THEN summary ELSE name END)"),
-    "summary": PastField(Kind.TEXT, "summary"),
-    "why": PastField(Kind.TEXT, "why"),
-    "exit_code": PastField(Kind.NUMBER, "exit_code"),
+    "name": PastField(ValueKind.TEXT, "(CASE WHEN name = '' THEN summary ELSE name END)"),
+    "summary": PastField(ValueKind.TEXT, "summary"),
+    "why": PastField(ValueKind.TEXT, "why"),
+    "exit_code": PastField(ValueKind.NUMBER, "exit_code"),
 }
 _OTHERS: Final[Mapping[str, str]] = {
     "name": "(CASE WHEN name <> '' THEN name WHEN uid = ? THEN summary ELSE public_summary END)",
@@ -175,10 +175,10 @@ def _translated(expression: Expression, eyes: Eyes) -> Condition:
             return Condition(f"matches(?, {field.sql})", (regex.pattern, *field.params))
         case IsTrue(field=name):
             field = eyes.field(name)
-            if field.kind is Kind.TEXT:
+            if field.kind is ValueKind.TEXT:
                 # it is there and not empty; false, and not unknown, without the label: so `!` finds those without it
                 return Condition(f"(ifnull({field.sql}, '') <> '')", field.params)
-            if field.kind is not Kind.TRUTH:
+            if field.kind is not ValueKind.TRUTH:
                 raise FilterError(f"field {name!r} is not true or false but {field.kind.value}")
             return Condition(field.sql, field.params)
         case Contains(field=name):
@@ -211,7 +211,7 @@ def _equal_field(part: Expression) -> str | None:
 def _of_kind(name: str, eyes: Eyes, value: Value) -> PastField:
     """Raises: FilterError: the field is none, or cannot be compared with this value."""
     field = eyes.field(name)
-    wanted = Kind.TEXT if isinstance(value, str) else Kind.NUMBER
+    wanted = ValueKind.TEXT if isinstance(value, str) else ValueKind.NUMBER
     if field.kind is not wanted:
         raise FilterError(f"field {name!r} is {field.kind.value}, and cannot be compared with {value!r:.60}")
     if isinstance(value, int) and abs(value) > _LARGEST:

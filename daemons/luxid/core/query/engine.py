@@ -25,7 +25,7 @@ from protocol.luxi.queries import FieldDefinition
 T_contra = TypeVar("T_contra", contravariant=True)
 
 
-class Kind(enum.Enum):
+class FieldKind(enum.Enum):
     """What a client may expect of the values, to lay them out."""
 
     UNKNOWN = "unknown"
@@ -40,7 +40,7 @@ class Kind(enum.Enum):
     OTHER = "other"
 
 
-class Status(enum.Enum):
+class CellStatus(enum.Enum):
     """Why a cell has no value."""
 
     UNKNOWN_FIELD = 1
@@ -75,7 +75,7 @@ class QueryField(Generic[T_contra]):
 
     name: str
     title: str
-    kind: Kind
+    kind: FieldKind
     doc: str
     # the value, JSON-able; or why there is none
     read: Callable[[T_contra], object]
@@ -95,7 +95,7 @@ class QueryField(Generic[T_contra]):
 
         def value(thing: T_contra) -> object:
             found = read(thing)
-            if isinstance(found, Status):
+            if isinstance(found, CellStatus):
                 return NO_VALUE
             return found if comparable is None else comparable(found)
 
@@ -104,11 +104,11 @@ class QueryField(Generic[T_contra]):
 
 def unknown_field(name: str) -> QueryField[object]:
     """What stands for a field that does not exist."""
-    return QueryField(name, name, Kind.UNKNOWN, f"there is no field {name!r}", lambda _: Status.UNKNOWN_FIELD)
+    return QueryField(name, name, FieldKind.UNKNOWN, f"there is no field {name!r}", lambda _: CellStatus.UNKNOWN_FIELD)
 
 
 def or_unavailable(value: object) -> object:
-    return Status.UNAVAILABLE if value is None else value
+    return CellStatus.UNAVAILABLE if value is None else value
 
 
 def host_aliases(name: object) -> Sequence[str]:
@@ -139,7 +139,7 @@ class NoFacts(enum.Enum):
 
 
 @attrs.frozen
-class Told(Generic[R]):
+class RowsWithNotes(Generic[R]):
     """Rows with what node daemons have told."""
 
     rows: Sequence[R]
@@ -147,14 +147,14 @@ class Told(Generic[R]):
     notes: Sequence[str] = ()
 
 
-def status_without(reason: NoFacts, node: Node | None) -> Status:
+def status_without(reason: NoFacts, node: Node | None) -> CellStatus:
     """What the cells of a node, or of what is on it, show without facts."""
     is_marked = reason is NoFacts.NOT_ASKED and node is not None and node.offline
-    return Status.OFFLINE if is_marked or reason is NoFacts.OFFLINE else Status.NO_DATA
+    return CellStatus.OFFLINE if is_marked or reason is NoFacts.OFFLINE else CellStatus.NO_DATA
 
 
 def or_no_data(value: object) -> object:
-    return Status.NO_DATA if value is None else value
+    return CellStatus.NO_DATA if value is None else value
 
 
 @attrs.frozen
@@ -185,23 +185,23 @@ class Things(Generic[T_contra]):
         wanted = names or sorted(self.fields, key=natural_key)
         return [self._field(name).definition() for name in wanted]
 
-    def plan(self, names: Sequence[str], filter: Expression | None) -> "Plan[T_contra]":
+    def plan(self, names: Sequence[str], filter: Expression | None) -> "QueryPlan[T_contra]":
         """Prepare a query; unknown fields give cells that say so.
 
         Raises: FilterError: the filter names an unknown field.
         """
         fields = tuple(self._field(name) for name in names)
         if filter is None:
-            return Plan(fields, None, frozenset(names), self._needs(names), None)
+            return QueryPlan(fields, None, frozenset(names), self._needs(names), None)
         asked = named_values(filter, self.name_field)
         lacking: Counter[str] = Counter()
         test = compile_expression(filter, self._filtered, missing=lambda name: lacking.update((name,)))
         used = frozenset((*names, *filter.field_names()))
         needs = self._needs(used)
         hopeless = self._hopeless(filter) if needs else None
-        return Plan(fields, asked, used, needs, test, self.what, lacking, hopeless)
+        return QueryPlan(fields, asked, used, needs, test, self.what, lacking, hopeless)
 
-    def plan_classic(self, names: Sequence[str], filter: Expression | None = None) -> "Plan[T_contra]":
+    def plan_classic(self, names: Sequence[str], filter: Expression | None = None) -> "QueryPlan[T_contra]":
         """Prepare a query of the old form.
 
         Raises: PrerequisiteError: names all unknown fields, in order.
@@ -239,7 +239,7 @@ class Things(Generic[T_contra]):
 
 
 @attrs.frozen
-class Plan(Generic[T_contra]):
+class QueryPlan(Generic[T_contra]):
     fields: tuple[QueryField[T_contra], ...]
     # the filter only lists these names; None: it does not
     asked: tuple[Value, ...] | None
@@ -296,8 +296,8 @@ class Plan(Generic[T_contra]):
 
 
 def _cell(value: object) -> tuple[int, object]:
-    return (value.value, None) if value.__class__ is Status else (NORMAL, value)
+    return (value.value, None) if value.__class__ is CellStatus else (NORMAL, value)
 
 
 def _bare(value: object) -> object:
-    return None if value.__class__ is Status else value
+    return None if value.__class__ is CellStatus else value

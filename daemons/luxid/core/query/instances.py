@@ -24,18 +24,18 @@ from common.objects.config import (
 from common.objects.index import ConfigIndex
 from common.objects.kinds import AdminState, AdminStateSource, DiskTemplate, Hypervisor, NicMode
 from daemons.luxid.core.query.engine import (
-    Kind,
+    CellStatus,
+    FieldKind,
     Need,
     NoFacts,
     QueryField,
-    Status,
     Things,
     host_aliases,
     or_no_data,
     or_unavailable,
     status_without,
 )
-from daemons.luxid.core.query.objects import Row, entity_fields
+from daemons.luxid.core.query.objects import ObjectRow, entity_fields
 
 # The parameters of hypervisors as fields of instances: one for each that an instance may set.
 #
@@ -75,9 +75,9 @@ _TITLES: Final = {
 
 NAMES: Final = tuple(sorted((*_BOOLS, *_NUMBERS, *_OTHERS)))
 _KINDS: Final = {
-    **dict.fromkeys(_BOOLS, Kind.BOOL),
-    **dict.fromkeys(_NUMBERS, Kind.NUMBER),
-    **dict.fromkeys(_OTHERS, Kind.OTHER),
+    **dict.fromkeys(_BOOLS, FieldKind.BOOL),
+    **dict.fromkeys(_NUMBERS, FieldKind.NUMBER),
+    **dict.fromkeys(_OTHERS, FieldKind.OTHER),
 }
 
 
@@ -100,7 +100,7 @@ def hv_fields(params: Callable[[R], Mapping[str, object]]) -> Iterable[QueryFiel
 
 
 def _reader(params: Callable[[R], Mapping[str, object]], name: str) -> Callable[[R], object]:
-    return lambda row: params(row).get(name, Status.UNAVAILABLE)
+    return lambda row: params(row).get(name, CellStatus.UNAVAILABLE)
 
 
 # The parameters of an instance, with those of its operating system and the cluster where it sets none.
@@ -108,7 +108,7 @@ def _reader(params: Callable[[R], Mapping[str, object]], name: str) -> Callable[
 # Source: luxid.md 7.6, "instance".
 
 
-_Row = Row[AnyInstance]
+_Row = ObjectRow[AnyInstance]
 _HV_NAMES: Final = frozenset(NAMES)
 
 
@@ -137,7 +137,7 @@ def os_params(row: _Row) -> dict[str, str]:
 # Source: luxid.md 7.6, "instance".
 
 
-_DiskRow = Row[AnyInstance]
+_DiskRow = ObjectRow[AnyInstance]
 _DiskField = QueryField[_DiskRow]
 
 _DISKS: Final = 16
@@ -150,28 +150,32 @@ _CHARGED: Final = frozenset(
 
 # name, title of one, title of all, kind of one, attribute, what it is
 _DISK_ASPECTS: Final = (
-    ("size", "Disk", "Disk_sizes", Kind.UNIT, "size", "size"),
-    ("spindles", "DiskSpindles", "Disk_spindles", Kind.NUMBER, "spindles", "spindles"),
-    ("name", "DiskName", "Disk_names", Kind.TEXT, "name", "name"),
-    ("uuid", "DiskUUID", "Disk_UUIDs", Kind.TEXT, "uuid", "UUID"),
+    ("size", "Disk", "Disk_sizes", FieldKind.UNIT, "size", "size"),
+    ("spindles", "DiskSpindles", "Disk_spindles", FieldKind.NUMBER, "spindles", "spindles"),
+    ("name", "DiskName", "Disk_names", FieldKind.TEXT, "name", "name"),
+    ("uuid", "DiskUUID", "Disk_UUIDs", FieldKind.TEXT, "uuid", "UUID"),
 )
 
 
 def disk_fields() -> Iterable[_DiskField]:
     """The fields about disks."""
-    yield _DiskField("disk_template", "Disk_template", Kind.TEXT, "how its disks are stored", _template)
-    yield _DiskField("disk_usage", "DiskUsage", Kind.UNIT, "storage that its disks take", _usage)
-    yield _DiskField("disk.count", "Disks", Kind.NUMBER, "number of disks", lambda row: len(row.object.disks))
+    yield _DiskField("disk_template", "Disk_template", FieldKind.TEXT, "how its disks are stored", _template)
+    yield _DiskField("disk_usage", "DiskUsage", FieldKind.UNIT, "storage that its disks take", _usage)
+    yield _DiskField("disk.count", "Disks", FieldKind.NUMBER, "number of disks", lambda row: len(row.object.disks))
     for name, one, every, kind, attribute, doc in _DISK_ASPECTS:
         plural = name if name.endswith("s") else f"{name}s"
-        yield _DiskField(f"disk.{plural}", every, Kind.OTHER, f"{doc} of each disk", _of_each_disk(attribute))
+        yield _DiskField(f"disk.{plural}", every, FieldKind.OTHER, f"{doc} of each disk", _of_each_disk(attribute))
         for index in range(_DISKS):
             yield _DiskField(
                 f"disk.{name}/{index}", f"{one}/{index}", kind, f"{doc} of disk {index}", _of_one_disk(attribute, index)
             )
     for index, old in enumerate(("sda_size", "sdb_size")):
         yield _DiskField(
-            old, f"Disk/{index}", Kind.UNIT, f"size of disk {index}, under its old name", _of_one_disk("size", index)
+            old,
+            f"Disk/{index}",
+            FieldKind.UNIT,
+            f"size of disk {index}, under its old name",
+            _of_one_disk("size", index),
         )
 
 
@@ -182,7 +186,7 @@ def _of_each_disk(attribute: str) -> Callable[[_DiskRow], object]:
 def _of_one_disk(attribute: str, index: int) -> Callable[[_DiskRow], object]:
     def read(row: _DiskRow) -> object:
         disks = row.config.disks(row.object)
-        return or_unavailable(getattr(disks[index], attribute)) if index < len(disks) else Status.UNAVAILABLE
+        return or_unavailable(getattr(disks[index], attribute)) if index < len(disks) else CellStatus.UNAVAILABLE
 
     return read
 
@@ -209,7 +213,7 @@ def _disk_usage(disk: AnyDisk) -> int:
 # Source: luxid.md 7.6, "instance".
 
 
-_NicRow = Row[AnyInstance]
+_NicRow = ObjectRow[AnyInstance]
 _NicField = QueryField[_NicRow]
 _Read = Callable[[_NicRow, Nic], object]
 
@@ -256,20 +260,20 @@ _OLD: Final = {
 
 def nic_fields() -> Iterable[_NicField]:
     """The fields about network interfaces."""
-    yield _NicField("nic.count", "NICs", Kind.NUMBER, "number of interfaces", lambda row: len(row.object.nics))
+    yield _NicField("nic.count", "NICs", FieldKind.NUMBER, "number of interfaces", lambda row: len(row.object.nics))
     for name, one, plural, every, doc, read in _NIC_ASPECTS:
-        yield _NicField(f"nic.{plural}", every, Kind.OTHER, f"{doc} of each interface", _of_each_nic(read))
+        yield _NicField(f"nic.{plural}", every, FieldKind.OTHER, f"{doc} of each interface", _of_each_nic(read))
         for index in range(_NICS):
             yield _NicField(
                 f"nic.{name}/{index}",
                 f"{one}/{index}",
-                Kind.TEXT,
+                FieldKind.TEXT,
                 f"{doc} of interface {index}",
                 _of_one_nic(read, index),
             )
         for old in (old for old, new in _OLD.items() if new == name):
             yield _NicField(
-                old, f"{one}/0", Kind.TEXT, f"{doc} of interface 0, under its old name", _of_one_nic(read, 0)
+                old, f"{one}/0", FieldKind.TEXT, f"{doc} of interface 0, under its old name", _of_one_nic(read, 0)
             )
 
 
@@ -280,7 +284,7 @@ def _of_each_nic(read: _Read) -> Callable[[_NicRow], object]:
 def _of_one_nic(read: _Read, index: int) -> Callable[[_NicRow], object]:
     def value(row: _NicRow) -> object:
         nics = row.object.nics
-        return or_unavailable(read(row, nics[index])) if index < len(nics) else Status.UNAVAILABLE
+        return or_unavailable(read(row, nics[index])) if index < len(nics) else CellStatus.UNAVAILABLE
 
     return value
 
@@ -327,7 +331,7 @@ class Sighting:
 
 
 @attrs.frozen(eq=False)
-class InstanceRow(Row[AnyInstance]):
+class InstanceRow(ObjectRow[AnyInstance]):
     """An instance, and what node daemons have told of it."""
 
     seen: Sighting | NoFacts = NoFacts.NOT_ASKED
@@ -457,12 +461,12 @@ def live_instance_fields() -> Iterable[_Field]:
     """The fields whose values only node daemons know."""
     seen = Need.INSTANCES
     return (
-        _Field("status", "Status", Kind.TEXT, "what it does, beside what it should do", _status, need=seen),
-        _Field("oper_state", "Running", Kind.BOOL, "whether it runs", _sighted(_runs), need=seen),
+        _Field("status", "Status", FieldKind.TEXT, "what it does, beside what it should do", _status, need=seen),
+        _Field("oper_state", "Running", FieldKind.BOOL, "whether it runs", _sighted(_runs), need=seen),
         _Field(
             "oper_ram",
             "Memory",
-            Kind.UNIT,
+            FieldKind.UNIT,
             "memory that it has",
             _sighted(lambda seen: or_unavailable(seen.facts and seen.facts.memory)),
             need=seen,
@@ -470,12 +474,12 @@ def live_instance_fields() -> Iterable[_Field]:
         _Field(
             "oper_vcpus",
             "VCPUs",
-            Kind.NUMBER,
+            FieldKind.NUMBER,
             "virtual processors that it has",
             _sighted(lambda seen: or_unavailable(seen.facts and seen.facts.vcpus)),
             need=seen,
         ),
-        _Field("console", "Console", Kind.OTHER, "how to reach its console", _console, need=Need.CONSOLES),
+        _Field("console", "Console", FieldKind.OTHER, "how to reach its console", _console, need=Need.CONSOLES),
     )
 
 
@@ -501,27 +505,33 @@ def _own_word(name: str) -> Callable[[InstanceRow], object]:
 
 
 _PLAIN: Final[tuple[_Field, ...]] = (
-    _Field("name", "Instance", Kind.TEXT, "name of the instance", _own("name"), aliases=host_aliases),
-    _Field("admin_state", "InstanceState", Kind.TEXT, "state that it should have", _own_word("admin_state")),
-    _Field("admin_state_source", "InstanceStateSource", Kind.TEXT, "who last said so", _own_word("admin_state_source")),
+    _Field("name", "Instance", FieldKind.TEXT, "name of the instance", _own("name"), aliases=host_aliases),
+    _Field("admin_state", "InstanceState", FieldKind.TEXT, "state that it should have", _own_word("admin_state")),
     _Field(
-        "admin_up", "Autostart", Kind.BOOL, "whether it should run", lambda row: row.object.admin_state is AdminState.UP
+        "admin_state_source", "InstanceStateSource", FieldKind.TEXT, "who last said so", _own_word("admin_state_source")
     ),
-    _Field("disks_active", "DisksActive", Kind.BOOL, "whether its disks should be active", _own("disks_active")),
+    _Field(
+        "admin_up",
+        "Autostart",
+        FieldKind.BOOL,
+        "whether it should run",
+        lambda row: row.object.admin_state is AdminState.UP,
+    ),
+    _Field("disks_active", "DisksActive", FieldKind.BOOL, "whether its disks should be active", _own("disks_active")),
     _Field(
         "forthcoming",
         "Forthcoming",
-        Kind.BOOL,
+        FieldKind.BOOL,
         "whether it only holds a place for one to be made",
         lambda row: isinstance(row.object, ForthcomingInstance),
     ),
-    _Field("hypervisor", "Hypervisor", Kind.TEXT, "name of its hypervisor", _own_word("hypervisor")),
-    _Field("network_port", "Network_port", Kind.OTHER, "port of its console", _own("network_port")),
-    _Field("os", "OS", Kind.TEXT, "operating system", _own("os")),
+    _Field("hypervisor", "Hypervisor", FieldKind.TEXT, "name of its hypervisor", _own_word("hypervisor")),
+    _Field("network_port", "Network_port", FieldKind.OTHER, "port of its console", _own("network_port")),
+    _Field("os", "OS", FieldKind.TEXT, "operating system", _own("os")),
     _Field(
         "pnode",
         "Primary_node",
-        Kind.TEXT,
+        FieldKind.TEXT,
         "primary node",
         lambda row: or_unavailable(row.config.node_name(row.object.primary_node)),
         aliases=host_aliases,
@@ -529,35 +539,35 @@ _PLAIN: Final[tuple[_Field, ...]] = (
     _Field(
         "pnode.group",
         "PrimaryNodeGroup",
-        Kind.TEXT,
+        FieldKind.TEXT,
         "group of the primary node",
         lambda row: or_unavailable(getattr(_group(row), "name", None)),
     ),
     _Field(
         "pnode.group.uuid",
         "PrimaryNodeGroupUUID",
-        Kind.TEXT,
+        FieldKind.TEXT,
         "UUID of the primary node's group",
         lambda row: or_unavailable(getattr(_group(row), "uuid", None)),
     ),
     _Field(
         "snodes",
         "Secondary_Nodes",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "secondary nodes",
         lambda row: [row.config.node_name(node) for node in row.config.secondary_nodes(row.object)],
     ),
     _Field(
         "snodes.group",
         "SecondaryNodesGroups",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "groups of the secondary nodes",
         lambda row: [group.name for group in _secondary_groups(row)],
     ),
     _Field(
         "snodes.group.uuid",
         "SecondaryNodesGroupsUUID",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "UUIDs of the secondary nodes' groups",
         lambda row: [group.uuid for group in _secondary_groups(row)],
     ),
@@ -567,43 +577,43 @@ _PARAMS: Final[tuple[_Field, ...]] = (
     _Field(
         "hvparams",
         "HypervisorParameters",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "hypervisor parameters, with those of system and cluster",
         hv_params,
     ),
     _Field(
         "beparams",
         "BackendParameters",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "backend parameters, with the cluster's",
         lambda row: to_json(be_params(row)),
     ),
-    _Field("osparams", "OpSysParameters", Kind.OTHER, "parameters of the system, with the cluster's", os_params),
+    _Field("osparams", "OpSysParameters", FieldKind.OTHER, "parameters of the system, with the cluster's", os_params),
     _Field(
         "custom_hvparams",
         "CustomHypervisorParameters",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "hypervisor parameters of its own",
         lambda row: row.object.hvparams,
     ),
     _Field(
         "custom_beparams",
         "CustomBackendParameters",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "backend parameters of its own",
         lambda row: to_json(row.object.beparams),
     ),
     _Field(
         "custom_osparams",
         "CustomOpSysParameters",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "parameters of the system of its own",
         lambda row: row.object.osparams,
     ),
     _Field(
         "custom_nicparams",
         "CustomNicParameters",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "parameters of its interfaces of their own",
         lambda row: [to_json(nic.nicparams) for nic in row.object.nics],
     ),
@@ -612,14 +622,14 @@ _PARAMS: Final[tuple[_Field, ...]] = (
 _BE: Final[tuple[_Field, ...]] = tuple(
     _Field(name, title, kind, doc, _be_param(of))
     for name, title, kind, of, doc in (
-        ("be/always_failover", "be/always_failover", Kind.BOOL, "always_failover", "whether it never migrates"),
-        ("be/auto_balance", "Auto_balance", Kind.BOOL, "auto_balance", "whether the balancer may move it"),
-        ("be/maxmem", "ConfigMaxMem", Kind.UNIT, "maxmem", "most memory"),
-        ("be/memory", "ConfigMaxMem", Kind.UNIT, "maxmem", "most memory, under its old name"),
-        ("be/minmem", "ConfigMinMem", Kind.UNIT, "minmem", "least memory"),
-        ("be/spindle_use", "be/spindle_use", Kind.NUMBER, "spindle_use", "spindles that it is taken to use"),
-        ("be/vcpus", "ConfigVCPUs", Kind.NUMBER, "vcpus", "virtual processors"),
-        ("vcpus", "ConfigVCPUs", Kind.NUMBER, "vcpus", "virtual processors"),
+        ("be/always_failover", "be/always_failover", FieldKind.BOOL, "always_failover", "whether it never migrates"),
+        ("be/auto_balance", "Auto_balance", FieldKind.BOOL, "auto_balance", "whether the balancer may move it"),
+        ("be/maxmem", "ConfigMaxMem", FieldKind.UNIT, "maxmem", "most memory"),
+        ("be/memory", "ConfigMaxMem", FieldKind.UNIT, "maxmem", "most memory, under its old name"),
+        ("be/minmem", "ConfigMinMem", FieldKind.UNIT, "minmem", "least memory"),
+        ("be/spindle_use", "be/spindle_use", FieldKind.NUMBER, "spindle_use", "spindles that it is taken to use"),
+        ("be/vcpus", "ConfigVCPUs", FieldKind.NUMBER, "vcpus", "virtual processors"),
+        ("vcpus", "ConfigVCPUs", FieldKind.NUMBER, "vcpus", "virtual processors"),
     )
 )
 

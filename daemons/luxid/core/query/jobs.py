@@ -19,7 +19,7 @@ from common.queue.jobs import FINAL, Job, JobOp, JobState, LogEntry, Timestamp, 
 from common.queue.reasons import batch_of, submitter, tries_of
 from common.queue.terms import is_label_key, terms_of
 from daemons.luxid.core.choice.readings import reading_of
-from daemons.luxid.core.query.engine import Kind, QueryField, Status, Things
+from daemons.luxid.core.query.engine import CellStatus, FieldKind, QueryField, Things
 
 # The fields of a job as clients ask for them by name.
 #
@@ -236,7 +236,7 @@ def _reader(name: str) -> Callable[[JobRow], object]:
 
 def _reading(read: JobField) -> Callable[[JobRow], object]:
     def value(row: JobRow) -> object:
-        return read(row) if type(row) is JobView else Status.UNAVAILABLE
+        return read(row) if type(row) is JobView else CellStatus.UNAVAILABLE
 
     return value
 
@@ -246,7 +246,7 @@ def _reader_of_some(name: str) -> Callable[[JobRow], object]:
 
     def value(row: JobRow) -> object:
         found = read(row)
-        return Status.UNAVAILABLE if found is None else found
+        return CellStatus.UNAVAILABLE if found is None else found
 
     return value
 
@@ -263,7 +263,7 @@ def _id(row: JobRow) -> JobId:
     return row.job.job_id if isinstance(row, JobView) else row.job_id
 
 
-def _field(name: str, title: str, kind: Kind, doc: str) -> QueryField[JobRow]:
+def _field(name: str, title: str, kind: FieldKind, doc: str) -> QueryField[JobRow]:
     if name == "hold":
         # a filter asks only whether somebody holds the job
         return QueryField(name, title, kind, doc, _reader(name), comparable=lambda found: found is not None)
@@ -281,43 +281,47 @@ def _label_field(name: str) -> QueryField[JobRow] | None:
     key, read = label_key(name), field_named(name)
     if key is None or read is None:
         return None
-    return QueryField(name, key, Kind.TEXT, f"value of the label '{key}'; empty without it", _reading(read))
+    return QueryField(name, key, FieldKind.TEXT, f"value of the label '{key}'; empty without it", _reading(read))
 
 
 # fmt: off
 JOBS: Final[Things[JobRow]] = Things.of(
     "job",
     (
-        _field("id", "ID", Kind.NUMBER, "number of the job"),
-        _field("status", "Status", Kind.TEXT, "state of the job"),
-        _field("priority", "Priority", Kind.NUMBER, "most urgent priority of what is left to do, -20 to 19"),
-        _field("archived", "Archived", Kind.BOOL, "whether the job is set aside"),
-        _field("ops", "OpCodes", Kind.OTHER, "the opcodes"),
-        _field("opresult", "OpCode_result", Kind.OTHER, "result of each opcode"),
-        _field("opstatus", "OpCode_status", Kind.OTHER, "state of each opcode"),
-        _field("oplog", "OpCode_log", Kind.OTHER, "messages of each opcode"),
-        _field("opstart", "OpCode_start", Kind.OTHER, "when each opcode began to ask for its locks"),
-        _field("opexec", "OpCode_exec", Kind.OTHER, "when each opcode had its locks and was executed"),
-        _field("opend", "OpCode_end", Kind.OTHER, "when each opcode ended"),
-        _field("oppriority", "OpCode_prio", Kind.OTHER, "priority of each opcode"),
-        _field("summary", "Summary", Kind.OTHER, "each opcode in a word"),
-        _field("opid", "OpCode_ids", Kind.OTHER, "OP_ID of each opcode"),
-        _field("summary_text", "SummaryText", Kind.TEXT, "the summary as one text, to search in"),
-        _field("reason", "Reasons", Kind.OTHER, "texts in the reason trails of all opcodes"),
-        _field("reason_text", "ReasonText", Kind.TEXT, "the reasons as one text, to search in"),
-        _field("user", "User", Kind.TEXT, "name of the user who submitted the job, if known"),
-        _field("node", "Node", Kind.TEXT, "node on which the job's command runs; empty for the master"),
-        _field("batch", "Batch", Kind.TEXT, "batch of the job: the jobs that were submitted together for many nodes"),
-        _field("name", "Name", Kind.TEXT, "name that its submitter gave the job; empty for none"),
-        _field("labels", "Labels", Kind.OTHER, "labels of the job; each is also a field of its own: label.KEY"),
-        _field("hold", "Hold", Kind.OTHER, "who holds the job, since when, and why; null if nobody does"),
-        _field("uses", "Uses", Kind.OTHER, "units of resources that the job takes"),
-        _field("tries", "Tries", Kind.OTHER, "tries of each opcode before the last one"),
-        _field("exit_code", "ExitCode", Kind.NUMBER, "exit code of the last command of the job that has ended"),
-        _field("begin_ts", "Begin", Kind.OTHER, "instant before which the job does not begin: seconds, microseconds"),
-        _field("received_ts", "Received", Kind.OTHER, "when the job was submitted: seconds, microseconds"),
-        _field("start_ts", "Start", Kind.OTHER, "when the job began: seconds, microseconds"),
-        _field("end_ts", "End", Kind.OTHER, "when the job ended: seconds, microseconds"),
+        _field("id", "ID", FieldKind.NUMBER, "number of the job"),
+        _field("status", "Status", FieldKind.TEXT, "state of the job"),
+        _field("priority", "Priority", FieldKind.NUMBER, "most urgent priority of what is left to do, -20 to 19"),
+        _field("archived", "Archived", FieldKind.BOOL, "whether the job is set aside"),
+        _field("ops", "OpCodes", FieldKind.OTHER, "the opcodes"),
+        _field("opresult", "OpCode_result", FieldKind.OTHER, "result of each opcode"),
+        _field("opstatus", "OpCode_status", FieldKind.OTHER, "state of each opcode"),
+        _field("oplog", "OpCode_log", FieldKind.OTHER, "messages of each opcode"),
+        _field("opstart", "OpCode_start", FieldKind.OTHER, "when each opcode began to ask for its locks"),
+        _field("opexec", "OpCode_exec", FieldKind.OTHER, "when each opcode had its locks and was executed"),
+        _field("opend", "OpCode_end", FieldKind.OTHER, "when each opcode ended"),
+        _field("oppriority", "OpCode_prio", FieldKind.OTHER, "priority of each opcode"),
+        _field("summary", "Summary", FieldKind.OTHER, "each opcode in a word"),
+        _field("opid", "OpCode_ids", FieldKind.OTHER, "OP_ID of each opcode"),
+        _field("summary_text", "SummaryText", FieldKind.TEXT, "the summary as one text, to search in"),
+        _field("reason", "Reasons", FieldKind.OTHER, "texts in the reason trails of all opcodes"),
+        _field("reason_text", "ReasonText", FieldKind.TEXT, "the reasons as one text, to search in"),
+        _field("user", "User", FieldKind.TEXT, "name of the user who submitted the job, if known"),
+        _field("node", "Node", FieldKind.TEXT, "node on which the job's command runs; empty for the master"),
+        _field(
+            "batch", "Batch", FieldKind.TEXT, "batch of the job: the jobs that were submitted together for many nodes"
+        ),
+        _field("name", "Name", FieldKind.TEXT, "name that its submitter gave the job; empty for none"),
+        _field("labels", "Labels", FieldKind.OTHER, "labels of the job; each is also a field of its own: label.KEY"),
+        _field("hold", "Hold", FieldKind.OTHER, "who holds the job, since when, and why; null if nobody does"),
+        _field("uses", "Uses", FieldKind.OTHER, "units of resources that the job takes"),
+        _field("tries", "Tries", FieldKind.OTHER, "tries of each opcode before the last one"),
+        _field("exit_code", "ExitCode", FieldKind.NUMBER, "exit code of the last command of the job that has ended"),
+        _field(
+            "begin_ts", "Begin", FieldKind.OTHER, "instant before which the job does not begin: seconds, microseconds"
+        ),
+        _field("received_ts", "Received", FieldKind.OTHER, "when the job was submitted: seconds, microseconds"),
+        _field("start_ts", "Start", FieldKind.OTHER, "when the job began: seconds, microseconds"),
+        _field("end_ts", "End", FieldKind.OTHER, "when the job ended: seconds, microseconds"),
     ),
     name_field="id",
     dynamic=_label_field,

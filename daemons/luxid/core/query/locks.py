@@ -17,7 +17,7 @@ import attrs
 from common.ids import JobId
 from common.locks import Lock, LockMode, Owner, mode_rank
 from common.queue.jobs import Dependency, JobState
-from daemons.luxid.core.query.engine import Kind, QueryField, Things
+from daemons.luxid.core.query.engine import FieldKind, QueryField, Things
 from protocol.luxi.queries import LockRow
 from protocol.wconfd.locks import LocksStatus
 
@@ -126,17 +126,17 @@ _Field = QueryField[LockRow]
 LOCKS: Final[Things[LockRow]] = Things.of(
     "lock",
     (
-        _Field("name", "Name", Kind.OTHER, "name of the lock", lambda row: row.name),
+        _Field("name", "Name", FieldKind.OTHER, "name of the lock", lambda row: row.name),
         _Field(
             "mode",
             "Mode",
-            Kind.OTHER,
+            FieldKind.OTHER,
             "how it is held: shared, exclusive or not",
             lambda row: row.mode,
             comparable=lambda mode: mode or "",
         ),
-        _Field("owner", "Owner", Kind.OTHER, "who holds it", lambda row: row.owners),
-        _Field("pending", "Pending", Kind.OTHER, "who waits for it, and how it is wanted", _pending_json),
+        _Field("owner", "Owner", FieldKind.OTHER, "who holds it", lambda row: row.owners),
+        _Field("pending", "Pending", FieldKind.OTHER, "who waits for it, and how it is wanted", _pending_json),
     ),
     name_field="name",
 )

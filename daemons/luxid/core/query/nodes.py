@@ -12,18 +12,18 @@ from common.objects.codec import to_json
 from common.objects.config import NdParams, Node
 from common.objects.index import ConfigIndex
 from daemons.luxid.core.query.engine import (
-    Kind,
+    CellStatus,
+    FieldKind,
     Need,
     NoFacts,
     QueryField,
-    Status,
     Things,
     host_aliases,
     or_no_data,
     or_unavailable,
     status_without,
 )
-from daemons.luxid.core.query.objects import Row, entity_fields, nd_param_fields
+from daemons.luxid.core.query.objects import ObjectRow, entity_fields, nd_param_fields
 
 # The fields of nodes that are read from the facts of their node daemons: memory, processors, space, boot id.
 #
@@ -39,7 +39,7 @@ SPINDLES: Final = "lvm-pv"
 
 
 @attrs.frozen(eq=False)
-class NodeRow(Row[Node]):
+class NodeRow(ObjectRow[Node]):
     """A node, and what its node daemon has told of it."""
 
     facts: "NodeFacts | NoFacts" = NoFacts.NOT_ASKED
@@ -86,12 +86,12 @@ def _first(read: "Callable[[StorageSpace], int | None]", stores: "Iterable[Stora
     return next((read(each) for each in stores), None)
 
 
-_FIELDS: Final[tuple[tuple[str, str, Kind, str, Need, _Read], ...]] = (
-    ("bootid", "BootID", Kind.TEXT, "changes with each boot", Need.NODE, lambda facts: facts.boot_id),
+_FIELDS: Final[tuple[tuple[str, str, FieldKind, str, Need, _Read], ...]] = (
+    ("bootid", "BootID", FieldKind.TEXT, "changes with each boot", Need.NODE, lambda facts: facts.boot_id),
     (
         "cnodes",
         "CNodes",
-        Kind.NUMBER,
+        FieldKind.NUMBER,
         "number of NUMA domains",
         Need.HYPERVISOR,
         _of_hypervisor(lambda facts: facts.cpu_nodes),
@@ -99,7 +99,7 @@ _FIELDS: Final[tuple[tuple[str, str, Kind, str, Need, _Read], ...]] = (
     (
         "cnos",
         "CNOs",
-        Kind.NUMBER,
+        FieldKind.NUMBER,
         "processors that the node itself uses",
         Need.HYPERVISOR,
         _of_hypervisor(lambda facts: facts.cpu_dom0),
@@ -107,7 +107,7 @@ _FIELDS: Final[tuple[tuple[str, str, Kind, str, Need, _Read], ...]] = (
     (
         "csockets",
         "CSockets",
-        Kind.NUMBER,
+        FieldKind.NUMBER,
         "number of processor sockets",
         Need.HYPERVISOR,
         _of_hypervisor(lambda facts: facts.cpu_sockets),
@@ -115,7 +115,7 @@ _FIELDS: Final[tuple[tuple[str, str, Kind, str, Need, _Read], ...]] = (
     (
         "ctotal",
         "CTotal",
-        Kind.NUMBER,
+        FieldKind.NUMBER,
         "number of logical processors",
         Need.HYPERVISOR,
         _of_hypervisor(lambda facts: facts.cpu_total),
@@ -123,7 +123,7 @@ _FIELDS: Final[tuple[tuple[str, str, Kind, str, Need, _Read], ...]] = (
     (
         "dfree",
         "DFree",
-        Kind.UNIT,
+        FieldKind.UNIT,
         "free storage for instances",
         Need.STORAGE,
         _of_storage(lambda store: store.storage_free),
@@ -131,7 +131,7 @@ _FIELDS: Final[tuple[tuple[str, str, Kind, str, Need, _Read], ...]] = (
     (
         "dtotal",
         "DTotal",
-        Kind.UNIT,
+        FieldKind.UNIT,
         "all storage for instances",
         Need.STORAGE,
         _of_storage(lambda store: store.storage_size),
@@ -139,7 +139,7 @@ _FIELDS: Final[tuple[tuple[str, str, Kind, str, Need, _Read], ...]] = (
     (
         "mfree",
         "MFree",
-        Kind.UNIT,
+        FieldKind.UNIT,
         "free memory for instances",
         Need.HYPERVISOR,
         _of_hypervisor(lambda facts: facts.memory_free),
@@ -147,7 +147,7 @@ _FIELDS: Final[tuple[tuple[str, str, Kind, str, Need, _Read], ...]] = (
     (
         "mnode",
         "MNode",
-        Kind.UNIT,
+        FieldKind.UNIT,
         "memory that the node itself uses",
         Need.HYPERVISOR,
         _of_hypervisor(lambda facts: facts.memory_dom0),
@@ -155,13 +155,27 @@ _FIELDS: Final[tuple[tuple[str, str, Kind, str, Need, _Read], ...]] = (
     (
         "mtotal",
         "MTotal",
-        Kind.UNIT,
+        FieldKind.UNIT,
         "all memory",
         Need.HYPERVISOR,
         _of_hypervisor(lambda facts: facts.memory_total),
     ),
-    ("spfree", "SpFree", Kind.NUMBER, "free spindles", Need.STORAGE, _of_spindles(lambda store: store.storage_free)),
-    ("sptotal", "SpTotal", Kind.NUMBER, "all spindles", Need.STORAGE, _of_spindles(lambda store: store.storage_size)),
+    (
+        "spfree",
+        "SpFree",
+        FieldKind.NUMBER,
+        "free spindles",
+        Need.STORAGE,
+        _of_spindles(lambda store: store.storage_free),
+    ),
+    (
+        "sptotal",
+        "SpTotal",
+        FieldKind.NUMBER,
+        "all spindles",
+        Need.STORAGE,
+        _of_spindles(lambda store: store.storage_size),
+    ),
 )
 
 
@@ -182,7 +196,7 @@ def _nd_params(row: NodeRow) -> NdParams:
 
 def _powered(row: NodeRow) -> object:
     # known of nodes only whose power can be switched
-    return row.object.powered if row.config.nd_params(row.object).oob_program else Status.UNAVAILABLE
+    return row.object.powered if row.config.nd_params(row.object).oob_program else CellStatus.UNAVAILABLE
 
 
 def _group(name: str) -> Callable[[NodeRow], object]:
@@ -190,75 +204,77 @@ def _group(name: str) -> Callable[[NodeRow], object]:
 
 
 _CONFIGURED: Final[tuple[_Field, ...]] = (
-    _Field("name", "Node", Kind.TEXT, "name of the node", lambda row: row.object.name, aliases=host_aliases),
-    _Field("pip", "PrimaryIP", Kind.TEXT, "address by which it is reached", lambda row: row.object.primary_ip),
-    _Field("sip", "SecondaryIP", Kind.TEXT, "address for storage traffic", lambda row: row.object.secondary_ip),
-    _Field("role", "Role", Kind.TEXT, "M master, C candidate, R regular, D drained, O offline", _role),
-    _Field("master", "IsMaster", Kind.BOOL, "whether it is the master", _is_master),
+    _Field("name", "Node", FieldKind.TEXT, "name of the node", lambda row: row.object.name, aliases=host_aliases),
+    _Field("pip", "PrimaryIP", FieldKind.TEXT, "address by which it is reached", lambda row: row.object.primary_ip),
+    _Field("sip", "SecondaryIP", FieldKind.TEXT, "address for storage traffic", lambda row: row.object.secondary_ip),
+    _Field("role", "Role", FieldKind.TEXT, "M master, C candidate, R regular, D drained, O offline", _role),
+    _Field("master", "IsMaster", FieldKind.BOOL, "whether it is the master", _is_master),
     _Field(
         "master_candidate",
         "MasterC",
-        Kind.BOOL,
+        FieldKind.BOOL,
         "whether it holds copies of queue and configuration",
         lambda row: row.object.master_candidate,
     ),
     _Field(
         "master_capable",
         "MasterCapable",
-        Kind.BOOL,
+        FieldKind.BOOL,
         "whether it may become master candidate",
         lambda row: row.object.master_capable,
     ),
-    _Field("vm_capable", "VMCapable", Kind.BOOL, "whether it may have instances", lambda row: row.object.vm_capable),
-    _Field("drained", "Drained", Kind.BOOL, "whether it takes nothing new", lambda row: row.object.drained),
-    _Field("offline", "Offline", Kind.BOOL, "whether it is marked offline", lambda row: row.object.offline),
-    _Field("powered", "Powered", Kind.BOOL, "whether it should be switched on", _powered),
-    _Field("group", "Group", Kind.TEXT, "name of its node group", _group("name")),
-    _Field("group.uuid", "GroupUUID", Kind.TEXT, "UUID of its node group", lambda row: row.object.group),
+    _Field(
+        "vm_capable", "VMCapable", FieldKind.BOOL, "whether it may have instances", lambda row: row.object.vm_capable
+    ),
+    _Field("drained", "Drained", FieldKind.BOOL, "whether it takes nothing new", lambda row: row.object.drained),
+    _Field("offline", "Offline", FieldKind.BOOL, "whether it is marked offline", lambda row: row.object.offline),
+    _Field("powered", "Powered", FieldKind.BOOL, "whether it should be switched on", _powered),
+    _Field("group", "Group", FieldKind.TEXT, "name of its node group", _group("name")),
+    _Field("group.uuid", "GroupUUID", FieldKind.TEXT, "UUID of its node group", lambda row: row.object.group),
     _Field(
         "ndparams",
         "NodeParameters",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "parameters, with those of group and cluster",
         lambda row: to_json(row.config.nd_params(row.object)),
     ),
     _Field(
         "custom_ndparams",
         "CustomNodeParameters",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "parameters of its own",
         lambda row: to_json(row.object.ndparams),
     ),
     _Field(
         "pinst_cnt",
         "Pinst",
-        Kind.NUMBER,
+        FieldKind.NUMBER,
         "number of instances with this primary node",
         lambda row: len(row.config.primaries(row.object.uuid)),
     ),
     _Field(
         "sinst_cnt",
         "Sinst",
-        Kind.NUMBER,
+        FieldKind.NUMBER,
         "number of instances with this secondary node",
         lambda row: len(row.config.secondaries(row.object.uuid)),
     ),
     _Field(
         "pinst_list",
         "PriInstances",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "instances with this primary node",
         lambda row: row.config.primaries(row.object.uuid),
     ),
     _Field(
         "sinst_list",
         "SecInstances",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "instances with this secondary node",
         lambda row: row.config.secondaries(row.object.uuid),
     ),
-    _Field("hv_state", "HypervisorState", Kind.OTHER, "state by hypervisor", lambda _: Status.UNAVAILABLE),
-    _Field("disk_state", "DiskState", Kind.OTHER, "state of the storage", lambda _: Status.UNAVAILABLE),
+    _Field("hv_state", "HypervisorState", FieldKind.OTHER, "state by hypervisor", lambda _: CellStatus.UNAVAILABLE),
+    _Field("disk_state", "DiskState", FieldKind.OTHER, "state of the storage", lambda _: CellStatus.UNAVAILABLE),
 )
 
 NODES: Final[Things[NodeRow]] = Things.of(

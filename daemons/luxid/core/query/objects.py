@@ -12,11 +12,11 @@ from common.objects.filter import FilterRule
 from common.objects.index import ConfigIndex
 from common.objects.kinds import NetworkUuid
 from daemons.luxid.core.query.engine import (
-    Kind,
+    CellStatus,
+    FieldKind,
     Need,
     NoFacts,
     QueryField,
-    Status,
     Things,
     host_aliases,
     or_unavailable,
@@ -31,15 +31,15 @@ O_co = TypeVar("O_co", covariant=True)
 
 
 @attrs.frozen(eq=False)
-class Row(Generic[O_co]):
+class ObjectRow(Generic[O_co]):
     """An object, and the configuration it is read in."""
 
     object: O_co
     config: ConfigIndex
 
 
-def rows_of(objects: Iterable[O], config: ConfigIndex) -> list[Row[O]]:
-    return [Row(each, config) for each in objects]
+def rows_of(objects: Iterable[O], config: ConfigIndex) -> list[ObjectRow[O]]:
+    return [ObjectRow(each, config) for each in objects]
 
 
 # The fields that all objects of the configuration have, and those of the parameters of nodes.
@@ -50,32 +50,34 @@ def rows_of(objects: Iterable[O], config: ConfigIndex) -> list[Row[O]]:
 R = TypeVar("R")
 
 
-def entity_fields(what: str) -> Iterable[QueryField[Row[Entity]]]:
+def entity_fields(what: str) -> Iterable[QueryField[ObjectRow[Entity]]]:
     """Times, id, serial number and tags of `what`."""
     return (
-        QueryField("ctime", "CTime", Kind.TIMESTAMP, f"when the {what} was made", lambda row: row.object.ctime),
-        QueryField("mtime", "MTime", Kind.TIMESTAMP, f"when the {what} last changed", lambda row: row.object.mtime),
-        QueryField("uuid", "UUID", Kind.TEXT, f"UUID of the {what}", lambda row: row.object.uuid),
+        QueryField("ctime", "CTime", FieldKind.TIMESTAMP, f"when the {what} was made", lambda row: row.object.ctime),
+        QueryField(
+            "mtime", "MTime", FieldKind.TIMESTAMP, f"when the {what} last changed", lambda row: row.object.mtime
+        ),
+        QueryField("uuid", "UUID", FieldKind.TEXT, f"UUID of the {what}", lambda row: row.object.uuid),
         QueryField(
             "serial_no",
             "SerialNo",
-            Kind.NUMBER,
+            FieldKind.NUMBER,
             f"grows with each change of the {what}",
             lambda row: row.object.serial_no,
         ),
-        QueryField("tags", "Tags", Kind.OTHER, f"tags of the {what}, sorted", lambda row: sorted(row.object.tags)),
+        QueryField("tags", "Tags", FieldKind.OTHER, f"tags of the {what}, sorted", lambda row: sorted(row.object.tags)),
     )
 
 
 _ND_PARAMS = (
-    ("cpu_speed", "ndp/cpu_speed", Kind.FLOAT, "speed of its processors, as a factor to the usual"),
-    ("exclusive_storage", "ExclusiveStorage", Kind.BOOL, "whether no two instances may share a physical disk"),
-    ("oob_program", "OutOfBandProgram", Kind.OTHER, "program for power control"),
-    ("ovs", "OpenvSwitch", Kind.BOOL, "whether Open vSwitch is set up"),
-    ("ovs_link", "OpenvSwitchLink", Kind.OTHER, "interface that connects the virtual switch to outside"),
-    ("ovs_name", "OpenvSwitchName", Kind.OTHER, "name of the virtual switch"),
-    ("spindle_count", "SpindleCount", Kind.NUMBER, "spindles that the storage is taken to have"),
-    ("ssh_port", "ndp/ssh_port", Kind.NUMBER, "port of the SSH daemon"),
+    ("cpu_speed", "ndp/cpu_speed", FieldKind.FLOAT, "speed of its processors, as a factor to the usual"),
+    ("exclusive_storage", "ExclusiveStorage", FieldKind.BOOL, "whether no two instances may share a physical disk"),
+    ("oob_program", "OutOfBandProgram", FieldKind.OTHER, "program for power control"),
+    ("ovs", "OpenvSwitch", FieldKind.BOOL, "whether Open vSwitch is set up"),
+    ("ovs_link", "OpenvSwitchLink", FieldKind.OTHER, "interface that connects the virtual switch to outside"),
+    ("ovs_name", "OpenvSwitchName", FieldKind.OTHER, "name of the virtual switch"),
+    ("spindle_count", "SpindleCount", FieldKind.NUMBER, "spindles that the storage is taken to have"),
+    ("ssh_port", "ndp/ssh_port", FieldKind.NUMBER, "port of the SSH daemon"),
 )
 
 
@@ -96,7 +98,7 @@ def _param_reader(params: Callable[[R], NdParams], name: str) -> Callable[[R], o
 # Source: luxid.md 7.6, "group".
 
 
-GroupRow = Row[NodeGroup]
+GroupRow = ObjectRow[NodeGroup]
 _GroupField = QueryField[GroupRow]
 
 
@@ -131,47 +133,51 @@ def _instance_names(row: GroupRow) -> list[str]:
 
 
 _GROUP_FIELDS: Final[tuple[_GroupField, ...]] = (
-    _GroupField("name", "Group", Kind.TEXT, "name of the group", lambda row: row.object.name),
+    _GroupField("name", "Group", FieldKind.TEXT, "name of the group", lambda row: row.object.name),
     _GroupField(
         "alloc_policy",
         "AllocPolicy",
-        Kind.TEXT,
+        FieldKind.TEXT,
         "whether new instances may be placed here",
         lambda row: row.object.alloc_policy.value,
     ),
     _GroupField(
-        "custom_diskparams", "CustomDiskParameters", Kind.OTHER, "disk parameters of its own", _own_disk_params
+        "custom_diskparams", "CustomDiskParameters", FieldKind.OTHER, "disk parameters of its own", _own_disk_params
     ),
     _GroupField(
         "custom_ipolicy",
         "CustomInstancePolicy",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "instance policy of its own",
         lambda row: to_json(row.object.ipolicy),
     ),
     _GroupField(
         "custom_ndparams",
         "CustomNDParams",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "node parameters of its own",
         lambda row: to_json(row.object.ndparams),
     ),
-    _GroupField("diskparams", "DiskParameters", Kind.OTHER, "disk parameters, with the cluster's", _disk_params),
-    _GroupField("ipolicy", "InstancePolicy", Kind.OTHER, "instance policy, with the cluster's", _ipolicy),
+    _GroupField("diskparams", "DiskParameters", FieldKind.OTHER, "disk parameters, with the cluster's", _disk_params),
+    _GroupField("ipolicy", "InstancePolicy", FieldKind.OTHER, "instance policy, with the cluster's", _ipolicy),
     _GroupField(
-        "ndparams", "NDParams", Kind.OTHER, "node parameters, with the cluster's", lambda row: to_json(_nd_params(row))
+        "ndparams",
+        "NDParams",
+        FieldKind.OTHER,
+        "node parameters, with the cluster's",
+        lambda row: to_json(_nd_params(row)),
     ),
-    _GroupField("node_cnt", "Nodes", Kind.NUMBER, "number of nodes", lambda row: len(_node_names(row))),
-    _GroupField("node_list", "NodeList", Kind.OTHER, "its nodes", _node_names),
+    _GroupField("node_cnt", "Nodes", FieldKind.NUMBER, "number of nodes", lambda row: len(_node_names(row))),
+    _GroupField("node_list", "NodeList", FieldKind.OTHER, "its nodes", _node_names),
     _GroupField(
         "pinst_cnt",
         "Instances",
-        Kind.NUMBER,
+        FieldKind.NUMBER,
         "number of instances whose primary node is in the group",
         lambda row: len(_instance_names(row)),
     ),
     _GroupField(
-        "pinst_list", "InstanceList", Kind.OTHER, "instances whose primary node is in the group", _instance_names
+        "pinst_list", "InstanceList", FieldKind.OTHER, "instances whose primary node is in the group", _instance_names
     ),
 )
 
@@ -185,7 +191,7 @@ GROUPS: Final[Things[GroupRow]] = Things.of(
 # Source: luxid.md 7.6, "network"; wconfd.md 2.4 (pools).
 
 
-NetworkRow = Row[Network]
+NetworkRow = ObjectRow[Network]
 _NetworkField = QueryField[NetworkRow]
 
 
@@ -202,18 +208,18 @@ def _taken(row: NetworkRow) -> str | None:
 
 def _count(row: NetworkRow, digit: str) -> object:
     taken = _taken(row)
-    return Status.UNAVAILABLE if taken is None else taken.count(digit)
+    return CellStatus.UNAVAILABLE if taken is None else taken.count(digit)
 
 
 def _map(row: NetworkRow) -> object:
     taken = _taken(row)
-    return Status.UNAVAILABLE if taken is None else taken.translate({ord("0"): ".", ord("1"): "X"})
+    return CellStatus.UNAVAILABLE if taken is None else taken.translate({ord("0"): ".", ord("1"): "X"})
 
 
 def _external(row: NetworkRow) -> object:
     pool = row.object.ext_reservations
     if pool is None:
-        return Status.UNAVAILABLE
+        return CellStatus.UNAVAILABLE
     base = int(ipaddress.IPv4Network(row.object.network, strict=False).network_address)
     return ", ".join(str(ipaddress.IPv4Address(base + place)) for place, digit in enumerate(pool) if digit == "1")
 
@@ -231,49 +237,63 @@ def _groups(row: NetworkRow) -> list[list[str]]:
 
 
 _NETWORK_FIELDS: Final[tuple[_NetworkField, ...]] = (
-    _NetworkField("name", "Network", Kind.TEXT, "name of the network", lambda row: row.object.name),
-    _NetworkField("network", "Subnet", Kind.TEXT, "IPv4 range", lambda row: row.object.network),
+    _NetworkField("name", "Network", FieldKind.TEXT, "name of the network", lambda row: row.object.name),
+    _NetworkField("network", "Subnet", FieldKind.TEXT, "IPv4 range", lambda row: row.object.network),
     _NetworkField(
-        "gateway", "Gateway", Kind.OTHER, "gateway of the IPv4 range", lambda row: or_unavailable(row.object.gateway)
+        "gateway",
+        "Gateway",
+        FieldKind.OTHER,
+        "gateway of the IPv4 range",
+        lambda row: or_unavailable(row.object.gateway),
     ),
-    _NetworkField("network6", "IPv6Subnet", Kind.OTHER, "IPv6 range", lambda row: or_unavailable(row.object.network6)),
+    _NetworkField(
+        "network6", "IPv6Subnet", FieldKind.OTHER, "IPv6 range", lambda row: or_unavailable(row.object.network6)
+    ),
     _NetworkField(
         "gateway6",
         "IPv6Gateway",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "gateway of the IPv6 range",
         lambda row: or_unavailable(row.object.gateway6),
     ),
     _NetworkField(
         "mac_prefix",
         "MacPrefix",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "begin of the MAC addresses in it",
         lambda row: or_unavailable(row.object.mac_prefix),
     ),
-    _NetworkField("free_count", "FreeCount", Kind.NUMBER, "number of free addresses", lambda row: _count(row, "0")),
     _NetworkField(
-        "reserved_count", "ReservedCount", Kind.NUMBER, "number of taken addresses", lambda row: _count(row, "1")
+        "free_count", "FreeCount", FieldKind.NUMBER, "number of free addresses", lambda row: _count(row, "0")
     ),
-    _NetworkField("map", "Map", Kind.TEXT, "X for each taken address, . for each free one", _map),
     _NetworkField(
-        "external_reservations", "ExternalReservations", Kind.TEXT, "addresses taken from outside", _external
+        "reserved_count", "ReservedCount", FieldKind.NUMBER, "number of taken addresses", lambda row: _count(row, "1")
     ),
-    _NetworkField("group_list", "GroupList", Kind.OTHER, "groups it is connected to: name, mode, link, VLAN", _groups),
+    _NetworkField("map", "Map", FieldKind.TEXT, "X for each taken address, . for each free one", _map),
     _NetworkField(
-        "group_cnt", "NodeGroups", Kind.NUMBER, "number of groups it is connected to", lambda row: len(_groups(row))
+        "external_reservations", "ExternalReservations", FieldKind.TEXT, "addresses taken from outside", _external
+    ),
+    _NetworkField(
+        "group_list", "GroupList", FieldKind.OTHER, "groups it is connected to: name, mode, link, VLAN", _groups
+    ),
+    _NetworkField(
+        "group_cnt",
+        "NodeGroups",
+        FieldKind.NUMBER,
+        "number of groups it is connected to",
+        lambda row: len(_groups(row)),
     ),
     _NetworkField(
         "inst_list",
         "InstanceList",
-        Kind.OTHER,
+        FieldKind.OTHER,
         "instances with an interface in it",
         lambda row: row.config.network_instances(row.object.uuid),
     ),
     _NetworkField(
         "inst_cnt",
         "Instances",
-        Kind.NUMBER,
+        FieldKind.NUMBER,
         "number of instances with an interface in it",
         lambda row: len(row.config.network_instances(row.object.uuid)),
     ),
@@ -290,7 +310,7 @@ NETWORKS: Final[Things[NetworkRow]] = Things.of(
 
 
 @attrs.frozen(eq=False)
-class ExportRow(Row[Node]):
+class ExportRow(ObjectRow[Node]):
     """An export on a node; or a node whose exports are not known."""
 
     # name of the export
@@ -324,8 +344,10 @@ def _name(row: ExportRow) -> object:
 EXPORTS: Final[Things[ExportRow]] = Things.of(
     "node",
     (
-        _ExportField("node", "Node", Kind.TEXT, "name of the node", lambda row: row.object.name, aliases=host_aliases),
-        _ExportField("export", "Export", Kind.TEXT, "name of an export on it", _name, need=Need.EXPORTS),
+        _ExportField(
+            "node", "Node", FieldKind.TEXT, "name of the node", lambda row: row.object.name, aliases=host_aliases
+        ),
+        _ExportField("export", "Export", FieldKind.TEXT, "name of an export on it", _name, need=Need.EXPORTS),
     ),
     name_field="node",
 )
@@ -344,25 +366,35 @@ RULES: Final[Things[FilterRule]] = Things.of(
         _RuleField(
             "watermark",
             "Watermark",
-            Kind.OTHER,
+            FieldKind.OTHER,
             "last job id used when the rule was added",
             lambda rule: rule.watermark,
         ),
         _RuleField(
-            "priority", "Priority", Kind.OTHER, "place in the chain, smaller comes first", lambda rule: rule.priority
+            "priority",
+            "Priority",
+            FieldKind.OTHER,
+            "place in the chain, smaller comes first",
+            lambda rule: rule.priority,
         ),
         _RuleField(
-            "predicates", "Predicates", Kind.OTHER, "conditions, all of which must hold", lambda rule: rule.predicates
+            "predicates",
+            "Predicates",
+            FieldKind.OTHER,
+            "conditions, all of which must hold",
+            lambda rule: rule.predicates,
         ),
-        _RuleField("action", "Action", Kind.OTHER, "what becomes of a job that it matches", lambda rule: rule.action),
+        _RuleField(
+            "action", "Action", FieldKind.OTHER, "what becomes of a job that it matches", lambda rule: rule.action
+        ),
         _RuleField(
             "reason_trail",
             "ReasonTrail",
-            Kind.OTHER,
+            FieldKind.OTHER,
             "who added the rule, and why",
             lambda rule: [entry.to_wire() for entry in rule.reason_trail],
         ),
-        _RuleField("uuid", "UUID", Kind.OTHER, "UUID of the rule", lambda rule: rule.uuid),
+        _RuleField("uuid", "UUID", FieldKind.OTHER, "UUID of the rule", lambda rule: rule.uuid),
     ),
     name_field="uuid",
 )

@@ -14,7 +14,7 @@ from common.queue.jobs import Dependency, DependencyVerdict, Job, JobState, judg
 from daemons.luxid.core.queue.entry import Doomed
 
 
-class Waits:
+class UnmetDependencies:
     """The unmet dependencies of blocked jobs.
 
     Args:

@@ -32,7 +32,7 @@ from common.queue.jobs import Job
 from daemons.luxid.core.choice.limits import UserJobs
 from daemons.luxid.core.choice.readyjobs import ReadyJobs, RunningJobs
 from daemons.luxid.core.queue.entry import AT_REST, Entry, Phase, QueueCounts
-from daemons.luxid.core.why.history import History
+from daemons.luxid.core.why.history import WaitHistory
 
 # The deferred jobs, and which of them begins next.
 #
@@ -192,7 +192,7 @@ _WITHOUT_PLACE: Final = AT_REST
 class Entries:
     """The entries by job; keeps ready, running and pausing jobs and the history in step with their phases."""
 
-    def __init__(self, ready: ReadyJobs, running_jobs: RunningJobs, history: History, users: UserJobs) -> None:
+    def __init__(self, ready: ReadyJobs, running_jobs: RunningJobs, history: WaitHistory, users: UserJobs) -> None:
         self._ready = ready
         self._users = users
         self._running_jobs = running_jobs

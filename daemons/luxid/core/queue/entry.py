@@ -13,8 +13,8 @@ from common.objects.filter import FilterRule
 from common.queue.explanation import Cause, Span
 from common.queue.jobs import Job
 from common.queue.terms import Deferral, Use
-from daemons.luxid.core.choice.jobclasses import Admission, admission_of
-from daemons.luxid.core.choice.limits import Limit, User
+from daemons.luxid.core.choice.jobclasses import AdmissionTerms, admission_of
+from daemons.luxid.core.choice.limits import CountedUser, Limit
 from daemons.luxid.core.choice.weights import Needs
 from daemons.luxid.core.filters.filtering import FilterClass, Ruling
 from daemons.luxid.core.resources import Place, wants_of
@@ -134,14 +134,14 @@ class Entry:
     # units that it takes with its slot
     uses: tuple[Use, ...] = ()
     # whom it counts for; None: nobody who is bounded
-    user: User | None = None
+    user: CountedUser | None = None
     # whether its batch stopped before its first opcode had ended
     is_stopped: bool = False
     # what defers the job, whatever the time is now; None: nothing
     deferral: Deferral | None = None
     # pause, limits, wants and user; follows from the filter class, the buckets, the uses and the priority, and is asked
     # for at each change of phase
-    admission: Admission = attrs.field(init=False)
+    admission: AdmissionTerms = attrs.field(init=False)
     # what `history` noted last: what the job waits for, since when, and for what before
     waiting_on: WaitingOn = None
     waiting_since: float = 0.0

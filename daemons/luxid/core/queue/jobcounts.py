@@ -27,7 +27,7 @@ class JobCounts:
     def __init__(self, known: Container[str] = ()) -> None:
         self._known = known
         self.submitted = 0
-        # jobs that users submitted in vain
+        # jobs refused at submission
         self.refused = 0
         # starts of processes; a job that is continued has several
         self.started = 0

@@ -27,19 +27,19 @@ from daemons.luxid.core.choice.limits import UNBOUNDED, LimitUsage, UserBounds, 
 from daemons.luxid.core.choice.readyjobs import ReadyJobs, RunningJobs
 from daemons.luxid.core.choice.weights import Aliases, RunningLocks, WeightRules
 from daemons.luxid.core.filters.judging import Judging
-from daemons.luxid.core.queue.dependents import Waits, next_dependencies
+from daemons.luxid.core.queue.dependents import UnmetDependencies, next_dependencies
 from daemons.luxid.core.queue.entries import Entries
 from daemons.luxid.core.queue.entry import Decisions, Entry, Phase, Waited
 from daemons.luxid.core.queue.prospects import Prospects
-from daemons.luxid.core.resources import MAX_BYPASS, Units
-from daemons.luxid.core.why.history import History
+from daemons.luxid.core.resources import MAX_BYPASS, UnitBook
+from daemons.luxid.core.why.history import WaitHistory
 
 # The final states of jobs that are not archived, and how many have each.
 #
 # Source: DESIGN section 6.
 
 
-class EndedJobs:
+class FinalStates:
     """The final state of each ended job, until it is archived."""
 
     def __init__(self) -> None:
@@ -93,11 +93,11 @@ class JobQueue:
         self.weights = weights or WeightRules()
         self.limit_usage = LimitUsage()
         self.running_locks = RunningLocks(self.weights)
-        self.units = Units(max_unit_bypass)
+        self.units = UnitBook(max_unit_bypass)
         self.ready = ReadyJobs(self.weights, self.running_locks, self.limit_usage, self.units, self.users)
         self._running_jobs = RunningJobs(self.ready, self.running_locks, self.limit_usage, self.units)
-        self._waits = Waits(self._state_of)
-        self._history = History(self.limit_usage, self._waits, self.units)
+        self._waits = UnmetDependencies(self._state_of)
+        self._history = WaitHistory(self.limit_usage, self._waits, self.units)
         self._entries = Entries(self.ready, self._running_jobs, self._history, self.users)
         self.running, self.counts = self._entries.running, self._entries.counts
         self.busy = self._entries.busy
@@ -109,7 +109,7 @@ class JobQueue:
         self._prospects = Prospects(self._entries, self._waits, self._history)
         # keeps the job from starting until it is added again or ends; allowed in any phase
         self.hold = self._prospects.hold
-        self.ended = EndedJobs()
+        self.ended = FinalStates()
         self._touched = 0
         # that of the newest entry
         self._last_tick = 0

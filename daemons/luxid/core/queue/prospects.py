@@ -13,10 +13,10 @@ import attrs
 from common.ids import JobId
 from common.queue.jobs import Dependency, Job, JobState
 from common.queue.reasons import JobOwner, batch_of, next_try, owner_of
-from daemons.luxid.core.queue.dependents import Waits
+from daemons.luxid.core.queue.dependents import UnmetDependencies
 from daemons.luxid.core.queue.entries import Entries
 from daemons.luxid.core.queue.entry import AT_REST, Doomed, Entry, Phase
-from daemons.luxid.core.why.history import History
+from daemons.luxid.core.why.history import WaitHistory
 
 # Batches that stop after failures: once too many of its jobs have failed, no further one begins.
 #
@@ -113,7 +113,7 @@ def _place_of(job: Job) -> tuple[_Key, int] | None:
 class Prospects:
     """Moves jobs between held, blocked, deferred and ready, as what they wait for comes and ends."""
 
-    def __init__(self, entries: Entries, waits: Waits, history: History) -> None:
+    def __init__(self, entries: Entries, waits: UnmetDependencies, history: WaitHistory) -> None:
         self._entries = entries
         self._waits = waits
         self._history = history

@@ -120,7 +120,7 @@ CANCEL_SOURCE: Final = "gnt:daemon:luxid:cancel"
 _BETWEEN_OPCODES: Final = frozenset({JobState.SUCCESS, JobState.QUEUED})
 
 
-class Ask(enum.Enum):
+class RecoveryRequest(enum.Enum):
     """What was asked for a job that has a process."""
 
     CANCEL = "cancel"
@@ -165,7 +165,12 @@ _HERE: Final = Circumstances()
 
 
 def after_death(
-    job: Job, ask: Ask | None, now: Timestamp, now_ns: int, asked_by: str = "", circumstances: Circumstances = _HERE
+    job: Job,
+    ask: RecoveryRequest | None,
+    now: Timestamp,
+    now_ns: int,
+    asked_by: str = "",
+    circumstances: Circumstances = _HERE,
 ) -> Job | None:
     """The job, ended, as it is to be written; None: it goes on with a new process.
 
@@ -178,12 +183,12 @@ def after_death(
     is_canceling = any(op.state is JobState.CANCELING for op in job.ops)
     if job.is_final and not is_canceling:
         return end_job(job, OpEvent.FAILED, now, [PRECEDING_FAILED])
-    if ask is Ask.KILL:
+    if ask is RecoveryRequest.KILL:
         text = KILLED_TEXT + asked_by
         if circumstances.takes_up:
             job = _with_work_told(job, now)
         return end_job(_told(job, DEATH_SOURCE, text, now_ns), OpEvent.CANCELED, now, [text])
-    if is_canceling or (ask is Ask.CANCEL and not is_running):
+    if is_canceling or (ask is RecoveryRequest.CANCEL and not is_running):
         return end_job(job, OpEvent.CANCELED, now, [CANCELED_TEXT + asked_by])
     fate = judge_fate(job, is_alive=False, takes_up=circumstances.takes_up)
     text = f"the process of job {job.job_id} died before the job ended"

@@ -224,14 +224,11 @@ def _absolute(dependency: Dependency, before: Sequence[JobId], first_id: JobId, 
             raise InvalidRequest(f"{where}{error.message}") from error
         if found.job_id == _REFUSED:
             named = len(before) + dependency.job_id + 1
-            raise InvalidRequest(f"{where}dependency on job {named} of this submission, which was not taken")
+            raise InvalidRequest(f"{where}dependency on job {named} of this submission, which was refused")
         return found
     target = JobId(dependency.job_id)
     if not 0 < target < first_id:
-        raise InvalidRequest(
-            f"{where}dependency on job {target}, an id not given yet; "
-            "jobs submitted together name each other by relative ids, e.g. -1"
-        )
+        raise InvalidRequest(f"{where}there is no job {target} to depend on")
     return dependency
 
 

@@ -41,7 +41,7 @@ from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import Job, JobState
 from common.queue.reasons import next_try
 from common.queue.terms import terms_of
-from daemons.luxid.core.choice.limits import BatchLimit, BucketLimit, RuleLimit, Standing
+from daemons.luxid.core.choice.limits import BatchLimit, BucketLimit, RuleLimit, UserRank
 from daemons.luxid.core.choice.weights import LEVELS, clashing_locks
 from daemons.luxid.core.queue.entry import Entry, Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
@@ -54,7 +54,7 @@ LOCKS_NAMED: Final = 5
 
 
 @attrs.frozen
-class Shown:
+class FollowedJob:
     """A live job as followers see it."""
 
     state: JobState
@@ -62,7 +62,9 @@ class Shown:
     since: float | None
 
 
-def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId], Shown | None]) -> tuple[Reason, ...]:
+def explain(
+    queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId], FollowedJob | None]
+) -> tuple[Reason, ...]:
     """Every reason that luxid has why the job does not run; none if it runs and may go on, or has ended.
 
     Args:
@@ -116,7 +118,7 @@ def _most_tries(op: Mapping[str, object], at_least: int) -> int:
             return at_least
 
 
-def _dependencies(queue: JobQueue, job_id: JobId, shown: Callable[[JobId], Shown | None]) -> Iterator[Reason]:
+def _dependencies(queue: JobQueue, job_id: JobId, shown: Callable[[JobId], FollowedJob | None]) -> Iterator[Reason]:
     for dependency in queue.dependencies(job_id):
         target = JobId(dependency.job_id)
         found = shown(target)
@@ -166,7 +168,7 @@ def _slots(queue: JobQueue, entry: Entry) -> Iterator[Reason]:
     standing = users.standing(user)
     if queue.free_slots() <= 0:
         yield NoFreeSlot(queue.slots - queue.free_slots(), queue.slots, tuple(sorted(queue.running())))
-    elif standing is Standing.NOT_NOW:
+    elif standing is UserRank.NOT_NOW:
         yield SlotsReserved(users.all_running, users.bounds.slots_of_all(queue.slots), queue.slots)
     if user is not None and users.is_at_bound(user):
         yield UserAtBound(users.running(user.key), users.bounds.slots_of(user, queue.slots))

@@ -33,12 +33,12 @@ from common.objects.filter import FilterRule
 from common.queue.explanation import NAMED, SHORTEST_S, Cause, Span, WaitKind
 from common.queue.jobs import Job, to_seconds
 from common.queue.reasons import next_try
-from common.queue.terms import Cause as Deferred
+from common.queue.terms import DeferralCause as Deferred
 from common.queue.terms import terms_of
 from daemons.luxid.core.choice.limits import BatchLimit, BucketLimit, Limit, LimitUsage
-from daemons.luxid.core.queue.dependents import Waits
+from daemons.luxid.core.queue.dependents import UnmetDependencies
 from daemons.luxid.core.queue.entry import Entry, Phase, Waited, WaitingOn
-from daemons.luxid.core.resources import Units, Want
+from daemons.luxid.core.resources import UnitBook, Want
 
 # The intervals during which a condition shared by many jobs held: a limit was full, starts were suspended.
 #
@@ -50,7 +50,7 @@ MOST_STRETCHES: Final = 64
 Stretch = tuple[float, float]
 
 
-class Timeline:
+class Stretches:
     """The stretches of time in which it was so, oldest first.
 
     A gap shorter than `SHORTEST_S` is none: a limit that one job leaves and the next one takes was full all the time.
@@ -106,14 +106,14 @@ _BEGIN: Final = Cause(WaitKind.BEGIN)
 class _Line:
     """A limit behind which ready jobs wait."""
 
-    full: Timeline = attrs.field(factory=Timeline)
+    full: Stretches = attrs.field(factory=Stretches)
     jobs: int = 0
 
 
-class History:
+class WaitHistory:
     """The spans of the jobs in the queue."""
 
-    def __init__(self, limit_usage: LimitUsage, waits: Waits, units: Units) -> None:
+    def __init__(self, limit_usage: LimitUsage, waits: UnmetDependencies, units: UnitBook) -> None:
         self._limit_usage = limit_usage
         self._units = units
         self._waits = waits
@@ -123,7 +123,7 @@ class History:
         # held ones that were blocked before
         self._set_aside: dict[Entry, Cause] = {}
         self._lines: dict[Limit, _Line] = {}
-        self._nobody_starts = Timeline()
+        self._nobody_starts = Stretches()
         # the first `decide`
         self._began_at: float | None = None
 

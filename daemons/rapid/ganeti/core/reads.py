@@ -12,7 +12,7 @@ from common.errors import GantryError, InvalidRequest, NotFound, ProtocolError, 
 from common.ids import JobId
 from common.objects.kinds import QueryKind
 from common.query.qlang import Expression
-from daemons.rapid.refusals import Refused, status_of
+from daemons.rapid.refusals import RequestRefused, status_of
 from protocol.luxi.queries import (
     JobChange,
     Query,
@@ -191,7 +191,7 @@ def as_links(collection: str, key: str, rows: Iterable[Row]) -> list[dict[str, o
 
 
 @attrs.frozen
-class Kind:
+class ObjectKind:
     """A kind of objects that are listed, and looked up by name or UUID."""
 
     # name of the collection in the URI
@@ -241,10 +241,10 @@ def _with_memory(instance: dict[str, object]) -> dict[str, object]:
     return {**instance, "beparams": {**beparams, "memory": beparams["maxmem"]}}
 
 
-NODES: Final = Kind("nodes", "id", NODE, QueryNodes, _with_secondary_ip)
-INSTANCES: Final = Kind("instances", "id", INSTANCE, QueryInstances, _with_memory, extends_bulk=True)
-GROUPS: Final = Kind("groups", "name", GROUP, QueryGroups)
-NETWORKS: Final = Kind("networks", "name", NETWORK, QueryNetworks)
+NODES: Final = ObjectKind("nodes", "id", NODE, QueryNodes, _with_secondary_ip)
+INSTANCES: Final = ObjectKind("instances", "id", INSTANCE, QueryInstances, _with_memory, extends_bulk=True)
+GROUPS: Final = ObjectKind("groups", "name", GROUP, QueryGroups)
+NETWORKS: Final = ObjectKind("networks", "name", NETWORK, QueryNetworks)
 
 
 def with_old_names(facts: Mapping[str, object]) -> dict[str, object]:
@@ -311,7 +311,7 @@ _LOG: Final = "oplog"
 
 
 @attrs.frozen
-class Wait:
+class JobWait:
     """What a client asks to be told of a job."""
 
     job_id: JobId
@@ -337,14 +337,14 @@ class Wait:
         return {"job_info": values, "log_entries": entries}
 
 
-def wait_of(job_id: JobId, body: object) -> Wait:
+def wait_of(job_id: JobId, body: object) -> JobWait:
     """Raises: InvalidRequest: there is no body, or it is malformed."""
     given = object_of(body)
     fields = member(given, "fields", list, None)
     if fields is None or not all(isinstance(field, str) for field in fields):
         raise InvalidRequest("'fields' in the body must be a list of strings: the fields to wait for")
     previous = member(given, "previous_job_info", list, None)
-    return Wait(job_id, tuple(map(str, fields)), previous, member(given, "previous_log_serial", int, None))
+    return JobWait(job_id, tuple(map(str, fields)), previous, member(given, "previous_log_serial", int, None))
 
 
 def reply_of(change: JobChange) -> dict[str, object]:
@@ -375,9 +375,9 @@ def ganetis_status(error: GantryError) -> int:
     return 502 if isinstance(error, ProtocolError) else status_of(error)
 
 
-def refusal_of(error: GantryError) -> Refused:
+def refusal_of(error: GantryError) -> RequestRefused:
     """The error with its status."""
-    return error if isinstance(error, Refused) else Refused(ganetis_status(error), error.message)
+    return error if isinstance(error, RequestRefused) else RequestRefused(ganetis_status(error), error.message)
 
 
 def _reason(error: RemoteError) -> str:

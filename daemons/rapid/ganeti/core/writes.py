@@ -136,7 +136,7 @@ def required(parameter: str) -> Source:
 DRY_RUN: Final[Mapping[str, Source]] = {"dry_run": flag("dry-run")}
 
 
-class Body(enum.Enum):
+class BodyKind(enum.Enum):
     """What a resource takes from the body."""
 
     # parameters of the opcode; it may be left out
@@ -156,7 +156,7 @@ class Write:
     opcode: type[OpCode]
     # parameters that the URI and the query string tell
     fixed: Mapping[str, Source] = attrs.field(factory=dict)
-    body: Body = Body.PARAMETERS
+    body: BodyKind = BodyKind.PARAMETERS
     # old names of parameters in the body
     renames: Mapping[str, str] = attrs.field(factory=dict)
     # parameters that may not be given, neither in the body nor in the query string
@@ -234,9 +234,9 @@ def only_dependencies(body: object) -> dict[str, object]:
 
 
 def _from_body(write: Write, body: object) -> dict[str, object]:
-    if write.body is Body.IGNORED:
+    if write.body is BodyKind.IGNORED:
         return only_dependencies(body)
-    given = object_of(body) if write.body is Body.REQUIRED else optional_object(body)
+    given = object_of(body) if write.body is BodyKind.REQUIRED else optional_object(body)
     given = renamed(given, write.renames)
     return write.amend(given) if write.amend else given
 
@@ -426,7 +426,7 @@ _ON_INSTANCES: Final = (
         f"{AN_INSTANCE}/info",
         OpInstanceQueryData,
         {"instances": named, "static": flag("static")},
-        body=Body.IGNORED,
+        body=BodyKind.IGNORED,
         ganeti_rights=(),
     ),
     Write(
@@ -445,7 +445,7 @@ _ON_INSTANCES: Final = (
         f"{AN_INSTANCE}/startup",
         OpInstanceStartup,
         {**_INSTANCE, **DRY_RUN, "force": flag("force"), "no_remember": flag("no_remember")},
-        body=Body.IGNORED,
+        body=BodyKind.IGNORED,
     ),
     Write(
         "PUT",
@@ -469,7 +469,7 @@ _ON_INSTANCES: Final = (
         f"{AN_INSTANCE}/modify",
         OpInstanceSetParams,
         _INSTANCE,
-        body=Body.REQUIRED,
+        body=BodyKind.REQUIRED,
         renames={"custom_beparams": "beparams", "custom_hvparams": "hvparams"},
         amend=with_usb_devices,
     ),
@@ -488,14 +488,14 @@ _ON_DISKS: Final = (
         f"{AN_INSTANCE}/activate-disks",
         OpInstanceActivateDisks,
         {**_INSTANCE, "ignore_size": flag("ignore_size")},
-        body=Body.IGNORED,
+        body=BodyKind.IGNORED,
     ),
     Write(
         "PUT",
         f"{AN_INSTANCE}/deactivate-disks",
         OpInstanceDeactivateDisks,
         {**_INSTANCE, "force": flag("force")},
-        body=Body.IGNORED,
+        body=BodyKind.IGNORED,
     ),
     Write("POST", f"{AN_INSTANCE}/recreate-disks", OpInstanceRecreateDisks, _INSTANCE),
     Write(
@@ -511,7 +511,7 @@ _EXPORTS: Final = (
         f"{AN_INSTANCE}/prepare-export",
         OpBackupPrepare,
         {**_INSTANCE, "mode": text("mode")},
-        body=Body.IGNORED,
+        body=BodyKind.IGNORED,
     ),
     Write(
         "PUT",
@@ -562,7 +562,7 @@ _CLUSTER: Final = (
         "PUT",
         "/2/modify",
         OpClusterSetParams,
-        body=Body.REQUIRED,
+        body=BodyKind.REQUIRED,
         forbidden=("compression_tools",),
         resource="cluster_modify",
     ),
@@ -588,7 +588,7 @@ _ON_NODES: Final = (
             "storage_type": text("storage_type"),
             "output_fields": FromQuery("output_fields", _output_fields, is_required=True),
         },
-        body=Body.IGNORED,
+        body=BodyKind.IGNORED,
     ),
     Write(
         "PUT",
@@ -600,19 +600,19 @@ _ON_NODES: Final = (
             "name": required("name"),
             "changes": FromQuery("allocatable", storage_changes),
         },
-        body=Body.IGNORED,
+        body=BodyKind.IGNORED,
     ),
     Write(
         "PUT",
         f"{_A_NODE}/storage/repair",
         OpRepairNodeStorage,
         {**_NODE, "storage_type": required("storage_type"), "name": required("name")},
-        body=Body.IGNORED,
+        body=BodyKind.IGNORED,
     ),
 )
 _ON_GROUPS: Final = (
     Write("POST", "/2/groups", OpGroupAdd, DRY_RUN, renames={"name": "group_name"}),
-    Write("DELETE", _A_GROUP, OpGroupRemove, {**_GROUP, **DRY_RUN}, body=Body.IGNORED),
+    Write("DELETE", _A_GROUP, OpGroupRemove, {**_GROUP, **DRY_RUN}, body=BodyKind.IGNORED),
     Write(
         "PUT",
         f"{_A_GROUP}/modify",
@@ -650,8 +650,8 @@ def _tag_writes() -> Iterator[Write]:
             "tags": FromQuery("tag", _tags, is_required=True),
             **DRY_RUN,
         }
-        yield Write("PUT", f"{path}/tags", OpTagsSet, fixed, body=Body.IGNORED)
-        yield Write("DELETE", f"{path}/tags", OpTagsDel, fixed, body=Body.IGNORED)
+        yield Write("PUT", f"{path}/tags", OpTagsSet, fixed, body=BodyKind.IGNORED)
+        yield Write("DELETE", f"{path}/tags", OpTagsDel, fixed, body=BodyKind.IGNORED)
 
 
 WRITES: Final = (

@@ -9,7 +9,7 @@ from common.objects.filter import FilterRule
 from common.query.qlang import Expression
 from common.queue.filteractions import RuleLoads
 from common.webaccess.rights import Right
-from common.words.fields import Row
+from common.words.fields import JobRow
 from common.words.filters.jobfilter import statuses_filter
 from common.words.times import duration
 from daemons.rapid.calls import Asked
@@ -38,10 +38,10 @@ BARS: Final = {LaneBy.JOB: 18, LaneBy.OPCODE: 150, LaneBy.USER: 150}
 
 
 @attrs.frozen
-class Facts:
+class DashboardFacts:
     metrics: LuxidMetrics
     current: ToldJobs
-    recent: tuple[Row, ...]
+    recent: tuple[JobRow, ...]
     by: LaneBy
     # None: the caller may not see them
     locks: tuple[LockRow, ...]
@@ -55,7 +55,7 @@ class Facts:
 class DashboardBoard:
     _recorder: Recorder
 
-    def board(self) -> Board[Facts]:
+    def board(self) -> Board[DashboardFacts]:
         return Board(
             "dashboard",
             "/ui",
@@ -68,10 +68,10 @@ class DashboardBoard:
             lambda _: Interest.of(*Topic),
         )
 
-    async def read(self, asked: Asked, now: ClusterNow) -> Facts:
+    async def read(self, asked: Asked, now: ClusterNow) -> DashboardFacts:
         by, may_see_rules = lane_by(asked), may(asked, Right.FILTERS_READ)
         current = await _current(asked)
-        return Facts(
+        return DashboardFacts(
             now.metrics,
             await told(asked.daemons, current),
             await page_of_jobs(asked.daemons, LIFE_FIELDS, None, limit=BARS[by]),
@@ -83,7 +83,7 @@ class DashboardBoard:
         )
 
 
-async def _current(asked: Asked) -> Sequence[Row]:
+async def _current(asked: Asked) -> Sequence[JobRow]:
     """What has a process or waits for others comes first; a long queue would hide it."""
     begun = Expression.from_wire(statuses_filter(("running", "waiting", "canceling")))
     rows = await page_of_jobs(asked.daemons, ROW_FIELDS, begun, limit=JOBS)
@@ -99,7 +99,7 @@ def lane_by(asked: Asked) -> LaneBy:
     return next((by for by in LaneBy if by.value == wanted), LaneBy.JOB)
 
 
-def view(facts: Facts, now: float) -> Dashboard:
+def view(facts: DashboardFacts, now: float) -> Dashboard:
     drawn = lives(facts.recent, facts.by, now)
     return Dashboard(
         tiles(facts),
@@ -114,7 +114,7 @@ def view(facts: Facts, now: float) -> Dashboard:
     )
 
 
-def tiles(facts: Facts) -> tuple[Tile, ...]:
+def tiles(facts: DashboardFacts) -> tuple[Tile, ...]:
     queue, jobs = facts.metrics.queue, facts.metrics.queue.jobs
     lately, ended = rates(facts.samples()), facts.metrics.jobs.ended
     oldest = duration(queue.oldest_wait_s) if queue.oldest_wait_s else "-"

@@ -17,14 +17,14 @@ from protocol.rapid.events import Topic
 
 
 @attrs.frozen
-class Facts:
+class FilterPageFacts:
     rules: tuple[FilterRule, ...]
     loads: RuleLoads
     may_write: bool
     may_drain: bool
 
 
-BOARD: Final[Board[Facts]] = Board(
+BOARD: Final[Board[FilterPageFacts]] = Board(
     "filters",
     "/ui/filters",
     (Right.FILTERS_READ,),
@@ -37,12 +37,12 @@ BOARD: Final[Board[Facts]] = Board(
 )
 
 
-async def read(asked: Asked, now: ClusterNow) -> Facts:
+async def read(asked: Asked, now: ClusterNow) -> FilterPageFacts:
     rules, loads = await filter_rules(asked.daemons), await rule_loads(asked.daemons)
-    return Facts(rules, loads, may(asked, Right.FILTERS_WRITE), may(asked, Right.QUEUE_WRITE))
+    return FilterPageFacts(rules, loads, may(asked, Right.FILTERS_WRITE), may(asked, Right.QUEUE_WRITE))
 
 
-def view(facts: Facts, now: float) -> FilterPage:
+def view(facts: FilterPageFacts, now: float) -> FilterPage:
     return FilterPage(
         rule_lines(facts.rules, facts.loads),
         bucket_lines(facts.loads),

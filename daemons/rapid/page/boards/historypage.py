@@ -11,7 +11,7 @@ import attrs
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL_NAMES
 from common.webaccess.rights import Right
-from common.words.fields import Row
+from common.words.fields import JobRow
 from common.words.filters.jobfilter import statuses_filter
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board
@@ -31,14 +31,14 @@ _FIELDS: Final = ("id", "status", "opid", "opstatus", "ops")
 
 
 @attrs.frozen
-class Facts:
-    ended: tuple[Row, ...]
+class HistoryPageFacts:
+    ended: tuple[JobRow, ...]
     failed: ToldJobs
     # None: only the whole page shows it
     past: PastFound | None = None
 
 
-BOARD: Final[Board[Facts]] = Board(
+BOARD: Final[Board[HistoryPageFacts]] = Board(
     "history",
     "/ui/history",
     (Right.JOBS_READ,),
@@ -52,22 +52,22 @@ BOARD: Final[Board[Facts]] = Board(
 )
 
 
-async def read(asked: Asked, now: ClusterNow) -> Facts:
+async def read(asked: Asked, now: ClusterNow) -> HistoryPageFacts:
     ended = await page_of_jobs(
         asked.daemons, _FIELDS, Expression.from_wire(statuses_filter(FINAL_NAMES)), limit=COUNTED
     )
     failed = await page_of_jobs(
         asked.daemons, ROW_FIELDS, Expression.from_wire(statuses_filter(["error"])), limit=LISTED
     )
-    return Facts(ended, await told(asked.daemons, failed))
+    return HistoryPageFacts(ended, await told(asked.daemons, failed))
 
 
-async def with_past(asked: Asked, facts: Facts) -> Facts:
+async def with_past(asked: Asked, facts: HistoryPageFacts) -> HistoryPageFacts:
     """The facts with what the visitor chose of the history; it does not change on an open page."""
     return attrs.evolve(facts, past=await read_past(asked, PastChoice.asked_for(asked), time.time()))
 
 
-def view(facts: Facts, now: float) -> HistoryPage:
+def view(facts: HistoryPageFacts, now: float) -> HistoryPage:
     which = f"of the last {len(facts.ended)} jobs that ended"
     opcodes = FailureTable("Failures by opcode", which, "opcode", _rows(_opcodes(facts.ended), has_page=True))
     nodes = FailureTable("Failures by node", f"{which} and name a node", "node", _rows(_nodes(facts.ended)))
@@ -102,14 +102,14 @@ def _address(choice: PastChoice, by: str, offset: int = 0) -> str:
     return f"/ui/history?{since}&{rest.removeprefix('?')}"
 
 
-def _opcodes(rows: Sequence[Row]) -> Iterator[tuple[str, bool]]:
+def _opcodes(rows: Sequence[JobRow]) -> Iterator[tuple[str, bool]]:
     """The opcodes that ended, and whether they failed."""
     for row in rows:
         for op_id, status in zip(row["opid"], row["opstatus"], strict=False):
             yield op_id, status == "error"
 
 
-def _nodes(rows: Sequence[Row]) -> Iterator[tuple[str, bool]]:
+def _nodes(rows: Sequence[JobRow]) -> Iterator[tuple[str, bool]]:
     """The nodes that opcodes name, by a parameter or a lock, and whether the opcode failed."""
     for row in rows:
         for op, status in zip(row["ops"], row["opstatus"], strict=False):

@@ -32,7 +32,7 @@ _COMPARED: Final = ", ".join([*COMPARED, "label.KEY"])
 
 
 @attrs.frozen
-class Facts:
+class JobListFacts:
     metrics: LuxidMetrics
     where: str
     after: int | None
@@ -43,7 +43,7 @@ class Facts:
     wrong: str = ""
 
 
-BOARD: Final[Board[Facts]] = Board(
+BOARD: Final[Board[JobListFacts]] = Board(
     "jobs",
     "/ui/jobs",
     (Right.JOBS_READ,),
@@ -56,10 +56,10 @@ BOARD: Final[Board[Facts]] = Board(
 )
 
 
-async def read(asked: Asked, now: ClusterNow) -> Facts:
+async def read(asked: Asked, now: ClusterNow) -> JobListFacts:
     where = asked.http.query_params.get("where", "").strip()
     after = _after(asked)
-    nothing = Facts(now.metrics, where, after, ToldJobs((), {}, {}), False, acts_of(asked))
+    nothing = JobListFacts(now.metrics, where, after, ToldJobs((), {}, {}), False, acts_of(asked))
     try:
         filter = filter_of(where)
         rows = await page_of_jobs(asked.daemons, ROW_FIELDS, filter, limit=ROWS + 1, after=after)
@@ -69,7 +69,7 @@ async def read(asked: Asked, now: ClusterNow) -> Facts:
     return attrs.evolve(nothing, jobs=jobs, has_more=len(rows) > ROWS)
 
 
-def interest(facts: Facts) -> Interest:
+def interest(facts: JobListFacts) -> Interest:
     """All jobs on the first page, where new ones come; on others those that are shown."""
     ids = None if facts.after is None else [row["id"] for row in facts.jobs.rows]
     return Interest.of(Topic.JOBS, Topic.REASONS, job_ids=ids)
@@ -95,7 +95,7 @@ def acts_of(asked: Asked) -> tuple[Act, ...]:
     return tuple(acts)
 
 
-def view(facts: Facts, now: float) -> JobList:
+def view(facts: JobListFacts, now: float) -> JobList:
     lines = job_lines(facts.jobs.rows, facts.jobs.reasons, facts.jobs.outcomes, now, login_of)
     total = sum(facts.metrics.queue.jobs.values())
     shown = f"{lines[0].job_id} to {lines[-1].job_id}" if lines else ""

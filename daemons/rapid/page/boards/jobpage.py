@@ -11,7 +11,7 @@ from common.ids import JobId
 from common.queue.explanation import Reason, Span
 from common.queue.jobs import FINAL_NAMES
 from common.webaccess.rights import Right
-from common.words.fields import Row, size
+from common.words.fields import JobRow, size
 from common.words.outcome import no_such_job
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, Following, may
@@ -20,9 +20,9 @@ from daemons.rapid.page.drawing import draw_graph, draw_timeline
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.pages import login_of
 from daemons.rapid.page.reading import ClusterNow, Output, chains, jobs_by_id, lock_rows, output_end, output_from
-from daemons.rapid.page.views.boards import JobPage, OutputView
+from daemons.rapid.page.views.boards import JobPageBoard, OutputView
 from daemons.rapid.page.views.frame import Act, Choice, with_query
-from daemons.rapid.page.views.jobview import JOB_FIELDS, Told, job_view, window
+from daemons.rapid.page.views.jobview import JOB_FIELDS, JobFacts, job_view, window
 from daemons.rapid.page.views.things import dependents, lock_lines, rows_of_owner, waits
 from protocol.luxi.queries import JOB, LockRow
 from protocol.luxi.why import ReadJobWaits
@@ -35,7 +35,7 @@ _LONGEST_S: Final = 2.0
 
 
 @attrs.frozen
-class Shown:
+class ShownOutput:
     """The part of the output that is on the page."""
 
     output: Output
@@ -47,18 +47,18 @@ class Shown:
 
 
 @attrs.frozen
-class Facts:
-    row: Row
+class JobPageFacts:
+    row: JobRow
     spans: tuple[Span, ...]
     locks: tuple[LockRow, ...]
     # of the job itself, and of those that stop it
     reasons: Mapping[int, Sequence[Reason] | None]
     acts: tuple[Act, ...]
     # None: the caller may not read it, or it was not asked for
-    shown: Shown | None = None
+    shown: ShownOutput | None = None
 
 
-BOARD: Final[Board[Facts]] = Board(
+BOARD: Final[Board[JobPageFacts]] = Board(
     "job",
     "/ui/jobs/{id:int}",
     (Right.JOBS_READ,),
@@ -73,14 +73,14 @@ BOARD: Final[Board[Facts]] = Board(
 )
 
 
-async def read(asked: Asked, now: ClusterNow) -> Facts:
+async def read(asked: Asked, now: ClusterNow) -> JobPageFacts:
     """Raises: NotFound: there is no such job."""
     job_id = int(asked.http.path_params["id"])
     rows = await jobs_by_id(asked.daemons, [job_id], JOB_FIELDS)
     if not rows:
         raise NotFound(no_such_job(job_id))
     (spans,) = await asked.daemons.luxid(ReadJobWaits((JobId(job_id),)))
-    return Facts(
+    return JobPageFacts(
         rows[0],
         spans or (),
         await lock_rows(asked.daemons) if may(asked, Right.LOCKS_READ) else (),
@@ -89,7 +89,7 @@ async def read(asked: Asked, now: ClusterNow) -> Facts:
     )
 
 
-def _acts(asked: Asked, row: Row) -> tuple[Act, ...]:
+def _acts(asked: Asked, row: JobRow) -> tuple[Act, ...]:
     """The changes that this job can take as it is."""
     if row["status"] in FINAL_NAMES:
         return ()
@@ -97,7 +97,7 @@ def _acts(asked: Asked, row: Row) -> tuple[Act, ...]:
     return tuple(act for act in acts_of(asked) if act.text not in vain)
 
 
-async def with_output(asked: Asked, facts: Facts) -> Facts:
+async def with_output(asked: Asked, facts: JobPageFacts) -> JobPageFacts:
     """The facts with a part of the output: from a byte on, or its end, which is followed until the job ends."""
     job_id, query = facts.row["id"], asked.http.query_params
     start, of_try = _number(query.get("from", "")), _number(query.get("try", ""))
@@ -112,34 +112,34 @@ async def with_output(asked: Asked, facts: Facts) -> Facts:
     except Denied:
         # it is told to the submitter and to operators
         return facts
-    return attrs.evolve(facts, shown=Shown(output, is_followed, is_part, of_try))
+    return attrs.evolve(facts, shown=ShownOutput(output, is_followed, is_part, of_try))
 
 
 def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def following(facts: Facts) -> Following | None:
+def following(facts: JobPageFacts) -> Following | None:
     shown = facts.shown
     return Following(facts.row["id"], shown.output.end) if shown is not None and shown.is_followed else None
 
 
-def view(facts: Facts, now: float) -> JobPage:
+def view(facts: JobPageFacts, now: float) -> JobPageBoard:
     job_id = facts.row["id"]
     owner = f"{JOB}{job_id}"
     locks = lock_lines(rows_of_owner(facts.locks, owner), facts.reasons, now)
-    told = Told(facts.row, facts.reasons.get(job_id), facts.spans, locks, dependents(facts.locks, job_id))
+    told = JobFacts(facts.row, facts.reasons.get(job_id), facts.spans, locks, dependents(facts.locks, job_id))
     job = job_view(told, now, login_of)
     drawn = [job.life] if job.life is not None else []
     user = with_query("/ui/jobs", [("where", f'user="{job.user}"')]) if job.user else ""
     graph = draw_graph(waits(facts.reasons))
     timeline = draw_timeline(drawn, *window(drawn, drawn[0].until if job.is_final and drawn else now, SHORTEST_S))
-    return JobPage(
+    return JobPageBoard(
         job, user, timeline, graph, owner, facts.acts, _output_view(job_id, facts.shown, is_final=job.is_final)
     )
 
 
-def _output_view(job_id: int, shown: Shown | None, *, is_final: bool) -> OutputView | None:
+def _output_view(job_id: int, shown: ShownOutput | None, *, is_final: bool) -> OutputView | None:
     if shown is None:
         return None
     path, output = f"/ui/jobs/{job_id}", shown.output
@@ -161,7 +161,7 @@ def _output_view(job_id: int, shown: Shown | None, *, is_final: bool) -> OutputV
     )
 
 
-def _ends(path: str, shown: Shown, *, is_final: bool) -> tuple[Choice, ...]:
+def _ends(path: str, shown: ShownOutput, *, is_final: bool) -> tuple[Choice, ...]:
     """The choices that show the end of the output; that of a job that has ended does not go on."""
     if is_final:
         return (Choice("end", path, not shown.is_part),)

@@ -23,7 +23,7 @@ ROWS: Final = 200
 
 
 @attrs.frozen
-class Facts:
+class LockPageFacts:
     lock: str
     only_awaited: bool
     rows: tuple[LockRow, ...]
@@ -31,7 +31,7 @@ class Facts:
     reasons: Mapping[int, Sequence[Reason] | None]
 
 
-BOARD: Final[Board[Facts]] = Board(
+BOARD: Final[Board[LockPageFacts]] = Board(
     "locks",
     "/ui/locks",
     (Right.LOCKS_READ,),
@@ -44,13 +44,13 @@ BOARD: Final[Board[Facts]] = Board(
 )
 
 
-async def read(asked: Asked, now: ClusterNow) -> Facts:
+async def read(asked: Asked, now: ClusterNow) -> LockPageFacts:
     lock = asked.http.query_params.get("lock", "").strip()
     only_awaited = "awaited" in asked.http.query_params
     rows = await lock_rows(asked.daemons)
     chosen = [row for row in rows if _is_wanted(row, lock) and (row.pending or not only_awaited)]
     shown = tuple(chosen[:ROWS])
-    return Facts(lock, only_awaited, shown, len(rows), await chains(asked.daemons, waiting_jobs(shown)))
+    return LockPageFacts(lock, only_awaited, shown, len(rows), await chains(asked.daemons, waiting_jobs(shown)))
 
 
 def _is_wanted(row: LockRow, text: str) -> bool:
@@ -58,7 +58,7 @@ def _is_wanted(row: LockRow, text: str) -> bool:
     return text in row.name or text in owners
 
 
-def view(facts: Facts, now: float) -> LockPage:
+def view(facts: LockPageFacts, now: float) -> LockPage:
     lines = lock_lines(facts.rows, facts.reasons, now)
     choices = (
         Choice("all", with_query("/ui/locks", [("lock", facts.lock)]), not facts.only_awaited),

@@ -18,7 +18,7 @@ from protocol.luxi.daemon import LuxidMetrics
 
 
 @attrs.frozen
-class Facts:
+class RatePageFacts:
     metrics: LuxidMetrics
     # of now, whenever it is drawn
     samples: Callable[[], Sequence[Sample]]
@@ -28,7 +28,7 @@ class Facts:
 class RateBoard:
     _recorder: Recorder
 
-    def board(self) -> Board[Facts]:
+    def board(self) -> Board[RatePageFacts]:
         return Board(
             "rates",
             "/ui/rates",
@@ -41,11 +41,11 @@ class RateBoard:
             lambda _: Interest(),
         )
 
-    async def read(self, asked: Asked, now: ClusterNow) -> Facts:
-        return Facts(now.metrics, lambda: self._recorder.samples)
+    async def read(self, asked: Asked, now: ClusterNow) -> RatePageFacts:
+        return RatePageFacts(now.metrics, lambda: self._recorder.samples)
 
 
-def view(facts: Facts, now: float) -> RatePage:
+def view(facts: RatePageFacts, now: float) -> RatePage:
     samples = facts.samples()
     told = f"measured every {EVERY_S:g} s; the last {duration(_length(samples))}"
     delays = "from the arrival of a job to its process, as ranges of a histogram tell it"
@@ -67,7 +67,7 @@ def _now(metrics: LuxidMetrics) -> list[Figure]:
     since = "since the start of luxid"
     return [
         Figure("submitted", figure(jobs.submitted), f"jobs that the queue has taken {since}"),
-        Figure("refused", figure(jobs.refused), f"jobs that were submitted in vain {since}"),
+        Figure("refused", figure(jobs.refused), f"jobs refused at submission {since}"),
         Figure("started", figure(jobs.started), f"processes started for jobs {since}"),
         *(Figure(f"ended: {status}", figure(count), f"jobs {since}") for status, count in sorted(jobs.ended.items())),
         Figure("died", figure(jobs.died), f"jobs that ended because their process had died, {since}"),

@@ -19,13 +19,13 @@ ROWS: Final = 200
 
 
 @attrs.frozen
-class Facts:
+class ResourcePageFacts:
     text: str
     uses: tuple[ResourceUse, ...]
     count: int
 
 
-BOARD: Final[Board[Facts]] = Board(
+BOARD: Final[Board[ResourcePageFacts]] = Board(
     "resources",
     "/ui/resources",
     (Right.JOBS_READ,),
@@ -38,8 +38,8 @@ BOARD: Final[Board[Facts]] = Board(
 )
 
 
-async def read(asked: Asked, now: ClusterNow) -> Facts:
+async def read(asked: Asked, now: ClusterNow) -> ResourcePageFacts:
     text = asked.http.query_params.get("name", "").strip()
     uses = await asked.daemons.luxid(ReadResourceUse())
     chosen = [each for each in uses if text in each.resource.key]
-    return Facts(text, tuple(chosen[:ROWS]), len(uses))
+    return ResourcePageFacts(text, tuple(chosen[:ROWS]), len(uses))

@@ -19,14 +19,14 @@ ROWS: Final = 200
 
 
 @attrs.frozen
-class Facts:
+class SchedulePageFacts:
     text: str
     views: tuple[ScheduleView, ...]
     count: int
     may_change: bool
 
 
-BOARD: Final[Board[Facts]] = Board(
+BOARD: Final[Board[SchedulePageFacts]] = Board(
     "schedules",
     "/ui/schedules",
     (Right.JOBS_READ,),
@@ -40,14 +40,14 @@ BOARD: Final[Board[Facts]] = Board(
 )
 
 
-async def read(asked: Asked, now: ClusterNow) -> Facts:
+async def read(asked: Asked, now: ClusterNow) -> SchedulePageFacts:
     text = asked.http.query_params.get("name", "").strip()
     views = await asked.daemons.luxid(ListSchedules())
     chosen = [each for each in views if text in each.schedule.name]
-    return Facts(text, tuple(chosen[:ROWS]), len(views), may(asked, Right.JOBS_SUBMIT))
+    return SchedulePageFacts(text, tuple(chosen[:ROWS]), len(views), may(asked, Right.JOBS_SUBMIT))
 
 
-def view(facts: Facts, now: float) -> SchedulePage:
+def view(facts: SchedulePageFacts, now: float) -> SchedulePage:
     return SchedulePage(
         facts.text, tuple(schedule_line(each, now) for each in facts.views), facts.count, facts.may_change
     )

@@ -26,7 +26,7 @@ from daemons.rapid.page.live.parts import Interest, appended, event, partials
 from daemons.rapid.page.reading import ClusterNow, cluster_now, read_piece
 from daemons.rapid.page.replies import HEADERS
 from daemons.rapid.page.templates import draw
-from daemons.rapid.page.views.frame import Frame, Health
+from daemons.rapid.page.views.frame import Frame, HealthLine
 
 F = TypeVar("F")
 # seconds between two updates at least
@@ -41,7 +41,7 @@ _RETRY_S: Final = 2.0
 
 
 @attrs.frozen
-class Watched(Generic[F]):
+class OpenPage(Generic[F]):
     """An open page."""
 
     asked: Asked
@@ -49,7 +49,7 @@ class Watched(Generic[F]):
     # None: no output is followed
     following: Following | None
     # what stands around it, with this line about the cluster
-    frame: Callable[[Health], Frame]
+    frame: Callable[[HealthLine], Frame]
     hub: Hub
     # ends when the page may not be shown any more
     over: Callable[[], Awaitable[None]]
@@ -58,7 +58,7 @@ class Watched(Generic[F]):
 class LiveResponse(StreamingResponse, Generic[F]):
     """The reply that goes on until the browser goes, or the page may not be shown any more."""
 
-    def __init__(self, watched: Watched[F]) -> None:
+    def __init__(self, watched: OpenPage[F]) -> None:
         self.status_code = 200
         self.background = None
         self.init_headers({**HEADERS, "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store"})
@@ -99,13 +99,13 @@ async def _until_over(over: Callable[[], Awaitable[None]], scope: trio.CancelSco
     scope.cancel()
 
 
-async def _follow_view(watched: Watched[F], push: Push) -> None:
+async def _follow_view(watched: OpenPage[F], push: Push) -> None:
     with watched.hub.following():
         await watched.hub.ready()
         await _follow_hub(watched, push)
 
 
-async def _follow_hub(watched: Watched[F], push: Push) -> None:
+async def _follow_hub(watched: OpenPage[F], push: Push) -> None:
     sent: dict[str, str] = {}
     serial = watched.hub.log.last
     now, facts, took_s = await _read(watched)
@@ -131,7 +131,7 @@ async def _until_concerned(hub: Hub, serial: int, interest: Interest) -> bool:
     return False
 
 
-async def _read(watched: Watched[F]) -> tuple[ClusterNow, F, float]:
+async def _read(watched: OpenPage[F]) -> tuple[ClusterNow, F, float]:
     """What the page shows now, and how long it took to ask for it; again and again until luxid tells it."""
     while True:
         began = trio.current_time()
@@ -144,7 +144,7 @@ async def _read(watched: Watched[F]) -> tuple[ClusterNow, F, float]:
             await trio.sleep(_RETRY_S)
 
 
-def _drawn(watched: Watched[F], now: ClusterNow, facts: F) -> dict[str, str]:
+def _drawn(watched: OpenPage[F], now: ClusterNow, facts: F) -> dict[str, str]:
     frame = watched.frame(now.health)
     view = watched.board.view(facts, time.time())
     return {part: draw(f"parts/{part}", view=view, frame=frame).strip() for part in watched.board.parts}

@@ -4,8 +4,8 @@ import attrs
 
 from common.printable import json_text
 from daemons.rapid.page.drawing import Chart, LockGraph, Timeline
-from daemons.rapid.page.views.frame import Act, Choice, Piece
-from daemons.rapid.page.views.jobview import JobLine, JobView, PastView
+from daemons.rapid.page.views.frame import Act, Choice, TextPart
+from daemons.rapid.page.views.jobview import JobLine, JobPageView, PastView
 from daemons.rapid.page.views.things import BucketLine, LockLine, ResourceLine, RuleLine, ScheduleLine
 
 
@@ -68,8 +68,8 @@ class OutputView:
 
 
 @attrs.frozen
-class JobPage:
-    job: JobView
+class JobPageBoard:
+    job: JobPageView
     # "": the user is not known
     user_href: str
     timeline: Timeline
@@ -192,7 +192,7 @@ class LoginPage:
 
 
 @attrs.frozen
-class Options:
+class OptionsView:
     """A choice that goes with a change."""
 
     name: str
@@ -225,8 +225,8 @@ class Confirmation:
     do: str
     back: str
     told: str = ""
-    none: str = "No job is like that."
-    fields: tuple[Options, ...] = ()
+    none: str = "No job matches."
+    fields: tuple[OptionsView, ...] = ()
     words: tuple[Words, ...] = ()
     is_grave: bool = False
     can_do: bool = True
@@ -234,25 +234,25 @@ class Confirmation:
 
 @attrs.frozen
 class DoneLine:
-    pieces: tuple[Piece, ...]
+    pieces: tuple[TextPart, ...]
     is_wrong: bool = False
 
 
 @attrs.frozen
-class Done:
+class DoneView:
     title: str
     lines: tuple[DoneLine, ...]
     back: str
 
 
 @attrs.frozen
-class Refusal:
+class RefusalView:
     message: str
     back: str = "/ui"
 
 
 @attrs.frozen
-class Keys:
+class KeysView:
     # (keys, what they do)
     keys: tuple[tuple[tuple[str, ...], str], ...] = (
         (("g", "d"), "dashboard"),

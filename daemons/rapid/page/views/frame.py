@@ -39,7 +39,7 @@ class Act:
 
 
 @attrs.frozen
-class Health:
+class HealthLine:
     """The line about the cluster."""
 
     cluster: str
@@ -69,7 +69,7 @@ class Frame:
     rights: str
     has_session: bool
     # None: the page does without
-    health: Health | None = None
+    health: HealthLine | None = None
     # address of the page's event stream; None: it has none
     stream: str | None = None
     notice: str = ""
@@ -90,7 +90,7 @@ _JOB: Final = r"\bjob[/ ](?P<job>[1-9][0-9]{0,17})\b"
 
 
 @attrs.frozen
-class Piece:
+class TextPart:
     """A part of a text."""
 
     text: str
@@ -118,7 +118,7 @@ def owner_href(owner: str) -> str | None:
     return job_href(int(number)) if owner.startswith("job/") and number.isascii() and number.isdigit() else None
 
 
-def linked(text: str, names: Mapping[str, str] | None = None) -> tuple[Piece, ...]:
+def linked(text: str, names: Mapping[str, str] | None = None) -> tuple[TextPart, ...]:
     """The text in parts, of which those that name a job lead to its page.
 
     Args: names: further names -> where they lead.
@@ -129,18 +129,18 @@ def linked(text: str, names: Mapping[str, str] | None = None) -> tuple[Piece, ..
     pattern = re.compile("|".join([_JOB, *others]))
     pieces, at = [], 0
     for match in pattern.finditer(text):
-        pieces.append(Piece(text[at : match.start()]))
+        pieces.append(TextPart(text[at : match.start()]))
         href = job_href(int(match["job"])) if match["job"] else known[match[0]]
-        pieces.append(Piece(match[0], href))
+        pieces.append(TextPart(match[0], href))
         at = match.end()
-    pieces.append(Piece(text[at:]))
+    pieces.append(TextPart(text[at:]))
     return tuple(piece for piece in pieces if piece.text)
 
 
-def shortened(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+def shortened(pieces: tuple[TextPart, ...]) -> tuple[TextPart, ...]:
     """The pieces with the beginnings of UUIDs in place of those that lead somewhere."""
     return tuple(
-        Piece(f"{piece.text[:8]}…", piece.href, piece.text) if piece.href and _UUID.fullmatch(piece.text) else piece
+        TextPart(f"{piece.text[:8]}…", piece.href, piece.text) if piece.href and _UUID.fullmatch(piece.text) else piece
         for piece in pieces
     )
 

@@ -10,12 +10,21 @@ from common.errors import InvalidRequest
 from common.printable import json_text
 from common.queue.explanation import HeldByRule, LevelWeight, LimitFull, LockChain, Reason, Span, WaitsForLock
 from common.queue.jobs import FINAL_NAMES, Dependency
-from common.words.fields import Row, field_of, shown_status, usage_of, usage_words, wire_fields
+from common.words.fields import JobRow, field_of, shown_status, usage_of, usage_words, wire_fields
 from common.words.outcome import WITHHELD, Outcome, UserName, end_words, outcome_of
 from common.words.times import bare_clock, duration, precise_clock, to_seconds
 from common.words.why import in_short, in_words, waited_words, worth_telling
-from daemons.rapid.page.drawing import Life, Phase, Stretch
-from daemons.rapid.page.views.frame import Choice, Piece, job_href, linked, lock_href, rule_href, shortened, with_query
+from daemons.rapid.page.drawing import BarPhase, JobBar, Stretch
+from daemons.rapid.page.views.frame import (
+    Choice,
+    TextPart,
+    job_href,
+    linked,
+    lock_href,
+    rule_href,
+    shortened,
+    with_query,
+)
 from daemons.rapid.page.views.things import LockLine, Waiter
 from protocol.luxi.history import EndedJob, PastSum
 
@@ -36,9 +45,9 @@ class TryView:
     output: str
 
 
-def label_pieces(labels: Mapping[str, str]) -> tuple[Piece, ...]:
+def label_pieces(labels: Mapping[str, str]) -> tuple[TextPart, ...]:
     """The labels, each with the list of the jobs that have it, too."""
-    return tuple(Piece(f"{key}={value}" if value else key, _having(key, value)) for key, value in labels.items())
+    return tuple(TextPart(f"{key}={value}" if value else key, _having(key, value)) for key, value in labels.items())
 
 
 def _having(key: str, value: str) -> str:
@@ -46,7 +55,7 @@ def _having(key: str, value: str) -> str:
     return with_query("/ui/jobs", [("where", f'label.{key}="{escaped}"')])
 
 
-def term_facts(row: Row, now: float) -> Iterator[tuple[str, str]]:
+def term_facts(row: JobRow, now: float) -> Iterator[tuple[str, str]]:
     """(title, text) for each term but name and labels."""
     begin = to_seconds(row["begin_ts"])
     if begin is not None:
@@ -62,7 +71,7 @@ def term_facts(row: Row, now: float) -> Iterator[tuple[str, str]]:
         yield "uses", ", ".join(f"{count} of {key}" for key, count in row["uses"].items())
 
 
-def try_views(row: Row, place: int) -> tuple[TryView, ...]:
+def try_views(row: JobRow, place: int) -> tuple[TryView, ...]:
     """The tries of an opcode before the last one. Args: place: of the opcode, from 0."""
     tries = row["tries"] or ()
     return tuple(_try(row["id"], each) for each in (tries[place] if place < len(tries) else ()))
@@ -108,27 +117,27 @@ class LaneBy(enum.Enum):
     USER = "user"
 
 
-def lives(rows: Sequence[Row], by: LaneBy, now: float) -> list[Life]:
+def lives(rows: Sequence[JobRow], by: LaneBy, now: float) -> list[JobBar]:
     """The jobs as the timeline draws them; jobs that do not exist are left out."""
     made = (_life(row, by, now) for row in rows if row["status"])
     return [life for life in made if life.stretches]
 
 
-def window(drawn: Sequence[Life], now: float, shortest_s: float = SHORTEST_S) -> tuple[float, float]:
+def window(drawn: Sequence[JobBar], now: float, shortest_s: float = SHORTEST_S) -> tuple[float, float]:
     """The part of time that shows these jobs: (since, until)."""
     first = min((life.since for life in drawn), default=now)
     since = min(max(first, now - LONGEST_S), now - shortest_s)
     return since - (now - since) * 0.01, now
 
 
-def _life(row: Row, by: LaneBy, now: float) -> Life:
+def _life(row: JobRow, by: LaneBy, now: float) -> JobBar:
     what = row.get("name") or ", ".join(row["summary"])
     status = shown_status(row["status"])
     told = f"job {row['id']}, {status} ({field_of('time').show(row, now)}): {what}"
-    return Life(row["id"], _lane(row, by, what), told, status, tuple(_stretches(row, now)))
+    return JobBar(row["id"], _lane(row, by, what), told, status, tuple(_stretches(row, now)))
 
 
-def _lane(row: Row, by: LaneBy, what: str) -> str:
+def _lane(row: JobRow, by: LaneBy, what: str) -> str:
     match by:
         case LaneBy.JOB:
             # what is in its brackets says enough of a command
@@ -141,7 +150,7 @@ def _lane(row: Row, by: LaneBy, what: str) -> str:
     assert_never(by)
 
 
-def _stretches(row: Row, now: float) -> Iterator[Stretch]:
+def _stretches(row: JobRow, now: float) -> Iterator[Stretch]:
     """It waits until an opcode is executed, and from the end of one opcode to the execution of the next."""
     at = to_seconds(row["received_ts"])
     if at is None:
@@ -155,22 +164,22 @@ def _stretches(row: Row, now: float) -> Iterator[Stretch]:
             break
         until = last if until is None else until
         if since > at:
-            yield Stretch(Phase.WAIT, at, since)
-        yield Stretch(Phase.RUN, since, max(since, until))
+            yield Stretch(BarPhase.WAIT, at, since)
+        yield Stretch(BarPhase.RUN, since, max(since, until))
         at = max(since, until)
     if at < last or (is_ended and row["start_ts"] is None):
-        yield Stretch(Phase.WAIT, at, max(at, last))
+        yield Stretch(BarPhase.WAIT, at, max(at, last))
 
 
 # Why jobs do not run, in words with links to what stops them.
 
 
-def why_short(reasons: Sequence[Reason] | None, now: float) -> tuple[Piece, ...]:
+def why_short(reasons: Sequence[Reason] | None, now: float) -> tuple[TextPart, ...]:
     """One line; empty: nothing lasting stops the job."""
     return shortened(linked(in_short(reasons or (), now), dict(_names(reasons or ()))))
 
 
-def why_lines(reasons: Sequence[Reason] | None, now: float) -> tuple[tuple[Piece, ...], ...]:
+def why_lines(reasons: Sequence[Reason] | None, now: float) -> tuple[tuple[TextPart, ...], ...]:
     """A line for each reason."""
     names = dict(_names(reasons or ()))
     return tuple(linked(in_words(reason, now), names) for reason in worth_telling(reasons or ()))
@@ -240,20 +249,20 @@ class OpcodeView:
 
 @attrs.frozen
 class DependencyView:
-    job: Piece
+    job: TextPart
     # final states of it that are wanted
     wanted: str
 
 
 @attrs.frozen
-class JobView:
+class JobPageView:
     job_id: int
     status: str
     # its name, else what it runs
     what: str
     # "": it has no name
     summary: str
-    labels: tuple[Piece, ...]
+    labels: tuple[TextPart, ...]
     is_held: bool
     user: str
     priority: str
@@ -264,10 +273,10 @@ class JobView:
     # (title, text)
     facts: tuple[tuple[str, str], ...]
     # why it does not run, or did not succeed; a line each
-    why: tuple[tuple[Piece, ...], ...]
+    why: tuple[tuple[TextPart, ...], ...]
     # what it waited for so far; empty: it did not wait
-    waited: tuple[Piece, ...]
-    life: Life | None
+    waited: tuple[TextPart, ...]
+    life: JobBar | None
     opcodes: tuple[OpcodeView, ...]
     # (source, reason, instant), each once
     trail: tuple[tuple[str, str, str], ...]
@@ -277,10 +286,10 @@ class JobView:
 
 
 @attrs.frozen
-class Told:
+class JobFacts:
     """What luxid tells of a job."""
 
-    row: Row
+    row: JobRow
     # None: it is not live
     reasons: Sequence[Reason] | None
     spans: Sequence[Span]
@@ -289,11 +298,11 @@ class Told:
     awaited_by: tuple[Waiter, ...]
 
 
-def job_view(told: Told, now: float, user_name: UserName) -> JobView:
+def job_view(told: JobFacts, now: float, user_name: UserName) -> JobPageView:
     """The page of a job that exists."""
     row = told.row
     drawn = lives([row], LaneBy.JOB, now)
-    return JobView(
+    return JobPageView(
         row["id"],
         shown_status(row["status"]),
         row["name"] or ", ".join(row["summary"]),
@@ -317,14 +326,14 @@ def job_view(told: Told, now: float, user_name: UserName) -> JobView:
     )
 
 
-def _why(told: Told, now: float, user_name: UserName) -> tuple[tuple[Piece, ...], ...]:
+def _why(told: JobFacts, now: float, user_name: UserName) -> tuple[tuple[TextPart, ...], ...]:
     if told.row["status"] in FINAL_NAMES:
         ended = end_words(outcome_of(told.row), user_name)
         return (linked(ended),) if ended else ()
     return why_lines(told.reasons, now)
 
 
-def _facts(row: Row) -> Iterator[tuple[str, str]]:
+def _facts(row: JobRow) -> Iterator[tuple[str, str]]:
     received, start, end = (to_seconds(row[name]) for name in ("received_ts", "start_ts", "end_ts"))
     if row["node"]:
         yield "node", row["node"]
@@ -342,7 +351,7 @@ def _after(at: float | None, before: float | None) -> str:
     return bare_clock(at) if before is None else f"{bare_clock(at)}, {duration(at - before)} later"
 
 
-def _opcode(row: Row, place: int) -> OpcodeView:
+def _opcode(row: JobRow, place: int) -> OpcodeView:
     op = row["ops"][place]
     stamps = (("asked for locks", "opstart"), ("executed", "opexec"), ("ended", "opend"))
     return OpcodeView(
@@ -358,7 +367,7 @@ def _opcode(row: Row, place: int) -> OpcodeView:
     )
 
 
-def _times(row: Row, place: int, stamps: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _times(row: JobRow, place: int, stamps: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     values: Mapping[str, object] = row
     for title, name in stamps:
         stamped = values[name]
@@ -367,7 +376,7 @@ def _times(row: Row, place: int, stamps: Sequence[tuple[str, str]]) -> Iterator[
             yield title, precise_clock(at)
 
 
-def _result(row: Row, place: int) -> str:
+def _result(row: JobRow, place: int) -> str:
     result, status = (row["opresult"] or ())[place], row["opstatus"][place]
     if result is None:
         is_withheld = status == "error" or (row["opexec"][place] is not None and row["opid"][place] == "OP_RUN_COMMAND")
@@ -375,7 +384,7 @@ def _result(row: Row, place: int) -> str:
     return _value(result)
 
 
-def _trail(row: Row) -> Iterator[tuple[str, str, str]]:
+def _trail(row: JobRow) -> Iterator[tuple[str, str, str]]:
     for op in row["ops"] or ():
         entries = op.get("reason")
         for entry in entries if isinstance(entries, list) else ():
@@ -386,7 +395,7 @@ def _trail(row: Row) -> Iterator[tuple[str, str, str]]:
                     pass
 
 
-def _dependencies(row: Row) -> Iterator[DependencyView]:
+def _dependencies(row: JobRow) -> Iterator[DependencyView]:
     for op in row["ops"] or ():
         depends = op.get("depends")
         for each in depends if isinstance(depends, list) else ():
@@ -395,7 +404,7 @@ def _dependencies(row: Row) -> Iterator[DependencyView]:
             except InvalidRequest:
                 continue
             wanted = " or ".join(state.value for state in dependency.wanted) or "success or error"
-            yield DependencyView(Piece(f"job/{dependency.job_id}", job_href(dependency.job_id)), wanted)
+            yield DependencyView(TextPart(f"job/{dependency.job_id}", job_href(dependency.job_id)), wanted)
 
 
 def _instant(stamp: object) -> str:
@@ -422,19 +431,19 @@ class JobLine:
     # its name, else what it runs
     what: str
     summary: str
-    labels: tuple[Piece, ...]
+    labels: tuple[TextPart, ...]
     user: str
     priority: str
     received: str
     # how long it ran or has been running; before its start, how long it has been waiting
     time: str
     # why it waits, or why it did not succeed
-    why: tuple[Piece, ...]
+    why: tuple[TextPart, ...]
     is_final: bool
 
 
 def job_line(
-    row: Row, reasons: Sequence[Reason] | None, outcome: Outcome | None, now: float, user_name: UserName
+    row: JobRow, reasons: Sequence[Reason] | None, outcome: Outcome | None, now: float, user_name: UserName
 ) -> JobLine:
     """Args:
     reasons: why it does not run; None: it is not live, or was not asked for.
@@ -458,7 +467,7 @@ def job_line(
 
 
 def job_lines(
-    rows: Sequence[Row],
+    rows: Sequence[JobRow],
     reasons: Mapping[int, Sequence[Reason] | None],
     outcomes: Mapping[int, Outcome],
     now: float,
@@ -480,7 +489,7 @@ class PastLine:
     status: str
     name: str
     summary: str
-    labels: tuple[Piece, ...]
+    labels: tuple[TextPart, ...]
     user: str
     ended: str
     wait: str

@@ -13,8 +13,8 @@ from common.resources import Unit
 from common.schedules.schedule import RunState, Schedule, ScheduleRun
 from common.words.fields import size
 from common.words.times import bare_clock, duration
-from daemons.rapid.page.drawing import Wait
-from daemons.rapid.page.views.frame import Piece, job_href, lock_href, owner_href, with_query
+from daemons.rapid.page.drawing import WaitArrow
+from daemons.rapid.page.views.frame import TextPart, job_href, lock_href, owner_href, with_query
 from protocol.luxi.queries import JOB, LockRow
 from protocol.luxi.queue import ResourceUse, ScheduleView
 
@@ -23,17 +23,17 @@ from protocol.luxi.queue import ResourceUse, ScheduleView
 
 @attrs.frozen
 class Waiter:
-    owner: Piece
+    owner: TextPart
     # mode, or the final states of a job
     wants: str
 
 
 @attrs.frozen
 class LockLine:
-    name: Piece
+    name: TextPart
     # "": nobody holds it
     mode: str
-    holders: tuple[Piece, ...]
+    holders: tuple[TextPart, ...]
     # for how long the longest holder has it, as far as is known
     lasting: str
     # in the order in which they asked
@@ -52,11 +52,11 @@ def _lock_line(row: LockRow, since: Mapping[tuple[str, str], float], now: float)
     held = [at for owner in row.owners if (at := since.get((row.name, owner))) is not None]
     is_job = row.name.startswith(JOB)
     return LockLine(
-        Piece(row.name, owner_href(row.name) if is_job else lock_href(row.name)),
+        TextPart(row.name, owner_href(row.name) if is_job else lock_href(row.name)),
         row.mode or "",
-        tuple(Piece(owner, owner_href(owner)) for owner in row.owners),
+        tuple(TextPart(owner, owner_href(owner)) for owner in row.owners),
         duration(now - min(held)) if held else "",
-        tuple(Waiter(Piece(owner, owner_href(owner)), wants) for wants, owners in row.pending for owner in owners),
+        tuple(Waiter(TextPart(owner, owner_href(owner)), wants) for wants, owners in row.pending for owner in owners),
     )
 
 
@@ -87,26 +87,26 @@ def dependents(rows: Sequence[LockRow], job_id: int) -> tuple[Waiter, ...]:
     return () if row is None else _lock_line(row, {}, 0.0).waiters
 
 
-def waits(reasons: Mapping[int, Sequence[Reason] | None]) -> tuple[Wait, ...]:
+def waits(reasons: Mapping[int, Sequence[Reason] | None]) -> tuple[WaitArrow, ...]:
     """Who waits for whom, from the reasons of jobs."""
     return tuple(wait for job_id, told in reasons.items() for reason in told or () for wait in _waits(job_id, reason))
 
 
-def _waits(job_id: int, reason: Reason) -> Iterator[Wait]:
+def _waits(job_id: int, reason: Reason) -> Iterator[WaitArrow]:
     waiter = f"{JOB}{job_id}"
     if isinstance(reason, WaitsForJob):
-        yield Wait(waiter, f"{JOB}{reason.job_id}", "its end")
+        yield WaitArrow(waiter, f"{JOB}{reason.job_id}", "its end")
     elif isinstance(reason, WaitsForLock):
         yield from _for_lock(waiter, str(reason.lock), reason.holders)
     elif isinstance(reason, LetsPass):
-        yield from (Wait(waiter, owner, "its turn") for owner in reason.owners)
+        yield from (WaitArrow(waiter, owner, "its turn") for owner in reason.owners)
     elif isinstance(reason, LockChain):
         for wait in reason.waits:
             yield from _for_lock(wait.owner, str(wait.lock), wait.holders)
 
 
-def _for_lock(waiter: str, lock: str, holders: Sequence[Holding]) -> Iterator[Wait]:
-    return (Wait(waiter, held.owner, lock) for held in holders)
+def _for_lock(waiter: str, lock: str, holders: Sequence[Holding]) -> Iterator[WaitArrow]:
+    return (WaitArrow(waiter, held.owner, lock) for held in holders)
 
 
 # The filter rules in the order in which they are evaluated, and the buckets of rate limits.
@@ -206,7 +206,7 @@ _RUNS = 5
 @attrs.frozen
 class RunLine:
     at: str
-    job: Piece | None
+    job: TextPart | None
     # what became of it, if no job did
     told: str
     is_wrong: bool
@@ -225,7 +225,7 @@ class ScheduleLine:
     next: tuple[str, ...]
     # newest first
     runs: tuple[RunLine, ...]
-    active: Piece | None
+    active: TextPart | None
     overlap: str
     missed: str
 
@@ -241,7 +241,7 @@ def schedule_line(view: ScheduleView, now: float) -> ScheduleLine:
         schedule.is_paused,
         tuple(f"{bare_clock(at)}, in {duration(at - now)}" if at > now else bare_clock(at) for at in view.next_at),
         tuple(_run(run) for run in reversed(schedule.runs[-_RUNS:])),
-        None if view.active_job is None else Piece(f"job {view.active_job}", job_href(view.active_job)),
+        None if view.active_job is None else TextPart(f"job {view.active_job}", job_href(view.active_job)),
         schedule.overlap.value,
         schedule.missed.value,
     )
@@ -254,7 +254,7 @@ def when_words(schedule: Schedule) -> str:
 
 def _run(run: ScheduleRun) -> RunLine:
     by_hand = " by hand" if run.is_by_hand else ""
-    job = None if run.job_id is None else Piece(f"job {run.job_id}", job_href(run.job_id))
+    job = None if run.job_id is None else TextPart(f"job {run.job_id}", job_href(run.job_id))
     told = "" if run.state is RunState.SUBMITTED else f"{run.state.value}: {run.why}" if run.why else run.state.value
     return RunLine(f"{bare_clock(run.nominal_at)}{by_hand}", job, told, run.state is RunState.REFUSED)
 
@@ -275,7 +275,7 @@ class ResourceLine:
     percent: int
     is_over: bool
     # (job, its units), those with the most first
-    users: tuple[tuple[Piece, str], ...]
+    users: tuple[tuple[TextPart, str], ...]
     # number of users that are not named
     more: int
     waiting: int
@@ -294,7 +294,7 @@ def resource_line(use: ResourceUse) -> ResourceLine:
         shown(resource.total),
         min(100, round(100 * use.used / resource.total)) if resource.total else 100 if use.used else 0,
         use.used > resource.total,
-        tuple((Piece(f"job {job_id}", job_href(job_id)), shown(count)) for job_id, count in users[:USERS]),
+        tuple((TextPart(f"job {job_id}", job_href(job_id)), shown(count)) for job_id, count in users[:USERS]),
         max(0, len(users) - USERS),
         use.waiting,
     )

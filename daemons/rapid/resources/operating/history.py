@@ -12,25 +12,25 @@ import orjson
 from common.jsontext import read_json
 from common.queue.jobs import FINAL_NAMES, JobState
 from common.words.filters.jobfilter import past_filter
-from daemons.rapid.calls import Asked, Parameter
-from daemons.rapid.refusals import Refused
+from daemons.rapid.calls import Asked, CallParameter
+from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.parameters import choice, choice_of, flag, flag_of, text_of, whole, whole_of, words_of
 from protocol.luxi import history as luxi
 from protocol.luxi.history import Prune
 from protocol.rapid.explanations import History, HistorySummary, PruneWish, Removed
 
 _NUMBER: Final = {"type": "number", "minimum": 0}
-SINCE: Final = Parameter("since", "jobs that ended at this instant or later, in seconds since 1970", _NUMBER)
-UNTIL: Final = Parameter("until", "jobs that ended before this instant, in seconds since 1970", _NUMBER)
-STATUS: Final = Parameter("status", f"states with commas between: {', '.join(FINAL_NAMES)}; all if left out")
-FILTER: Final = Parameter("filter", 'filter of ended jobs, such as "label.team=web & wait>60"')
+SINCE: Final = CallParameter("since", "jobs that ended at this instant or later, in seconds since 1970", _NUMBER)
+UNTIL: Final = CallParameter("until", "jobs that ended before this instant, in seconds since 1970", _NUMBER)
+STATUS: Final = CallParameter("status", f"states with commas between: {', '.join(FINAL_NAMES)}; all if left out")
+FILTER: Final = CallParameter("filter", 'filter of ended jobs, such as "label.team=web & wait>60"')
 SORT: Final = choice("sort", "what to sort by", [each.value for each in luxi.Sorting], luxi.Sorting.END.value)
 ASCENDING: Final = flag("ascending", "whether the smallest comes first")
 LIMIT: Final = whole("limit", "number of jobs", default=100, low=1, high=1000)
 OFFSET: Final = whole("offset", "number of jobs to leave out before", default=0)
 BY: Final = choice("by", "what to sum up by", [each.value for each in luxi.Grouping], luxi.Grouping.NAME.value)
-LABEL: Final = Parameter("label", "key of the label, with by=label")
-ZONE: Final = Parameter("zone", "time zone of days, with by=day; UTC if left out")
+LABEL: Final = CallParameter("label", "key of the label, with by=label")
+ZONE: Final = CallParameter("zone", "time zone of days, with by=day; UTC if left out")
 CHOICE: Final = (SINCE, UNTIL, STATUS, FILTER)
 
 
@@ -51,13 +51,13 @@ class PastOfJobs:
     async def summarize(self, asked: Asked) -> HistorySummary:
         by, label = luxi.Grouping(choice_of(asked, BY)), text_of(asked, LABEL) or ""
         if by is luxi.Grouping.LABEL and not label:
-            raise Refused(400, "by=label needs the key of the label: label=team")
+            raise RequestRefused(400, "by=label needs the key of the label: label=team")
         call = luxi.SummarizeHistory(_choice(asked), by, label, text_of(asked, ZONE) or "UTC")
         return HistorySummary(await asked.daemons.luxid(call))
 
 
 def _choice(asked: Asked) -> luxi.Past:
-    """Raises: Refused: a parameter is malformed. InvalidRequest: the filter is."""
+    """Raises: RequestRefused: a parameter is malformed. InvalidRequest: the filter is."""
     text = text_of(asked, FILTER)
     return luxi.Past(
         since=_instant(asked, SINCE),
@@ -74,16 +74,16 @@ def _filter(text: str) -> object:
     try:
         return read_json(text)
     except orjson.JSONDecodeError as error:
-        raise Refused(400, f"filter: it begins with '[', but is not JSON: {error}") from None
+        raise RequestRefused(400, f"filter: it begins with '[', but is not JSON: {error}") from None
 
 
 def _state(word: str) -> JobState:
     if word not in FINAL_NAMES:
-        raise Refused(400, f"parameter 'status' has {word!r:.40}; ended jobs are {', '.join(FINAL_NAMES)}")
+        raise RequestRefused(400, f"parameter 'status' has {word!r:.40}; ended jobs are {', '.join(FINAL_NAMES)}")
     return JobState(word)
 
 
-def _instant(asked: Asked, parameter: Parameter) -> float | None:
+def _instant(asked: Asked, parameter: CallParameter) -> float | None:
     text = text_of(asked, parameter)
     if text is None:
         return None
@@ -93,7 +93,7 @@ def _instant(asked: Asked, parameter: Parameter) -> float | None:
         at = -1.0
     # this form refuses nan as well
     if not 0 <= at < 1e12:
-        raise Refused(400, f"parameter {parameter.name!r} must be seconds since 1970, got {text!r:.40}")
+        raise RequestRefused(400, f"parameter {parameter.name!r} must be seconds since 1970, got {text!r:.40}")
     return at
 
 

@@ -8,17 +8,17 @@ from typing import Final
 from starlette.responses import Response
 
 from common.errors import NotFound
-from daemons.rapid.calls import Asked, Daemons, Parameter
+from daemons.rapid.calls import Asked, CallParameter, Daemons
 from daemons.rapid.resources.parameters import whole, whole_of
 from protocol.luxi import queue as luxi
 from protocol.luxi.queue import ScheduleView
 from protocol.rapid.cluster import ScheduleForm, ScheduleList, StartedRun
 
 NEXT: Final = whole("next", "How many next runs are told of each schedule.", default=3, high=100)
-IF_NONE_MATCH: Final = Parameter(
+IF_NONE_MATCH: Final = CallParameter(
     "If-None-Match", "With `*` a schedule is added; one of this name is not changed, but refused.", place="header"
 )
-IF_MATCH: Final = Parameter(
+IF_MATCH: Final = CallParameter(
     "If-Match", "With `*` a schedule is changed; if there is none of this name it is refused.", place="header"
 )
 _ANY: Final = "*"

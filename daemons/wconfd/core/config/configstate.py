@@ -91,7 +91,7 @@ def lacks_members(value: Mapping[str, object]) -> bool:
 
 
 def reloaded(before: Config, given: Config, now: float) -> Config:
-    """What a file changed by another program leads to: its content, with a serial number that no reader has seen.
+    """Adopt a file that another program has edited, under a serial number that no reader has seen.
 
     Args:
         now: seconds since the epoch.
@@ -247,7 +247,7 @@ def with_cluster_touched(config: Config, now: float) -> Config:
     return attrs.evolve(config, cluster=touched(config.cluster, now))
 
 
-# Which updates were made lately, so that one that is sent again after a lost reply is known again. Pure.
+# Recent updates, to recognise retries. Pure.
 #
 # Theory. An update says from which state of its object it starts: the serial number is part of what is given. Two
 # calls that give the very same object want the same change of the same state, and one of them was made. So the
@@ -298,7 +298,7 @@ class Deliveries:
 
     @classmethod
     def decode(cls, content: bytes) -> "Deliveries":
-        """Read what `encode` has written; whatever else it is, nothing is known."""
+        """Decode what `encode` has written; unreadable content gives an empty record."""
         try:
             rows = orjson.loads(content)
             return cls(tuple((Delivery(str(digest)), (int(serial), float(at))) for digest, serial, at in rows))

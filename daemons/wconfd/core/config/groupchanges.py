@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from common.errors import ConfigurationError, Conflict
-from common.objects.addresspool import Pool
+from common.objects.addresspool import AddressPool
 from common.objects.config import Config, Network, NodeGroup
 from common.objects.kinds import GroupUuid, NetworkUuid
 from daemons.wconfd.core.config.configstate import Stamp, advanced, check_presence, touched, with_cluster_touched
@@ -151,7 +151,7 @@ def _users(config: Config, uuid: NetworkUuid) -> Iterator[str]:
 def _replacing_network(config: Config, given: Network, now: float) -> Network:
     """The network as it is stored."""
     # refuses strings of another size
-    Pool.of(given)
+    AddressPool.of(given)
     stored = config.networks.get(NetworkUuid(given.uuid))
     if stored is None:
         check_presence(config, given.uuid, is_wanted=False)

@@ -9,7 +9,7 @@ import orjson
 
 from common.errors import Conflict, DamagedFile, InvalidRequest
 from common.jsontext import ascii_json
-from common.lease.changes import Fate, Removed, Written, decode_fate
+from common.lease.changes import Fate, RemovedFile, WrittenFile, decode_fate
 from common.objects.codec import decode_object
 from common.objects.config import AnyDisk, AnyInstance, Cluster, Config, Network, Node, NodeGroup
 from common.objects.filter import FilterRule
@@ -69,12 +69,12 @@ def difference(before: ConfigState, after: ConfigState) -> Difference:
     """
     found: dict[str, Fate] = {}
     if _content(before, "cluster", "cluster") != _content(after, "cluster", "cluster"):
-        found[_CLUSTER] = Written(_content(after, "cluster", "cluster"))
+        found[_CLUSTER] = WrittenFile(_content(after, "cluster", "cluster"))
     for table in _KINDS:
         found.update(_of_table(table, before, after))
     top = _top(after.config)
     if found or top != _top(before.config):
-        found[TOP] = Written(top)
+        found[TOP] = WrittenFile(top)
     return found
 
 
@@ -95,7 +95,7 @@ def overlay(config: Config, changes: Mapping[str, bytes]) -> Config:
             continue
         table, _, key = name.partition("/")
         fate = decode_fate(name, value)
-        if name == _CLUSTER and isinstance(fate, Written):
+        if name == _CLUSTER and isinstance(fate, WrittenFile):
             config = attrs.evolve(config, cluster=_decoded(name, fate.content, Cluster))
         elif table in _KINDS:
             rows = tables.setdefault(table, dict(getattr(config, table)))
@@ -116,10 +116,10 @@ def _of_table(table: str, before: ConfigState, after: ConfigState) -> Iterator[t
             continue
         content = _content(after, table, key)
         if known is None or _content(before, table, key) != content:
-            yield f"{table}/{key}", Written(content)
+            yield f"{table}/{key}", WrittenFile(content)
     for key in old:
         if key not in new:
-            yield f"{table}/{key}", Removed()
+            yield f"{table}/{key}", RemovedFile()
 
 
 def _content(state: ConfigState, table: str, key: str) -> bytes:
@@ -139,7 +139,7 @@ def _top(config: Config) -> bytes:
 
 def _with_top(config: Config, value: bytes) -> Config:
     fate = decode_fate(TOP, value)
-    if not isinstance(fate, Written):
+    if not isinstance(fate, WrittenFile):
         raise _foreign(TOP, "it is never removed")
     try:
         top = structure(orjson.loads(fate.content), Top, TOP)
@@ -155,9 +155,9 @@ def _with_top(config: Config, value: bytes) -> Config:
 
 def _lay(rows: dict[str, object], key: str, fate: Fate, name: str) -> None:
     match fate:
-        case Written(content):
+        case WrittenFile(content):
             rows[key] = _decoded(name, content, _KINDS[name.partition("/")[0]])
-        case Removed():
+        case RemovedFile():
             rows.pop(key, None)
         case _:
             raise _foreign(name, "objects are never archived")
@@ -242,7 +242,7 @@ class Part(enum.Enum):
     RESOURCES = "resources.data"
 
 
-class Failure(enum.Enum):
+class CallFailure(enum.Enum):
     # the daemon has replied with a refusal, or this part could not be sent for a reason of our own
     REFUSED = "refused"
     # nothing was sent, or nothing can be carried out any more
@@ -252,7 +252,7 @@ class Failure(enum.Enum):
 
 
 @attrs.frozen
-class Holding:
+class NodeHolding:
     """What one node has, as far as known; a value."""
 
     # numbers of the contents that it has; no number: nothing that is known of
@@ -268,23 +268,23 @@ class Holding:
         """All parts that it lacks, in the order of sending."""
         return [part for part in Part if part in newest and self.numbers.get(part) != newest[part]]
 
-    def received(self, part: Part, number: int) -> "Holding":
+    def received(self, part: Part, number: int) -> "NodeHolding":
         """After it has acknowledged this content."""
         return attrs.evolve(self, numbers={**self.numbers, part: number})
 
-    def failed(self, part: Part, failure: Failure) -> "Holding":
+    def failed(self, part: Part, failure: CallFailure) -> "NodeHolding":
         """After a call with this part has failed."""
-        if failure is Failure.REFUSED:
+        if failure is CallFailure.REFUSED:
             return attrs.evolve(self, numbers={each: at for each, at in self.numbers.items() if each is not part})
-        return Holding(in_doubt=self.in_doubt or failure is Failure.UNKNOWN)
+        return NodeHolding(in_doubt=self.in_doubt or failure is CallFailure.UNKNOWN)
 
-    def anew(self) -> "Holding":
+    def anew(self) -> "NodeHolding":
         """When it is to get everything again."""
-        return Holding(in_doubt=self.in_doubt)
+        return NodeHolding(in_doubt=self.in_doubt)
 
-    def settled(self) -> "Holding":
-        """When no request is left that may be carried out late; after a doubt it gets everything again."""
-        return Holding() if self.in_doubt else self
+    def settled(self) -> "NodeHolding":
+        """No late request can arrive any more; after a doubt it gets everything again."""
+        return NodeHolding() if self.in_doubt else self
 
 
 # Naming the master in the configuration. Pure.

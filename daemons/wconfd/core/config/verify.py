@@ -55,7 +55,7 @@ def _reference_problems(config: Config) -> Iterator[str]:
                 yield f"instance '{name}' has the disk '{disk}', which does not exist"
 
 
-# What of a change of the configuration is not protected by the locks of its maker. Pure.
+# Parts of a change of the configuration that its author has not locked. Pure.
 #
 # Theory. Whoever changes a node, a node group, an instance or a network holds its lock exclusively, or the lock of all
 # its kind, or the BGL. The lock of a disk is that of its instance; one without an instance has none. Nor do the

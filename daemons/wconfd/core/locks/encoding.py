@@ -14,7 +14,7 @@ from common.locks import Lock, LockMode, LockRequest, Owner, owned_from_wire
 from daemons.wconfd.core.locks.fairness import PendingRequest
 from daemons.wconfd.core.locks.guards import NO_GUARDS, Guards
 from daemons.wconfd.core.locks.table import LockTable, update_locks
-from daemons.wconfd.core.locks.waiting import Change, LockState, update_or_queue
+from daemons.wconfd.core.locks.waiting import LockChange, LockState, update_or_queue
 
 # The lock state as the bytes of `locks.data`, and back.
 #
@@ -242,7 +242,7 @@ def encode_next(snapshot: str) -> bytes:
     return ascii_json({"next": snapshot})
 
 
-def encode_changes(before: LockState, after: LockState, made: Iterable[tuple[Owner, Change]]) -> bytes:
+def encode_changes(before: LockState, after: LockState, made: Iterable[tuple[Owner, LockChange]]) -> bytes:
     """The text of a line that leads from one state to the other.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from common.locks import Lock, LockMode, LockRequest, Owner, conflicts
 from daemons.wconfd.core.locks.ghostrules import ghosts_of
-from daemons.wconfd.core.locks.table import Gate, gates_of
+from daemons.wconfd.core.locks.table import LockGate, gates_of
 from daemons.wconfd.core.locks.waiting import LockState, PendingRequest, find_ring
 from protocol.wconfd.locks import HeldSince, InTheWay, OwnerWait, WaitExplanation
 
@@ -82,7 +82,7 @@ def _wait(state: LockState, pending: PendingRequest, held_since: SinceOfLock, wa
     )
 
 
-def _conflicting(state: LockState, other: Owner, gate: Gate) -> Iterator[tuple[Lock, LockMode]]:
+def _conflicting(state: LockState, other: Owner, gate: LockGate) -> Iterator[tuple[Lock, LockMode]]:
     """The locks of `other` that keep a request out at this gate: the gate's lock, or members of it."""
     modes = state.table.modes_of(other)
     if not gate.is_at_members:

@@ -54,7 +54,7 @@ from daemons.wconfd.core.locks.table import LockTable, gates_of
 Place = tuple[int, tuple[bool, int, str, str]]
 
 
-class Standing(enum.Enum):
+class RequestStatus(enum.Enum):
     """Where an owner's request stands; the theory is in `waiting`."""
 
     # its owner waits for nothing
@@ -64,24 +64,24 @@ class Standing(enum.Enum):
 
 
 _ENDS: Final = {
-    "granted: the last of what kept it out has gone": Standing.NONE,
-    "given up, or its owner has died": Standing.NONE,
+    "granted: the last of what kept it out has gone": RequestStatus.NONE,
+    "given up, or its owner has died": RequestStatus.NONE,
 }
 # standing -> what can happen -> standing; a request that is granted at once, or refused, never waits
-STANDINGS: Final[Mapping[Standing, Mapping[str, Standing]]] = {
-    Standing.NONE: {
-        "asked, and a holder is in the way": Standing.PARKED,
-        "asked, no holder is in the way but an overdue request": Standing.BEHIND,
+STANDINGS: Final[Mapping[RequestStatus, Mapping[str, RequestStatus]]] = {
+    RequestStatus.NONE: {
+        "asked, and a holder is in the way": RequestStatus.PARKED,
+        "asked, no holder is in the way but an overdue request": RequestStatus.BEHIND,
     },
-    Standing.PARKED: {
+    RequestStatus.PARKED: {
         **_ENDS,
-        "its gate opens, another one is shut": Standing.PARKED,
-        "its gate opens, an overdue request goes first": Standing.BEHIND,
+        "its gate opens, another one is shut": RequestStatus.PARKED,
+        "its gate opens, an overdue request goes first": RequestStatus.BEHIND,
     },
-    Standing.BEHIND: {
+    RequestStatus.BEHIND: {
         **_ENDS,
-        "the overdue request has gone, another one goes first": Standing.BEHIND,
-        "the overdue request has gone, a gate is shut": Standing.PARKED,
+        "the overdue request has gone, another one goes first": RequestStatus.BEHIND,
+        "the overdue request has gone, a gate is shut": RequestStatus.PARKED,
     },
 }
 

@@ -13,7 +13,7 @@ import attrs
 from common.errors import AlreadyPending, Conflict
 from common.locks import Lock, LockMode, LockRequest, Owner, mode_rank
 from daemons.wconfd.core.locks.guards import Guarded
-from daemons.wconfd.core.locks.waiting import Change, LockState, Move, Settling, free_all
+from daemons.wconfd.core.locks.waiting import LockChange, LockMove, LockState, Settling, free_all
 from protocol.wconfd.locks import Claim, Ghost, Guard
 
 
@@ -22,11 +22,11 @@ class Made:
     """An owner's change of the locks."""
 
     owner: Owner
-    change: Change
+    change: LockChange
 
 
 @attrs.frozen
-class Outcome:
+class OwnersChange:
     """What a call did to several owners."""
 
     state: LockState
@@ -38,20 +38,20 @@ class Outcome:
     has_effect: bool = True
 
 
-def guard(state: LockState, owner: Owner, guards: Sequence[Guard]) -> Change:
+def guard(state: LockState, owner: Owner, guards: Sequence[Guard]) -> LockChange:
     """Add guards to an owner.
 
     Raises: Conflict: the owner holds no lock, so there is nothing that they could keep.
     """
     if not guards:
-        return Change(state)
+        return LockChange(state)
     if not state.table.modes_of(owner):
         raise Conflict(f"{owner} holds no lock that a guard could keep; take the locks first", owner=owner.to_wire())
     known = state.guards.of(owner) or Guarded(())
-    return Change(state.with_guards(state.guards.set(state.table.as_known(owner), known.with_guards(guards))))
+    return LockChange(state.with_guards(state.guards.set(state.table.as_known(owner), known.with_guards(guards))))
 
 
-def bury(state: LockState, owners: Iterable[Owner], now: float) -> Outcome:
+def bury(state: LockState, owners: Iterable[Owner], now: float) -> OwnersChange:
     """Free the dead; those that have guards become ghosts, and only their pending requests are dropped."""
     made: list[Made] = []
     for owner in owners:
@@ -59,10 +59,10 @@ def bury(state: LockState, owners: Iterable[Owner], now: float) -> Outcome:
         if change.state is not state:
             made.append(Made(owner, change))
             state = change.state
-    return Outcome(state, tuple(made))
+    return OwnersChange(state, tuple(made))
 
 
-def lay(state: LockState, keys: Collection[str]) -> Outcome:
+def lay(state: LockState, keys: Collection[str]) -> OwnersChange:
     """Take away these guards from all owners; a ghost without guards is freed."""
     made: list[Made] = []
     for owner, guarded in state.guards:
@@ -70,17 +70,17 @@ def lay(state: LockState, keys: Collection[str]) -> Outcome:
         if left == guarded.guards:
             continue
         if left:
-            change = Change(state.with_guards(state.guards.set(owner, Guarded(left, guarded.since))))
+            change = LockChange(state.with_guards(state.guards.set(owner, Guarded(left, guarded.since))))
         elif guarded.is_ghost:
             change = free_all(state, owner)
         else:
-            change = Change(state.with_guards(state.guards.without(owner)))
+            change = LockChange(state.with_guards(state.guards.without(owner)))
         made.append(Made(owner, change))
         state = change.state
-    return Outcome(state, tuple(made))
+    return OwnersChange(state, tuple(made))
 
 
-def expire(state: LockState, until: float) -> Outcome:
+def expire(state: LockState, until: float) -> OwnersChange:
     """Free the ghosts whose deaths were at this instant or before it."""
     made: list[Made] = []
     for owner, guarded in state.guards:
@@ -88,7 +88,7 @@ def expire(state: LockState, until: float) -> Outcome:
             change = free_all(state, owner)
             made.append(Made(owner, change))
             state = change.state
-    return Outcome(state, tuple(made))
+    return OwnersChange(state, tuple(made))
 
 
 def earlier_owners(state: LockState, owner: Owner) -> list[Owner]:
@@ -100,7 +100,7 @@ def earlier_owners(state: LockState, owner: Owner) -> list[Owner]:
     return sorted((other for other in known if other not in state.guards.ghosts), key=Owner.sort_key)
 
 
-def adopt(state: LockState, owner: Owner) -> Outcome:
+def adopt(state: LockState, owner: Owner) -> OwnersChange:
     """Give the owner all that the ghosts of its job hold, and their guards. Nothing is free in between.
 
     Raises:
@@ -115,7 +115,7 @@ def adopt(state: LockState, owner: Owner) -> Outcome:
         )
     ghosts = sorted((each for each in state.guards.ghosts if each.ident == owner.ident), key=Owner.sort_key)
     if not ghosts:
-        return Outcome(state)
+        return OwnersChange(state)
     if state.pending_of(owner):
         raise AlreadyPending(f"{owner} has a pending request; free its locks first", owner=owner.to_wire())
     moves = [_leave(state, ghost) for ghost in ghosts if ghost != owner]
@@ -126,12 +126,12 @@ def adopt(state: LockState, owner: Owner) -> Outcome:
     # no gate opens for others: what one owner has left another has entered
     after = state.with_table(table.set_modes(owner, given).table)
     after = _with_adopted_guards(after, owner, ghosts)
-    return Outcome(
-        after, (*(Made(move.owner, Change(after, moves=(move,))) for move in moves), _given(after, owner, given))
+    return OwnersChange(
+        after, (*(Made(move.owner, LockChange(after, moves=(move,))) for move in moves), _given(after, owner, given))
     )
 
 
-def raise_ghosts(state: LockState, claims: Iterable[Claim], now: float) -> Outcome:
+def raise_ghosts(state: LockState, claims: Iterable[Claim], now: float) -> OwnersChange:
     """Make ghosts of dead owners that this state does not know, with the locks that they claim.
 
     A claim changes nothing if it names no lock or no guard, if all its keys are guarded already, and if its
@@ -148,7 +148,7 @@ def raise_ghosts(state: LockState, claims: Iterable[Claim], now: float) -> Outco
         change = _raise(state, claim, now)
         made.append(Made(claim.owner, change))
         state = change.state
-    return Outcome(state, tuple(made), tuple(refused))
+    return OwnersChange(state, tuple(made), tuple(refused))
 
 
 def ghosts_of(state: LockState, ghost_s: float) -> tuple[Ghost, ...]:
@@ -166,7 +166,7 @@ def ghosts_of(state: LockState, ghost_s: float) -> tuple[Ghost, ...]:
     )
 
 
-def _die(state: LockState, owner: Owner, now: float) -> Change:
+def _die(state: LockState, owner: Owner, now: float) -> LockChange:
     guarded = state.guards.of(owner)
     assert guarded is not None
     since = now if guarded.since is None else guarded.since
@@ -174,18 +174,18 @@ def _die(state: LockState, owner: Owner, now: float) -> Change:
     return Settling(haunted).drop_pending(owner).try_held_back().change()
 
 
-def _raise(state: LockState, claim: Claim, now: float) -> Change:
+def _raise(state: LockState, claim: Claim, now: float) -> LockChange:
     if state.table.modes_of(claim.owner):
         return guard(state, claim.owner, claim.guards)
     given = Settling(state).give(claim.owner, _strongest_of(claim.locks)).change()
     guarded = Guarded((), now).with_guards(claim.guards)
     haunted = given.state.with_guards(given.state.guards.set(claim.owner, guarded))
     settled = Settling(haunted).try_held_back().change()
-    return Change(settled.state, granted=settled.granted, moves=given.moves + settled.moves)
+    return LockChange(settled.state, granted=settled.granted, moves=given.moves + settled.moves)
 
 
-def _leave(state: LockState, ghost: Owner) -> Move:
-    return Move(ghost, dict.fromkeys(state.table.held_by(ghost)))
+def _leave(state: LockState, ghost: Owner) -> LockMove:
+    return LockMove(ghost, dict.fromkeys(state.table.held_by(ghost)))
 
 
 def _strongest(state: LockState, owner: Owner, ghosts: Iterable[Owner]) -> dict[Lock, LockMode]:
@@ -216,4 +216,4 @@ def _with_adopted_guards(state: LockState, owner: Owner, ghosts: Iterable[Owner]
 
 
 def _given(state: LockState, owner: Owner, given: dict[Lock, LockMode]) -> Made:
-    return Made(owner, Change(state, moves=(Move(owner, given),) if given else ()))
+    return Made(owner, LockChange(state, moves=(LockMove(owner, given),) if given else ()))

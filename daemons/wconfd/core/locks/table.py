@@ -213,7 +213,7 @@ _NO_INDEX: Final[Map[Lock, Holders]] = Map()
 
 
 @attrs.frozen(cache_hash=True)
-class Gate:
+class LockGate:
     """A lock, or the members of a group lock, as met by requests of one mode."""
 
     lock: Lock
@@ -294,7 +294,7 @@ class LockTable:
         holdings = self._holdings.get(owner)
         return holdings.owner if holdings else owner
 
-    def wall(self, gate: Gate) -> Map[Owner, LockMode] | Map[Owner, int]:
+    def wall(self, gate: LockGate) -> Map[Owner, LockMode] | Map[Owner, int]:
         """All owners whose holding conflicts with a request at this gate. Cost: O(1)."""
         holders = self._holders.get(gate.lock, _NO_HOLDERS)
         is_exclusive = gate.mode is LockMode.EXCLUSIVE
@@ -302,12 +302,12 @@ class LockTable:
             return holders.through_members if is_exclusive else holders.through_exclusive_members
         return holders.direct if is_exclusive or holders.is_exclusive else NOBODY
 
-    def is_shut(self, gate: Gate, owner: Owner) -> bool:
+    def is_shut(self, gate: LockGate, owner: Owner) -> bool:
         """Whether another owner stands in this gate's wall. Cost: O(1)."""
         wall = self.wall(gate)
         return len(wall) > (owner in wall)
 
-    def shut_gate(self, owner: Owner, requests: Sequence[LockRequest]) -> Gate | None:
+    def shut_gate(self, owner: Owner, requests: Sequence[LockRequest]) -> LockGate | None:
         """The first gate that keeps this request out; None if it is free to go. Cost: O(requests)."""
         return next((gate for gate in gates_of(requests) if self.is_shut(gate, owner)), None)
 
@@ -330,7 +330,7 @@ class LockTable:
         """
         check_rules(self._holdings.get(owner), requests)
 
-    def set_modes(self, owner: Owner, modes: Mapping[Lock, LockMode | None]) -> "Change":
+    def set_modes(self, owner: Owner, modes: Mapping[Lock, LockMode | None]) -> "TableChange":
         """Give, change and take away locks, None being a release; checks no conflict.
 
         The caller guarantees that no other owner's holding conflicts with `modes`.
@@ -340,10 +340,10 @@ class LockTable:
         old = self._holdings.get(owner) or Holdings(owner)
         changes = {lock: mode for lock, mode in modes.items() if old.modes.get(lock) is not mode}
         if not changes:
-            return Change(self)
+            return TableChange(self)
         new = old.with_modes(owner, changes)
         holdings = self._holdings.set(owner, new) if new.modes else self._holdings.delete(owner)
-        return Change(LockTable(holdings, self._with_holders(owner, old, changes)), tuple(_opened(old, changes)))
+        return TableChange(LockTable(holdings, self._with_holders(owner, old, changes)), tuple(_opened(old, changes)))
 
     def _with_holders(self, owner: Owner, old: Holdings, changes: Mapping[Lock, LockMode | None]) -> Map[Lock, Holders]:
         index = self._holders.mutate()
@@ -355,12 +355,12 @@ class LockTable:
 
 
 @attrs.frozen
-class Change:
+class TableChange:
     """A table after a change, and where the change made room."""
 
     table: LockTable
     # gates whose wall the owner has left, or in which it stands with less
-    opened: tuple[Gate, ...] = ()
+    opened: tuple[LockGate, ...] = ()
 
 
 @attrs.frozen
@@ -372,7 +372,7 @@ class Verdict:
     # owners in the way, in owner order; empty: granted
     blocked_on: tuple[Owner, ...] = ()
     # gates where the granted request made room for others
-    opened: tuple[Gate, ...] = ()
+    opened: tuple[LockGate, ...] = ()
 
 
 def update_locks(table: LockTable, owner: Owner, requests: Sequence[LockRequest]) -> Verdict:
@@ -398,16 +398,16 @@ def wanted_modes(requests: Iterable[LockRequest]) -> dict[Lock, LockMode | None]
     return {request.lock: request.mode for request in requests}
 
 
-def gates_of(requests: Iterable[LockRequest]) -> Iterator[Gate]:
+def gates_of(requests: Iterable[LockRequest]) -> Iterator[LockGate]:
     """All gates that a request must pass; a release passes none. May repeat a group's gate."""
     for request in requests:
         if request.mode is not None:
             lock, group = request.lock, request.lock.group
-            yield Gate(lock, False, request.mode)
+            yield LockGate(lock, False, request.mode)
             if group:
-                yield Gate(group, False, request.mode)
+                yield LockGate(group, False, request.mode)
             if lock.is_group:
-                yield Gate(lock, True, request.mode)
+                yield LockGate(lock, True, request.mode)
 
 
 def _put(index: MapMutation[Lock, Holders], lock: Lock, holders: Holders) -> None:
@@ -417,12 +417,12 @@ def _put(index: MapMutation[Lock, Holders], lock: Lock, holders: Holders) -> Non
         del index[lock]
 
 
-def _opened(old: Holdings, changes: Mapping[Lock, LockMode | None]) -> Iterator[Gate]:
+def _opened(old: Holdings, changes: Mapping[Lock, LockMode | None]) -> Iterator[LockGate]:
     weaker = [lock for lock, mode in changes.items() if lock in old.modes and mode is not LockMode.EXCLUSIVE]
     groups = dict.fromkeys(lock.group for lock in weaker)
     for mode in LockMode:
-        yield from (Gate(lock, False, mode) for lock in weaker)
-        yield from (Gate(group, True, mode) for group in groups if group)
+        yield from (LockGate(lock, False, mode) for lock in weaker)
+        yield from (LockGate(group, True, mode) for group in groups if group)
 
 
 def _member_counts(old: Holdings, changes: Mapping[Lock, LockMode | None]) -> dict[Lock, tuple[int, int]]:

@@ -15,7 +15,7 @@ others have not been touched, and handing a lock over costs the same with two wa
 thousand. One that is still kept out is parked at the gate that keeps it out now. A request that no gate
 keeps out, but an overdue request holds back, is parked behind that one, and tried when it has gone.
 
-All functions are pure and return a `Change`; what they refuse leaves no trace.
+All functions are pure and return a `LockChange`; what they refuse leaves no trace.
 
 Source: daemons design, "Locking"; wconfd.md 5.3, 5.5 and 5.6.
 """
@@ -31,9 +31,9 @@ from immutables import Map
 
 from common.errors import AlreadyPending, LockRuleViolation, UpgradeDeadlock
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner, mode_rank
-from daemons.wconfd.core.locks.fairness import Fairness, PendingRequest, Place, Standing
+from daemons.wconfd.core.locks.fairness import Fairness, PendingRequest, Place, RequestStatus
 from daemons.wconfd.core.locks.guards import NO_GUARDS, Guards
-from daemons.wconfd.core.locks.table import Gate, LockTable, wanted_modes
+from daemons.wconfd.core.locks.table import LockGate, LockTable, wanted_modes
 
 # The pending requests, each parked where it is kept out, and the table they wait for.
 #
@@ -53,7 +53,7 @@ class Behind:
     owner: Owner
 
 
-Spot = Gate | Behind
+Spot = LockGate | Behind
 
 
 @attrs.frozen
@@ -91,11 +91,11 @@ class LockState:
         parked = self._parked.get(owner)
         return parked.request if parked else None
 
-    def standing_of(self, owner: Owner) -> Standing:
+    def standing_of(self, owner: Owner) -> RequestStatus:
         parked = self._parked.get(owner)
         if parked is None:
-            return Standing.NONE
-        return Standing.BEHIND if isinstance(parked.spot, Behind) else Standing.PARKED
+            return RequestStatus.NONE
+        return RequestStatus.BEHIND if isinstance(parked.spot, Behind) else RequestStatus.PARKED
 
     def knows(self, owner: Owner) -> bool:
         """Whether the owner holds or waits. Cost: O(1)."""
@@ -184,7 +184,7 @@ class LockState:
         fairness = self.fairness.passed(locks) if locks else self.fairness
         return self if fairness is self.fairness else attrs.evolve(self, fairness=fairness)
 
-    def first_let_through(self, gate: Gate) -> PendingRequest | None:
+    def first_let_through(self, gate: LockGate) -> PendingRequest | None:
         """The first request parked at this gate for which it is no longer shut. Cost: O(1)."""
         queue = self._queues.get(gate)
         wall = self.table.wall(gate)
@@ -220,7 +220,7 @@ def _place(request: PendingRequest) -> Place:
 
 
 @attrs.frozen
-class Move:
+class LockMove:
     """What became of one owner's locks: lock -> mode, None for one released."""
 
     owner: Owner
@@ -228,7 +228,7 @@ class Move:
 
 
 @attrs.frozen
-class Change:
+class LockChange:
     """What a call did."""
 
     # the very same state if nothing changed
@@ -240,7 +240,7 @@ class Change:
     # locks that a union took or upgraded, the last one first
     taken: tuple[Lock, ...] = ()
     # locks given and taken away, in order
-    moves: tuple[Move, ...] = ()
+    moves: tuple[LockMove, ...] = ()
     # whether the caller's request has just become pending
     is_queued: bool = False
 
@@ -255,8 +255,8 @@ class Settling:
 
     def __init__(self, state: LockState) -> None:
         self._state = state
-        self._moves: list[Move] = []
-        self._heap: list[tuple[Place, int, Gate | None, Owner]] = []
+        self._moves: list[LockMove] = []
+        self._heap: list[tuple[Place, int, LockGate | None, Owner]] = []
         self._count = count()
 
     def drop_pending(self, owner: Owner) -> "Settling":
@@ -272,7 +272,7 @@ class Settling:
         if change.table is self._state.table:
             return self
         changed = {lock: mode for lock, mode in modes.items() if before.get(lock) is not mode}
-        self._moves.append(Move(owner, changed))
+        self._moves.append(LockMove(owner, changed))
         self._state = self._state.with_table(change.table)
         if self._state.guards and not change.table.modes_of(owner):
             # who holds nothing has no guards
@@ -288,7 +288,7 @@ class Settling:
         self._try_again(self._state.held_back_in_vain())
         return self
 
-    def change(self) -> Change:
+    def change(self) -> LockChange:
         """Settle; all that was done."""
         granted: list[Owner] = []
         while (found := self._pop()) is not None:
@@ -301,9 +301,9 @@ class Settling:
                 granted.append(request.owner)
             if gate:
                 self._open([gate])
-        return Change(self._state, granted=tuple(granted), moves=tuple(self._moves))
+        return LockChange(self._state, granted=tuple(granted), moves=tuple(self._moves))
 
-    def _open(self, gates: Iterable[Gate]) -> None:
+    def _open(self, gates: Iterable[LockGate]) -> None:
         for gate in gates:
             first = self._state.first_let_through(gate)
             if first:
@@ -313,7 +313,7 @@ class Settling:
         for request in requests:
             heapq.heappush(self._heap, (request.place, next(self._count), None, request.owner))
 
-    def _pop(self) -> tuple[PendingRequest, Gate | None] | None:
+    def _pop(self) -> tuple[PendingRequest, LockGate | None] | None:
         """The first request of all that may try in this state, and the gate that lets it through, if one does."""
         while self._heap:
             place, _, gate, owner = heapq.heappop(self._heap)
@@ -367,7 +367,7 @@ def _path(came_from: dict[Owner, Owner], last: Owner) -> tuple[Owner, ...]:
     return tuple(reversed(path))
 
 
-def try_update(state: LockState, owner: Owner, requests: Sequence[LockRequest]) -> Change:
+def try_update(state: LockState, owner: Owner, requests: Sequence[LockRequest]) -> LockChange:
     """Grant all items now, or tell the owners in the way and change nothing.
 
     A request that is exactly true already succeeds, also where the rules would refuse it: so a
@@ -380,13 +380,13 @@ def try_update(state: LockState, owner: Owner, requests: Sequence[LockRequest]) 
     """
     _refuse_pending(state, owner)
     if state.table.is_satisfied(owner, requests):
-        return Change(state)
+        return LockChange(state)
     state.table.check_rules(owner, requests)
     in_the_way = state.in_the_way(owner, tuple(requests))
-    return Change(state, in_the_way) if in_the_way else Settling(state).give(owner, wanted_modes(requests)).change()
+    return LockChange(state, in_the_way) if in_the_way else Settling(state).give(owner, wanted_modes(requests)).change()
 
 
-def update_or_queue(state: LockState, owner: Owner, priority: int, requests: Sequence[LockRequest]) -> Change:
+def update_or_queue(state: LockState, owner: Owner, priority: int, requests: Sequence[LockRequest]) -> LockChange:
     """Grant all items now, or let the request wait until they can be granted.
 
     The same list (same items, same order) while it is pending changes nothing, not even the priority,
@@ -403,7 +403,7 @@ def update_or_queue(state: LockState, owner: Owner, priority: int, requests: Seq
     request = PendingRequest(priority, owner, tuple(requests))
     pending = state.pending_of(owner)
     if pending and pending.requests == request.requests:
-        return Change(state, blockers(state, owner))
+        return LockChange(state, blockers(state, owner))
     change = try_update(state, owner, request.requests)
     if not change.blocked_on:
         return change
@@ -412,7 +412,7 @@ def update_or_queue(state: LockState, owner: Owner, priority: int, requests: Seq
     after = state.parked(request, spot)
     if state.is_fair:
         _refuse_ring(after, request)
-    return Change(after, change.blocked_on, is_queued=True)
+    return LockChange(after, change.blocked_on, is_queued=True)
 
 
 def blockers(state: LockState, owner: Owner) -> tuple[Owner, ...]:
@@ -421,7 +421,7 @@ def blockers(state: LockState, owner: Owner) -> tuple[Owner, ...]:
     return state.in_the_way(owner, pending.requests) if pending else ()
 
 
-def free_all(state: LockState, owner: Owner) -> Change:
+def free_all(state: LockState, owner: Owner) -> LockChange:
     """Drop the owner's pending request and all its locks. Never fails.
 
     This is also what happens to an owner that died.
@@ -429,23 +429,23 @@ def free_all(state: LockState, owner: Owner) -> Change:
     return _weaken(state, owner, lambda lock, mode: None)
 
 
-def free_level(state: LockState, owner: Owner, level: LockLevel) -> Change:
+def free_level(state: LockState, owner: Owner, level: LockLevel) -> LockChange:
     """Drop the owner's pending request, whatever its level, and all its locks of `level`. Never fails."""
     return _weaken(state, owner, lambda lock, mode: None if lock.level is level else mode)
 
 
-def downgrade_level(state: LockState, owner: Owner, level: LockLevel) -> Change:
+def downgrade_level(state: LockState, owner: Owner, level: LockLevel) -> LockChange:
     """Drop the owner's pending request and turn its exclusive locks of `level` into shared. Never fails."""
     return _weaken(state, owner, lambda lock, mode: LockMode.SHARED if lock.level is level else mode)
 
 
-def intersect(state: LockState, owner: Owner, locks: Collection[Lock]) -> Change:
+def intersect(state: LockState, owner: Owner, locks: Collection[Lock]) -> LockChange:
     """Drop the owner's pending request and every lock that is not among `locks`. Never fails."""
     kept = frozenset(locks)
     return _weaken(state, owner, lambda lock, mode: mode if lock in kept else None)
 
 
-def opportunistic_union(state: LockState, owner: Owner, wanted: Iterable[tuple[Lock, LockMode]]) -> Change:
+def opportunistic_union(state: LockState, owner: Owner, wanted: Iterable[tuple[Lock, LockMode]]) -> LockChange:
     """Take of `wanted` what can be had now, in lock order, and leave the rest. Never fails.
 
     What is held in that mode or a stronger one is not asked for. A lock asked in both modes may be
@@ -456,7 +456,7 @@ def opportunistic_union(state: LockState, owner: Owner, wanted: Iterable[tuple[L
     held = state.table.mode_of
     missing = [LockRequest(lock, mode) for lock, mode in wanted if mode_rank(mode) > mode_rank(held(owner, lock))]
     taken: list[Lock] = []
-    moves: list[Move] = []
+    moves: list[LockMove] = []
     for request in sorted(missing, key=LockRequest.sort_key):
         try:
             change = try_update(state, owner, [request])
@@ -467,16 +467,16 @@ def opportunistic_union(state: LockState, owner: Owner, wanted: Iterable[tuple[L
             taken.append(request.lock)
             moves += change.moves
     # taking locks makes no room: no request was granted
-    return Change(state, taken=tuple(reversed(taken)), moves=tuple(moves))
+    return LockChange(state, taken=tuple(reversed(taken)), moves=tuple(moves))
 
 
-def guarded_union(state: LockState, owner: Owner, least: int, wanted: Iterable[tuple[Lock, LockMode]]) -> Change:
+def guarded_union(state: LockState, owner: Owner, least: int, wanted: Iterable[tuple[Lock, LockMode]]) -> LockChange:
     """As `opportunistic_union`, but all or nothing: take at least `least` locks, or none.
 
     Locks held before do not count.
     """
     change = opportunistic_union(state, owner, wanted)
-    return change if len(change.taken) >= least else Change(state)
+    return change if len(change.taken) >= least else LockChange(state)
 
 
 def _refuse_pending(state: LockState, owner: Owner) -> None:
@@ -501,7 +501,7 @@ def _refuse_ring(state: LockState, request: PendingRequest) -> None:
         )
 
 
-def _weaken(state: LockState, owner: Owner, rule: Callable[[Lock, LockMode], LockMode | None]) -> Change:
+def _weaken(state: LockState, owner: Owner, rule: Callable[[Lock, LockMode], LockMode | None]) -> LockChange:
     """Drop the pending request, and set each held lock to what `rule` says: its mode or less.
 
     Asking for less cannot be blocked and breaks no rule.

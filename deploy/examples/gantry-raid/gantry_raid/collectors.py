@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from daemons.mond.collectors.base import Collector, Found
-from daemons.mond.core.reports import Category, Kind, Number, Status, StatusCode, worst
+from daemons.mond.collectors.base import Collector, Measured
+from daemons.mond.core.reports import Category, CollectorStatus, Number, ReportKind, StatusCode, worst
 
 MDSTAT = Path("/proc/mdstat")
 # "md0 : active raid1 sda1[0] sdb1[1]", and in the next line "[2/1] [U_]": disks wanted and there
@@ -14,10 +14,10 @@ ARRAY = re.compile(r"^(md\S+) : (\w+).*\n.*\[(\d+)/(\d+)\]", re.MULTILINE)
 class Raid(Collector):
     NAME = "raid"
     CATEGORY = Category.STORAGE
-    KIND = Kind.STATUS
+    KIND = ReportKind.STATUS
     INTERVAL_S = 30.0
 
-    def collect(self) -> Found:
+    def collect(self) -> Measured:
         """Read the kernel's report; an error of that becomes the text of ours."""
         arrays, numbers, statuses = [], [], []
         for name, state, disks, there in ARRAY.findall(MDSTAT.read_text() if MDSTAT.exists() else ""):
@@ -25,5 +25,5 @@ class Raid(Collector):
             arrays.append({"name": name, "state": state, "disks": int(disks), "missing": missing})
             numbers.append(Number("site_raid_missing_disks", missing, {"array": name}, "Disks that are missing"))
             text = f"{name} lacks {missing} of {disks} disks"
-            statuses.append(Status(StatusCode.BAD, text) if missing else Status(StatusCode.OK))
-        return Found({"arrays": arrays}, numbers, worst(statuses))
+            statuses.append(CollectorStatus(StatusCode.BAD, text) if missing else CollectorStatus(StatusCode.OK))
+        return Measured({"arrays": arrays}, numbers, worst(statuses))

@@ -19,7 +19,7 @@ from cli.program import exit_code
 from common.errors import Denied
 from common.paths import Paths
 from common.webaccess.passwords import Scrypt, is_right, read_password
-from common.webaccess.tokens import TokensFile, TokenText, Wish
+from common.webaccess.tokens import NewToken, TokensFile, TokenText
 from common.webaccess.users import User, UsersFile
 from tests.cli.command import Ended, argv, environment, run
 from tests.support.accounts.users import ALICE, BOB, needs_root, uid_of
@@ -61,7 +61,7 @@ def test_a_user_is_added_changed_and_removed_and_the_rest_of_the_file_stays(root
         *("--password-file", "-"),
         stdin="s3cret word\nmore\n",
     )
-    assert (added.code, added.out) == (0, "user 'jane' may call now\n"), added.err
+    assert (added.code, added.out) == (0, "user 'jane' is added\n"), added.err
     jane = UsersFile(paths).users()["jane"]
     assert jane.options == ("operate", "jobs.read", f"unix={ME}")
     assert isinstance(read_password(jane.password), Scrypt)
@@ -115,7 +115,7 @@ def test_a_password_is_asked_for_twice_on_the_terminal_and_not_shown(root: Path)
         for prompt, typed in (("password: ", "one"), ("more: ", "xyzzy"), ("password: ", "new"), ("more: ", "new")):
             shown += _until(ours, prompt)
             os.write(ours, f"{typed}\n".encode())
-        shown += _until(ours, "now\r\n")
+        shown += _until(ours, "new password\r\n")
         assert process.wait(PATIENCE_S) == 0
     os.close(ours)
 
@@ -212,7 +212,7 @@ def test_root_leaves_owner_and_mode_of_another_users_folder_as_they_are(open_roo
     os.chown(paths.rapi, uid_of(ALICE), 0)
 
     UsersFile(paths).remove("jack")
-    TokensFile(paths).create(Wish("ci", ("read",), None), 0.0)
+    TokensFile(paths).create(NewToken("ci", ("read",), None), 0.0)
 
     status = paths.rapi_users.stat()
     assert (status.st_uid, status.st_mode & 0o777) == (uid_of(ALICE), 0o644)

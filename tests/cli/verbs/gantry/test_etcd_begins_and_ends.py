@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from common.clusterinit import create_cluster
-from common.lease.changes import Removed, Written, encode_fate
-from common.lease.records import Accepted, Keys, LastMaster, MemberRecord, Role, decode, encode
+from common.lease.changes import RemovedFile, WrittenFile, encode_fate
+from common.lease.records import AcceptedRestore, EtcdKeys, LastMaster, MemberRecord, Role, decode, encode
 from common.paths import Paths
 from common.system.program import PidFile
 from protocol.etcd.client import EtcdClient
@@ -29,7 +29,7 @@ class Node:
 
     def __init__(self, root: Path, etcd: TestEtcd, host: ProgramHost) -> None:
         self.paths = Paths.under_root(root)
-        self.keys = Keys(etcd.prefix)
+        self.keys = EtcdKeys(etcd.prefix)
         self._root = root
         self._etcd = etcd
         self.run = partial(host.run, "gantry", "--root", root, "cluster")
@@ -86,7 +86,7 @@ def test_a_cluster_comes_to_etcd_and_others_must_be_compared_first(node: Node) -
     assert done.code == 0, done
     held = node.held()
     assert held["epoch"] == b"5"
-    assert decode(held["accepted"], Accepted, "accepted") == Accepted(epoch=5, node="n1", by="convert")
+    assert decode(held["accepted"], AcceptedRestore, "accepted") == AcceptedRestore(epoch=5, node="n1", by="convert")
     assert {name for name in held if name.startswith("stale/")} == {"stale/n2", "stale/n3"}
     # a candidate with an older configuration is refused by its wconfd
     assert held["kept/config.base"] == str(json.loads(node.paths.config_data.read_bytes())["serial_no"]).encode()
@@ -120,8 +120,8 @@ def test_a_cluster_leaves_etcd_when_its_files_have_all(node: Node) -> None:
     assert node.run("convert", "--yes").code == 0
     last = LastMaster(node="n1", epoch=6, boot_id="", ttl_s=10, clean=True)
     node.put(node.keys.last_master, encode(last))
-    node.put(f"{node.keys.dirty}queue/serial", encode_fate(Written(b"7\n")))
-    node.put(f"{node.keys.dirty}queue/job-3", encode_fate(Removed()))
+    node.put(f"{node.keys.dirty}queue/serial", encode_fate(WrittenFile(b"7\n")))
+    node.put(f"{node.keys.dirty}queue/job-3", encode_fate(RemovedFile()))
     node.say("nodes")
 
     refused(node.run("convert", "--yes"), "this node's files are not those of etcd: 'queue/serial'")
@@ -143,7 +143,7 @@ def test_a_cluster_leaves_etcd_when_its_files_have_all(node: Node) -> None:
 def test_what_waits_in_etcd_is_not_thrown_away(node: Node, last: LastMaster, word: str) -> None:
     assert node.run("convert", "--yes").code == 0
     node.put(node.keys.last_master, encode(last))
-    node.put(f"{node.keys.dirty}queue/serial", encode_fate(Written(b"0\n")))
+    node.put(f"{node.keys.dirty}queue/serial", encode_fate(WrittenFile(b"0\n")))
     before = node.held()
     node.say("none")
 
@@ -163,4 +163,6 @@ def test_recover_needs_the_word_and_an_empty_etcd(node: Node) -> None:
 
     assert done.code == 0, done
     assert "no candidate had as a file yet" in done.err
-    assert decode(node.held()["accepted"], Accepted, "accepted") == Accepted(epoch=10, node="n1", by="recover")
+    assert decode(node.held()["accepted"], AcceptedRestore, "accepted") == AcceptedRestore(
+        epoch=10, node="n1", by="recover"
+    )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from common.lease.records import Keys, LastMaster, encode
+from common.lease.records import EtcdKeys, LastMaster, encode
 from common.paths import Paths
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Put, Transaction
@@ -49,7 +49,7 @@ def test_beside_a_cluster_in_etcd_no_second_one_is_made(
 ) -> None:
     paths = prepare(tmp_path / "r", etcd.etcd.endpoints[0], etcd.prefix)
     last = LastMaster(node="n7", epoch=12, boot_id="", ttl_s=10)
-    put(etcd, Keys(etcd.prefix).last_master, encode(last))
+    put(etcd, EtcdKeys(etcd.prefix).last_master, encode(last))
 
     refused = host.run(words[0], "--root", tmp_path / "r", *words[1:])
 
@@ -62,7 +62,7 @@ def test_beside_a_cluster_in_etcd_no_second_one_is_made(
 
 def test_a_cluster_without_a_last_master_counts_too(host: ProgramHost, tmp_path: Path, etcd: TestEtcd) -> None:
     prepare(tmp_path / "r", etcd.etcd.endpoints[0], etcd.prefix)
-    put(etcd, Keys(etcd.prefix).epoch, b"1")
+    put(etcd, EtcdKeys(etcd.prefix).epoch, b"1")
 
     assert host.run("gantry", "--root", tmp_path / "r", "up", "--detach").code == 1
 

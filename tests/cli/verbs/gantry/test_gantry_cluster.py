@@ -289,7 +289,7 @@ def test_getmaster_asks_keeperd_and_without_it_the_files(
     keeperd.view = attrs.evolve(VIEW, master="")
     nobody = getmaster()
     assert (nobody.code, nobody.out) == (3, "")
-    assert "nobody is the master now" in nobody.err
+    assert "no node is the master now" in nobody.err
 
     paths.keeperd_socket.unlink()
     assert getmaster() == Ended(0, "node3\n", "")

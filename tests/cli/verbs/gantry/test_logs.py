@@ -53,9 +53,7 @@ def test_records_are_chosen_by_job_level_daemon_and_number(paths: Paths) -> None
     assert events(logs(paths, "--job", "17")) == ["luxid.old", "locks.freed", "job.failed", "luxid.new"]
     assert events(logs(paths, "--job", "17", "--level", "warning")) == ["job.failed", "luxid.new"]
     assert events(logs(paths, "--daemon", "wconfd", "-n", "1")) == ["locks.freed"]
-    assert logs(paths, "--job", "18") == Ended(
-        0, "", "no record of the logs is like that; they are kept for a while only\n"
-    )
+    assert logs(paths, "--job", "18") == Ended(0, "", "no log record matches; logs are kept for a limited time\n")
     # files in use only, unless asked for more
     assert events(logs(paths)) == ["wconfd.early", "locks.freed", "luxid.new"]
 

@@ -102,7 +102,7 @@ def test_a_removed_resource_is_waited_for(cluster: Cluster) -> None:
 
     removed = resource(cluster, "remove", "--node", "web2", "disks")
 
-    assert removed.out == "there is no resource 'web2:disks' any more\n"
+    assert removed.out == "resource 'web2:disks' is removed\n"
     submitted = gantry(cluster, "job", "run", "--use", "web2:disks", "--", "true")
     job = int(submitted.out)
     assert (
@@ -110,7 +110,7 @@ def test_a_removed_resource_is_waited_for(cluster: Cluster) -> None:
         == "nobody has set 'web2:disks', so the job waits; set it with: gantry resource set web2:disks TOTAL\n"
     )
     assert (
-        "which nobody has set; set it with: gantry resource set web2:disks TOTAL\n"
+        "whose total is not set; set it with: gantry resource set web2:disks TOTAL\n"
         in gantry(cluster, "job", "why", job).out
     )
     resource(cluster, "set", "web2:disks", "1")

@@ -57,7 +57,7 @@ def test_the_story_of_a_schedule(cluster: Cluster) -> None:
     assert as_json(cluster, "info", "nightly")[0]["state"] == "paused"
     job_id = schedule(cluster, "run", "nightly").out.strip()
     assert f"job {job_id}, by hand" in schedule(cluster, "info", "nightly").out
-    assert schedule(cluster, "resume", "nightly") == Ended(0, "", "schedule 'nightly' is on again\n")
+    assert schedule(cluster, "resume", "nightly") == Ended(0, "", "schedule 'nightly' is resumed\n")
     status = run("gantry", "--root", cluster.root, "status").out
     assert "schedules: 1, nightly next in 1h" in status
     completed = run(
@@ -70,7 +70,7 @@ def test_the_story_of_a_schedule(cluster: Cluster) -> None:
         },
     )
     assert completed.out == "plain,nightly\n"
-    for verb, says in (("pause", "is paused"), ("resume", "is on again")):
+    for verb, says in (("pause", "is paused"), ("resume", "is resumed")):
         halfway = schedule(cluster, verb, "nightly", "none")
         assert halfway.code == 1
         # what was done before the refusal

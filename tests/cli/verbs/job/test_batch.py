@@ -110,6 +110,6 @@ def test_prev_is_a_batch_of_the_last_submission(luxid: FakeLuxid, host: ProgramH
     run("run", "--each", "n=1..3", "--", "true")
 
     assert [row["id"] for row in json.loads(run("list", "--batch", "PREV", "--output", "json").out)] == [9, 10, 11]
-    assert run("batch", "info", "PREV") == Ended(1, "", "error: the last submission, job 9, is no batch\n")
+    assert run("batch", "info", "PREV") == Ended(1, "", "error: the last submission, job 9, is not a batch\n")
     luxid.jobs[9].batch = luxid.jobs[10].batch = "b7"
     assert run("batch", "info", "PREV").out.startswith("Batch b7: active (2 queued)\n")

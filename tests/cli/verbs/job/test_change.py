@@ -64,7 +64,7 @@ def test_a_job_that_cannot_be_archived_yet_keeps_no_other_from_the_archive(start
 
     ended = job("archive", "5", "6", "7")
 
-    assert ended == Ended(1, "", "error: job 6: those who are to be told of its batch are not told yet\n")
+    assert ended == Ended(1, "", "error: job 6: notifications for its batch are still pending\n")
     assert (luxid.jobs[5].archived, luxid.jobs[7].archived) == (True, True)
 
 
@@ -81,7 +81,7 @@ def test_the_archive_alone_chooses_no_jobs(start_luxid: Start, job: Job) -> None
 def test_cancel_by_a_state_that_no_job_has_is_an_error(start_luxid: Start, job: Job) -> None:
     start_luxid(FakeJob(6, "running"))
 
-    error = "error: no job to cancel is like that; 'gnt-job list' shows all\n"
+    error = "error: no job to cancel matches; 'gnt-job list' shows all\n"
     assert job("cancel", "--queued") == Ended(1, "", error)
     assert job("cancel", "--where", "op=OP_NODE_ADD", "--force") == Ended(1, "", error)
 
@@ -219,7 +219,7 @@ def test_modify_wants_something_to_change_that_a_job_can_have(start_luxid: Start
     )
 
     assert (nothing.code, bad_label.code, bad_time.code) == (2, 2, 2)
-    assert "say what to change, as in --name NAME, --begin TIME, --priority low or --timeout 2h" in nothing.err
+    assert "nothing to change; for example --name NAME, --begin TIME, --priority low or --timeout 2h" in nothing.err
     assert "a label is named by 1 to 63" in bad_label.err
     assert "'soonish' is not a time" in bad_time.err
     assert luxid.calls == []
@@ -278,7 +278,7 @@ def test_the_queues_info_shows_the_chain_of_filter_rules_in_force(start_luxid: S
 
     head, title, columns, *rules = shown.out.splitlines()
     assert head == "The drain flag is unset"
-    assert title == "Filter rules, in the order in which they are asked:"
+    assert title == "Filter rules, in order of evaluation:"
     assert columns.split()[:3] == ["UUID", "WATERMARK", "PRIORITY"]
     assert [line.split()[2] for line in rules] == ["2", "7"]
     assert told["drained"] is False

@@ -122,7 +122,7 @@ def test_sums(cluster: Cluster) -> None:
         (("--filter", "colour=red"), "no field 'colour' in the history; there are id, status"),
         (("--summary", "--by", "colour"), "jobs are not summed up by 'colour'"),
         (("--summary", "--by", "day", "--zone", "Mars"), "unknown time zone 'Mars'"),
-        (("--label", "=x"), "'=x' is no label"),
+        (("--label", "=x"), "'=x' is not a label"),
     ],
 )
 def test_what_is_not_understood_is_told(cluster: Cluster, words: tuple[str, ...], message: str) -> None:

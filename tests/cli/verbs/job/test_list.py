@@ -190,7 +190,7 @@ def test_a_filter_that_can_hold_for_no_job_is_2(start_luxid: Start, job: Job, te
 def test_a_list_of_no_fields_is_2(start_luxid: Start, job: Job, names: str) -> None:
     start_luxid(FakeJob(11))
 
-    error = f"error: -o '{names}' names no field; 'gnt-job list-fields' tells which there are\n"
+    error = f"error: -o '{names}' names no field; 'gnt-job list-fields' shows all\n"
     assert job("list", "-o", names) == Ended(2, "", error)
 
 
@@ -333,7 +333,7 @@ def test_a_list_is_sorted_by_a_field(start_luxid: Start, job: Job, words: list[s
 def test_it_is_not_sorted_by_what_is_no_field(start_luxid: Start, job: Job) -> None:
     start_luxid()
 
-    error = "error: --sort 'runtme' is no field; 'gnt-job list-fields' tells which there are\n"
+    error = "error: --sort 'runtme' is not a field; 'gnt-job list-fields' shows all\n"
     assert job("list", "--sort", "runtme") == Ended(2, "", error)
 
 

@@ -106,7 +106,7 @@ def test_retries_are_parameters_of_the_command(luxid: FakeLuxid, job: Job) -> No
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--label", "team"], "'team' is no label; write KEY=VALUE, as in team=web"),
+        (["--label", "team"], "'team' is not a label; write KEY=VALUE, as in team=web"),
         (["--label", "Team=web"], "label 'Team': a label is named by 1 to 63 of a-z, 0-9"),
         (["--name", " x"], "a job's name has at most 120 printable characters, no blanks around it; got ' x'"),
         (["--use", "licences=0"], "'licences=0' uses nothing; write a count of at least 1"),

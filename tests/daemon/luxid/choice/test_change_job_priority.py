@@ -153,5 +153,5 @@ def test_a_message_that_cannot_be_left_is_a_refusal(cluster: Cluster) -> None:
 
     folder.with_name("away").rename(folder)
     assert done is False
-    assert text == f"job {job_id} cannot be told its new priority: no such file or directory; try again"
+    assert text == f"job {job_id} cannot be sent its new priority: no such file or directory; try again"
     assert "Traceback" not in cluster.log("luxid")

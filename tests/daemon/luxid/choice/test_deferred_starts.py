@@ -22,7 +22,7 @@ from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.jobs import CHANGES_AT_ONCE
-from daemons.luxid.parts import Parts
+from daemons.luxid.parts import JobParts
 from tests.support.deferred import HELD, SetClock, deferred_job, stated
 
 pytestmark = pytest.mark.trio
@@ -46,7 +46,7 @@ class Disk:
 
 class Luxid:
     def __init__(self, store: Store, clock: SetClock, disk: Disk) -> None:
-        self.parts = Parts.make(store, LuxidSettings(), clock=clock)
+        self.parts = JobParts.make(store, LuxidSettings(), clock=clock)
         self.store, self.clock, self.disk = store, clock, disk
         self.started: list[int] = []
 

@@ -16,7 +16,7 @@ from common.settings import LuxidSettings
 from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.store import open_store
 from daemons.luxid.jobs import ENDS_AT_ONCE
-from daemons.luxid.parts import Parts
+from daemons.luxid.parts import JobParts
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
@@ -62,7 +62,7 @@ async def test_single_writes_pass_between_the_ends_of_a_thousand_jobs(tmp_path: 
     store = open_store(paths, QueueFiles(paths, write=disk))
     async with trio.open_nursery() as nursery:
         await nursery.start(store.files.run)
-        parts = Parts.make(store, LuxidSettings())
+        parts = JobParts.make(store, LuxidSettings())
         scheduler, queue = parts.scheduler, parts.jobs.queue
         scheduler.obstruct("a test")
         parts.begin(nursery, never)

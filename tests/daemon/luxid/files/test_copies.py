@@ -32,8 +32,8 @@ from daemons.luxid.files.loading import FoundJob, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.handlers.submission import Acceptance, Submission
-from daemons.luxid.parts import Parts
+from daemons.luxid.handlers.submission import Acceptance, SubmissionHandlers
+from daemons.luxid.parts import JobParts
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.watching import ChangedFiles
 from protocol.luxi.jobs import SubmitJob, SubmitManyJobs, Submitted
@@ -54,8 +54,8 @@ TEXT = f"this node is no longer the master: {LOSS}; luxid ends and writes nothin
 
 @attrs.frozen
 class Luxid:
-    parts: Parts
-    submission: Submission
+    parts: JobParts
+    submission: SubmissionHandlers
     copies: FakeCopies
     nursery: trio.Nursery
 
@@ -89,11 +89,11 @@ async def luxid(tmp_path: Path, copies: FakeCopies) -> AsyncIterator[Luxid]:
     bounds = JobBounds(limits.max_job_opcodes, limits.max_job_bytes, limits.max_locks, limits.max_opcode_depends)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_run_until_lost, store)
-        parts = Parts.make(store, LuxidSettings())
+        parts = JobParts.make(store, LuxidSettings())
         parts.scheduler.obstruct("a test")
         keys, submitters = SubmissionKeys(paths, store.files, ()), Submitters(access, parts.jobs)
         acceptance = Acceptance(submitters, no_configuration)
-        submission = Submission(
+        submission = SubmissionHandlers(
             parts.jobs, store, parts.scheduler, LuxidSettings(), keys, access, submitters, bounds, acceptance
         )
         yield Luxid(parts, submission, copies, nursery)

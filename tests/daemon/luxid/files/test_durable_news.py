@@ -26,7 +26,7 @@ from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob, load_queue
 from daemons.luxid.files.store import open_store
 from daemons.luxid.jobs import LiveJobs
-from daemons.luxid.parts import Parts
+from daemons.luxid.parts import JobParts
 from daemons.luxid.watching import ChangedFiles
 from tests.support.fakes.failing import FailingFsync
 from tests.support.starting import deaths_of
@@ -57,7 +57,7 @@ class Gate:
 
 @attrs.frozen
 class Luxid:
-    parts: Parts
+    parts: JobParts
     jobs: LiveJobs
     files: ChangedFiles
     nursery: trio.Nursery
@@ -81,7 +81,7 @@ async def luxid(tmp_path: Path) -> AsyncIterator[Luxid]:
     store = open_store(paths)
     async with trio.open_nursery() as nursery:
         await nursery.start(store.files.run)
-        parts = Parts.make(store, LuxidSettings())
+        parts = JobParts.make(store, LuxidSettings())
         parts.scheduler.recover([FoundJob(RUNS, Fate.ALIVE)])
         files = ChangedFiles(parts.jobs, store, parts.scheduler, nursery)
         nursery.start_soon(files.run)

@@ -12,7 +12,7 @@ from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
 from common.system.watch import EventKind
 from daemons.luxid.files.store import open_store
-from daemons.luxid.parts import Parts
+from daemons.luxid.parts import JobParts
 from daemons.luxid.watching import ChangedFiles, FolderEvents, QueueWatch
 from tests.support.wait import wait_until_async
 
@@ -26,7 +26,7 @@ async def test_a_change_whose_event_was_lost_is_found_after_the_overflow(tmp_pat
     watch = QueueWatch(paths)
     async with trio.open_nursery() as nursery:
         await nursery.start(store.files.run)
-        parts = Parts.make(store, LuxidSettings())
+        parts = JobParts.make(store, LuxidSettings())
         jobs = parts.jobs
         job = Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}, state=JobState.RUNNING),))
         jobs.table.put(job)

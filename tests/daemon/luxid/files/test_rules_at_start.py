@@ -16,11 +16,11 @@ from common.settings import LimitsSettings, LuxidSettings, Settings
 from common.system.clocks import Clock
 from daemons.luxid import main
 from daemons.luxid import parts as earlyparts
-from daemons.luxid.config import FilterRules
+from daemons.luxid.config import FilterRuleSync
 from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import Changes
 from daemons.luxid.files.store import Store
-from daemons.luxid.parts import Parts
+from daemons.luxid.parts import JobParts
 from tests.support.wait import PATIENCE_S
 
 JOBS = 30
@@ -38,15 +38,15 @@ PAUSE_ALL = FilterRule(
 async def test_a_job_that_is_found_after_the_rules_is_judged_once(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[Parts] = []
+    made: list[JobParts] = []
     are_known = trio.Event()
 
-    class KnownRules(FilterRules):
+    class KnownRules(FilterRuleSync):
         async def load(self) -> None:
             self._scheduler.filters_changed([PAUSE_ALL])
             are_known.set()
 
-    class KeptParts(Parts):
+    class KeptParts(JobParts):
         @classmethod
         def make(
             cls,
@@ -56,8 +56,8 @@ async def test_a_job_that_is_found_after_the_rules_is_judged_once(
             *,
             takes_up: bool = False,
             clock: Clock | None = None,
-        ) -> Parts:
-            made.append(Parts.make(store, settings, limits, takes_up=takes_up, clock=clock))
+        ) -> JobParts:
+            made.append(JobParts.make(store, settings, limits, takes_up=takes_up, clock=clock))
             return made[0]
 
     def load_afterwards(
@@ -66,8 +66,8 @@ async def test_a_job_that_is_found_after_the_rules_is_judged_once(
         trio.from_thread.run(are_known.wait)
         return load_queue(paths, pause, changes, takes_up=takes_up)
 
-    monkeypatch.setattr(earlyparts, "FilterRules", KnownRules)
-    monkeypatch.setattr(earlyparts, "Parts", KeptParts)
+    monkeypatch.setattr(earlyparts, "FilterRuleSync", KnownRules)
+    monkeypatch.setattr(earlyparts, "JobParts", KeptParts)
     monkeypatch.setattr(main, "load_queue", load_afterwards)
     paths = Paths.under_root(tmp_path)
     create_cluster(paths, "cluster.test", "node1.test")

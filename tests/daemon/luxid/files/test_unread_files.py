@@ -19,8 +19,8 @@ from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.jobs import LiveJobs
-from daemons.luxid.parts import Parts
-from daemons.luxid.processes.deaths import Deaths
+from daemons.luxid.parts import JobParts
+from daemons.luxid.processes.deaths import JobProcessDeaths
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.watching import ChangedFiles
 from tests.support.fakes.launcher import FakeLauncher
@@ -55,7 +55,7 @@ class Luxid:
     store: Store
     jobs: LiveJobs
     scheduler: Scheduler
-    deaths: Deaths
+    deaths: JobProcessDeaths
     files: ChangedFiles
 
 
@@ -67,7 +67,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Luxid]:
     store = open_store(paths)
     async with trio.open_nursery() as nursery:
         await nursery.start(store.files.run)
-        made = Parts.make(store, LuxidSettings())
+        made = JobParts.make(store, LuxidSettings())
         deaths = deaths_of(made, nursery)
         made.scheduler.recover([FoundJob(job_in(JobState.RUNNING), Fate.ALIVE)])
         made.begin(nursery, starter_of(made, FakeLauncher()).start)

@@ -14,9 +14,9 @@ import trio
 from common.durable.atomicfile import FileWrite, write_files
 from common.errors import Unavailable
 from common.ids import JobId
-from common.lease.changes import Archived, Fate, Removed, Written, decode_fate
+from common.lease.changes import ArchivedFile, Fate, RemovedFile, WrittenFile, decode_fate
 from common.lease.deadline import Deadline
-from common.lease.records import Keys, RunningJob, decode
+from common.lease.records import EtcdKeys, RunningJob, decode
 from common.paths import Paths
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp, JobState
@@ -26,7 +26,7 @@ from daemons.luxid.copying.sending import CopyRules
 from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.replicating.etcdcopies import EtcdCopies, QueueChanges
-from daemons.luxid.replicating.replaying import Laid, Laying, read_found
+from daemons.luxid.replicating.replaying import Laying, ReplayedChanges, read_found
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.commits import Commits, read_dirty
 from protocol.noded.files import WireNames
@@ -66,7 +66,7 @@ class Master:
     copies: EtcdCopies
     disk: Disk
     client: EtcdClient
-    keys: Keys
+    keys: EtcdKeys
 
     async def add(self, *ids: int) -> None:
         await self.store.add_jobs([job(number) for number in ids])
@@ -88,7 +88,7 @@ def job(number: int, state: JobState = JobState.QUEUED, livelock: str | None = N
     return Job(JobId(number), (attrs.evolve(OP, state=state),), livelock=livelock)
 
 
-def changes_of(paths: Paths, keys: Keys, epoch: int) -> QueueChanges:
+def changes_of(paths: Paths, keys: EtcdKeys, epoch: int) -> QueueChanges:
     return QueueChanges(paths, keys, RunningJob(node=NODE, epoch=epoch))
 
 
@@ -109,7 +109,7 @@ def store_of(paths: Paths, files: QueueFiles) -> Iterator[Store]:
 
 @asynccontextmanager
 async def master_of(paths: Paths, etcd: TestEtcd, deadline: Deadline) -> AsyncIterator[Master]:
-    keys, disk = Keys(etcd.prefix), Disk()
+    keys, disk = EtcdKeys(etcd.prefix), Disk()
     paths.make_folders()
     async with EtcdClient(etcd.address()) as client, trio.open_nursery() as nursery:
         fence = await reign(client, keys, NODE)
@@ -130,9 +130,9 @@ async def _run(store: Store) -> None:
         pass
 
 
-async def lay(paths: Paths, etcd: TestEtcd, own: str) -> Laid:
+async def lay(paths: Paths, etcd: TestEtcd, own: str) -> ReplayedChanges:
     """What a luxid does at its start, but for its commits."""
-    keys = Keys(etcd.prefix)
+    keys = EtcdKeys(etcd.prefix)
     async with EtcdClient(etcd.address()) as client:
         dirty = await read_dirty(client, [keys.dirty, keys.running])
     changes = changes_of(paths, keys, 2)
@@ -144,30 +144,30 @@ async def test_each_change_is_in_etcd(tmp_path: Path, etcd: TestEtcd, deadline: 
     async with master_of(paths, etcd, deadline) as master:
         await master.add(1, 2)
         found = await master.found()
-        assert found["dirty/queue/serial"] == Written(b"2\n")
-        assert found["dirty/queue/job-1"] == Written(encode_job(job(1)))
-        assert isinstance(found["dirty/submissions/batch-1-2"], Written)
+        assert found["dirty/queue/serial"] == WrittenFile(b"2\n")
+        assert found["dirty/queue/job-1"] == WrittenFile(encode_job(job(1)))
+        assert isinstance(found["dirty/submissions/batch-1-2"], WrittenFile)
 
         started = job(1, livelock="/run/1")
         await master.store.save(started)
         found = await master.found()
-        assert found["dirty/queue/job-1"] == Written(encode_job(started))
+        assert found["dirty/queue/job-1"] == WrittenFile(encode_job(started))
         assert found["running/1"] == RunningJob(node=NODE, epoch=1)
 
         ended = job(1, JobState.SUCCESS, "/run/1")
         paths.job_file(1).write_bytes(encode_job(ended))
         await master.store.files.take_up([JobId(1)])
         found = await master.found()
-        assert found["dirty/queue/job-1"] == Written(encode_job(ended))
+        assert found["dirty/queue/job-1"] == WrittenFile(encode_job(ended))
         assert "running/1" not in found
 
         await master.store.archive([JobId(1)])
         await master.store.files.remove([paths.job_file(2)])
         await master.store.set_drained(True)
         found = await master.found()
-        assert found["dirty/queue/job-1"] == Archived(encode_job(ended))
-        assert found["dirty/queue/job-2"] == Removed()
-        assert found["dirty/queue/drain"] == Written(b"")
+        assert found["dirty/queue/job-1"] == ArchivedFile(encode_job(ended))
+        assert found["dirty/queue/job-2"] == RemovedFile()
+        assert found["dirty/queue/drain"] == WrittenFile(b"")
 
         # all have the content: only the move is news
         master.copies.entries.forgotten(
@@ -176,7 +176,7 @@ async def test_each_change_is_in_etcd(tmp_path: Path, etcd: TestEtcd, deadline: 
         await master.add(3)
         master.copies.entries.forgotten(master.copies.entries.forgettable([JobId(3)], frozenset(), lambda *_: True))
         await master.store.archive([JobId(3)])
-        assert (await master.found())["dirty/queue/job-3"] == Archived()
+        assert (await master.found())["dirty/queue/job-3"] == ArchivedFile()
 
 
 async def test_what_was_asked_of_a_job_is_in_etcd_until_its_end(
@@ -225,8 +225,8 @@ async def test_the_removal_of_an_archived_job_is_committed_if_etcd_tells_of_the_
         await master.store.files.remove([one.archived_job_file(1), one.archived_job_file(2)])
 
         found = await master.found()
-        record = Written(one.removals.read_bytes())
-        assert found == {**before, "dirty/queue/job-2": Removed(), "dirty/removals": record}
+        record = WrittenFile(one.removals.read_bytes())
+        assert found == {**before, "dirty/queue/job-2": RemovedFile(), "dirty/removals": record}
         assert not list(one.archive.rglob("job-*"))
 
     # otherwise a new master would bring it back as archived
@@ -246,9 +246,9 @@ async def test_after_a_full_disk_etcd_holds_what_the_files_hold(
                 await change
         found = await master.found()
 
-    assert found["dirty/queue/serial"] == Written(b"1\n")
-    assert found["dirty/queue/job-1"] == Written(encode_job(job(1)))
-    assert found["dirty/queue/job-2"] == Removed()
+    assert found["dirty/queue/serial"] == WrittenFile(b"1\n")
+    assert found["dirty/queue/job-1"] == WrittenFile(encode_job(job(1)))
+    assert found["dirty/queue/job-2"] == RemovedFile()
     assert "running/1" not in found
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import GantryError
 from common.ids import JobId
-from common.lease.changes import Written, encode_fate
+from common.lease.changes import WrittenFile, encode_fate
 from common.lease.records import RunningJob, encode
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp
@@ -96,9 +96,9 @@ def test_what_was_committed_and_not_written_is_there_after_a_start(nodes: Played
         JobId(8), queued.ops, received_at=(1, 0), livelock=f"{nodes[FIRST].paths.livelocks}/gone", process_id=1
     )
     nodes.put(
-        Put(f"{nodes.keys.dirty}queue/job-7", encode_fate(Written(encode_job(queued)))),
-        Put(f"{nodes.keys.dirty}queue/job-8", encode_fate(Written(encode_job(started)))),
-        Put(f"{nodes.keys.dirty}queue/serial", encode_fate(Written(b"8\n"))),
+        Put(f"{nodes.keys.dirty}queue/job-7", encode_fate(WrittenFile(encode_job(queued)))),
+        Put(f"{nodes.keys.dirty}queue/job-8", encode_fate(WrittenFile(encode_job(started)))),
+        Put(f"{nodes.keys.dirty}queue/serial", encode_fate(WrittenFile(b"8\n"))),
         Put(nodes.keys.running_job(JobId(8)), encode(RunningJob(node=FIRST, epoch=1))),
     )
     nodes[FIRST].paths.job_file(8).write_bytes(encode_job(queued).replace(b'"id":7', b'"id":8'))

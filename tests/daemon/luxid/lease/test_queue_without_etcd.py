@@ -1,4 +1,4 @@
-"""While etcd is full or silent no change counts, nothing is lost, and what runs goes on (DESIGN section 14)."""
+"""While etcd is full or silent nothing is acknowledged, nothing is lost, and what runs goes on (DESIGN section 14)."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from common.commands.cgroups import Group, find_groups
+from common.commands.cgroups import ControlGroup, find_groups
 from common.queue.explanation import Ending
 from protocol.luxi.jobs import CancelJob
 from protocol.luxi.why import ExplainJobs
@@ -17,7 +17,7 @@ from tests.support.wait import wait_until
 
 
 @pytest.fixture
-def freezer(tmp_path: Path) -> Iterator[Group]:
+def freezer(tmp_path: Path) -> Iterator[ControlGroup]:
     tree = find_groups("v1", tmp_path)
     if tree is None:
         pytest.skip("no freezer may be used here")
@@ -30,11 +30,13 @@ def freezer(tmp_path: Path) -> Iterator[Group]:
         tree.sweep()
 
 
-def write(group: Group, name: str, text: str) -> None:
+def write(group: ControlGroup, name: str, text: str) -> None:
     Path(group.folder, name).write_text(text)
 
 
-def test_a_job_whose_process_cannot_be_killed_stays_canceling_with_its_locks(tmp_path: Path, freezer: Group) -> None:
+def test_a_job_whose_process_cannot_be_killed_stays_canceling_with_its_locks(
+    tmp_path: Path, freezer: ControlGroup
+) -> None:
     settings = '[luxid]\nkill_grace_s = 0.1\nsweep_s = 3600.0\n[jobproc]\ncgroups = "off"\n'
     with Cluster(tmp_path / "root", settings=settings) as cluster:
         cluster.start()

@@ -18,7 +18,7 @@ from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.jobs import LiveJobs
-from daemons.luxid.parts import Parts
+from daemons.luxid.parts import JobParts
 from daemons.luxid.processes.killing import Kills
 from daemons.luxid.processes.launcher import ForkServerClient
 from daemons.luxid.processes.starting import BACK_OFF
@@ -43,7 +43,7 @@ async def run_parts(tmp_path: Path, nursery: trio.Nursery, timeout_s: float = 10
     paths.make_folders()
     store = open_store(paths)
     await nursery.start(store.files.run)
-    parts, launcher = Parts.make(store, LuxidSettings()), FakeLauncher()
+    parts, launcher = JobParts.make(store, LuxidSettings()), FakeLauncher()
     parts.begin(nursery, starter_of(parts, launcher, timeout_s).start)
     return Luxid(store, parts.jobs, parts.scheduler, launcher)
 
@@ -155,7 +155,7 @@ async def test_a_job_that_was_to_be_killed_between_two_opcodes_is_canceled_and_n
     store = open_store(paths)
     async with trio.open_nursery() as nursery:
         await nursery.start(store.files.run)
-        parts = Parts.make(store, LuxidSettings())
+        parts = JobParts.make(store, LuxidSettings())
         kills = Kills(parts.jobs, parts.rewriting, nursery, 0.0, is_external=False)
         parts.scheduler.recover([FoundJob(new_job(), Fate.CONTINUE)])
 

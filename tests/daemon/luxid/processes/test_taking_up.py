@@ -14,11 +14,11 @@ from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState, OpEvent, apply_event, replace_op
 from common.settings import LuxidSettings
 from daemons.luxid.core.queue.entry import Phase
-from daemons.luxid.core.queue.recovery import Ask, Fate
+from daemons.luxid.core.queue.recovery import Fate, RecoveryRequest
 from daemons.luxid.files.loading import FoundJob, load_queue
 from daemons.luxid.files.store import open_store
-from daemons.luxid.parts import Parts
-from daemons.luxid.processes.deaths import Deaths
+from daemons.luxid.parts import JobParts
+from daemons.luxid.processes.deaths import JobProcessDeaths
 from daemons.luxid.processes.killing import Canceller, Kills
 from daemons.luxid.processes.starting import TakeUps
 from tests.support.fakes.launcher import FakeLauncher
@@ -33,9 +33,9 @@ ROOT = 0
 
 @attrs.frozen
 class Luxid:
-    parts: Parts
+    parts: JobParts
     launcher: FakeLauncher
-    deaths: Deaths
+    deaths: JobProcessDeaths
     kills: Kills
     canceller: Canceller
 
@@ -77,7 +77,7 @@ async def luxid_in(folder: Path, slots: int = 20, found: tuple[FoundJob, ...] = 
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(store.files.run)
-            parts = Parts.make(store, LuxidSettings(max_running_jobs=slots), takes_up=True)
+            parts = JobParts.make(store, LuxidSettings(max_running_jobs=slots), takes_up=True)
             launcher = FakeLauncher()
             starter, deaths = starter_of(parts, launcher), deaths_of(parts, nursery)
             take_ups = TakeUps(parts.jobs, store, starter, parts.rewriting)
@@ -197,7 +197,7 @@ async def test_a_cancel_leaves_the_command_and_is_passed_on(tmp_path: Path) -> N
 
         assert not is_done
         assert "its opcode ends by itself" in text
-        assert luxid.parts.jobs.processes.ask(ID) is Ask.CANCEL
+        assert luxid.parts.jobs.processes.ask(ID) is RecoveryRequest.CANCEL
         assert luxid.phase() is not None
 
 
@@ -238,7 +238,7 @@ async def test_the_next_luxid_takes_up_what_it_finds_and_knows_who_was_to_be_can
         await luxid.until(Phase.RUNNING)
 
         assert luxid.launcher.starts == 1
-        assert luxid.parts.jobs.processes.ask(ID) is Ask.CANCEL
+        assert luxid.parts.jobs.processes.ask(ID) is RecoveryRequest.CANCEL
 
 
 async def test_the_next_luxid_ends_what_was_to_be_killed(tmp_path: Path) -> None:

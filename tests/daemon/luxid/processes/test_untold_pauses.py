@@ -18,7 +18,7 @@ from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
 from common.system import shortages
 from daemons.luxid.files.store import open_store
-from daemons.luxid.parts import Parts
+from daemons.luxid.parts import JobParts
 from tests.support.fakes.launcher import FakeLauncher
 from tests.support.starting import starter_of
 from tests.support.wait import wait_until_async
@@ -51,13 +51,13 @@ class RefusingDisk:
 
 
 @pytest.fixture
-async def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Parts]:
+async def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[JobParts]:
     monkeypatch.setattr(shortages, "FIRST_PAUSE_S", 0.001)
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
     store = open_store(paths)
     async with trio.open_nursery() as nursery:
-        parts = Parts.make(store, LuxidSettings())
+        parts = JobParts.make(store, LuxidSettings())
         job = Job(JOB, (JobOp({"OP_ID": "OP_TEST_DUMMY"}, state=JobState.RUNNING),), livelock="/nowhere/job_1")
         parts.jobs.table.put(job)
         parts.jobs.queue.adopt(job)
@@ -77,11 +77,13 @@ PAUSE_ALL = FilterRule(
 )
 
 
-def message(parts: Parts) -> Path:
+def message(parts: JobParts) -> Path:
     return parts.store.paths.pause_message(JOB)
 
 
-async def test_a_request_that_cannot_be_written_is_tried_again(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_cannot_be_written_is_tried_again(
+    parts: JobParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = RefusingDisk(3).install(monkeypatch)
 
     parts.scheduler.filters_changed([PAUSE_ALL])
@@ -91,7 +93,9 @@ async def test_a_request_that_cannot_be_written_is_tried_again(parts: Parts, mon
     assert disk.calls == 4
 
 
-async def test_a_withdrawal_that_the_disk_refuses_is_tried_again(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_withdrawal_that_the_disk_refuses_is_tried_again(
+    parts: JobParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parts.scheduler.filters_changed([PAUSE_ALL])
     RefusingDisk(3).install(monkeypatch)
 
@@ -101,7 +105,9 @@ async def test_a_withdrawal_that_the_disk_refuses_is_tried_again(parts: Parts, m
     await wait_until_async(lambda: not message(parts).exists(), what="the withdrawal")
 
 
-async def test_what_is_tried_again_is_what_the_rules_say_by_then(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_tried_again_is_what_the_rules_say_by_then(
+    parts: JobParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = RefusingDisk(2).install(monkeypatch)
 
     parts.scheduler.filters_changed([PAUSE_ALL])

@@ -115,7 +115,7 @@ async def test_all_who_ask_while_wconfd_is_away_wait_together(
 
     answers = await ask_many(cache, 20)
 
-    assert answers == ["the configuration cannot be had from wconfd: nobody is there"] * 20
+    assert answers == ["cannot read the configuration from wconfd: nobody is there"] * 20
     assert wconfd.calls == 1
     wconfd.is_away = False
     assert (await cache.current()).config.serial_no == 1

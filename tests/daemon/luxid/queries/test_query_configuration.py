@@ -89,7 +89,7 @@ def test_without_any_configuration_nothing_works_but_to_wait_for_a_status(idle: 
 
     calls: list[Request[Any]] = [QueryConfigValues(("drain_flag",)), SubmitJob((dummy(),))]
     for call in calls:
-        with pytest.raises(RemoteError, match="the configuration cannot be had from wconfd") as caught:
+        with pytest.raises(RemoteError, match="cannot read the configuration from wconfd") as caught:
             idle.luxi(call)
         assert caught.value.wire_name == "ConfigurationError"
         assert caught.value.code == "unavailable"

@@ -269,7 +269,7 @@ def test_strict_uses_refuse_what_there_is_not(tmp_path: Path) -> None:
 
         with pytest.raises(GantryError, match="wants 2 of 'licences', and there are only 1"):
             cluster.submit(using(command("true"), licences=2))
-        with pytest.raises(GantryError, match="wants 1 of 'kits', which nobody has set"):
+        with pytest.raises(GantryError, match="wants 1 of 'kits', whose total is not set"):
             cluster.submit(using(command("true"), kits=1))
 
         cluster.wait(cluster.submit(using(command("true"), licences=1)), status="success")

@@ -55,7 +55,7 @@ def test_an_empty_job_and_one_beyond_the_bounds_refuse_only_themselves(cluster: 
     assert [answer[0] for answer in answers] == [True, False, False, False, True]
     assert answers[1][1] == "job 2: a job needs at least one opcode; got an empty list"
     assert answers[2][1].startswith("job 3: the job has 1001 opcodes, of at most 1000")
-    assert answers[3][1] == "job 4, opcode 1: dependency on job 3 of this submission, which was not taken"
+    assert answers[3][1] == "job 4, opcode 1: dependency on job 3 of this submission, which was refused"
     assert (answers[0][1], answers[4][1]) == (1, 2)
     assert cluster.luxi_wire(SubmitManyJobs(jobs, "key")) == answers
     assert cluster.paths.serial_file.read_text() == "2\n"
@@ -93,8 +93,8 @@ def test_each_job_has_its_own_answer_and_only_who_refers_to_a_refused_one_is_ref
 
     assert [answer[0] for answer in answers] == [True, False, False, False, True]
     assert "points before the submission" in answers[1][1]
-    assert answers[2][1] == "job 3, opcode 1: dependency on job 2 of this submission, which was not taken"
-    assert answers[3][1] == "job 4, opcode 2: dependency on job 3 of this submission, which was not taken"
+    assert answers[2][1] == "job 3, opcode 1: dependency on job 2 of this submission, which was refused"
+    assert answers[3][1] == "job 4, opcode 2: dependency on job 3 of this submission, which was refused"
     assert (answers[0][1], answers[4][1]) == (1, 2)
     (ops,) = cluster.job(2, "ops")
     assert ops[0]["depends"] == after(1)

@@ -24,9 +24,9 @@ from daemons.luxid.files import store as store_module
 from daemons.luxid.files import submissionkeys
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.handlers.submission import Acceptance, Submission
+from daemons.luxid.handlers.submission import Acceptance, SubmissionHandlers
 from daemons.luxid.jobs import LiveJobs
-from daemons.luxid.parts import Parts
+from daemons.luxid.parts import JobParts
 from daemons.luxid.submitters import Submitters
 from protocol.luxi.jobs import JobInput, SubmitJob, SubmitManyJobs
 from protocol.messages import reply_to_wire
@@ -64,7 +64,7 @@ class Work(trio.abc.Instrument):
 
 @attrs.frozen
 class Luxid:
-    submission: Submission
+    submission: SubmissionHandlers
     jobs: LiveJobs
     store: Store
 
@@ -90,7 +90,7 @@ async def parts(tmp_path: Path) -> AsyncIterator[Luxid]:
     bounds = JobBounds(limits.max_job_opcodes, limits.max_job_bytes, limits.max_locks, limits.max_opcode_depends)
     async with trio.open_nursery() as nursery:
         await nursery.start(store.files.run)
-        made = Parts.make(store, LuxidSettings())
+        made = JobParts.make(store, LuxidSettings())
         made.scheduler.obstruct("a test")
         launcher = FakeLauncher()
 
@@ -101,7 +101,7 @@ async def parts(tmp_path: Path) -> AsyncIterator[Luxid]:
         submitters = Submitters(access, made.jobs)
         keys = SubmissionKeys(paths, store.files, ())
         acceptance = Acceptance(submitters, no_configuration)
-        submission = Submission(
+        submission = SubmissionHandlers(
             made.jobs, store, made.scheduler, LuxidSettings(), keys, access, submitters, bounds, acceptance
         )
         yield Luxid(submission, made.jobs, store)

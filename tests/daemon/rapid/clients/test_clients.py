@@ -12,7 +12,7 @@ from common.ids import JobId
 from common.nodes.certificates import fingerprint_of
 from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import JobState
-from common.webaccess.tokens import TokensFile, Wish
+from common.webaccess.tokens import NewToken, TokensFile
 from protocol.luxi.feed import FeedChanges, OutputPlace, read_changes
 from protocol.luxi.jobs import OutputStream
 from protocol.rapid.clients.blocking import RapidClient
@@ -35,7 +35,7 @@ LONG = {"OP_ID": "OP_TEST_DELAY", "duration": 600.0}
 
 @pytest.fixture(scope="module")
 def place(web: Web) -> Place:
-    token = TokensFile(web.paths).create(Wish("ci", ("operate",), None, OWN_LOGIN), time.time())[1]
+    token = TokensFile(web.paths).create(NewToken("ci", ("operate",), None, OWN_LOGIN), time.time())[1]
     return Place.at(web.url, token=str(token), ca=web.paths.rapi_pem)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from common.webaccess.tokens import TokensFile, Wish
+from common.webaccess.tokens import NewToken, TokensFile
 from tests.cli.command import CHECKOUT, environment
 from tests.support.accounts.users import OWN_LOGIN
 from tests.support.web.rapid import Web
@@ -21,7 +21,7 @@ FAILS = "echo 'it says \"a\\\\b\"'; exit 4"
 
 @pytest.fixture(scope="module")
 def variables(web: Web) -> dict[str, str]:
-    wish = Wish("pipeline", ("jobs.submit", "jobs.read"), None, OWN_LOGIN)
+    wish = NewToken("pipeline", ("jobs.submit", "jobs.read"), None, OWN_LOGIN)
     token = TokensFile(web.paths).create(wish, time.time())[1]
     address = web.url.replace("127.0.0.1", "localhost")
     return {"GANTRY_REMOTE": address, "GANTRY_CA": str(web.paths.rapi_pem), "GANTRY_TOKEN": str(token)}

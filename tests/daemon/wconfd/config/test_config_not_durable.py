@@ -12,7 +12,7 @@ from common.clusterinit import create_cluster
 from common.durable import durably as durably_module
 from common.errors import Unavailable
 from common.paths import Paths
-from common.system.mastership import Mastership
+from common.system.mastership import OwnMastershipState
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.configstore import DurableConfig
 from daemons.wconfd.core.config.configstate import ConfigState
@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_looked_at_is_not_taken_for_one_that_another_progr
     create_cluster(paths, "cluster.test", "node1.test")
     file = ConfigFile(paths.config_data)
     state = ConfigState.found(file.read(), file.content)
-    durable = DurableConfig(file, state, b"", LocalDistribution(paths), Mastership("wconfd"))
+    durable = DurableConfig(file, state, b"", LocalDistribution(paths), OwnMastershipState("wconfd"))
     changed = attrs.evolve(state.config, serial_no=state.config.serial_no + 1)
 
     with monkeypatch.context() as broken:

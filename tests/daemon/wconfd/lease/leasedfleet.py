@@ -12,7 +12,7 @@ import orjson
 import trio
 
 from common.lease.changes import MOST_OPERATIONS
-from common.lease.records import Keys
+from common.lease.records import EtcdKeys
 from common.nodes.certificates import digest_of
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Get, Put, Transaction
@@ -29,7 +29,7 @@ class LeasedFleet:
 
     def __init__(self, root: Path, count: int, etcd: TestEtcd) -> None:
         self.fleet = Fleet(root, count)
-        self.keys = Keys(etcd.prefix)
+        self.keys = EtcdKeys(etcd.prefix)
         self._etcd = etcd
         self._keepers: dict[str, PlayedKeeper] = {}
         endpoints = ", ".join(f'"{url}"' for url in etcd.etcd.endpoints)

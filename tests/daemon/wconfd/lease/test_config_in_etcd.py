@@ -10,7 +10,7 @@ import pytest
 
 from common.errors import GantryError, Unavailable
 from common.ids import JobId
-from common.lease.changes import MOST_KEYS, Removed, encode_fate
+from common.lease.changes import MOST_KEYS, RemovedFile, encode_fate
 from common.lease.grant import read_grant, write_grant
 from common.locks import Owner
 from common.objects.codec import decode_config
@@ -274,7 +274,7 @@ def test_a_file_that_is_newer_by_more_objects_than_one_change_takes_is_put_there
     config = config_of(master.paths)
     rules = {FilterUuid(f"{number:08x}-0000-4000-8000-000000000000") for number in range(MOST_KEYS + 1)}
     # as etcd is after it was restored from a snapshot
-    machines.put_all({f"{machines.keys.config}filters/{uuid}": encode_fate(Removed()) for uuid in rules})
+    machines.put_all({f"{machines.keys.config}filters/{uuid}": encode_fate(RemovedFile()) for uuid in rules})
     newer = attrs.evolve(config, filters={uuid: _rule(uuid) for uuid in rules}, serial_no=config.serial_no + 1)
     master.paths.config_data.write_bytes(ConfigState.of(newer).content)
 

@@ -12,7 +12,7 @@ from common.durable import atomicfile
 from common.errors import DamagedFile
 from common.locks import Owner
 from daemons.wconfd.core.locks.encoding import LockRows, digest, encode, encode_line, encode_next, replay
-from daemons.wconfd.core.locks.waiting import Change, LockState, free_all, try_update, update_or_queue
+from daemons.wconfd.core.locks.waiting import LockChange, LockState, free_all, try_update, update_or_queue
 from daemons.wconfd.locks import lockfiles
 from daemons.wconfd.locks.lockfiles import LockFiles, journal_of
 from tests.support.fakes.durable import durable_locks
@@ -40,7 +40,7 @@ class Locks:
         self.change(B, update_or_queue(self.state, B, 0, requests("node/n1=shared")))
         self.change(A, free_all(self.state, A))
 
-    def change(self, who: Owner, change: Change) -> None:
+    def change(self, who: Owner, change: LockChange) -> None:
         self.files.write(self.state, change.state, [(who, change)])
         self.state = change.state
 

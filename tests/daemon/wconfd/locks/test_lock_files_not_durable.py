@@ -9,7 +9,7 @@ import pytest
 
 from common.durable import durably as durably_module
 from daemons.wconfd.core.locks.encoding import encode
-from daemons.wconfd.core.locks.waiting import Change, LockState, try_update
+from daemons.wconfd.core.locks.waiting import LockChange, LockState, try_update
 from daemons.wconfd.locks.lockfiles import LockFiles, journal_of, read_locks
 from tests.support.fakes.durable import durable_locks
 from tests.support.fakes.failing import FailingFsync, count_renames
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def taken(state: LockState, text: str) -> Change:
+def taken(state: LockState, text: str) -> LockChange:
     return try_update(state, A, requests(text))
 
 

@@ -77,7 +77,7 @@ def test_what_is_no_fault_is_told_as_a_note() -> None:
 
     told = "\n".join(lease_notes(view))
     assert "maintenance is on" in told
-    assert "2 members, which bear no more losses than 1" in told
+    assert "2 members, which tolerate no more losses than 1" in told
     assert "3 changes are kept in etcd" in told
     assert "etcd has one member" in "\n".join(lease_notes(one))
 
@@ -93,7 +93,7 @@ def test_what_is_to_end_an_old_master_must_be_there(tmp_path: Path) -> None:
 
     assert faults(watchdog="/dev/null", fence=(str(agent),), address_program=str(agent)) == ""
     assert "'/dev/no-watchdog' cannot be used: No such file" in faults(watchdog="/dev/no-watchdog")
-    assert "is no device" in faults(watchdog=str(plain))
+    assert "is not a device" in faults(watchdog=str(plain))
     assert f"fence agent '{plain}' may not be executed" in faults(fence=(str(plain),))
     assert "fence agent '/no/agent' is not there" in faults(fence=("/no/agent",))
     assert "'/bin/true' fences nothing" in faults(fence=("/bin/true",))

@@ -28,9 +28,9 @@ def test_the_line_tells_who_has_it_and_how_keeperd_here_stands() -> None:
     [
         (0.5, (), Fullness.SLOW, ""),
         (0.5, (), Fullness.RESERVED, "etcd: nearly full, only jobs that are queued already are started and ended"),
-        (0.5, (), Fullness.FULL, "etcd: full, no change counts"),
-        (0.5, ("NOSPACE",), Fullness.FINE, "etcd: full, no change counts"),
-        (42.0, ("NOSPACE",), Fullness.FULL, "etcd: silent for 42s, no change counts"),
+        (0.5, (), Fullness.FULL, "etcd: full, no change is acknowledged"),
+        (0.5, ("NOSPACE",), Fullness.FINE, "etcd: full, no change is acknowledged"),
+        (42.0, ("NOSPACE",), Fullness.FULL, "etcd: silent for 42s, no change is acknowledged"),
         (None, (), Fullness.FINE, "etcd: has never replied to this node"),
     ],
 )

@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
-from cli.commands import Group
+from cli.commands import CommandGroup
 from cli.completion import PROGRAMS
-from cli.manual.page import Code, Page
+from cli.manual.page import Code, ManualPage
 from cli.manual.programs import folded, places
 from cli.manual.queries import filters_page, query_page
 from common.words.filters.filtertext import parse_filter
@@ -52,7 +52,7 @@ def parse(command: click.Command, name: str, args: Sequence[str], parent: click.
     """
     with command.make_context(name, list(args), parent) as context:
         rest = [*context._protected_args, *context.args]
-        if isinstance(command, Group) and rest:
+        if isinstance(command, CommandGroup) and rest:
             verb, chosen, more = command.resolve_command(context, rest)
             assert verb is not None
             assert chosen is not None
@@ -66,7 +66,7 @@ def program(name: str) -> click.Command:
     return group
 
 
-def examples_on(page: Page) -> list[str]:
+def examples_on(page: ManualPage) -> list[str]:
     blocks = (block for section in page.sections if section.title == "Examples" for block in section.blocks)
     (text,) = (block.text for block in blocks if isinstance(block, Code))
     return re.sub(r"\\\n\s*", "", text).splitlines()
@@ -90,7 +90,9 @@ def test_every_verb_has_an_example_and_all_examples_are_understood(folder: Path)
                 reached.append(parse(program(name), name, args))
             except click.ClickException as error:
                 pytest.fail(f"{name} {shlex.join(args)}: {error.format_message()}")
-        is_shown = reached if isinstance(place.command, Group) else [each for each in reached if each is place.command]
+        is_shown = (
+            reached if isinstance(place.command, CommandGroup) else [each for each in reached if each is place.command]
+        )
         without += [] if is_shown else [place.name]
 
     assert without == []

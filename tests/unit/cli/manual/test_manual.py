@@ -14,11 +14,11 @@ import pytest
 
 import protocol.luxi
 import protocol.wconfd
-from cli.commands import Group
+from cli.commands import CommandGroup
 from cli.completion import PROGRAMS
 from cli.manual.manual import all_pages, write_man, write_reference
 from cli.manual.markdown import file_name
-from cli.manual.page import Definitions, Page, links_of, plain
+from cli.manual.page import Definitions, ManualPage, links_of, plain
 from cli.manual.roff import roff
 from cli.plans.jobs import COMMAND, TERMS
 from common.opcodes.base import OpCode
@@ -32,7 +32,7 @@ CHECKOUT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")
-def pages() -> Mapping[str, Page]:
+def pages() -> Mapping[str, ManualPage]:
     """The pages by all their names."""
     return {f"{name}({page.volume})": page for page in all_pages() for name in (page.name, *page.aliases)}
 
@@ -52,21 +52,21 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 def below(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
     yield name, command
-    if isinstance(command, Group):
+    if isinstance(command, CommandGroup):
         for verb, each in command.verbs.items():
             yield from below(f"{name}-{verb}", each.load())
 
 
-def words(page: Page) -> str:
+def words(page: ManualPage) -> str:
     """All words of a page, those of terms and options in quotes."""
     return str(attrs.asdict(page))
 
 
-def test_every_program_and_verb_has_a_page(pages: Mapping[str, Page]) -> None:
+def test_every_program_and_verb_has_a_page(pages: Mapping[str, ManualPage]) -> None:
     assert [name for name, _ in commands() if f"{name}(1)" not in pages] == []
 
 
-def test_every_option_is_on_the_page_of_its_verb(pages: Mapping[str, Page]) -> None:
+def test_every_option_is_on_the_page_of_its_verb(pages: Mapping[str, ManualPage]) -> None:
     lost = [
         f"{name} {option.opts}"
         for name, command in commands()
@@ -78,7 +78,7 @@ def test_every_option_is_on_the_page_of_its_verb(pages: Mapping[str, Page]) -> N
     assert lost == []
 
 
-def test_every_reference_leads_to_a_page(pages: Mapping[str, Page]) -> None:
+def test_every_reference_leads_to_a_page(pages: Mapping[str, ManualPage]) -> None:
     lost = {f"{name} -> {link}" for name, page in pages.items() for link in links_of(page) if str(link) not in pages}
 
     assert lost == set()
@@ -90,7 +90,7 @@ def test_no_two_pages_have_one_name() -> None:
     assert len(names) == len(set(names))
 
 
-def test_every_setting_has_its_type_and_default(pages: Mapping[str, Page]) -> None:
+def test_every_setting_has_its_type_and_default(pages: Mapping[str, ManualPage]) -> None:
     (tables,) = (section for section in pages["gantry.toml(5)"].sections if section.title == "Tables")
     texts = {part.title: str(attrs.asdict(part)) for part in tables.parts}
 
@@ -99,13 +99,13 @@ def test_every_setting_has_its_type_and_default(pages: Mapping[str, Page]) -> No
     assert "A whole number, a port from 1 to 65535; default " in texts["[rapid]"]
 
 
-def test_every_script_of_the_package_has_a_page(pages: Mapping[str, Page]) -> None:
+def test_every_script_of_the_package_has_a_page(pages: Mapping[str, ManualPage]) -> None:
     scripts = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["scripts"]
 
     assert [name for name in scripts if f"{name}(1)" not in pages and f"{name}(8)" not in pages] == []
 
 
-def test_every_opcode_has_all_its_parameters(pages: Mapping[str, Page]) -> None:
+def test_every_opcode_has_all_its_parameters(pages: Mapping[str, ManualPage]) -> None:
     (chapter,) = (section for section in pages["gantry-opcodes(7)"].sections if section.title == "Opcodes")
     texts = {part.title: str(attrs.asdict(part)) for part in chapter.parts}
     own = {
@@ -117,7 +117,7 @@ def test_every_opcode_has_all_its_parameters(pages: Mapping[str, Page]) -> None:
     ] == []
 
 
-def test_every_call_of_luxid_and_wconfd_has_its_role_and_parameters(pages: Mapping[str, Page]) -> None:
+def test_every_call_of_luxid_and_wconfd_has_its_role_and_parameters(pages: Mapping[str, ManualPage]) -> None:
     for name, face in (("gantry-luxi(7)", protocol.luxi), ("gantry-wconfd-calls(7)", protocol.wconfd)):
         (chapter,) = (section for section in pages[name].sections if section.title == "Calls")
         texts = {part.title: str(attrs.asdict(part)) for part in chapter.parts}
@@ -127,19 +127,19 @@ def test_every_call_of_luxid_and_wconfd_has_its_role_and_parameters(pages: Mappi
             assert [name for name in names if f"'{name}'" not in texts[kind.METHOD]] == []
 
 
-def test_every_column_of_the_list_of_jobs_is_told(pages: Mapping[str, Page]) -> None:
+def test_every_column_of_the_list_of_jobs_is_told(pages: Mapping[str, ManualPage]) -> None:
     text = words(pages["gantry-fields(7)"])
 
     assert [name for name in FIELDS if f"'{name}'" not in text] == []
 
 
-def test_every_key_of_a_plan_is_told(pages: Mapping[str, Page]) -> None:
+def test_every_key_of_a_plan_is_told(pages: Mapping[str, ManualPage]) -> None:
     text = words(pages["gantry-plan(5)"])
 
     assert [key for key in (*TERMS, *COMMAND, "run", "shell", "ops", "after") if f"'{key}'" not in text] == []
 
 
-def test_metrics_have_a_name_and_a_sentence_each(pages: Mapping[str, Page]) -> None:
+def test_metrics_have_a_name_and_a_sentence_each(pages: Mapping[str, ManualPage]) -> None:
     (_, chapter, _) = pages["gantry-metrics(7)"].sections
     (listed,) = chapter.blocks
     assert isinstance(listed, Definitions)
@@ -163,7 +163,7 @@ def test_mandoc_finds_nothing_wrong_on_any_page(folder: Path) -> None:
 
 
 @needs_mandoc
-def test_a_page_reads_well_on_80_columns(pages: Mapping[str, Page]) -> None:
+def test_a_page_reads_well_on_80_columns(pages: Mapping[str, ManualPage]) -> None:
     text = shown(roff(pages["gnt-job-run(1)"], "1.2", "2026-11-23"))
 
     assert "NAME\n       gnt-job-run - run a command as a job\n" in text

@@ -7,7 +7,7 @@ import attrs
 
 from cli.manual.files import GHOSTS, JOB, JOB_KEYS, LOCKS, OPCODE_KEYS, files_page
 from cli.manual.interfaces import ports_page
-from cli.manual.page import Definitions, Page, Section, plain
+from cli.manual.page import Definitions, ManualPage, Section, plain
 from common.daemons import DAEMONS
 from common.locks import LockLevel, LockMode, Owner, member_lock
 from common.objects.config import Node
@@ -28,7 +28,7 @@ def terms(section: Section) -> dict[str, str]:
     return {plain(item.term): str(attrs.asdict(item)) for each in listed for item in each.items}
 
 
-def sections(page: Page) -> dict[str, Section]:
+def sections(page: ManualPage) -> dict[str, Section]:
     return {section.title: section for section in page.sections}
 
 

@@ -9,11 +9,11 @@ from cli.manual.page import (
     Definition,
     Definitions,
     Literal,
-    Page,
+    ManualPage,
     Paragraph,
+    Placeholder,
     Section,
     Table,
-    Variable,
 )
 from cli.manual.roff import roff
 from tests.unit.cli.manual.rendering import needs_mandoc, shown, warnings
@@ -41,7 +41,7 @@ texts = st.one_of(st.sampled_from(AWKWARD), words.map(" ".join)).map(lambda text
 
 
 def page(*blocks: Block) -> str:
-    return roff(Page("gantry-x", 7, "a page", (Section("Words", blocks),)), "1.2", "2026-11-23")
+    return roff(ManualPage("gantry-x", 7, "a page", (Section("Words", blocks),)), "1.2", "2026-11-23")
 
 
 def body(source: str) -> str:
@@ -63,7 +63,7 @@ def test_any_text_of_a_paragraph_is_shown_as_it_is(given: list[str]) -> None:
 @settings(max_examples=20)
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=15))
 def test_any_term_and_its_meaning_are_shown_as_they_are(given: list[tuple[str, str]]) -> None:
-    rows = (Definition((Literal(term), " ", Variable("X")), (Paragraph((text,)),)) for term, text in given)
+    rows = (Definition((Literal(term), " ", Placeholder("X")), (Paragraph((text,)),)) for term, text in given)
 
     assert body(page(Definitions(tuple(rows)))) == " ".join(f"{term} X {text}" for term, text in given)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.plans.documents import read_document
-from cli.plans.jobs import Plan, plan_schema, read_plan
+from cli.plans.jobs import JobPlan, plan_schema, read_plan
 from common.errors import InvalidRequest
 from common.opcodes.registry import parse_opcode
 from common.queue.terms import Hold, JobTerms, Use, terms_of_trail
@@ -15,7 +15,7 @@ from common.queue.terms import Hold, JobTerms, Use, terms_of_trail
 EXAMPLES = Path(__file__).parents[4] / "deploy" / "examples" / "plans"
 
 
-def plan(text: str, name: str = "p.yaml") -> Plan:
+def plan(text: str, name: str = "p.yaml") -> JobPlan:
     return read_plan(read_document(textwrap.dedent(text).encode(), name))
 
 

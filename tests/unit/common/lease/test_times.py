@@ -5,13 +5,13 @@ import pytest
 from common.errors import InvalidRequest
 from common.featuresettings import EtcdSettings, KeeperdSettings
 from common.lease.records import LastMaster
-from common.lease.times import TRIES, Times, check_times, ghost_s, watchdog_s
+from common.lease.times import TRIES, LeaseTimes, check_times, ghost_s, watchdog_s
 
 LEASES = [2, 3, 5, 6, 8, 10, 15, 30, 60, 600]
 
 
 def test_times_of_ten_seconds_are_those_of_the_table() -> None:
-    times = Times.of(10)
+    times = LeaseTimes.of(10)
 
     assert (times.keepalive_s, times.request_s) == (2, 1)
     assert times.shaky_s == pytest.approx(3.33, abs=0.01)
@@ -20,7 +20,7 @@ def test_times_of_ten_seconds_are_those_of_the_table() -> None:
 
 @pytest.mark.parametrize("ttl", LEASES)
 def test_times_are_in_order_for_every_lease(ttl: int) -> None:
-    times = Times.of(ttl)
+    times = LeaseTimes.of(ttl)
 
     assert times.keepalive_s < times.shaky_s < times.stop_s < times.kill_s < times.deadline_s < times.ttl_s
     assert TRIES * times.request_s < times.ttl_s / 2
@@ -29,14 +29,14 @@ def test_times_are_in_order_for_every_lease(ttl: int) -> None:
 
 @pytest.mark.parametrize("ttl", [lease for lease in LEASES if lease >= 5])
 def test_margin_holds_for_clocks_that_differ_by_a_tenth(ttl: int) -> None:
-    times = Times.of(ttl)
+    times = LeaseTimes.of(ttl)
 
     assert times.margin_s >= max(1.0, 0.1 * ttl) - 1e-9
 
 
 @pytest.mark.parametrize("ttl", LEASES)
 def test_watchdog_bites_before_the_lease_ends(ttl: int) -> None:
-    times = Times.of(ttl)
+    times = LeaseTimes.of(ttl)
     dog = watchdog_s(KeeperdSettings(ttl_s=ttl, watchdog="/dev/watchdog"))
 
     assert 1 <= dog <= ttl / 2

@@ -5,17 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import Denied, InvalidRequest
-from common.nodes.joining import JoinToken, TokenText, TokenUse, digest_of_secret
+from common.nodes.joining import JoinToken, JoinTokenText, TokenUse, digest_of_secret
 
-TEXT = TokenText("0123abcd", "ab" * 16, "cd" * 32)
+TEXT = JoinTokenText("0123abcd", "ab" * 16, "cd" * 32)
 TOKEN = JoinToken("0123abcd", digest_of_secret("ab" * 16), made_at=100.0, expires_at=200.0)
 USE = TokenUse("node2", "127.0.0.2", "key", "pem", 150.0)
 USED = JoinToken("0123abcd", digest_of_secret("ab" * 16), made_at=100.0, expires_at=200.0, use=USE)
 
 
 def test_a_token_is_read_as_it_was_written() -> None:
-    assert TokenText.parse(str(TEXT)) == TEXT
-    assert TokenText.parse(f" {str(TEXT).upper()}\n") == TEXT
+    assert JoinTokenText.parse(str(TEXT)) == TEXT
+    assert JoinTokenText.parse(f" {str(TEXT).upper()}\n") == TEXT
 
 
 @given(st.integers(0, len(str(TEXT)) - 1), st.sampled_from("0123456789abcdef-x"))
@@ -26,7 +26,7 @@ def test_a_slip_of_the_pen_is_told_as_such(place: int, letter: str) -> None:
         return
 
     with pytest.raises(InvalidRequest, match="not a whole token"):
-        TokenText.parse(garbled)
+        JoinTokenText.parse(garbled)
 
 
 def test_the_secret_is_in_no_text_for_logs() -> None:

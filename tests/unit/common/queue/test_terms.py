@@ -10,8 +10,8 @@ from common.queue.reasons import Try, next_try, tries_of, try_entry
 from common.queue.terms import (
     NO_TERMS,
     SOURCE,
-    Cause,
     Deferral,
+    DeferralCause,
     Hold,
     JobTerms,
     Use,
@@ -93,9 +93,9 @@ def test_a_job_is_deferred_by_a_hold_first_then_by_what_ends_last() -> None:
     later = with_terms(job(try_entry(FAILED).to_wire()), JobTerms(begin_at=20.0), 7)
 
     assert deferral_of(job()) is None
-    assert deferral_of(later) == Deferral(Cause.RETRY, 32.0)
-    assert deferral_of(with_terms(later, JobTerms(begin_at=40.0), 7)) == Deferral(Cause.BEGIN, 40.0)
-    assert deferral_of(with_terms(later, ALL, 7)) == Deferral(Cause.HOLD, None)
+    assert deferral_of(later) == Deferral(DeferralCause.RETRY, 32.0)
+    assert deferral_of(with_terms(later, JobTerms(begin_at=40.0), 7)) == Deferral(DeferralCause.BEGIN, 40.0)
+    assert deferral_of(with_terms(later, ALL, 7)) == Deferral(DeferralCause.HOLD, None)
 
 
 def test_a_job_that_has_begun_waits_for_no_begin() -> None:

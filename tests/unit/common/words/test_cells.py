@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.words.cells import Units, cell_text, size_text
+from common.words.cells import SizeUnit, cell_text, size_text
 
 
 @pytest.mark.parametrize(
@@ -10,8 +10,8 @@ from common.words.cells import Units, cell_text, size_text
     [(1, "??", "(unknown)"), (2, "?", "(nodata)"), (3, "-", "(unavail)"), (4, "*", "(offline)")],
 )
 def test_a_cell_without_a_value_has_a_sign(state: int, sign: str, words: str) -> None:
-    assert cell_text("number", state, None, Units.PEOPLE, in_words=False) == sign
-    assert cell_text("number", state, None, Units.PEOPLE, in_words=True) == words
+    assert cell_text("number", state, None, SizeUnit.PEOPLE, in_words=False) == sign
+    assert cell_text("number", state, None, SizeUnit.PEOPLE, in_words=True) == words
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def test_a_cell_without_a_value_has_a_sign(state: int, sign: str, words: str) ->
     ],
 )
 def test_a_value_is_shown_by_its_kind(kind: str, value: object, text: str) -> None:
-    assert cell_text(kind, 0, value, Units.PEOPLE, in_words=False) == text
+    assert cell_text(kind, 0, value, SizeUnit.PEOPLE, in_words=False) == text
 
 
 def test_sizes_have_the_unit_that_was_asked_for() -> None:
-    assert [size_text(2048, unit) for unit in Units] == ["2.0G", "2048", "2.0", "0.0"]
+    assert [size_text(2048, unit) for unit in SizeUnit] == ["2.0G", "2048", "2.0", "0.0"]

@@ -4,13 +4,13 @@ from typing import Any, cast
 
 import pytest
 
-from common.words.fields import Row, sort_rows
+from common.words.fields import JobRow, sort_rows
 
 MIB = 2**20
 
 
-def row(job_id: int, **values: Any) -> Row:
-    return cast(Row, {"id": job_id, **values})
+def row(job_id: int, **values: Any) -> JobRow:
+    return cast(JobRow, {"id": job_id, **values})
 
 
 def used(mebibytes: int, cpu_s: float) -> list[Any]:

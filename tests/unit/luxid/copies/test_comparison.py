@@ -13,7 +13,7 @@ import trio
 from common.ids import JobId
 from common.paths import Paths
 from daemons.luxid.copying.calls import NodeLine, QueueCalls
-from daemons.luxid.copying.comparison import Comparison, Jobs, all_parts
+from daemons.luxid.copying.comparison import JobsPart, QueueComparison, all_parts
 from protocol.noded.call import NodeAddress, Outcome, Replied
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.facts import Check, NodeVerify
@@ -73,9 +73,9 @@ async def test_what_differs_is_found_and_the_archive_is_asked_only_for_archived_
                 put(paths.job_file(JobId(job)) if place == "live" else paths.archived_job_file(JobId(job)), content)
     node = Node(WireNames(roots[1]))
     line = NodeLine(NODE, cast(NodeClient, node))
-    comparison = Comparison(ours, QueueCalls(ours, WireNames(roots[0])), line, lambda: iter(()))
+    comparison = QueueComparison(ours, QueueCalls(ours, WireNames(roots[0])), line, lambda: iter(()))
 
-    found = await comparison.compare(Jobs([JobId(job) for job in cases]))
+    found = await comparison.compare(JobsPart([JobId(job) for job in cases]))
 
     assert found.differ == {job: differs for job, (_, _, differs) in cases.items() if differs is not None}
     asked = [(_job(name), "/archive/" in name) for name in node.asked]
@@ -92,7 +92,7 @@ async def test_a_folder_that_cannot_be_listed_does_not_end_the_comparison(tmp_pa
     node = Node(WireNames(tmp_path / "node2"))
     names = QueueCalls(paths, WireNames(tmp_path))
     parts = partial(all_parts, paths, takes_ours=False)
-    comparison = Comparison(paths, names, NodeLine(NODE, cast(NodeClient, node)), parts)
+    comparison = QueueComparison(paths, names, NodeLine(NODE, cast(NodeClient, node)), parts)
     await comparison.step()
     # as an error of the disk: the name is there, and no folder can be listed
     folder.rename(tmp_path / "elsewhere")
@@ -106,7 +106,7 @@ async def test_a_folder_that_cannot_be_listed_does_not_end_the_comparison(tmp_pa
     assert await _rest(comparison) == [1, 2]
 
 
-async def _rest(comparison: Comparison) -> list[JobId]:
+async def _rest(comparison: QueueComparison) -> list[JobId]:
     """The jobs that are compared from now on."""
     compared: list[JobId] = []
     while (found := await comparison.step()) is not None:

@@ -6,7 +6,7 @@ from common.ids import JobId
 from common.objects.index import ConfigIndex
 from common.objects.kinds import NodeUuid
 from daemons.luxid.copying.nodecopies import candidates
-from daemons.luxid.core.copies.backlog import Backlog, Fact, JobDigest, Key, StateName, differing
+from daemons.luxid.core.copies.backlog import Backlog, JobDigest, Key, QueueFact, StateName, differing
 from protocol.noded.call import NodeAddress
 from tests.support.configs import UUIDS, small_config
 
@@ -54,13 +54,13 @@ def test_only_the_move_of_a_job_that_the_node_has_is_sent() -> None:
 
 def test_the_serial_travels_before_jobs_and_the_oldest_jobs_first() -> None:
     backlog = _settled()
-    keys: tuple[Key, ...] = (TWO, ONE, Fact.DRAIN, Fact.SERIAL)
+    keys: tuple[Key, ...] = (TWO, ONE, QueueFact.DRAIN, QueueFact.SERIAL)
     for number, key in enumerate(keys, 1):
         backlog.changed(key, number)
 
     batch = backlog.take(1)
 
-    assert batch.facts == (Fact.SERIAL, Fact.DRAIN)
+    assert batch.facts == (QueueFact.SERIAL, QueueFact.DRAIN)
     assert dict(batch.jobs) == {TWO: True}
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from daemons.luxid.core.copies.etcdentries import MarkChanges, Marks, Standing, changed, changes_of
+from daemons.luxid.core.copies.etcdentries import CandidateStatus, MarkChanges, Marks, changed, changes_of
 
 STALE_S = 600.0
 
 
-def decide(marks: Marks, *standings: Standing) -> MarkChanges:
+def decide(marks: Marks, *standings: CandidateStatus) -> MarkChanges:
     return changes_of(standings, marks, 7, STALE_S)
 
 
@@ -15,22 +15,22 @@ def decide(marks: Marks, *standings: Standing) -> MarkChanges:
     ("marks", "standing", "stale", "synced"),
     [
         # fresh, and compared by this master already
-        (Marks({"a": 7}, frozenset()), Standing("a", True, 0.0), set(), set()),
-        (Marks({"a": 7}, frozenset()), Standing("a", False, 599.0), set(), set()),
+        (Marks({"a": 7}, frozenset()), CandidateStatus("a", True, 0.0), set(), set()),
+        (Marks({"a": 7}, frozenset()), CandidateStatus("a", False, 599.0), set(), set()),
         # each master compares once
-        (Marks({"a": 6}, frozenset()), Standing("a", False, 0.0), set(), set()),
-        (Marks({"a": 6}, frozenset()), Standing("a", True, 0.0), set(), {"a"}),
+        (Marks({"a": 6}, frozenset()), CandidateStatus("a", False, 0.0), set(), set()),
+        (Marks({"a": 6}, frozenset()), CandidateStatus("a", True, 0.0), set(), {"a"}),
         # away for too long
-        (Marks({"a": 7}, frozenset()), Standing("a", False, 600.0), {"a"}, set()),
-        (Marks({"a": 7}, frozenset({"a"})), Standing("a", False, 900.0), set(), set()),
-        (Marks({}, frozenset({"a"})), Standing("a", True, 0.0), set(), {"a"}),
+        (Marks({"a": 7}, frozenset()), CandidateStatus("a", False, 600.0), {"a"}, set()),
+        (Marks({"a": 7}, frozenset({"a"})), CandidateStatus("a", False, 900.0), set(), set()),
+        (Marks({}, frozenset({"a"})), CandidateStatus("a", True, 0.0), set(), {"a"}),
         # a new candidate has nothing yet
-        (Marks({}, frozenset()), Standing("a", False, 0.0), {"a"}, set()),
-        (Marks({}, frozenset()), Standing("a", True, 0.0), set(), {"a"}),
+        (Marks({}, frozenset()), CandidateStatus("a", False, 0.0), {"a"}, set()),
+        (Marks({}, frozenset()), CandidateStatus("a", True, 0.0), set(), {"a"}),
     ],
 )
 def test_marks_follow_the_standing_of_a_candidate(
-    marks: Marks, standing: Standing, stale: set[str], synced: set[str]
+    marks: Marks, standing: CandidateStatus, stale: set[str], synced: set[str]
 ) -> None:
     changes = decide(marks, standing)
 
@@ -43,7 +43,7 @@ def test_marks_follow_the_standing_of_a_candidate(
 
 def test_a_node_that_is_no_candidate_any_more_holds_nothing_back() -> None:
     marks = Marks({"a": 7, "b": 7}, frozenset())
-    changes = decide(marks, Standing("a", True, 0.0))
+    changes = decide(marks, CandidateStatus("a", True, 0.0))
 
     assert changes.stale == {"b"}
     assert changed(marks, changes, 7).fresh == {"a"}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from common.lease.changes import Change
-from common.lease.records import Keys, RunningJob
+from common.lease.changes import KeyChange
+from common.lease.records import EtcdKeys, RunningJob
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
@@ -23,7 +23,7 @@ COUNT = 14
 # bytes of the comment in each file, and of a change that etcd takes here
 LARGE = 1000
 MOST = 8000
-_KEYS = Keys("/test/")
+_KEYS = EtcdKeys("/test/")
 
 
 class _Etcd:
@@ -32,7 +32,7 @@ class _Etcd:
     def __init__(self) -> None:
         self.keys: set[str] = set()
 
-    async def commit(self, changes: Sequence[Change]) -> int:
+    async def commit(self, changes: Sequence[KeyChange]) -> int:
         assert sum(len(change.value or b"") for change in changes) <= MOST
         self.keys |= {change.key for change in changes}
         return 7

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from common.lease.changes import Archived, Dirty, Entry, Written
-from common.lease.records import Keys, RunningJob
+from common.lease.changes import ArchivedFile, CommittedEntry, Dirty, WrittenFile
+from common.lease.records import EtcdKeys, RunningJob
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.copies.backlog import Fact
+from daemons.luxid.core.copies.backlog import QueueFact
 from daemons.luxid.replicating.etcdcopies import QueueChanges
-from daemons.luxid.replicating.replaying import Found, Laying, read_found
+from daemons.luxid.replicating.replaying import EtcdQueue, Laying, read_found
 
 
 def test_the_folder_of_an_archived_job_is_durable_before_the_live_file_is_gone(
@@ -37,9 +37,9 @@ def test_the_folder_of_an_archived_job_is_durable_before_the_live_file_is_gone(
 
     monkeypatch.setattr(os, "fsync", noting_fsync)
     monkeypatch.setattr(os, "unlink", noting_unlink)
-    changes = QueueChanges(paths, Keys("/test/"), RunningJob(node="n1", epoch=1))
+    changes = QueueChanges(paths, EtcdKeys("/test/"), RunningJob(node="n1", epoch=1))
 
-    Laying(paths, changes, "n1", (9, 0)).lay(Found({job_id: Archived()}, {job_id: 3}, {}))
+    Laying(paths, changes, "n1", (9, 0)).lay(EtcdQueue({job_id: ArchivedFile()}, {job_id: 3}, {}))
 
     assert archived.exists()
     assert not live.exists()
@@ -49,11 +49,11 @@ def test_the_folder_of_an_archived_job_is_durable_before_the_live_file_is_gone(
 
 
 def test_a_foreign_key_among_the_running_jobs_is_left_alone(tmp_path: Path) -> None:
-    keys = Keys("/test/")
+    keys = EtcdKeys("/test/")
     changes = QueueChanges(Paths.under_root(tmp_path), keys, RunningJob(node="n1", epoch=1))
-    dirty = Dirty(3, {f"{keys.running}note": Entry(b"of an operator", 3)})
+    dirty = Dirty(3, {f"{keys.running}note": CommittedEntry(b"of an operator", 3)})
 
-    assert read_found(dirty, changes, keys) == Found({}, {}, {})
+    assert read_found(dirty, changes, keys) == EtcdQueue({}, {}, {})
 
 
 @pytest.mark.parametrize("damaged", ["", "not a number"])
@@ -61,8 +61,10 @@ def test_a_damaged_serial_becomes_what_etcd_has(tmp_path: Path, damaged: str) ->
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
     paths.serial_file.write_text(damaged)
-    changes = QueueChanges(paths, Keys("/test/"), RunningJob(node="n1", epoch=1))
+    changes = QueueChanges(paths, EtcdKeys("/test/"), RunningJob(node="n1", epoch=1))
 
-    Laying(paths, changes, "n1", (9, 0)).lay(Found({Fact.SERIAL: Written(b"17\n")}, {Fact.SERIAL: 3}, {}))
+    Laying(paths, changes, "n1", (9, 0)).lay(
+        EtcdQueue({QueueFact.SERIAL: WrittenFile(b"17\n")}, {QueueFact.SERIAL: 3}, {})
+    )
 
     assert paths.serial_file.read_bytes() == b"17\n"

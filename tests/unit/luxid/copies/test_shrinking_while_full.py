@@ -10,8 +10,8 @@ import trio
 import trio.testing
 
 from common.ids import JobId
-from common.lease.changes import Change, Dirty, Entry
-from common.lease.records import Keys
+from common.lease.changes import CommittedEntry, Dirty, KeyChange
+from common.lease.records import EtcdKeys
 from daemons.luxid.copying.sending import NodeSender
 from daemons.luxid.core.copies.backlog import Key
 from daemons.luxid.core.copies.etcdentries import DirtyEntries, JobHands
@@ -19,7 +19,7 @@ from daemons.luxid.replicating.shrinking import Shrinking
 from protocol.etcd.kv import EtcdFull
 
 pytestmark = pytest.mark.trio
-KEYS = Keys("/gantry/")
+KEYS = EtcdKeys("/gantry/")
 
 
 @attrs.define
@@ -29,7 +29,7 @@ class FullEtcd:
     forgotten: trio.Event = attrs.Factory(trio.Event)
     revisions: Mapping[str, int] = attrs.Factory(dict)
 
-    async def commit(self, changes: Sequence[Change]) -> int:
+    async def commit(self, changes: Sequence[KeyChange]) -> int:
         raise EtcdFull("etcd is full")
 
     async def forget(self, revisions: Mapping[str, int]) -> None:
@@ -37,7 +37,7 @@ class FullEtcd:
         self.forgotten.set()
 
     async def read(self, prefixes: Sequence[str]) -> Dirty:
-        return Dirty(1, {KEYS.synced("n2"): Entry(b"3", 1)})
+        return Dirty(1, {KEYS.synced("n2"): CommittedEntry(b"3", 1)})
 
 
 async def test_a_new_master_forgets_what_its_candidates_have_before_it_can_mark_them(

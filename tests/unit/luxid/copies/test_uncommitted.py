@@ -1,15 +1,15 @@
 """What a luxid has to commit at its start, in parts that etcd takes (DESIGN section 14)."""
 
 from common.ids import JobId
-from common.lease.changes import Change, Fate, Written, check_change, encode_fate
-from daemons.luxid.core.copies.backlog import Fact, Key
+from common.lease.changes import Fate, KeyChange, WrittenFile, check_change, encode_fate
+from daemons.luxid.core.copies.backlog import Key, QueueFact
 from daemons.luxid.core.copies.etcdentries import MOST_FILES, Passing
 from daemons.luxid.replicating.etcdcopies import MOST_BYTES
-from daemons.luxid.replicating.replaying import Laid, Uncommitted
+from daemons.luxid.replicating.replaying import ReplayedChanges, Uncommitted
 
 
 def laid(fates: dict[Key, Fate], *over: int) -> Uncommitted:
-    return Uncommitted(Laid(fates, frozenset(JobId(each) for each in over), frozenset(), JobId(0)))
+    return Uncommitted(ReplayedChanges(fates, frozenset(JobId(each) for each in over), frozenset(), JobId(0)))
 
 
 def drained(left: Uncommitted) -> list[tuple[set[Key], set[JobId]]]:
@@ -24,7 +24,7 @@ def drained(left: Uncommitted) -> list[tuple[set[Key], set[JobId]]]:
 
 def test_each_file_and_each_job_is_in_one_part_and_a_part_is_small() -> None:
     count = 2 * MOST_FILES + 1
-    fates: dict[Key, Fate] = {JobId(number): Written(b"") for number in range(count)}
+    fates: dict[Key, Fate] = {JobId(number): WrittenFile(b"") for number in range(count)}
     over = range(count + MOST_FILES + 1)
 
     parts = drained(laid(fates, *over))
@@ -37,7 +37,7 @@ def test_each_file_and_each_job_is_in_one_part_and_a_part_is_small() -> None:
 
 
 def test_a_job_whose_file_comes_later_stays_in_the_hands_of_its_process_until_then() -> None:
-    fates: dict[Key, Fate] = {JobId(number): Written(b"") for number in range(MOST_FILES + 1)}
+    fates: dict[Key, Fate] = {JobId(number): WrittenFile(b"") for number in range(MOST_FILES + 1)}
 
     # those of the first part have their processes still
     parts = drained(laid(fates, MOST_FILES, MOST_FILES + 1))
@@ -48,23 +48,23 @@ def test_a_job_whose_file_comes_later_stays_in_the_hands_of_its_process_until_th
 
 def test_large_files_do_not_share_a_part_that_etcd_refuses() -> None:
     content = b"x" * MOST_BYTES
-    fates: dict[Key, Fate] = {JobId(number): Written(content) for number in range(20)}
+    fates: dict[Key, Fate] = {JobId(number): WrittenFile(content) for number in range(20)}
     left = laid(fates, *range(20))
 
     while (part := left.part()) is not None:
         found, passing = part
-        check_change([Change(str(key), encode_fate(fate)) for key, fate in found.items()])
+        check_change([KeyChange(str(key), encode_fate(fate)) for key, fate in found.items()])
         left.committed(found, passing)
 
 
 def test_a_part_that_was_refused_is_the_next_one_again() -> None:
-    left = laid({Fact.SERIAL: Written(b"7\n")}, 5)
+    left = laid({QueueFact.SERIAL: WrittenFile(b"7\n")}, 5)
 
-    assert left.part() == left.part() == ({Fact.SERIAL: Written(b"7\n")}, Passing(over=frozenset({JobId(5)})))
+    assert left.part() == left.part() == ({QueueFact.SERIAL: WrittenFile(b"7\n")}, Passing(over=frozenset({JobId(5)})))
 
 
 def test_what_etcd_does_not_take_is_left_out_with_its_job() -> None:
-    left = laid({JobId(1): Written(b"x" * (MOST_BYTES + 1)), JobId(2): Written(b"")}, 1, 2)
+    left = laid({JobId(1): WrittenFile(b"x" * (MOST_BYTES + 1)), JobId(2): WrittenFile(b"")}, 1, 2)
 
     assert left.take_too_large() == {1}
     assert drained(left) == [({2}, {2})]

@@ -10,7 +10,7 @@ from common.queue.explanation import Cause, Span, WaitKind
 from common.queue.jobs import Job, JobOp, JobState, Timestamp
 from common.queue.reasons import Batch, JobOwner, Try, batch_entry, owner_entries, try_entry
 from common.queue.terms import JobTerms, terms_entry
-from daemons.luxid.core.past.endedrow import OWN_UID, PastRow, Place, freed_at, past_row, was_kept
+from daemons.luxid.core.past.endedrow import OWN_UID, ColumnIndex, PastRow, freed_at, past_row, was_kept
 from daemons.luxid.history.index import open_index
 from daemons.luxid.history.upkeep import texts_of_archive, texts_of_queue
 
@@ -149,7 +149,7 @@ def test_a_number_beyond_those_of_the_index_is_no_exit_code(tmp_path: Path) -> N
     row = _row(_job(_op(result={"exit_code": 2**64 - 1})))
 
     with contextlib.closing(open_index(tmp_path / "history.sqlite")) as index:
-        index.add([(row, Place.LIVE)])
+        index.add([(row, ColumnIndex.LIVE)])
     assert row.exit_code is None
 
 

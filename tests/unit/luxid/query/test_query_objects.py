@@ -15,7 +15,7 @@ from common.query.qlang import Expression
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.instances import INSTANCES, InstanceRow, instance_rows
 from daemons.luxid.core.query.nodes import NODES, NodeRow, node_rows
-from daemons.luxid.core.query.objects import EXPORTS, GROUPS, NETWORKS, Row, export_rows, rows_of
+from daemons.luxid.core.query.objects import EXPORTS, GROUPS, NETWORKS, ObjectRow, export_rows, rows_of
 from tests.support.configs import UUIDS, disk, instance, small_config
 
 
@@ -41,11 +41,11 @@ def nodes_of(index: ConfigIndex) -> list[NodeRow]:
     return node_rows(index.nodes, index)
 
 
-def groups_of(index: ConfigIndex) -> list[Row[NodeGroup]]:
+def groups_of(index: ConfigIndex) -> list[ObjectRow[NodeGroup]]:
     return rows_of(index.groups, index)
 
 
-def networks_of(index: ConfigIndex) -> list[Row[Network]]:
+def networks_of(index: ConfigIndex) -> list[ObjectRow[Network]]:
     return rows_of(index.networks, index)
 
 

@@ -10,7 +10,7 @@ from common.query.qlang import Expression
 from common.queue.jobs import JobState
 from common.words.filters.jobfilter import job_filter
 from daemons.luxid.core.query.jobs import hopeless_states
-from daemons.luxid.core.queue.jobqueue import EndedJobs
+from daemons.luxid.core.queue.jobqueue import FinalStates
 from daemons.luxid.handlers.queries import JobRows
 
 SUCCESS, ERROR, CANCELED = JobState.SUCCESS, JobState.ERROR, JobState.CANCELED
@@ -65,7 +65,7 @@ class NoArchive:
 
 @pytest.mark.trio
 async def test_jobs_in_hopeless_states_are_not_read() -> None:
-    table, ended = Table(1000), EndedJobs()
+    table, ended = Table(1000), FinalStates()
     for job_id in table.ids():
         ended.put(job_id, ERROR if job_id % 100 == 0 else SUCCESS)
     ended.forget(JobId(7))

@@ -9,7 +9,7 @@ from common.commands.retryrules import MOST_LOST
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import Try, next_try, tries_of, try_entry
-from common.queue.terms import Cause, deferral_of
+from common.queue.terms import DeferralCause, deferral_of
 from daemons.luxid.core.queue.recovery import after_lost_try, is_rerunnable
 
 Q, W, R, S, C = JobState.QUEUED, JobState.WAITING, JobState.RUNNING, JobState.SUCCESS, JobState.CANCELING
@@ -73,7 +73,7 @@ def test_a_lost_try_is_followed_after_a_pause_that_grows() -> None:
         found = after_lost_try(found, NOW_S, (0, 0))
         deferral = deferral_of(found)
         assert deferral is not None
-        assert deferral.cause is Cause.RETRY
+        assert deferral.cause is DeferralCause.RETRY
         pauses.append((deferral.until or 0) - NOW_S)
         found = attrs.evolve(found, ops=(attrs.evolve(found.ops[0], state=R),))
 

@@ -6,7 +6,7 @@ import pytest
 
 from common.ids import JobId
 from common.queue.jobs import PRECEDING_FAILED, Job, JobOp, JobState
-from daemons.luxid.core.queue.recovery import Ask, Circumstances, Fate, after_death, judge_fate
+from daemons.luxid.core.queue.recovery import Circumstances, Fate, RecoveryRequest, after_death, judge_fate
 
 NOW = (1000, 5)
 Q, W, C, R, S, E = (
@@ -52,7 +52,7 @@ def test_a_job_without_a_process_goes_on_if_it_is_not_final_and_nothing_is_under
         assert (judge_fate(job, is_alive=False) is Fate.CONTINUE) is goes_on, states
 
 
-def states_after(job: Job, ask: Ask | None) -> list[str] | None:
+def states_after(job: Job, ask: RecoveryRequest | None) -> list[str] | None:
     after = after_death(job, ask, NOW, 9)
     return [op.state.value for op in after.ops] if after else None
 
@@ -61,21 +61,21 @@ def states_after(job: Job, ask: Ask | None) -> list[str] | None:
     ("states", "ask", "after"),
     [
         ([S, Q], None, None),
-        ([S, Q], Ask.CANCEL, ["success", "canceled"]),
-        ([S, Q], Ask.KILL, ["success", "canceled"]),
-        ([S, R, Q], Ask.KILL, ["success", "canceled", "canceled"]),
-        ([C, Q], Ask.KILL, ["canceled", "canceled"]),
+        ([S, Q], RecoveryRequest.CANCEL, ["success", "canceled"]),
+        ([S, Q], RecoveryRequest.KILL, ["success", "canceled"]),
+        ([S, R, Q], RecoveryRequest.KILL, ["success", "canceled", "canceled"]),
+        ([C, Q], RecoveryRequest.KILL, ["canceled", "canceled"]),
         ([S, R, Q], None, ["success", "error", "error"]),
-        ([S, R, Q], Ask.CANCEL, ["success", "error", "error"]),
+        ([S, R, Q], RecoveryRequest.CANCEL, ["success", "error", "error"]),
         ([W, Q], None, ["error", "error"]),
-        ([W, Q], Ask.CANCEL, ["canceled", "canceled"]),
+        ([W, Q], RecoveryRequest.CANCEL, ["canceled", "canceled"]),
         ([C, Q], None, ["canceled", "canceled"]),
         ([E, Q], None, ["error", "error"]),
-        ([E, Q], Ask.KILL, ["error", "error"]),
+        ([E, Q], RecoveryRequest.KILL, ["error", "error"]),
     ],
 )
 def test_what_had_ended_stays_and_the_rest_is_ended_or_goes_on(
-    states: list[JobState], ask: Ask | None, after: list[str] | None
+    states: list[JobState], ask: RecoveryRequest | None, after: list[str] | None
 ) -> None:
     assert states_after(make_job(*states), ask) == after
 
@@ -93,11 +93,11 @@ def test_results_and_reasons_say_that_the_process_died() -> None:
 
 
 def test_a_killed_job_says_so() -> None:
-    after = after_death(make_job(R), Ask.KILL, NOW, 9)
+    after = after_death(make_job(R), RecoveryRequest.KILL, NOW, 9)
 
     assert after is not None
     assert after.ops[0].result == "job was killed on request"
-    told = after_death(make_job(R), Ask.KILL, NOW, 9, " of user 7")
+    told = after_death(make_job(R), RecoveryRequest.KILL, NOW, 9, " of user 7")
     assert told is not None
     assert told.ops[0].result == "job was killed on request of user 7"
 
@@ -129,13 +129,13 @@ def test_a_command_on_a_node_is_taken_up_where_there_are_nodes(job: Job, takes_u
     assert judge_fate(job, is_alive=False, takes_up=takes_up) is fate
 
 
-@pytest.mark.parametrize("ask", [None, Ask.CANCEL])
-def test_a_cancel_does_not_end_a_command_on_a_node(ask: Ask | None) -> None:
+@pytest.mark.parametrize("ask", [None, RecoveryRequest.CANCEL])
+def test_a_cancel_does_not_end_a_command_on_a_node(ask: RecoveryRequest | None) -> None:
     assert after_death(on_node(R, Q), ask, NOW, 9, circumstances=Circumstances(takes_up=True)) is None
 
 
 def test_a_kill_ends_a_command_on_a_node() -> None:
-    after = after_death(on_node(R, Q), Ask.KILL, NOW, 9, circumstances=Circumstances(takes_up=True))
+    after = after_death(on_node(R, Q), RecoveryRequest.KILL, NOW, 9, circumstances=Circumstances(takes_up=True))
 
     assert after is not None
     assert [op.state for op in after.ops] == [JobState.CANCELED, JobState.CANCELED]

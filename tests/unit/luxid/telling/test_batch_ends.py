@@ -15,10 +15,10 @@ from common.notify import BatchEnd
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import BATCH_SOURCE, MOST_JOBS, Batch, JobOwner, batch_entry, batch_of, owner_entries
-from daemons.luxid.core.queue.jobqueue import EndedJobs
+from daemons.luxid.core.queue.jobqueue import FinalStates
 from daemons.luxid.core.telling import Occasions
 from daemons.luxid.jobs import JobTable
-from daemons.luxid.notifying import BatchEnds, Telling
+from daemons.luxid.notifying import BatchEnds, JobNotifier
 from daemons.luxid.outboxes import Untold
 from tests.support.notifying import settings_of
 
@@ -36,7 +36,7 @@ class Live:
     """As much of the live jobs as is asked here."""
 
     table: JobTable = attrs.Factory(lambda: JobTable(lambda _: None))
-    ended: EndedJobs = attrs.Factory(EndedJobs)
+    ended: FinalStates = attrs.Factory(FinalStates)
 
     @property
     def queue(self) -> "Live":
@@ -169,7 +169,7 @@ def test_a_batch_is_looked_at_once_when_its_jobs_are_found_at_the_start(
     settings = settings_of(tmp_path)
     write_file(settings.paths.notify_since, b'{"since":0}')
 
-    Telling(settings, cast(Any, live), cast(Any, None), lambda: JobId(size)).recover(jobs)
+    JobNotifier(settings, cast(Any, live), cast(Any, None), lambda: JobId(size)).recover(jobs)
 
     assert len(looked_at) <= 3 * size
     assert len(live.untold) == int(has_ended)

@@ -17,7 +17,7 @@ from common.objects.index import ConfigIndex
 from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid import notifying
 from daemons.luxid.config import ConfigurationMissing
-from daemons.luxid.notifying import Telling
+from daemons.luxid.notifying import JobNotifier
 from daemons.luxid.outboxes import Untold
 from tests.support.configs import small_config
 from tests.support.notifying import settings_of
@@ -55,7 +55,7 @@ async def test_the_instant_moves_on_while_nothing_is_told(
     monkeypatch.setattr(notifying, "time", types.SimpleNamespace(time=lambda: BEGIN + trio.current_time() - begun))
     monkeypatch.setattr(notifying, "in_thread", at_once)
     settings = settings_of(tmp_path)
-    of_luxid = Telling(settings, cast(Any, Live()), nobody, lambda: JobId(7))
+    of_luxid = JobNotifier(settings, cast(Any, Live()), nobody, lambda: JobId(7))
     of_luxid.recover([])
 
     nursery.start_soon(of_luxid.run, submit)
@@ -80,7 +80,7 @@ async def test_what_cannot_be_told_now_is_told_later(
         keys.append(key)
         return JobId(8)
 
-    of_luxid = Telling(settings_of(tmp_path), cast(Any, live), configuration, lambda: JobId(7))
+    of_luxid = JobNotifier(settings_of(tmp_path), cast(Any, live), configuration, lambda: JobId(7))
     of_luxid.recover([])
     nursery.start_soon(of_luxid.run, take)
 

@@ -10,7 +10,7 @@ from anycorn.app_wrappers import ASGIWrapper
 from anycorn.typing import ASGIFramework, ConnectionState
 from anycorn.worker_context import WorkerContext
 
-from protocol.http.connection import Connection, plain_failure
+from protocol.http.connection import HttpConnection, plain_failure
 from protocol.http.connections import DirectStream
 
 pytestmark = pytest.mark.trio
@@ -28,7 +28,7 @@ async def test_an_application_cancelled_before_its_head_is_sent_is_not_answered_
 
     config = Config()
     config.accesslog, config.include_date_header, config.include_server_header = None, False, False
-    connection = Connection(
+    connection = HttpConnection(
         ASGIWrapper(cast(ASGIFramework, app)),
         config,
         WorkerContext(None),

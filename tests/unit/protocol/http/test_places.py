@@ -3,10 +3,10 @@
 import pytest
 import trio
 
-from protocol.http.connections import Place, Places
+from protocol.http.connections import ConnectionSlot, ConnectionSlots
 
 
-async def stay(places: Places, taken: list[Place]) -> None:
+async def stay(places: ConnectionSlots, taken: list[ConnectionSlot]) -> None:
     """A connection that stays until its place is needed."""
     await places.wait()
     with places.hold() as place:
@@ -16,7 +16,7 @@ async def stay(places: Places, taken: list[Place]) -> None:
 
 @pytest.mark.trio
 async def test_the_oldest_idle_one_makes_room_and_a_busy_one_stays() -> None:
-    places, taken = Places(2, spare=1), list[Place]()
+    places, taken = ConnectionSlots(2, spare=1), list[ConnectionSlot]()
     async with trio.open_nursery() as nursery:
         for _ in range(2):
             nursery.start_soon(stay, places, taken)
@@ -35,7 +35,7 @@ async def test_the_oldest_idle_one_makes_room_and_a_busy_one_stays() -> None:
 
 @pytest.mark.trio
 async def test_where_all_are_busy_a_few_more_are_let_in_to_be_refused_and_others_wait() -> None:
-    places, taken = Places(1, spare=1), list[Place]()
+    places, taken = ConnectionSlots(1, spare=1), list[ConnectionSlot]()
     async with trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(stay, places, taken)
@@ -52,7 +52,7 @@ async def test_where_all_are_busy_a_few_more_are_let_in_to_be_refused_and_others
 
 @pytest.mark.trio
 async def test_without_spare_places_nobody_is_closed_and_others_wait() -> None:
-    places, taken = Places(1, spare=0), list[Place]()
+    places, taken = ConnectionSlots(1, spare=0), list[ConnectionSlot]()
     async with trio.open_nursery() as nursery:
         for _ in range(2):
             nursery.start_soon(stay, places, taken)

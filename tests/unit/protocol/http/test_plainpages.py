@@ -5,12 +5,12 @@ from typing import Any, cast
 import pytest
 import trio
 
-from protocol.http.connections import Page, PlainPages
+from protocol.http.connections import PlainPages, PlainReply
 
 
 def asked(method: str, kind: str = "http", *, is_gone: bool = False) -> list[dict[str, Any]]:
     """What is sent for a request of this method."""
-    pages = PlainPages(lambda path, how: Page.of(200, [path, how]), ((b"x-more", b"1"),))
+    pages = PlainPages(lambda path, how: PlainReply.of(200, [path, how]), ((b"x-more", b"1"),))
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -32,7 +32,7 @@ def asked(method: str, kind: str = "http", *, is_gone: bool = False) -> list[dic
 def test_a_reply_tells_its_length_and_head_gets_no_body(method: str) -> None:
     start, end = asked(method)
 
-    page = Page.of(200, ["/a", method])
+    page = PlainReply.of(200, ["/a", method])
     assert start["status"] == 200
     assert dict(start["headers"]) == {
         b"content-type": b"application/json",

@@ -28,7 +28,7 @@ from protocol.noded.facts import (
 from protocol.noded.files import FileUpload, SsconfValue, UploadFile, UploadFileSingle, WriteSsconfFiles
 from protocol.noded.membership import MasterNodeName, NodeActivateMasterIp, Version
 from protocol.noded.procedures import REFUSED, call_classes, why_refused
-from protocol.noded.statefiles import PREFIX, JobqueuePurge, JobqueueRename, JobqueueUpdate, Move
+from protocol.noded.statefiles import PREFIX, FileRename, JobqueuePurge, JobqueueRename, JobqueueUpdate
 from tests.support.machines.noded import CLASSES
 
 FILE = FileUpload("/etc/hosts", Content(b"x"), 0o644, "root", "root", None, None)
@@ -155,9 +155,9 @@ def test_what_is_not_a_reply_is_told_with_its_beginning(body: bytes) -> None:
     [
         (JobqueuePurge(), b"[true, 1]"),
         (Version(), b'[true, "3"]'),
-        (JobqueueRename((Move("/a", "/b"),)), b"[true, []]"),
-        (JobqueueRename((Move("/a", "/b"),)), b"[true, [null, null]]"),
-        (JobqueueRename((Move("/a", "/b"),)), b"[true, null]"),
+        (JobqueueRename((FileRename("/a", "/b"),)), b"[true, []]"),
+        (JobqueueRename((FileRename("/a", "/b"),)), b"[true, [null, null]]"),
+        (JobqueueRename((FileRename("/a", "/b"),)), b"[true, null]"),
     ],
 )
 def test_a_payload_of_another_shape_is_refused(call: AnyCall, body: bytes) -> None:

@@ -3,16 +3,16 @@
 import pytest
 
 from common.errors import TooBusy
-from protocol.serving.bounds import ROOT, STRANGERS, Admission, ConnectionLimits
+from protocol.serving.bounds import ROOT, STRANGERS, ConnectionCounts, ConnectionLimits
 
 OWN, ALICE, BOB, CAROL = 100, 1001, 1002, 1003
 
 
-def admission(own_uid: int = OWN) -> Admission:
-    return Admission(ConnectionLimits(in_all=20, per_user=6, reserve=4), own_uid)
+def admission(own_uid: int = OWN) -> ConnectionCounts:
+    return ConnectionCounts(ConnectionLimits(in_all=20, per_user=6, reserve=4), own_uid)
 
 
-def fill(place: Admission, uid: int) -> int:
+def fill(place: ConnectionCounts, uid: int) -> int:
     """Let a user enter until it is refused; how often it could."""
     count = 0
     while count < 100:

@@ -13,7 +13,7 @@ from common.access import Access, Role
 from common.errors import Denied, InvalidRequest, Unavailable
 from common.paths import Paths
 from common.queue.reasons import NO_UID
-from common.webaccess.tokens import TokensFile, Wish
+from common.webaccess.tokens import NewToken, TokensFile
 from common.webaccess.users import User, UsersFile
 from protocol.envelope import Call, Dialect, MalformedRequest, read_message, request_bytes
 from protocol.peer import Peer, Speaker, read_speaker
@@ -141,7 +141,7 @@ def files(tmp_path: Path) -> Paths:
     paths.rapi.mkdir(parents=True)
     UsersFile(paths).add(User("ops", "x", ("operate",)))
     UsersFile(paths).add(User("ci", "x", ("submit", f"unix={OTHER.pw_name}")))
-    TokensFile(paths).create(Wish("deploy", ("jobs.cancel",), None, ROOT_LOGIN), time.time())
+    TokensFile(paths).create(NewToken("deploy", ("jobs.cancel",), None, ROOT_LOGIN), time.time())
     return paths
 
 
@@ -191,7 +191,7 @@ async def test_a_revoked_token_an_expired_one_and_a_removed_user_lend_nothing_fr
     files: Paths,
 ) -> None:
     speakers, tokens = apart(files), TokensFile(files)
-    tokens.create(Wish("late", ("operate",), 0.0), time.time())
+    tokens.create(NewToken("late", ("operate",), 0.0), time.time())
     said = (Speaker("ops", Role.OPERATE), Speaker("deploy", Role.OPERATE, ROOT_LOGIN), Speaker("late", Role.OPERATE))
     before = [(await speakers.speaking(APART, each)).role for each in said]
 
@@ -230,6 +230,6 @@ def test_where_the_folder_hands_its_group_down_the_group_may_read_tokens(files: 
     before = stat.S_IMODE(files.rapi_tokens.stat().st_mode)
 
     files.rapi.chmod(0o2750)
-    tokens.create(Wish("new", ("read",), None), time.time())
+    tokens.create(NewToken("new", ("read",), None), time.time())
 
     assert (before, stat.S_IMODE(files.rapi_tokens.stat().st_mode)) == (0o600, 0o640)

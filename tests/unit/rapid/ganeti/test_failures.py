@@ -16,7 +16,7 @@ from common.errors import (
     Unavailable,
 )
 from daemons.rapid.ganeti.core.reads import ganetis_status, refusal_of
-from daemons.rapid.refusals import Refused
+from daemons.rapid.refusals import RequestRefused
 
 
 def remote(code: str, wire_name: str, *args: object) -> RemoteError:
@@ -29,7 +29,7 @@ def remote(code: str, wire_name: str, *args: object) -> RemoteError:
         (InvalidRequest("x"), 400),
         (NotFound("x"), 404),
         (Denied("x"), 403),
-        (Refused(415, "x"), 415),
+        (RequestRefused(415, "x"), 415),
         (remote("invalid", "GenericError"), 400),
         (remote("not_found", "JobLost"), 404),
         (remote("denied", "GenericError"), 403),

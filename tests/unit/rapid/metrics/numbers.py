@@ -3,7 +3,7 @@
 from common.metrics import CallCounts, CommitWork, Distribution
 from common.system.processes import ProcessUse
 from daemons.rapid.metrics.families import HttpNow
-from daemons.rapid.metrics.scraping import Snapshot
+from daemons.rapid.metrics.scraping import MetricsSnapshot
 from protocol.keeperd import ClusterView, EtcdMemberView
 from protocol.luxi.daemon import Durations, JobsSoFar, LuxidMetrics, QueueNow
 from protocol.wconfd.daemon import FileWork, LocksNow, WconfdMetrics
@@ -38,4 +38,4 @@ MASTERSHIP = ClusterView(
     alarms=("NOSPACE",),
     etcd_heard_s=0.5,
 )
-ALL = Snapshot(LUXID, WCONFD, USE, HTTP, MASTERSHIP)
+ALL = MetricsSnapshot(LUXID, WCONFD, USE, HTTP, MASTERSHIP)

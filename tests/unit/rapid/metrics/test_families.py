@@ -8,14 +8,14 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
-from daemons.rapid.metrics.scraping import Snapshot, write
+from daemons.rapid.metrics.scraping import MetricsSnapshot, write
 from tests.unit.rapid.metrics.numbers import ALL, LUXID, SECONDS, WCONFD
 
 # units with which a name may end, after which only `_total` may follow
 BASE_UNITS = ("seconds", "bytes")
 
 
-def families(snapshot: Snapshot = ALL) -> dict[str, Metric]:
+def families(snapshot: MetricsSnapshot = ALL) -> dict[str, Metric]:
     return {family.name: family for family in read_plain(write(snapshot)[0].decode())}
 
 

@@ -1,14 +1,14 @@
 """Texts with links."""
 
-from daemons.rapid.page.views.frame import Piece, linked, lock_href, owner_href, with_query
+from daemons.rapid.page.views.frame import TextPart, linked, lock_href, owner_href, with_query
 
 
 def test_jobs_lead_to_their_pages() -> None:
     assert linked("behind job/12, job 14") == (
-        Piece("behind "),
-        Piece("job/12", "/ui/jobs/12"),
-        Piece(", "),
-        Piece("job 14", "/ui/jobs/14"),
+        TextPart("behind "),
+        TextPart("job/12", "/ui/jobs/12"),
+        TextPart(", "),
+        TextPart("job 14", "/ui/jobs/14"),
     )
 
 
@@ -20,7 +20,7 @@ def test_the_text_is_never_changed() -> None:
 def test_of_two_names_the_longer_one_is_found() -> None:
     pieces = linked("for node/web10", {"node/web1": "/one", "node/web10": "/ten"})
 
-    assert pieces == (Piece("for "), Piece("node/web10", "/ten"))
+    assert pieces == (TextPart("for "), TextPart("node/web10", "/ten"))
 
 
 def test_names_in_addresses_are_escaped() -> None:

@@ -8,7 +8,7 @@ from starlette.requests import Request as HttpRequest
 from common.webaccess.rights import NOBODY, Principal
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.login import Login
-from daemons.rapid.refusals import Refused
+from daemons.rapid.refusals import RequestRefused
 
 
 class _Pages:
@@ -28,12 +28,12 @@ async def test_the_attempts_of_an_address_count_together_over_all_its_connection
 
     async def check(name: str, password: str, address: str) -> Principal | None:
         addresses.append(address)
-        raise Refused(429, "that is enough")
+        raise RequestRefused(429, "that is enough")
 
     login = Login(cast(Any, _Pages()), check)
     for port in (40_001, 40_002):
         http = HttpRequest({"type": "http", "headers": [], "client": ("192.0.2.1", port)})
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRefused):
             await login.log_in(Asked(http, NOBODY, cast(Any, None), {"name": ["ada"], "password": ["guess"]}))
 
     assert addresses == ["192.0.2.1", "192.0.2.1"]

@@ -2,13 +2,13 @@
 
 from itertools import pairwise
 
-from daemons.rapid.page.drawing import AXIS_HEIGHT, MOST_ROWS, ROW_HEIGHT, Life, Phase, Stretch, draw_timeline
+from daemons.rapid.page.drawing import AXIS_HEIGHT, MOST_ROWS, ROW_HEIGHT, BarPhase, JobBar, Stretch, draw_timeline
 
 
-def life(job_id: int, since: float, until: float, lane: str = "a") -> Life:
+def life(job_id: int, since: float, until: float, lane: str = "a") -> JobBar:
     middle = (since + until) / 2
-    stretches = (Stretch(Phase.WAIT, since, middle), Stretch(Phase.RUN, middle, until))
-    return Life(job_id, lane, f"job {job_id}", "running", stretches)
+    stretches = (Stretch(BarPhase.WAIT, since, middle), Stretch(BarPhase.RUN, middle, until))
+    return JobBar(job_id, lane, f"job {job_id}", "running", stretches)
 
 
 def test_places_are_per_cent_of_the_window() -> None:

@@ -9,7 +9,7 @@ from starlette.requests import Request as HttpRequest
 from common.ids import JobId
 from common.webaccess.rights import NOBODY
 from daemons.rapid.calls import Asked
-from daemons.rapid.refusals import Refused
+from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.joblists import fetch_page
 from daemons.rapid.resources.parameters import job_id_of
 from protocol.luxi.queries import Query, QueryResult
@@ -64,7 +64,7 @@ async def test_jobs_that_do_not_exist_hide_none_of_those_after_them(limit: int) 
 def test_a_number_that_no_job_can_have_is_not_found(number: int) -> None:
     asked = Asked(HttpRequest({"type": "http", "path_params": {"id": number}}), NOBODY, Luxid(range(0), frozenset()))
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         job_id_of(asked)
 
     assert refused.value.status == 404

@@ -7,7 +7,7 @@ from starlette.requests import Request as HttpRequest
 
 from common.webaccess.rights import NOBODY
 from daemons.rapid.calls import Asked
-from daemons.rapid.refusals import Refused
+from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.jobfollowing import JobOutputs
 from protocol.luxi.jobs import JobOutput, ReadJobOutput
 from protocol.messages import Request
@@ -74,7 +74,7 @@ async def test_a_range_has_no_bytes_but_those_that_were_wanted(range: str, conte
     ],
 )
 async def test_a_range_without_bytes_is_refused_with_its_reason(range: str, reason: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         await _part(range)
 
     assert (refused.value.status, refused.value.message) == (416, reason)

@@ -3,16 +3,16 @@
 import pytest
 
 from daemons.wconfd.core.config.nodechanges import with_masters
-from daemons.wconfd.core.config.replicas import Failure, Holding, Part
+from daemons.wconfd.core.config.replicas import CallFailure, NodeHolding, Part
 from protocol.noded.files import group_on_wire, user_on_wire
 from tests.support.configs import UUIDS, small_config
 
 BOTH = {Part.SSCONF: 3, Part.CONFIG: 7}
-FULL = Holding(BOTH)
+FULL = NodeHolding(BOTH)
 
 
 def test_a_node_lacks_ssconf_first_then_the_file_and_then_nothing() -> None:
-    first = Holding()
+    first = NodeHolding()
     second = first.received(Part.SSCONF, 3)
 
     assert (first.lacks(BOTH), second.lacks(BOTH)) == (Part.SSCONF, Part.CONFIG)
@@ -20,28 +20,28 @@ def test_a_node_lacks_ssconf_first_then_the_file_and_then_nothing() -> None:
 
 
 def test_a_node_that_is_no_candidate_does_not_lack_the_file() -> None:
-    assert Holding({Part.SSCONF: 3}).lacks({Part.SSCONF: 3}) is None
+    assert NodeHolding({Part.SSCONF: 3}).lacks({Part.SSCONF: 3}) is None
 
 
 @pytest.mark.parametrize(
     ("failure", "lacked", "in_doubt"),
     [
-        (Failure.REFUSED, Part.CONFIG, False),
-        (Failure.SILENT, Part.SSCONF, False),
-        (Failure.UNKNOWN, Part.SSCONF, True),
+        (CallFailure.REFUSED, Part.CONFIG, False),
+        (CallFailure.SILENT, Part.SSCONF, False),
+        (CallFailure.UNKNOWN, Part.SSCONF, True),
     ],
 )
-def test_what_a_failure_leaves_is_unknown(failure: Failure, lacked: Part, in_doubt: bool) -> None:
+def test_what_a_failure_leaves_is_unknown(failure: CallFailure, lacked: Part, in_doubt: bool) -> None:
     after = FULL.failed(Part.CONFIG, failure)
 
     assert (after.lacks(BOTH), after.in_doubt) == (lacked, in_doubt)
 
 
 def test_a_node_in_doubt_gets_everything_once_more() -> None:
-    again = Holding().failed(Part.CONFIG, Failure.UNKNOWN).received(Part.SSCONF, 3).received(Part.CONFIG, 7)
+    again = NodeHolding().failed(Part.CONFIG, CallFailure.UNKNOWN).received(Part.SSCONF, 3).received(Part.CONFIG, 7)
 
     assert (again.lacks(BOTH), again.in_doubt) == (None, True)
-    assert again.settled() == Holding()
+    assert again.settled() == NodeHolding()
     assert FULL.settled() is FULL
 
 

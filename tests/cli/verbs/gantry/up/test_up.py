@@ -1,5 +1,6 @@
 """`gantry up`, `status` and `down` with real daemons. Source: DESIGN section 6, "Restart"."""
 
+import contextlib
 import json
 import os
 import signal
@@ -199,27 +200,38 @@ def test_a_daemon_that_stays_away_under_a_supervisor_is_told_with_where_to_look(
     )
 
 
+def wait_for_process(root: Path, module: str, *, other_than: int) -> int:
+    """The pid of a daemon that has begun to start: it has no pid file yet."""
+
+    def find() -> int | None:
+        for proc in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (proc / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                if module in words and str(root) in words and int(proc.name) != other_than:
+                    return int(proc.name)
+        return None
+
+    wait_until(lambda: find() is not None, what=f"{module} is started")
+    pid = find()
+    assert pid is not None
+    return pid
+
+
 def test_a_daemon_is_restarted_while_another_one_does_not_get_ready(root: Path) -> None:
     with Background("gantry", "--root", root, "up") as up:
         while not up.read_line().startswith("up;"):
             pass
         before = pids(root)
-        config = Paths.under_root(root).config_data
-        whole = config.with_name("whole")
-        config.rename(whole)
-        os.mkfifo(config)
 
-        # reads its configuration, and waits for a writer
         os.kill(before["wconfd"], signal.SIGKILL)
         told = [up.read_line()]
+        # it is ready in some tenths of a second at the earliest
+        stuck = wait_for_process(root, "daemons.wconfd.main", other_than=before["wconfd"])
+        os.kill(stuck, signal.SIGSTOP)
         os.kill(before["forkserver"], signal.SIGKILL)
         told += [up.read_line(), up.read_line()]
 
-        # in one step: a wconfd that has not opened it yet may
-        whole.rename(config)
-        # a process that has not read its settings yet has no pid file
-        wait_until(lambda: "wconfd" in pids(root), what="wconfd is being started")
-        os.kill(pids(root)["wconfd"], signal.SIGKILL)
+        os.kill(stuck, signal.SIGKILL)
         while "wconfd      ready" not in told[-1]:
             told.append(up.read_line())
         up.interrupt()

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from protocol.noded.call import Content, request_body
-from protocol.noded.clients.client import HEAVY_BYTES, Bodies
+from protocol.noded.clients.client import HEAVY_BYTES, CallBodies
 from protocol.noded.statefiles import JobqueueUpdate
 
 
@@ -16,7 +16,7 @@ def _call(size: int) -> JobqueueUpdate:
 
 @pytest.mark.trio
 async def test_callers_of_one_large_call_share_its_body() -> None:
-    bodies, call, found = Bodies(), _call(HEAVY_BYTES + 1), []
+    bodies, call, found = CallBodies(), _call(HEAVY_BYTES + 1), []
 
     async def ask() -> None:
         found.append((await bodies.of([call]))[id(call)])
@@ -32,7 +32,7 @@ async def test_callers_of_one_large_call_share_its_body() -> None:
 
 @pytest.mark.trio
 async def test_a_body_goes_with_its_call() -> None:
-    bodies, call = Bodies(), _call(HEAVY_BYTES + 1)
+    bodies, call = CallBodies(), _call(HEAVY_BYTES + 1)
     await bodies.of([call])
     kept = len(bodies)
 
@@ -43,7 +43,7 @@ async def test_a_body_goes_with_its_call() -> None:
 
 @pytest.mark.trio
 async def test_small_calls_and_several_are_not_kept() -> None:
-    bodies, calls = Bodies(), [_call(HEAVY_BYTES), _call(HEAVY_BYTES)]
+    bodies, calls = CallBodies(), [_call(HEAVY_BYTES), _call(HEAVY_BYTES)]
 
     found = await bodies.of(calls)
     small = await bodies.of(calls[:1])
@@ -55,7 +55,7 @@ async def test_small_calls_and_several_are_not_kept() -> None:
 
 @pytest.mark.trio
 async def test_a_caller_that_gives_up_takes_the_body_from_nobody() -> None:
-    bodies, call = Bodies(), _call(HEAVY_BYTES + 1)
+    bodies, call = CallBodies(), _call(HEAVY_BYTES + 1)
 
     async with trio.open_nursery() as nursery:
         with trio.CancelScope() as scope:
