@@ -168,7 +168,7 @@ class Stock:
         for use in uses if self.is_known else ():
             total = self.total(use.key)
             if total is None:
-                return f"the job wants {use.count} of '{use.key}', which nobody has set: gantry resource set"
+                return f"the job wants {use.count} of '{use.key}', whose total is not set: gantry resource set"
             if use.count > total:
                 return f"the job wants {use.count} of '{use.key}', and there are only {total}"
         return ""

@@ -208,14 +208,14 @@ MUTANTS: Final = (
     _mutant(
         "keep a group from those who want a lock of it",
         _TABLE,
-        "            if group:\n                yield Gate(group, False, request.mode)\n",
+        "            if group:\n                yield LockGate(group, False, request.mode)\n",
         "",
         "tests/unit/wconfd/test_lock_table.py::test_two_owners_conflict_on_a_lock_or_its_group_if_one_is_exclusive",
     ),
     _mutant(
         "keep the locks of a group from those who want the group",
         _TABLE,
-        "            if lock.is_group:\n                yield Gate(lock, True, request.mode)\n",
+        "            if lock.is_group:\n                yield LockGate(lock, True, request.mode)\n",
         "",
         "tests/unit/wconfd/test_lock_table.py::test_two_owners_conflict_on_a_lock_or_its_group_if_one_is_exclusive",
     ),
@@ -376,8 +376,8 @@ MUTANTS: Final = (
     _mutant(
         "take a silent node's command for one that may run",
         _CONVERSATION,
-        "        return self not in (End.KEPT, End.SILENT, End.OUTDATED)\n",
-        "        return self not in (End.KEPT, End.OUTDATED)\n",
+        "        return self not in (ConversationEnd.KEPT, ConversationEnd.SILENT, ConversationEnd.OUTDATED)\n",
+        "        return self not in (ConversationEnd.KEPT, ConversationEnd.OUTDATED)\n",
         "tests/property/test_node_conversation.py::test_a_proof_is_one_and_the_output_is_whole",
     ),
     _mutant(
