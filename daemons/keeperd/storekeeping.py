@@ -72,7 +72,7 @@ class StoreKeeping:
 
     async def _stir(self) -> None:
         """Change something, if etcd fills up: only with a next change what was compacted counts as free."""
-        if Fullness.SLOW <= self._level < Fullness.FULL:
+        if Fullness.FINE < self._level < Fullness.FULL:
             with contextlib.suppress(EtcdError):
                 await self._client.transact(Transaction((), (Put(self._keys.upkeep, b""),)))
 
