@@ -54,7 +54,8 @@ def files() -> tuple[frozenset[str], frozenset[str]]:
 def names_of(module: str) -> frozenset[str] | None:
     """The names of a module or package; None: there is none."""
     place = ROOT.joinpath(*module.split("."))
-    if place.is_dir():
+    # a folder that an older checkout has left has compiled code alone
+    if place.is_dir() and any(place.rglob("*.py")):
         inside = {path.stem for path in place.iterdir() if path.suffix == ".py" or path.is_dir()}
         start = place / "__init__.py"
         return frozenset(inside | (_defined(start) if start.exists() else set()))
