@@ -172,9 +172,14 @@ class Stream(Generic[R_co]):
 
 
 class Publisher:
-    """Sends the same events to every subscriber."""
+    """Sends the same events to every subscriber.
 
-    def __init__(self, limit: int = BACKLOG_LIMIT) -> None:
+    Args:
+        before: called before an event is sent, and before a stream is made; it may publish what it has gathered.
+    """
+
+    def __init__(self, before: Callable[[], None] = lambda: None, limit: int = BACKLOG_LIMIT) -> None:
+        self._before = before
         self._limit = limit
         # streams in order of subscription
         self._streams: dict[Stream[object], None] = {}
@@ -185,6 +190,7 @@ class Publisher:
 
     def subscribe(self, first: R) -> Stream[R]:
         """Make a stream of all events that are published after this call."""
+        self._before()
         stream = Stream(self, first, self._limit)
         self._streams[stream] = None
         return stream
@@ -192,6 +198,7 @@ class Publisher:
     def publish(self, method: str, *params: object) -> None:
         """Send an event to every subscriber. Cost: encoded once, then O(subscribers)."""
         if self._streams:
+            self._before()
             message = packed(method, *params)
             for stream in self._streams:
                 stream.put(message)

@@ -359,6 +359,24 @@ class LockFiles:
             return not self._has_journal and not self._has_outdated
         return self._has_journal and journal.is_sound and not journal.lines
 
+    def append(self, before: LockState, after: LockState, made: Collection[tuple[Owner, LockChange]]) -> bool:
+        """Make a change durable by one line of the journal; return False if that is not possible, or has failed.
+
+        After False the change is to be made by `write`, which also mends the journal.
+
+        Args, Durability: as `write`.
+        """
+        journal = self._journal
+        if not self._has_journal or journal is None or not journal.is_sound or journal.size > self._limit:
+            return False
+        try:
+            journal.append(encode_changes(before, after, made))
+        except OSError as error:
+            journal.is_sound = False
+            _log.warning("locks.journal_failed", path=journal_of(self._path), reason=error, next="locks.data whole")
+            return False
+        return True
+
     def write(self, before: LockState, after: LockState, made: Collection[tuple[Owner, LockChange]]) -> None:
         """Make a change durable.
 
@@ -373,13 +391,10 @@ class LockFiles:
             journal = self._begun_anew(after, journal)
             if journal is None:
                 return
-        if journal and journal.is_sound:
-            try:
-                journal.append(encode_changes(before, after, made))
-                return
-            except OSError as error:
-                journal.give_up()
-                _log.warning("locks.journal_failed", path=journal_of(self._path), reason=error, next="locks.data whole")
+        if self.append(before, after, made):
+            return
+        if journal and not journal.is_sound:
+            journal.give_up()
         self.make_whole(after)
 
     def make_whole(self, state: LockState) -> None:

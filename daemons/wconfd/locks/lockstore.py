@@ -144,11 +144,16 @@ class Since:
 
 # The news of durable changes of the locks: to callers that sleep, to subscribers, and by SIGHUP.
 #
-# A grant is told first to the sleepers of `wait_granted`, then to subscribers, then by SIGHUP to owners of
-# Ganeti's kind.
+# A grant is told first to the sleepers of `wait_granted`, then by SIGHUP to owners of Ganeti's kind: they go on at
+# once.
+# Subscribers only watch, so they are told of all owners that have changed within NEWS_S together, by their newest rows;
+# but before any other event, so that the order of events is that of the changes.
 #
 # Source: daemons design, "Locking"; wconfd.md 5.4; DESIGN section 8.
 
+
+# seconds for which changed owners are gathered for subscribers
+NEWS_S: Final = 0.02
 
 _log: Final = get_log(__name__)
 
@@ -166,7 +171,10 @@ class LockNews:
         self.ghost_s = ghost_s
         self.since = Since()
         # sends `locksChanged` and `ghostsChanged`, and all other events for subscribers
-        self.publisher = Publisher()
+        self.publisher = Publisher(self._publish)
+        # owners that have changed since subscribers were told, in order
+        self._changed: dict[Owner, None] = {}
+        self._has_changed = trio.Event()
         # owners that sleep until their pending request is gone
         self._sleepers: dict[Owner, trio.Event] = {}
         self._told_guards = NO_GUARDS
@@ -188,6 +196,14 @@ class LockNews:
                 await self._sleepers.setdefault(owner, trio.Event()).wait()
         return self._state().pending_of(owner) is None
 
+    async def run(self) -> None:
+        """Tell subscribers of changes, until cancelled."""
+        while True:
+            await self._has_changed.wait()
+            await trio.sleep(NEWS_S)
+            self._has_changed = trio.Event()
+            self._publish()
+
     def tell(self, made: Sequence[Made]) -> None:
         """Tell what was done: who was granted a lock, and whose pending request is given up or dropped."""
         state = self._state()
@@ -195,7 +211,9 @@ class LockNews:
             self.since.note(each.owner, each.change, state)
             for owner in (each.owner, *each.change.granted):
                 self._wake(owner)
-        self._publish(dict.fromkeys(owner for each in made for owner in (each.owner, *each.change.granted)))
+        if self.publisher:
+            self._changed.update(dict.fromkeys(owner for each in made for owner in (each.owner, *each.change.granted)))
+            self._has_changed.set()
         for owner in (owner for each in made for owner in each.change.granted):
             _log.debug("lock.granted", owner=owner)
             _hang_up(owner)
@@ -212,8 +230,9 @@ class LockNews:
         self._ghosts_have_changed.set()
         self._ghosts_have_changed = trio.Event()
 
-    def _publish(self, changed: Collection[Owner]) -> None:
-        if changed:
+    def _publish(self) -> None:
+        if self._changed:
+            changed, self._changed = self._changed, {}
             self.publisher.publish(LOCKS_CHANGED, [self._row(owner) for owner in changed])
 
     def _row(self, owner: Owner) -> orjson.Fragment:
@@ -236,10 +255,10 @@ def _hang_up(owner: Owner) -> None:
         _log.debug("owner.not_signalled", owner=owner, pid=owner.pid, reason=error)
 
 
-# small file (up to SMALL_BYTES): rewrite it SOON_S after a change, spending at most 1/PART of the time; larger: after
-# QUIET_S without changes, plus a second for each QUIET_BYTES of it
+# small file (up to SMALL_BYTES): rewrite it SOON_S after a change, as that costs five durable operations; larger: after
+# QUIET_S without changes, plus a second for each QUIET_BYTES of it. At most 1/PART of the time is spent
 SMALL_BYTES: Final = 2**18
-SOON_S: Final = 0.02
+SOON_S: Final = 2.0
 PART: Final = 20
 QUIET_S: Final = 0.2
 QUIET_BYTES: Final = 10 * 2**20
@@ -263,7 +282,7 @@ class LockStore:
         self._path = path
         self._files = files
         self._guard_file = guard_file
-        self._writer = StepWriter(state, self._write, self._tell)
+        self._writer = StepWriter(state, self._write, self._tell, self._append)
         self.known = KnownOwners(state.owners())
         self.news = LockNews(lambda: self.state, ghost_s)
         self.since = self.news.since
@@ -303,6 +322,7 @@ class LockStore:
                 if not await self._try_make_whole():
                     self._has_changed.set()
                 nursery.start_soon(self._keep_whole)
+                nursery.start_soon(self.news.run)
                 task_status.started()
         finally:
             self._finish()
@@ -328,16 +348,16 @@ class LockStore:
             return OwnersChange(change.state, (Made(owner, change),))
 
         self.known.meet(owner)
-        return (await self.carry_out(alone)).made[0].change
+        return (await self.carry_out(alone, owner)).made[0].change
 
-    async def carry_out(self, step: LockSteps) -> OwnersChange:
+    async def carry_out(self, step: LockSteps, caller: Owner | None = None) -> OwnersChange:
         """Change the locks of several owners by a function of the core. Raises, Durability: as `change`."""
 
         def stepped(state: LockState) -> tuple[LockState, OwnersChange]:
             outcome = step(state)
             return outcome.state, outcome if outcome.state is not state else attrs.evolve(outcome, has_effect=False)
 
-        return await self._writer.change(stepped)
+        return await self._writer.change(stepped, caller)
 
     async def bury(self, owners: Collection[Owner]) -> tuple[Owner, ...]:
         """Free the locks and requests of dead owners, in one change; return the owners that had any.
@@ -376,6 +396,13 @@ class LockStore:
 
     async def free_level(self, owner: Owner, level: LockLevel) -> None:
         await self.change(owner, lambda state: free_level(state, owner, level))
+
+    def _append(self, state: LockState, answers: Sequence[object]) -> bool:
+        """Write a line of the journal, in the event loop; return False if more is to be written, or it failed."""
+        if self._is_degraded or not self._guard_file.is_exactly(NO_GUARDS) or state.guards:
+            return False
+        made = [(each.owner, each.change) for each in _made(answers)]
+        return state.has_locks_of(self.state) or self._files.append(self.state, state, made)
 
     def _write(self, state: LockState, answers: Sequence[object]) -> None:
         """Write in the writer's thread."""

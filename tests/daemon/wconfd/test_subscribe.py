@@ -39,12 +39,33 @@ def test_the_reply_is_the_state_and_what_follows_are_its_changes(
     call("tryUpdateLocks", job(1), N)
 
     holdings, serial = events("subscribe")
-    call("updateLocksWaiting", job(2), 0, N)
-    call("freeLocks", job(1))
-
     assert (holdings, serial) == ([[job(1), N]], 1)
+
+    call("updateLocksWaiting", job(2), 0, N)
     assert event(events) == ("locksChanged", [[[job(2), []]]])
+    call("freeLocks", job(1))
     assert event(events) == ("locksChanged", [[[job(1), []], [job(2), N]]])
+
+
+def test_changes_of_a_moment_are_told_together_and_before_what_came_after_them(
+    cluster: Cluster, connect: Connect, job: Job
+) -> None:
+    call, events = connect(), connect()
+    _, serial = events("subscribe")
+
+    for turn in range(20):
+        call.send("tryUpdateLocks", job(turn), [[f"node/{turn}", "exclusive"]])
+        call.send("freeLocks", job(turn))
+    call.send("tryUpdateLocks", job(20), N)
+    call.send("allocatePort")
+
+    told: list[list[Any]] = []
+    while (each := event(events))[0] == "locksChanged":
+        told.append(each[1][0])
+    assert each == ("configChanged", [serial + 1, False])
+    # the newest rows of all owners, in fewer events than there were changes
+    assert {owner[0]: held for rows in told for owner, held in rows} == {**{key: [] for key in range(20)}, 20: N}
+    assert len(told) < 41
 
 
 def test_what_is_told_is_durable(cluster: Cluster, connect: Connect, job: Job) -> None:

@@ -1,6 +1,7 @@
 """One writer for a piece of state: what waits shares a write, and memory never knows more than the disk."""
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import trio
 import trio.testing
 
 from common.errors import Conflict, Unavailable
+from daemons.wconfd import steps
 from daemons.wconfd.steps import StepStatistics, StepWriter
 
 pytestmark = pytest.mark.trio
@@ -252,3 +254,91 @@ async def test_changes_begun_before_the_end_are_made_and_later_ones_refused() ->
     assert callers.answers == {"a": 1, "b": 2}
     with pytest.raises(Unavailable, match="shutting down"):
         await writer.change(step("c"))
+
+
+# a lone caller's quick writes
+
+
+class QuickDisk(Disk):
+    """Also has the short write; `quick` has what was written by it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quick: list[State] = []
+        self.pause_s = 0.0
+        self.is_refused = False
+
+    def write_quickly(self, state: State, answers: Sequence[object]) -> bool:
+        time.sleep(self.pause_s)
+        if self.is_refused:
+            return False
+        self.quick.append(state)
+        return True
+
+
+@pytest.fixture
+async def quick(nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch) -> tuple[QuickDisk, StepWriter[State]]:
+    """A writer whose disk has shown that it is fast."""
+    monkeypatch.setattr(steps, "QUICK_S", 1.0)
+    monkeypatch.setattr(steps, "ALONE_S", 600.0)
+    disk = QuickDisk()
+    writer = StepWriter[State]((), disk.write, lambda _: None, disk.write_quickly)
+    await nursery.start(writer.run)
+    while not disk.quick:
+        await writer.change(step("warm"), "me")
+    return disk, writer
+
+
+async def test_a_lone_caller_of_a_fast_disk_is_served_without_the_thread(
+    quick: tuple[QuickDisk, StepWriter[State]],
+) -> None:
+    disk, writer = quick
+    written = len(disk.written)
+
+    assert await writer.change(step("a"), "me") == len(disk.quick[-1])
+    with pytest.raises(Conflict):
+        await writer.change(step("bad"), "me")
+    await writer.change(step("same"), "me")
+    await writer.change(step("b"), "me")
+
+    assert writer.state[-2:] == ("a", "b")
+    assert disk.quick[-1] == writer.state
+    assert len(disk.written) == written
+
+
+@pytest.mark.parametrize("other", ["you", None])
+async def test_who_is_not_alone_or_not_known_has_the_thread(
+    quick: tuple[QuickDisk, StepWriter[State]], other: str | None
+) -> None:
+    disk, writer = quick
+    made = len(disk.quick)
+
+    await writer.change(step("a"), other)
+    await writer.change(step("b"), "me")
+
+    assert len(disk.quick) == made
+    assert disk.written[-2:] == [writer.state[:-1], writer.state]
+
+
+async def test_after_a_stall_the_thread_writes_again_until_the_disk_is_fast(
+    quick: tuple[QuickDisk, StepWriter[State]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, writer = quick
+    disk.pause_s = 0.1
+    await writer.change(step("stalled"), "me")
+    monkeypatch.setattr(steps, "QUICK_S", 0.02)
+    made = len(disk.quick)
+
+    await writer.change(step("a"), "me")
+    assert len(disk.quick) == made
+    assert disk.written[-1] == writer.state
+
+
+async def test_what_the_quick_write_cannot_do_the_thread_does(quick: tuple[QuickDisk, StepWriter[State]]) -> None:
+    disk, writer = quick
+    disk.is_refused = True
+
+    assert await writer.change(step("a"), "me") == len(writer.state)
+
+    assert writer.state[-1] == "a"
+    assert disk.written[-1] == writer.state
