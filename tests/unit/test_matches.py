@@ -2,26 +2,25 @@
 
 import ast
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 TOP = Path(__file__).parents[2]
 FOLDERS = ("cli", "common", "daemons", "protocol", "deploy")
 
 
-@cache
 def _modules() -> dict[Path, ast.Module]:
+    """All that is parsed; whoever keeps it makes each later test slower by its size."""
     return {path: ast.parse(path.read_text()) for folder in FOLDERS for path in sorted((TOP / folder).rglob("*.py"))}
 
 
-def _enums() -> set[str]:
-    classes = [node for tree in _modules().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+def _enums(modules: dict[Path, ast.Module]) -> set[str]:
+    classes = [node for tree in modules.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     return {node.name for node in classes if any("Enum" in ast.unparse(base) for base in node.bases)}
 
 
-def _members_of_unions() -> set[str]:
+def _members_of_unions(modules: dict[Path, ast.Module]) -> set[str]:
     """The classes in `Name = First | Second` at the top of a module; errors are never all known."""
-    values = [node.value for tree in _modules().values() for node in tree.body if isinstance(node, ast.Assign)]
+    values = [node.value for tree in modules.values() for node in tree.body if isinstance(node, ast.Assign)]
     unions = [value for value in values if isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr)]
     names = [node.id for union in unions for node in ast.walk(union) if isinstance(node, ast.Name)]
     return {name for name in names if name[:1].isupper() and not name.endswith("Error")}
@@ -66,10 +65,11 @@ def _matches(tree: ast.Module) -> Iterator[tuple[ast.Match, ast.stmt | None]]:
 
 
 def test_every_match_on_a_closed_set_ends_in_assert_never() -> None:
-    closed = _enums() | _members_of_unions()
+    modules = _modules()
+    closed = _enums(modules) | _members_of_unions(modules)
     found = [
         (f"{path.relative_to(TOP)}:{match.lineno}", _is_exhaustive(match, behind))
-        for path, tree in _modules().items()
+        for path, tree in modules.items()
         for match, behind in _matches(tree)
         if any(name in closed for case in match.cases for name in _heads(case.pattern))
     ]
