@@ -24,7 +24,7 @@ from daemons.luxid.core import retention
 from daemons.luxid.core.copies.etcdroom import EtcdRoom
 from daemons.luxid.core.past.endedrow import ColumnIndex
 from daemons.luxid.core.past.queries import Condition
-from daemons.luxid.core.retention import DAY_S, Mark, RetentionClaims, claims_of, is_due, read_marks
+from daemons.luxid.core.retention import DAY_S, Mark, RetentionClaims, claims_of, read_marks
 from daemons.luxid.core.submission.keyed import KeyedSubmission
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
@@ -157,8 +157,7 @@ class ClockJumps:
 def select_due(index: PastIndex, rules: RetentionSettings, now_s: float) -> tuple[list[JobId], list[Mark]]:
     """The live jobs to archive, and the marks of the jobs that may be removed, each by id."""
     old = [JobId(int(str(row[0]))) for row in index.select(retention.archivable(rules, now_s))]
-    marks = read_marks(index.select(retention.candidates(rules, now_s)))
-    return old, [mark for mark in marks if is_due(mark, rules, now_s)]
+    return old, read_marks(index.select(retention.due(rules, now_s)))
 
 
 def ended_before(index: PastIndex, job_ids: Iterable[JobId], at: float) -> list[JobId]:

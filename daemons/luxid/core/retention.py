@@ -21,67 +21,62 @@ _NEVER: Final = -1e15
 
 @attrs.frozen
 class Mark:
-    """An ended job as the index ranks it."""
+    """An ended job that may be removed, as far as its age and its place among others decide."""
 
     job_id: JobId
     # None: its file does not say
     ended_at: float | None
-    is_failed: bool
-    # place among the jobs of its name, and among all, by their ends, the latest first; from 1
-    rank_of_name: int
-    rank: int
     batch: str
-
-
-def is_due(mark: Mark, rules: RetentionSettings, now_s: float) -> bool:
-    """Whether the job may be removed, as far as its age and its place among others decide."""
-    if mark.rank_of_name <= rules.keep_per_name:
-        return False
-    if rules.keep_jobs and mark.rank > rules.keep_jobs:
-        return True
-    days = rules.keep_failed_days if mark.is_failed else rules.keep_days
-    return bool(days) and mark.ended_at is not None and mark.ended_at < now_s - days * DAY_S
 
 
 def archivable(rules: RetentionSettings, now_s: float) -> Condition:
     """Select the live jobs that are to be archived, by id."""
-    before = now_s - rules.archive_after_s if rules.archive_after_s else _NEVER
+    before = _instant_before(now_s, rules.archive_after_s)
     return Condition('SELECT id FROM jobs WHERE place = ? AND "end" < ? ORDER BY id', (ColumnIndex.LIVE, before))
 
 
-def candidates(rules: RetentionSettings, now_s: float) -> Condition:
-    """Select the marks of archived jobs that may be due, and of those that are to be archived, by id."""
-    days = [days for days in (rules.keep_days, rules.keep_failed_days) if days]
-    before = now_s - min(days) * DAY_S if days else _NEVER
-    archived_before = now_s - rules.archive_after_s if rules.archive_after_s else _NEVER
+def due(rules: RetentionSettings, now_s: float) -> Condition:
+    """Select the marks of the jobs that may be removed, archived or to be archived, by id.
+
+    The latest jobs of each name stay; of the others those are due that are old, and those beyond the number of jobs.
+    One whose end is not known is never old, and comes after all others.
+    """
     sql = (
-        'SELECT id, "end", status = \'error\', by_name, by_all, batch FROM (SELECT id, "end", status, batch, place,'
+        'SELECT id, "end", batch FROM (SELECT id, "end", status, batch, place,'
         " ROW_NUMBER() OVER (PARTITION BY CASE WHEN name = '' THEN summary ELSE name END"
         ' ORDER BY "end" DESC, id DESC) AS by_name, ROW_NUMBER() OVER (ORDER BY "end" DESC, id DESC) AS by_all'
-        ' FROM jobs WHERE place < ?) WHERE by_name > ? AND ("end" < ? OR (? AND by_all > ?))'
+        " FROM jobs WHERE place < ?)"
+        " WHERE by_name > ? AND (\"end\" < CASE status WHEN 'error' THEN ? ELSE ? END OR (? AND by_all > ?))"
         ' AND (place = ? OR "end" < ?) ORDER BY id'
     )
+    of_age = (_days_before(now_s, rules.keep_failed_days), _days_before(now_s, rules.keep_days))
     of_number = (rules.keep_jobs > 0, rules.keep_jobs)
-    params = (ColumnIndex.REMOVED, rules.keep_per_name, before, *of_number, ColumnIndex.ARCHIVED, archived_before)
-    return Condition(sql, params)
+    of_place = (ColumnIndex.ARCHIVED, _instant_before(now_s, rules.archive_after_s))
+    return Condition(sql, (ColumnIndex.REMOVED, rules.keep_per_name, *of_age, *of_number, *of_place))
 
 
 def read_marks(rows: Iterable[Sequence[object]]) -> list[Mark]:
-    """The rows of `candidates`."""
-    return [
-        Mark(JobId(job_id), ended_at, bool(is_failed), by_name, by_all, batch)  # type: ignore[arg-type]  # of SQL
-        for job_id, ended_at, is_failed, by_name, by_all, batch in rows
-    ]
+    """The rows of `due`."""
+    return [Mark(JobId(job_id), ended_at, batch) for job_id, ended_at, batch in rows]  # type: ignore[arg-type]  # of SQL
 
 
 def outputs_due(rules: RetentionSettings, now_s: float) -> float:
     """The instant before which ended jobs have no output any more."""
-    return now_s - rules.keep_output_days * DAY_S if rules.keep_output_days else _NEVER
+    return _days_before(now_s, rules.keep_output_days)
 
 
 def rows_due(rules: RetentionSettings, now_s: float) -> float:
     """The instant before which ended jobs that were removed have no row any more."""
-    return now_s - rules.keep_history_days * DAY_S if rules.keep_history_days else _NEVER
+    return _days_before(now_s, rules.keep_history_days)
+
+
+def _days_before(now_s: float, days: float) -> float:
+    return _instant_before(now_s, days * DAY_S)
+
+
+def _instant_before(now_s: float, kept_s: float) -> float:
+    """0 s: it is kept for ever."""
+    return now_s - kept_s if kept_s else _NEVER
 
 
 @attrs.frozen

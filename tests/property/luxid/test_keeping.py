@@ -86,7 +86,7 @@ def test_whatever_something_needs_is_kept() -> None:
     claims = RetentionClaims({3}, {"b1"}, [range(10, 12)], lambda job_id: job_id != 20)
 
     marks = [
-        Mark(JobId(number), 0.0, False, 9, 9, batch)
+        Mark(JobId(number), 0.0, batch)
         for number, batch in ((3, ""), (4, "b1"), (5, "b2"), (10, ""), (12, ""), (20, ""))
     ]
 
@@ -111,7 +111,7 @@ class Counted(list[range]):
 def test_a_day_of_submissions_costs_each_job_a_few_looks() -> None:
     keyed = Counted(range(3 * number, 3 * number + 2) for number in range(1, 30_001))
     claims = RetentionClaims(set(), set(), keyed, lambda _: True)
-    marks = [Mark(JobId(number), 0.0, False, 9, 9, "") for number in (1, 2, 3, 4, 5, 45_002, 90_000, 90_001, 90_002)]
+    marks = [Mark(JobId(number), 0.0, "") for number in (1, 2, 3, 4, 5, 45_002, 90_000, 90_001, 90_002)]
 
     assert [mark.job_id for mark in marks if claims.allow(mark)] == [1, 2, 5, 45_002, 90_002]
     assert keyed.looks <= 20 * len(marks)
