@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from common.featuresettings import HealthSettings
-from common.system.processes import ProcessUse
+from common.system.processuse import ProcessUse
 
 # ended jobs that the history may lack for a while without harm
 _BEHIND: Final = 1000

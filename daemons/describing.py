@@ -1,15 +1,14 @@
 """Tell the manual about the daemons: `python -m daemons.describing` writes `common.reference` as JSON.
 
 Everything is read from what the daemons use themselves: parsers of their command lines, tables of calls, fields of
-queries, families of metrics.
+queries, declarations of metrics.
 """
 
 import argparse
-import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from pathlib import Path
+from pkgutil import walk_packages
 from typing import Final, NoReturn, cast
 from unittest.mock import patch
 
@@ -17,9 +16,9 @@ import orjson
 
 import daemons.keeperd.rpc
 import daemons.luxid.rpc
-import daemons.rapid.metrics
 import daemons.wconfd.rpc
 from common.daemons import DAEMONS
+from common.metrics import PREFIX, MetricKind, declared
 from common.objects.kinds import QueryKind
 from common.reference import DaemonFacts, FieldFacts, MetricFacts, ProgramFacts, ProgramOption
 from common.system.program import release
@@ -28,7 +27,6 @@ from daemons.luxid.core.query.jobs import JOBS
 from daemons.luxid.core.query.locks import LOCKS
 from daemons.luxid.core.query.objects import RULES
 from daemons.luxid.handlers.queries import OBJECTS
-from daemons.rapid.metrics.families import PREFIX
 from daemons.rapid.openapi.document import openapi
 from daemons.rapid.rpc import RapidHandlers, rows
 from protocol.luxi.queries import FieldDefinition
@@ -40,7 +38,6 @@ _MORE: Final = {
     "gantry-launcher": "daemons.launcher.main",
     "gantry-simulate": "daemons.luxid.simulate.program",
 }
-_KINDS: Final = ("gauge", "counter", "histogram")
 
 
 class _Found(Exception):
@@ -128,32 +125,13 @@ def _roles(routes: list[AnyRoute]) -> Mapping[str, str]:
 
 
 def _metrics() -> Iterator[MetricFacts]:
-    """The families of metrics, from the calls that make them."""
-    folder = Path(next(iter(daemons.rapid.metrics.__path__)))
-    for path in sorted(folder.glob("*.py")):
-        tree = ast.parse(path.read_text())
-        given = sorted(_texts(tree))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _KINDS:
-                # a name may be given again further down
-                names = {name: text for line, name, text in given if line < node.lineno}
-                name, text, _, *labels = (_text(arg, names) for arg in node.args)
-                ending = "_total" if node.func.id == "counter" else ""
-                yield MetricFacts(f"{PREFIX}{name}{ending}", node.func.id, text, tuple(labels))
-
-
-def _texts(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
-    """Lines with the names and texts that are assigned there."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            text = node.value.value
-            yield from ((node.lineno, target.id, text) for target in node.targets if isinstance(target, ast.Name))
-
-
-def _text(arg: ast.expr, names: Mapping[str, str]) -> str:
-    if isinstance(arg, ast.Constant) and isinstance(arg.value, str):
-        return arg.value
-    return names.get(arg.id, "") if isinstance(arg, ast.Name) else ""
+    """The metrics that any module of a daemon declares."""
+    for module in walk_packages(daemons.__path__, "daemons."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    for metric in declared():
+        ending = "_total" if metric.kind is MetricKind.COUNTER else ""
+        yield MetricFacts(f"{PREFIX}{metric.name}{ending}", metric.kind.value, metric.text, metric.labels)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import attrs
 from common.lease.records import Change, Role
 from common.shapes import Lenient
 from protocol.messages import Request
+from protocol.metrics import DaemonMetrics
 
 
 @attrs.frozen(kw_only=True)
@@ -74,6 +75,13 @@ class ClusterView(Lenient):
 @attrs.frozen
 class ShowCluster(Request[ClusterView]):
     METHOD = "gantry_show_cluster"
+
+
+@attrs.frozen
+class ReadMetrics(Request[DaemonMetrics]):
+    """The numbers of the mastership for graphs and alerts."""
+
+    METHOD = "gantry_read_metrics"
 
 
 @attrs.frozen

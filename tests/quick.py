@@ -35,7 +35,7 @@ MAP: Final = (
     Row(("common/commands/",), ("tests/unit/common/commands", "tests/unit/jobproc"), ("tests/daemon/jobproc",)),
     Row(("common/durable/",), ("tests/unit/common/durable",), ("tests/daemon/luxid/files", "tests/crash")),
     Row(("common/lease/",), ("tests/unit/common/lease",), ("tests/property/lease", "tests/daemon/lease")),
-    Row(("common/metrics.py",), ("tests/unit/common/metrics", "tests/unit/rapid/metrics")),
+    Row(("common/metrics.py", "protocol/metrics.py"), ("tests/unit/common/metrics", "tests/unit/rapid/metrics")),
     Row(("common/nodes/",), ("tests/unit/common/nodes",), ("tests/daemon/noded", "tests/daemon/moving")),
     Row(("common/objects/",), ("tests/unit/objects",), ("tests/property/wconfd", "tests/daemon/wconfd/config")),
     Row(("common/opcodes/",), ("tests/unit/opcodes",), ("tests/property/test_opcodes.py",)),

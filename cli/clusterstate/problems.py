@@ -21,7 +21,7 @@ from common.health import (
     watch_findings,
 )
 from common.settings import Settings
-from common.system.processes import ProcessUse
+from common.system.processuse import ProcessUse
 from common.wire import structure
 from protocol.luxi.daemon import QUEUE_VERDICTS, CheckQueueCopies, LuxidHealth, QueueVerdict, ReadHealth
 from protocol.luxi.queries import QUEUE_LAGS, QueryConfigValues, QueueLag

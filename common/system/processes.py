@@ -11,7 +11,6 @@ Source: everyday.md a; DESIGN section 16.
 import contextlib
 import errno
 import os
-import resource
 import signal
 import sys
 import sysconfig
@@ -24,7 +23,6 @@ from typing import Final, Self
 import attrs
 import orjson
 
-from common.shapes import Lenient
 from common.system.livelock import PROBE_AGAIN_AFTER_S, Life, is_alive, probe
 
 
@@ -266,62 +264,6 @@ def python_environment() -> dict[str, str]:
         return dict(os.environ)
     others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([str(home), *others]))}
-
-
-# What a process uses, as it reads it of itself.
-#
-# Source: proc(5).
-
-
-_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
-
-
-@attrs.frozen
-class ProcessUse(Lenient):
-    """A process and what it uses."""
-
-    # release of the program
-    release: str = ""
-    # seconds since the epoch
-    started_at: float = 0.0
-    cpu_s: float = 0.0
-    memory_bytes: int = 0
-    descriptors: int = 0
-    # limit of descriptors; -1: there is none
-    max_descriptors: int = -1
-    # folders of which the kernel tells it no changes, each with the reason: it looks at them at intervals
-    unwatched: tuple[str, ...] = ()
-
-
-def own_use(release: str, unwatched: tuple[str, ...] = ()) -> ProcessUse:
-    """What this process uses now. Args: unwatched: as in `ProcessUse`.
-
-    Cost: some 50 us, and linear in its open descriptors.
-    """
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return ProcessUse(
-        release=release,
-        started_at=_started_at(),
-        cpu_s=time.process_time(),
-        memory_bytes=_memory_bytes(),
-        # one of them is that of the listing
-        descriptors=len(os.listdir("/proc/self/fd")) - 1,
-        max_descriptors=-1 if limit == resource.RLIM_INFINITY else limit,
-        unwatched=unwatched,
-    )
-
-
-def _memory_bytes() -> int:
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * _PAGE_BYTES
-
-
-def _started_at() -> float:
-    with open("/proc/self/stat", "rb") as file:
-        # field 22, counted after the name in brackets, which may have blanks
-        ticks = int(file.read().rpartition(b")")[2].split()[19])
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / _TICKS
 
 
 # The commands of jobs that run on this node, for people who look at the node or stop its daemons.

@@ -13,6 +13,7 @@ import trio
 from common.errors import GantryError
 from common.lease.deadline import boottime
 from common.lease.records import Change, EtcdKeys, MemberRecord, Role
+from common.metrics import Metrics, gauge
 from common.nodes.nodeplace import candidate_names
 from common.settings import Settings
 from common.system.inthread import in_thread
@@ -267,3 +268,44 @@ def _names(members: Sequence[MemberEntry]) -> dict[str, str]:
 
 def _number(pair: KeyValue) -> int:
     return int(pair.value) if pair.value.isdigit() else 0
+
+
+# Numbers of the mastership for graphs and alerts.
+#
+# Source: DESIGN section 15.
+
+
+@attrs.frozen(kw_only=True)
+class MastershipNow(Metrics):
+    is_master: bool = gauge("is_master", "1 if this node is the master.", begin=bool)
+    epoch: int = gauge("mastership_epoch", "Highest epoch that this node has heard of.")
+    valid_s: float = gauge(
+        "lease_valid_seconds",
+        "Time for which this node may act as the master without a renewal; 0: it is not the master.",
+    )
+    # None: not known
+    dirty: int | None = gauge("etcd_changes", "All changes that are kept in etcd, since a candidate may lack them.")
+    etcd_heard_s: float | None = gauge("etcd_silence_seconds", "Time since etcd has replied to this node last.")
+    alarms: int = gauge("etcd_alarms", "Alarms that etcd has raised.")
+    etcd_members: int = gauge("etcd_members", "Members of etcd that this node knows.")
+    silent: int = gauge("etcd_members_silent", "Members of etcd that do not reply.")
+    etcd_bytes: int = gauge("etcd_size_bytes", "Size of the largest member of etcd.")
+    stale: int = gauge("candidates_stale", "Candidates that were away too long, and may not become the master.")
+    maintenance: bool = gauge("maintenance", "1 if the mastership stays where it is.", begin=bool)
+
+
+def mastership_now(view: ClusterView) -> MastershipNow:
+    sizes = [member.db_bytes for member in view.etcd if member.version]
+    return MastershipNow(
+        is_master=view.master == view.asked,
+        epoch=view.epoch,
+        valid_s=view.valid_s or 0.0,
+        dirty=view.dirty,
+        etcd_heard_s=view.etcd_heard_s,
+        alarms=len(view.alarms),
+        etcd_members=len(view.etcd),
+        silent=len(view.etcd) - len(sizes),
+        etcd_bytes=max(sizes, default=0),
+        stale=sum(member.copies == "stale" for member in view.members),
+        maintenance=view.maintenance,
+    )

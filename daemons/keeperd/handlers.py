@@ -19,8 +19,12 @@ from common.lease.records import (
     decode,
     encode,
 )
+from common.metrics import read
 from common.system.log import get_log
-from daemons.keeperd.clusterview import ClusterViews
+from common.system.processuse import own_use
+from common.system.program import release
+from common.system.watch import unwatched
+from daemons.keeperd.clusterview import ClusterViews, mastership_now
 from daemons.keeperd.core.events import RestoreAccepted
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import State
@@ -33,12 +37,14 @@ from protocol.etcd.kv import ComparedField, Delete, Equals, EtcdError, Get, KeyV
 from protocol.keeperd import (
     AcceptRestoredEtcd,
     ClusterView,
+    ReadMetrics,
     SetMaintenance,
     ShowCluster,
     Switchover,
     Takeover,
     TestWatchdog,
 )
+from protocol.metrics import DaemonMetrics
 from protocol.peer import Peer
 
 # What operators ask of the mastership: move it, leave it where it is, take etcd as it is.
@@ -267,3 +273,8 @@ class ClusterViewHandlers:
         if keeper is None:
             raise Unavailable("keeperd is just starting; ask again")
         return await self._views.view(keeper, self._viewer.heard_at, self._problems())
+
+    async def read_metrics(self, _: ReadMetrics, peer: Peer) -> DaemonMetrics:
+        """Raises: as `show_cluster`."""
+        view = await self.show_cluster(ShowCluster(), peer)
+        return DaemonMetrics(own_use(release(), unwatched()), tuple(read(mastership_now(view))))

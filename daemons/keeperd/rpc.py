@@ -7,7 +7,15 @@ import attrs
 
 from common.access import Role
 from daemons.keeperd.handlers import ClusterViewHandlers, RequestHandlers
-from protocol.keeperd import AcceptRestoredEtcd, SetMaintenance, ShowCluster, Switchover, Takeover, TestWatchdog
+from protocol.keeperd import (
+    AcceptRestoredEtcd,
+    ReadMetrics,
+    SetMaintenance,
+    ShowCluster,
+    Switchover,
+    Takeover,
+    TestWatchdog,
+)
 from protocol.serving.route import AnyRoute, Route
 
 
@@ -23,6 +31,7 @@ def routes(to: KeeperdHandlers) -> list[AnyRoute]:
     """Return the table. Who may look, may look here; the rest is for administrators of the cluster."""
     return [
         Route(ShowCluster, to.cluster.show_cluster, only_waits=True, role=Role.READ),
+        Route(ReadMetrics, to.cluster.read_metrics, only_waits=True, role=Role.READ),
         Route(Switchover, to.wishes.switchover, only_waits=True, role=Role.FULL),
         Route(Takeover, to.wishes.takeover, only_waits=True, role=Role.FULL),
         Route(SetMaintenance, to.wishes.maintenance, role=Role.FULL),

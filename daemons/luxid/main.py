@@ -13,7 +13,6 @@ import trio
 
 from common.ids import JobId
 from common.installation import use_plugins
-from common.metrics import CallTally
 from common.replication import Copies
 from common.settings import LimitsSettings, Settings
 from common.system.daemon import run_daemon
@@ -39,7 +38,7 @@ from daemons.luxid.handlers.cluster import (
 )
 from daemons.luxid.handlers.explaining import Explaining, JobWaitHandlers
 from daemons.luxid.handlers.filters import FilterHandlers
-from daemons.luxid.handlers.health import LuxidHealthHandlers, Metrics
+from daemons.luxid.handlers.health import LuxidHealthHandlers, LuxidMetricHandlers
 from daemons.luxid.handlers.jobchanges import JobHandlers, ManyJobsHandlers
 from daemons.luxid.handlers.past import PastJobs, PruneHandlers
 from daemons.luxid.handlers.queries import JobRows, ObjectQueries, Sources
@@ -76,7 +75,7 @@ from protocol.client import Client
 from protocol.mastercheck import check_master, reply_guard
 from protocol.serving.bounds import BudgetLimits, ConnectionLimits
 from protocol.serving.server import ServerRules, Service, serve_unix
-from protocol.serving.service import Accounts, ItemBound, Speakers
+from protocol.serving.service import Accounts, CallCounts, ItemBound, Speakers
 
 # luxid's face to its clients: the handlers of all calls, made of its parts.
 #
@@ -115,7 +114,7 @@ def service_of(
     is_told = jobs.untold.is_told
     pruning = Pruning(settings.retention, store, jobs, past, keys, changes.archive_ended, early.room, is_told)
     nursery.start_soon(pruning.run)
-    lags, tally = early.nodes.lags if early.nodes else None, CallTally()
+    lags, calls = early.nodes.lags if early.nodes else None, CallCounts()
     bounds = _job_bounds(settings.limits)
     acceptance = Acceptance(submitters, config.current)
     submission = SubmissionHandlers(
@@ -166,7 +165,9 @@ def service_of(
                 health=LuxidHealthHandlers(
                     settings.paths, jobs, past, early.nodes.lost_count if early.nodes else lambda: 0
                 ),
-                metrics=Metrics(jobs, views, store, tally, lags, early.commits, book.made, lambda: pruning.removed),
+                metrics=LuxidMetricHandlers(
+                    jobs, views, store, (calls, book.counts, pruning.counts), lags, early.commits
+                ),
                 explaining=Explaining(
                     jobs,
                     store,
@@ -183,7 +184,7 @@ def service_of(
             )
         ),
         item_bound=ItemBound(settings.limits.max_items, "max_items"),
-        tally=tally,
+        counts=calls,
         speakers=Speakers(access, Accounts(settings.paths, has_ganetis_rule=settings.rapid.ganeti_rights)),
     )
 

@@ -8,6 +8,7 @@ import attrs
 import trio
 
 from common.ids import JobId
+from common.metrics import Metrics, counter
 from common.notify import JobNotification
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobState
@@ -191,13 +192,12 @@ class UntoldEvent:
 
 
 @attrs.define
-class Untold:
+class Untold(Metrics):
     """The events; `occasions` is set when luxid tells of jobs."""
 
     # None: nobody is told of anything
     occasions: Occasions | None = None
-    # number of deliveries that were given up
-    given_up: int = 0
+    given_up: int = counter("notices_given_up", "Deliveries of events that were given up.")
     _events: dict[str, UntoldEvent] = attrs.Factory(dict)
     _of_jobs: Counter[JobId] = attrs.Factory(Counter)
     _some: trio.Event = attrs.Factory(trio.Event)

@@ -16,6 +16,7 @@ from common.errors import GantryError
 from common.featuresettings import RetentionSettings
 from common.ids import JobId
 from common.lease.deadline import boottime
+from common.metrics import Metrics, counter
 from common.paths import WAITS_FILE_JOBS, Paths
 from common.replication import NoLongerMaster
 from common.system.inthread import in_thread
@@ -247,6 +248,11 @@ class _Due:
     of_marks: Mapping[JobId, Sequence[JobOutputFile]]
 
 
+@attrs.define
+class PruneCounts(Metrics):
+    removed: int = counter("jobs_removed", "Archived jobs removed by retention.")
+
+
 class Pruning:
     """Removes what is due; one look at a time.
 
@@ -276,8 +282,7 @@ class Pruning:
         self._room = room
         self._is_told = is_told
         self._turn = trio.Lock()
-        # jobs removed since the start
-        self.removed = 0
+        self.counts = PruneCounts()
 
     async def run(self) -> None:
         """Prune again and again, until cancelled; tell only, if it is not enabled."""
@@ -430,7 +435,7 @@ class Pruning:
             tally.add_outputs(pieces)
         await self._store.files.remove([self._store.paths.archived_job_file(job_id) for job_id in job_ids])
         tally.add_jobs(part)
-        self.removed += len(part)
+        self.counts.removed += len(part)
         await self._past.change(lambda index: index.put(job_ids, ColumnIndex.REMOVED))
         _log.info("jobs.removed", count=len(job_ids), first=job_ids[0], last=job_ids[-1])
 

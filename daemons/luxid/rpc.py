@@ -17,7 +17,7 @@ from daemons.luxid.handlers.cluster import (
 )
 from daemons.luxid.handlers.explaining import Explaining, JobWaitHandlers
 from daemons.luxid.handlers.filters import FilterHandlers
-from daemons.luxid.handlers.health import LuxidHealthHandlers, Metrics
+from daemons.luxid.handlers.health import LuxidHealthHandlers, LuxidMetricHandlers
 from daemons.luxid.handlers.jobchanges import JobHandlers, ManyJobsHandlers
 from daemons.luxid.handlers.past import PastJobs, PruneHandlers
 from daemons.luxid.handlers.queries import ObjectQueries
@@ -98,7 +98,7 @@ class LuxidHandlers:
     subscribing: Subscribing
     explaining: Explaining
     history: JobWaitHandlers
-    metrics: Metrics
+    metrics: LuxidMetricHandlers
     health: LuxidHealthHandlers
     moving: MastershipMove
     past: PastJobs

@@ -10,6 +10,7 @@ import trio
 from common.errors import GantryError, InvalidRequest, NotFound, OverLimit, PlacesReserved, Unavailable
 from common.ids import JobId
 from common.jsontext import ascii_json
+from common.metrics import Metrics, counter
 from common.queue.reasons import JobOwner
 from common.schedules.schedule import RunState, Schedule, ScheduleRun, settled
 from common.schedules.times import ScheduleTimes, instant_name, times_of
@@ -46,6 +47,13 @@ class ScheduleBounds:
     size: int
 
 
+@attrs.define
+class RunCounts(Metrics):
+    """The runs of schedules since the start of luxid."""
+
+    made: Counter[RunState] = counter("schedule_runs", "Runs of schedules, by what became of them.", "state")
+
+
 class ScheduleBook:
     """All schedules.
 
@@ -61,8 +69,7 @@ class ScheduleBook:
         # number of schedules of each user, and the bytes of their jobs as JSON
         self._counts: Counter[UserKey] = Counter()
         self._sizes: Counter[UserKey] = Counter()
-        # number of runs since the start of luxid, by what became of them
-        self.made: Counter[str] = Counter()
+        self.counts = RunCounts()
         # one change at a time
         self._turn = trio.Lock()
         # how often what is here may have come to differ from what wconfd has, and after which of these it was read
@@ -212,7 +219,7 @@ class ScheduleBook:
             settlements = list(self._settlements(runs))
             if settlements:
                 await self._call(SettleRuns(tuple(settlements)))
-            self.made.update(each.run.state.value for each in settlements)
+            self.counts.made.update(each.run.state for each in settlements)
             for each in settlements:
                 self._schedules[each.uuid] = settled(self._schedules[each.uuid], each.run, each.settled_at)
 

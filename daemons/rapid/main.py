@@ -21,6 +21,7 @@ from common.access import Access
 from common.errors import GantryError, Unavailable, explain_os_error
 from common.featuresettings import RapidSettings
 from common.installation import is_apart, take_up, use_plugins
+from common.metrics import Metrics
 from common.nodes.certificates import make_missing_web_certificate
 from common.nodes.nodeplace import master_name, own_address, why_not_master
 from common.paths import Paths
@@ -40,8 +41,7 @@ from daemons.rapid.health import HealthHandlers
 from daemons.rapid.load import Load
 from daemons.rapid.mastership import Mastership
 from daemons.rapid.mastershipcalls import MastershipHandlers
-from daemons.rapid.metrics.families import HttpNow
-from daemons.rapid.metrics.httpcounts import CountedApplication, HttpCounts
+from daemons.rapid.metrics.httpcounts import CountedApplication, HttpCounts, HttpNow
 from daemons.rapid.metrics.scraping import MetricHandlers
 from daemons.rapid.options import add_options, with_options
 from daemons.rapid.page.pagecalls import PageCalls, make_page
@@ -182,15 +182,13 @@ def make_application(
     """
     backend, load = parts.backend, parts.load
 
-    def numbers() -> HttpNow:
-        return HttpNow(
-            requests=counts.requests(),
-            times=counts.times(),
-            streams=counts.streams,
+    def numbers() -> tuple[Metrics, ...]:
+        now = HttpNow(
             long_polls=load.waiting - counts.streams,
             connections={way: each.open for way, each in connections.items()},
             luxid_connections={"busy": backend.luxid.busy, "idle": backend.luxid.idle},
         )
+        return counts, now
 
     is_for_anybody = settings.rapid.anonymous_metrics
     handlers = RapidHandlers(

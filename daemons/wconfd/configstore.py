@@ -36,7 +36,7 @@ from daemons.wconfd.core.config.configstate import (
     reloaded,
 )
 from daemons.wconfd.distribution import ConfigChange, ConfigDistribution, LocalDistribution
-from daemons.wconfd.steps import StepStatistics, StepWriter
+from daemons.wconfd.steps import StepCounts, StepWriter
 from protocol.wconfd.config import NodeBehind
 from protocol.wconfd.daemon import ConfigVerdict
 
@@ -278,8 +278,9 @@ class ConfigStore:
     def config(self) -> Config:
         return self._state.config
 
-    def statistics(self) -> StepStatistics:
-        return self._writer.statistics()
+    @property
+    def counts(self) -> StepCounts:
+        return self._writer.counts
 
     async def change(self, step: Step[T], *, waits_for_nodes: bool = True) -> T:
         """Change the configuration by a step, and return the step's result.

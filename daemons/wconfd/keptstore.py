@@ -71,7 +71,7 @@ class KeptStore(Generic[T]):
         self._keeping = keeping
         self._writer = StepWriter(rows, self._write, lambda _: written())
         self.run = self._writer.run
-        self.statistics = self._writer.statistics
+        self.counts = self._writer.counts
 
     @classmethod
     def load(

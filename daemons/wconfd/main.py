@@ -16,7 +16,7 @@ import trio
 from common.durable.atomicfile import remove_leftovers
 from common.errors import GantryError
 from common.locks import Owner
-from common.metrics import CallTally, CommitWork
+from common.metrics import Metrics
 from common.paths import Paths
 from common.resources import Resource
 from common.schedules.schedule import Schedule
@@ -52,7 +52,7 @@ from daemons.wconfd.tempresstore import Keeping, ReservationStore
 from protocol.mastercheck import check_master, reply_guard
 from protocol.serving.bounds import BudgetLimits, ConnectionLimits
 from protocol.serving.server import ServerRules, Service, serve_unix
-from protocol.serving.service import ItemBound
+from protocol.serving.service import CallCounts, ItemBound
 
 NAME: Final = "wconfd"
 _log: Final = get_log(__name__)
@@ -95,7 +95,7 @@ class _Way:
     # None: the reservations stay here
     keeping: Keeping | None = None
     # None: nothing is committed elsewhere
-    work: Callable[[], CommitWork] | None = None
+    work: Callable[[], Metrics] | None = None
     # None: the rows of files of ours stay here
     rows: RowKeeping | None = None
     # called when such a file was changed
@@ -157,9 +157,9 @@ async def _serve(settings: Settings, way: _Way, task_status: trio.TaskStatus[Non
             if rules.ghost_s:
                 nursery.start_soon(end_ghosts, locks, rules.ghost_s)
             item_bound = ItemBound(settings.limits.max_locks, "max_locks")
-            tally = CallTally()
-            to = make_handlers(locks, config, deaths, reservations, kept, short_lock, tally=tally, work=way.work)
-            service = Service(routes(to), item_bound=item_bound, tally=tally)
+            counts = CallCounts()
+            to = make_handlers(locks, config, deaths, reservations, kept, short_lock, counts=counts, work=way.work)
+            service = Service(routes(to), item_bound=item_bound, counts=counts)
             await nursery.start(serve_unix, paths.wconfd_socket, service, _rules(settings))
             task_status.started()
     finally:
@@ -203,13 +203,13 @@ def make_handlers(
     kept: KeptFiles,
     short_lock: ShortLock,
     random_bytes: RandomBytes = os.urandom,
-    tally: CallTally | None = None,
-    work: Callable[[], CommitWork] | None = None,
+    counts: CallCounts | None = None,
+    work: Callable[[], Metrics] | None = None,
 ) -> WconfdHandlers:
     """The handlers over these stores.
 
     Args:
-        tally: the counts of the service; None: they are nobody's.
+        counts: those of the service; None: they are nobody's.
         work: the numbers of commits; None: nothing is committed elsewhere.
     """
     return WconfdHandlers(
@@ -226,7 +226,7 @@ def make_handlers(
         networks=NetworkHandlers(short_lock),
         reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
         cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock), short_lock),
-        metrics=WconfdMetricHandlers(locks, config, reservations, deaths, tally or CallTally(), work),
+        metrics=WconfdMetricHandlers(locks, config, reservations, deaths, counts or CallCounts(), work),
         resources=ResourceHandlers(kept.resources, locks.publisher),
         schedules=ScheduleHandlers(kept.schedules, locks.publisher),
         violations=ViolationHandlers(short_lock.checks),
@@ -236,9 +236,9 @@ def make_handlers(
 def _tell_work(stores: Mapping[str, _Store], deaths: LockOwnerDeaths) -> None:
     """Log the writes of this run, and the number of deaths without an event: each of these is a defect."""
     for name, store in stores.items():
-        done = store.statistics()
+        done = store.counts
         _log.info("file.served", file=name, steps=done.steps, writes=done.writes, failures=done.failures)
-    _log.info("deaths.served", swept=deaths.swept)
+    _log.info("deaths.served", swept=deaths.counts.swept)
 
 
 def _remove_leftovers(paths: Paths) -> None:

@@ -35,7 +35,7 @@ import attrs
 import trio
 
 from common.errors import Unavailable
-from common.metrics import WORK_S, Distribution, Histogram
+from common.metrics import STORE, Histogram, Metrics, counter, write_times
 from common.system.shortages import start_thread
 
 # turns of the event loop for which a step waits for others, if there may be any
@@ -66,14 +66,16 @@ class _Ticket(Generic[S, T_co]):
     error: Exception | None = None
 
 
-@attrs.frozen
-class StepStatistics:
-    # finished steps, their writes, and the failed ones among these
-    steps: int
-    writes: int
-    failures: int
-    # seconds of the writes
-    times: Distribution = attrs.field(factory=Distribution, eq=False)
+@attrs.define
+class StepCounts(Metrics):
+    """The steps since the start of a writer."""
+
+    # finished ones
+    steps: int = counter("state_changes", "Changes of a state file, of which several may share a write.", STORE)
+    writes: int = 0
+    # writes that failed
+    failures: int = counter("state_write_failures", "Writes of a state file that failed.", STORE)
+    times: Histogram = write_times()
 
 
 class StepWriter(Generic[S]):
@@ -112,8 +114,7 @@ class StepWriter(Generic[S]):
         self._last_at = 0.0
         # seconds, a moving mean of the writes; the first ones are made by the thread
         self._mean_s = 2 * QUICK_S
-        self._steps = self._writes = self._failures = 0
-        self._times = Histogram(WORK_S)
+        self.counts: Final = StepCounts()
 
     @property
     def state(self) -> S:
@@ -124,9 +125,6 @@ class StepWriter(Generic[S]):
     def is_idle(self) -> bool:
         """Whether no change is under way."""
         return not self._waiting and not self._in_flight
-
-    def statistics(self) -> StepStatistics:
-        return StepStatistics(self._steps, self._writes, self._failures, self._times.read())
 
     async def change(self, step: Step[S, T], caller: object = None) -> T:
         """Change the state by a step, and return the step's result.
@@ -214,14 +212,14 @@ class StepWriter(Generic[S]):
             self._note_time(time.perf_counter() - began)
             if not is_written:
                 return False
-            self._writes += 1
+            self.counts.writes += 1
             self._state = after
             self._published([ticket.answer])
-        self._steps += 1
+        self.counts.steps += 1
         return True
 
     def _note_time(self, seconds: float, *, is_flush: bool = False) -> None:
-        self._times.add(seconds)
+        self.counts.times.add(seconds)
         if not is_flush:
             self._mean_s += _WEIGHT * (seconds - self._mean_s)
 
@@ -247,7 +245,7 @@ class StepWriter(Generic[S]):
         if after is not self._state:
             self._state = after
             self._published(_answers(tickets))
-        self._steps += len(tickets)
+        self.counts.steps += len(tickets)
         for ticket in tickets:
             ticket.done.set()
         self._begin()
@@ -264,13 +262,13 @@ class StepWriter(Generic[S]):
         is_flush = any(ticket.is_flush for ticket in tickets)
         if after is self._state and not is_flush:
             return after
-        self._writes += 1
+        self.counts.writes += 1
         began = time.perf_counter()
         try:
             self._write(after, _answers(tickets))
         except Exception as error:
             # also for a bug, as above
-            self._failures += 1
+            self.counts.failures += 1
             for ticket in tickets:
                 ticket.error = ticket.error or error
             return self._state

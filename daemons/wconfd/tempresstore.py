@@ -14,7 +14,7 @@ from common.errors import DamagedFile, Unavailable
 from common.locks import Owner
 from common.system.log import get_log
 from daemons.wconfd.core.reservations import Reservations, decode, encode
-from daemons.wconfd.steps import Step, StepStatistics, StepWriter
+from daemons.wconfd.steps import Step, StepCounts, StepWriter
 
 T = TypeVar("T")
 
@@ -84,8 +84,9 @@ class ReservationStore:
         """The durable state."""
         return self._writer.state
 
-    def statistics(self) -> StepStatistics:
-        return self._writer.statistics()
+    @property
+    def counts(self) -> StepCounts:
+        return self._writer.counts
 
     async def change(self, step: Step[Reservations, T], owner: Owner | None = None) -> T:
         """Change the reservations, of an owner or of a disk, by a step; see `StepWriter.change`.

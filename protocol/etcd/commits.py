@@ -29,7 +29,7 @@ from common.errors import GantryError, InvalidRequest, Unavailable
 from common.lease.changes import Dirty, KeyChange, Stored, check_change, folders_of, group_length, join, merged, size_of
 from common.lease.deadline import Deadline, boottime
 from common.lease.records import EtcdKeys, Fence
-from common.metrics import WORK_S, CommitWork, Distribution, Histogram
+from common.metrics import WORK_S, Distribution, Histogram
 from common.replication import NoLongerMaster
 from protocol.etcd.fencedsequence import Etcd, FencedSequence, UntilKnown
 from protocol.etcd.kv import Compacted, EtcdFull, Get, GetReply, TooLarge
@@ -340,22 +340,4 @@ def _too_large(ticket: _Ticket, error: TooLarge) -> InvalidRequest:
     return InvalidRequest(
         f"a change of {len(ticket.changes)} files with {size_of(ticket.changes)} bytes is more than etcd takes "
         f"({error.message}); start etcd with its own limits for requests"
-    )
-
-
-# The numbers of a daemon's commits, for graphs and alerts.
-
-
-def work_of(commits: Commits, uncopied: int) -> CommitWork:
-    """Args: uncopied: changes that some candidate may lack."""
-    done, state = commits.statistics(), commits.state
-    return CommitWork(
-        commits=done.commits,
-        failures=done.failures,
-        retries=done.retries,
-        waiting=done.waiting,
-        uncopied=uncopied,
-        silent_s=0.0 if state.silent_since_s is None else boottime() - state.silent_since_s,
-        is_full=state.is_full,
-        durations=done.durations,
     )

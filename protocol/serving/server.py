@@ -391,10 +391,10 @@ class _Server:
         try:
             self._admission.enter(_counted_as(peer))
         except TooBusy as error:
-            self._service.tally.connections_refused += 1
+            self._service.counts.connections_refused += 1
             self._refuse(sock, peer, error)
         else:
-            self._service.tally.connections += 1
+            self._service.counts.connections += 1
             self._nursery.start_soon(self._serve, sock, peer)
 
     def _peer_of(self, sock: socket.socket) -> Peer:
@@ -412,7 +412,7 @@ class _Server:
         finally:
             self._budget.resize(share, 0)
             self._admission.leave(_counted_as(peer))
-            self._service.tally.connections -= 1
+            self._service.counts.connections -= 1
             line.close()
             sock.close()
 

@@ -17,6 +17,7 @@ import secrets
 import select
 import socket
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -27,7 +28,7 @@ import trio
 
 from common.access import Access, Role, caller_text, check_role
 from common.errors import DamagedFile, Denied, GantryError, InternalError, InvalidRequest, Unavailable, UnknownMethod
-from common.metrics import CallTally
+from common.metrics import DAEMON, Metrics, counter, gauge
 from common.paths import Paths
 from common.queue.reasons import NO_UID
 from common.system.accounts import groups_of, user_named
@@ -363,6 +364,18 @@ class Answer:
     refused: str = ""
 
 
+@attrs.define
+class CallCounts(Metrics):
+    """The calls and connections of a server since its start."""
+
+    calls: int = counter("calls", "Calls over the daemon's Unix socket.", DAEMON)
+    # by the code of the error (`common.errors`)
+    refused: Counter[str] = counter("calls_refused", "Calls that failed, by the code of the error.", DAEMON, "code")
+    # open ones
+    connections: int = gauge("connections", "Connections to the daemon's Unix socket.", DAEMON)
+    connections_refused: int = counter("connections_refused", "Connections beyond the daemon's bounds.", DAEMON)
+
+
 class Service:
     """Carries out the calls of a table of methods."""
 
@@ -371,12 +384,12 @@ class Service:
         routes: Sequence[AnyRoute],
         *,
         item_bound: "ItemBound | None" = None,
-        tally: CallTally | None = None,
+        counts: CallCounts | None = None,
         speakers: Speakers | None = None,
     ) -> None:
         """Args: speakers: lets trusted callers call in the names of others; None: nobody may."""
         # counts for graphs; the server of the connections adds its own
-        self.tally = tally or CallTally()
+        self.counts = counts or CallCounts()
         self._speakers = speakers
         self._item_bound = item_bound
         self._routes = {route.method: route for route in routes}
@@ -409,7 +422,7 @@ class Service:
         try:
             message = read_message(payload)
         except MalformedRequest as error:
-            self.tally.refuse(error.code)
+            self.counts.refused[error.code] += 1
             close = not error.is_call and (close_on_bad_arguments or not error.only_arguments)
             return _refuse(error, error, close=close)
         if isinstance(message, CallBatch):
@@ -429,7 +442,7 @@ class Service:
         self, call: Call | MalformedRequest, peer: Peer, line: Line | None, *, is_full: bool
     ) -> bytes | None:
         if isinstance(call, MalformedRequest):
-            self.tally.refuse(call.code)
+            self.counts.refused[call.code] += 1
             return failure(call, call)
         if is_full:
             # not carried out: its caller would not learn of its changes
@@ -451,9 +464,9 @@ class Service:
         except Exception as error:
             told = _shortage(call, error) or _log_bug(call, peer)
             answer = Answer(failure(call, told), refused=told.code)
-        self.tally.calls += 1
+        self.counts.calls += 1
         if answer.refused:
-            self.tally.refuse(answer.refused)
+            self.counts.refused[answer.refused] += 1
         if call.notification:
             await _alone(call, answer)
             return Answer(None)

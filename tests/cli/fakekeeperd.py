@@ -10,8 +10,11 @@ import trio
 
 from common.access import Role
 from common.errors import GantryError
+from common.metrics import read
+from daemons.keeperd.clusterview import mastership_now
 from protocol import keeperd
 from protocol.messages import Request
+from protocol.metrics import DaemonMetrics
 from protocol.serving.route import AnyRoute
 from protocol.serving.server import Peer, Route
 from tests.cli.fakeluxid import serving
@@ -41,6 +44,7 @@ class FakeKeeperd:
     def routes(self) -> list[AnyRoute]:
         table: dict[type[Request[Any]], Callable[[Any], Awaitable[Any]]] = {
             keeperd.ShowCluster: self._show,
+            keeperd.ReadMetrics: self._read_metrics,
             keeperd.Switchover: self._move,
             keeperd.Takeover: self._move,
             keeperd.SetMaintenance: self._note,
@@ -51,6 +55,9 @@ class FakeKeeperd:
 
     async def _show(self, call: keeperd.ShowCluster) -> keeperd.ClusterView:
         return self.view
+
+    async def _read_metrics(self, call: keeperd.ReadMetrics) -> DaemonMetrics:
+        return DaemonMetrics(families=tuple(read(mastership_now(self.view))))
 
     async def _note(self, call: Request[None]) -> None:
         self.asked.append(call)

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from daemons.rapid.metrics.scraping import write
+from daemons.rapid.metrics.exposition import write
 from tests.monitoring.questions import DASHBOARD, RULES, questions
 from tests.unit.rapid.metrics.numbers import ALL
 
@@ -29,7 +29,7 @@ def main() -> None:
     run(tool, "test", "rules", str(STORIES))
     with tempfile.TemporaryDirectory(prefix="gantry-monitoring-") as folder:
         run(tool, "check", "rules", str(as_rules(Path(folder))))
-    found = subprocess.run([tool, "check", "metrics"], input=write(ALL)[0], capture_output=True, check=False)
+    found = subprocess.run([tool, "check", "metrics"], input=write(ALL.families())[0], capture_output=True, check=False)
     if found.returncode or found.stderr:
         sys.exit(f"/metrics is not as Prometheus wants it:\n{found.stderr.decode()}{found.stdout.decode()}")
     print("rules, dashboard and /metrics are well")

@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+import attrs
 import trio
 
 from common.durable.atomicfile import FileWrite, move_files, remove_files, write_files
@@ -30,7 +31,7 @@ from common.durable.folders import NotYetDurable
 from common.durable.groupcommit import CommitStatistics, FolderSync, GroupCommit
 from common.errors import GantryError, Unavailable
 from common.ids import JobId
-from common.metrics import WORK_S, Histogram
+from common.metrics import Histogram, Metrics, write_times
 from common.paths import Paths
 from common.replication import CommitsFirst, Copies, NoCopies, NoLongerMaster, NotCopied
 from common.system.inthread import in_thread, try_in_thread
@@ -186,6 +187,12 @@ class Committing:
             raise self._mastership.lose(error) from error
 
 
+@attrs.define
+class WriteCounts(Metrics):
+    # of a group of files each
+    times: Histogram = write_times()
+
+
 class QueueFiles:
     """Changes files; start `run` before the first change.
 
@@ -212,8 +219,7 @@ class QueueFiles:
         self._missing = MissingCopies()
         # the record of removals is read and replaced by one caller at a time
         self._recording = trio.Lock()
-        # seconds of each write of a group of files, fsyncs included
-        self.write_times = Histogram(WORK_S)
+        self.counts: Final = WriteCounts()
 
     @property
     def is_master(self) -> bool:
@@ -379,7 +385,7 @@ class QueueFiles:
         try:
             self._write(writes)
         finally:
-            self.write_times.add(time.perf_counter() - began)
+            self.counts.times.add(time.perf_counter() - began)
 
 
 class Changes(Protocol):

@@ -6,19 +6,19 @@ Source: DESIGN section 16.
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
+import attrs
 import trio
 
-from common.metrics import CallTally
+from common.metrics import Metrics, gauge, read
 from common.nodes.mastership import read_seen
 from common.paths import Paths
 from common.queue.jobs import JobState, to_seconds
 from common.system.inthread import in_thread
-from common.system.processes import ProcessUse, own_use
+from common.system.processuse import ProcessUse, own_use
 from common.system.program import release
 from common.system.watch import unwatched
 from daemons.luxid.core.copies.etcdroom import CommitsNow
@@ -26,18 +26,9 @@ from daemons.luxid.files.store import Store
 from daemons.luxid.history.upkeep import PastHistory
 from daemons.luxid.jobs import JobViews, LiveJobs
 from daemons.luxid.removals import set_aside_here
-from protocol.luxi.daemon import (
-    Durations,
-    JobsSoFar,
-    LuxidHealth,
-    LuxidMetrics,
-    QueueNow,
-    ReadHealth,
-    ReadMetrics,
-    Room,
-    StoreNow,
-)
+from protocol.luxi.daemon import LuxidHealth, ReadHealth, ReadMetrics, Room
 from protocol.luxi.queries import QueueLag
+from protocol.metrics import DaemonMetrics
 from protocol.peer import Peer
 
 # seconds after which a disk that does not tell its room is taken to hang
@@ -112,23 +103,54 @@ def _count_files(folder: Path) -> int:
 
 # Numbers of luxid for graphs and alerts; the method is ours.
 #
-# Theory. Nothing is counted here: the parts keep plain numbers, and this reads them. What is "now" costs no more than
-# the jobs that run; no question touches all jobs.
+# Theory. Nothing is counted here: the parts count, and this reads them. What is "now" costs no more than the jobs that
+# run; no question touches all jobs.
 #
 # Source: DESIGN section 15.
 
 
-NO_RUNS: Final[Mapping[str, int]] = MappingProxyType({})
+@attrs.frozen(kw_only=True)
+class QueueNow(Metrics):
+    """The queue at this moment."""
+
+    # as lists show it
+    jobs: Counter[JobState] = gauge("jobs", "Jobs that are not archived, by status.", "status")
+    slots: int = gauge("job_slots", "Jobs that may have a process at once.")
+    slots_taken: int = gauge("job_slots_taken", "Jobs that have a process.")
+    oldest_wait_s: float = gauge(
+        "oldest_wait_seconds",
+        "Time since the arrival of the job that has waited longest for its process, whatever it waits for.",
+    )
+    limits: int = gauge("limits_in_use", "Rate limits, of reasons and filter rules, with running jobs.")
+    limits_full: int = gauge("limits_full", "Rate limits that let no further job start.")
+    deferred: int = gauge("jobs_deferred", "Queued jobs on hold, or that begin or are tried again later.")
+    resources: int = gauge("resources", "Counted resources.")
+    resources_full: int = gauge("resources_full", "Counted resources of which no unit is free.")
+    untold: int = gauge("notices_untold", "Events that somebody is still to be told of.")
+    is_drained: bool = gauge("queue_drained", "1 if the queue takes no new jobs.", begin=bool)
 
 
-class Metrics:
+@attrs.frozen(kw_only=True)
+class StoreNow(Metrics):
+    """The queue's disk and copies at this moment."""
+
+    # for the daemons' user
+    free_bytes: int = gauge("queue_disk_free_bytes", "Free room of the queue's file system.")
+    size_bytes: int = gauge("queue_disk_size_bytes", "Size of the queue's file system.")
+    nodes_behind: int = gauge("candidates_behind", "Master candidates that lack files of the queue.")
+    lag_files: int = gauge("candidate_lag_files", "Files that the candidate furthest behind lacks.")
+    lag_s: float = gauge("candidate_lag_seconds", "Time for which a candidate has lacked files, at most.")
+    # 0: it was never moved
+    epoch: int = gauge("master_epoch", "Number of times that the master has moved.")
+
+
+class LuxidMetricHandlers:
     """The method that reads the numbers.
 
     Args:
+        parts: those that count, besides jobs and store.
         lags: what the candidates lack of the queue; None: it is not copied.
         commits: how commits are doing; None: there is no lease.
-        runs: number of runs of schedules, by what became of them.
-        removed: number of jobs that retention has removed.
     """
 
     def __init__(
@@ -136,34 +158,25 @@ class Metrics:
         jobs: LiveJobs,
         views: JobViews,
         store: Store,
-        tally: CallTally,
+        parts: Sequence[Metrics],
         lags: Callable[[], Sequence[QueueLag]] | None = None,
         commits: Callable[[], CommitsNow] | None = None,
-        runs: Mapping[str, int] = NO_RUNS,
-        removed: Callable[[], int] = lambda: 0,
     ) -> None:
         self._jobs = jobs
         self._views = views
         self._store = store
-        self._tally = tally
+        self._parts = parts
         self._lags = lags or (lambda: ())
         self._commits = commits or CommitsNow
-        self._runs = runs
-        self._removed = removed
 
-    async def read_metrics(self, _: ReadMetrics, __: Peer) -> LuxidMetrics:
+    async def read_metrics(self, _: ReadMetrics, __: Peer) -> DaemonMetrics:
         """Raises: OSError: the disk does not tell its room. DamagedFile: the epoch cannot be read."""
         paths = self._store.paths
         # in a thread, as a disk may hang
         process, room, epoch = await in_thread(_read_files, paths.queue, paths.epoch_file)
-        return LuxidMetrics(
-            process=process,
-            calls=self._tally.read(),
-            queue=self._queue_now(),
-            store=self._store_now(room, epoch),
-            jobs=self._jobs_so_far(),
-            durations=self._durations(),
-        )
+        now = (self._queue_now(), self._store_now(room, epoch), self._commits())
+        counted = (*self._parts, self._jobs.counts, self._jobs.untold, self._store.files.counts)
+        return DaemonMetrics(process, tuple(read(*now, *counted, daemon="luxid", store="queue")))
 
     def _queue_now(self) -> QueueNow:
         queue = self._jobs.queue
@@ -173,7 +186,7 @@ class Metrics:
         resources = stock.resources()
         received_at = oldest.received_at if oldest is not None else None
         return QueueNow(
-            jobs={state.value: count for state, count in self._by_status().items()},
+            jobs=self._by_status(),
             slots=queue.slots,
             slots_taken=queue.slots - queue.free_slots(),
             oldest_wait_s=max(0.0, time.time() - to_seconds(received_at)) if received_at is not None else 0.0,
@@ -199,7 +212,7 @@ class Metrics:
         return found
 
     def _store_now(self, room: os.statvfs_result, epoch: int) -> StoreNow:
-        lags, commits = self._lags(), self._commits()
+        lags = self._lags()
         return StoreNow(
             free_bytes=room.f_bavail * room.f_frsize,
             size_bytes=room.f_blocks * room.f_frsize,
@@ -207,36 +220,6 @@ class Metrics:
             lag_files=max((lag.files for lag in lags), default=0),
             lag_s=max((lag.seconds for lag in lags), default=0.0),
             epoch=epoch,
-            entries=commits.dirty,
-            commits_waiting=commits.waiting,
-            etcd_silent_s=commits.silent_s,
-            etcd_is_full=commits.is_full,
-        )
-
-    def _jobs_so_far(self) -> JobsSoFar:
-        counts = self._jobs.counts
-        return JobsSoFar(
-            submitted=counts.submitted,
-            refused=counts.refused,
-            started=counts.started,
-            ended={state.value: count for state, count in counts.ended.items()},
-            died=counts.died,
-            backstop_wakeups=counts.swept,
-            schedule_runs=dict(self._runs),
-            given_up=self._jobs.untold.given_up,
-            removed=self._removed(),
-        )
-
-    def _durations(self) -> Durations:
-        counts = self._jobs.counts
-        return Durations(
-            submission=counts.submission.read(),
-            queue_delay=counts.queue_delay.read(),
-            lock_wait=counts.lock_wait.read(),
-            run={op_id: histogram.read() for op_id, histogram in counts.run.items()},
-            scheduling=counts.scheduling.read(),
-            store_write=self._store.files.write_times.read(),
-            commit=self._commits().durations,
         )
 
 

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+import attrs
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from common.metrics import WORK_S, Distribution, Histogram
+from common.metrics import WORK_S, Histograms, Metrics, counter, gauge, histogram
 from daemons.rapid.calls import WAITS
 from protocol.rapid.luxi import STREAM_TYPE
 
@@ -26,27 +27,38 @@ GONE: Final = "gone"
 _STREAMS: Final = (b"text/event-stream", STREAM_TYPE.encode())
 
 
-class HttpCounts:
+@attrs.define
+class HttpCounts(Metrics):
     """The numbers since the start."""
 
-    def __init__(self) -> None:
-        # by part and class of status: ("/3", "2xx")
-        self._requests: Counter[tuple[str, ...]] = Counter()
-        self._times = {part: Histogram(WORK_S) for part in PARTS}
-        # replies with events that are open
-        self.streams = 0
+    requests: Counter[tuple[str, str]] = counter(
+        "http_requests",
+        "Requests by part of the interface and class of the status; gone: the client went before the reply.",
+        "part",
+        "status",
+    )
+    times: Histograms = histogram(
+        "http_request_seconds",
+        "Time until the reply begins, without requests that wait for an event.",
+        "part",
+        bounds=WORK_S,
+        keys=PARTS,
+    )
+    # replies with events
+    streams: int = gauge("http_streams", "Streams of events that are open.")
 
-    def requests(self) -> Mapping[tuple[str, ...], int]:
-        return dict(self._requests)
 
-    def times(self) -> Mapping[str, Distribution]:
-        return {part: histogram.read() for part, histogram in self._times.items()}
+@attrs.frozen(kw_only=True)
+class HttpNow(Metrics):
+    """Requests and connections at this moment."""
 
-    def note(self, part: str, status: str) -> None:
-        self._requests[part, status] += 1
-
-    def took(self, part: str, seconds: float) -> None:
-        self._times[part].add(seconds)
+    long_polls: int = gauge("http_long_polls", "Requests that wait for an event.")
+    connections: Mapping[str, int] = gauge(
+        "http_connections", "Connections of clients, by the way that they came.", "over"
+    )
+    luxid_connections: Mapping[str, int] = gauge(
+        "http_luxid_connections", "Connections of rapid to luxid, by what they do.", "state"
+    )
 
 
 class CountedApplication:
@@ -88,15 +100,15 @@ class _CountedRequest:
         if self._is_stream:
             self._counts.streams -= 1
         if not self._has_begun:
-            self._counts.note(self._part, GONE)
+            self._counts.requests[self._part, GONE] += 1
 
     def _begin(self, message: Message) -> None:
-        self._counts.note(self._part, f"{message['status'] // 100}xx")
+        self._counts.requests[self._part, f"{message['status'] // 100}xx"] += 1
         if any(name.lower() == b"content-type" and value.startswith(_STREAMS) for name, value in message["headers"]):
             self._is_stream = True
             self._counts.streams += 1
         if not self._scope.get(WAITS):
-            self._counts.took(self._part, time.perf_counter() - self._began)
+            self._counts.times[self._part].add(time.perf_counter() - self._began)
 
 
 def part_of(path: str) -> str:

@@ -8,112 +8,29 @@ no other request waits for it.
 Source: DESIGN section 15.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
 import attrs
 import trio
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from common.errors import GantryError
+from common.metrics import DAEMON, Family, Metrics, gauge, joined, read
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.processes import ProcessUse, own_use
+from common.system.processuse import ProcessUse, own_use
 from common.system.program import release
 from common.system.watch import unwatched
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call
-from daemons.rapid.metrics.families import (
-    DaemonReport,
-    HttpNow,
-    commit_families,
-    daemon_families,
-    http_families,
-    lock_families,
-    mastership_families,
-    queue_families,
-)
-from protocol.keeperd import ClusterView, ShowCluster
-from protocol.luxi.daemon import LuxidMetrics, ReadMetrics
+from daemons.rapid.metrics.exposition import OPEN_METRICS, write
+from protocol.keeperd import ReadMetrics as ReadMastershipMetrics
+from protocol.luxi.daemon import ReadMetrics
 from protocol.messages import Request
+from protocol.metrics import DaemonMetrics
 from protocol.wconfd.daemon import ReadMetrics as ReadLockMetrics
-from protocol.wconfd.daemon import WconfdMetrics
-
-# All numbers at one instant, and their text.
-
-
-# type that clients accept who know the newer format
-OPEN_METRICS: Final = "application/openmetrics-text"
-
-
-@attrs.frozen
-class MetricsSnapshot:
-    """The daemons' numbers; None: a daemon was not reached, and its numbers are left out."""
-
-    luxid: LuxidMetrics | None
-    wconfd: WconfdMetrics | None
-    process: ProcessUse
-    http: HttpNow
-    # None: there is no lease, or keeperd was not reached
-    mastership: ClusterView | None = None
-
-    def families(self) -> Iterator[Metric]:
-        """All families, each once."""
-        yield from daemon_families(self._reports())
-        if self.luxid is not None:
-            yield from queue_families(self.luxid)
-        if self.wconfd is not None:
-            yield from lock_families(self.wconfd)
-        if self.mastership is not None:
-            yield from mastership_families(self.mastership)
-        if self.wconfd is not None and self.wconfd.commits is not None:
-            yield from commit_families(self.wconfd.commits)
-        yield from http_families(self.http)
-
-    def _reports(self) -> dict[str, DaemonReport | None]:
-        return {
-            "luxid": None if self.luxid is None else _of_luxid(self.luxid),
-            "wconfd": None if self.wconfd is None else _of_wconfd(self.wconfd),
-            "rapid": DaemonReport(self.process),
-        }
-
-
-def _of_luxid(told: LuxidMetrics) -> DaemonReport:
-    writes = {"queue": told.durations.store_write}
-    return DaemonReport(told.process, told.calls, told.jobs.backstop_wakeups, writes)
-
-
-def _of_wconfd(told: WconfdMetrics) -> DaemonReport:
-    writes = {name: work.write for name, work in told.files.items()}
-    return DaemonReport(told.process, told.calls, told.backstop_wakeups, writes)
-
-
-class _Collector(Collector):
-    """The families of one snapshot, for the library."""
-
-    def __init__(self, snapshot: MetricsSnapshot) -> None:
-        self._snapshot = snapshot
-
-    def collect(self) -> Iterator[Metric]:
-        return self._snapshot.families()
-
-
-def write(snapshot: MetricsSnapshot, *, is_open: bool = False) -> tuple[bytes, str]:
-    """The text of the numbers, and its content type. Cost: some milliseconds.
-
-    Args: is_open: in the format of OpenMetrics, instead of the older one of Prometheus.
-    """
-    # a registry of our own: that of the library would add numbers of this process under names of others
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(snapshot))
-    encode, content_type = choose_encoder(OPEN_METRICS if is_open else "")
-    return encode(registry), content_type
-
 
 # seconds for which a snapshot serves
 FRESH_S: Final = 1.0
@@ -131,6 +48,33 @@ class Callee(Protocol):
         ...
 
 
+@attrs.frozen
+class Reachable(Metrics):
+    is_up: bool = gauge("up", "1 if the daemon replies.", DAEMON, begin=bool)
+
+
+@attrs.frozen
+class MetricsSnapshot:
+    """All numbers at one instant."""
+
+    # by daemon; None: it was not reached, and its numbers are left out
+    replies: Mapping[str, DaemonMetrics | None]
+    # those of rapid
+    process: ProcessUse
+    own: Sequence[Metrics]
+    # of keeperd; None: there is no lease, or keeperd was not reached
+    mastership: DaemonMetrics | None = None
+
+    def families(self) -> tuple[Family, ...]:
+        """All families, each once."""
+        found = read(Reachable(True), self.process, *self.own, daemon="rapid")
+        for name, told in self.replies.items():
+            found += read(Reachable(told is not None), daemon=name)
+            if told is not None:
+                found += (*read(told.process, daemon=name), *told.families)
+        return joined((*found, *(self.mastership.families if self.mastership is not None else ())))
+
+
 @attrs.define
 class _Taken:
     snapshot: MetricsSnapshot
@@ -143,7 +87,7 @@ class MetricHandlers:
     """The method.
 
     Args:
-        now: rapid's own numbers.
+        now: those that count in rapid.
         is_for_anybody: whether clients need no name.
         keeperd: None: the cluster has no lease.
     """
@@ -152,7 +96,7 @@ class MetricHandlers:
         self,
         luxid: Callee,
         wconfd: Callee,
-        now: Callable[[], HttpNow],
+        now: Callable[[], Sequence[Metrics]],
         *,
         is_for_anybody: bool,
         keeperd: Callee | None = None,
@@ -176,35 +120,29 @@ class MetricHandlers:
                 self._last = _Taken(await self._take(), trio.current_time())
             texts = self._last.texts
             if is_open not in texts:
-                texts[is_open] = await in_thread(partial(write, self._last.snapshot, is_open=is_open))
+                texts[is_open] = await in_thread(partial(_draw, self._last.snapshot, is_open=is_open))
             return texts[is_open]
 
     async def _take(self) -> MetricsSnapshot:
-        luxid: LuxidMetrics | None = None
-        wconfd: WconfdMetrics | None = None
-        view: ClusterView | None = None
+        replies: dict[str, DaemonMetrics | None] = {}
 
-        async def ask_luxid() -> None:
-            nonlocal luxid
-            luxid = await _told(self._luxid, ReadMetrics())
-
-        async def ask_wconfd() -> None:
-            nonlocal wconfd
-            wconfd = await _told(self._wconfd, ReadLockMetrics())
-
-        async def ask_keeperd(keeperd: Callee) -> None:
-            nonlocal view
-            view = await _told(keeperd, ShowCluster())
+        async def ask(name: str, daemon: Callee, request: Request[DaemonMetrics]) -> None:
+            replies[name] = await _told(daemon, request)
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(ask_luxid)
-            nursery.start_soon(ask_wconfd)
+            nursery.start_soon(ask, "luxid", self._luxid, ReadMetrics())
+            nursery.start_soon(ask, "wconfd", self._wconfd, ReadLockMetrics())
             if self._keeperd is not None:
-                nursery.start_soon(ask_keeperd, self._keeperd)
-        return MetricsSnapshot(luxid, wconfd, own_use(release(), unwatched()), self._now(), view)
+                nursery.start_soon(ask, "keeperd", self._keeperd, ReadMastershipMetrics())
+        mastership = replies.pop("keeperd", None)
+        return MetricsSnapshot(replies, own_use(release(), unwatched()), self._now(), mastership)
 
 
-async def _told(daemon: Callee, request: Request[R]) -> R | None:
+def _draw(snapshot: MetricsSnapshot, *, is_open: bool) -> tuple[bytes, str]:
+    return write(snapshot.families(), is_open=is_open)
+
+
+async def _told(daemon: Callee, request: Request[DaemonMetrics]) -> DaemonMetrics | None:
     """The reply; None: there was none in time, or a refusal."""
     try:
         with trio.move_on_after(PATIENCE_S):

@@ -27,7 +27,7 @@ from daemons.rapid.page.recorder import Recorder
 from daemons.rapid.page.templates import StaticFiles
 from daemons.rapid.page.views.frame import Frame, HealthLine
 from daemons.rapid.page.visitors import Sessions, Visitors
-from protocol.luxi.daemon import LuxidMetrics
+from protocol.metrics import DaemonMetrics
 
 F = TypeVar("F")
 _TAG: Final = "Web page"
@@ -118,7 +118,7 @@ class PageCalls:
 def make_page(
     check_password: CheckPassword,
     current: Callable[[Principal], Principal | None],
-    read_metrics: Callable[[], Awaitable[LuxidMetrics]],
+    read_metrics: Callable[[], Awaitable[DaemonMetrics]],
     hub: Hub,
 ) -> PageCalls:
     """The page with its parts; see their classes for the arguments."""

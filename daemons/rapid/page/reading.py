@@ -29,7 +29,7 @@ from common.words.why import culprits
 from daemons.rapid.calls import Asked, Daemons
 from daemons.rapid.page.views.frame import HealthLine
 from daemons.rapid.page.views.things import RULE_FIELDS
-from protocol.luxi.daemon import LuxidMetrics, ReadMetrics, StoreNow
+from protocol.luxi.daemon import ReadMetrics
 from protocol.luxi.history import EndedJob, Grouping, Past, PastSum, ReadHistory, SummarizeHistory
 from protocol.luxi.jobs import JobOutput, ReadJobOutput
 from protocol.luxi.queries import (
@@ -45,6 +45,7 @@ from protocol.luxi.queries import (
 )
 from protocol.luxi.queue import ReadRuleLoads
 from protocol.luxi.why import ExplainJobs
+from protocol.metrics import DaemonMetrics
 from protocol.wconfd.locks import ListGhosts
 
 # The cluster: its name, its master, its numbers.
@@ -58,7 +59,7 @@ _NAMES: Final = ("cluster_name", "master_node", QUEUE_LAGS)
 @attrs.frozen
 class ClusterNow:
     health: HealthLine
-    metrics: LuxidMetrics
+    metrics: DaemonMetrics
 
 
 async def cluster_now(daemons: Daemons) -> ClusterNow:
@@ -69,26 +70,27 @@ async def cluster_now(daemons: Daemons) -> ClusterNow:
     return ClusterNow(health_of(str(name), str(master), metrics, ghosts, is_copied=lags is not None), metrics)
 
 
-def health_of(cluster: str, master: str, metrics: LuxidMetrics, ghosts: int = 0, *, is_copied: bool) -> HealthLine:
-    store = metrics.store
-    behind = f"{store.nodes_behind} behind by {store.lag_files} files, {duration(store.lag_s)}"
+def health_of(cluster: str, master: str, metrics: DaemonMetrics, ghosts: int = 0, *, is_copied: bool) -> HealthLine:
+    nodes_behind, epoch = metrics.number("candidates_behind"), metrics.number("master_epoch")
+    lag = f"{metrics.number('candidate_lag_files')} files, {duration(metrics.number('candidate_lag_seconds'))}"
     return HealthLine(
         cluster,
         master,
-        str(store.epoch) if store.epoch else "",
-        "" if not is_copied else behind if store.nodes_behind else "up to date",
-        bool(store.nodes_behind),
-        _of_etcd(store),
+        str(epoch) if epoch else "",
+        "" if not is_copied else f"{nodes_behind} behind by {lag}" if nodes_behind else "up to date",
+        bool(nodes_behind),
+        _of_etcd(metrics),
         ghosts,
-        metrics.queue.is_drained,
+        bool(metrics.number("queue_drained")),
         release(),
     )
 
 
-def _of_etcd(store: StoreNow) -> str:
-    if store.etcd_is_full:
+def _of_etcd(metrics: DaemonMetrics) -> str:
+    if metrics.number("etcd_full"):
         return "is full: no job is taken"
-    return f"has not replied for {duration(store.etcd_silent_s)}" if store.etcd_silent_s >= _SILENT_S else ""
+    silent_s = metrics.number("etcd_silent_seconds")
+    return f"has not replied for {duration(silent_s)}" if silent_s >= _SILENT_S else ""
 
 
 async def _ghosts(daemons: Daemons) -> int:

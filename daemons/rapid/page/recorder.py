@@ -9,8 +9,8 @@ from typing import Final, NoReturn
 import trio
 
 from common.errors import GantryError
-from daemons.rapid.page.views.figures import Sample
-from protocol.luxi.daemon import LuxidMetrics
+from daemons.rapid.page.views.figures import Sample, sample_of
+from protocol.metrics import DaemonMetrics
 
 EVERY_S: Final = 5.0
 _KEPT: Final = 720
@@ -19,9 +19,11 @@ _KEPT: Final = 720
 class Recorder:
     """Args: read: asks luxid."""
 
-    def __init__(self, read: Callable[[], Awaitable[LuxidMetrics]]) -> None:
+    def __init__(self, read: Callable[[], Awaitable[DaemonMetrics]]) -> None:
         self._read = read
         self._samples: deque[Sample] = deque(maxlen=_KEPT)
+        # None: luxid has not told its numbers yet
+        self.latest: DaemonMetrics | None = None
 
     @property
     def samples(self) -> Sequence[Sample]:
@@ -33,5 +35,7 @@ class Recorder:
         while True:
             # without luxid: what is wrong is told by the pages themselves
             with suppress(GantryError):
-                self._samples.append(Sample(time.time(), await self._read()))
+                metrics = await self._read()
+                self._samples.append(sample_of(time.time(), metrics))
+                self.latest = metrics
             await trio.sleep(EVERY_S)

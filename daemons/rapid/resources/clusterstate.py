@@ -275,7 +275,7 @@ async def fetch_queue(daemons: Daemons) -> Queue:
         float(until) if isinstance(until, int | float) else None,
         _count(facts.get("max_running_jobs")),
         _count(facts.get("max_tracked_jobs")),
-        (await daemons.luxid(ReadMetrics())).queue.deferred,
+        int((await daemons.luxid(ReadMetrics())).number("jobs_deferred")),
     )
 
 

@@ -8,20 +8,21 @@ from collections.abc import Callable
 
 import attrs
 
-from common.metrics import CallTally, CommitWork
+from common.metrics import Metrics, gauge, joined, read
 from common.objects.config import Config
-from common.system.processes import own_use
+from common.system.processuse import own_use
 from common.system.program import release
 from common.system.watch import unwatched
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.config.changes import job_limits
 from daemons.wconfd.locks.deaths import LockOwnerDeaths
 from daemons.wconfd.locks.lockstore import LockStore
-from daemons.wconfd.steps import StepStatistics
 from daemons.wconfd.tempresstore import ReservationStore
+from protocol.metrics import DaemonMetrics
 from protocol.peer import Peer
 from protocol.serving.route import Publisher, Stream
-from protocol.wconfd.daemon import FileWork, LocksNow, ReadMetrics, WconfdMetrics
+from protocol.serving.service import CallCounts
+from protocol.wconfd.daemon import ReadMetrics
 from protocol.wconfd.locks import CONFIG_CHANGED, Holdings, Subscribe
 
 
@@ -46,43 +47,49 @@ def tell_config(publisher: Publisher, before: Config, after: Config) -> None:
 # Source: DESIGN section 15.
 
 
+@attrs.frozen(kw_only=True)
+class StateNow(Metrics):
+    """Locks and configuration at this moment."""
+
+    held: int = gauge("locks_held", "Locks held, a shared one counted for each holder.")
+    owners: int = gauge("lock_owners", "Jobs and other owners that hold locks.")
+    waiting: int = gauge("lock_requests_waiting", "Requests that wait for locks.")
+    longest_wait_s: float = gauge("longest_lock_wait_seconds", "Time for which the oldest request has waited.")
+    ghosts: int = gauge("ghosts", "Dead owners whose locks are kept for a command on a node.")
+    oldest_ghost_s: float = gauge("oldest_ghost_seconds", "Time since the death of the oldest ghost; 0: there is none.")
+    serial_no: int = gauge("config_serial", "Serial number of the configuration.")
+
+
 @attrs.frozen
 class WconfdMetricHandlers:
     _locks: LockStore
     _config: ConfigStore
     _reservations: ReservationStore
     _deaths: LockOwnerDeaths
-    _tally: CallTally
-    # None: there is no lease
-    _commits: Callable[[], CommitWork] | None = None
+    _calls: CallCounts
+    # numbers of commits to etcd; None: there is no lease
+    _commits: Callable[[], Metrics] | None = None
 
-    async def read_metrics(self, _: ReadMetrics, __: Peer) -> WconfdMetrics:
+    async def read_metrics(self, _: ReadMetrics, __: Peer) -> DaemonMetrics:
         """Cost: linear in owners of locks and in those that wait."""
-        return WconfdMetrics(
-            process=own_use(release(), unwatched()),
-            calls=self._tally.read(),
-            locks=self._locks_now(),
-            config_serial=self._config.config.serial_no,
-            files={
-                "locks": _work(self._locks.statistics()),
-                "config": _work(self._config.statistics()),
-                "reservations": _work(self._reservations.statistics()),
-            },
-            backstop_wakeups=self._deaths.swept,
-            commits=self._commits() if self._commits is not None else None,
-        )
+        name = "wconfd"
+        families = [
+            *read(self._calls, self._deaths.counts, self._now(), daemon=name),
+            *read(self._locks.counts, daemon=name, store="locks"),
+            *read(self._config.counts, daemon=name, store="config"),
+            *read(self._reservations.counts, daemon=name, store="reservations"),
+            *(read(self._commits()) if self._commits is not None else ()),
+        ]
+        return DaemonMetrics(own_use(release(), unwatched()), joined(families))
 
-    def _locks_now(self) -> LocksNow:
+    def _now(self) -> StateNow:
         state = self._locks.state
-        return LocksNow(
+        return StateNow(
             held=state.table.held_count(),
             owners=state.table.owner_count(),
             waiting=state.waiting_count,
             longest_wait_s=self._locks.since.longest_wait_s(),
             ghosts=len(state.guards.ghosts),
             oldest_ghost_s=max((time.time() - ghost.since for ghost in self._locks.news.ghosts()), default=0.0),
+            serial_no=self._config.config.serial_no,
         )
-
-
-def _work(done: StepStatistics) -> FileWork:
-    return FileWork(changes=done.steps, failures=done.failures, write=done.times)

@@ -11,7 +11,7 @@ from common.errors import Unavailable
 from common.lease.changes import KeyChange
 from common.lease.grant import HeldGrant, read_held
 from common.lease.records import EtcdKeys
-from common.metrics import CommitWork
+from common.metrics import Distribution, Metrics, counter, gauge, histogram
 from common.objects.kinds import NodeUuid
 from common.replication import NoLongerMaster
 from common.settings import Settings
@@ -24,7 +24,7 @@ from daemons.wconfd.lease.clusterfiles import ClusterFiles, ConfigKeys
 from daemons.wconfd.nodes.nodesdistribution import NodesDistribution, distributing_to_nodes
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.commits import Commits, work_of
+from protocol.etcd.commits import Commits
 from protocol.etcd.kv import Get, GetReply
 from protocol.wconfd.config import NodeBehind
 from protocol.wconfd.daemon import ConfigVerdict
@@ -45,6 +45,22 @@ _TOGETHER_S: Final = 1.0
 # pause while candidates lag: one of them may be marked as stale meanwhile, by another daemon
 _LAGGING_S: Final = 30.0
 _log: Final = get_log(__name__)
+
+
+@attrs.frozen(kw_only=True)
+class ConfigCommits(Metrics):
+    """The commits of this wconfd to etcd; those of luxid are among its own numbers."""
+
+    commits: int = counter("config_commits", "Changes of the configuration that were committed to etcd.")
+    failures: int = counter("config_commit_failures", "Changes of the configuration that etcd has refused.")
+    retries: int = counter("config_commit_retries", "Requests sent again, as their outcome was unknown.")
+    waiting: int = gauge("config_commits_waiting", "Changes of the configuration that wait for etcd.")
+    uncopied: int = gauge("config_etcd_entries", "Objects in etcd that some candidate may lack.")
+    # in seconds
+    durations: Distribution = histogram(
+        "config_commit_seconds",
+        "One transaction of a majority of etcd with changes of the configuration, with its retries.",
+    )
 
 
 class Copied(Protocol):
@@ -199,9 +215,17 @@ class LeaseDistribution:
     async def check(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
         return await self._nodes.check(asks=asks)
 
-    def work(self) -> CommitWork:
+    def work(self) -> ConfigCommits:
         """The numbers of commits, for graphs and alerts."""
-        return work_of(self._cluster.commits, len(self._cluster.uncopied))
+        done = self._cluster.commits.statistics()
+        return ConfigCommits(
+            commits=done.commits,
+            failures=done.failures,
+            retries=done.retries,
+            waiting=done.waiting,
+            uncopied=len(self._cluster.uncopied),
+            durations=done.durations,
+        )
 
     def _run(
         self,

@@ -20,10 +20,12 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final, Protocol, assert_never
 
+import attrs
 import trio
 
 from common.errors import GantryError, Unavailable
 from common.locks import Owner
+from common.metrics import Metrics, backstop_wakeups
 from common.system.deathprobe import is_found_dead
 from common.system.livelock import PROBE_AGAIN_AFTER_S, Life, is_alive, probe
 from common.system.log import get_log
@@ -54,6 +56,12 @@ class OwnerTable(Protocol):
         ...
 
 
+@attrs.define
+class DeathCounts(Metrics):
+    # deaths that only the sweep found
+    swept: int = backstop_wakeups()
+
+
 class LockOwnerDeaths:
     """Frees the locks and requests of dead owners.
 
@@ -67,8 +75,7 @@ class LockOwnerDeaths:
         self._tables = tables
         self._folder = folder
         self._grace_s = grace_s
-        # number of deaths that only the sweep found
-        self.swept = 0
+        self.counts = DeathCounts()
         # livelocks of dead processes whose owners could not be freed
         self._unburied: set[str] = set()
         self._has_unburied = trio.Event()
@@ -102,7 +109,7 @@ class LockOwnerDeaths:
                 await trio.sleep(sum(PROBE_AGAIN_AFTER_S))
             found = await self._bury_all(suspects.intersection(self._dead()))
             if found:
-                self.swept += found
+                self.counts.swept += found
                 _log.warning("sweep.found_dead", owners=found, effect="freed now; no event told of it")
             self._locks.forget_idle(frozenset().union(*(table.owners() for table in self._tables)))
             self._remove_stale_files()

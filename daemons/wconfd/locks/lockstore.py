@@ -27,7 +27,7 @@ from daemons.wconfd.core.locks.ghostrules import Made, OwnersChange, ghosts_of
 from daemons.wconfd.core.locks.guards import NO_GUARDS
 from daemons.wconfd.core.locks.waiting import LockChange, LockState, free_level, try_update
 from daemons.wconfd.locks.lockfiles import GuardFile, LockFiles
-from daemons.wconfd.steps import StepStatistics, StepWriter
+from daemons.wconfd.steps import StepCounts, StepWriter
 from protocol.serving.route import Publisher
 from protocol.wconfd.locks import GHOSTS_CHANGED, LOCKS_CHANGED, Ghost
 
@@ -332,8 +332,9 @@ class LockStore:
         """The durable state."""
         return self._writer.state
 
-    def statistics(self) -> StepStatistics:
-        return self._writer.statistics()
+    @property
+    def counts(self) -> StepCounts:
+        return self._writer.counts
 
     async def change(self, owner: Owner, step: LockStep) -> LockChange:
         """Change the locks of an owner by a function of the core.

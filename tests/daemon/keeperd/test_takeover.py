@@ -11,7 +11,8 @@ import pytest
 
 from common.lease.records import Role
 from protocol.blocking import BlockingClient
-from protocol.keeperd import ClusterView, ShowCluster, Switchover
+from protocol.keeperd import ClusterView, ReadMetrics, ShowCluster, Switchover
+from protocol.metrics import DaemonMetrics
 from tests.support.etcds.etcd import Etcd
 from tests.support.machines.leasefleet import Candidate, LeaseFleet
 from tests.support.wait import wait_until
@@ -33,6 +34,11 @@ def other_than(fleet: LeaseFleet, candidate: Candidate) -> Candidate:
 def cluster_view(candidate: Candidate) -> ClusterView:
     with BlockingClient(candidate.paths.keeperd_socket, daemon="keeperd") as keeperd:
         return keeperd.call(ShowCluster())
+
+
+def metrics(candidate: Candidate) -> DaemonMetrics:
+    with BlockingClient(candidate.paths.keeperd_socket, daemon="keeperd") as keeperd:
+        return keeperd.call(ReadMetrics())
 
 
 def whole_view(candidate: Candidate) -> ClusterView:
@@ -99,6 +105,10 @@ def check_that_all_tell_of_it(fleet: LeaseFleet, master: Candidate) -> None:
     assert view.history[-1].node == master.name
     assert [(etcd.is_leader, etcd.quota_bytes) for etcd in view.etcd] == [(True, 2**31)]
     assert cluster_view(master).valid_s is not None
+    numbers = {each: metrics(each) for each in (master, replica)}
+    assert [found.number("is_master") for found in numbers.values()] == [1, 0]
+    assert all(found.number("mastership_epoch") == epoch_of(master) for found in numbers.values())
+    assert numbers[master].number("lease_valid_seconds") > 0
     told: dict[str, object] = {}
     for candidate, path, status in [
         (master, "/master", 200),

@@ -17,13 +17,14 @@ def test_a_get_of_a_job_is_one_call_and_no_new_connection(tmp_path: Path) -> Non
         web.cluster.wait(job_id)
         assert web.local.get(f"/3/jobs/{job_id}").status_code == 200
 
-        def cost() -> tuple[int, int]:
+        def cost() -> tuple[float, float]:
             """Calls, and connections more than before."""
-            before = web.cluster.luxi(ReadMetrics()).calls
+            before = web.cluster.luxi(ReadMetrics())
             for _ in range(GETS):
                 web.local.get(f"/3/jobs/{job_id}")
-            after = web.cluster.luxi(ReadMetrics()).calls
-            return after.calls - before.calls, after.connections - before.connections
+            after = web.cluster.luxi(ReadMetrics())
+            calls, connections = (after.number(name) - before.number(name) for name in ("calls", "connections"))
+            return calls, connections
 
         # and the question itself; at times the recorder of the page asks as well
         wait_until(lambda: cost() == (GETS + 1, 0), what="the requests cost no more", state=cost)

@@ -25,14 +25,14 @@ def test_nothing_is_left_of_a_crowd_that_vanishes_and_others_are_served_meanwhil
         job_ids = web.cluster.submit_many(*((dummy(),) for _ in range(COUNT)))
         web.local.get("/3/jobs").raise_for_status()
         # some connections to luxid are kept for later calls, so they are compared with many
-        rapids, luxids = descriptors(web.pid), web.cluster.luxi(ReadMetrics()).calls.connections
+        rapids, luxids = descriptors(web.pid), web.cluster.luxi(ReadMetrics()).number("connections")
 
         crowd.wait_for(job_ids)
         crowd.listen(COUNT)
         crowd.settle()
 
         assert descriptors(web.pid) >= rapids + 2 * COUNT
-        assert web.cluster.luxi(ReadMetrics()).calls.connections >= luxids + COUNT - 1
+        assert web.cluster.luxi(ReadMetrics()).number("connections") >= luxids + COUNT - 1
         assert len(web.local.get(f"/3/jobs?limit={COUNT}").json()["jobs"]) == COUNT
 
         crowd.vanish()
@@ -41,7 +41,7 @@ def test_nothing_is_left_of_a_crowd_that_vanishes_and_others_are_served_meanwhil
         # those of the crowd, and the calls that were cancelled with it
         wait_until(lambda: descriptors(web.pid) < rapids + COUNT, what="connections are closed")
         wait_until(
-            lambda: web.cluster.luxi(ReadMetrics()).calls.connections < luxids + COUNT // 2,
+            lambda: web.cluster.luxi(ReadMetrics()).number("connections") < luxids + COUNT // 2,
             what="luxid has forgotten the waits",
         )
         assert web.local.get(f"/3/jobs/{job_ids[0]}").json()["status"] == "queued"

@@ -113,7 +113,7 @@ async def test_many_at_once_share_writes_and_get_different_addresses(calls: Call
             inner.start_soon(generate, number)
 
     assert sorted(addresses) == [f"192.0.2.{number}" for number in range(4)]
-    assert calls.reservations.statistics().writes < 4
+    assert calls.reservations.counts.writes < 4
 
 
 @pytest.mark.trio

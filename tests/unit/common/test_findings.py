@@ -15,7 +15,7 @@ from common.health import (
     summary_line,
     worst,
 )
-from common.system.processes import ProcessUse
+from common.system.processuse import ProcessUse
 
 RULES = HealthSettings()
 

@@ -11,7 +11,7 @@ import trio.testing
 
 from common.errors import Conflict, Unavailable
 from daemons.wconfd import steps
-from daemons.wconfd.steps import StepStatistics, StepWriter
+from daemons.wconfd.steps import StepCounts, StepWriter
 
 pytestmark = pytest.mark.trio
 
@@ -86,7 +86,7 @@ async def test_fifty_changes_at_once_take_at_most_two_writes(nursery: trio.Nurse
 
     assert len(disk.written) <= 2
     assert sorted(map(int, disk.written[-1])) == list(range(50))
-    assert writer.statistics() == StepStatistics(steps=50, writes=len(disk.written), failures=0)
+    assert writer.counts == StepCounts(steps=50, writes=len(disk.written), failures=0)
 
 
 async def test_what_comes_during_a_write_shares_the_next_and_is_applied_in_order(nursery: trio.Nursery) -> None:
@@ -177,7 +177,7 @@ async def test_a_failed_write_changes_nothing_and_concerns_exactly_those_who_wai
     disk.failure = None
     assert await writer.change(step("c")) == 1
     assert (writer.state, disk.written) == (("c",), [("c",)])
-    assert writer.statistics().failures == 2
+    assert writer.counts.failures == 2
 
 
 async def test_a_change_is_not_visible_before_it_is_durable_and_published_before_it_is_answered(

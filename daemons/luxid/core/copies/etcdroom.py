@@ -14,7 +14,7 @@ import attrs
 
 from common.errors import Unavailable
 from common.lease.records import Fullness
-from common.metrics import Distribution
+from common.metrics import Distribution, Metrics, gauge, histogram
 
 # jobs that one call may change without being slowed down
 FEW: Final = 20
@@ -59,17 +59,15 @@ BOUNDLESS: Final = EtcdRoom()
 
 
 @attrs.frozen
-class CommitsNow:
-    # entries in etcd: files that some candidate may lack
-    dirty: int = 0
-    # commits that are under way or wait
-    waiting: int = 0
-    # seconds since etcd has not replied to one of them; 0: it has
-    silent_s: float = 0.0
-    # whether etcd refuses changes for want of space
-    is_full: bool = False
-    # of transactions, in seconds
-    durations: Distribution = attrs.field(factory=Distribution)
+class CommitsNow(Metrics):
+    # entries
+    dirty: int = gauge("etcd_entries", "Files in etcd that some candidate may lack.")
+    # commits that are under way, too
+    waiting: int = gauge("commits_waiting", "Changes of the queue that wait for etcd.")
+    # 0: it has replied
+    silent_s: float = gauge("etcd_silent_seconds", "Time since etcd has not replied to a change of the queue.")
+    is_full: bool = gauge("etcd_full", "1 if etcd takes no changes for want of space.", begin=bool)
+    durations: Distribution = histogram("commit_seconds", "One transaction in etcd with changes of the queue.")
 
     @property
     def trouble(self) -> str:

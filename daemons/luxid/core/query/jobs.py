@@ -5,6 +5,7 @@ Source: luxid.md 7.3; those from `opid` to `batch`, and those of the job's terms
 
 import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -70,6 +71,8 @@ class JobView:
 
 JobField = Callable[[JobView], object]
 
+# the field that is known also of a job that cannot be read
+_ID: Final = "id"
 # of the exit codes of all systems
 _LARGEST_CODE: Final = 2**32
 # sources of entries that are no reasons
@@ -163,39 +166,95 @@ def _label(key: str) -> JobField:
     return lambda view: terms_of(view.job).labels.get(key, "")
 
 
-FIELDS: Final[Mapping[str, JobField]] = {
-    "id": lambda view: view.job.job_id,
-    "status": lambda view: _STATE_NAMES[view.state],
-    "priority": lambda view: view.job.priority,
-    "archived": lambda view: view.is_archived,
-    "ops": _per_op(lambda op: without_unset(op.input)),
-    "opresult": _per_op(lambda op: op.result),
-    "opstatus": lambda view: [_STATE_NAMES[state] for state in view.op_states],
-    "oplog": lambda view: [_entries_of(op.log) for op in view.logged.ops],
-    "opstart": _per_op(lambda op: _stamp(op.start_at)),
-    "opexec": _per_op(lambda op: _stamp(op.exec_at)),
-    "opend": _per_op(lambda op: _stamp(op.end_at)),
-    "oppriority": _per_op(lambda op: op.priority),
-    "summary": lambda view: view.summaries,
+@attrs.frozen
+class _Declared:
+    """A field: how queries describe it, and how it is read from a job."""
+
+    kind: FieldKind
+    name: str
+    title: str
+    doc: str
+    read: JobField
+    # what filters compare of its value; None: the value
+    comparable: Callable[[object], object] | None = None
+    # whether a job may lack it: its value is null then, which a query calls unavailable
+    is_optional: bool = False
+
+
+_text: Final = partial(_Declared, FieldKind.TEXT)
+_number: Final = partial(_Declared, FieldKind.NUMBER)
+_flag: Final = partial(_Declared, FieldKind.BOOL)
+_other: Final = partial(_Declared, FieldKind.OTHER)
+
+
+def _whole_seconds(at: object) -> object:
+    return at[0] if isinstance(at, list) else at
+
+
+# seconds and microseconds
+_moment: Final = partial(_other, comparable=_whole_seconds, is_optional=True)
+
+
+def _count_tries(tries: object) -> object:
+    """How many tries the opcode with the most has had, the last one among them."""
+    return 1 + max(map(len, tries), default=0) if isinstance(tries, list) else tries
+
+
+def _is_held(hold: object) -> bool:
+    """A filter asks only whether somebody holds the job."""
+    return hold is not None
+
+
+# fmt: off
+_DECLARED: Final = (
+    _number("id", "ID", "number of the job", lambda view: view.job.job_id),
+    _text("status", "Status", "state of the job", lambda view: _STATE_NAMES[view.state]),
+    _number("priority", "Priority", "most urgent priority of what is left to do, -20 to 19",
+        lambda view: view.job.priority),
+    _flag("archived", "Archived", "whether the job is set aside", lambda view: view.is_archived),
+    _other("ops", "OpCodes", "the opcodes", _per_op(lambda op: without_unset(op.input))),
+    _other("opresult", "OpCode_result", "result of each opcode", _per_op(lambda op: op.result)),
+    _other("opstatus", "OpCode_status", "state of each opcode",
+        lambda view: [_STATE_NAMES[state] for state in view.op_states]),
+    _other("oplog", "OpCode_log", "messages of each opcode",
+        lambda view: [_entries_of(op.log) for op in view.logged.ops]),
+    _other("opstart", "OpCode_start", "when each opcode began to ask for its locks",
+        _per_op(lambda op: _stamp(op.start_at))),
+    _other("opexec", "OpCode_exec", "when each opcode had its locks and was executed",
+        _per_op(lambda op: _stamp(op.exec_at))),
+    _other("opend", "OpCode_end", "when each opcode ended", _per_op(lambda op: _stamp(op.end_at))),
+    _other("oppriority", "OpCode_prio", "priority of each opcode", _per_op(lambda op: op.priority)),
+    _other("summary", "Summary", "each opcode in a word", lambda view: view.summaries),
     # ours
-    "opid": _per_op(lambda op: op.input.get("OP_ID")),
-    "summary_text": lambda view: ",".join(view.summaries),
-    "reason": lambda view: _reasons(view.job),
-    "reason_text": lambda view: "\n".join(_reasons(view.job)),
-    "user": lambda view: submitter(view.job),
-    "node": lambda view: _node(view.job),
-    "batch": lambda view: batch.batch_id if (batch := batch_of(view.job)) is not None else "",
-    "name": lambda view: terms_of(view.job).name,
-    "labels": lambda view: dict(terms_of(view.job).labels),
-    "hold": lambda view: _hold(view.job),
-    "uses": lambda view: {use.key: use.count for use in terms_of(view.job).uses},
-    "tries": _per_op(_tries),
-    "exit_code": lambda view: exit_code(view.job),
-    "begin_ts": lambda view: _instant(terms_of(view.job).begin_at),
-    "received_ts": lambda view: _stamp(view.job.received_at),
-    "start_ts": lambda view: _stamp(view.job.start_at),
-    "end_ts": lambda view: _stamp(view.job.end_at),
-}
+    _other("opid", "OpCode_ids", "OP_ID of each opcode", _per_op(lambda op: op.input.get("OP_ID"))),
+    _text("summary_text", "SummaryText", "the summary as one text, to search in",
+        lambda view: ",".join(view.summaries)),
+    _other("reason", "Reasons", "texts in the reason trails of all opcodes", lambda view: _reasons(view.job)),
+    _text("reason_text", "ReasonText", "the reasons as one text, to search in",
+        lambda view: "\n".join(_reasons(view.job))),
+    _text("user", "User", "name of the user who submitted the job, if known", lambda view: submitter(view.job)),
+    _text("node", "Node", "node on which the job's command runs; empty for the master", lambda view: _node(view.job)),
+    _text("batch", "Batch", "batch of the job: the jobs that were submitted together for many nodes",
+        lambda view: batch.batch_id if (batch := batch_of(view.job)) is not None else ""),
+    _text("name", "Name", "name that its submitter gave the job; empty for none", lambda view: terms_of(view.job).name),
+    _other("labels", "Labels", "labels of the job; each is also a field of its own: label.KEY",
+        lambda view: dict(terms_of(view.job).labels)),
+    _other("hold", "Hold", "who holds the job, since when, and why; null if nobody does",
+        lambda view: _hold(view.job), comparable=_is_held),
+    _other("uses", "Uses", "units of resources that the job takes",
+        lambda view: {use.key: use.count for use in terms_of(view.job).uses}),
+    _other("tries", "Tries", "tries of each opcode before the last one", _per_op(_tries), comparable=_count_tries),
+    _number("exit_code", "ExitCode", "exit code of the last command of the job that has ended",
+        lambda view: exit_code(view.job), is_optional=True),
+    _moment("begin_ts", "Begin", "instant before which the job does not begin: seconds, microseconds",
+        lambda view: _instant(terms_of(view.job).begin_at)),
+    _moment("received_ts", "Received", "when the job was submitted: seconds, microseconds",
+        lambda view: _stamp(view.job.received_at)),
+    _moment("start_ts", "Start", "when the job began: seconds, microseconds", lambda view: _stamp(view.job.start_at)),
+    _moment("end_ts", "End", "when the job ended: seconds, microseconds", lambda view: _stamp(view.job.end_at)),
+)
+# fmt: on
+FIELDS: Final[Mapping[str, JobField]] = {each.name: each.read for each in _DECLARED}
 
 
 def field_named(name: str) -> JobField | None:
@@ -230,10 +289,6 @@ class UnreadJob:
 JobRow = JobView | UnreadJob
 
 
-def _reader(name: str) -> Callable[[JobRow], object]:
-    return _reading(FIELDS[name])
-
-
 def _reading(read: JobField) -> Callable[[JobRow], object]:
     def value(row: JobRow) -> object:
         return read(row) if type(row) is JobView else CellStatus.UNAVAILABLE
@@ -241,40 +296,22 @@ def _reading(read: JobField) -> Callable[[JobRow], object]:
     return value
 
 
-def _reader_of_some(name: str) -> Callable[[JobRow], object]:
-    read = _reader(name)
-
+def _reading_some(read: JobField) -> Callable[[JobRow], object]:
     def value(row: JobRow) -> object:
-        found = read(row)
+        found = read(row) if type(row) is JobView else None
         return CellStatus.UNAVAILABLE if found is None else found
 
     return value
-
-
-def _whole_seconds(at: object) -> object:
-    return at[0] if isinstance(at, list) else at
-
-
-def _count_tries(tries: object) -> object:
-    return 1 + max(map(len, tries), default=0) if isinstance(tries, list) else tries
 
 
 def _id(row: JobRow) -> JobId:
     return row.job.job_id if isinstance(row, JobView) else row.job_id
 
 
-def _field(name: str, title: str, kind: FieldKind, doc: str) -> QueryField[JobRow]:
-    if name == "hold":
-        # a filter asks only whether somebody holds the job
-        return QueryField(name, title, kind, doc, _reader(name), comparable=lambda found: found is not None)
-    if name == "tries":
-        # and how many tries the opcode with the most has had, the last one among them
-        return QueryField(name, title, kind, doc, _reader(name), comparable=_count_tries)
-    if name.endswith("_ts"):
-        return QueryField(name, title, kind, doc, _reader_of_some(name), comparable=_whole_seconds)
-    if name == "exit_code":
-        return QueryField(name, title, kind, doc, _reader_of_some(name))
-    return QueryField(name, title, kind, doc, _id if name == "id" else _reader(name))
+def _query_field(field: _Declared) -> QueryField[JobRow]:
+    reading = _reading_some(field.read) if field.is_optional else _reading(field.read)
+    value = _id if field.name == _ID else reading
+    return QueryField(field.name, field.title, field.kind, field.doc, value, comparable=field.comparable)
 
 
 def _label_field(name: str) -> QueryField[JobRow] | None:
@@ -284,49 +321,9 @@ def _label_field(name: str) -> QueryField[JobRow] | None:
     return QueryField(name, key, FieldKind.TEXT, f"value of the label '{key}'; empty without it", _reading(read))
 
 
-# fmt: off
 JOBS: Final[Things[JobRow]] = Things.of(
-    "job",
-    (
-        _field("id", "ID", FieldKind.NUMBER, "number of the job"),
-        _field("status", "Status", FieldKind.TEXT, "state of the job"),
-        _field("priority", "Priority", FieldKind.NUMBER, "most urgent priority of what is left to do, -20 to 19"),
-        _field("archived", "Archived", FieldKind.BOOL, "whether the job is set aside"),
-        _field("ops", "OpCodes", FieldKind.OTHER, "the opcodes"),
-        _field("opresult", "OpCode_result", FieldKind.OTHER, "result of each opcode"),
-        _field("opstatus", "OpCode_status", FieldKind.OTHER, "state of each opcode"),
-        _field("oplog", "OpCode_log", FieldKind.OTHER, "messages of each opcode"),
-        _field("opstart", "OpCode_start", FieldKind.OTHER, "when each opcode began to ask for its locks"),
-        _field("opexec", "OpCode_exec", FieldKind.OTHER, "when each opcode had its locks and was executed"),
-        _field("opend", "OpCode_end", FieldKind.OTHER, "when each opcode ended"),
-        _field("oppriority", "OpCode_prio", FieldKind.OTHER, "priority of each opcode"),
-        _field("summary", "Summary", FieldKind.OTHER, "each opcode in a word"),
-        _field("opid", "OpCode_ids", FieldKind.OTHER, "OP_ID of each opcode"),
-        _field("summary_text", "SummaryText", FieldKind.TEXT, "the summary as one text, to search in"),
-        _field("reason", "Reasons", FieldKind.OTHER, "texts in the reason trails of all opcodes"),
-        _field("reason_text", "ReasonText", FieldKind.TEXT, "the reasons as one text, to search in"),
-        _field("user", "User", FieldKind.TEXT, "name of the user who submitted the job, if known"),
-        _field("node", "Node", FieldKind.TEXT, "node on which the job's command runs; empty for the master"),
-        _field(
-            "batch", "Batch", FieldKind.TEXT, "batch of the job: the jobs that were submitted together for many nodes"
-        ),
-        _field("name", "Name", FieldKind.TEXT, "name that its submitter gave the job; empty for none"),
-        _field("labels", "Labels", FieldKind.OTHER, "labels of the job; each is also a field of its own: label.KEY"),
-        _field("hold", "Hold", FieldKind.OTHER, "who holds the job, since when, and why; null if nobody does"),
-        _field("uses", "Uses", FieldKind.OTHER, "units of resources that the job takes"),
-        _field("tries", "Tries", FieldKind.OTHER, "tries of each opcode before the last one"),
-        _field("exit_code", "ExitCode", FieldKind.NUMBER, "exit code of the last command of the job that has ended"),
-        _field(
-            "begin_ts", "Begin", FieldKind.OTHER, "instant before which the job does not begin: seconds, microseconds"
-        ),
-        _field("received_ts", "Received", FieldKind.OTHER, "when the job was submitted: seconds, microseconds"),
-        _field("start_ts", "Start", FieldKind.OTHER, "when the job began: seconds, microseconds"),
-        _field("end_ts", "End", FieldKind.OTHER, "when the job ended: seconds, microseconds"),
-    ),
-    name_field="id",
-    dynamic=_label_field,
+    "job", tuple(map(_query_field, _DECLARED)), name_field=_ID, dynamic=_label_field
 )
-# fmt: on
 
 
 # Which ended jobs cannot pass a filter, by their state alone.

@@ -7,43 +7,61 @@ The numbers begin anew with each luxid; who draws graphs expects that of counter
 Source: DESIGN section 15.
 """
 
+from collections import Counter
 from collections.abc import Container
 from typing import Final
 
-from common.metrics import RUN_S, WAIT_S, WORK_S, Histogram
+import attrs
+
+from common.metrics import (
+    RUN_S,
+    WAIT_S,
+    WORK_S,
+    Histogram,
+    Histograms,
+    Metrics,
+    backstop_wakeups,
+    counter,
+    histogram,
+)
 from common.queue.jobs import FINAL, Job, JobOp, JobState, to_seconds
 
 # name of all opcodes that this release does not know: anybody may submit those, under any name
 OTHER: Final = "other"
 
 
-class JobCounts:
-    """The numbers since the start.
+def _no_ends() -> Counter[JobState]:
+    return Counter({state: 0 for state in JobState if state in FINAL})
 
-    Args:
-        known: ids of opcodes whose run times are counted by themselves.
-    """
 
-    def __init__(self, known: Container[str] = ()) -> None:
-        self._known = known
-        self.submitted = 0
-        # jobs refused at submission
-        self.refused = 0
-        # starts of processes; a job that is continued has several
-        self.started = 0
-        self.ended = dict.fromkeys((state for state in JobState if state in FINAL), 0)
-        # jobs that ended because their process had died
-        self.died = 0
-        # deaths that only the sweep found: each is a missed event, and a defect
-        self.swept = 0
-        # jobs of which a command's output was lost, as the disk took none
-        self.lost_outputs = 0
-        self.submission = Histogram(WORK_S)
-        self.scheduling = Histogram(WORK_S)
-        self.queue_delay = Histogram(WAIT_S)
-        self.lock_wait = Histogram(WAIT_S)
-        # by the id of the opcode, or OTHER
-        self.run: dict[str, Histogram] = {}
+@attrs.define
+class JobCounts(Metrics):
+    """The numbers since the start."""
+
+    # ids of opcodes whose run times are counted by themselves
+    _known: Container[str] = ()
+    submitted: int = counter("jobs_submitted", "Jobs that the queue has taken.")
+    refused: int = counter("jobs_refused", "Jobs refused at submission.")
+    # a job that is continued has several
+    started: int = counter("job_starts", "Processes started for jobs.")
+    ended: Counter[JobState] = counter("jobs_ended", "Jobs that have ended, by status.", "status", begin=_no_ends)
+    died: int = counter("job_deaths", "Jobs that ended because their process had died.")
+    # deaths that only the sweep found
+    swept: int = backstop_wakeups()
+    # jobs of which a command's output was lost, as the disk took none
+    lost_outputs: int = 0
+    submission: Histogram = histogram(
+        "submission_seconds", "One call that submits jobs, the disk included.", bounds=WORK_S
+    )
+    scheduling: Histogram = histogram("scheduling_seconds", "One choice of the jobs to start next.", bounds=WORK_S)
+    queue_delay: Histogram = histogram(
+        "queue_delay_seconds", "From the arrival of a job to its process.", bounds=WAIT_S
+    )
+    lock_wait: Histogram = histogram("lock_wait_seconds", "Wait of an opcode for its locks.", bounds=WAIT_S)
+    # by the id of the opcode, or OTHER
+    run: Histograms = histogram(
+        "opcode_run_seconds", "Execution of an opcode, without its waits.", "opcode", bounds=RUN_S
+    )
 
     def note_start(self, job: Job, now_s: float) -> None:
         """A job has got a process. `now_s`: seconds since the epoch."""
@@ -65,13 +83,7 @@ class JobCounts:
         if op.start_at is not None:
             self.lock_wait.add(max(0.0, begun_s - to_seconds(op.start_at)))
         if op.end_at is not None:
-            self._run_of(op.op_id).add(max(0.0, to_seconds(op.end_at) - begun_s))
-
-    def _run_of(self, op_id: str) -> Histogram:
-        name = op_id if op_id in self._known else OTHER
-        if name not in self.run:
-            self.run[name] = Histogram(RUN_S)
-        return self.run[name]
+            self.run[op.op_id if op.op_id in self._known else OTHER].add(max(0.0, to_seconds(op.end_at) - begun_s))
 
 
 def _has_lost_output(op: JobOp) -> bool:

@@ -25,8 +25,8 @@ from daemons.rapid.page.views.figures import Sample, rate_chart, rates
 from daemons.rapid.page.views.frame import Choice, with_query
 from daemons.rapid.page.views.jobview import LIFE_FIELDS, ROW_FIELDS, LaneBy, job_lines, lives, window
 from daemons.rapid.page.views.things import bucket_lines, lock_lines, rule_lines
-from protocol.luxi.daemon import LuxidMetrics
 from protocol.luxi.queries import LockRow
+from protocol.metrics import DaemonMetrics
 from protocol.rapid.events import Topic
 
 # rows of each list
@@ -39,7 +39,7 @@ BARS: Final = {LaneBy.JOB: 18, LaneBy.OPCODE: 150, LaneBy.USER: 150}
 
 @attrs.frozen
 class DashboardFacts:
-    metrics: LuxidMetrics
+    metrics: DaemonMetrics
     current: ToldJobs
     recent: tuple[JobRow, ...]
     by: LaneBy
@@ -115,13 +115,15 @@ def view(facts: DashboardFacts, now: float) -> Dashboard:
 
 
 def tiles(facts: DashboardFacts) -> tuple[Tile, ...]:
-    queue, jobs = facts.metrics.queue, facts.metrics.queue.jobs
-    lately, ended = rates(facts.samples()), facts.metrics.jobs.ended
-    oldest = duration(queue.oldest_wait_s) if queue.oldest_wait_s else "-"
-    full = f"{queue.limits_full} limits are full" if queue.limits_full else ""
+    metrics, lately = facts.metrics, rates(facts.samples())
+    jobs, ended = metrics.by("jobs"), metrics.by("jobs_ended")
+    waited_s, limits_full = metrics.number("oldest_wait_seconds"), metrics.number("limits_full")
+    slots, taken = metrics.number("job_slots"), metrics.number("job_slots_taken")
+    oldest = duration(waited_s) if waited_s else "-"
+    full = f"{limits_full} limits are full" if limits_full else ""
     which = f"of {figure(sum(ended.values()))} ended since luxid's start"
     return (
-        _tile("running", jobs, f"{queue.slots_taken} places taken", figure(queue.slots)),
+        _tile("running", jobs, f"{taken} places taken", figure(slots)),
         _tile("waiting", jobs, "for locks, other jobs"),
         _tile("queued", jobs, full),
         Tile("error", "failed", figure(ended.get("error", 0)), _jobs("status=error"), "", which),
@@ -130,7 +132,7 @@ def tiles(facts: DashboardFacts) -> tuple[Tile, ...]:
     )
 
 
-def _tile(status: str, jobs: Mapping[str, int], note: str, of: str = "") -> Tile:
+def _tile(status: str, jobs: Mapping[str, float], note: str, of: str = "") -> Tile:
     return Tile(status, status, figure(jobs.get(status, 0)), _jobs(f"status={status}"), of, note)
 
 

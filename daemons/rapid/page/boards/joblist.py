@@ -17,7 +17,7 @@ from daemons.rapid.page.reading import ClusterNow, ToldJobs, page_of_jobs, told
 from daemons.rapid.page.views.boards import JobList
 from daemons.rapid.page.views.frame import Act, Choice, with_query
 from daemons.rapid.page.views.jobview import ROW_FIELDS, job_lines
-from protocol.luxi.daemon import LuxidMetrics
+from protocol.metrics import DaemonMetrics
 from protocol.rapid.events import Topic
 
 ROWS: Final = 50
@@ -33,7 +33,7 @@ _COMPARED: Final = ", ".join([*COMPARED, "label.KEY"])
 
 @attrs.frozen
 class JobListFacts:
-    metrics: LuxidMetrics
+    metrics: DaemonMetrics
     where: str
     after: int | None
     jobs: ToldJobs
@@ -97,7 +97,7 @@ def acts_of(asked: Asked) -> tuple[Act, ...]:
 
 def view(facts: JobListFacts, now: float) -> JobList:
     lines = job_lines(facts.jobs.rows, facts.jobs.reasons, facts.jobs.outcomes, now, login_of)
-    total = sum(facts.metrics.queue.jobs.values())
+    total = facts.metrics.number("jobs")
     shown = f"{lines[0].job_id} to {lines[-1].job_id}" if lines else ""
     return JobList(
         facts.where,

@@ -14,14 +14,15 @@ from daemons.rapid.page.recorder import EVERY_S, Recorder
 from daemons.rapid.page.templates import figure
 from daemons.rapid.page.views.boards import Figure, NamedChart, RatePage
 from daemons.rapid.page.views.figures import Sample, delay_chart, quantile, rate_chart
-from protocol.luxi.daemon import LuxidMetrics
+from protocol.metrics import DaemonMetrics
 
 
 @attrs.frozen
 class RatePageFacts:
-    metrics: LuxidMetrics
+    metrics: DaemonMetrics
     # of now, whenever it is drawn
     samples: Callable[[], Sequence[Sample]]
+    latest: Callable[[], DaemonMetrics | None]
 
 
 @attrs.frozen
@@ -42,7 +43,7 @@ class RateBoard:
         )
 
     async def read(self, asked: Asked, now: ClusterNow) -> RatePageFacts:
-        return RatePageFacts(now.metrics, lambda: self._recorder.samples)
+        return RatePageFacts(now.metrics, lambda: self._recorder.samples, lambda: self._recorder.latest)
 
 
 def view(facts: RatePageFacts, now: float) -> RatePage:
@@ -54,7 +55,7 @@ def view(facts: RatePageFacts, now: float) -> RatePage:
             NamedChart("Jobs a second", rate_chart(samples), "/s", told),
             NamedChart("Queue delay", delay_chart(samples), " s", delays),
         ),
-        tuple(_now(samples[-1].metrics if samples else facts.metrics)),
+        tuple(_now(facts.latest() or facts.metrics)),
     )
 
 
@@ -62,22 +63,25 @@ def _length(samples: Sequence[Sample]) -> float:
     return samples[-1].at - samples[0].at if samples else 0.0
 
 
-def _now(metrics: LuxidMetrics) -> list[Figure]:
-    jobs, took = metrics.jobs, metrics.durations
+def _now(metrics: DaemonMetrics) -> list[Figure]:
+    delay, lock_wait = metrics.distribution("queue_delay_seconds"), metrics.distribution("lock_wait_seconds")
+    submission, scheduling = metrics.distribution("submission_seconds"), metrics.distribution("scheduling_seconds")
+    ended, died = metrics.by("jobs_ended"), metrics.number("job_deaths")
+    backstop = metrics.number("backstop_wakeups")
     since = "since the start of luxid"
     return [
-        Figure("submitted", figure(jobs.submitted), f"jobs that the queue has taken {since}"),
-        Figure("refused", figure(jobs.refused), f"jobs refused at submission {since}"),
-        Figure("started", figure(jobs.started), f"processes started for jobs {since}"),
-        *(Figure(f"ended: {status}", figure(count), f"jobs {since}") for status, count in sorted(jobs.ended.items())),
-        Figure("died", figure(jobs.died), f"jobs that ended because their process had died, {since}"),
-        Figure("backstop wake-ups", figure(jobs.backstop_wakeups), "deaths that no event reported: each is a defect"),
-        Figure("queue delay, median", _seconds(quantile(took.queue_delay, 0.5)), since),
-        Figure("queue delay, 99 %", _seconds(quantile(took.queue_delay, 0.99)), since),
-        Figure("wait for locks, median", _seconds(quantile(took.lock_wait, 0.5)), "of opcodes that were executed"),
-        Figure("wait for locks, 99 %", _seconds(quantile(took.lock_wait, 0.99)), "of opcodes that were executed"),
-        Figure("submission, 99 %", _seconds(quantile(took.submission, 0.99)), "of one call, the disk included"),
-        Figure("scheduling, 99 %", _seconds(quantile(took.scheduling, 0.99)), "of one choice of the jobs to start"),
+        Figure("submitted", figure(metrics.number("jobs_submitted")), f"jobs that the queue has taken {since}"),
+        Figure("refused", figure(metrics.number("jobs_refused")), f"jobs refused at submission {since}"),
+        Figure("started", figure(metrics.number("job_starts")), f"processes started for jobs {since}"),
+        *(Figure(f"ended: {status}", figure(count), f"jobs {since}") for status, count in sorted(ended.items())),
+        Figure("died", figure(died), f"jobs that ended because their process had died, {since}"),
+        Figure("backstop wake-ups", figure(backstop), "deaths that no event reported: each is a defect"),
+        Figure("queue delay, median", _seconds(quantile(delay, 0.5)), since),
+        Figure("queue delay, 99 %", _seconds(quantile(delay, 0.99)), since),
+        Figure("wait for locks, median", _seconds(quantile(lock_wait, 0.5)), "of opcodes that were executed"),
+        Figure("wait for locks, 99 %", _seconds(quantile(lock_wait, 0.99)), "of opcodes that were executed"),
+        Figure("submission, 99 %", _seconds(quantile(submission, 0.99)), "of one call, the disk included"),
+        Figure("scheduling, 99 %", _seconds(quantile(scheduling, 0.99)), "of one choice of the jobs to start"),
     ]
 
 

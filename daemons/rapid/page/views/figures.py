@@ -8,7 +8,7 @@ import attrs
 
 from common.metrics import Distribution
 from daemons.rapid.page.drawing import Chart, draw_chart
-from protocol.luxi.daemon import LuxidMetrics
+from protocol.metrics import DaemonMetrics
 
 # seconds by which luxid's own times of its start may differ: they are computed at each reading
 _SAME_S: Final = 1.0
@@ -18,9 +18,23 @@ LATELY_S: Final = 60.0
 
 @attrs.frozen
 class Sample:
-    # seconds since the epoch
+    """What curves need of luxid's numbers at one instant; hundreds of them are kept."""
+
+    # seconds since the epoch, as is the start of luxid
     at: float
-    metrics: LuxidMetrics
+    started_at: float
+    # jobs since then
+    submitted: float
+    started: float
+    ended: float
+    queue_delay: Distribution
+
+
+def sample_of(at: float, metrics: DaemonMetrics) -> Sample:
+    """Raises: ProtocolError: luxid is of another release."""
+    submitted, started, ended = map(metrics.number, ("jobs_submitted", "job_starts", "jobs_ended"))
+    delay = metrics.distribution("queue_delay_seconds")
+    return Sample(at, metrics.process.started_at, submitted, started, ended, delay)
 
 
 @attrs.frozen
@@ -44,20 +58,18 @@ def rates(samples: Sequence[Sample]) -> Rates | None:
 def _between(first: Sample, last: Sample) -> Rates | None:
     """None: no time has passed, or luxid has begun anew."""
     took = last.at - first.at
-    before, after = first.metrics, last.metrics
     if took <= 0 or not _is_one_run(first, last):
         return None
-    ended = sum(after.jobs.ended.values()) - sum(before.jobs.ended.values())
     return Rates(
-        (after.jobs.submitted - before.jobs.submitted) / took,
-        (after.jobs.started - before.jobs.started) / took,
-        ended / took,
+        (last.submitted - first.submitted) / took,
+        (last.started - first.started) / took,
+        (last.ended - first.ended) / took,
     )
 
 
 def _is_one_run(first: Sample, last: Sample) -> bool:
     """Whether luxid was not started anew between the samples."""
-    return abs(last.metrics.process.started_at - first.metrics.process.started_at) < _SAME_S
+    return abs(last.started_at - first.started_at) < _SAME_S
 
 
 def rate_chart(samples: Sequence[Sample]) -> Chart:
@@ -95,7 +107,7 @@ def _delays(samples: Sequence[Sample]) -> Iterator[tuple[float, Distribution]]:
             begin += 1
         first = samples[begin]
         if _is_one_run(first, sample):
-            yield sample.at, _less(sample.metrics.durations.queue_delay, first.metrics.durations.queue_delay)
+            yield sample.at, _less(sample.queue_delay, first.queue_delay)
 
 
 def _less(after: Distribution, before: Distribution) -> Distribution:

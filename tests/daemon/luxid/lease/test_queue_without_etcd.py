@@ -14,10 +14,11 @@ from common.lease.deadline import FullnessWriter
 from common.lease.records import Fullness
 from common.queue.explanation import Obstacle
 from protocol.blocking import BlockingClient
-from protocol.luxi.daemon import ReadMetrics, StoreNow
+from protocol.luxi.daemon import ReadMetrics
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobs, JobChange, SubmitJob, SubmitManyJobs
 from protocol.luxi.why import ExplainJobs
 from protocol.messages import Request
+from protocol.wconfd.daemon import ReadMetrics as ReadLockMetrics
 from tests.daemon.luxid.ops import after, dummy, gated, read_job
 from tests.support.cluster import Cluster
 from tests.support.etcds.etcd import Etcd, EtcdBinary, TestEtcd
@@ -48,8 +49,8 @@ def obstacles(master: Cluster, job: JobId) -> str:
     return " ".join(each.what for each in reasons or () if isinstance(each, Obstacle))
 
 
-def store(master: Cluster) -> StoreNow:
-    return master.luxi(ReadMetrics()).store
+def number(master: Cluster, name: str) -> float:
+    return master.luxi(ReadMetrics()).number(name)
 
 
 def has_ended_by_file(master: Cluster, job: int) -> bool:
@@ -69,10 +70,12 @@ def test_ends_wait_and_changes_are_refused_while_etcd_is_full(master: Cluster, e
     wait_until(lambda: "commit.waits" in master.log("luxid"), what="its end waits")
     assert (master.status(job), master.status(waits)) == ("running", "waiting")
     assert "etcd is full" in obstacles(master, job)
-    assert store(master).etcd_is_full
+    assert number(master, "etcd_full") == 1
 
     trio.run(partial(make_room, etcd))
     assert master.wait(job, waits) == ["success", "success"]
+    assert master.luxi(ReadMetrics()).distribution("commit_seconds").count > 0
+    assert master.wconf(ReadLockMetrics()).number("config_commits") >= 0
     # the id of the refused one is not used again
     assert master.submit(dummy()) == waits + 2
 
@@ -120,7 +123,7 @@ def test_changes_wait_for_a_silent_etcd(master: Cluster, etcd: TestEtcd, tmp_pat
                 lambda: "etcd has not replied for" in obstacles(master, job), what="luxid says what it waits for"
             )
             assert master.status(job) == "running"
-            wait_until(lambda: store(master).commits_waiting == 2, what="the job's end waits, too")
+            wait_until(lambda: number(master, "commits_waiting") == 2, what="the job's end waits, too")
             assert master.status(job) == "running"
         finally:
             member.resume()

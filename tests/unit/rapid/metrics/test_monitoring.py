@@ -6,7 +6,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from daemons.rapid.metrics.scraping import write
+from daemons.rapid.metrics.exposition import write
 from tests.monitoring.questions import RULES, panels, questions
 from tests.unit.rapid.metrics.numbers import ALL
 
@@ -19,7 +19,7 @@ ADDED = {"cluster", "instance", "le"}
 def exported() -> dict[str, set[str]]:
     """The names of samples, each with its labels."""
     found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(write(ALL)[0].decode()):
+    for family in text_string_to_metric_families(write(ALL.families())[0].decode()):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found

@@ -9,10 +9,8 @@ from trio.testing import MockClock
 from common.errors import Unavailable
 from common.webaccess.rights import NOBODY
 from daemons.rapid.calls import Asked, Daemons
-from daemons.rapid.metrics.families import HttpNow
 from daemons.rapid.metrics.scraping import FRESH_S, MetricHandlers, rows
-from protocol.luxi.daemon import LuxidMetrics
-from protocol.wconfd.daemon import WconfdMetrics
+from tests.unit.rapid.metrics.numbers import HTTP, LUXID, MASTERSHIP, WCONFD
 
 pytestmark = pytest.mark.trio
 
@@ -36,8 +34,8 @@ def asked(accept: bytes = b"*/*") -> Asked:
 
 
 async def test_many_clients_share_one_reading_for_a_while(mock_clock: MockClock) -> None:
-    luxid, wconfd = Callee(LuxidMetrics()), Callee(WconfdMetrics())
-    handlers = MetricHandlers(luxid, wconfd, HttpNow, is_for_anybody=False)
+    luxid, wconfd = Callee(LUXID), Callee(WCONFD)
+    handlers = MetricHandlers(luxid, wconfd, lambda: HTTP, is_for_anybody=False)
 
     for accept in (b"*/*", b"application/openmetrics-text", b"text/plain; x=y", b"*/*"):
         assert (await handlers.read_metrics(asked(accept))).status_code == 200
@@ -49,7 +47,7 @@ async def test_many_clients_share_one_reading_for_a_while(mock_clock: MockClock)
 
 
 async def test_a_daemon_that_is_away_is_told_to_be_so() -> None:
-    handlers = MetricHandlers(Callee(Unavailable("gone")), Callee(WconfdMetrics()), HttpNow, is_for_anybody=False)
+    handlers = MetricHandlers(Callee(Unavailable("gone")), Callee(WCONFD), lambda: HTTP, is_for_anybody=False)
 
     text = bytes((await handlers.read_metrics(asked())).body).decode()
 
@@ -61,8 +59,18 @@ async def test_a_daemon_that_is_away_is_told_to_be_so() -> None:
 
 async def test_who_may_read_them_is_a_setting() -> None:
     def row(*, is_for_anybody: bool) -> Any:
-        (call,) = rows(MetricHandlers(Callee(None), Callee(None), HttpNow, is_for_anybody=is_for_anybody))
+        (call,) = rows(MetricHandlers(Callee(None), Callee(None), lambda: HTTP, is_for_anybody=is_for_anybody))
         return call
 
     assert [right.value for right in row(is_for_anybody=False).rights] == ["metrics.read"]
     assert row(is_for_anybody=True).rights == ()
+
+
+async def test_of_keeperd_only_the_numbers_of_the_mastership_are_told() -> None:
+    keeperd = Callee(MASTERSHIP)
+    handlers = MetricHandlers(Callee(LUXID), Callee(WCONFD), lambda: HTTP, is_for_anybody=False, keeperd=keeperd)
+
+    text = bytes((await handlers.read_metrics(asked())).body).decode()
+
+    assert "gantry_is_master 1.0" in text
+    assert 'daemon="keeperd"' not in text

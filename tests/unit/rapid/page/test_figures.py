@@ -1,18 +1,28 @@
 """Rates and quantiles of samples."""
 
+from collections import Counter
+
 import attrs
 import pytest
 
-from common.metrics import Distribution
-from common.system.processes import ProcessUse
-from daemons.rapid.page.views.figures import Sample, delay_chart, quantile, rate_chart, rates
-from protocol.luxi.daemon import Durations, JobsSoFar, LuxidMetrics
+from common.metrics import Distribution, read
+from common.queue.jobs import JobState
+from common.system.processuse import ProcessUse
+from daemons.luxid.core.queue.jobcounts import JobCounts
+from daemons.rapid.page.views.figures import Sample, delay_chart, quantile, rate_chart, rates, sample_of
+from protocol.metrics import DaemonMetrics
 
 
 def sample(at: float, ended: int, *, started_at: float = 5.0, delays: tuple[int, ...] = (0, 0, 0)) -> Sample:
-    jobs = JobsSoFar(submitted=2 * ended, started=ended, ended={"success": ended - 1, "error": 1})
-    durations = Durations(queue_delay=Distribution((1.0, 10.0), delays))
-    return Sample(at, LuxidMetrics(process=ProcessUse(started_at=started_at), jobs=jobs, durations=durations))
+    return Sample(at, started_at, 2 * ended, ended, ended, Distribution((1.0, 10.0), delays))
+
+
+def test_a_sample_has_the_sums_of_luxids_numbers() -> None:
+    jobs = JobCounts(submitted=9, started=7, ended=Counter({JobState.SUCCESS: 4, JobState.ERROR: 1}))
+    jobs.queue_delay.add(2.0)
+    metrics = DaemonMetrics(ProcessUse(started_at=5.0), tuple(read(jobs, daemon="luxid")))
+
+    assert sample_of(1.0, metrics) == Sample(1.0, 5.0, 9, 7, 5, jobs.queue_delay.read())
 
 
 def test_rates_are_of_the_last_minute() -> None:

@@ -2,22 +2,27 @@
 
 import pytest
 
+from common.metrics import read
+from daemons.luxid.core.copies.etcdroom import CommitsNow
+from daemons.luxid.handlers.health import QueueNow, StoreNow
 from daemons.rapid.page.reading import health_of
 from daemons.rapid.page.templates import draw
 from daemons.rapid.page.views.frame import Frame
-from protocol.luxi.daemon import LuxidMetrics, StoreNow
+from protocol.metrics import DaemonMetrics
 
+QUIET, FINE = StoreNow(), CommitsNow()
 BEHIND = StoreNow(nodes_behind=2, lag_files=30, lag_s=12.0, epoch=7)
 
 
-def line(metrics: LuxidMetrics, ghosts: int = 0) -> str:
+def line(store: StoreNow = QUIET, commits: CommitsNow = FINE, ghosts: int = 0) -> str:
+    metrics = DaemonMetrics(families=tuple(read(QueueNow(), store, commits)))
     health = health_of("alpha", "node2", metrics, ghosts, is_copied=True)
     frame = Frame("/ui", "auto", "", "ada", "admin", False, health)
     return " ".join(draw("parts/health", frame=frame).split())
 
 
 def test_it_tells_master_epoch_lag_and_ghosts() -> None:
-    text = line(LuxidMetrics(store=BEHIND), ghosts=3)
+    text = line(BEHIND, ghosts=3)
 
     assert "master <b>node2</b>" in text
     assert "epoch <b>7</b>" in text
@@ -27,17 +32,17 @@ def test_it_tells_master_epoch_lag_and_ghosts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("store", "told"),
+    ("commits", "told"),
     [
-        (StoreNow(etcd_is_full=True), 'etcd <span class="bad">is full: no job is taken</span>'),
-        (StoreNow(etcd_silent_s=4.2), 'etcd <span class="bad">has not replied for 4'),
+        (CommitsNow(is_full=True), 'etcd <span class="bad">is full: no job is taken</span>'),
+        (CommitsNow(silent_s=4.2), 'etcd <span class="bad">has not replied for 4'),
     ],
 )
-def test_it_tells_what_is_wrong_with_etcd(store: StoreNow, told: str) -> None:
-    assert told in line(LuxidMetrics(store=store))
+def test_it_tells_what_is_wrong_with_etcd(commits: CommitsNow, told: str) -> None:
+    assert told in line(commits=commits)
 
 
-@pytest.mark.parametrize("store", [StoreNow(), StoreNow(etcd_silent_s=0.5)])
-def test_nothing_is_said_of_an_etcd_that_replies(store: StoreNow) -> None:
-    assert "etcd" not in line(LuxidMetrics(store=store))
-    assert "ghosts" not in line(LuxidMetrics(store=store))
+@pytest.mark.parametrize("commits", [FINE, CommitsNow(silent_s=0.5)])
+def test_nothing_is_said_of_an_etcd_that_replies(commits: CommitsNow) -> None:
+    assert "etcd" not in line(commits=commits)
+    assert "ghosts" not in line(commits=commits)

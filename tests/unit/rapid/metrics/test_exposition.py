@@ -8,15 +8,17 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
-from daemons.rapid.metrics.scraping import MetricsSnapshot, write
-from tests.unit.rapid.metrics.numbers import ALL, LUXID, SECONDS, WCONFD
+from common.metrics import PREFIX, declared
+from daemons.rapid.metrics.exposition import write
+from daemons.rapid.metrics.scraping import MetricsSnapshot
+from tests.unit.rapid.metrics.numbers import ALL, LUXID, seconds, wconfd
 
 # units with which a name may end, after which only `_total` may follow
 BASE_UNITS = ("seconds", "bytes")
 
 
 def families(snapshot: MetricsSnapshot = ALL) -> dict[str, Metric]:
-    return {family.name: family for family in read_plain(write(snapshot)[0].decode())}
+    return {family.name: family for family in read_plain(write(snapshot.families())[0].decode())}
 
 
 def value(family: Metric, name: str = "", **labels: str) -> float:
@@ -25,11 +27,18 @@ def value(family: Metric, name: str = "", **labels: str) -> float:
 
 
 def test_each_family_is_told_once_with_its_type_and_a_sentence() -> None:
-    text = write(ALL)[0].decode()
+    text = write(ALL.families())[0].decode()
 
     names = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M)
     assert len(names) == len({name for name, _ in names}) > 40
     assert all(family.documentation.endswith(".") for family in families().values())
+
+
+def test_the_numbers_of_these_tests_are_all_that_the_daemons_declare() -> None:
+    names = [each.name for each in declared() if "frob" not in each.name]
+
+    assert len(names) == len(set(names))
+    assert {PREFIX + name for name in names} == families().keys()
 
 
 def test_names_follow_the_conventions_of_prometheus() -> None:
@@ -42,8 +51,8 @@ def test_names_follow_the_conventions_of_prometheus() -> None:
 
 
 def test_both_formats_tell_the_same_numbers() -> None:
-    plain, plain_type = write(ALL)
-    open_, open_type = write(ALL, is_open=True)
+    plain, plain_type = write(ALL.families())
+    open_, open_type = write(ALL.families(), is_open=True)
 
     assert plain_type.startswith("text/plain")
     assert open_type.startswith("application/openmetrics-text")
@@ -60,7 +69,7 @@ def test_a_histogram_counts_upwards_to_all_its_values() -> None:
 
     buckets = [(each.labels["le"], each.value) for each in delay.samples if each.name.endswith("_bucket")]
     assert buckets == [("0.1", 2), ("1.0", 5), ("+Inf", 9)]
-    assert value(delay, "gantry_queue_delay_seconds_count") == SECONDS.count
+    assert value(delay, "gantry_queue_delay_seconds_count") == seconds().read().count
     assert value(delay, "gantry_queue_delay_seconds_sum") == 12.5
 
 
@@ -77,7 +86,7 @@ def test_numbers_are_told_by_status_daemon_and_opcode() -> None:
 
 @pytest.mark.parametrize("away", ["luxid", "wconfd"])
 def test_a_daemon_that_is_away_takes_only_its_own_numbers_with_it(away: str) -> None:
-    found = families(attrs.evolve(ALL, luxid=None) if away == "luxid" else attrs.evolve(ALL, wconfd=None))
+    found = families(attrs.evolve(ALL, replies={**ALL.replies, away: None}))
 
     assert value(found["gantry_up"], daemon=away) == 0
     assert value(found["gantry_up"], daemon="rapid") == 1
@@ -88,19 +97,19 @@ def test_a_daemon_that_is_away_takes_only_its_own_numbers_with_it(away: str) -> 
 def test_a_descriptor_limit_that_is_none_is_infinite() -> None:
     unlimited = attrs.evolve(LUXID, process=attrs.evolve(LUXID.process, max_descriptors=-1))
 
-    found = families(attrs.evolve(ALL, luxid=unlimited))
+    found = families(attrs.evolve(ALL, replies={"luxid": unlimited}))
 
     assert value(found["gantry_process_max_fds"], daemon="luxid") == float("inf")
 
 
 def test_the_mastership_and_commits_of_the_configuration_are_told_under_a_lease_only() -> None:
     found = families()
-    without = families(attrs.evolve(ALL, mastership=None, wconfd=attrs.evolve(WCONFD, commits=None)))
+    without = families(attrs.evolve(ALL, mastership=None, replies={"luxid": LUXID, "wconfd": wconfd()}))
 
     told = {name: value(found[f"gantry_{name}"]) for name in ("is_master", "mastership_epoch", "etcd_changes")}
     assert told == {"is_master": 1, "mastership_epoch": 7, "etcd_changes": 5}
     assert value(found["gantry_etcd_members_silent"]) == value(found["gantry_candidates_stale"]) == 1
     assert value(found["gantry_etcd_size_bytes"]) == 4096
     assert value(found["gantry_config_etcd_entries"]) == 3
-    assert value(found["gantry_config_commit_seconds"], "gantry_config_commit_seconds_count") == SECONDS.count
+    assert value(found["gantry_config_commit_seconds"], "gantry_config_commit_seconds_count") == seconds().read().count
     assert len(found.keys() - without.keys()) == 17
