@@ -1,13 +1,15 @@
 """Options that several verbs share."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import click
 
 from cli.context import NO_PAGER
+from common.errors import InvalidRequest
 from common.objects.kinds import QueryKind
 
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -32,6 +34,36 @@ def table_options(function: F) -> F:
             help="Show a long table at once, also on a terminal.",
         ),
     )
+
+
+# Values that a function reads.
+
+
+class ReadType(click.ParamType, Generic[T]):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """A value that a function reads from text; what it does not take is told to the user.
+
+    Args:
+        read: raises ValueError or InvalidRequest with a text for the user.
+        metavar: in the help; empty: the name, in capitals.
+    """
+
+    def __init__(self, read: Callable[[str], T], metavar: str = "", name: str = "value") -> None:
+        self.name = name
+        self._read = read
+        self._metavar = metavar
+
+    def convert(self, value: str | T, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except InvalidRequest as error:
+            self.fail(error.message, param, ctx)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        return self._metavar or None
 
 
 # Durations as they are typed at the command line.
@@ -75,46 +107,26 @@ POSITIVE_DURATION: Final = DurationType(is_positive=True)
 # Source: cli.md 1.
 
 
-class YesNoType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+def _yes_no(text: str) -> bool:
     """`yes` or `no`, also `true` or `false`."""
-
-    name = "yes|no"
-
-    def convert(self, value: str | bool, param: click.Parameter | None, ctx: click.Context | None) -> bool:
-        if isinstance(value, bool):
-            return value
-        if value.lower() in ("yes", "true"):
-            return True
-        if value.lower() in ("no", "false"):
-            return False
-        self.fail(f"'{value}' is neither yes nor no", param, ctx)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return "yes|no"
+    if text.lower() in ("yes", "true"):
+        return True
+    if text.lower() in ("no", "false"):
+        return False
+    raise ValueError(f"'{text}' is neither yes nor no")
 
 
-class KeyValuesType(click.ParamType):  # type: ignore[type-arg]  # as above
-    """`name=value,name=value`."""
-
-    name = "name=value,..."
-
-    def convert(
-        self, value: str | Mapping[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> Mapping[str, str]:
-        if not isinstance(value, str):
-            return value
-        pairs = [part.partition("=") for part in value.split(",") if part]
-        for name, sign, _ in pairs:
-            if not (name and sign):
-                self.fail(f"'{name}' has no value; write name=value, several with commas", param, ctx)
-        return {name: text for name, _, text in pairs}
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return "NAME=VALUE,..."
+def read_key_values(text: str) -> Mapping[str, str]:
+    """`name=value,name=value`. Raises: ValueError."""
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    for name, sign, _ in pairs:
+        if not (name and sign):
+            raise ValueError(f"'{name}' has no value; write name=value, several with commas")
+    return {name: value for name, _, value in pairs}
 
 
-YES_NO: Final = YesNoType()
-KEY_VALUES: Final = KeyValuesType()
+YES_NO: Final = ReadType(_yes_no, "yes|no")
+KEY_VALUES: Final = ReadType(read_key_values, "NAME=VALUE,...")
 
 
 # Completion of the names of nodes, node groups and networks, for arguments and options.

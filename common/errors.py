@@ -161,6 +161,11 @@ class PrerequisiteError(GantryError):
         return [self.message, self.reason]
 
 
+def wrong_input(message: str) -> PrerequisiteError:
+    """The refusal of a value that was given, whatever the state of the cluster is."""
+    return PrerequisiteError(message, "wrong_input")
+
+
 class ExecutionError(GantryError):
     """the operation itself failed"""
 

@@ -38,6 +38,11 @@ MAP: Final = (
     Row(("common/metrics.py", "protocol/metrics.py"), ("tests/unit/common/metrics", "tests/unit/rapid/metrics")),
     Row(("common/nodes/",), ("tests/unit/common/nodes",), ("tests/daemon/noded", "tests/daemon/moving")),
     Row(("common/objects/",), ("tests/unit/objects",), ("tests/property/wconfd", "tests/daemon/wconfd/config")),
+    Row(
+        ("common/objects/networkvalues.py", "common/objects/parameters.py", "common/objects/policies.py"),
+        ("tests/unit/jobproc",),
+        ("tests/daemon/wconfd/config",),
+    ),
     Row(("common/opcodes/",), ("tests/unit/opcodes",), ("tests/property/test_opcodes.py",)),
     Row(("common/query/",), ("tests/unit/common/query",), ("tests/property/test_qlang.py",)),
     Row(

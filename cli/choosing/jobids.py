@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from cli.choosing.filtering import complete_batch
-from cli.options import F
+from cli.options import F, ReadType
 
 if TYPE_CHECKING:
     # what completes a word imports it; the start of every other command does without
@@ -116,21 +116,13 @@ def ids_argument(*, is_required: bool) -> Callable[[F], F]:
 _ID: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
 
 
-class BatchType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """The id of a batch, or PREV."""
-
-    name = "batch"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if _ID.fullmatch(value) is None:
-            self.fail(f"'{value:.40}' is no batch; 'gnt-job batch list' shows all", param, ctx)
-        return value
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return "ID|PREV"
+def _batch(text: str) -> str:
+    if _ID.fullmatch(text) is None:
+        raise ValueError(f"'{text:.40}' is no batch; 'gnt-job batch list' shows all")
+    return text
 
 
-BATCH: Final = BatchType()
+BATCH: Final = ReadType(_batch, "ID|PREV")
 
 
 def batch_option(function: F) -> F:

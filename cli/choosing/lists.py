@@ -1,19 +1,21 @@
 """Lists of objects: which are shown, with which fields."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypedDict
 
 import attrs
 import click
 
 from cli.choosing.filtering import warn_of_stars
+from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, UNKNOWN_FIELD
 from cli.options import F, table_options, with_options
-from cli.screen import say_json, warn
+from cli.screen import say, say_json, warn
 from cli.tables import Column, Layout, render, show_lines
 from common.objects.kinds import QueryKind
+from common.printable import printable
 from common.query.qlang import Expression as QueryExpression
 from common.words.cells import SizeUnit, cell_text
 from common.words.filters.filtertext import Expression, glob_regex, parse_filter
@@ -131,6 +133,37 @@ def _text(kind: str, own: Shown | None, cell: Cell, options: ListOptions) -> str
     return cell_text(kind, state, value, units or separated, in_words=options["verbose"])
 
 
+# Everything about objects: the verb `info`.
+
+
+Row = Mapping[str, object]
+
+
+def tell_whole(
+    kind: QueryKind, fields: Sequence[str], names: Sequence[str], lines: Callable[[Row], Iterable[str]]
+) -> int:
+    """Print all these fields of the named objects, or of all; return the exit code."""
+    found = ask_luxid(Query(kind, tuple(fields), object_filter(names, is_filtering=False)))
+    rows = [dict(zip(fields, row, strict=True)) for row in found.values()]
+    if wants_json():
+        say_json(rows)
+        return DONE
+    for row in rows:
+        for line in lines(row):
+            say(printable(line))
+    return DONE
+
+
+def as_object(value: object) -> Mapping[str, object]:
+    """The value, or nothing where an object lacks it."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> Sequence[object]:
+    """The same for a list."""
+    return value if isinstance(value, list | tuple) else ()
+
+
 # The table of the fields that a list can have, as luxid tells them.
 #
 # Source: cli.md 1.3, "list-fields".
@@ -171,6 +204,30 @@ def tell_fields(what: QueryKind, names: Sequence[str], layout: Layout, own: Sequ
     for name in unknown:
         warn(f"unknown field '{name}'; without names all fields are listed")
     return UNKNOWN_FIELD if unknown else DONE
+
+
+def fields_command(
+    what: QueryKind, program: str, example: str = "", help: str | None = None, own: Sequence[OwnField] = ()
+) -> click.Command:
+    """The verb `list-fields` of a program.
+
+    Args: example: names of fields. help: other than of lists that take filters.
+    """
+    command = f"{program} list-fields"
+    usual = f"Tell the fields that {program} list can show and filters can compare; all, or the named ones."
+
+    @click.command(
+        "list-fields",
+        cls=Command,
+        examples=(command, f"{command} {example}") if example else (command,),
+        help=help or usual,
+    )
+    @table_options
+    @click.argument("names", metavar="[FIELD]...", nargs=-1)
+    def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
+        return tell_fields(what, names, Layout(not no_headers, separator), own)
+
+    return list_fields
 
 
 def _definitions(what: QueryKind, names: Sequence[str], own: Mapping[str, OwnField]) -> list[FieldDefinition]:

@@ -1,6 +1,6 @@
 """The verbs of `gnt-cluster` that change the cluster."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final, Unpack, cast
 
 import click
@@ -9,10 +9,10 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, NOT_CONFIRMED
-from cli.group.values import BoundsType, OfType, RatioType
-from cli.options import KEY_VALUES, YES_NO, F, with_options
+from cli.options import KEY_VALUES, YES_NO, F, ReadType, with_options
+from cli.parameters import BOUNDS_OPTION, DISK_OPTION, RATIO_OPTIONS, STATE_OPTIONS, of_type, parameters_of
 from cli.screen import complain, confirm, is_interactive, remark, say, say_json
-from cli.submitting.options import SubmitOptions, submit_options
+from cli.submitting.options import SubmitOptions, submission_of, submit_options
 from cli.submitting.submission import carry_out
 from common.daemons import NodeKind
 from common.errors import Conflict
@@ -33,27 +33,6 @@ _COUNT_DIGITS: Final = 9
 _YES: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 # action of a mark before a name
 _ACTIONS: Final = {"+": "add", "-": "remove"}
-
-
-class ReadType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """A value that a function reads from text; its ValueError is told to the user."""
-
-    name = "value"
-
-    def __init__(self, read: Callable[[str], object], metavar: str) -> None:
-        self._read = read
-        self._metavar = metavar
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        if not isinstance(value, str):
-            return value
-        try:
-            return self._read(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return self._metavar
 
 
 def _words(text: str) -> list[str]:
@@ -137,8 +116,6 @@ SIZES: Final = ReadType(_sizes, "NAME=VALUE,...")
 
 
 Values = Mapping[str, object]
-# (what, its values), as `OfType` reads them
-OfThings = Sequence[tuple[str, Values]]
 
 
 def _option(
@@ -202,42 +179,18 @@ _PLAIN: Final = (
 _OF_THINGS: Final = (
     _option(
         *("-H", "--hypervisor-parameters", "hvparams"),
-        type=OfType("HYPERVISOR:NAME=VALUE,..."),
+        type=of_type("HYPERVISOR:NAME=VALUE,..."),
         multiple=True,
         help="Parameters of a hypervisor: kvm:acpi=false.",
     ),
-    _option(
-        *("-D", "--disk-parameters", "diskparams"),
-        type=OfType("TEMPLATE:NAME=VALUE,..."),
-        multiple=True,
-        help="Parameters of disks: drbd:resync-rate=2048.",
-    ),
-    _option(
-        "--hypervisor-state",
-        "hv_state",
-        type=OfType("HYPERVISOR:NAME=VALUE,..."),
-        multiple=True,
-        help="Kept, and not used yet.",
-    ),
-    _option(
-        "--disk-state",
-        "disk_state",
-        type=OfType("TYPE/NAME:NAME=VALUE,..."),
-        multiple=True,
-        help="Kept, and not used yet.",
-    ),
+    DISK_OPTION,
+    *STATE_OPTIONS,
 )
 _POLICY: Final = (
-    _option(
-        "--ipolicy-bounds-specs",
-        "bounds",
-        type=BoundsType(),
-        help="Least and greatest sizes of instances; several ranges with // between.",
-    ),
+    BOUNDS_OPTION,
     _option("--ipolicy-std-specs", "std", type=SIZES, help="Usual size of instances: cpu-count=2,memory-size=1g."),
     _option("--ipolicy-disk-templates", "templates", type=WORDS, help="Disk templates of instances."),
-    _option("--ipolicy-vcpu-ratio", "vcpu_ratio", type=RatioType(), help="Virtual CPUs for each real one."),
-    _option("--ipolicy-spindle-ratio", "spindle_ratio", type=RatioType(), help="Instances for each spindle."),
+    *RATIO_OPTIONS,
 )
 _OFF: Final = (
     click.option("--no-lvm-storage", "has_no_lvm", is_flag=True, help="As --vg-name ''."),
@@ -248,13 +201,6 @@ _EXCLUDING: Final = (
     ("has_no_lvm", "vg_name", "--no-lvm-storage and --vg-name"),
     ("has_no_drbd", "drbd_helper", "--no-drbd-storage and --drbd-usermode-helper"),
 )
-_POLICY_PARTS: Final = {
-    "bounds": "minmax",
-    "std": "std",
-    "templates": "disk-templates",
-    "vcpu_ratio": "vcpu-ratio",
-    "spindle_ratio": "spindle-ratio",
-}
 LIMITS: Final = ("max_running_jobs", "max_tracked_jobs")
 
 
@@ -269,34 +215,13 @@ def op_values(given: Values) -> dict[str, object]:
     Args: given: all that `parameter_options` pass.
     Raises: click.UsageError: two options contradict each other.
     """
-    values = dict(given)
+    values = parameters_of(given)
     for flag, name, options in _EXCLUDING:
         if values.pop(flag):
             if values[name]:
                 raise click.UsageError(f"{options} exclude each other; give one of them")
             values[name] = ""
-    policy = {part: value for name, part in _POLICY_PARTS.items() if (value := values.pop(name)) is not None}
-    values["ipolicy"] = policy or None
-    for name in ("hvparams", "diskparams", "hv_state"):
-        values[name] = _merged(cast(OfThings, values[name])) or None
-    values["disk_state"] = _by_storage(cast(OfThings, values["disk_state"])) or None
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _merged(given: OfThings) -> dict[str, Values]:
-    found: dict[str, Values] = {}
-    for what, values in given:
-        found[what] = {**found.get(what, {}), **values}
-    return found
-
-
-def _by_storage(given: OfThings) -> Mapping[str, Mapping[str, Values]]:
-    """`plain/xenvg` -> values, as storage type -> name -> values."""
-    found: dict[str, dict[str, Values]] = {}
-    for place, values in _merged(given).items():
-        kind, _, name = place.partition("/")
-        found.setdefault(kind, {})[name] = values
-    return found
 
 
 # `gnt-cluster modify`: change the parameters of the cluster.
@@ -324,7 +249,7 @@ def modify(force: bool, **given: object) -> int:
     Limits of jobs alone are in force at once; all else is changed by a job, which checks everything first. What only
     nodes know, as volume groups, is stored as it is given. Waits for the job, except with --submit.
     """
-    options = cast(SubmitOptions, {name: given.pop(name) for name in SubmitOptions.__annotations__})
+    options = submission_of(given)
     values = op_values(given)
     if not values:
         raise click.UsageError("nothing to change; name a limit, as in: gnt-cluster modify --max-running-jobs 20")

@@ -5,12 +5,13 @@ Where the installation takes the place of Ganeti's daemons, scripts expect that 
 Source: luxid.md 2.8; Ganeti's `gnt-cluster info` (recorded).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import attrs
 import click
 
+from cli.choosing.lists import as_list, as_object
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import installation, wants_json
@@ -89,14 +90,14 @@ def short_lines(facts: Facts, max_queued_jobs: int) -> Iterator[str]:
     every = _tree(facts, max_queued_jobs)
     for title in _SHORT:
         yield from _lines(title, every[title], "")
-    parameters = _object(every["Cluster parameters"])
+    parameters = as_object(every["Cluster parameters"])
     for title in _SHORT_PARAMETERS:
         if title in parameters:
             yield from _lines(title, parameters[title], "")
 
 
 def _tree(facts: Facts, max_queued_jobs: int) -> Mapping[str, object]:
-    enabled = _list(facts.get("enabled_hypervisors"))
+    enabled = as_list(facts.get("enabled_hypervisors"))
     parameters = {title: _parameter(key, facts[key]) for title, key in _PARAMETERS.items() if key in facts}
     return {
         "Cluster name": facts.get("name"),
@@ -105,17 +106,17 @@ def _tree(facts: Facts, max_queued_jobs: int) -> Mapping[str, object]:
         "Modification time": _clock(facts.get("mtime")),
         "Master node": facts.get("master"),
         "Architecture (this node)": _architecture(facts.get("architecture")),
-        "Tags": ", ".join(sorted(map(str, _list(facts.get("tags"))))) or "(none)",
+        "Tags": ", ".join(sorted(map(str, as_list(facts.get("tags"))))) or "(none)",
         "Default hypervisor": facts.get("default_hypervisor"),
         "Enabled hypervisors": _joined(enabled),
-        "Hypervisor parameters": {str(name): _object(facts.get("hvparams")).get(str(name), {}) for name in enabled},
-        "OS-specific hypervisor parameters": _object(facts.get("os_hvp")),
-        "OS parameters": _object(facts.get("osparams")),
+        "Hypervisor parameters": {str(name): as_object(facts.get("hvparams")).get(str(name), {}) for name in enabled},
+        "OS-specific hypervisor parameters": as_object(facts.get("os_hvp")),
+        "OS parameters": as_object(facts.get("osparams")),
         "Hidden OSes": _joined(facts.get("hidden_os")),
         "Blacklisted OSes": _joined(facts.get("blacklisted_os")),
         "Cluster parameters": {**parameters, _JOBS_LIMIT: max_queued_jobs},
-        **{title: _object(facts.get(key)) for title, key in _GROUPS.items()},
-        "Instance policy - limits for instances": _policy(_object(facts.get("ipolicy"))),
+        **{title: as_object(facts.get(key)) for title, key in _GROUPS.items()},
+        "Instance policy - limits for instances": _policy(as_object(facts.get("ipolicy"))),
         "Data collectors": _collectors(facts),
     }
 
@@ -133,7 +134,7 @@ def _parameter(key: str, value: object) -> object:
         case "reserved_lvs":
             return _joined(value) or "(none)"
         case "uid_pool":
-            ranges = [list(map(str, _list(each))) for each in _list(value)]
+            ranges = [list(map(str, as_list(each))) for each in as_list(value)]
             return ", ".join("-".join(dict.fromkeys(each)) for each in ranges)
         case "enabled_disk_templates":
             return _joined(value)
@@ -143,8 +144,8 @@ def _parameter(key: str, value: object) -> object:
 
 def _policy(policy: Facts) -> Mapping[str, object]:
     ranges = {
-        f"{end}/{number}": _object(sizes).get(end)
-        for number, sizes in enumerate(_list(policy.get("minmax")))
+        f"{end}/{number}": as_object(sizes).get(end)
+        for number, sizes in enumerate(as_list(policy.get("minmax")))
         for end in ("max", "min")
     }
     ratios = {name: policy[name] for name in ("spindle-ratio", "vcpu-ratio") if name in policy}
@@ -153,8 +154,8 @@ def _policy(policy: Facts) -> Mapping[str, object]:
 
 
 def _collectors(facts: Facts) -> Mapping[str, object]:
-    active = _object(facts.get("enabled_data_collectors"))
-    intervals = _object(facts.get("data_collector_interval"))
+    active = as_object(facts.get("enabled_data_collectors"))
+    intervals = as_object(facts.get("data_collector_interval"))
     return {name: {"active": active[name], "interval": _seconds(intervals.get(name))} for name in sorted(active)}
 
 
@@ -162,16 +163,8 @@ def _seconds(microseconds: object) -> str:
     return f"{microseconds / _MICROSECONDS:.3f}s" if isinstance(microseconds, int) else ""
 
 
-def _object(value: object) -> Facts:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> Sequence[object]:
-    return value if isinstance(value, list | tuple) else ()
-
-
 def _joined(value: object) -> str:
-    return ", ".join(map(str, _list(value)))
+    return ", ".join(map(str, as_list(value)))
 
 
 def _lines(title: str, value: object, indent: str) -> Iterator[str]:
@@ -256,7 +249,7 @@ def show_ispecs_cmd() -> int:
     """
     facts = ask_luxid(QueryClusterInfo())
     policy = structure(
-        {name: _json_object(facts["ipolicy"])[name] for name in ("minmax", "std")}, _Limits, "instance policy"
+        {name: as_object(facts["ipolicy"])[name] for name in ("minmax", "std")}, _Limits, "instance policy"
     )
     ranges = "//".join("/".join(f"{end}:{_sizes(each[end])}" for end in ("min", "max")) for each in policy.minmax)
     words = ["gnt-cluster", "init", "--ipolicy-std-specs", _sizes(policy.std), "--ipolicy-bounds-specs", ranges]
@@ -266,10 +259,6 @@ def show_ispecs_cmd() -> int:
     else:
         say(command)
     return DONE
-
-
-def _json_object(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}
 
 
 def _sizes(sizes: Mapping[str, int]) -> str:

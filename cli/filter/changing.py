@@ -17,12 +17,12 @@ from cli.connection import ask_luxid, open_luxid
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.filter.list import complete_rule, find_rules, is_uuid, rules_in_order
-from cli.options import F, with_options
+from cli.options import F, ReadType, with_options
 from cli.query import query_jobs
 from cli.screen import complain, remark, say, say_json
 from cli.tables import JOB_FIELDS, job_table
 from common.errors import RemoteError
-from common.jsontext import TooDeep, read_json
+from common.jsontext import read_json
 from common.words.filters.rulefilter import Predicate, action_text, rule_predicates
 from protocol.luxi.queue import DeleteFilter, ReplaceFilter, TryFilterRule
 
@@ -192,23 +192,16 @@ _COUNT_DIGITS: Final = 9
 _PLACE: Final = 10
 
 
-class CountType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """How many jobs may run at once: a whole number of at least 1."""
-
-    name = "count"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        # a longer count would limit nothing
-        if not (value.isascii() and value.isdigit() and len(value) <= _COUNT_DIGITS and int(value) > 0):
-            self.fail(f"'{value}' is not a number of jobs; N is a whole number of at least 1", param, ctx)
-        return int(value)
+def _count(text: str) -> int:
+    # a longer count would limit nothing
+    if not (text.isascii() and text.isdigit() and len(text) <= _COUNT_DIGITS and int(text) > 0):
+        raise ValueError(f"'{text}' is not a number of jobs; N is a whole number of at least 1")
+    return int(text)
 
 
 @click.command("limit", cls=Command, examples=("gnt-filter limit 2 --where 'op=OP_RUN_COMMAND & reason=backup'",))
 @partial(rule_options, priority=_PLACE)
-@click.argument("count", metavar="N", type=CountType())
+@click.argument("count", metavar="N", type=ReadType(_count, name="count"))
 def limit(count: int, where: str | None, priority: int, reason: str | None, is_dry: bool) -> int:
     """Let at most N jobs of this rule run at once; print its uuid.
 
@@ -228,45 +221,25 @@ _WORDS: Final = ("ACCEPT", "PAUSE", "REJECT", "CONTINUE")
 _EFFECTS: Final = {"PAUSE": "wait", "REJECT": "be canceled", "ACCEPT": "be let through"}
 
 
-class PredicatesType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+def _predicates(text: str) -> list[object]:
     """A JSON list of `[name, expression]`."""
-
-    name = "json"
-
-    def convert(
-        self, value: str | list[object], param: click.Parameter | None, ctx: click.Context | None
-    ) -> list[object]:
-        if isinstance(value, list):
-            return value
-        try:
-            predicates = read_json(value)
-        except TooDeep as error:
-            self.fail(error.message, param, ctx)
-        except orjson.JSONDecodeError as error:
-            self.fail(f"'{value}' is not JSON: {error}", param, ctx)
-        if not isinstance(predicates, list):
-            self.fail(f'\'{value}\' is not a list; write [["jobid", [">", "id", 12]]]', param, ctx)
-        return predicates
+    try:
+        predicates = read_json(text)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"'{text}' is not JSON: {error}") from error
+    if not isinstance(predicates, list):
+        raise ValueError(f'\'{text}\' is not a list; write [["jobid", [">", "id", 12]]]')
+    return predicates
 
 
-class ActionType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+def _action(text: str) -> str | list[object]:
     """The action of a rule, in its wire form."""
-
-    name = "action"
-
-    def convert(
-        self, value: str | list[object], param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | list[object]:
-        if isinstance(value, list):
-            return value
-        if value in _WORDS:
-            return value
-        match = _RATE_LIMIT.fullmatch(value)
-        if match is None:
-            self.fail(
-                f"'{value}' is not an action; write {', '.join(_WORDS)} or 'RATE_LIMIT N', N at least 1", param, ctx
-            )
-        return ["RATE_LIMIT", int(match[1])]
+    if text in _WORDS:
+        return text
+    match = _RATE_LIMIT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"'{text}' is not an action; write {', '.join(_WORDS)} or 'RATE_LIMIT N', N at least 1")
+    return ["RATE_LIMIT", int(match[1])]
 
 
 class WireOptions(TypedDict):
@@ -284,10 +257,15 @@ def wire_options(function: F) -> F:
     """`--predicates`, `--action`, and the options of every rule."""
     return with_options(
         function,
-        click.option("--predicates", type=PredicatesType(), default="[]", help="All must hold; none if left out."),
+        click.option(
+            "--predicates",
+            type=ReadType(_predicates, name="json"),
+            default="[]",
+            help="All must hold; none if left out.",
+        ),
         click.option(
             "--action",
-            type=ActionType(),
+            type=ReadType(_action, name="action"),
             metavar="ACTION",
             default="CONTINUE",
             help="ACCEPT, PAUSE, REJECT, CONTINUE (default) or 'RATE_LIMIT N'.",

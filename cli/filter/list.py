@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import orjson
 
-from cli.choosing.lists import tell_fields
+from cli.choosing.lists import fields_command
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
@@ -163,12 +163,11 @@ def _as_stored(value: object) -> str:
 # `gnt-filter list-fields`: the columns of `gnt-filter list`.
 
 
-@click.command("list-fields", cls=Command, examples=("gnt-filter list-fields",))
-@table_options
-@click.argument("names", metavar="[FIELD]...", nargs=-1)
-def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
-    """Tell the fields that gnt-filter list can show; all, or the named ones."""
-    return tell_fields(QueryKind.FILTER, names, Layout(not no_headers, separator))
+list_fields = fields_command(
+    QueryKind.FILTER,
+    "gnt-filter",
+    help="Tell the fields that gnt-filter list can show; all, or the named ones.",
+)
 
 
 # `gnt-filter info`: everything about rules, six lines for each.

@@ -1,17 +1,53 @@
 """The verbs of `gnt-group` that change node groups."""
 
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import Mapping, Sequence
+from typing import Unpack, cast
 
 import click
 
 from cli.commands import Command
-from cli.context import wants_json
-from cli.group.values import GroupOptions, group_options, op_values, submission
-from cli.options import complete_group, complete_node
-from cli.screen import say, say_json
-from cli.submitting.options import SubmitOptions, submit_options
-from cli.submitting.submission import carry_out
+from cli.options import KEY_VALUES, F, complete_group, complete_node, with_options
+from cli.parameters import BOUNDS_OPTION, DEFAULT, DISK_OPTION, RATIO_OPTIONS, STATE_OPTIONS, OfThings, parameters_of
+from cli.submitting.options import SubmitOptions, submission_of, submit_options
+from cli.submitting.submission import carry_out, tell_changes
+from common.objects.kinds import AllocPolicy, DiskTemplate
+
+# The options that set policies and parameters of a node group.
+#
+# Source: opcodes.md 4, GROUP_ADD and GROUP_SET_PARAMS; Ganeti's `gnt-group modify --help` (seen).
+
+
+def group_options(function: F) -> F:
+    """All options that set a parameter."""
+    policies = [each.value for each in AllocPolicy]
+    return with_options(
+        function,
+        click.option("--alloc-policy", type=click.Choice(policies), help="Whether new instances may be placed here."),
+        click.option("--node-parameters", "ndparams", type=KEY_VALUES, help="Parameters of its nodes: ssh_port=2222."),
+        DISK_OPTION,
+        BOUNDS_OPTION,
+        click.option(
+            "--ipolicy-disk-templates", "templates", metavar="TEMPLATE,...", help="Disk templates of instances."
+        ),
+        *RATIO_OPTIONS,
+        *STATE_OPTIONS,
+    )
+
+
+def op_values(given: Mapping[str, object]) -> dict[str, object]:
+    """The parameters of the opcode; those that are not given are null.
+
+    Args: given: all that `group_options` pass.
+    Raises: click.UsageError: a disk template is unknown.
+    """
+    known = [each.value for each in DiskTemplate]
+    for name, _ in cast(OfThings, given["diskparams"]):
+        if name not in known:
+            raise click.UsageError(f"there is no disk template '{name:.40}'; known are {', '.join(known)}")
+    templates = given["templates"]
+    names = templates.split(",") if isinstance(templates, str) and templates != DEFAULT else templates
+    return parameters_of({**given, "templates": names})
+
 
 # `gnt-group add`: make a node group.
 #
@@ -26,14 +62,13 @@ from cli.submitting.submission import carry_out
 @group_options
 @submit_options
 @click.argument("name", metavar="GROUP")
-def add(name: str, **options: Unpack[GroupOptions]) -> int:
+def add(name: str, **given: object) -> int:
     """Make the node group GROUP; nodes are put into it with: gnt-group assign-nodes.
 
     What is left out is as the cluster has it. Waits for the job, except with --submit.
     """
-    return carry_out(
-        {"OP_ID": "OP_GROUP_ADD", "group_name": name, **op_values(options)}, submission(options), "gnt-group", "add"
-    )
+    options = submission_of(given)
+    return carry_out({"OP_ID": "OP_GROUP_ADD", "group_name": name, **op_values(given)}, options, "gnt-group", "add")
 
 
 # `gnt-group modify`: change the policies and parameters of a node group.
@@ -54,29 +89,19 @@ def add(name: str, **options: Unpack[GroupOptions]) -> int:
 @group_options
 @submit_options
 @click.argument("name", metavar="GROUP", shell_complete=complete_group)
-def modify(name: str, **options: Unpack[GroupOptions]) -> int:
+def modify(name: str, **given: object) -> int:
     """Change GROUP; what is left out stays, and 'default' makes a value the cluster's again.
 
     Instances that do not keep to a changed policy are named, and stay as they are. Waits for the job, except with
     --submit.
     """
-    values = op_values(options)
+    options, values = submission_of(given), op_values(given)
     if all(value is None for value in values.values()):
         raise click.UsageError(
             "nothing to change; name a value, as in: gnt-group modify --alloc-policy preferred GROUP"
         )
     op = {"OP_ID": "OP_GROUP_SET_PARAMS", "group_name": name, **values}
-    return carry_out(op, submission(options), "gnt-group", "modify", lambda result: _tell(name, result))
-
-
-def _tell(name: str, result: object) -> None:
-    changes = result if isinstance(result, list) else []
-    if wants_json():
-        say_json({"group": name, "changes": changes})
-    elif changes:
-        say(f"Modified node group {name}")
-        for parameter, value in changes:
-            say(f" - {parameter:<5} -> {value}")
+    return carry_out(op, options, "gnt-group", "modify", tell_changes("group", "node group", name))
 
 
 # `gnt-group rename`: give a node group another name.

@@ -8,17 +8,18 @@ from typing import Final, Unpack
 
 import click
 
-from cli.choosing.lists import ListOptions, list_options, object_filter, tell_fields, tell_objects
+from cli.choosing.lists import (
+    ListOptions,
+    as_list,
+    as_object,
+    fields_command,
+    list_options,
+    tell_objects,
+    tell_whole,
+)
 from cli.commands import Command
-from cli.connection import ask_luxid
-from cli.context import wants_json
-from cli.exitcodes import DONE
-from cli.options import complete_group, table_options
-from cli.screen import say, say_json
-from cli.tables import Layout
+from cli.options import complete_group
 from common.objects.kinds import QueryKind
-from common.printable import printable
-from protocol.luxi.queries import Query
 
 _USUAL: Final = ("name", "node_cnt", "pinst_cnt", "alloc_policy", "ndparams")
 
@@ -50,12 +51,7 @@ def _parameters(value: object) -> str:
 # `gnt-group list-fields`: the columns of `gnt-group list`.
 
 
-@click.command("list-fields", cls=Command, examples=("gnt-group list-fields", "gnt-group list-fields node_list tags"))
-@table_options
-@click.argument("names", metavar="[FIELD]...", nargs=-1)
-def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
-    """Tell the fields that gnt-group list can show and filters can compare; all, or the named ones."""
-    return tell_fields(QueryKind.GROUP, names, Layout(not no_headers, separator))
+list_fields = fields_command(QueryKind.GROUP, "gnt-group", "node_list tags")
 
 
 # `gnt-group info`: everything about node groups.
@@ -76,27 +72,19 @@ _RATIOS: Final = ("spindle-ratio", "vcpu-ratio")
 @click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=complete_group)
 def info(names: Sequence[str]) -> int:
     """Tell the parameters and the policy of these node groups, or of all, and which are the cluster's."""
-    found = ask_luxid(Query(QueryKind.GROUP, _FIELDS, object_filter(names, is_filtering=False)))
-    rows = [dict(zip(_FIELDS, row, strict=True)) for row in found.values()]
-    if wants_json():
-        say_json(rows)
-        return DONE
-    for row in rows:
-        for line in _group_lines(row):
-            say(printable(line))
-    return DONE
+    return tell_whole(QueryKind.GROUP, _FIELDS, names, _group_lines)
 
 
 def _group_lines(row: Mapping[str, object]) -> Iterator[str]:
     yield f"- Node group: {row['name']}"
     yield "  Node parameters: "
-    yield from _indented(4, _value_lines(_object(row["ndparams"]), _object(row["custom_ndparams"])))
+    yield from _indented(4, _value_lines(as_object(row["ndparams"]), as_object(row["custom_ndparams"])))
     yield "  Disk parameters: "
-    own = _object(row["custom_diskparams"])
-    for template, values in sorted(_object(row["diskparams"]).items()):
-        yield from _indented(4, _template_lines(template, _object(values), _object(own.get(template))))
+    own = as_object(row["custom_diskparams"])
+    for template, values in sorted(as_object(row["diskparams"]).items()):
+        yield from _indented(4, _template_lines(template, as_object(values), as_object(own.get(template))))
     yield "  Instance policy: "
-    yield from _indented(4, _policy_lines(_object(row["ipolicy"]), _object(row["custom_ipolicy"])))
+    yield from _indented(4, _policy_lines(as_object(row["ipolicy"]), as_object(row["custom_ipolicy"])))
 
 
 def _value_lines(values: Mapping[str, object], own: Mapping[str, object]) -> Iterator[str]:
@@ -116,23 +104,15 @@ def _template_lines(template: str, values: Mapping[str, object], own: Mapping[st
 def _policy_lines(policy: Mapping[str, object], own: Mapping[str, object]) -> Iterator[str]:
     yield "bounds specs: "
     has_own = "minmax" in own
-    for number, sizes in enumerate(_list(policy["minmax"])):
+    for number, sizes in enumerate(as_list(policy["minmax"])):
         for mark, end in (("-", "min"), (" ", "max")):
-            limits = _object(_object(sizes).get(end))
+            limits = as_object(as_object(sizes).get(end))
             yield f"  {mark} {end}/{number}: "
             yield from _indented(6, _value_lines(limits, limits if has_own else {}))
-    templates = ", ".join(map(str, _list(policy["disk-templates"])))
+    templates = ", ".join(map(str, as_list(policy["disk-templates"])))
     yield f"allowed disk templates: {templates if 'disk-templates' in own else f'default ({templates})'}"
     yield from _value_lines({name: policy[name] for name in _RATIOS}, own)
 
 
 def _indented(count: int, lines: Iterator[str]) -> Iterator[str]:
     return (f"{' ' * count}{line}" for line in lines)
-
-
-def _object(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> Sequence[object]:
-    return value if isinstance(value, list) else ()

@@ -13,7 +13,7 @@ import click
 
 from cli.choosing.filtering import complete_fields
 from cli.choosing.jobs import ChoiceOptions, JobChoice, choice_options, read_choice, within
-from cli.choosing.lists import OwnField, tell_fields
+from cli.choosing.lists import OwnField, fields_command
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
@@ -178,9 +178,10 @@ OWN_FIELDS: Final = (
 )
 
 
-@click.command("list-fields", cls=Command, examples=("gnt-job list-fields", "gnt-job list-fields status summary"))
-@table_options
-@click.argument("names", metavar="[FIELD]...", nargs=-1)
-def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
-    """Tell the fields of gnt-job list, all or the named ones; filters take those not marked "no filter"."""
-    return tell_fields(QueryKind.JOB, names, Layout(not no_headers, separator), OWN_FIELDS)
+list_fields = fields_command(
+    QueryKind.JOB,
+    "gnt-job",
+    "status summary",
+    help='Tell the fields of gnt-job list, all or the named ones; filters take those not marked "no filter".',
+    own=OWN_FIELDS,
+)

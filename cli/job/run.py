@@ -13,7 +13,7 @@ from cli import context
 from cli.choosing.jobids import JOB_IDS, PREVIOUS, Named, are_ids, ids_of
 from cli.commands import WaitingCommand
 from cli.connection import open_luxid
-from cli.options import POSITIVE_DURATION, F, with_options
+from cli.options import POSITIVE_DURATION, F, ReadType, with_options
 from cli.remoteoptions import is_remote
 from cli.screen import remark
 from cli.submitting.arguments import (
@@ -64,22 +64,18 @@ _FAILURE: Final = (JobState.ERROR.value,)
 _ANY: Final = tuple(sorted(FINAL_NAMES))
 
 
-class JobsNameType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+def _jobs(text: str) -> Named:
     """Ids, PREV, or the id of a batch."""
+    if text == PREVIOUS:
+        return text
+    if are_ids(text):
+        return JOB_IDS.convert(text, None, None)
+    if _BATCH.fullmatch(text) is None:
+        raise ValueError(f"'{text:.40}' names no job; write an id, the id of a batch, or {PREVIOUS}")
+    return text
 
-    name = "jobs"
 
-    def convert(self, value: str | Named, param: click.Parameter | None, ctx: click.Context | None) -> Named:
-        if isinstance(value, tuple) or value == PREVIOUS:
-            return value
-        if are_ids(value):
-            return JOB_IDS.convert(value, param, ctx)
-        if _BATCH.fullmatch(value) is None:
-            self.fail(f"'{value:.40}' names no job; write an id, the id of a batch, or {PREVIOUS}", param, ctx)
-        return value
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return "ID|BATCH|PREV"
+_JOBS: Final = ReadType(_jobs, "ID|BATCH|PREV")
 
 
 class AfterOptions(TypedDict):
@@ -93,7 +89,6 @@ class AfterOptions(TypedDict):
 
 def after_options(function: F) -> F:
     """`--after`, `--after-success`, `--after-failure` and `--after-all`."""
-    jobs = JobsNameType()
     return with_options(
         function,
         click.option(
@@ -106,20 +101,20 @@ def after_options(function: F) -> F:
         ),
         click.option(
             "--after-success",
-            type=jobs,
+            type=_JOBS,
             multiple=True,
             help="Start after these jobs have succeeded: a job, a batch, or PREV, the last submission of this "
             "terminal or session ($GANTRY_SESSION names another); repeatable.",
         ),
         click.option(
             "--after-failure",
-            type=jobs,
+            type=_JOBS,
             multiple=True,
             metavar="ID|PREV",
             help="Start after this job has failed, not if it was canceled; repeatable.",
         ),
         click.option(
-            "--after-all", type=jobs, multiple=True, help="Start after these jobs have ended in any way; repeatable."
+            "--after-all", type=_JOBS, multiple=True, help="Start after these jobs have ended in any way; repeatable."
         ),
     )
 

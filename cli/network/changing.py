@@ -6,9 +6,9 @@ from typing import Final, Unpack
 import click
 
 from cli.commands import Command
-from cli.options import KEY_VALUES, complete_group, complete_network
+from cli.options import KEY_VALUES, ReadType, complete_group, complete_network
 from cli.query import group_names
-from cli.submitting.options import SubmitOptions, submit_options
+from cli.submitting.options import SubmitOptions, submission_of, submit_options
 from cli.submitting.submission import carry_out, carry_out_each
 
 # Values of options of several verbs of `gnt-network`.
@@ -16,25 +16,12 @@ from cli.submitting.submission import carry_out, carry_out_each
 # Source: cli.md 1.
 
 
-class WordsType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """Several words with commas between."""
-
-    name = "words"
-
-    def __init__(self, metavar: str) -> None:
-        self._metavar = metavar
-
-    def convert(
-        self, value: str | Sequence[str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> Sequence[str]:
-        return [word for word in value.split(",") if word] if isinstance(value, str) else value
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return self._metavar
+def _words(text: str) -> Sequence[str]:
+    return [word for word in text.split(",") if word]
 
 
-ADDRESSES: Final = WordsType("IP,...")
-TAGS: Final = WordsType("TAG,...")
+ADDRESSES: Final = ReadType(_words, "IP,...")
+TAGS: Final = ReadType(_words, "TAG,...")
 
 
 # `gnt-network add`: create a network.
@@ -50,9 +37,9 @@ TAGS: Final = WordsType("TAG,...")
         "gnt-network add --network 10.0.0.0/20 --add-reserved-ips 10.0.0.2,10.0.0.3 --tags lab back",
     ),
 )
-@click.option("--network", "subnet", metavar="NETWORK", required=True, help="Its range: 192.0.2.0/24; /16 to /30.")
+@click.option("--network", metavar="NETWORK", required=True, help="Its range: 192.0.2.0/24; /16 to /30.")
 @click.option("--gateway", metavar="IP", help="Its gateway, which no instance gets.")
-@click.option("--add-reserved-ips", "add_reserved_ips", type=ADDRESSES, help="Addresses that no instance gets.")
+@click.option("--add-reserved-ips", type=ADDRESSES, help="Addresses that no instance gets.")
 @click.option("--network6", metavar="NETWORK", help="Its IPv6 range: 2001:db8::/64.")
 @click.option("--gateway6", metavar="IP", help="The gateway of its IPv6 range.")
 @click.option("-m", "--mac-prefix", metavar="PREFIX", help="Begin of the MAC addresses in it: aa:00:55.")
@@ -62,35 +49,14 @@ TAGS: Final = WordsType("TAG,...")
 @click.option("--tags", type=TAGS, help="Tags of the network.")
 @submit_options
 @click.argument("name", metavar="NETWORK")
-def add(
-    name: str,
-    subnet: str,
-    gateway: str | None,
-    add_reserved_ips: Sequence[str] | None,
-    network6: str | None,
-    gateway6: str | None,
-    mac_prefix: str | None,
-    conflicts_check: bool,
-    tags: Sequence[str] | None,
-    **options: Unpack[SubmitOptions],
-) -> int:
+def add(name: str, tags: Sequence[str] | None, **given: object) -> int:
     """Create NETWORK, with a pool of addresses for instances.
 
     Its first and last address, the gateway and the addresses of the nodes are reserved. Waits for the job, except
     with --submit.
     """
-    op = {
-        "OP_ID": "OP_NETWORK_ADD",
-        "network_name": name,
-        "network": subnet,
-        "gateway": gateway,
-        "network6": network6,
-        "gateway6": gateway6,
-        "mac_prefix": mac_prefix,
-        "add_reserved_ips": add_reserved_ips,
-        "conflicts_check": conflicts_check,
-        "tags": tags or [],
-    }
+    options = submission_of(given)
+    op = {"OP_ID": "OP_NETWORK_ADD", "network_name": name, "tags": tags or [], **given}
     return carry_out(op, options, "gnt-network", "add")
 
 
@@ -109,38 +75,22 @@ def add(
     ),
 )
 @click.option("--gateway", metavar="IP", help="Its gateway; 'none' removes it.")
-@click.option("--add-reserved-ips", "add_reserved_ips", type=ADDRESSES, help="Addresses that no instance gets.")
-@click.option("--remove-reserved-ips", "remove_reserved_ips", type=ADDRESSES, help="Addresses that instances may get.")
+@click.option("--add-reserved-ips", type=ADDRESSES, help="Addresses that no instance gets.")
+@click.option("--remove-reserved-ips", type=ADDRESSES, help="Addresses that instances may get.")
 @click.option("--network6", metavar="NETWORK", help="Its IPv6 range; 'none' removes it.")
 @click.option("--gateway6", metavar="IP", help="The gateway of its IPv6 range; 'none' removes it.")
 @click.option("-m", "--mac-prefix", metavar="PREFIX", help="Begin of the MAC addresses in it; 'none' removes it.")
 @submit_options
 @click.argument("name", metavar="NETWORK", shell_complete=complete_network)
-def modify(
-    name: str,
-    gateway: str | None,
-    add_reserved_ips: Sequence[str] | None,
-    remove_reserved_ips: Sequence[str] | None,
-    network6: str | None,
-    gateway6: str | None,
-    mac_prefix: str | None,
-    **options: Unpack[SubmitOptions],
-) -> int:
+def modify(name: str, **given: object) -> int:
     """Change NETWORK; what is left out stays. Its range cannot be changed.
 
     Waits for the job, except with --submit.
     """
-    values = {
-        "gateway": gateway,
-        "network6": network6,
-        "gateway6": gateway6,
-        "mac_prefix": mac_prefix,
-        "add_reserved_ips": add_reserved_ips,
-        "remove_reserved_ips": remove_reserved_ips,
-    }
-    if not any(values.values()):
+    options = submission_of(given)
+    if not any(given.values()):
         raise click.UsageError("nothing to change; name a value, as in: gnt-network modify --gateway IP NETWORK")
-    op = {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": name, **values}
+    op = {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": name, **given}
     return carry_out(op, options, "gnt-network", "modify")
 
 

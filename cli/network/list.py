@@ -9,16 +9,19 @@ from typing import Final, Unpack
 
 import click
 
-from cli.choosing.lists import ListOptions, list_options, object_filter, tell_fields, tell_objects
+from cli.choosing.lists import (
+    ListOptions,
+    as_list,
+    fields_command,
+    list_options,
+    object_filter,
+    tell_objects,
+    tell_whole,
+)
 from cli.commands import Command
 from cli.connection import ask_luxid
-from cli.context import wants_json
-from cli.exitcodes import DONE
-from cli.options import complete_network, table_options
-from cli.screen import say, say_json
-from cli.tables import Layout
+from cli.options import complete_network
 from common.objects.kinds import QueryKind
-from common.printable import printable
 from protocol.luxi.queries import Query
 
 _USUAL: Final = ("name", "network", "gateway", "mac_prefix", "group_list", "tags")
@@ -51,14 +54,7 @@ def _groups(value: object) -> str:
 # `gnt-network list-fields`: the columns of `gnt-network list`.
 
 
-@click.command(
-    "list-fields", cls=Command, examples=("gnt-network list-fields", "gnt-network list-fields map free_count")
-)
-@table_options
-@click.argument("names", metavar="[FIELD]...", nargs=-1)
-def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
-    """Tell the fields that gnt-network list can show and filters can compare; all, or the named ones."""
-    return tell_fields(QueryKind.NETWORK, names, Layout(not no_headers, separator))
+list_fields = fields_command(QueryKind.NETWORK, "gnt-network", "map free_count")
 
 
 # `gnt-network info`: everything about networks.
@@ -89,20 +85,12 @@ _WIDTH: Final = 64
 @click.argument("names", metavar="[NETWORK]...", nargs=-1, shell_complete=complete_network)
 def info(names: Sequence[str]) -> int:
     """Show everything about these networks, or about all, with a map of the addresses that are taken."""
-    found = ask_luxid(Query(QueryKind.NETWORK, _FIELDS, object_filter(names, is_filtering=False)))
-    rows = [dict(zip(_FIELDS, row, strict=True)) for row in found.values()]
-    if wants_json():
-        say_json(rows)
-        return DONE
-    for row in rows:
-        for line in _network_lines(row, _addresses(row)):
-            say(printable(line))
-    return DONE
+    return tell_whole(QueryKind.NETWORK, _FIELDS, names, lambda row: _network_lines(row, _addresses(row)))
 
 
 def _addresses(network: Mapping[str, object]) -> Mapping[str, str]:
     """Instance -> its interfaces in the network, `number:address`."""
-    names = _list(network["inst_list"])
+    names = as_list(network["inst_list"])
     if not names:
         return {}
     found = ask_luxid(
@@ -111,7 +99,7 @@ def _addresses(network: Mapping[str, object]) -> Mapping[str, str]:
     return {
         str(name): ", ".join(
             f"{index}:{ip}"
-            for index, (ip, uuid) in enumerate(zip(_list(ips), _list(networks), strict=False))
+            for index, (ip, uuid) in enumerate(zip(as_list(ips), as_list(networks), strict=False))
             if uuid == network["uuid"]
         )
         for name, ips, networks in found.values()
@@ -122,10 +110,10 @@ def _network_lines(row: Mapping[str, object], addresses: Mapping[str, str]) -> I
     for title, field in _LINES.items():
         yield f"{title}: {row[field]}"
     yield from _pool_lines(row)
-    groups = _list(row["group_list"])
+    groups = as_list(row["group_list"])
     yield "  connected to node groups:" if groups else "  not connected to any node group"
     for group in groups:
-        name, mode, link, vlan = _list(group)
+        name, mode, link, vlan = as_list(group)
         yield f"    {name} (mode:{mode} link:{link} vlan:{vlan})"
     yield f"  used by {len(addresses)} instances:" if addresses else "  not used by any instances"
     yield from (f"    {name}: {text}" for name, text in addresses.items())
@@ -147,7 +135,3 @@ def _pool_lines(row: Mapping[str, object]) -> Iterator[str]:
     if external := str(row["external_reservations"] or ""):
         yield "  externally reserved IPs:"
         yield from (f"    {line}" for line in textwrap.wrap(external, width=_WIDTH))
-
-
-def _list(value: object) -> Sequence[object]:
-    return value if isinstance(value, list) else ()

@@ -1,16 +1,13 @@
 """The verbs of `gnt-node` that change nodes."""
 
-from collections.abc import Mapping
 from typing import Unpack
 
 import click
 
 from cli.commands import Command
-from cli.context import wants_json
 from cli.options import KEY_VALUES, YES_NO, complete_node
-from cli.screen import say, say_json
-from cli.submitting.options import SubmitOptions, submit_options
-from cli.submitting.submission import carry_out
+from cli.submitting.options import SubmitOptions, submission_of, submit_options
+from cli.submitting.submission import carry_out, tell_changes
 
 # `gnt-node add`: take a node into the cluster.
 #
@@ -27,34 +24,14 @@ from cli.submitting.submission import carry_out
 @click.option("--node-parameters", "ndparams", type=KEY_VALUES, help="Parameters of its own: ssh_port=2222.")
 @submit_options
 @click.argument("name", metavar="NODE")
-def add(
-    name: str,
-    readd: bool,
-    primary_ip: str | None,
-    secondary_ip: str | None,
-    group: str | None,
-    master_capable: bool | None,
-    vm_capable: bool | None,
-    ndparams: Mapping[str, str] | None,
-    **options: Unpack[SubmitOptions],
-) -> int:
+def add(name: str, **given: object) -> int:
     """Take NODE into the cluster; its node daemon runs with the cluster's certificate.
 
     It becomes a master candidate if the pool has room. A machine that is no node yet joins by itself with:
     gantry join. Waits for the job, except with --submit.
     """
-    op = {
-        "OP_ID": "OP_NODE_ADD",
-        "node_name": name,
-        "readd": readd,
-        "primary_ip": primary_ip,
-        "secondary_ip": secondary_ip,
-        "group": group,
-        "master_capable": master_capable,
-        "vm_capable": vm_capable,
-        "ndparams": ndparams,
-    }
-    return carry_out(op, options, "gnt-node", "add")
+    options = submission_of(given)
+    return carry_out({"OP_ID": "OP_NODE_ADD", "node_name": name, **given}, options, "gnt-node", "add")
 
 
 # `gnt-node modify`: change the role and the parameters of a node.
@@ -83,50 +60,15 @@ def add(
 @click.option("-f", "--force", is_flag=True, help="Also if too few master candidates are left.")
 @submit_options
 @click.argument("name", metavar="NODE", shell_complete=complete_node)
-def modify(
-    name: str,
-    ndparams: Mapping[str, str] | None,
-    auto_promote: bool,
-    force: bool,
-    master_candidate: bool | None,
-    drained: bool | None,
-    offline: bool | None,
-    master_capable: bool | None,
-    vm_capable: bool | None,
-    secondary_ip: str | None,
-    powered: bool | None,
-    **options: Unpack[SubmitOptions],
-) -> int:
+def modify(name: str, **given: object) -> int:
     """Change the role and the parameters of NODE; what is left out stays.
 
     A node is a candidate, drained, offline, or none of these. One that returns becomes a candidate if the pool has
     room. Waits for the job, except with --submit.
     """
-    op = {
-        "OP_ID": "OP_NODE_SET_PARAMS",
-        "node_name": name,
-        "force": force,
-        "auto_promote": auto_promote,
-        "master_candidate": master_candidate,
-        "drained": drained,
-        "offline": offline,
-        "master_capable": master_capable,
-        "vm_capable": vm_capable,
-        "secondary_ip": secondary_ip,
-        "ndparams": ndparams,
-        "powered": powered,
-    }
-    return carry_out(op, options, "gnt-node", "modify", lambda result: _tell(name, result))
-
-
-def _tell(name: str, result: object) -> None:
-    changes = result if isinstance(result, list) else []
-    if wants_json():
-        say_json({"node": name, "changes": changes})
-    elif changes:
-        say(f"Modified node {name}")
-        for parameter, value in changes:
-            say(f" - {parameter:<5} -> {value}")
+    options = submission_of(given)
+    op = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name, **given}
+    return carry_out(op, options, "gnt-node", "modify", tell_changes("node", "node", name))
 
 
 # `gnt-node remove`: take a node out of the cluster.

@@ -8,17 +8,19 @@ from typing import Final, Unpack
 
 import click
 
-from cli.choosing.lists import ListOptions, list_options, object_filter, tell_fields, tell_objects
+from cli.choosing.lists import (
+    ListOptions,
+    as_list,
+    as_object,
+    fields_command,
+    list_options,
+    tell_objects,
+    tell_whole,
+)
 from cli.commands import Command
-from cli.connection import ask_luxid
-from cli.context import wants_json
-from cli.exitcodes import DONE
-from cli.options import complete_node, table_options
-from cli.screen import say, say_json
-from cli.tables import Layout
+from cli.options import complete_node
 from common.objects.kinds import QueryKind
-from common.printable import json_text, printable
-from protocol.luxi.queries import Query
+from common.printable import json_text
 
 _USUAL: Final = ("name", "dtotal", "dfree", "mtotal", "mnode", "mfree", "pinst_cnt", "sinst_cnt")
 
@@ -43,12 +45,7 @@ def list_nodes(words: Sequence[str], **options: Unpack[ListOptions]) -> int:
 # `gnt-node list-fields`: the columns of `gnt-node list`.
 
 
-@click.command("list-fields", cls=Command, examples=("gnt-node list-fields", "gnt-node list-fields role mfree"))
-@table_options
-@click.argument("names", metavar="[FIELD]...", nargs=-1)
-def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
-    """Tell the fields that gnt-node list can show and filters can compare; all, or the named ones."""
-    return tell_fields(QueryKind.NODE, names, Layout(not no_headers, separator))
+list_fields = fields_command(QueryKind.NODE, "gnt-node", "role mfree")
 
 
 # `gnt-node info`: everything about nodes.
@@ -78,15 +75,7 @@ _OPTIONAL: Final = ("powered",)
 @click.argument("names", metavar="[NODE]...", nargs=-1, shell_complete=complete_node)
 def info(names: Sequence[str]) -> int:
     """Tell everything that the configuration has about these nodes, or about all."""
-    found = ask_luxid(Query(QueryKind.NODE, _FIELDS, object_filter(names, is_filtering=False)))
-    rows = [dict(zip(_FIELDS, row, strict=True)) for row in found.values()]
-    if wants_json():
-        say_json(rows)
-    else:
-        for row in rows:
-            for line in _node_lines(row):
-                say(printable(line))
-    return DONE
+    return tell_whole(QueryKind.NODE, _FIELDS, names, _node_lines)
 
 
 def _node_lines(row: Mapping[str, object]) -> Iterator[str]:
@@ -97,19 +86,11 @@ def _node_lines(row: Mapping[str, object]) -> Iterator[str]:
     for title, field in (("primary", "pinst_list"), ("secondary", "sinst_list")):
         if row["vm_capable"]:
             yield f"  {title} for instances: "
-            yield from (f"    - {name}" for name in _names(row[field]))
+            yield from (f"    - {name}" for name in as_list(row[field]))
     yield "  node parameters: "
-    custom, every = _object(row["custom_ndparams"]), _object(row["ndparams"])
+    custom, every = as_object(row["custom_ndparams"]), as_object(row["ndparams"])
     for name in sorted(every):
         yield f"    {name}: {_text(custom[name])}" if name in custom else f"    {name}: default ({_text(every[name])})"
-
-
-def _names(value: object) -> Sequence[object]:
-    return value if isinstance(value, list) else ()
-
-
-def _object(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: object) -> str:

@@ -11,6 +11,7 @@ import attrs
 import click
 
 from cli.choosing.jobids import JOB_IDS, Named
+from cli.options import ReadType
 from cli.screen import remark
 from common.commands.spec import ULIMITS
 from common.errors import InvalidRequest
@@ -21,99 +22,63 @@ from common.queue.terms import Use, check_label, check_name, read_use
 # Values of a command's options as the user types them: `12:success`, `NAME=VALUE`, `512M`, `nofile=1024`.
 
 
-class DependencyType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+def _dependency(text: str) -> tuple[Named, list[str]]:
     """`ID` or `ID:status,...`: jobs, and the states that they may end in; success if left out."""
-
-    name = "dependency"
-
-    def convert(
-        self, value: str | tuple[Named, list[str]], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[Named, list[str]]:
-        if isinstance(value, tuple):
-            return value
-        number, _, names = value.partition(":")
-        statuses = [name for name in names.split(",") if name] or [JobState.SUCCESS.value]
-        wrong = next((name for name in statuses if name not in FINAL_NAMES), None)
-        if wrong is not None:
-            self.fail(f"no job ends as '{wrong}'; write {', '.join(sorted(FINAL_NAMES))}", param, ctx)
-        return JOB_IDS.convert(number, param, ctx), statuses
+    number, _, names = text.partition(":")
+    statuses = [name for name in names.split(",") if name] or [JobState.SUCCESS.value]
+    wrong = next((name for name in statuses if name not in FINAL_NAMES), None)
+    if wrong is not None:
+        raise ValueError(f"no job ends as '{wrong}'; write {', '.join(sorted(FINAL_NAMES))}")
+    return JOB_IDS.convert(number, None, None), statuses
 
 
-class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+def _variable(text: str) -> tuple[str, str]:
     """`NAME=VALUE`; `NAME` alone takes its value from this environment."""
-
-    name = "variable"
-
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        name, equals, text = value.partition("=")
-        if not name:
-            self.fail(f"'{value}' names no variable; write NAME=VALUE", param, ctx)
-        if not equals and name not in os.environ:
-            self.fail(f"'{name}' is not set here; write {name}=VALUE", param, ctx)
-        return name, text if equals else os.environ[name]
+    name, equals, value = text.partition("=")
+    if not name:
+        raise ValueError(f"'{text}' names no variable; write NAME=VALUE")
+    if not equals and name not in os.environ:
+        raise ValueError(f"'{name}' is not set here; write {name}=VALUE")
+    return name, value if equals else os.environ[name]
 
 
-class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+def _size(text: str) -> int:
     """`512M`: bytes; K, M, G or T multiply by powers of 1024."""
-
-    name = "size"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        match = _SIZE.fullmatch(value)
-        if match is None:
-            self.fail(f"'{value}' is not a size; write bytes, or a number with K, M, G or T", param, ctx)
-        if "." in match[1] and not match[2]:
-            self.fail(f"'{value}' is not whole; write a whole number, or one with K, M, G or T, as in 1.5G", param, ctx)
-        return int(float(match[1]) * 1024 ** _UNITS.index(match[2].upper()))
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"'{text}' is not a size; write bytes, or a number with K, M, G or T")
+    if "." in match[1] and not match[2]:
+        raise ValueError(f"'{text}' is not whole; write a whole number, or one with K, M, G or T, as in 1.5G")
+    return int(float(match[1]) * 1024 ** _UNITS.index(match[2].upper()))
 
 
-class CpusType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+def _cpus(text: str) -> float:
     """`1.5`: a number of processors; `nan` and `inf` are refused, as JSON does not have them."""
-
-    name = "float"
-
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        if _CPUS.fullmatch(value) is None:
-            self.fail(f"'{value}' is not a number of processors; write one such as 2 or 0.5", param, ctx)
-        return float(value)
+    if _CPUS.fullmatch(text) is None:
+        raise ValueError(f"'{text}' is not a number of processors; write one such as 2 or 0.5")
+    return float(text)
 
 
-class UlimitType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+def _ulimit(text: str) -> tuple[str, list[int]]:
     """`nofile=1024:4096`: soft and hard limit, or both; `unlimited` for none."""
-
-    name = "limit"
-
-    def convert(
-        self, value: str | tuple[str, list[int]], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, list[int]]:
-        if isinstance(value, tuple):
-            return value
-        name, _, text = value.partition("=")
-        numbers = ["-1" if number == "unlimited" else number for number in text.split(":")]
-        if name not in ULIMITS:
-            self.fail(f"there is no limit '{name}'; they are {', '.join(ULIMITS)}", param, ctx)
-        if len(numbers) > 2 or not all(_NUMBER.fullmatch(number) for number in numbers):
-            self.fail(f"'{value}' is not a limit; write {name}=SOFT[:HARD], each a number or unlimited", param, ctx)
-        return name, [int(number) for number in numbers]
+    name, _, limits = text.partition("=")
+    numbers = ["-1" if number == "unlimited" else number for number in limits.split(":")]
+    if name not in ULIMITS:
+        raise ValueError(f"there is no limit '{name}'; they are {', '.join(ULIMITS)}")
+    if len(numbers) > 2 or not all(_NUMBER.fullmatch(number) for number in numbers):
+        raise ValueError(f"'{text}' is not a limit; write {name}=SOFT[:HARD], each a number or unlimited")
+    return name, [int(number) for number in numbers]
 
 
 _UNITS: Final = ("", "K", "M", "G", "T")
 _SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
 _CPUS: Final = re.compile(r"\d{1,4}(\.\d{1,6})?|\.\d{1,6}", re.ASCII)
 _NUMBER: Final = re.compile(r"-1|\d{1,19}", re.ASCII)
-CPUS: Final = CpusType()
-DEPENDENCY: Final = DependencyType()
-SIZE: Final = SizeType()
-ULIMIT: Final = UlimitType()
-VARIABLE: Final = EnvironmentType()
+CPUS: Final = ReadType(_cpus, name="float")
+DEPENDENCY: Final = ReadType(_dependency, name="dependency")
+SIZE: Final = ReadType(_size, name="size")
+ULIMIT: Final = ReadType(_ulimit, name="limit")
+VARIABLE: Final = ReadType(_variable, name="variable")
 
 
 def check_text(*texts: str) -> None:
@@ -213,67 +178,30 @@ def lock_modes(wishes: Iterable[LockWish]) -> dict[str, str]:
 _JUST_NOW_S: Final = 60.0
 
 
-class JobNameType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """The name of a job."""
-
-    name = "name"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            check_name(value)
-        except InvalidRequest as error:
-            self.fail(error.message, param, ctx)
-        return value
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return "NAME"
+def _job_name(text: str) -> str:
+    check_name(text)
+    return text
 
 
-class LabelType(click.ParamType):  # type: ignore[type-arg]  # as above
+def _label(text: str) -> tuple[str, str]:
     """`KEY=VALUE`."""
-
-    name = "label"
-
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        key, equals, text = value.partition("=")
-        if not equals:
-            self.fail(f"'{value}' is not a label; write KEY=VALUE, as in team=web", param, ctx)
-        try:
-            check_label(key, text)
-        except InvalidRequest as error:
-            self.fail(error.message, param, ctx)
-        return key, text
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return "KEY=VALUE"
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"'{text}' is not a label; write KEY=VALUE, as in team=web")
+    check_label(key, value)
+    return key, value
 
 
-class UseType(click.ParamType):  # type: ignore[type-arg]  # as above
+def _use(text: str) -> Use:
     """`[NODE:]NAME=COUNT`; a count with K, M, G or T is in bytes, `NAME` alone is one unit."""
-
-    name = "use"
-
-    def convert(self, value: str | Use, param: click.Parameter | None, ctx: click.Context | None) -> Use:
-        if isinstance(value, Use):
-            return value
-        key, equals, text = value.partition("=")
-        count = SIZE.convert(text, param, ctx) if equals else 1
-        if count < 1:
-            self.fail(f"'{value}' uses nothing; write a count of at least 1", param, ctx)
-        try:
-            return read_use(key, count)
-        except InvalidRequest as error:
-            self.fail(error.message, param, ctx)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return "[NODE:]NAME=COUNT"
+    key, equals, count_text = text.partition("=")
+    count = _size(count_text) if equals else 1
+    if count < 1:
+        raise ValueError(f"'{text}' uses nothing; write a count of at least 1")
+    return read_use(key, count)
 
 
-class InstantType(click.ParamType):  # type: ignore[type-arg]  # as above
+class InstantType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
     """`tomorrow 02:00`: an instant in seconds since the epoch; of one that is past the user is told."""
 
     name = "time"
@@ -299,6 +227,6 @@ class InstantType(click.ParamType):  # type: ignore[type-arg]  # as above
         return "TIME"
 
 
-JOB_NAME: Final = JobNameType()
-LABEL: Final = LabelType()
-USE: Final = UseType()
+JOB_NAME: Final = ReadType(_job_name, "NAME")
+LABEL: Final = ReadType(_label, "KEY=VALUE")
+USE: Final = ReadType(_use, "[NODE:]NAME=COUNT")

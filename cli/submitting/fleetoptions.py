@@ -14,7 +14,7 @@ from typing import Final, TypedDict
 import attrs
 import click
 
-from cli.options import F, complete_group, complete_node, with_options
+from cli.options import F, ReadType, complete_group, complete_node, with_options
 from common.errors import InvalidRequest
 from common.queue.reasons import NODE
 from common.queue.terms import check_label
@@ -189,26 +189,15 @@ class FleetWish:
         return (*(each.name for each in self.variables), *((NODE,) if self.has_nodes else ()))
 
 
-class EachType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+def _each(text: str) -> FleetVariable:
     """`host=web1,web2`, `n=1..100`, `file=@LIST`."""
+    name, equals, values = text.partition("=")
+    if not equals:
+        raise ValueError(f"'{text:.40}' has no values; write NAME=VALUE,VALUE or NAME=@FILE")
+    return variable(name, _file_lines(values[1:])) if values.startswith("@") else read_variable(name, values)
 
-    name = "each"
 
-    def convert(
-        self, value: str | FleetVariable, param: click.Parameter | None, ctx: click.Context | None
-    ) -> FleetVariable:
-        if isinstance(value, FleetVariable):
-            return value
-        name, equals, text = value.partition("=")
-        try:
-            if not equals:
-                raise InvalidRequest(f"'{value:.40}' has no values; write NAME=VALUE,VALUE or NAME=@FILE")
-            return variable(name, _file_lines(text[1:])) if text.startswith("@") else read_variable(name, text)
-        except InvalidRequest as error:
-            self.fail(error.message, param, ctx)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return "NAME=VALUE,..."
+EACH: Final = ReadType(_each, "NAME=VALUE,...")
 
 
 def _file_lines(path: str) -> list[str]:
@@ -265,7 +254,7 @@ def fleet_options(function: F) -> F:
         ),
         click.option(
             "--each",
-            type=EachType(),
+            type=EACH,
             multiple=True,
             help="Run it for each value, which stands for {NAME} in the command, --env, --cwd, --lock, --name and "
             "--label: host=web1,web2, n=1..100, n=01..99..2, file=@LIST (a value a line; @- reads standard input); "

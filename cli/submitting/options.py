@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Final, TypedDict
+from typing import Final, TypedDict, cast
 
 import attrs
 import click
@@ -146,6 +146,11 @@ class SubmitOptions(TypedDict):
     job_name: str | None
     job_labels: Sequence[tuple[str, str]]
     key: str | None
+
+
+def submission_of(given: dict[str, object]) -> SubmitOptions:
+    """Take what `submit_options` have passed from all that a verb was given; the others stay, as parameters."""
+    return cast(SubmitOptions, {name: given.pop(name) for name in SubmitOptions.__annotations__})
 
 
 class FollowOptions(SubmitOptions):

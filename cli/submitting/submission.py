@@ -311,6 +311,21 @@ def carry_out(
     return submit_jobs([job_with_wishes([op], wishes, verb)], wishes, succeeded)
 
 
+def tell_changes(key: str, title: str, name: str) -> Callable[[object], None]:
+    """A function that prints the changes which an opcode's result tells. Args: key, title: kind of the object."""
+
+    def tell(result: object) -> None:
+        changes = result if isinstance(result, list) else []
+        if wants_json():
+            say_json({key: name, "changes": changes})
+        elif changes:
+            say(f"Modified {title} {name}")
+            for parameter, value in changes:
+                say(f" - {parameter:<5} -> {value}")
+
+    return tell
+
+
 def carry_out_each(ops: Sequence[OpInput], options: SubmitOptions, program: str, verb: str) -> int:
     """Carry out opcodes by a job each; otherwise as `carry_out`."""
     wishes = _wishes(options, program)

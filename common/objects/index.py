@@ -57,6 +57,11 @@ class ConfigIndex:
         return _by_name(self.config.instances.values())
 
     @property
+    def master(self) -> Node:
+        """Raises: KeyError: the configuration names none of its nodes, as one that is not sound."""
+        return self.config.nodes[self.cluster.master_node]
+
+    @property
     def master_name(self) -> str | None:
         return self.node_name(self.cluster.master_node)
 
@@ -98,8 +103,16 @@ class ConfigIndex:
     def secondaries(self, node: str) -> Sequence[str]:
         return self._secondaries.get(node, _NOTHING)
 
+    def node_instances(self, node: str) -> Sequence[str]:
+        """The names of the instances with this primary or secondary node; primary ones first."""
+        return [*self.primaries(node), *self.secondaries(node)]
+
     def group_nodes(self, group: str) -> Sequence[Node]:
         return self._group_nodes.get(group, _NOTHING)
+
+    def group_instances(self, group: str) -> Sequence[str]:
+        """The names of the instances with a primary or secondary node in the group, in the order of code points."""
+        return sorted({name for node in self.group_nodes(group) for name in self.node_instances(node.uuid)})
 
     def network_instances(self, network: str) -> Sequence[str]:
         return self._network_instances.get(network, _NOTHING)

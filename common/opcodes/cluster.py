@@ -48,22 +48,28 @@ class OpClusterQuery(OpCode):
 
 
 @attrs.frozen(kw_only=True)
-class OpClusterVerify(OpCode):
-    """Submit the jobs that verify the cluster."""
+class Verification(OpCode):
+    """The common base of opcodes that verify."""
 
     debug_simulate_errors: bool = False
     error_codes: bool = False
-    skip_checks: tuple[OptionalCheck, ...] = ()
     # errors to be shown as warnings
     ignore_errors: tuple[VerifyError, ...] = ()
     verbose: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class OpClusterVerify(Verification):
+    """Submit the jobs that verify the cluster."""
+
+    skip_checks: tuple[OptionalCheck, ...] = ()
     # name of the only node group to verify
     group_name: NonEmpty | None = None
     verify_clutter: bool = False
 
 
 @attrs.frozen(kw_only=True)
-class OpClusterVerifyConfig(OpCode):
+class OpClusterVerifyConfig(Verification):
     """Verify the configuration."""
 
     LOCKS: ClassVar[LockRules] = {
@@ -74,14 +80,9 @@ class OpClusterVerifyConfig(OpCode):
         LockLevel.NETWORK: ALL_SHARED,
     }
 
-    debug_simulate_errors: bool = False
-    error_codes: bool = False
-    ignore_errors: tuple[VerifyError, ...] = ()
-    verbose: bool = False
-
 
 @attrs.frozen(kw_only=True)
-class OpClusterVerifyGroup(OpCode):
+class OpClusterVerifyGroup(Verification):
     """Verify the nodes and instances of a node group."""
 
     SUMMARY: ClassVar[str | None] = "group_name"
@@ -92,11 +93,7 @@ class OpClusterVerifyGroup(OpCode):
     }
 
     group_name: NonEmpty
-    debug_simulate_errors: bool = False
-    error_codes: bool = False
     skip_checks: tuple[OptionalCheck, ...] = ()
-    ignore_errors: tuple[VerifyError, ...] = ()
-    verbose: bool = False
     verify_clutter: bool = False
 
 

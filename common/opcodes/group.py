@@ -68,13 +68,11 @@ class OpGroupRemove(OnGroup):
 
 
 @attrs.frozen(kw_only=True)
-class OpGroupRename(OpCode):
+class OpGroupRename(OnGroup):
     """Give a node group another name."""
 
-    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
-    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name")}
+    SUMMARY: ClassVar[str | None] = None
 
-    group_name: NonEmpty
     new_name: NonEmpty
 
 

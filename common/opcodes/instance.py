@@ -51,9 +51,18 @@ class OnInstance(OpCode):
     """The common base of opcodes on one existing instance."""
 
     SUMMARY: ClassVar[str | None] = "instance_name"
+    LOCKS: ClassVar[LockRules] = {LockLevel.INSTANCE: exclusive("instance_name")}
 
     instance_name: str
     instance_uuid: NonEmpty | None = None
+
+
+# rule for an instance and its nodes, which no parameter names
+_WITH_NODES: Final[LockRules] = {
+    LockLevel.INSTANCE: exclusive("instance_name"),
+    LockLevel.NODE: SOME_EXCLUSIVE,
+    LockLevel.NODE_RES: SOME_EXCLUSIVE,
+}
 
 
 @attrs.frozen(kw_only=True)
@@ -143,8 +152,6 @@ class OpInstanceMultiAlloc(OpCode):
 class OpInstanceReinstall(OnInstance):
     """Install the operating system of an instance again."""
 
-    LOCKS: ClassVar[LockRules] = {LockLevel.INSTANCE: exclusive("instance_name")}
-
     force_variant: bool = False
     os_type: NonEmpty | None = None
     osparams: JsonObject | None = None
@@ -156,11 +163,7 @@ class OpInstanceReinstall(OnInstance):
 class OpInstanceRemove(OnInstance):
     """Remove an instance with its disks."""
 
-    LOCKS: ClassVar[LockRules] = {
-        LockLevel.INSTANCE: exclusive("instance_name"),
-        LockLevel.NODE: SOME_EXCLUSIVE,
-        LockLevel.NODE_RES: SOME_EXCLUSIVE,
-    }
+    LOCKS: ClassVar[LockRules] = _WITH_NODES
 
     shutdown_timeout: Whole = 120
     ignore_failures: bool = False
@@ -205,12 +208,7 @@ class OpInstanceQueryData(OpCode):
 class OpInstanceSetParams(OnInstance):
     """Change an instance's parameters; unset parameters keep their values."""
 
-    LOCKS: ClassVar[LockRules] = {
-        LockLevel.NODEGROUP: SOME_SHARED,
-        LockLevel.INSTANCE: exclusive("instance_name"),
-        LockLevel.NODE: SOME_EXCLUSIVE,
-        LockLevel.NODE_RES: SOME_EXCLUSIVE,
-    }
+    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: SOME_SHARED, **_WITH_NODES}
 
     force: bool = False
     force_variant: bool = False
@@ -276,8 +274,6 @@ class OpInstanceStartup(OnInstance):
 class OpInstanceShutdown(OnInstance):
     """Stop an instance."""
 
-    LOCKS: ClassVar[LockRules] = {LockLevel.INSTANCE: exclusive("instance_name")}
-
     force: bool = False
     ignore_offline_nodes: bool = False
     # seconds
@@ -289,8 +285,6 @@ class OpInstanceShutdown(OnInstance):
 @attrs.frozen(kw_only=True)
 class OpInstanceReboot(OnInstance):
     """Restart an instance."""
-
-    LOCKS: ClassVar[LockRules] = {LockLevel.INSTANCE: exclusive("instance_name")}
 
     shutdown_timeout: Whole = 120
     ignore_secondaries: bool = False
@@ -388,12 +382,7 @@ class OpInstanceReplaceDisks(OnInstance):
     iallocator: NonEmpty | None = None
 
     def lock_rules(self) -> LockRules:
-        rules = {
-            LockLevel.INSTANCE: exclusive("instance_name"),
-            LockLevel.NODE: SOME_EXCLUSIVE,
-            LockLevel.NODE_RES: SOME_EXCLUSIVE,
-        }
-        return rules | {LockLevel.NODEGROUP: SOME_SHARED} if self.iallocator is not None else rules
+        return {**_WITH_NODES, LockLevel.NODEGROUP: SOME_SHARED} if self.iallocator is not None else _WITH_NODES
 
 
 @attrs.frozen(kw_only=True)
@@ -419,12 +408,7 @@ class OpInstanceDeactivateDisks(OnInstance):
 class OpInstanceRecreateDisks(OnInstance):
     """Create an instance's disks again."""
 
-    LOCKS: ClassVar[LockRules] = {
-        LockLevel.NODEGROUP: SOME_SHARED,
-        LockLevel.INSTANCE: exclusive("instance_name"),
-        LockLevel.NODE: SOME_EXCLUSIVE,
-        LockLevel.NODE_RES: SOME_EXCLUSIVE,
-    }
+    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: SOME_SHARED, **_WITH_NODES}
 
     # empty: all disks
     disks: tuple[RecreatedDisk, ...] = attrs.field(default=(), validator=all_or_none_changed)
@@ -437,11 +421,7 @@ class OpInstanceRecreateDisks(OnInstance):
 class OpInstanceGrowDisk(OnInstance):
     """Make a disk larger."""
 
-    LOCKS: ClassVar[LockRules] = {
-        LockLevel.INSTANCE: exclusive("instance_name"),
-        LockLevel.NODE: SOME_EXCLUSIVE,
-        LockLevel.NODE_RES: SOME_EXCLUSIVE,
-    }
+    LOCKS: ClassVar[LockRules] = _WITH_NODES
 
     wait_for_sync: bool = True
     disk: DiskIndex
@@ -459,8 +439,6 @@ class OpInstanceGrowDisk(OnInstance):
 @attrs.frozen(kw_only=True)
 class OpBackupPrepare(OnInstance):
     """Tell what the export of an instance needs."""
-
-    LOCKS: ClassVar[LockRules] = {LockLevel.INSTANCE: exclusive("instance_name")}
 
     mode: ExportMode
 

@@ -53,13 +53,12 @@ class OpNetworkRemove(OnNetwork):
 
 
 @attrs.frozen(kw_only=True)
-class OpNetworkRename(OpCode):
+class OpNetworkRename(OnNetwork):
     """Give a network another name; since 3.1."""
 
-    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
+    SUMMARY: ClassVar[str | None] = None
     LOCKS: ClassVar[LockRules] = {LockLevel.NETWORK: exclusive("network_name")}
 
-    network_name: NonEmpty
     new_name: NonEmpty
 
 

@@ -117,24 +117,26 @@ class OpNodeQueryStorage(OpCode):
 
 
 @attrs.frozen(kw_only=True)
-class OpNodeModifyStorage(OnNode):
-    """Change a storage unit of a node."""
+class OnNodeStorage(OnNode):
+    """The common base of opcodes that change a storage unit of a node."""
 
     LOCKS: ClassVar[LockRules] = {LockLevel.NODE: exclusive("node_name")}
 
     storage_type: StorageType
     name: NonEmpty | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OpNodeModifyStorage(OnNodeStorage):
+    """Change a storage unit of a node."""
+
     changes: JsonObject
 
 
 @attrs.frozen(kw_only=True)
-class OpRepairNodeStorage(OnNode):
+class OpRepairNodeStorage(OnNodeStorage):
     """Repair a storage unit of a node."""
 
-    LOCKS: ClassVar[LockRules] = {LockLevel.NODE: exclusive("node_name")}
-
-    storage_type: StorageType
-    name: NonEmpty | None = None
     ignore_consistency: bool = False
 
 

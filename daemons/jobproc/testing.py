@@ -11,8 +11,9 @@
 
 The steps are those of a job process (`life.py`). A fault that would show only in a cluster is a `Mistake` here: an
 opcode that does not survive its job file; a secret in that file, the job's log or the result; locks other than those
-the opcode declares, from which luxid predicts waits; a change or a use of something whose lock is not held; a result
-that is not JSON. No time passes in `wait`.
+the opcode declares, from which luxid predicts waits; an optimistic unit that does not bear its second call of
+`expand_names`; a change or a use of something whose lock is not held; a result that is not JSON. No time passes in
+`wait`.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from typing import Any
 
 from common.locks import BGL, LockRequest
 from common.opcodes.base import OpCode, read_opcode, write_opcode
-from daemons.jobproc.opcodelocks import UNIT_LEVELS
+from daemons.jobproc.opcodelocks import UNIT_LEVELS, covers, declared_again
 from daemons.jobproc.trial.fakecontext import (
     FakeContext,
     Mistake,
@@ -55,6 +56,8 @@ class UnitTrial(TrialRecord):
         made.expand_names(context)
         self._take_locks(made, context)
         context.forget_config()
+        if made.is_optimistic and not covers(context.locks.held, declared_again(made, context)):
+            raise Mistake(f"{op.OP_ID} asks for other locks when it is expanded again, though nothing has changed")
         made.check_prereq(context)
         result = None if kept.dry_run else made.run(context)
         check_result(result)

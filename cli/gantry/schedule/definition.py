@@ -31,7 +31,7 @@ from cli.submitting.arguments import (
     read_standard_input,
 )
 from cli.submitting.fleetoptions import (
-    EachType,
+    EACH,
     FleetVariable,
     FleetWish,
     check_lock_marks,
@@ -356,7 +356,7 @@ def read_wish(
 @job_options
 @click.option(
     "--each",
-    type=EachType(),
+    type=EACH,
     multiple=True,
     help="Add a schedule for each value, which stands for {NAME} in the command, --env, --cwd, --stdin, --lock, "
     "--label and the schedule's name: host=web1,web2, n=1..9; repeatable: each combination.",

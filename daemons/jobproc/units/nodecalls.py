@@ -51,6 +51,20 @@ _ADVICE: Final[Mapping[FailureKind, str]] = {
 }
 
 
+def master_client(settings: Settings, files: CertificateFiles | None = None) -> BlockingNodeClient:
+    """A client that calls as the master.
+
+    Args: files: certificate to show; None: this node's own.
+    Raises: NoLongerMaster: another node has become the master since.
+    """
+    epoch = own_epoch(settings.paths.epoch_file, settings.cluster.own_name)
+    return BlockingNodeClient(files or CertificateFiles.of(settings.paths), epoch=epoch)
+
+
+def address_of(node: Node, settings: Settings) -> NodeAddress:
+    return NodeAddress(node.name, node.primary_ip, settings.noded.port)
+
+
 class NodeCalls:
     """Calls of node daemons.
 
@@ -60,13 +74,12 @@ class NodeCalls:
     def __init__(self, settings: Settings) -> None:
         if not settings.cluster.has_nodes:
             raise PrerequisiteError(_ONE_MACHINE, "environment_error")
-        files = CertificateFiles.of(settings.paths)
-        epoch = own_epoch(settings.paths.epoch_file, settings.cluster.own_name)
-        self._port = settings.noded.port
+        self._settings = settings
+        self._usual = master_client(settings)
+        server = settings.paths.server_pem
         # PEM of the cluster's key and certificate
-        self._certificate = files.server.read_bytes()
-        self._usual = BlockingNodeClient(files, epoch=epoch)
-        self._first = BlockingNodeClient(CertificateFiles(files.server, files.server), epoch=epoch)
+        self._certificate = server.read_bytes()
+        self._first = master_client(settings, CertificateFiles(server, server))
 
     def check_member(self, node: Node) -> None:
         """Check that a node daemon of this cluster and of our version replies there.
@@ -125,10 +138,10 @@ class NodeCalls:
     def _put_certificate(self, nodes: Sequence[Node], content: bytes) -> Mapping[str, Outcome[None]]:
         outcomes = self._call(nodes, PutClusterCertificate(content.decode()), _CHANGE_S)
         # a node daemon of Ganeti does not know the call
-        return {name: Replied(None) if _is_unknown(each) else each for name, each in outcomes.items()}
+        return {name: Replied(None) if is_unknown(each) else each for name, each in outcomes.items()}
 
     def _call(self, nodes: Sequence[Node], call: NodeCall[R], limit_s: float) -> Mapping[str, Outcome[R]]:
-        addresses = [NodeAddress(node.name, node.primary_ip, self._port) for node in nodes]
+        addresses = [address_of(node, self._settings) for node in nodes]
         outcomes = dict(self._usual.call_nodes(addresses, call, limit_s, even_paused=True))
         refused = [address for address in addresses if _is_refusal(outcomes[address.name])]
         if refused:
@@ -137,7 +150,8 @@ class NodeCalls:
         return outcomes
 
 
-def _is_unknown(outcome: Outcome[R]) -> bool:
+def is_unknown(outcome: Outcome[R]) -> bool:
+    """Whether the node's daemon does not know this call of ours, as Ganeti's."""
     return isinstance(outcome, Failed) and outcome.kind is FailureKind.UNKNOWN
 
 

@@ -12,15 +12,13 @@ from common.durable.durably import durably
 from common.errors import ConfigurationError, ExecutionError, PrerequisiteError, RemoteError
 from common.nodes.candidates import Digests, with_both, without_old
 from common.nodes.certificates import RenewalFiles, certificates_in, digest_of, has_key, key_in, sign_request
-from common.nodes.mastership import own_epoch
 from common.objects.config import Node
 from common.objects.kinds import NodeUuid
 from common.paths import Paths
 from common.settings import Settings
 from daemons.jobproc.context import UnitContext
-from protocol.noded.call import Failed, FailureKind, NodeAddress, NodeCall, Outcome, Replied
-from protocol.noded.clients.blocking import BlockingNodeClient
-from protocol.noded.clients.certificates import CertificateFiles
+from daemons.jobproc.units.nodecalls import address_of, is_unknown, master_client
+from protocol.noded.call import Failed, NodeCall, Outcome, Replied
 from protocol.noded.membership import (
     InstallCertificate,
     NodeCryptoTokens,
@@ -51,13 +49,12 @@ class RenewalCalls:
 
     def __init__(self, settings: Settings, nodes: Sequence[Node]) -> None:
         self.nodes = {node.name: node for node in nodes}
-        self._port = settings.noded.port
-        files = CertificateFiles.of(settings.paths)
-        self._client = BlockingNodeClient(files, epoch=own_epoch(settings.paths.epoch_file, settings.cluster.own_name))
+        self._settings = settings
+        self._client = master_client(settings)
 
     def ask(self, calls: Mapping[str, NodeCall[R]]) -> Mapping[str, Outcome[R]]:
         """Send each node its call; return what it came to, by name."""
-        addressed = [(self._address(name), call) for name, call in calls.items()]
+        addressed = [(address_of(self.nodes[name], self._settings), call) for name, call in calls.items()]
         return self._client.call_each(addressed, _LIMIT_S, even_paused=True)
 
     def on_all(self, step: str, calls: Mapping[str, NodeCall[R]]) -> Mapping[str, R]:
@@ -67,9 +64,6 @@ class RenewalCalls:
         """
         return replies(step, self.ask(calls))
 
-    def _address(self, name: str) -> NodeAddress:
-        return NodeAddress(name, self.nodes[name].primary_ip, self._port)
-
 
 def replies(step: str, outcomes: Mapping[str, Outcome[R]]) -> Mapping[str, R]:
     """Raises: ExecutionError: a node has failed."""
@@ -77,11 +71,6 @@ def replies(step: str, outcomes: Mapping[str, Outcome[R]]) -> Mapping[str, R]:
     if faults:
         raise ExecutionError(f"{step} failed: {'; '.join(faults)}. {AGAIN}")
     return {name: outcome.value for name, outcome in outcomes.items() if isinstance(outcome, Replied)}
-
-
-def is_unknown(outcome: Outcome[R]) -> bool:
-    """Whether the node's daemon does not know this call of ours, as Ganeti's."""
-    return isinstance(outcome, Failed) and outcome.kind is FailureKind.UNKNOWN
 
 
 # A new certificate of the cluster, with a time between in which all nodes trust the old one and the new one.

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import explain_os_error
-from common.nodes.mastership import own_epoch
 from daemons.jobproc.context import UnitContext
 
 # below the folder for data
@@ -36,9 +35,8 @@ def send_shared_files(context: UnitContext, nodes: Collection[str] | None = None
     Args: nodes: names of the only ones that need them.
     """
     # imported late: other units call no nodes
+    from daemons.jobproc.units.nodecalls import master_client
     from protocol.noded.call import Failed
-    from protocol.noded.clients.blocking import BlockingNodeClient
-    from protocol.noded.clients.certificates import CertificateFiles
     from protocol.noded.clients.recipients import online_nodes
     from protocol.noded.files import UploadFile, WireNames, read_upload
 
@@ -48,8 +46,7 @@ def send_shared_files(context: UnitContext, nodes: Collection[str] | None = None
     master = config.nodes[config.cluster.master_node].name
     online = [node for node in online_nodes(config, settings.noded.port) if node.name != master]
     wanted = [node for node in online if nodes is None or node.name in nodes]
-    epoch = own_epoch(settings.paths.epoch_file, settings.cluster.own_name)
-    client = BlockingNodeClient(CertificateFiles.of(settings.paths), epoch=epoch)
+    client = master_client(settings)
     for path in shared_files(settings.paths.data):
         try:
             call = UploadFile(read_upload(path, names.to_wire(path)))

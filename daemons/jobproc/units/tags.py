@@ -1,83 +1,50 @@
 """The opcodes on tags, which the cluster, nodes, node groups, instances and networks have."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Final, TypeVar, assert_never
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final, TypeVar
 
-import attrs
-
-from common.errors import InvalidRequest, PrerequisiteError
-from common.locks import LockLevel, LockMode, LockRequest, member_lock
+from common.errors import InvalidRequest, PrerequisiteError, wrong_input
 from common.objects.config import Entity
-from common.objects.index import ConfigIndex, find_named
+from common.objects.index import ConfigIndex
 from common.objects.kinds import TagKind, check_count, check_tags
 from common.opcodes.base import OpCode
 from common.opcodes.tags import OnTags, OpTagsDel, OpTagsGet, OpTagsSearch, OpTagsSet
 from common.query.qlang import Regex, parse_regex
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit
-from daemons.jobproc.units.groups import group_of
+from daemons.jobproc.units.objects import GROUP, INSTANCE, NETWORK, NODE, ObjectKind
 
-# Finding the object whose tags an opcode tells or changes.
-#
-# Source: opcodes.md 4 and 6.2, TAGS_GET.
-
-
-_TITLES: Final[Mapping[TagKind, str]] = {
-    TagKind.NODE: "node",
-    TagKind.NODEGROUP: "node group",
-    TagKind.NETWORK: "network",
-    TagKind.INSTANCE: "instance",
+_KINDS: Final[Mapping[TagKind, ObjectKind[Any]]] = {
+    TagKind.NODE: NODE,
+    TagKind.NODEGROUP: GROUP,
+    TagKind.NETWORK: NETWORK,
+    TagKind.INSTANCE: INSTANCE,
 }
+O_co = TypeVar("O_co", bound=OnTags | OpTagsGet, covariant=True)
 
 
-@attrs.frozen
-class ObjectWithTags:
-    """An object with tags."""
+class TagsUnit(LogicalUnit[O_co]):
+    """The common base: finds the object, and locks it as the opcode declares.
 
-    kind: TagKind
-    # kind and name, for errors
-    title: str
-    # of the object; empty: the cluster
-    uuid: str
-    tags: frozenset[str]
-    # level and name of its lock; None: the cluster's tags have none
-    level: LockLevel | None
-    lock_name: str
-
-    def requests(self, level: LockLevel, mode: LockMode) -> Sequence[LockRequest]:
-        """The request for its lock, on the lock's level."""
-        if level is not self.level:
-            return ()
-        return [LockRequest(member_lock(level, self.lock_name), mode)]
-
-
-def tagged_object(config: ConfigIndex, kind: TagKind, name: str | None) -> ObjectWithTags:
-    """The object of this name; of the cluster the name is ignored.
-
-    Raises: PrerequisiteError: there is none, or no name is given.
+    The cluster has no lock for its tags: wconfd makes each change in one step.
     """
-    if kind is TagKind.CLUSTER:
-        return ObjectWithTags(kind, "the cluster", "", config.cluster.tags, None, "")
-    if not name:
-        raise PrerequisiteError(f"name the {_TITLES[kind]} whose tags are meant", "wrong_input")
-    match kind:
-        case TagKind.NODE:
-            return _of(kind, find_named(config.nodes, [name], "node", is_host=True)[0], LockLevel.NODE, name)
-        case TagKind.NODEGROUP:
-            return _of(kind, group_of(config, name), LockLevel.NODEGROUP, name)
-        case TagKind.NETWORK:
-            found = find_named(config.networks, [name], "network", is_host=False)[0]
-            return _of(kind, found, LockLevel.NETWORK, name)
-        case TagKind.INSTANCE:
-            instance = find_named(config.instances, [name], "instance", is_host=True)[0]
-            title = f"instance '{instance.name}'"
-            return ObjectWithTags(kind, title, instance.uuid, instance.tags, LockLevel.INSTANCE, instance.name or name)
-        case _:
-            assert_never(kind)
 
+    is_optimistic: ClassVar[bool] = True
 
-def _of(kind: TagKind, found: Entity, level: LockLevel, name: str) -> ObjectWithTags:
-    return ObjectWithTags(kind, f"{_TITLES[kind]} '{name}'", found.uuid, found.tags, level, found.uuid)
+    def expand_names(self, context: UnitContext) -> None:
+        """Raises: PrerequisiteError: there is no such object, or no name is given; of the cluster it is ignored."""
+        config, name = context.config, self.op.name
+        kind = _KINDS.get(self.op.kind)
+        if kind is None:
+            self.object: Entity = config.cluster
+            self.title = "the cluster"
+            return
+        if not name:
+            raise wrong_input(f"name the {kind.title} whose tags are meant")
+        found = kind.named(config, name)
+        self.object = found
+        self.title = f"{kind.title} '{found.name if kind is INSTANCE else name}'"
+        self.lock_names = {kind.level: [kind.lock_name(found)]}
 
 
 # OP_TAGS_SET and OP_TAGS_DEL: add tags to an object, and remove them.
@@ -85,55 +52,28 @@ def _of(kind: TagKind, found: Entity, level: LockLevel, name: str) -> ObjectWith
 # Source: opcodes.md 4 and 6.2, TAGS_SET and TAGS_DEL.
 
 
-O_co = TypeVar("O_co", bound=OnTags, covariant=True)
-
-
-class ChangeTagsUnit(LogicalUnit[O_co]):
-    """The common base of both. The cluster has no lock for its tags: wconfd makes each change in one step."""
-
-    def expand_names(self, context: UnitContext) -> None:
-        self._found = tagged_object(context.config, self.op.kind, self.op.name)
-
-    def is_dynamic(self, level: LockLevel) -> bool:
-        return False
-
-    def declare_locks(self, level: LockLevel, context: UnitContext) -> Sequence[LockRequest]:
-        return self._found.requests(level, LockMode.EXCLUSIVE)
-
-    def current(self, context: UnitContext) -> ObjectWithTags:
-        """The object, with its lock held. Raises: PrerequisiteError: it is gone, or the name is another's now."""
-        now = tagged_object(context.config, self.op.kind, self.op.name)
-        if now.uuid != self._found.uuid:
-            raise PrerequisiteError(f"{self._found.title} was replaced meanwhile; try again", "unknown_entity")
-        return now
-
-
-class TagsSetUnit(ChangeTagsUnit[OpTagsSet]):
+class TagsSetUnit(TagsUnit[OpTagsSet]):
     OPCODE: ClassVar[type[OpCode]] = OpTagsSet
-    is_optimistic: ClassVar[bool] = True
 
     def check_prereq(self, context: UnitContext) -> None:
         check_tags(self.op.tags)
-        self._object = self.current(context)
-        check_count(len(self._object.tags | set(self.op.tags)))
+        check_count(len(self.object.tags | set(self.op.tags)))
 
     def run(self, context: UnitContext) -> None:
-        context.config.change_tags(self.op.kind, self._object.uuid, added=self.op.tags)
+        context.config.change_tags(self.op.kind, self.object.uuid, added=self.op.tags)
 
 
-class TagsDelUnit(ChangeTagsUnit[OpTagsDel]):
+class TagsDelUnit(TagsUnit[OpTagsDel]):
     OPCODE: ClassVar[type[OpCode]] = OpTagsDel
-    is_optimistic: ClassVar[bool] = True
 
     def check_prereq(self, context: UnitContext) -> None:
         check_tags(self.op.tags)
-        self._object = self.current(context)
-        if missing := sorted(set(self.op.tags) - self._object.tags):
+        if missing := sorted(set(self.op.tags) - self.object.tags):
             shown = ", ".join(f"'{tag}'" for tag in missing[:10])
-            raise PrerequisiteError(f"{self._object.title} does not have the tags {shown}", "unknown_entity")
+            raise PrerequisiteError(f"{self.title} does not have the tags {shown}", "unknown_entity")
 
     def run(self, context: UnitContext) -> None:
-        context.config.change_tags(self.op.kind, self._object.uuid, removed=self.op.tags)
+        context.config.change_tags(self.op.kind, self.object.uuid, removed=self.op.tags)
 
 
 # OP_TAGS_GET: tells the tags of an object; without `use_locking` no lock is taken.
@@ -141,21 +81,11 @@ class TagsDelUnit(ChangeTagsUnit[OpTagsDel]):
 # Source: opcodes.md 4 and 6.2, TAGS_GET.
 
 
-class TagsGetUnit(LogicalUnit[OpTagsGet]):
+class TagsGetUnit(TagsUnit[OpTagsGet]):
     OPCODE: ClassVar[type[OpCode]] = OpTagsGet
-    is_optimistic: ClassVar[bool] = True
-
-    def expand_names(self, context: UnitContext) -> None:
-        self._object = tagged_object(context.config, self.op.kind, self.op.name)
-
-    def is_dynamic(self, level: LockLevel) -> bool:
-        return False
-
-    def declare_locks(self, level: LockLevel, context: UnitContext) -> Sequence[LockRequest]:
-        return self._object.requests(level, LockMode.SHARED) if self.op.use_locking else ()
 
     def run(self, context: UnitContext) -> list[str]:
-        return sorted(tagged_object(context.config, self.op.kind, self.op.name).tags)
+        return sorted(self.object.tags)
 
 
 # OP_TAGS_SEARCH: finds tags by a regular expression, on all objects.
@@ -172,7 +102,7 @@ class TagsSearchUnit(LogicalUnit[OpTagsSearch]):
         try:
             self._pattern: Regex = parse_regex(self.op.pattern)
         except InvalidRequest as error:
-            raise PrerequisiteError(error.message, "wrong_input") from error
+            raise wrong_input(error.message) from error
 
     def run(self, context: UnitContext) -> list[list[str]]:
         return sorted(

@@ -500,8 +500,8 @@ MUTANTS: Final = (
     _mutant(
         "change tags without the lock of their object",
         "daemons/jobproc/units/tags.py",
-        "        return self._found.requests(level, LockMode.EXCLUSIVE)",
-        "        return ()",
+        "        self.lock_names = {kind.level: [kind.lock_name(found)]}",
+        "        self.lock_names = {kind.level: []}",
         "tests/unit/jobproc/test_tag_units.py::test_tags_are_changed_under_the_lock_of_their_object_alone",
     ),
 )

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cli.group.values import parse_bounds
+from cli.parameters import parse_bounds
 
 LEAST = "memory-size=128,disk-size=1g,disk-count=0,cpu-count=1,nic-count=0,spindle-use=1"
 MOST = "memory-size=2G,disk-size=1t,disk-count=16,cpu-count=8,nic-count=8,spindle-use=12"

@@ -24,6 +24,7 @@ KINDS = [
     ("nodegroup", UUIDS.group, f"nodegroup/{UUIDS.group}"),
     ("instance", "i1.test", "instance/i1.test"),
     ("network", "net", "network/uuid-net"),
+    ("network", "uuid-net", "network/uuid-net"),
 ]
 
 

@@ -6,21 +6,11 @@
 Source: opcodes.md 3 (CVErrorCode), CLUSTER_VERIFY_CONFIG; recorded jobs.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 import attrs
 
-
-class VerifyOptions(Protocol):
-    """The parameters that the opcodes of verification share."""
-
-    @property
-    def error_codes(self) -> bool: ...
-    @property
-    def ignore_errors(self) -> Collection[str]: ...
-    @property
-    def debug_simulate_errors(self) -> bool: ...
+from common.opcodes.cluster import Verification
 
 
 @attrs.frozen
@@ -48,7 +38,7 @@ NODE_CERTIFICATE = FaultKind("ECLUSTERCLIENTCERT", "cluster")
 class Findings:
     """What was found; each fault is told at once, as a line of the job's log."""
 
-    def __init__(self, options: VerifyOptions, tell: Callable[[str], None]) -> None:
+    def __init__(self, options: Verification, tell: Callable[[str], None]) -> None:
         self._options = options
         self._tell = tell
         self.is_bad = False

@@ -11,7 +11,6 @@ from typing import Final, assert_never
 
 import attrs
 
-from common.nodes.mastership import own_epoch
 from common.objects.config import CONFIG_VERSION, Node
 from common.shapes import JsonObject
 from daemons.jobproc.context import UnitContext
@@ -25,10 +24,9 @@ from daemons.jobproc.units.cluster.findings import (
     FaultKind,
     Findings,
 )
+from daemons.jobproc.units.nodecalls import address_of, master_client
 from daemons.jobproc.units.sharedfiles import shared_files
-from protocol.noded.call import Failed, NodeAddress, Outcome, Replied, Skipped
-from protocol.noded.clients.blocking import BlockingNodeClient
-from protocol.noded.clients.certificates import CertificateFiles
+from protocol.noded.call import Failed, Outcome, Replied, Skipped
 from protocol.noded.facts import Check, NodeVerify
 from protocol.noded.files import WireNames
 
@@ -67,10 +65,8 @@ def ask_nodes(context: UnitContext, nodes: Sequence[Node]) -> NodeFaults:
     files = {names.to_wire(path): _digest(path.read_bytes()) for path in shared_files(settings.paths.data)}
     checks = {Check.FILES: list(files), Check.VERSION: None, Check.TIME: None, Check.CLIENT_CERT: None}
     checks[Check.NODE_SETUP] = None
-    client = BlockingNodeClient(
-        CertificateFiles.of(settings.paths), epoch=own_epoch(settings.paths.epoch_file, settings.cluster.own_name)
-    )
-    addresses = [NodeAddress(node.name, node.primary_ip, settings.noded.port) for node in nodes]
+    client = master_client(settings)
+    addresses = [address_of(node, settings) for node in nodes]
     call = NodeVerify({check.value: what for check, what in checks.items()}, context.config.cluster.cluster_name, {})
     asked_at = time.time()
     outcomes = client.call_nodes(addresses, call, _LIMIT_S)

@@ -4,10 +4,11 @@ from typing import ClassVar, Final
 
 import attrs
 
-from common.errors import PrerequisiteError
+from common.errors import wrong_input
 from common.objects.config import Cluster, Ipolicy, Network
 from common.objects.index import ConfigIndex
 from common.objects.kinds import NetworkUuid, NicMode
+from common.objects.policies import new_cluster_violations
 from common.opcodes.base import OpCode
 from common.opcodes.cluster import OpClusterSetParams
 from common.opcodes.types import NicParams
@@ -15,7 +16,6 @@ from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit
 from daemons.jobproc.units.cluster.values import with_hypervisors, with_inherited, with_plain, with_storage
 from daemons.jobproc.units.nodes import fill_pool
-from daemons.jobproc.units.values import new_cluster_violations
 from protocol.luxi.jobs import JobInput
 
 # The network by which instances talk to their node: what must be made of it when the cluster gets one.
@@ -33,10 +33,9 @@ def check_network(config: ConfigIndex, name: str) -> None:
     """Raises: PrerequisiteError: there is such a network, with other values than it needs."""
     found = _network(config, name)
     if found is not None and (found.network, found.mac_prefix) != (_SUBNET, _MAC_PREFIX):
-        raise PrerequisiteError(
+        raise wrong_input(
             f"network '{name}' cannot be the instances' way to their node: that needs the range {_SUBNET} and the "
-            f"MAC prefix {_MAC_PREFIX}",
-            "wrong_input",
+            f"MAC prefix {_MAC_PREFIX}"
         )
 
 
@@ -101,7 +100,7 @@ class ClusterSetParamsUnit(LogicalUnit[OpClusterSetParams]):
 
     def check_prereq(self, context: UnitContext) -> None:
         if not any(_is_given(getattr(self.op, name)) for name in _PARAMETERS):
-            raise PrerequisiteError("there is nothing to change; name at least one parameter", "wrong_input")
+            raise wrong_input("there is nothing to change; name at least one parameter")
         config, op = context.config, self.op
         self._notes: list[str] = []
         _check_address(config.cluster, op)
@@ -128,10 +127,9 @@ def _check_address(cluster: Cluster, op: OpClusterSetParams) -> None:
     for name in _OF_MASTER:
         wanted, now = getattr(op, name), getattr(cluster, name)
         if wanted is not None and wanted != now:
-            raise PrerequisiteError(
+            raise wrong_input(
                 f"'{name}' cannot be changed by a job here: the master's address is up with the value {now!r}; "
-                "leave it out",
-                "wrong_input",
+                "leave it out"
             )
 
 

@@ -8,7 +8,7 @@ Source: opcodes.md 4; DESIGN section 13.
 
 from typing import ClassVar
 
-from common.errors import PrerequisiteError
+from common.errors import PrerequisiteError, wrong_input
 from common.nodes.candidates import holder_of
 from common.opcodes.base import OpCode
 from common.opcodes.cluster import OpClusterRenewCrypto
@@ -23,7 +23,7 @@ class RenewCryptoUnit(LogicalUnit[OpClusterRenewCrypto]):
 
     def check_prereq(self, context: UnitContext) -> None:
         if self.op.renew_ssh_keys or self.op.ssh_key_type is not None or self.op.ssh_key_bits is not None:
-            raise PrerequisiteError("ssh keys of nodes are not managed here; leave their options out", "wrong_input")
+            raise wrong_input("ssh keys of nodes are not managed here; leave their options out")
         if not context.settings.cluster.has_nodes:
             raise PrerequisiteError(
                 "this cluster is one machine and has no certificates ('replication' in '[cluster]' is 'none')",
@@ -36,7 +36,7 @@ class RenewCryptoUnit(LogicalUnit[OpClusterRenewCrypto]):
         from protocol.noded.membership import Version
 
         paths, config = context.settings.paths, context.config
-        master = config.config.nodes[config.cluster.master_node]
+        master = config.master
         others = [node for node in config.nodes if node.uuid != master.uuid]
         for node in others:
             if node.offline:

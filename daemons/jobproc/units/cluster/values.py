@@ -7,29 +7,25 @@ from typing import Final, TypeVar
 
 import attrs
 
-from common.errors import InvalidRequest, PrerequisiteError
-from common.objects.codec import decode_object, to_json
-from common.objects.config import BeParams, Cluster, Ipolicy, Ispec, MinMax, NdParams, NicParams, Params, filled
+from common.errors import PrerequisiteError, wrong_input
+from common.objects.config import BeParams, Cluster, NdParams, NicParams, Params, filled
+from common.objects.hypervisordefaults import DEFAULTS
 from common.objects.index import ConfigIndex
 from common.objects.kinds import DiskTemplate, Hypervisor, NicMode
-from common.opcodes.cluster import OpClusterSetParams
-from common.opcodes.types import ListAction
-from common.opcodes.types import NicParams as AskedNic
-from daemons.jobproc.units.cluster.hypervisordefaults import DEFAULTS
-from daemons.jobproc.units.networks import checked_mac_prefix
-from daemons.jobproc.units.values import (
+from common.objects.networkvalues import checked_mac_prefix
+from common.objects.parameters import (
     DEFAULT,
-    Reader,
     changed_disk_parameters,
     changed_disk_state,
     changed_hv_state,
+    changed_hypervisor_parameters,
     changes_of,
-    mebibytes,
-    number,
-    text,
-    truth,
-    whole,
+    readers_of,
 )
+from common.objects.policies import changed_cluster_policy
+from common.opcodes.cluster import OpClusterSetParams
+from common.opcodes.types import ListAction
+from common.opcodes.types import NicParams as AskedNic
 
 # The parameters of the cluster that depend on no other object: switches, lists, images, collectors of data. Pure.
 #
@@ -99,7 +95,7 @@ def _by_system(
         for name, value in values.items():
             if not isinstance(value, str):
                 # the value may be private
-                raise _wrong(f"'{name:.40}' in '{what}' of '{system:.40}' must be text")
+                raise wrong_input(f"'{name:.40}' in '{what}' of '{system:.40}' must be text")
             if value == DEFAULT:
                 own.pop(name, None)
             else:
@@ -115,13 +111,13 @@ def _uid_pool(before: tuple[Range, ...], op: OpClusterSetParams) -> tuple[Range,
             pool.append(each)
     for each in op.remove_uids or ():
         if each not in pool:
-            raise _wrong(
+            raise wrong_input(
                 f"user ids {_range(each)} are not in the pool; it has {', '.join(map(_range, pool)) or 'none'}"
             )
         pool.remove(each)
     for lowest, highest in pool:
         if not 0 <= lowest <= highest <= _UID_MOST:
-            raise _wrong(f"user ids cannot be from {lowest} to {highest}; they lie between 0 and {_UID_MOST}")
+            raise wrong_input(f"user ids cannot be from {lowest} to {highest}; they lie between 0 and {_UID_MOST}")
     return tuple(sorted(pool))
 
 
@@ -145,29 +141,31 @@ def _os_list(
             else:
                 notes.append(f"OS {name} not found in {what}, ignoring")
         else:
-            raise _wrong(f"the {what} knows 'add' and 'remove', not '{action.value}'")
+            raise wrong_input(f"the {what} knows 'add' and 'remove', not '{action.value}'")
     return tuple(after)
 
 
 def _image(name: str, image: str) -> str:
     if image and not (image.startswith("/") or re.match(r"(https?|ftp)://\S", image)):
-        raise _wrong(f"'{name}' must be a whole path or an address of http, https or ftp, got '{image:.100}'")
+        raise wrong_input(f"'{name}' must be a whole path or an address of http, https or ftp, got '{image:.100}'")
     return image
 
 
 def _tools(tools: tuple[str, ...]) -> tuple[str, ...]:
     for tool in tools:
         if not _TOOL.fullmatch(tool):
-            raise _wrong(f"'{tool:.40}' is not the name of a compression tool: letters, digits, - and _ are allowed")
+            raise wrong_input(
+                f"'{tool:.40}' is not the name of a compression tool: letters, digits, - and _ are allowed"
+            )
     if _ALWAYS not in tools:
-        raise _wrong(f"the compression tool '{_ALWAYS}' cannot be removed; name it among the others")
+        raise wrong_input(f"the compression tool '{_ALWAYS}' cannot be removed; name it among the others")
     return tuple(dict.fromkeys(tools))
 
 
 def _with_allocator(cluster: Cluster, op: OpClusterSetParams) -> Cluster:
     if op.default_iallocator is not None:
         if op.default_iallocator and not _TOOL.fullmatch(op.default_iallocator):
-            raise _wrong(f"'{op.default_iallocator:.60}' is not the name of an allocator; give it without a path")
+            raise wrong_input(f"'{op.default_iallocator:.60}' is not the name of an allocator; give it without a path")
         cluster = attrs.evolve(cluster, default_iallocator=op.default_iallocator)
     if op.default_iallocator_params:
         after = {**cluster.default_iallocator_params, **op.default_iallocator_params}
@@ -180,18 +178,14 @@ def _with_collectors(cluster: Cluster, op: OpClusterSetParams) -> Cluster:
     after = dict(cluster.data_collectors)
     for name in (*(op.enabled_data_collectors or {}), *(op.data_collector_interval or {})):
         if name not in after:
-            raise _wrong(f"there is no data collector '{name:.40}'; known are {', '.join(sorted(after))}")
+            raise wrong_input(f"there is no data collector '{name:.40}'; known are {', '.join(sorted(after))}")
     for name, is_active in (op.enabled_data_collectors or {}).items():
         after[name] = attrs.evolve(after[name], active=is_active)
     for name, interval in (op.data_collector_interval or {}).items():
         if interval < 1:
-            raise _wrong(f"the interval of data collector '{name}' must be at least 1 µs, got {interval}")
+            raise wrong_input(f"the interval of data collector '{name}' must be at least 1 µs, got {interval}")
         after[name] = attrs.evolve(after[name], interval=interval)
     return attrs.evolve(cluster, data_collectors=after)
-
-
-def _wrong(message: str) -> PrerequisiteError:
-    return PrerequisiteError(message, "wrong_input")
 
 
 # Storage of the cluster: disk templates, the volume group, folders for files, DRBD's helper. Pure.
@@ -257,14 +251,12 @@ def _refuse_defaults(given: Mapping[DiskTemplate, Params]) -> None:
     for values in given.values():
         for name, value in values.items():
             if value == DEFAULT:
-                raise PrerequisiteError(
-                    f"'{name}' in 'diskparams' cannot be 'default': the cluster's value is the default", "wrong_input"
-                )
+                raise wrong_input(f"'{name}' in 'diskparams' cannot be 'default': the cluster's value is the default")
 
 
 def _with_templates(cluster: Cluster, wanted: tuple[DiskTemplate, ...], config: ConfigIndex) -> Cluster:
     if not wanted:
-        raise PrerequisiteError("a cluster needs at least one disk template", "wrong_input")
+        raise wrong_input("a cluster needs at least one disk template")
     gone = set(cluster.enabled_disk_templates) - set(wanted)
     for template in sorted(gone, key=lambda each: each.value):
         if user := _user_of(config, {template}):
@@ -280,16 +272,14 @@ def _check(cluster: Cluster, op: OpClusterSetParams, config: ConfigIndex) -> Non
         and not cluster.volume_group_name
         and enabled & _ON_VOLUMES
     ):
-        raise PrerequisiteError("disk templates 'plain' and 'drbd' need a volume group; set 'vg_name'", "wrong_input")
+        raise wrong_input("disk templates 'plain' and 'drbd' need a volume group; set 'vg_name'")
     if op.vg_name == "" and (user := _user_of(config, _ON_VOLUMES)):
         raise PrerequisiteError(f"the volume group cannot be unset: instance '{user}' has disks in it")
     if op.drbd_helper == "" and DiskTemplate.DRBD in enabled:
-        raise PrerequisiteError("the DRBD helper cannot be unset while disk template 'drbd' is enabled", "wrong_input")
+        raise wrong_input("the DRBD helper cannot be unset while disk template 'drbd' is enabled")
     for name, template in _FOLDERS.items():
         if getattr(op, name) == "" and template in enabled:
-            raise PrerequisiteError(
-                f"'{name}' cannot be unset while disk template '{template.value}' is enabled", "wrong_input"
-            )
+            raise wrong_input(f"'{name}' cannot be unset while disk template '{template.value}' is enabled")
     _check_disk_templates(cluster, op, config)
 
 
@@ -299,10 +289,9 @@ def _check_disk_templates(cluster: Cluster, op: OpClusterSetParams, config: Conf
     gone = set(config.cluster.enabled_disk_templates) - enabled
     new = allowed if "disk-templates" in (op.ipolicy or {}) else set()
     if wrong := sorted(template.value for template in allowed & ((gone | new) - enabled)):
-        raise PrerequisiteError(
+        raise wrong_input(
             f"the instance policy allows disk template '{wrong[0]}', which is not enabled; "
-            "change both in one job: 'enabled_disk_templates' and 'disk-templates' of 'ipolicy'",
-            "wrong_input",
+            "change both in one job: 'enabled_disk_templates' and 'disk-templates' of 'ipolicy'"
         )
 
 
@@ -317,7 +306,7 @@ def _user_of(config: ConfigIndex, templates: set[DiskTemplate] | frozenset[DiskT
 
 def _folder(name: str, path: str) -> str:
     if path and (not posixpath.isabs(path) or posixpath.normpath(path) != path):
-        raise PrerequisiteError(f"'{name}' must be a whole path such as /srv/files, got '{path:.100}'", "wrong_input")
+        raise wrong_input(f"'{name}' must be a whole path such as /srv/files, got '{path:.100}'")
     return path
 
 
@@ -326,9 +315,7 @@ def _patterns(texts: tuple[str, ...]) -> tuple[str, ...]:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise PrerequisiteError(
-                f"the pattern '{pattern:.60}' in 'reserved_lvs' cannot be read: {error}", "wrong_input"
-            ) from None
+            raise wrong_input(f"the pattern '{pattern:.60}' in 'reserved_lvs' cannot be read: {error}") from None
     return texts
 
 
@@ -341,27 +328,6 @@ F = TypeVar("F", BeParams, NdParams)
 # name of the only profile of parameters
 PROFILE: Final = "default"
 _NICS: Final = ("mode", "link", "vlan")
-_POLICY: Final = ("minmax", "std", "disk-templates", "vcpu-ratio", "spindle-ratio")
-
-
-_BE: Final[Mapping[str, Reader]] = {
-    "minmem": mebibytes,
-    "maxmem": mebibytes,
-    "vcpus": whole,
-    "auto_balance": truth,
-    "always_failover": truth,
-    "spindle_use": whole,
-}
-_ND: Final[Mapping[str, Reader]] = {
-    "oob_program": text,
-    "spindle_count": whole,
-    "exclusive_storage": truth,
-    "ovs": truth,
-    "ovs_name": text,
-    "ovs_link": text,
-    "ssh_port": whole,
-    "cpu_speed": number,
-}
 
 
 def with_inherited(cluster: Cluster, op: OpClusterSetParams, config: ConfigIndex) -> Cluster:
@@ -373,10 +339,10 @@ def with_inherited(cluster: Cluster, op: OpClusterSetParams, config: ConfigIndex
         _check_interfaces(config, after)
         cluster = attrs.evolve(cluster, nicparams={**cluster.nicparams, PROFILE: after})
     if op.ndparams:
-        changes = _without_defaults(changes_of(op.ndparams, _ND, "node parameter"), "ndparams")
+        changes = _without_defaults(changes_of(op.ndparams, readers_of(NdParams), "node parameter"), "ndparams")
         cluster = attrs.evolve(cluster, ndparams=_evolved(cluster.ndparams, changes))
     if op.ipolicy:
-        cluster = attrs.evolve(cluster, ipolicy=changed_policy(cluster.ipolicy, op.ipolicy))
+        cluster = attrs.evolve(cluster, ipolicy=changed_cluster_policy(cluster.ipolicy, op.ipolicy))
     return cluster
 
 
@@ -384,25 +350,25 @@ def _resources(cluster: Cluster, given: Mapping[str, object]) -> BeParams:
     # the old name of both
     both = {"minmem": given["memory"], "maxmem": given["memory"]} if "memory" in given else {}
     wanted = {**both, **{name: value for name, value in given.items() if name != "memory"}}
-    changes = _without_defaults(changes_of(wanted, _BE, "parameter of instances"), "beparams")
+    changes = _without_defaults(changes_of(wanted, readers_of(BeParams), "parameter of instances"), "beparams")
     after = _evolved(cluster.beparams[PROFILE], changes)
     if after.minmem > after.maxmem:
-        raise _wrong(f"'minmem' ({after.minmem}) must not exceed 'maxmem' ({after.maxmem})")
+        raise wrong_input(f"'minmem' ({after.minmem}) must not exceed 'maxmem' ({after.maxmem})")
     for name in ("vcpus", "spindle_use"):
         if getattr(after, name) < 1:
-            raise _wrong(f"'{name}' must be at least 1, got {getattr(after, name)}")
+            raise wrong_input(f"'{name}' must be at least 1, got {getattr(after, name)}")
     return after
 
 
 def _interfaces(cluster: Cluster, given: AskedNic) -> NicParams:
     named = {field.name: value for field in attrs.fields(AskedNic) if (value := getattr(given, field.name)) is not None}
     if foreign := [name for name in named if name not in _NICS]:
-        raise _wrong(f"interfaces of the cluster have no parameter '{foreign[0]}'; known are {', '.join(_NICS)}")
+        raise wrong_input(f"interfaces of the cluster have no parameter '{foreign[0]}'; known are {', '.join(_NICS)}")
     if "mode" in named:
         named["mode"] = _mode(named["mode"])
     after: NicParams = attrs.evolve(cluster.nicparams[PROFILE], **named)
     if after.mode is NicMode.BRIDGED and not after.link:
-        raise _wrong("interfaces with mode 'bridged' need a link")
+        raise wrong_input("interfaces with mode 'bridged' need a link")
     return after
 
 
@@ -411,7 +377,9 @@ def _mode(value: str) -> NicMode:
     for mode in known:
         if mode.value == value:
             return mode
-    raise _wrong(f"there is no mode '{value:.40}' of interfaces; known are {', '.join(mode.value for mode in known)}")
+    raise wrong_input(
+        f"there is no mode '{value:.40}' of interfaces; known are {', '.join(mode.value for mode in known)}"
+    )
 
 
 def _check_interfaces(config: ConfigIndex, default: NicParams) -> None:
@@ -424,51 +392,6 @@ def _check_interfaces(config: ConfigIndex, default: NicParams) -> None:
                 )
 
 
-def changed_policy(before: Ipolicy, given: Mapping[str, object]) -> Ipolicy:
-    """The policy with these parts; of `std` the given sizes.
-
-    Raises: PrerequisiteError: an unknown part, a wrong value, or a standard size outside of all ranges.
-    """
-    if unknown := [name for name in given if name not in _POLICY]:
-        raise _wrong(f"the instance policy has no part '{unknown[0]:.40}'; known are {', '.join(_POLICY)}")
-    parts = to_json(before)
-    std = given.get("std", {})
-    if not isinstance(std, dict):
-        raise _wrong("the standard size of an instance policy is an object")
-    merged = {**parts, **given, "std": {**to_json(before.std), **std}}
-    try:
-        after = decode_object(merged, Ipolicy, "instance policy")
-    except InvalidRequest as error:
-        raise _wrong(error.message) from error
-    _check_spec_policy(after)
-    return after
-
-
-def _check_spec_policy(policy: Ipolicy) -> None:
-    if not policy.minmax:
-        raise _wrong("an instance policy needs a range of sizes")
-    if not policy.disk_templates:
-        raise _wrong("an instance policy needs a disk template")
-    for sizes in policy.minmax:
-        for name in _sizes():
-            least, most = getattr(sizes.min, name), getattr(sizes.max, name)
-            if not 0 <= least <= most:
-                raise _wrong(f"instances cannot have a '{name.replace('_', '-')}' from {least} to {most}")
-    if not any(_lies_in(policy.std, sizes) for sizes in policy.minmax):
-        raise _wrong("the standard size of the instance policy lies in none of its ranges")
-    for name in ("vcpu_ratio", "spindle_ratio"):
-        if not 0 < getattr(policy, name) < float("inf"):
-            raise _wrong(f"'{name.replace('_', '-')}' must be a number above 0, got {getattr(policy, name)}")
-
-
-def _lies_in(size: Ispec, limits: MinMax) -> bool:
-    return all(getattr(limits.min, name) <= getattr(size, name) <= getattr(limits.max, name) for name in _sizes())
-
-
-def _sizes() -> list[str]:
-    return [field.name for field in attrs.fields(Ispec)]
-
-
 def _evolved(full: F, changes: Mapping[str, object]) -> F:
     """The group of parameters with these values, which readers have given their types."""
     return attrs.evolve(full, **changes)  # type: ignore[arg-type]
@@ -478,7 +401,7 @@ def _without_defaults(changes: Mapping[str, object | None], what: str) -> dict[s
     """Raises: PrerequisiteError: 'default' is for objects that inherit, and the cluster does not."""
     for name, value in changes.items():
         if value is None:
-            raise _wrong(f"'{name}' in '{what}' cannot be 'default': the cluster's value is the default")
+            raise wrong_input(f"'{name}' in '{what}' cannot be 'default': the cluster's value is the default")
     return {name: value for name, value in changes.items() if value is not None}
 
 
@@ -489,7 +412,6 @@ def _without_defaults(changes: Mapping[str, object | None], what: str) -> dict[s
 # Source: opcodes.md 4, CLUSTER_SET_PARAMS; wconfd.md 7.3 and 7.6.
 
 
-_BY_TYPE: Final[Mapping[type, Reader]] = {bool: truth, int: whole, str: text}
 _HYPERVISORS: Final = tuple(each.value for each in Hypervisor)
 
 
@@ -501,35 +423,16 @@ def with_hypervisors(cluster: Cluster, op: OpClusterSetParams, config: ConfigInd
     params = dict(cluster.hvparams)
     for name, values in (op.hvparams or {}).items():
         hypervisor = _hypervisor(name)
-        params[hypervisor] = changed_parameters(hypervisor, params.get(hypervisor, {}), values)
+        params[hypervisor] = changed_hypervisor_parameters(hypervisor, params.get(hypervisor, {}), values)
     # the daemon refuses a hypervisor without parameters
     params |= {each: DEFAULTS[each] for each in enabled if each not in params}
     os_params = _of_systems(cluster, op)
     return attrs.evolve(cluster, enabled_hypervisors=enabled, hvparams=params, os_hvp=os_params)
 
 
-def changed_parameters(hypervisor: Hypervisor, before: Params, given: Params, *, is_full: bool = True) -> Params:
-    """The parameters with these changes.
-
-    Args: is_full: whether 'default' means Ganeti's value, and not that there is no own one.
-    Raises: PrerequisiteError: an unknown name or a wrong value.
-    """
-    known = DEFAULTS[hypervisor]
-    readers = {name: _BY_TYPE[type(value)] for name, value in known.items()}
-    after = {**(known if is_full and not before else {}), **before}
-    for name, value in changes_of(given, readers, f"parameter of hypervisor '{hypervisor.value}'").items():
-        if value is not None:
-            after[name] = value
-        elif is_full:
-            after[name] = known[name]
-        else:
-            after.pop(name, None)
-    return after
-
-
 def _enabled(cluster: Cluster, wanted: tuple[Hypervisor, ...], config: ConfigIndex) -> tuple[Hypervisor, ...]:
     if not wanted:
-        raise PrerequisiteError("a cluster needs at least one hypervisor", "wrong_input")
+        raise wrong_input("a cluster needs at least one hypervisor")
     gone = set(cluster.enabled_hypervisors) - set(wanted)
     for instance in config.instances:
         if instance.hypervisor in gone:
@@ -549,7 +452,7 @@ def _of_systems(cluster: Cluster, op: OpClusterSetParams) -> Mapping[str, Mappin
             if not isinstance(values, dict):
                 own.pop(hypervisor, None)
                 continue
-            own[hypervisor] = changed_parameters(hypervisor, own.get(hypervisor, {}), values, is_full=False)
+            own[hypervisor] = changed_hypervisor_parameters(hypervisor, own.get(hypervisor, {}), values, is_full=False)
     return {name: hypervisors for name, hypervisors in after.items() if any(hypervisors.values())}
 
 
@@ -558,4 +461,4 @@ def _hypervisor(name: str) -> Hypervisor:
         return Hypervisor(name)
     except ValueError:
         known = ", ".join(_HYPERVISORS)
-        raise PrerequisiteError(f"there is no hypervisor '{name:.40}'; known are {known}", "wrong_input") from None
+        raise wrong_input(f"there is no hypervisor '{name:.40}'; known are {known}") from None

@@ -1,16 +1,17 @@
 """The opcodes that verify the cluster, its configuration and its node groups."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from common.errors import PrerequisiteError, ReservationError
-from common.locks import LockLevel, LockMode, LockRequest, member_lock
+from common.locks import LockLevel
 from common.nodes.candidates import missing_candidates
 from common.objects.addresspool import AddressPool
-from common.objects.config import Node, filled
+from common.objects.config import Node, NodeGroup, filled
 from common.objects.index import ConfigIndex
-from common.objects.kinds import GroupUuid, Hypervisor, NetworkUuid
+from common.objects.kinds import Hypervisor, NetworkUuid
+from common.objects.parameters import changed_hypervisor_parameters
 from common.opcodes.base import OpCode
 from common.opcodes.cluster import OpClusterVerify, OpClusterVerifyConfig, OpClusterVerifyGroup
 from common.paths import Paths
@@ -23,8 +24,7 @@ from daemons.jobproc.units.cluster.findings import (
     DANGLING_NODES,
     Findings,
 )
-from daemons.jobproc.units.cluster.values import changed_parameters
-from daemons.jobproc.units.groups import current_group, group_of
+from daemons.jobproc.units.objects import GROUP, ObjectKind, ObjectUnit
 from protocol.luxi.jobs import JobInput
 
 # OP_CLUSTER_VERIFY: submits the jobs that verify the configuration, and each node group after that.
@@ -41,7 +41,7 @@ class ClusterVerifyUnit(LogicalUnit[OpClusterVerify]):
 
     def check_prereq(self, context: UnitContext) -> None:
         config, name = context.config, self.op.group_name
-        self._groups = [group_of(config, name).name] if name is not None else [group.name for group in config.groups]
+        self._groups = [GROUP.named(config, name).name] if name is not None else [group.name for group in config.groups]
 
     def run(self, context: UnitContext) -> object:
         """Return the jobs."""
@@ -80,40 +80,28 @@ _LATER_STEPS: Final = (
 )
 
 
-class ClusterVerifyGroupUnit(LogicalUnit[OpClusterVerifyGroup]):
+class ClusterVerifyGroupUnit(ObjectUnit[OpClusterVerifyGroup, NodeGroup]):
     OPCODE: ClassVar[type[OpCode]] = OpClusterVerifyGroup
-    is_optimistic: ClassVar[bool] = True
+    KIND: ClassVar[ObjectKind[NodeGroup]] = GROUP
 
     def expand_names(self, context: UnitContext) -> None:
+        super().expand_names(context)
         config = context.config
-        self._group = GroupUuid(group_of(config, self.op.group_name).uuid)
-        nodes = config.group_nodes(self._group)
-        self._nodes = tuple(node.uuid for node in nodes)
-        self._instances = tuple(sorted({name for node in nodes for name in config.primaries(node.uuid)}))
-
-    def is_dynamic(self, level: LockLevel) -> bool:
-        return False
-
-    def declare_locks(self, level: LockLevel, context: UnitContext) -> Sequence[LockRequest]:
-        names: Mapping[LockLevel, Sequence[str]] = {
-            LockLevel.INSTANCE: self._instances,
-            LockLevel.NODEGROUP: (self._group,),
-            LockLevel.NODE: self._nodes,
-        }
-        return [LockRequest(member_lock(level, name), LockMode.SHARED) for name in names.get(level, ())]
+        self._nodes = config.group_nodes(self.target.uuid)
+        instances = sorted({name for node in self._nodes for name in config.primaries(node.uuid)})
+        others = {LockLevel.INSTANCE: instances, LockLevel.NODE: [node.uuid for node in self._nodes]}
+        self.lock_names = {**self.lock_names, **others}
 
     def run(self, context: UnitContext) -> bool:
         """Return whether all is well, ignored faults aside."""
         config, findings = context.config, Findings(self.op, context.feedback)
-        group = current_group(config, self._group, self.op.group_name)
-        nodes = config.group_nodes(self._group)
-        count = f"({len(nodes)} nodes)"
-        context.feedback(f"* Verifying group '{group.name}'")
+        count = f"({len(self._nodes)} nodes)"
+        context.feedback(f"* Verifying group '{self.target.name}'")
         context.feedback(f"* Gathering data {count}")
         context.feedback(f"* Gathering information about nodes {count}")
         # the master's own files are what the others are compared with, and it may have no node daemon
         master = config.cluster.master_node
-        faults = _ask(context, [node for node in nodes if not node.offline and node.uuid != master])
+        faults = _ask(context, [node for node in self._nodes if not node.offline and node.uuid != master])
         context.feedback(f"* Gathering disk information {count}")
         context.feedback("* Verifying configuration file consistency")
         context.feedback("* Verifying node status")
@@ -254,7 +242,7 @@ def _parameter_faults(config: ConfigIndex) -> Iterator[str]:
 
 def _faults(hypervisor: Hypervisor, values: object, source: str) -> Iterator[str]:
     try:
-        changed_parameters(hypervisor, {}, values if isinstance(values, dict) else {})
+        changed_hypervisor_parameters(hypervisor, {}, values if isinstance(values, dict) else {})
     except PrerequisiteError as error:
         yield f"hypervisor {hypervisor.value} parameters (source {source}): {error.message}"
 

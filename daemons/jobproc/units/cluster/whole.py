@@ -2,13 +2,12 @@
 
 import ipaddress
 import re
-import socket
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 import attrs
 
-from common.errors import PrerequisiteError
+from common.errors import wrong_input
 from common.objects.config import Cluster
 from common.opcodes.base import OpCode
 from common.opcodes.cluster import (
@@ -21,6 +20,7 @@ from common.opcodes.cluster import (
 from common.wire import unstructure
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit
+from daemons.jobproc.units.nodes import addresses_of
 from daemons.jobproc.units.sharedfiles import send_shared_files
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryClusterInfo, QueryConfigValues
@@ -79,11 +79,11 @@ class ClusterRenameUnit(LogicalUnit[OpClusterRename]):
     def check_prereq(self, context: UnitContext) -> None:
         cluster, name = context.config.cluster, self.op.name
         if not _NAME.fullmatch(name):
-            raise PrerequisiteError(f"{name!r:.80} is not a name for a cluster: write it as a host's", "wrong_input")
+            raise wrong_input(f"{name!r:.80} is not a name for a cluster: write it as a host's")
         if not ipaddress.ip_address(cluster.master_ip).is_loopback:
             _check_address(cluster, name)
         if name == cluster.cluster_name:
-            raise PrerequisiteError("neither the name nor the address of the cluster would change", "wrong_input")
+            raise wrong_input("neither the name nor the address of the cluster would change")
 
     def run(self, context: UnitContext) -> str:
         """Return the new name."""
@@ -92,17 +92,11 @@ class ClusterRenameUnit(LogicalUnit[OpClusterRename]):
 
 
 def _check_address(cluster: Cluster, name: str) -> None:
-    try:
-        found = socket.getaddrinfo(name, None, family=cluster.primary_ip_family, type=socket.SOCK_STREAM)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise PrerequisiteError(f"the address of '{name}' is not known: {reason}", "resolver_error") from error
-    addresses = {str(each[4][0]) for each in found}
+    addresses = addresses_of(name, cluster.primary_ip_family, f"'{name}'")
     if cluster.master_ip not in addresses:
-        raise PrerequisiteError(
+        raise wrong_input(
             f"'{name}' has the address {min(addresses)}, the cluster {cluster.master_ip}; a job here cannot move the "
-            "cluster to another address",
-            "wrong_input",
+            "cluster to another address"
         )
 
 

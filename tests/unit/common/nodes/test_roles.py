@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import pytest
 
 from common.errors import PrerequisiteError
+from common.nodes.roles import FLAGS, NodeRole, RoleWishes, decide_role, role_of, with_role
 from common.objects.config import Node
-from daemons.jobproc.units.nodes import FLAGS, NodeRole, RoleWishes, decide_role, role_of, with_role
 from tests.support.configs import node
 
 WISHES = (None, False, True)
