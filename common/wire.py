@@ -222,6 +222,17 @@ def unstructure(value: object) -> object:
     return _fast.unstructure(value)
 
 
+def read_asked(value: object, kind: type[T]) -> T:
+    """Read what a user asks for, whichever way it came.
+
+    Raises: InvalidRequest: each fault after its path: `jobs[3].labels: expected an object, got 5`.
+    """
+    try:
+        return _fast.structure(value, kind)
+    except Exception as error:
+        raise InvalidRequest("; ".join(problems(_detailed, value, kind, ""))) from error
+
+
 def explain(detailed: Converter, value: object, kind: type[T], what: str) -> T:
     """Read a refused value again, for an error that names all problems and their places.
 
@@ -235,12 +246,18 @@ def explain(detailed: Converter, value: object, kind: type[T], what: str) -> T:
 
 
 def problems(detailed: Converter, value: object, kind: object, path: str) -> list[str]:
-    """All faults of a value, each with its place below `path`; empty if it can be read."""
+    """All faults of a value, each after its place below `path`: `disks[0].size: ...`; empty if it can be read."""
     try:
         detailed.get_structure_hook(kind)(value, kind)
     except Exception as error:
-        return transform_error(error, path=path, format_exception=_describe)
+        return [_path_first(problem) for problem in transform_error(error, path=path, format_exception=_describe)]
     return []
+
+
+def _path_first(problem: str) -> str:
+    said, _, path = problem.rpartition(" @ ")
+    path = path.removeprefix(".")
+    return f"{path}: {said}" if path else said
 
 
 def _describe(error: BaseException, kind: type | None) -> str:

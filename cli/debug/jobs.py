@@ -28,7 +28,7 @@ from common.queue.jobs import SUBMIT_PRIORITIES
 from common.words.fields import JobRow
 from common.words.logs import LogLine
 from common.words.times import to_seconds
-from protocol.luxi.jobs import OpInput, SubmitAnswer, SubmitJob, SubmitManyJobs
+from protocol.luxi.jobs import NewJob, OpInput, SubmitAnswer, SubmitJob, SubmitManyJobs
 from protocol.messages import AnyRequest
 
 # `gnt-debug delay`: a job that sleeps.
@@ -64,7 +64,7 @@ def delay(
         "interruptible": interruptible,
         "no_locks": no_locks,
     }
-    return submit_jobs([job_with_wishes([op], wishes, "delay")], wishes)
+    return submit_jobs([job_with_wishes(NewJob((op,)), wishes, "delay")], wishes)
 
 
 # `gnt-debug submit-job`: jobs from files, one from each.
@@ -101,7 +101,7 @@ def submit_job(
     if is_each and wishes.key is not None:
         raise click.UsageError("--each submits several times, and --key names one submission; leave one of them out")
     jobs = [job for file in files for job in read_plan(read_document(file.read_bytes(), str(file))).jobs]
-    repeated = [[*job] * op_repeat for job in jobs for _ in range(job_repeat)]
+    repeated = [attrs.evolve(job, ops=job.ops * op_repeat) for job in jobs for _ in range(job_repeat)]
     submitted = [job_with_wishes(job, wishes, "submit-job") for job in repeated]
     if verbose:
         remark(f"submitting {len(submitted)} jobs with {sum(map(len, submitted))} opcodes")

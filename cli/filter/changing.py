@@ -3,11 +3,10 @@
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, TypedDict, Unpack
 
-import attrs
 import click
 import orjson
 
@@ -23,6 +22,8 @@ from cli.screen import complain, remark, say, say_json
 from cli.tables import JOB_FIELDS, job_table
 from common.errors import RemoteError
 from common.jsontext import read_json
+from common.objects.filter import Action, ActionKind, FilterRule, asked_rule
+from common.queue.reasons import ReasonEntry
 from common.words.filters.rulefilter import Predicate, action_text, rule_predicates
 from protocol.luxi.queue import DeleteFilter, ReplaceFilter, TryFilterRule
 
@@ -35,20 +36,13 @@ from protocol.luxi.queue import DeleteFilter, ReplaceFilter, TryFilterRule
 NEWER: Final = ["jobid", [">", "id", "watermark"]]
 
 
-@attrs.frozen
-class RuleWish:
-    """A rule as the user wants it."""
-
-    # uuid of the rule to replace; None: create a new one
-    uuid: str | None
-    predicates: tuple[object, ...]
-    # action as on the wire
-    action: object
-    # verb for what the rule makes a job do: "wait"
-    effect: str
-    # place in the chain; the smallest is evaluated first
-    priority: int
-    reason: str | None
+# what becomes of a job to which the rule applies
+_EFFECTS: Final = {
+    ActionKind.ACCEPT: "be let through",
+    ActionKind.PAUSE: "wait",
+    ActionKind.REJECT: "be canceled",
+    ActionKind.CONTINUE: "be looked at by the next rule",
+}
 
 
 def rule_options(function: F, *, priority: int = 0) -> F:
@@ -75,38 +69,42 @@ def predicates_of(where: str | None) -> list[Predicate]:
     return predicates
 
 
-def set_rule(wish: RuleWish, *, is_dry: bool) -> int:
-    """Set the rule and print its uuid, or show for which jobs it would hold; return the exit code."""
+def set_rule(
+    action: Action,
+    predicates: Iterable[object],
+    *,
+    uuid: str | None = None,
+    where: str | None,
+    priority: int,
+    reason: str | None,
+    is_dry: bool,
+) -> int:
+    """Set the rule and print its uuid, or show for which jobs it would hold; return the exit code.
+
+    Args:
+        predicates: those beside the filter.
+        uuid: that of the rule to replace; None: create a new one.
+    Raises: InvalidRequest: a predicate is malformed.
+    """
+    trail = [ReasonEntry("gnt:user", reason, time.time_ns())] if reason else []
+    every = (*predicates, *predicates_of(where))
+    rule = asked_rule(action, every, priority=priority, reason_trail=trail, uuid=uuid)
     if is_dry:
-        _tell_touched(wish)
+        _tell_touched(rule)
         return DONE
-    trail = (("gnt:user", wish.reason, time.time_ns()),) if wish.reason else ()
-    uuid = ask_luxid(ReplaceFilter(wish.uuid, wish.priority, wish.predicates, wish.action, trail))
+    uuid_now = ask_luxid(ReplaceFilter.of(rule))
     if wants_json():
-        say_json(uuid)
+        say_json(uuid_now)
     else:
-        say(uuid)
-    if wish.uuid is None and sys.stdout.isatty() and sys.stderr.isatty():
-        remark(f"take it back with: {command_line(program(), 'delete', uuid)}")
+        say(uuid_now)
+    if uuid is None and sys.stdout.isatty() and sys.stderr.isatty():
+        remark(f"take it back with: {command_line(program(), 'delete', uuid_now)}")
     return DONE
 
 
-def set_new_rule(
-    action: object, effect: str, where: str | None, priority: int, reason: str | None, is_dry: bool, *predicates: object
-) -> int:
-    """Set a rule for the jobs of a filter; return the exit code.
-
-    Args:
-        effect: verb for what the rule makes a job do: "wait".
-        predicates: further predicates beside the filter.
-    """
-    wish = RuleWish(None, (*predicates, *predicates_of(where)), action, effect, priority, reason)
-    return set_rule(wish, is_dry=is_dry)
-
-
-def _tell_touched(wish: RuleWish) -> None:
+def _tell_touched(rule: FilterRule) -> None:
     with open_luxid() as client:
-        job_ids = client.call(TryFilterRule(wish.uuid, wish.priority, wish.predicates, wish.action))
+        job_ids = client.call(TryFilterRule.of(rule))
         if wants_json():
             say_json(job_ids)
             return
@@ -114,7 +112,9 @@ def _tell_touched(wish: RuleWish) -> None:
     for line in job_table(row for row in rows if row["status"]):
         say(line)
     count = f"{len(job_ids)} of the jobs that wait now" if len(job_ids) != 1 else "one of the jobs that wait now"
-    remark(f"{count} would {wish.effect}; nothing was changed")
+    limit = rule.action.limit
+    effect = _EFFECTS[rule.action.kind] if limit is None else f"run {limit} at a time"
+    remark(f"{count} would {effect}; nothing was changed")
 
 
 # `gnt-filter pause`: make jobs wait.
@@ -143,7 +143,7 @@ def pause(where: str | None, priority: int, reason: str | None, is_dry: bool) ->
     drain' refuses all new jobs, but those that an administrator submits to a drained queue. Running jobs go on under
     each of them. 'gantry status' tells which are in force.
     """
-    return set_new_rule("PAUSE", "wait", where, priority, reason, is_dry)
+    return set_rule(Action(ActionKind.PAUSE), (), where=where, priority=priority, reason=reason, is_dry=is_dry)
 
 
 # `gnt-filter drain`: refuse new jobs.
@@ -161,7 +161,7 @@ def drain(where: str | None, priority: int, reason: str | None, is_dry: bool) ->
     drain' refuses all new jobs, but those that an administrator submits to a drained queue. Running jobs go on under
     each of them. 'gantry status' tells which are in force.
     """
-    return set_new_rule("REJECT", "be canceled", where, priority, reason, is_dry, NEWER)
+    return set_rule(Action(ActionKind.REJECT), (NEWER,), where=where, priority=priority, reason=reason, is_dry=is_dry)
 
 
 # `gnt-filter soft-drain`: accept new jobs, but make them wait.
@@ -179,7 +179,7 @@ def soft_drain(where: str | None, priority: int, reason: str | None, is_dry: boo
     drain' refuses all new jobs, but those that an administrator submits to a drained queue. Running jobs go on under
     each of them. 'gantry status' tells which are in force.
     """
-    return set_new_rule("PAUSE", "wait", where, priority, reason, is_dry, NEWER)
+    return set_rule(Action(ActionKind.PAUSE), (NEWER,), where=where, priority=priority, reason=reason, is_dry=is_dry)
 
 
 # `gnt-filter limit`: limit how many jobs run at once.
@@ -208,7 +208,9 @@ def limit(count: int, where: str | None, priority: int, reason: str | None, is_d
     The first rule that fits a job decides, so a limit stands behind the rules that pause or refuse, unless --priority
     says otherwise.
     """
-    return set_new_rule(["RATE_LIMIT", count], f"run {count} at a time", where, priority, reason, is_dry)
+    return set_rule(
+        Action(ActionKind.RATE_LIMIT, count), (), where=where, priority=priority, reason=reason, is_dry=is_dry
+    )
 
 
 # The options of `gnt-filter add` and `replace`: a rule in its wire form, with predicates and action.
@@ -218,7 +220,6 @@ def limit(count: int, where: str | None, priority: int, reason: str | None, is_d
 
 _RATE_LIMIT: Final = re.compile(r"RATE_LIMIT\s+0*([1-9][0-9]{0,8})")
 _WORDS: Final = ("ACCEPT", "PAUSE", "REJECT", "CONTINUE")
-_EFFECTS: Final = {"PAUSE": "wait", "REJECT": "be canceled", "ACCEPT": "be let through"}
 
 
 def _predicates(text: str) -> list[object]:
@@ -232,21 +233,21 @@ def _predicates(text: str) -> list[object]:
     return predicates
 
 
-def _action(text: str) -> str | list[object]:
-    """The action of a rule, in its wire form."""
+def _action(text: str) -> Action:
+    """The action of a rule: its word, or `RATE_LIMIT N`."""
     if text in _WORDS:
-        return text
+        return Action.from_wire(text)
     match = _RATE_LIMIT.fullmatch(text)
     if match is None:
         raise ValueError(f"'{text}' is not an action; write {', '.join(_WORDS)} or 'RATE_LIMIT N', N at least 1")
-    return ["RATE_LIMIT", int(match[1])]
+    return Action(ActionKind.RATE_LIMIT, int(match[1]))
 
 
 class WireOptions(TypedDict):
     """What `wire_options` pass to a verb."""
 
     predicates: list[object]
-    action: str | list[object]
+    action: Action
     where: str | None
     priority: int
     reason: str | None
@@ -274,18 +275,6 @@ def wire_options(function: F) -> F:
     )
 
 
-def set_wire_rule(uuid: str | None, **options: Unpack[WireOptions]) -> int:
-    """Set the rule and print its uuid; return the exit code. Args: uuid: None: create a new rule."""
-    action = options["action"]
-    if isinstance(action, list):
-        effect = f"run {action[1]} at a time"
-    else:
-        effect = _EFFECTS.get(action, "be looked at by the next rule")
-    predicates = (*options["predicates"], *predicates_of(options["where"]))
-    wish = RuleWish(uuid, predicates, action, effect, options["priority"], options["reason"])
-    return set_rule(wish, is_dry=options["is_dry"])
-
-
 # `gnt-filter add`: a new rule, as predicates and action.
 
 
@@ -297,7 +286,7 @@ def set_wire_rule(uuid: str | None, **options: Unpack[WireOptions]) -> int:
 @wire_options
 def add(**options: Unpack[WireOptions]) -> int:
     """Add a rule, and print its uuid."""
-    return set_wire_rule(None, **options)
+    return set_rule(**options)
 
 
 # `gnt-filter replace`: put another rule in the place of one.
@@ -310,7 +299,7 @@ def add(**options: Unpack[WireOptions]) -> int:
 @click.argument("uuid")
 def replace(uuid: str, **options: Unpack[WireOptions]) -> int:
     """Replace the rule with this UUID by another one, or create it; print the uuid."""
-    return set_wire_rule(uuid, **options)
+    return set_rule(uuid=uuid, **options)
 
 
 # `gnt-filter delete`: delete rules.

@@ -363,10 +363,10 @@ def modify(
         "after_all": after_all,
     }
     change = JobChange(
-        name,
-        dict(labels),
-        tuple(without),
-        begin,
+        name=name,
+        labels=dict(labels),
+        without_labels=tuple(without),
+        begin_at=begin,
         priority=None if priority is None else SUBMIT_PRIORITIES[priority],
         uses={use.key: use.count for use in uses},
         without_uses=tuple(without_uses),

@@ -24,6 +24,7 @@ from common.printable import printable
 from common.queue.reruns import OldJob, Successor, batches_of, chosen, outside, successors
 from common.words.fields import JobRow
 from common.words.outcome import no_such_job
+from protocol.luxi.jobs import NewJob
 
 _FIELDS: Final = ("id", "status", "ops", "opexec")
 
@@ -80,7 +81,7 @@ def rerun(
     if is_dry or not made:
         return _tell_dry(made)
     return submit_jobs(
-        [job_with_wishes(each.ops, wishes, "rerun") for each in made],
+        [job_with_wishes(NewJob(tuple(each.ops)), wishes, "rerun") for each in made],
         wishes,
         elements=[{"rerun-of": str(each.of)} for each in made],
     )

@@ -51,7 +51,7 @@ from cli.submitting.options import (
 )
 from cli.submitting.submission import submit_jobs
 from common.queue.jobs import FINAL_NAMES, JobState
-from protocol.luxi.jobs import OpInput
+from protocol.luxi.jobs import NewJob, OpInput
 
 # The jobs that a new job waits for, named by an id, by a batch, or by the word PREV.
 #
@@ -353,7 +353,7 @@ def run_command(
 
 def _submit(op: OpInput, fleet: FleetWish, wishes: SubmissionOptions) -> int:
     if not (fleet.has_nodes or fleet.is_batch):
-        return submit_jobs([job_with_wishes([op], wishes, "run")], wishes)
+        return submit_jobs([job_with_wishes(NewJob((op,)), wishes, "run")], wishes)
     # imported late: most commands are one job
     from cli.submitting.fleet import spread
 

@@ -41,6 +41,10 @@ class PlanDocument:
         """An error in this value."""
         return InvalidRequest(f"{self.at(path)}: {message}")
 
+    def error_of_value(self, path: Path, message: str) -> InvalidRequest:
+        """An error whose message speaks of the value alone: with its path before it, as where no lines are."""
+        return self.error(path, f"{path_text(path)}: {message}" if path else message)
+
 
 def read_document(text: bytes, name: str) -> PlanDocument:
     """Read JSON or YAML: by the end of the file's name, else JSON if it begins like JSON.
@@ -67,8 +71,8 @@ def shown(value: object) -> str:
 
 
 def path_text(path: Sequence[str | int]) -> str:
-    """`$.jobs[2].env`."""
-    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    """`jobs[2].env`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
 # JSON of a user, and where in its text a value is.

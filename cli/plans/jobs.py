@@ -9,14 +9,14 @@ import attrs
 import click
 
 from cli.options import DURATION
-from cli.plans.documents import Path, PlanDocument, path_text, shown
+from cli.plans.documents import Path, PlanDocument, shown
 from cli.submitting.arguments import LOCK, SIZE, lock_modes
-from cli.submitting.options import op_with_terms
 from common.errors import InvalidRequest
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
 from common.queue.reasons import ReasonEntry
-from common.queue.terms import NO_TERMS, Hold, JobTerms, Use, check_label, check_name, read_use
-from protocol.luxi.jobs import OpInput
+from common.queue.terms import check_label, check_name, checked, read_use
+from common.wire import read_asked
+from protocol.luxi.jobs import NewJob, OpInput, Submission
 
 # The keys of a job in a plan: what each takes, and what it becomes.
 #
@@ -114,10 +114,11 @@ def labels(value: object) -> dict[str, str]:
     return found
 
 
-def uses(value: object) -> tuple[Use, ...]:
+def uses(value: object) -> dict[str, int]:
     if not isinstance(value, dict):
         raise InvalidRequest(f"expected resources with their counts, got {shown(value)}")
-    return tuple(read_use(str(key), size(each)) for key, each in value.items())
+    found = [read_use(str(key), size(each)) for key, each in value.items()]
+    return {use.key: use.count for use in found}
 
 
 def locks(value: object) -> dict[str, str]:
@@ -200,6 +201,8 @@ OPCODES: Final = PlanField(
 )
 RUN: Final = PlanField(words, _listed(_TEXT_OR_WHOLE), "The command and its words.")
 SHELL: Final = PlanField(text, _TEXT, "The command, as /bin/sh reads it.")
+# key -> field of a job, where it has another name
+_FIELDS: Final = {"begin": "begin_at", "use": "uses"}
 # key -> parameter of OP_RUN_COMMAND, where it has another name
 PARAMETERS: Final = {"exit_code": "exit_codes", "stderr": "stderr_apart"}
 COMMAND: Final[Mapping[str, PlanField]] = {
@@ -273,7 +276,7 @@ class JobPlan:
     """The jobs of a document."""
 
     document: PlanDocument
-    jobs: Sequence[Sequence[OpInput]]
+    jobs: Sequence[NewJob]
     # for each job its place
     _paths: Sequence[Path]
     # for each job the path from there to its first opcode's list; None: it is written in the words of plans
@@ -299,13 +302,29 @@ def read_plan(document: PlanDocument) -> JobPlan:
     if isinstance(value, dict) and "jobs" in value and "OP_ID" not in value:
         return _Planned(document, value).plan()
     if isinstance(value, dict):
-        return JobPlan(document, [_job([value], document, (), None)], [()], [None])
+        return _plan(document, [{"ops": _job([value], document, (), None)}], [()], [None])
     if not isinstance(value, list) or not value:
         raise _expected(document, (), "a list of opcodes, or of jobs, or a plan with 'jobs'", value)
     if isinstance(value[0], list):
-        jobs = [_job(job, document, (place,), ()) for place, job in enumerate(value)]
-        return JobPlan(document, jobs, [(place,) for place in range(len(jobs))], [()] * len(jobs))
-    return JobPlan(document, [_job(value, document, (), ())], [()], [()])
+        jobs = [{"ops": _job(job, document, (place,), ())} for place, job in enumerate(value)]
+        return _plan(document, jobs, [(place,) for place in range(len(jobs))], [()] * len(jobs))
+    return _plan(document, [{"ops": _job(value, document, (), ())}], [()], [()])
+
+
+def _plan(
+    document: PlanDocument, jobs: Sequence[Mapping[str, object]], paths: Sequence[Path], to_ops: Sequence[Path | None]
+) -> JobPlan:
+    """The jobs as the body of `POST /3/jobs` has them, read in the same way; places as for `JobPlan`."""
+    try:
+        made = read_asked({"jobs": list(jobs)}, Submission).jobs
+    except InvalidRequest as error:
+        raise document.error((), error.message) from None
+    for job, path in zip(made, paths, strict=True):
+        try:
+            checked(job.terms())
+        except InvalidRequest as error:
+            raise document.error(path, error.message) from None
+    return JobPlan(document, made, paths, to_ops)
 
 
 def _job(value: object, document: PlanDocument, path: Path, to_ops: Path | None) -> list[OpInput]:
@@ -321,12 +340,12 @@ def _job(value: object, document: PlanDocument, path: Path, to_ops: Path | None)
                 place, "a job in these words stands in the list of 'jobs' of a plan; write 'jobs:' above"
             )
         if not isinstance(op.get("OP_ID"), str):
-            raise document.error(place, f'the opcode lacks a string OP_ID, e.g. "OP_RUN_COMMAND" @ {path_text(place)}')
+            raise document.error_of_value(place, 'the opcode lacks a string OP_ID, e.g. "OP_RUN_COMMAND"')
     return value
 
 
 def _expected(document: PlanDocument, path: Path, expected: str, value: object) -> InvalidRequest:
-    return document.error(path, f"expected {expected}, got {shown(value)} @ {path_text(path)}")
+    return document.error_of_value(path, f"expected {expected}, got {shown(value)}")
 
 
 class _Planned:
@@ -352,7 +371,7 @@ class _Planned:
         self._check_keys(("defaults",), defaults, (*TERMS, *COMMAND, "priority", "reason"))
         made = [self._job(place, job, defaults) for place, job in enumerate(jobs)]
         to_ops = [("ops",) if isinstance(job, dict) and "ops" in job else None for job in jobs]
-        return JobPlan(self._document, made, [("jobs", place) for place in range(len(jobs))], to_ops)
+        return _plan(self._document, made, [("jobs", place) for place in range(len(jobs))], to_ops)
 
     def _check_keys(self, path: Path, value: Mapping[str, object], known: Sequence[str]) -> None:
         for key in value:
@@ -364,7 +383,7 @@ class _Planned:
                 advice = f"did you mean '{nearest[0]}'?" if nearest else f"there are {', '.join(known)}"
                 raise self._document.error((*path, key), f"no key '{key}' is known here; {advice}")
 
-    def _job(self, place: int, job: object, defaults: Mapping[str, object]) -> list[OpInput]:
+    def _job(self, place: int, job: object, defaults: Mapping[str, object]) -> dict[str, object]:
         path: Path = ("jobs", place)
         if not isinstance(job, dict):
             raise _expected(self._document, path, "a job: a mapping with 'run', 'shell' or 'ops'", job)
@@ -380,7 +399,8 @@ class _Planned:
         ops = self._ops(given, path)
         first = self._after(path, job.get("after"), ops[0])
         self._remember(path, job, place)
-        return [self._with_terms(first, given, path), *ops[1:]]
+        terms = {_FIELDS.get(key, key): given.read(key, field) for key, field in TERMS.items() if given.has(key)}
+        return {"ops": [first, *ops[1:]], **terms}
 
     def _ops(self, given: "_Given", path: Path) -> list[OpInput]:
         if given.has("ops"):
@@ -394,21 +414,6 @@ class _Planned:
             entry = ReasonEntry("gnt:user", str(given.read("reason", REASON)), time.time_ns()).to_wire()
             return [{**op, **more, "reason": [*_trail(op), entry]} for op in ops]
         return [{**op, **more} for op in ops]
-
-    def _with_terms(self, op: OpInput, given: "_Given", path: Path) -> OpInput:
-        found = {key: given.read(key, field) for key, field in TERMS.items() if given.has(key)}
-        hold = found.get("hold")
-        terms = JobTerms(
-            found.get("name", ""),  # type: ignore[arg-type]  # as the field reads it; so below
-            found.get("labels", {}),  # type: ignore[arg-type]
-            found.get("begin"),  # type: ignore[arg-type]
-            Hold(why=hold) if isinstance(hold, str) else None,
-            found.get("use", ()),  # type: ignore[arg-type]
-        )
-        try:
-            return op if terms == NO_TERMS else op_with_terms(op, terms, time.time_ns())
-        except InvalidRequest as error:
-            raise self._document.error(path, error.message) from None
 
     def _remember(self, path: Path, job: Mapping[str, object], place: int) -> None:
         name = job.get("name")
@@ -480,8 +485,6 @@ class _Given:
     def read(self, key: str, field: PlanField) -> object:
         """The value, read; of keys that are joined those of both. Raises: InvalidRequest: with line and column."""
         found = [self._read_at((*path, key), source[key], field) for path, source in self._sources if key in source]
-        if key == "use":
-            return tuple({use.key: use for uses in found for use in uses}.values())  # type: ignore[attr-defined]
         if key in _JOINED:
             return {name: value for each in found for name, value in each.items()}  # type: ignore[attr-defined]
         return found[-1]
@@ -490,7 +493,7 @@ class _Given:
         try:
             return read_field(field, value)
         except InvalidRequest as error:
-            raise self._document.error(path, f"{path[-1]}: {error.message}") from None
+            raise self._document.error_of_value(path, error.message) from None
 
 
 def _command(given: _Given) -> dict[str, object]:

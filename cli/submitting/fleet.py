@@ -14,7 +14,7 @@ from common.errors import PrerequisiteError
 from common.objects.kinds import QueryKind, natural_key, short_names
 from common.queue.reasons import NODE, Batch, batch_entry
 from common.queue.terms import LONGEST_NAME
-from protocol.luxi.jobs import OpInput
+from protocol.luxi.jobs import NewJob, OpInput
 from protocol.luxi.queries import Query
 
 # The nodes on which a command is to run, looked up before anything is submitted.
@@ -150,7 +150,7 @@ def spread(op: OpInput, nodes: Sequence[str], wish: FleetWish, wishes: Submissio
         mine = for_values(op, element, place, len(elements)) if names else _for_node(op, element)
         if nodes:
             mine = {**mine, "node": element[NODE]}
-        job = job_with_wishes([mine], _named_by_element(wishes, op, element, names), command)
+        job = job_with_wishes(NewJob((mine,)), _named_by_element(wishes, op, element, names), command)
         if wish.is_batch:
             batch = Batch(batch_id, place, len(elements), wish.at_most, wish.failures, names)
             job[0] = {**job[0], "reason": [*_trail(job[0]), batch_entry(batch, time.time_ns()).to_wire()]}

@@ -15,8 +15,8 @@ from cli.submitting.arguments import JOB_NAME, LABEL, USE, InstantType
 from common.errors import InvalidRequest
 from common.queue.jobs import SUBMIT_PRIORITIES
 from common.queue.reasons import submitter_entry, user_trail
-from common.queue.terms import NO_TERMS, SOURCE, Hold, JobTerms, Use, check_terms, checked, terms_entry, terms_text
-from protocol.luxi.jobs import OpInput
+from common.queue.terms import Use, checked
+from protocol.luxi.jobs import NewJob, OpInput
 
 # What the common options of a submission say, written into the opcodes.
 #
@@ -66,14 +66,23 @@ class SubmissionOptions:
     program: str = "gnt-job"
 
 
-def job_with_wishes(ops: Sequence[OpInput], wishes: SubmissionOptions, command: str) -> list[OpInput]:
+def job_with_wishes(job: NewJob, wishes: SubmissionOptions, command: str) -> list[OpInput]:
     """The job with the chosen priority and terms, and with its submitter at the end of the reason trails.
 
-    Raises: InvalidRequest: the job has terms that break a rule, or gets too many of them.
+    Raises: InvalidRequest: a term of the job breaks a rule, or it gets too many of them.
     """
     now_ns = time.time_ns()
-    changed = [_with_origin(op, wishes, command, now_ns) for op in ops]
-    return [_with_terms_of(changed[0], wishes, now_ns), *changed[1:]] if changed else []
+    wanted = attrs.evolve(
+        job,
+        ops=tuple(_with_origin(op, wishes, command, now_ns) for op in job.ops),
+        name=wishes.job_name or job.name,
+        labels={**job.labels, **dict(wishes.job_labels)},
+        begin_at=job.begin_at if wishes.begin_at is None else wishes.begin_at,
+        hold=wishes.reason or "" if wishes.is_held else job.hold,
+        uses={**job.uses, **{use.key: use.count for use in wishes.uses}},
+    )
+    checked(wanted.terms())
+    return list(wanted.to_input(now_ns))
 
 
 def _with_origin(op: OpInput, wishes: SubmissionOptions, command: str, now_ns: int) -> OpInput:
@@ -86,44 +95,6 @@ def _with_origin(op: OpInput, wishes: SubmissionOptions, command: str, now_ns: i
     if wishes.priority is not None:
         changed["priority"] = SUBMIT_PRIORITIES[wishes.priority]
     return changed
-
-
-def _with_terms_of(op: OpInput, wishes: SubmissionOptions, now_ns: int) -> OpInput:
-    wanted = JobTerms(
-        wishes.job_name or "",
-        dict(wishes.job_labels),
-        wishes.begin_at,
-        Hold(why=wishes.reason or "") if wishes.is_held else None,
-        tuple(wishes.uses),
-    )
-    return op if wanted == NO_TERMS else op_with_terms(op, wanted, now_ns)
-
-
-def op_with_terms(op: OpInput, wanted: JobTerms, now_ns: int) -> OpInput:
-    """The first opcode of a job with these terms, which win over those that its trail has.
-
-    Raises: InvalidRequest: the terms break a rule.
-    """
-    trail = op.get("reason") or []
-    if not isinstance(trail, list):
-        return op
-    text = terms_text(trail)
-    given = NO_TERMS if text is None else check_terms(text)
-    joined = checked(join_terms(given, wanted))
-    rest = [entry for entry in trail if not (isinstance(entry, list) and entry and entry[0] == SOURCE)]
-    return {**op, "reason": [*rest, terms_entry(joined, now_ns).to_wire()]}
-
-
-def join_terms(given: JobTerms, wanted: JobTerms) -> JobTerms:
-    """Both; where both say something, `wanted` wins."""
-    uses = {use.key: use for use in (*given.uses, *wanted.uses)}
-    return JobTerms(
-        wanted.name or given.name,
-        {**given.labels, **wanted.labels},
-        given.begin_at if wanted.begin_at is None else wanted.begin_at,
-        wanted.hold or given.hold,
-        tuple(uses.values()),
-    )
 
 
 # The options that all verbs have which submit jobs, and those of the verbs that submit commands and plans.

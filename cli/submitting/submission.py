@@ -24,6 +24,7 @@ from common.ids import JobId
 from common.queue.terms import Use, terms_of_trail, terms_text
 from common.resources import units_text
 from protocol.luxi.jobs import (
+    NewJob,
     OpInput,
     OutputStream,
     Refused,
@@ -308,7 +309,7 @@ def carry_out(
         if tell is not None:
             tell(_result(job_ids[0]))
 
-    return submit_jobs([job_with_wishes([op], wishes, verb)], wishes, succeeded)
+    return submit_jobs([job_with_wishes(NewJob((op,)), wishes, verb)], wishes, succeeded)
 
 
 def tell_changes(key: str, title: str, name: str) -> Callable[[object], None]:
@@ -329,7 +330,7 @@ def tell_changes(key: str, title: str, name: str) -> Callable[[object], None]:
 def carry_out_each(ops: Sequence[OpInput], options: SubmitOptions, program: str, verb: str) -> int:
     """Carry out opcodes by a job each; otherwise as `carry_out`."""
     wishes = _wishes(options, program)
-    return submit_jobs([job_with_wishes([op], wishes, verb) for op in ops], wishes)
+    return submit_jobs([job_with_wishes(NewJob((op,)), wishes, verb) for op in ops], wishes)
 
 
 def _wishes(options: SubmitOptions, program: str) -> SubmissionOptions:

@@ -28,6 +28,7 @@ from common.objects.config import (
     PartialIspec,
 )
 from common.objects.kinds import Mebibytes
+from common.shapes import OwnForm
 from common.wire import Hook, expected, explain, make_converter, read_mebibytes
 
 T = TypeVar("T")
@@ -74,7 +75,12 @@ def _make_object_converter(*, detailed: bool) -> Converter:
 
 
 def _is_object(kind: object) -> bool:
-    return isinstance(kind, type) and attrs.has(kind) and kind.__module__.startswith("common.objects.")
+    return (
+        isinstance(kind, type)
+        and attrs.has(kind)
+        and kind.__module__.startswith("common.objects.")
+        and not issubclass(kind, OwnForm)
+    )
 
 
 def _key(kind: type, field: "attrs.Attribute[object]") -> str:

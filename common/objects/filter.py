@@ -1,17 +1,78 @@
-"""A filter rule as the configuration keeps it: predicates and action are JSON values of the right shape.
+"""A filter rule: what the configuration keeps of it, and what a user asks for.
 
-Source: wconfd.md 7.3; filters design.
+All doors make it by one structure hook, so a malformed rule is refused in the same words everywhere. Whether its
+conditions can ever match is checked by `common.queue.filters`.
+
+Source: wconfd.md 7.3; luxid.md 6.1; filters design.
 """
 
-from collections.abc import Iterator
-from typing import Final
+import enum
+from collections.abc import Iterable
 
 import attrs
 
+from common.errors import InvalidRequest
 from common.ids import JobId
 from common.queue.reasons import ReasonTrail
+from common.shapes import OwnForm
+from common.wire import expected, read_asked, unstructure
 
-_WORDS: Final = ("ACCEPT", "PAUSE", "REJECT", "CONTINUE")
+
+class ActionKind(enum.Enum):
+    """The effect of a rule on the jobs to which it applies; the value is the word on the wire."""
+
+    ACCEPT = "ACCEPT"
+    PAUSE = "PAUSE"
+    REJECT = "REJECT"
+    CONTINUE = "CONTINUE"
+    RATE_LIMIT = "RATE_LIMIT"
+
+
+@attrs.frozen
+class Action(OwnForm):
+    """The action of a rule; on the wire a word, or `["RATE_LIMIT", n]`."""
+
+    kind: ActionKind
+    # number of jobs, > 0, with RATE_LIMIT; else None
+    limit: int | None = None
+
+    def to_wire(self) -> object:
+        return self.kind.value if self.limit is None else [self.kind.value, self.limit]
+
+    @classmethod
+    def from_wire(cls, value: object) -> "Action":
+        """Raises: InvalidRequest, ValueError: the value is not an action, or its limit is not greater than 0."""
+        match value:
+            case "ACCEPT" | "PAUSE" | "REJECT" | "CONTINUE":
+                return cls(ActionKind(value))
+            case ["RATE_LIMIT", int() as limit] if not isinstance(limit, bool):
+                if limit <= 0:
+                    raise InvalidRequest(f"RATE_LIMIT must be greater than 0, got {limit}; PAUSE lets none run")
+                return cls(ActionKind.RATE_LIMIT, limit)
+            case _:
+                raise expected("ACCEPT, PAUSE, REJECT, CONTINUE or ['RATE_LIMIT', n]", value)
+
+
+@attrs.frozen
+class RuleCondition(OwnForm):
+    """What a rule tests; on the wire `[name of the predicate, expression]`."""
+
+    # name of a predicate; that of a missing plug-in keeps its place
+    predicate: str
+    # expression of the query language in its wire form
+    expression: object
+
+    def to_wire(self) -> object:
+        return [self.predicate, self.expression]
+
+    @classmethod
+    def from_wire(cls, value: object) -> "RuleCondition":
+        """Raises: ValueError: the value has another form; the expression is not read."""
+        match value:
+            case [str() as predicate, list() | tuple() | None as expression]:
+                return cls(predicate, expression)
+            case _:
+                raise expected("[name, expression]", value)
 
 
 def _is_priority(_: object, __: object, value: int) -> None:
@@ -19,46 +80,48 @@ def _is_priority(_: object, __: object, value: int) -> None:
         raise ValueError(f"expected a priority of at least 0, got {value}")
 
 
-def _is_action(_: object, __: object, value: object) -> None:
-    match value:
-        case str() if value in _WORDS:
-            return
-        case ["RATE_LIMIT", int() as count] if not isinstance(count, bool) and count > 0:
-            return
-        case _:
-            raise ValueError(f"expected {', '.join(_WORDS)} or ['RATE_LIMIT', n > 0], got {value!r}")
-
-
-def _are_predicates(_: object, __: object, value: tuple[object, ...]) -> None:
-    for predicate in value:
-        match predicate:
-            # `filterpredicates` checks the name; the predicate of a missing plug-in keeps its place
-            case [str(), list() | None]:
-                continue
-            case _:
-                raise ValueError(f"expected [name of a predicate, filter expression], got {predicate!r}")
-
-
 @attrs.frozen(kw_only=True)
 class FilterRule:
-    """The rules are a chain in the order of (priority, watermark, uuid)."""
+    """The rules are a chain in the order of (priority, watermark, uuid); the first that matches a job decides."""
 
     # last job id used when the rule was added
     watermark: JobId
     # rank in the chain; smaller comes first
     priority: int = attrs.field(validator=_is_priority)
     # `[what is tested, expression of the query language]`; all of them must hold
-    predicates: tuple[object, ...] = attrs.field(validator=_are_predicates)
+    predicates: tuple[RuleCondition, ...]
     # word of the action, or `["RATE_LIMIT", n]`
-    action: object = attrs.field(validator=_is_action)
+    action: Action
+    # who added it, and why: `[source, reason, nanoseconds since 1970]`
     reason_trail: ReasonTrail
     uuid: str
 
-    def conditions(self) -> Iterator[tuple[str, object]]:
-        """What each predicate tests, and its expression as on the wire."""
-        for predicate in self.predicates:
-            match predicate:
-                case [str() as name, value]:
-                    yield name, value
-                case _:
-                    pass
+    @property
+    def place(self) -> tuple[int, int, str]:
+        """By which the rules of a chain are ordered."""
+        return self.priority, self.watermark, self.uuid
+
+
+def asked_rule(
+    action: object,
+    predicates: Iterable[object],
+    *,
+    priority: int = 0,
+    reason_trail: Iterable[object] = (),
+    uuid: str | None = None,
+) -> FilterRule:
+    """A rule that a user asks for, from its parts or their JSON values.
+
+    Args: uuid: None: it is a new one, and luxid gives it one.
+    Returns: the rule without its watermark, and if it is new without its uuid.
+    Raises: InvalidRequest: a part is malformed, with its path: `predicates[1]: expected ...`.
+    """
+    parts = {
+        "watermark": 0,
+        "priority": priority,
+        "predicates": list(predicates),
+        "action": action,
+        "reason_trail": list(reason_trail),
+        "uuid": uuid or "",
+    }
+    return read_asked(unstructure(parts), FilterRule)

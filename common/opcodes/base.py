@@ -88,8 +88,8 @@ def shape_of(kind: type[attrs.AttrsInstance]) -> Shape:
 
 
 def faults(parameter: Parameter, value: object) -> list[str]:
-    """Describe what is wrong with a value, in words for users: `expected int, got 'x' @ $.priority`."""
-    return problems(_detailed(), value, parameter.kind, f"$.{parameter.name}")
+    """Describe what is wrong with a value, in words for users: `priority: expected int, got 'x'`."""
+    return problems(_detailed(), value, parameter.kind, parameter.name)
 
 
 def _parameter(field: "attrs.Attribute[object]") -> Parameter:

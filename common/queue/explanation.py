@@ -13,7 +13,7 @@ import attrs
 
 from common.ids import JobId
 from common.locks import Lock, LockMode
-from common.queue.filteractions import Action
+from common.objects.filter import Action
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonTrail
 from common.resources import Unit

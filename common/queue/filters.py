@@ -8,11 +8,10 @@ from typing import Final
 import attrs
 
 from common.errors import Denied, GantryError, InvalidRequest
-from common.objects.filter import FilterRule
+from common.objects.filter import Action, FilterRule, RuleCondition
 from common.opcodes.registry import opcode_classes
 from common.query.predicate import NO_VALUE, PREDICATE, Field, Test, compile_expression
 from common.query.qlang import All, Compare, Contains, Expression, Not, Some
-from common.queue.filteractions import Action
 from common.queue.jobs import Job
 from common.queue.terms import JobTerms, terms_of
 
@@ -227,8 +226,11 @@ class CompiledRule:
     """A rule in executable form."""
 
     rule: FilterRule
-    action: Action
     _tests: tuple[Test[Job], ...]
+
+    @property
+    def action(self) -> Action:
+        return self.rule.action
 
     def matches(self, job: Job) -> bool:
         return all(test(job) for test in self._tests)
@@ -239,7 +241,7 @@ def compile_chain(rules: Iterable[FilterRule]) -> tuple[CompiledRule, ...]:
 
     Raises: InvalidRequest: names the first faulty rule, the place and the reason.
     """
-    ordered = sorted(rules, key=lambda rule: (rule.priority, rule.watermark, rule.uuid))
+    ordered = sorted(rules, key=lambda rule: rule.place)
     return tuple(_compile_stored(rule) for rule in ordered)
 
 
@@ -256,42 +258,19 @@ def read_rule(rule: FilterRule) -> FilterRule:
     Raises: InvalidRequest: what is wrong, and where: `predicates[1] (opcode): filter $[2]: ...`.
     """
     _compile(rule, is_new=True)
-    normal = tuple([name, Expression.from_wire(value).to_wire()] for name, value in rule.conditions())
-    return attrs.evolve(rule, predicates=normal)
-
-
-def check_parts(priority: int, predicates: object, action: object) -> Action:
-    """Return the action of a rule whose parts have the right form; expressions are not checked.
-
-    Raises: InvalidRequest: what is wrong, and where.
-    """
-    if priority < 0:
-        raise InvalidRequest(f"priority: must be at least 0, got {priority}")
-    _check_predicates(predicates)
-    return Action.from_wire(list(action) if isinstance(action, tuple) else action)
-
-
-def _check_predicates(predicates: object) -> None:
-    if not isinstance(predicates, list | tuple):
-        raise InvalidRequest(f"predicates: expected a list of [name, expression], got {predicates!r:.60}")
-    for place, predicate in enumerate(predicates):
-        if not isinstance(predicate, list | tuple) or len(predicate) != 2:
-            raise InvalidRequest(f"predicates[{place}]: expected [name, expression], got {predicate!r:.60}")
-        if not isinstance(predicate[0], str):
-            raise InvalidRequest(f"predicates[{place}][0]: expected the name of a predicate, got {predicate[0]!r:.60}")
-        if not isinstance(predicate[1], list | tuple | None):
-            raise InvalidRequest(f"predicates[{place}][1]: expected a filter expression, got {predicate[1]!r:.60}")
+    normal = (
+        RuleCondition(each.predicate, Expression.from_wire(each.expression).to_wire()) for each in rule.predicates
+    )
+    return attrs.evolve(rule, predicates=tuple(normal))
 
 
 def _compile(rule: FilterRule, *, is_new: bool) -> CompiledRule:
-    action = check_parts(rule.priority, rule.predicates, rule.action)
-    tests = tuple(
-        _compile_predicate(rule, place, name, value, is_new) for place, (name, value) in enumerate(rule.conditions())
-    )
-    return CompiledRule(rule, action, tests)
+    tests = tuple(_compile_condition(rule, place, is_new) for place in range(len(rule.predicates)))
+    return CompiledRule(rule, tests)
 
 
-def _compile_predicate(rule: FilterRule, place: int, name: str, value: object, is_new: bool) -> Test[Job]:
+def _compile_condition(rule: FilterRule, place: int, is_new: bool) -> Test[Job]:
+    name = rule.predicates[place].predicate
     predicate = known_predicates().get(name)
     if predicate is None:
         if is_new:
@@ -299,7 +278,7 @@ def _compile_predicate(rule: FilterRule, place: int, name: str, value: object, i
             raise InvalidRequest(f"predicates[{place}][0]: unknown predicate {name!r:.60}; known are {known}")
         return lambda _: False
     try:
-        expression = Expression.from_wire(value)
+        expression = Expression.from_wire(rule.predicates[place].expression)
         if is_new:
             predicate.check(expression)
     except GantryError as error:

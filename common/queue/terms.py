@@ -203,6 +203,29 @@ def terms_text(trail: object) -> str | None:
     return None
 
 
+def trail_with_terms(trail: Sequence[object], wanted: JobTerms, at_ns: int) -> list[object]:
+    """The trail of a job's first opcode with these terms, which win over those that it states.
+
+    Raises: InvalidRequest: it states malformed terms.
+    """
+    text = terms_text(trail)
+    given = NO_TERMS if text is None else check_terms(text)
+    rest = [entry for entry in trail if not (isinstance(entry, list | tuple) and entry and entry[0] == SOURCE)]
+    return [*rest, terms_entry(_joined(given, wanted), at_ns).to_wire()]
+
+
+def _joined(given: JobTerms, wanted: JobTerms) -> JobTerms:
+    """Both; where both say something, `wanted` wins."""
+    uses = {use.key: use for use in (*given.uses, *wanted.uses)}
+    return JobTerms(
+        wanted.name or given.name,
+        {**given.labels, **wanted.labels},
+        given.begin_at if wanted.begin_at is None else wanted.begin_at,
+        wanted.hold or given.hold,
+        tuple(uses.values()),
+    )
+
+
 def changed_at(job: Job) -> float | None:
     """When luxid last changed the terms of the job, which was in the queue then; None: it never did."""
     trail = job.ops[0].input.get("reason") if job.ops else ()

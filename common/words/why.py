@@ -6,6 +6,7 @@ from typing import Final, assert_never
 import attrs
 
 from common.locks import Lock
+from common.objects.filter import Action, ActionKind
 from common.printable import json_text
 from common.queue.explanation import (
     BatchFull,
@@ -41,7 +42,6 @@ from common.queue.explanation import (
     WaitsForLock,
     YieldsUnits,
 )
-from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import FINAL, JobState
 from common.resources import units_text
 from common.shapes import OtherKind

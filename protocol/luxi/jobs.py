@@ -5,11 +5,13 @@ Source: luxid.md section 2; `ChangeJobs` and `CancelJobs` are ours (DESIGN secti
 
 import enum
 from collections.abc import Mapping
+from typing import Annotated, Final, Self
 
 import attrs
 
 from common.ids import JobId
 from common.queue.jobs import JobState
+from common.queue.terms import NO_TERMS, Hold, JobTerms, read_use, trail_with_terms
 from common.shapes import Lenient, Row, TaggedRow
 from protocol.messages import Request
 
@@ -21,11 +23,65 @@ from protocol.messages import Request
 # Source: luxid.md section 2.
 
 
+class OpcodeMark:
+    """The marker for JSON objects that luxid reads as opcodes."""
+
+
+OPCODE: Final = OpcodeMark()
 # one opcode: {"OP_ID": "OP_...", parameters}
-OpInput = Mapping[str, object]
+OpInput = Annotated[Mapping[str, object], OPCODE]
 
-
+# opcodes that run one after the other; the first one's reason trail states the terms of the job
 JobInput = tuple[OpInput, ...]
+
+
+@attrs.frozen
+class NewJob:
+    """A job as somebody asks for it: opcodes that run one after the other, and the terms of the job as a whole."""
+
+    ops: JobInput
+    # shown instead of the summary; many jobs may have it
+    name: str = ""
+    # key -> value, as in {"team": "web"}
+    labels: Mapping[str, str] = attrs.Factory(dict)
+    # instant before which it does not begin, in seconds since 1970
+    begin_at: float | None = None
+    # words for a hold, which may be empty: it does not begin before it is released; null: it is not held
+    hold: str | None = None
+    # resources and their units, as in {"licences": 2, "web1:memory": 4294967296}
+    uses: Mapping[str, int] = attrs.Factory(dict)
+
+    def terms(self) -> JobTerms:
+        """Raises: InvalidRequest: a use names no resource; the rules for terms are not checked."""
+        hold = None if self.hold is None else Hold(why=self.hold)
+        uses = tuple(read_use(key, count) for key, count in self.uses.items())
+        return JobTerms(self.name, self.labels, self.begin_at, hold, uses)
+
+    def to_input(self, now_ns: int) -> JobInput:
+        """The job as LUXI takes it; what it states here wins over what the trail of its first opcode states.
+
+        Raises: InvalidRequest: as `terms`; or the trail states malformed terms.
+        """
+        wanted = self.terms()
+        if wanted == NO_TERMS or not self.ops:
+            return self.ops
+        first, trail = self.ops[0], self.ops[0].get("reason") or []
+        if not isinstance(trail, list | tuple):
+            # luxid refuses it
+            return self.ops
+        return ({**first, "reason": trail_with_terms(trail, wanted, now_ns)}, *self.ops[1:])
+
+
+@attrs.frozen
+class Submission:
+    """Jobs to submit together.
+
+    A dependency in `depends` of an opcode names a job by its id; -1 is the job before this one in the list, -2 the
+    one before that.
+    """
+
+    # at least one
+    jobs: tuple[NewJob, ...]
 
 
 @attrs.frozen
@@ -174,22 +230,18 @@ class AfterJob(Lenient):
     states: tuple[JobState, ...] = (JobState.SUCCESS,)
 
 
-@attrs.frozen
-class JobChange(Lenient):
-    """What to change of jobs that have no process; what is left out stays."""
+@attrs.frozen(kw_only=True)
+class NewTerms:
+    """What to change of the terms of jobs that have no process; what is left out stays."""
 
-    # "": no name any more
+    # empty: no name any more
     name: str | None = None
     # labels to set, by key, and keys to remove
     labels: Mapping[str, str] = attrs.Factory(dict)
     without_labels: tuple[str, ...] = ()
-    # seconds since the epoch; 0: at once
+    # seconds since 1970; 0: at once
     begin_at: float | None = None
-    # the user's words for a hold, which may be empty; null: no hold is put
-    hold: str | None = None
-    # whether a hold is lifted
-    release: bool = False
-    # -10, 0 or 10
+    # -10 (high), 0 (normal) or 10 (low)
     priority: int | None = None
     # units to take, by the key of the resource, as in {"licences": 2}, and keys of which none are taken any more
     uses: Mapping[str, int] = attrs.Factory(dict)
@@ -203,6 +255,21 @@ class JobChange(Lenient):
     # jobs to wait for, which came before it, and ids of jobs that are waited for no more
     after: tuple[AfterJob, ...] = ()
     without_after: tuple[JobId, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class JobChange(NewTerms, Lenient):
+    """New terms, or a hold."""
+
+    # the user's words for a hold, which may be empty; null: no hold is put
+    hold: str | None = None
+    # whether a hold is lifted
+    release: bool = False
+
+    @classmethod
+    def to(cls, terms: NewTerms) -> Self:
+        """The change to these terms."""
+        return cls(**{field.name: getattr(terms, field.name) for field in attrs.fields(NewTerms)})
 
 
 @attrs.frozen

@@ -3,10 +3,13 @@
 Source: luxid.md section 2.
 """
 
+from typing import Self
+
 import attrs
 
 from common.ids import JobId
-from common.queue.filteractions import RuleLoads
+from common.objects.filter import FilterRule
+from common.queue.ruleloads import RuleLoads
 from common.resources import Resource
 from common.schedules.schedule import Missed, Overlap, Schedule
 from common.shapes import Lenient
@@ -59,6 +62,10 @@ class ReplaceFilter(Request[str]):
     action: object
     reason_trail: tuple[object, ...]
 
+    @classmethod
+    def of(cls, rule: FilterRule) -> Self:
+        return cls(rule.uuid or None, rule.priority, rule.predicates, rule.action, rule.reason_trail)
+
 
 @attrs.frozen
 class DeleteFilter(Request[None]):
@@ -82,6 +89,10 @@ class TryFilterRule(Request[tuple[JobId, ...]]):
     priority: int
     predicates: tuple[object, ...]
     action: object
+
+    @classmethod
+    def of(cls, rule: FilterRule) -> Self:
+        return cls(rule.uuid or None, rule.priority, rule.predicates, rule.action)
 
 
 @attrs.frozen

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 import attrs
 
 from common.ids import JobId
-from common.queue.filteractions import Action
-from common.queue.reasons import ReasonTrail
+from common.objects.filter import Action, FilterRule
 from common.resources import Unit
 from common.schedules.schedule import Missed, Overlap
+from protocol.luxi.jobs import OpInput
 from protocol.luxi.queries import QueryResult
 from protocol.luxi.queue import ResourceUse, ScheduleView
-from protocol.rapid.jobs import OpInput
 
 # Who calls, as the server sees it: `GET /3/me`.
 #
@@ -49,25 +48,8 @@ class FilterLoad:
     running: int
 
 
-@attrs.frozen
-class ChainRule:
-    """A rule of the chain; the first that matches a job decides."""
-
-    uuid: str
-    # smaller comes first
-    priority: int
-    # last job id used when the rule was added
-    watermark: JobId
-    # `[what is tested, expression of the query language]`; all of them must hold
-    predicates: tuple[object, ...]
-    # word, or `["RATE_LIMIT", n]`
-    action: Action
-    # who added it, and why: `[source, reason, nanoseconds since 1970]`
-    reason_trail: ReasonTrail
-
-
-@attrs.frozen
-class Filter(ChainRule):
+@attrs.frozen(kw_only=True)
+class Filter(FilterRule):
     """A rule of the chain, with what it does to the jobs."""
 
     # null: it is not in force

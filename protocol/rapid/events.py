@@ -19,8 +19,8 @@ from typing import Final
 import attrs
 
 from common.ids import JobId
+from common.objects.filter import FilterRule
 from protocol.luxi.feed import OutputPlace, QueueState
-from protocol.rapid.cluster import ChainRule
 from protocol.rapid.jobs import Job
 
 PING_S: Final = 15.0
@@ -78,7 +78,7 @@ class LocksChanged:
 @attrs.frozen
 class FiltersChanged:
     # in the order of the chain
-    filters: tuple[ChainRule, ...]
+    filters: tuple[FilterRule, ...]
 
 
 @attrs.frozen

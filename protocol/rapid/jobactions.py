@@ -6,13 +6,12 @@ Many jobs are changed in two steps. `dry_run` lists what would be hit, with a ti
 Source: DESIGN section 15.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 import attrs
 
 from common.ids import JobId
-from protocol.luxi.jobs import AfterJob
+from protocol.luxi.jobs import NewTerms
 
 # maximum number of jobs that one call changes
 BULK_MOST: Final = 10_000
@@ -123,33 +122,6 @@ class HoldWish:
 
 
 @attrs.frozen(kw_only=True)
-class TermsWish:
-    """What to change; what is left out stays."""
-
-    # empty: no name any more
-    name: str | None = None
-    # labels to set, by key, and keys to remove
-    labels: Mapping[str, str] = attrs.Factory(dict)
-    without_labels: tuple[str, ...] = ()
-    # seconds since 1970; 0: at once
-    begin_at: float | None = None
-    # -10 (high), 0 (normal) or 10 (low)
-    priority: int | None = None
-    # units to take, by the key of the resource, and keys of which none are taken any more
-    uses: Mapping[str, int] = attrs.Factory(dict)
-    without_uses: tuple[str, ...] = ()
-    # seconds after which the command of the job is ended; 0: never
-    timeout: float | None = None
-    # number of further tries of its command
-    retries: int | None = None
-    # jobs of its batch that may run at once; 0: any number
-    at_most: int | None = None
-    # jobs to wait for, which came before it, and ids of jobs that are waited for no more
-    after: tuple[AfterJob, ...] = ()
-    without_after: tuple[JobId, ...] = ()
-
-
-@attrs.frozen(kw_only=True)
 class HoldMany(ManyJobs):
     why: str = ""
 
@@ -163,7 +135,7 @@ class ReleaseMany(ManyJobs):
 class ModifyMany(ManyJobs):
     """Give many jobs other terms."""
 
-    change: TermsWish
+    change: NewTerms
 
 
 # Submit jobs again that have ended.

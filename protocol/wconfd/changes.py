@@ -7,11 +7,13 @@ Source: wconfd.md 2.3; the filter rules' are ours.
 """
 
 from collections.abc import Mapping
+from typing import Self
 
 import attrs
 
 from common.ids import JobId
 from common.locks import Owner
+from common.objects.filter import FilterRule
 from common.objects.kinds import AdminState, AdminStateSource, GroupUuid, NetworkUuid, NodeUuid, TagKind
 from common.queue.reasons import ReasonTrail
 from common.shapes import JsonObject
@@ -165,6 +167,10 @@ class ReplaceFilter(Request[str]):
     action: object
     reason_trail: ReasonTrail
     watermark: JobId
+
+    @classmethod
+    def of(cls, rule: FilterRule) -> Self:
+        return cls(rule.uuid, rule.priority, rule.predicates, rule.action, rule.reason_trail, rule.watermark)
 
 
 @attrs.frozen

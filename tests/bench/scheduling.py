@@ -22,6 +22,7 @@ from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from tests.bench.results import note
+from tests.support.filterrules import filter_rule
 
 COUNTS = (1_000, 100_000)
 RUNNING = 50
@@ -93,7 +94,7 @@ def _show_chain(count: int, name: str, queue: JobQueue, rules: list[FilterRule])
 
 
 def _rule(action: str, *predicates: Any) -> FilterRule:
-    return FilterRule(
+    return filter_rule(
         watermark=JobId(0), priority=0, predicates=predicates, action=action, reason_trail=(), uuid=str(predicates)
     )
 

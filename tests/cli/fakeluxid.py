@@ -47,6 +47,7 @@ from protocol.messages import Request
 from protocol.serving.route import AnyRoute, Stream
 from protocol.serving.server import Peer, Route, ServerRules, Service, serve_unix
 from tests.cli.fakefeed import FakeFeed
+from tests.support.filterrules import filter_rule
 
 FINAL = ("success", "error", "canceled")
 AT = [1_700_000_000, 0]
@@ -369,7 +370,7 @@ def _cell_of_job(job: FakeJob, name: str) -> Any:
 
 
 def _rule(uuid: str, watermark: int, priority: int, predicates: Sequence[Any], action: Any) -> FilterRule:
-    return FilterRule(
+    return filter_rule(
         watermark=JobId(watermark),
         priority=priority,
         predicates=tuple(predicates),

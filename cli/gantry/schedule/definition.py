@@ -44,7 +44,7 @@ from common.errors import InvalidRequest
 from common.queue.terms import Use
 from common.schedules.schedule import Missed, Overlap
 from common.schedules.times import offset_of, read_words, zone_named
-from protocol.luxi.jobs import JobInput, OpInput
+from protocol.luxi.jobs import JobInput, NewJob, OpInput
 from protocol.luxi.queue import AddSchedule, ChangeSchedule, ScheduleView, ScheduleWish
 
 # The job of a schedule, or one for each of several: from the command line, or from a plan file.
@@ -200,19 +200,19 @@ def _command(words: Sequence[str], options: JobOptions) -> dict[str, object]:
 
 def _of_element(op: OpInput, options: JobOptions, element: Element | None) -> JobInput:
     if element is None:
-        return _with_wishes([op], options)
+        return _with_wishes(NewJob((op,)), options)
     # imported late: most schedules are one
     from cli.submitting.fleet import for_values
     from cli.submitting.fleetoptions import fill
 
     labels = [(key, fill(value, element.values)) for key, value in options["job_labels"]]
     return _with_wishes(
-        [for_values(op, element.values, element.place, element.size)],
+        NewJob((for_values(op, element.values, element.place, element.size),)),
         {**options, "job_labels": [*element.values.items(), *labels]},
     )
 
 
-def _with_wishes(ops: Sequence[OpInput], options: JobOptions) -> JobInput:
+def _with_wishes(job: NewJob, options: JobOptions) -> JobInput:
     wishes = SubmissionOptions(
         options["priority"],
         options["reason"],
@@ -223,7 +223,7 @@ def _with_wishes(ops: Sequence[OpInput], options: JobOptions) -> JobInput:
         uses=options["uses"],
         program="gantry",
     )
-    return tuple(job_with_wishes(ops, wishes, "schedule"))
+    return tuple(job_with_wishes(job, wishes, "schedule"))
 
 
 def _absolute(option: str, path: Path | None, node: str | None) -> str | None:

@@ -6,6 +6,7 @@ Source: luxid.md 6.1; filters design.
 import re
 import time
 import uuid as uuids
+from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Final
@@ -14,11 +15,11 @@ import attrs
 
 from common.errors import InvalidRequest, NotFound
 from common.ids import JobId
-from common.objects.filter import FilterRule
-from common.queue.filteractions import RuleLoads
-from common.queue.filters import check_parts, read_rule
+from common.objects.filter import FilterRule, asked_rule
+from common.queue.filters import read_rule
 from common.queue.jobs import JobState
-from common.queue.reasons import ReasonEntry, ReasonTrail, http_entry, without_owner
+from common.queue.reasons import ReasonEntry, http_entry, without_owner
+from common.queue.ruleloads import RuleLoads
 from common.system.log import get_log
 from daemons.luxid.config import ConfigCache, FilterRuleSync
 from daemons.luxid.core.filters.filtering import Trial
@@ -60,15 +61,13 @@ class FilterHandlers:
         """
         # chosen here, so that a call that is delivered twice makes one rule
         uuid = call.uuid or str(uuids.uuid4())
-        trail = without_owner(tuple(ReasonEntry.from_wire(entry) for entry in call.reason_trail))
+        rule = self._make_rule(call, uuid, call.reason_trail)
+        trail = without_owner(rule.reason_trail)
         if peer.speaker is not None:
             trail = (*trail, http_entry(peer.speaker.name, time.time_ns()))
-        rule = self._make_rule(call, uuid, (*trail, ReasonEntry("luxid", "", time.time_ns())))
-        wire = changes.ReplaceFilter(
-            uuid, rule.priority, rule.predicates, rule.action, rule.reason_trail, rule.watermark
-        )
-        await self._change(wire)
-        _log.info("filter.replaced", rule=uuid, action=rule.action, **peer.named)
+        trail = (*trail, ReasonEntry("luxid", "", time.time_ns()))
+        await self._change(changes.ReplaceFilter.of(attrs.evolve(rule, reason_trail=trail)))
+        _log.info("filter.replaced", rule=uuid, action=rule.action.to_wire(), **peer.named)
         await self._rules.refresh()
         return uuid
 
@@ -99,22 +98,15 @@ class FilterHandlers:
         """Cost: as `Loads`."""
         return self._loads.read()
 
-    def _make_rule(self, call: ReplaceFilter | TryFilterRule, uuid: str, reason_trail: ReasonTrail) -> FilterRule:
+    def _make_rule(self, call: ReplaceFilter | TryFilterRule, uuid: str, trail: Sequence[object]) -> FilterRule:
         """The rule as it would be set now.
 
         Raises: InvalidRequest: it can never match, or is malformed.
         """
         if call.uuid is not None and not _UUID.fullmatch(call.uuid):
             raise InvalidRequest(f"{call.uuid!r:.60} is not a UUID; write it in lower-case hex, 8-4-4-4-12")
-        rule = FilterRule(
-            watermark=self._store.serial,
-            priority=call.priority,
-            predicates=call.predicates,
-            action=check_parts(call.priority, call.predicates, call.action).to_wire(),
-            reason_trail=reason_trail,
-            uuid=uuid,
-        )
-        return read_rule(rule)
+        rule = asked_rule(call.action, call.predicates, priority=call.priority, reason_trail=trail, uuid=uuid)
+        return read_rule(attrs.evolve(rule, watermark=self._store.serial))
 
     async def _change(self, call: AnyRequest) -> None:
         """Let wconfd make the change as soon as no other owner has the configuration.

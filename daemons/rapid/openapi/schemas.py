@@ -18,18 +18,18 @@ import orjson
 
 from common.ids import JobId
 from common.locks import Lock, LockLevel, Owner
+from common.objects.filter import Action, RuleCondition
 from common.opcodes.base import OpCode
 from common.opcodes.registry import opcode_classes
 from common.opcodes.types import DeviceChange, DiskParams, Reader, RecreatedDisk
 from common.query.qlang import Expression
 from common.queue.explanation import Span, WaitKind
-from common.queue.filteractions import Action
 from common.queue.jobs import FINAL_NAMES, Dependency
 from common.queue.reasons import ReasonEntry
 from common.reference import notes_of, summary_of
 from common.shapes import Lenient, OtherKind, Row, TaggedObject, TaggedRow
 from common.validation import rule_of
-from protocol.rapid.jobs import OpcodeMark
+from protocol.luxi.jobs import OpcodeMark
 
 # Schemas of the types that write and read their JSON themselves.
 #
@@ -68,6 +68,12 @@ OWN_FORMS: Final[Mapping[object, Schema]] = {
                 "description": "at most so many of them run at once",
             },
         ],
+    },
+    RuleCondition: {
+        "type": "array",
+        "description": "name of a predicate, and an expression of the query language",
+        "minItems": 2,
+        "maxItems": 2,
     },
     ReasonEntry: {
         **_tuple({"type": "string"}, {"type": "string"}, {"type": "integer"}),

@@ -10,8 +10,10 @@ from starlette.responses import Response
 
 from common.errors import InvalidRequest, NotFound
 from common.ids import JobId
+from common.objects.filter import asked_rule
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
+from common.queue.reasons import ReasonEntry
 from common.words.fields import JobRow
 from common.words.filters.jobfilter import all_of, job_filter
 from common.words.filters.rulefilter import rule_predicates
@@ -167,12 +169,12 @@ class QueueActs:
         """Make jobs wait. Raises: RequestRefused: a forged form. InvalidRequest: the filter cannot be read."""
         form = self._checked(asked)
         where, reason = first(form, "where").strip(), first(form, "reason").strip()
-        predicates = tuple(rule_predicates(where)) if where else ()
+        trail = (ReasonEntry("gnt:user", reason, time.time_ns()),) if reason else ()
+        rule = asked_rule("PAUSE", rule_predicates(where) if where else (), reason_trail=trail)
         if first(form, "sure") != "yes":
-            hit = await asked.daemons.luxid(TryFilterRule(None, 0, predicates, "PAUSE"))
+            hit = await asked.daemons.luxid(TryFilterRule.of(rule))
             return await self._ask_pause(asked, where, reason, hit)
-        trail = (("gnt:user", reason, time.time_ns()),) if reason else ()
-        uuid = await asked.daemons.luxid(ReplaceFilter(None, 0, predicates, "PAUSE", trail))
+        uuid = await asked.daemons.luxid(ReplaceFilter.of(rule))
         lines = (
             TextPart("rule "),
             TextPart(uuid, rule_href(uuid)),
@@ -207,7 +209,7 @@ class QueueActs:
         rule = next((rule for rule in await filter_rules(asked.daemons) if rule.uuid == uuid), None)
         if rule is None:
             raise NotFound(f"there is no filter rule {uuid!r:.60}")
-        hit = await asked.daemons.luxid(TryFilterRule(uuid, rule.priority, rule.predicates, rule.action))
+        hit = await asked.daemons.luxid(TryFilterRule.of(rule))
         view = Confirmation(
             f"Delete rule {uuid}?",
             await _lines(asked, hit),

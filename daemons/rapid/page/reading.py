@@ -13,8 +13,8 @@ from common.objects.filter import FilterRule
 from common.objects.kinds import QueryKind
 from common.query.qlang import Expression
 from common.queue.explanation import Reason
-from common.queue.filteractions import RuleLoads
 from common.queue.jobs import FINAL_NAMES
+from common.queue.ruleloads import RuleLoads
 from common.queue.terms import is_label_key
 from common.system.program import release
 from common.wire import structure

@@ -10,10 +10,11 @@ from starlette.responses import Response
 from common.access import Role
 from common.errors import InvalidRequest, JobLost, NotFound
 from common.ids import JobId
+from common.objects.filter import FilterRule, asked_rule
 from common.objects.kinds import QueryKind
 from common.query.qlang import All, Expression
-from common.queue.filteractions import RuleLoad
-from common.queue.reasons import NO_UID, JobOwner, ReasonEntry
+from common.queue.reasons import NO_UID, JobOwner, user_trail
+from common.queue.ruleloads import RuleLoad
 from common.wire import structure
 from common.words.filters.rulefilter import rule_predicates
 from daemons.rapid.calls import Asked, Call, CallParameter, Daemons, Given, Handler
@@ -34,7 +35,6 @@ from protocol.luxi.queue import SetDrainFlag, SetJobLimits
 from protocol.luxi.why import ExplainJobs, ReadJobWaits, ReadLeftProcesses
 from protocol.rapid.cluster import (
     Caller,
-    ChainRule,
     Filter,
     FilterList,
     FilterLoad,
@@ -67,7 +67,7 @@ from protocol.wconfd.locks import Ghost, ListGhosts
 # Source: filters design; luxid.md 6.
 
 
-_FIELDS: Final = tuple(field.name for field in attrs.fields(ChainRule))
+_FIELDS: Final = tuple(field.name for field in attrs.fields(FilterRule))
 
 
 class FilterRuleCalls:
@@ -94,10 +94,7 @@ class FilterRuleCalls:
         return Response(status_code=204)
 
     async def try_filter(self, asked: Asked) -> FilterTrial:
-        wish = asked.body_as(FilterWish)
-        job_ids = await asked.daemons.luxid(
-            luxi.TryFilterRule(None, wish.priority, predicates_of(wish), wish.action.to_wire())
-        )
+        job_ids = await asked.daemons.luxid(luxi.TryFilterRule.of(_asked_rule(asked, None)))
         return FilterTrial(len(job_ids), job_ids)
 
 
@@ -107,30 +104,24 @@ async def fetch_filters(daemons: Daemons) -> tuple[Filter, ...]:
     rules = [structure(dict(zip(_FIELDS, values, strict=True)), Filter, "filter rule") for values in found.values()]
     loads = {load.uuid: _load(load) for load in (await daemons.luxid(luxi.ReadRuleLoads())).rules}
     loaded = (attrs.evolve(rule, load=loads.get(rule.uuid)) for rule in rules)
-    return tuple(sorted(loaded, key=lambda rule: (rule.priority, rule.watermark, rule.uuid)))
+    return tuple(sorted(loaded, key=lambda rule: rule.place))
 
 
 def _load(load: RuleLoad) -> FilterLoad:
     return FilterLoad(load.rejected, load.held, load.running)
 
 
-def predicates_of(wish: FilterWish) -> tuple[object, ...]:
-    """All conditions of a rule. Raises: InvalidRequest: its text cannot be read."""
-    return (*wish.predicates, *(rule_predicates(wish.where) if wish.where else ()))
-
-
-def reason_trail(asked: Asked, reason: str) -> tuple[object, ...]:
-    """Who sets the rule over HTTP, and why."""
-    now_ns = time.time_ns()
-    own = [ReasonEntry("gnt:user", reason, now_ns)] if reason else []
-    return tuple(entry.to_wire() for entry in (*own, ReasonEntry("gnt:client:rapid", asked.caller.name, now_ns)))
+def _asked_rule(asked: Asked, uuid: str | None) -> FilterRule:
+    """The rule of the body, set by the caller now. Raises: InvalidRequest: it is malformed, or its text is."""
+    wish, now_ns = asked.body_as(FilterWish), time.time_ns()
+    predicates = (*wish.predicates, *(rule_predicates(wish.where) if wish.where else ()))
+    trail = user_trail(wish.reason or None, "rapid", asked.caller.name, now_ns)
+    return asked_rule(wish.action, predicates, priority=wish.priority, reason_trail=trail, uuid=uuid)
 
 
 async def _set(asked: Asked, uuid: str | None) -> Filter:
     """Raises: InvalidRequest: it can never match, or is malformed."""
-    wish = asked.body_as(FilterWish)
-    trail = reason_trail(asked, wish.reason)
-    call = luxi.ReplaceFilter(uuid, wish.priority, predicates_of(wish), wish.action.to_wire(), trail)
+    call = luxi.ReplaceFilter.of(_asked_rule(asked, uuid))
     return await _fetch(asked.daemons, await asked.daemons.luxid(call))
 
 

@@ -14,7 +14,7 @@ from daemons.rapid.resources.jobchanges import BulkActions, JobActions
 from daemons.rapid.resources.jobfollowing import JobOutputs, JobWaits
 from daemons.rapid.resources.joblists import JobLists
 from daemons.rapid.resources.jobsubmission import KEY, JobSubmission
-from protocol.luxi.jobs import JobOutput
+from protocol.luxi.jobs import JobOutput, Submission
 from protocol.rapid.explanations import (
     Explanation,
     Explanations,
@@ -35,7 +35,7 @@ from protocol.rapid.jobactions import (
     PrioritizeMany,
     PriorityWish,
 )
-from protocol.rapid.jobs import Job, JobChange, JobPage, JobQuery, Submission, Submitted
+from protocol.rapid.jobs import Job, JobChange, JobPage, JobQuery, Submitted
 
 _READ: Final = (Right.JOBS_READ,)
 

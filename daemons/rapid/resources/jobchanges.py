@@ -25,7 +25,7 @@ from daemons.rapid.resources.joblists import ENDED, UNENDED, both, read_job_filt
 from daemons.rapid.resources.parameters import job_id_of
 from protocol.http.body import HungUp
 from protocol.luxi import jobs as luxi
-from protocol.luxi.jobs import ChangeJobs, JobChange, Refused, SubmitAnswer, SubmitJob, SubmitManyJobs
+from protocol.luxi.jobs import ChangeJobs, JobChange, NewTerms, Refused, SubmitAnswer, SubmitJob, SubmitManyJobs
 from protocol.luxi.queries import Page, Query, QueryJobs
 from protocol.rapid.jobactions import (
     BULK_MOST,
@@ -47,7 +47,6 @@ from protocol.rapid.jobactions import (
     ReleaseMany,
     Rerun,
     RerunMany,
-    TermsWish,
 )
 
 # Change one job: cancel it, reprioritize it, archive it.
@@ -256,7 +255,7 @@ class TermChanges:
 
     async def modify_job(self, asked: Asked) -> Done:
         """Raises: as `hold_job`. InvalidRequest: a term breaks a rule."""
-        return await _change_one(asked, change_of(asked.body_as(TermsWish)))
+        return await _change_one(asked, JobChange.to(asked.body_as(NewTerms)))
 
     async def hold_many(self, asked: Asked) -> ManyChanged:
         wish = asked.body_as(HoldMany)
@@ -270,25 +269,9 @@ class TermChanges:
 
     async def modify_many(self, asked: Asked) -> ManyChanged:
         wish = asked.body_as(ModifyMany)
-        return await change_many(asked.daemons, wish, ManyJobsVerb("modify", UNENDED, changing(change_of(wish.change))))
-
-
-def change_of(wish: TermsWish) -> JobChange:
-    """The change as luxid takes it."""
-    return JobChange(
-        name=wish.name,
-        labels=wish.labels,
-        without_labels=wish.without_labels,
-        begin_at=wish.begin_at,
-        priority=wish.priority,
-        uses=wish.uses,
-        without_uses=wish.without_uses,
-        timeout=wish.timeout,
-        retries=wish.retries,
-        at_most=wish.at_most,
-        after=wish.after,
-        without_after=wish.without_after,
-    )
+        return await change_many(
+            asked.daemons, wish, ManyJobsVerb("modify", UNENDED, changing(JobChange.to(wish.change)))
+        )
 
 
 async def _change_one(asked: Asked, change: JobChange) -> Done:

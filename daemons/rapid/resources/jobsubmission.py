@@ -9,12 +9,11 @@ from typing import Final
 
 from common.errors import Conflict
 from common.ids import JobId
-from common.queue.terms import NO_TERMS, Hold, JobTerms, read_use, terms_entry
 from daemons.rapid.calls import Asked, CallParameter, Given
 from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.parameters import text_of
 from protocol.luxi import jobs as luxi
-from protocol.rapid.jobs import NewJob, Submission, Submitted, SubmittedJob
+from protocol.rapid.jobs import Submitted, SubmittedJob
 
 # as of luxid's keys
 _LONGEST_KEY: Final = 200
@@ -35,31 +34,16 @@ class JobSubmission:
 
         Raises: RequestRefused: there is no job in it. Conflict: none was taken. Else as luxid's `SubmitManyJobs`.
         """
-        submission, key = asked.body_as(Submission), _key(asked)
+        submission, key = asked.body_as(luxi.Submission), _key(asked)
         if not submission.jobs:
             raise RequestRefused(400, "jobs must have at least one job")
-        wanted = tuple(ops_with_terms(job, asked.caller.name) for job in submission.jobs)
+        wanted = tuple(job.to_input(time.time_ns()) for job in submission.jobs)
         answers, is_earlier = await _send(asked, wanted, key)
         jobs = tuple(_result(answer) for answer in answers)
         first = next((job.id for job in jobs if job.id is not None), None)
         if first is None:
             raise Conflict(f"none of the {len(jobs)} jobs was taken; the first: {jobs[0].refused}", jobs=_told(jobs))
         return _created(Submitted(jobs, is_earlier), first)
-
-
-def ops_with_terms(job: NewJob, user: str) -> luxi.JobInput:
-    """The opcodes of a job, the first one with the job's terms, if it has any.
-
-    Raises: InvalidRequest: a use names no resource; luxid checks the rest.
-    """
-    hold = None if job.hold is None else Hold(user, time.time(), job.hold)
-    uses = tuple(read_use(key, count) for key, count in job.uses.items())
-    terms = JobTerms(job.name, job.labels, job.begin_at, hold, uses)
-    if terms == NO_TERMS or not job.ops:
-        return job.ops
-    first, trail = job.ops[0], job.ops[0].get("reason")
-    entry = terms_entry(terms, time.time_ns()).to_wire()
-    return ({**first, "reason": [*(trail if isinstance(trail, list | tuple) else ()), entry]}, *job.ops[1:])
 
 
 async def _send(

@@ -25,7 +25,7 @@ from common.errors import GantryError, InternalError, InvalidRequest, Unavailabl
 from common.jsontext import ascii_json, read_json
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.wire import structure, unstructure
+from common.wire import read_asked, unstructure
 from daemons.rapid.calls import Call, Face, Given
 from daemons.rapid.refusals import RequestRefused, Silent, status_of
 from protocol.http.connection import BadRequestReply
@@ -173,7 +173,7 @@ def _parse(call: Call, raw: bytes) -> object:
     if call.takes is None or call.takes is object:
         return value
     # a class, or a type made of classes
-    return structure(value, cast(type[object], call.takes), "body")
+    return read_asked(value, cast(type[object], call.takes))
 
 
 def _form(raw: bytes) -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ import httpx2
 
 from common.ids import JobId
 from common.queue.explanation import Reason
-from protocol.luxi.jobs import OutputStream
+from protocol.luxi.jobs import OpInput, OutputStream
 from protocol.rapid.clients import calls, connecting
 from protocol.rapid.clients.calls import HttpCall
 from protocol.rapid.clients.connecting import POLL_S, RequestOptions, explain_failure, is_awaited
@@ -37,7 +37,7 @@ from protocol.rapid.clients.replies import (
 from protocol.rapid.cluster import Caller, Filter, FilterTrial, FilterWish, LockState, Queue
 from protocol.rapid.events import Topic
 from protocol.rapid.jobactions import CancelMany, Done, ManyChanged
-from protocol.rapid.jobs import PAGE_MOST, Job, JobQuery, OpInput, SubmittedJob
+from protocol.rapid.jobs import PAGE_MOST, Job, JobQuery, SubmittedJob
 
 T = TypeVar("T")
 

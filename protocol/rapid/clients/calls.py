@@ -10,7 +10,7 @@ import attrs
 from common.ids import JobId
 from common.objects.kinds import QueryKind
 from common.wire import unstructure
-from protocol.luxi.jobs import JobOutput, OutputStream, SubmitJob, SubmitManyJobs
+from protocol.luxi.jobs import JobOutput, NewJob, OpInput, OutputStream, Submission, SubmitJob, SubmitManyJobs
 from protocol.messages import AnyRequest, positional
 from protocol.rapid.cluster import (
     Caller,
@@ -45,9 +45,6 @@ from protocol.rapid.jobs import (
     JobChange,
     JobPage,
     JobQuery,
-    NewJob,
-    OpInput,
-    Submission,
     Submitted,
 )
 from protocol.rapid.luxi import PASSED, path_of

@@ -16,6 +16,7 @@ from common.queue.reasons import ReasonEntry
 from common.queue.terms import JobTerms, with_terms
 from daemons.luxid.core.queue.entry import AT_REST, Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
+from tests.support.filterrules import filter_rule
 from tests.support.naive.history import NaiveHistory
 
 SLOTS, START_LIMIT = 3, 2
@@ -27,7 +28,7 @@ RULES = [("PAUSE", "a"), ("PAUSE", "b"), (["RATE_LIMIT", 1], "a"), ("REJECT", "b
 
 def make_rule(number: int) -> FilterRule:
     action, word = RULES[number]
-    return FilterRule(
+    return filter_rule(
         watermark=JobId(0),
         priority=number,
         predicates=(("reason", ["=~", "reason", f":{word}$"]),),

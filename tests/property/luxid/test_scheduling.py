@@ -16,18 +16,19 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from common.access import Role
 from common.ids import JobId
 from common.locks import LockMode, parse_lock
-from common.objects.filter import FilterRule
+from common.objects.filter import ActionKind
 from common.queue.explanation import BatchFull, Faded, HeldByRule, InLine, LimitFull, SlotsReserved, UserAtBound
-from common.queue.filteractions import ActionKind, BucketLoad, RuleLoad
 from common.queue.filters import compile_chain
 from common.queue.jobs import Job, JobOp, JobState, set_priority
 from common.queue.reasons import OWNER_SOURCE, batch_of
+from common.queue.ruleloads import BucketLoad, RuleLoad
 from daemons.luxid.core.choice.limits import UserBounds
 from daemons.luxid.core.choice.weights import LEVELS, Aliases, WeightRules
 from daemons.luxid.core.filters import judging
 from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why.explain import AHEAD_NAMED, explain
+from tests.support.filterrules import filter_rule
 from tests.support.naive.schedule import NaiveJob, NaiveSchedule, batch_name
 
 SLOTS, START_LIMIT = 5, 3
@@ -317,7 +318,7 @@ class Scheduling(RuleBasedStateMachine):
     @rule(chain=st.lists(st.tuples(st.integers(0, 3), predicates, actions), max_size=3))
     def filters_change(self, chain: list[tuple[int, Any, Any]]) -> None:
         rules = [
-            FilterRule(
+            filter_rule(
                 watermark=JobId(self.next_id - 1),
                 priority=priority,
                 predicates=tuple(tested),

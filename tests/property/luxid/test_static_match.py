@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.ids import JobId
-from common.objects.filter import FilterRule
 from common.queue.filters import compile_chain
 from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.filters.filtering import StaticMatch, op_ids_of, static_match_of
+from tests.support.filterrules import filter_rule
 
 NAMES = ("OP_A", "OP_AB")
 words = st.sampled_from((*NAMES, "x"))
@@ -49,7 +49,7 @@ opcodes = st.dictionaries(st.just("name"), values).flatmap(
 @settings(max_examples=2_000, deadline=None)
 @given(predicates, st.lists(opcodes, min_size=1, max_size=2), st.sampled_from((1, 2)))
 def test_never_and_always_are_what_the_rule_says(tested: list[Any], ops: list[JobOp], job_id: int) -> None:
-    rule = FilterRule(
+    rule = filter_rule(
         watermark=JobId(0), priority=0, predicates=tuple(tested), action="PAUSE", reason_trail=(), uuid="u"
     )
     job = Job(JobId(job_id), tuple(ops))

@@ -18,6 +18,7 @@ from daemons.rapid.events.streams import StreamRequest, event_stream
 from protocol.luxi.feed import FeedBegin, FeedChanges, JobNews, QueueState
 from protocol.rapid.events import Topic
 from protocol.subscriptions import LocksChanged, Snapshot
+from tests.support.filterrules import filter_rule
 
 WEB = parse_lock("node/web1")
 Step = tuple[str, int, int]
@@ -30,7 +31,7 @@ def _news(job_id: int, number: int) -> JobNews:
 
 
 def _rule(number: int) -> FilterRule:
-    return FilterRule(watermark=JobId(0), priority=number, predicates=(), action="PAUSE", reason_trail=(), uuid="u")
+    return filter_rule(watermark=JobId(0), priority=number, predicates=(), action="PAUSE", reason_trail=(), uuid="u")
 
 
 class World:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from common.queue.filteractions import ActionKind
+from common.objects.filter import ActionKind
 from common.queue.filters import CompiledRule
 from common.queue.jobs import Job
 

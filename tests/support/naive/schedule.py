@@ -10,9 +10,8 @@ import attrs
 
 from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import BGL, Lock, LockLevel, LockMode
-from common.objects.filter import FilterRule
+from common.objects.filter import ActionKind, FilterRule
 from common.opcodes.registry import parse_opcode
-from common.queue.filteractions import ActionKind
 from common.queue.filters import CompiledRule, compile_chain
 from common.queue.jobs import Job
 from common.queue.reasons import batch_of, owner_of, rate_buckets

@@ -26,6 +26,7 @@ from common.queue.explanation import (
 )
 from common.queue.jobs import Job, JobState, OpEvent, apply_event, replace_op
 from common.queue.reasons import Try, tries_of, try_entry
+from tests.support.filterrules import filter_rule
 
 
 def reason_text(reason: Reason) -> str:
@@ -100,7 +101,7 @@ def rule(words: list[str]) -> FilterRule:
     if "newer" in said:
         predicates.append(["jobid", [">", "id", "watermark"]])
     kind, _, count = action.partition(":")
-    return FilterRule(
+    return filter_rule(
         watermark=JobId(int(said.get("newer", "0"))),
         priority=int(priority),
         predicates=tuple(predicates),

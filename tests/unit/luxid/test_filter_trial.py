@@ -10,6 +10,7 @@ from common.objects.filter import FilterRule
 from common.queue.filters import compile_chain
 from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.filters.filtering import Trial
+from tests.support.filterrules import filter_rule
 from tests.support.naive.chain import applying
 
 DUMMY = ["opcode", ["==", "OP_ID", "OP_TEST_DUMMY"]]
@@ -17,7 +18,7 @@ OLD = ["jobid", ["<=", "id", 5]]
 
 
 def rule(action: Any, *predicates: Any, uuid: str = "tried", priority: int = 3, watermark: int = 9) -> FilterRule:
-    return FilterRule(
+    return filter_rule(
         watermark=JobId(watermark), priority=priority, predicates=predicates, action=action, reason_trail=(), uuid=uuid
     )
 

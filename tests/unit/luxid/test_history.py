@@ -14,6 +14,7 @@ from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why import history
 from daemons.luxid.core.why.history import MOST_PHASES, Stretches
+from tests.support.filterrules import filter_rule
 
 UUID = "00000000-0000-4000-8000-000000000001"
 TURN = Cause(WaitKind.TURN)
@@ -31,7 +32,7 @@ def job(number: int, *depends: int, bucket: str = "", received: int | None = Non
 
 def pause(user_words: str = "rack 5 is being moved") -> FilterRule:
     trail = (ReasonEntry("gnt:user", user_words, 1), ReasonEntry("luxid", "", 2))
-    return FilterRule(watermark=JobId(0), priority=0, predicates=(), action="PAUSE", reason_trail=trail, uuid=UUID)
+    return filter_rule(watermark=JobId(0), priority=0, predicates=(), action="PAUSE", reason_trail=trail, uuid=UUID)
 
 
 def after(*job_ids: int) -> Cause:

@@ -67,13 +67,13 @@ def test_the_design_and_the_wire_name_of_dependencies_are_both_read() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"duration": "x"}, "expected number, got 'x' @ $.duration"),
+        ({"duration": "x"}, "duration: expected number, got 'x'"),
         ({"duration": -1}, "duration must be at least 0, got -1"),
         ({"color": 1}, "unknown key 'color'"),
         ({"priority": 5}, "priority must be -10 (high), 0 (normal) or 10 (low), got 5"),
-        ({"priority": "high"}, "expected int, got 'high' @ $.priority"),
-        ({"on_nodes": "n1"}, "expected a list, got 'n1' @ $.on_nodes"),
-        ({"on_master": 1}, "expected true or false, got 1 @ $.on_master"),
+        ({"priority": "high"}, "priority: expected int, got 'high'"),
+        ({"on_nodes": "n1"}, "on_nodes: expected a list, got 'n1'"),
+        ({"on_master": 1}, "on_master: expected true or false, got 1"),
         ({"depend": [[3, []]], "depends": [[4, []]]}, "'depend' and 'depends' are one parameter"),
         ({"depends": [[3, None]]}, "a dependency is [job id, [states]]"),
         ({"depends": [[3, ["running"]]]}, "may wait for canceled, success or error"),

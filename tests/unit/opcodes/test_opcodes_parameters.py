@@ -81,20 +81,20 @@ def test_disks_to_recreate_are_indices_or_pairs(disks: list[Any], read: tuple[Re
 @pytest.mark.parametrize(
     ("base", "change", "said"),
     [
-        (CREATE, {"nics": [{"color": "red"}]}, "unknown key 'color' @ $.nics[0]"),
-        (CREATE, {"nics": [{"link": ""}]}, "expected a string that is not empty, got '' @ $.nics[0].link"),
+        (CREATE, {"nics": [{"color": "red"}]}, "nics[0]: unknown key 'color'"),
+        (CREATE, {"nics": [{"link": ""}]}, "nics[0].link: expected a string that is not empty, got ''"),
         (
             CREATE,
             {"disks": [{"size": "2 apples"}]},
             "expected a size in MiB, or with a unit such as '2g', got '2 apples'",
         ),
-        (CREATE, {"disks": [{"mode": "rx"}]}, "expected one of ro, rw, got 'rx' @ $.disks[0]"),
+        (CREATE, {"disks": [{"mode": "rx"}]}, "disks[0]: expected one of ro, rw, got 'rx'"),
         (MODIFY, {"nics": [["modify", {}]]}, "expected a change [add, attach, remove, detach or modify"),
         (MODIFY, {"nics": [["add", True, {}]]}, "expected a change"),
         (MODIFY, {"nics": [["add", {}], ["add", 0, {}]]}, "nics must not mix changes"),
         (MODIFY, {"disks": [["add", 0, {}], ["add", "d", {}]]}, "disks must not mix changes"),
         (RECREATE, {"disks": [0, [1, {}]]}, "disks must be all indices, or all [index, parameters]"),
-        (RECREATE, {"disks": [16]}, "expected a disk's index, 0 to 15, got 16 @ $.disks[0]"),
+        (RECREATE, {"disks": [16]}, "disks[0]: expected a disk's index, 0 to 15, got 16"),
         (RECREATE, {"disks": [[1]]}, "expected a disk's index, or [index, parameters], got [1]"),
         (MODIFY, {"color": None}, "unknown key 'color'"),
     ],
@@ -112,7 +112,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 
     assert caught.value.message == (
         "invalid opcode OP_GROUP_RENAME: unknown key 'color'; required key 'new_name' is missing; "
-        "expected a string that is not empty, got 5 @ $.group_name"
+        "group_name: expected a string that is not empty, got 5"
     )
 
 

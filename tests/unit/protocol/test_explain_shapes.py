@@ -6,6 +6,7 @@ from common.errors import InvalidRequest
 from common.ids import JobId
 from common.jsontext import ascii_json
 from common.locks import BGL, LockMode, parse_lock
+from common.objects.filter import Action, ActionKind
 from common.queue.explanation import (
     Cause,
     HeldByGhost,
@@ -22,7 +23,6 @@ from common.queue.explanation import (
     WaitKind,
     WaitsForJob,
 )
-from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonEntry
 from common.shapes import OtherKind

@@ -16,10 +16,9 @@ from typing import Final, Self
 import attrs
 
 from common.ids import JobId
-from common.objects.filter import FilterRule
+from common.objects.filter import ActionKind, FilterRule
 from common.query.predicate import PREDICATE, Field, compile_expression
 from common.query.qlang import All, Expression, Some
-from common.queue.filteractions import Action, ActionKind
 from common.queue.filters import CompiledRule, compile_chain
 from common.queue.jobs import Job
 from common.queue.reasons import batch_of, owner_of, rate_buckets
@@ -68,8 +67,9 @@ _set_of: Final[Callable[[tuple[str | None, ...]], OpIds]] = lru_cache(maxsize=10
 
 def static_match_of(rule: FilterRule) -> Callable[[OpIds], StaticMatch]:
     """Return a function from the names of opcodes to the match; the rule is one that compiles."""
-    tests = [_compile(Expression.from_wire(value)) for name, value in rule.conditions() if name == "opcode"]
-    best = StaticMatch.MAYBE if any(name != "opcode" for name, _ in rule.conditions()) else StaticMatch.ALWAYS
+    of_opcodes = [each for each in rule.predicates if each.predicate == "opcode"]
+    tests = [_compile(Expression.from_wire(each.expression)) for each in of_opcodes]
+    best = StaticMatch.MAYBE if len(of_opcodes) < len(rule.predicates) else StaticMatch.ALWAYS
     return lambda op_ids: min([best, *(max(map(test, op_ids), default=StaticMatch.NEVER) for test in tests)])
 
 
@@ -169,7 +169,7 @@ class Filtering:
 
     def limits(self) -> dict[str, int | None]:
         """The rules in force, in their order, by uuid; for RATE_LIMIT with the limit."""
-        return {rule.uuid: Action.from_wire(rule.action).limit for rule in self._chain}
+        return {rule.uuid: rule.action.limit for rule in self._chain}
 
     def judge(self, job: Job) -> Ruling:
         """Return the ruling on a job of which nothing is known."""
@@ -204,11 +204,7 @@ class Filtering:
 
 def _was_behind(rule: FilterRule, applied: FilterRule | None) -> bool:
     """Whether the chain before never came to this rule, because one before it applied."""
-    return applied is not None and _order_key(rule) >= _order_key(applied)
-
-
-def _order_key(rule: FilterRule) -> tuple[int, int, str]:
-    return rule.priority, rule.watermark, rule.uuid
+    return applied is not None and rule.place >= applied.place
 
 
 def _ruling(rule: CompiledRule) -> Ruling:

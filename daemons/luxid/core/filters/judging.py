@@ -19,9 +19,9 @@ from heapq import nsmallest
 from typing import Final
 
 from common.ids import JobId
-from common.objects.filter import FilterRule
-from common.queue.filteractions import ActionKind, BucketLoad, RuleLoad, RuleLoads
+from common.objects.filter import ActionKind, FilterRule
 from common.queue.jobs import Job
+from common.queue.ruleloads import BucketLoad, RuleLoad, RuleLoads
 from daemons.luxid.core.choice.limits import BucketLimit, CountedUser, Limit, LimitUsage, RuleLimit
 from daemons.luxid.core.choice.readings import OpcodeReading, next_needs, next_reading
 from daemons.luxid.core.choice.readyjobs import ReadyJobs, RunningJobs

@@ -382,10 +382,14 @@ RULES: Final[Things[FilterRule]] = Things.of(
             "Predicates",
             FieldKind.OTHER,
             "conditions, all of which must hold",
-            lambda rule: rule.predicates,
+            lambda rule: [condition.to_wire() for condition in rule.predicates],
         ),
         _RuleField(
-            "action", "Action", FieldKind.OTHER, "what becomes of a job that it matches", lambda rule: rule.action
+            "action",
+            "Action",
+            FieldKind.OTHER,
+            "what becomes of a job that it matches",
+            lambda rule: rule.action.to_wire(),
         ),
         _RuleField(
             "reason_trail",

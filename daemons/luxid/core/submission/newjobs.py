@@ -166,7 +166,7 @@ def build_jobs(
         if isinstance(ops, GantryError):
             job = ops
         else:
-            job = yield from _build_job(ops, next_id, ids, first_id, received, owner)
+            job = yield from _build_job(ops, next_id, ids, first_id, received, owner, is_alone=len(jobs) == 1)
         if isinstance(job, Job):
             job = refusal(job) or job
         ids.append(job.job_id if isinstance(job, Job) else _REFUSED)
@@ -182,8 +182,13 @@ def _build_job(
     first_id: JobId,
     received: tuple[Timestamp, int],
     owner: JobOwner | None,
+    *,
+    is_alone: bool,
 ) -> Generator[int, None, Job | GantryError]:
-    """Args: before: the ids of the jobs before it in the submission, `_REFUSED` for one that is refused."""
+    """Args:
+    before: the ids of the jobs before it in the submission, `_REFUSED` for one that is refused.
+    is_alone: whether it is the submission's only job, so that errors need not name it.
+    """
     received_at, received_ns = received
     if owner is not None:
         ops = _owned(ops, owner_entries(owner, received_ns))
@@ -192,7 +197,10 @@ def _build_job(
         try:
             built.append(_build_op(op, index, job_id, before, first_id, received_ns))
         except InvalidRequest as error:
-            return error
+            named = [] if is_alone else [f"job {len(before) + 1}"]
+            if not is_alone or len(ops) > 1:
+                named.append(f"opcode {index + 1}")
+            return _at(error, f"{', '.join(named)}: " if named else "")
         yield 1
     return Job(job_id=job_id, ops=tuple(built), received_at=received_at)
 
@@ -207,8 +215,7 @@ def _build_op(
     entry = ReasonEntry(opcode_source(op.OP_ID), f"job={job_id};index={index}", received_ns)
     reason, depends = (*op.reason, entry), op.depends
     if depends:
-        where = f"job {len(before) + 1}, opcode {index + 1}: "
-        depends = tuple(_absolute(dependency, before, first_id, where) for dependency in depends)
+        depends = tuple(_absolute(dependency, before, first_id) for dependency in depends)
     given = attrs.evolve(op, reason=reason, depends=depends)
     return JobOp(input=write_opcode(given), priority=op.priority, extra=_NOTHING)
 
@@ -216,19 +223,16 @@ def _build_op(
 _NOTHING: Mapping[str, object] = {}
 
 
-def _absolute(dependency: Dependency, before: Sequence[JobId], first_id: JobId, where: str) -> Dependency:
+def _absolute(dependency: Dependency, before: Sequence[JobId], first_id: JobId) -> Dependency:
     if dependency.job_id < 0:
-        try:
-            found = resolve(dependency, len(before), before)
-        except InvalidRequest as error:
-            raise InvalidRequest(f"{where}{error.message}") from error
+        found = resolve(dependency, len(before), before)
         if found.job_id == _REFUSED:
             named = len(before) + dependency.job_id + 1
-            raise InvalidRequest(f"{where}dependency on job {named} of this submission, which was refused")
+            raise InvalidRequest(f"dependency on job {named} of this submission, which was refused")
         return found
     target = JobId(dependency.job_id)
     if not 0 < target < first_id:
-        raise InvalidRequest(f"{where}there is no job {target} to depend on")
+        raise InvalidRequest(f"there is no job {target} to depend on")
     return dependency
 
 

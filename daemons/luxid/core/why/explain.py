@@ -11,6 +11,7 @@ import attrs
 
 from common.ids import JobId
 from common.locks import Owner
+from common.objects.filter import Action, ActionKind
 from common.queue.explanation import (
     BatchFull,
     BeginsLater,
@@ -37,7 +38,6 @@ from common.queue.explanation import (
     WaitsForLock,
     YieldsUnits,
 )
-from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import Job, JobState
 from common.queue.reasons import next_try
 from common.queue.terms import terms_of

@@ -7,7 +7,7 @@ import attrs
 
 from common.objects.filter import FilterRule
 from common.query.qlang import Expression
-from common.queue.filteractions import RuleLoads
+from common.queue.ruleloads import RuleLoads
 from common.webaccess.rights import Right
 from common.words.fields import JobRow
 from common.words.filters.jobfilter import statuses_filter

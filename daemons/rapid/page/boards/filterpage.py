@@ -5,7 +5,7 @@ from typing import Final
 import attrs
 
 from common.objects.filter import FilterRule
-from common.queue.filteractions import RuleLoads
+from common.queue.ruleloads import RuleLoads
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, may

@@ -5,10 +5,10 @@ from typing import Final, Self
 
 import attrs
 
-from common.objects.filter import FilterRule
+from common.objects.filter import ActionKind, FilterRule
 from common.printable import json_text
 from common.queue.explanation import Holding, LetsPass, LockChain, LockWait, Reason, WaitsForJob, WaitsForLock
-from common.queue.filteractions import Action, ActionKind, BucketLoad, RuleLoad, RuleLoads
+from common.queue.ruleloads import BucketLoad, RuleLoad, RuleLoads
 from common.resources import Unit
 from common.schedules.schedule import RunState, Schedule, ScheduleRun
 from common.words.fields import size
@@ -159,7 +159,7 @@ class BucketLine:
 
 def in_order(rules: Sequence[FilterRule]) -> list[FilterRule]:
     """The rules as the chain has them."""
-    return sorted(rules, key=lambda rule: (rule.priority, rule.watermark, rule.uuid))
+    return sorted(rules, key=lambda rule: rule.place)
 
 
 def rule_lines(rules: Sequence[FilterRule], loads: RuleLoads) -> tuple[RuleLine, ...]:
@@ -174,15 +174,15 @@ def bucket_lines(loads: RuleLoads) -> tuple[BucketLine, ...]:
 
 
 def _rule_line(rule: FilterRule, load: RuleLoad) -> RuleLine:
-    action = Action.from_wire(rule.action)
     return RuleLine(
         rule.uuid,
         rule.priority,
         rule.watermark,
-        action.kind.value,
-        action.limit,
+        rule.action.kind.value,
+        rule.action.limit,
         tuple(
-            (name, "always" if expression is None else json_text(expression)) for name, expression in rule.conditions()
+            (each.predicate, "always" if each.expression is None else json_text(each.expression))
+            for each in rule.predicates
         ),
         tuple((entry.source, entry.reason, bare_clock(entry.at_ns / 1e9)) for entry in rule.reason_trail),
         load.held if holds_back(rule) else None,
@@ -193,7 +193,7 @@ def _rule_line(rule: FilterRule, load: RuleLoad) -> RuleLine:
 
 def holds_back(rule: FilterRule) -> bool:
     """Whether queued jobs may wait because of it."""
-    return Action.from_wire(rule.action).kind in (ActionKind.PAUSE, ActionKind.RATE_LIMIT)
+    return rule.action.kind in (ActionKind.PAUSE, ActionKind.RATE_LIMIT)
 
 
 # Schedules, as their page shows them.

@@ -15,6 +15,7 @@ from daemons.rapid.resources.operating.batches import Batches
 from daemons.rapid.resources.operating.history import PastOfJobs, Prunes
 from daemons.rapid.resources.operating.resourcecounts import ResourceCounts
 from daemons.rapid.resources.operating.schedules import IF_MATCH, IF_NONE_MATCH, NEXT, ScheduleCalls
+from protocol.luxi.jobs import NewTerms
 from protocol.luxi.queue import ResourceUse, ScheduleView
 from protocol.rapid.cluster import ResourceList, ScheduleForm, ScheduleList, StartedRun, TotalWish
 from protocol.rapid.explanations import History, HistorySummary, PruneWish, Removed
@@ -28,7 +29,6 @@ from protocol.rapid.jobactions import (
     ReleaseMany,
     Rerun,
     RerunMany,
-    TermsWish,
 )
 from protocol.rapid.jobs import BatchList
 
@@ -58,7 +58,7 @@ def job_changes() -> Sequence[Call]:
             _JOB,
             terms.modify_job,
             "Change a waiting job's terms, what it waits for, or limits of its command.",
-            takes=TermsWish,
+            takes=NewTerms,
         ),
         many("POST", "/3/jobs/hold", terms.hold_many, "Hold many jobs, or say which.", takes=HoldMany),
         many("POST", "/3/jobs/release", terms.release_many, "Release many jobs, or say which.", takes=ReleaseMany),

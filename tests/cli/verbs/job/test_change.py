@@ -182,8 +182,10 @@ def test_modify_changes_what_is_named_and_asks_for_nothing_else(start_luxid: Sta
 
     assert (named.code, at_once.code) == (0, 0)
     assert luxid.calls == [
-        ChangeJobs((JobId(5),), JobChange("copy", {"team": "db"}, ("x",), 1_900_000_000.0)),
-        ChangeJobs((JobId(5),), JobChange("", begin_at=0.0, priority=-10)),
+        ChangeJobs(
+            (JobId(5),), JobChange(name="copy", labels={"team": "db"}, without_labels=("x",), begin_at=1_900_000_000.0)
+        ),
+        ChangeJobs((JobId(5),), JobChange(name="", begin_at=0.0, priority=-10)),
     ]
 
 

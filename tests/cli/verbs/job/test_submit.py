@@ -137,21 +137,21 @@ def test_a_job_that_is_not_taken_is_told_and_the_others_stay(start_luxid: Start,
     ("text", "error"),
     [
         ('[\n{"OP_ID": }]', "standard input:2:11: not JSON: unexpected character, expected a JSON value"),
-        ("[]", "standard input:1:1: expected a list of opcodes, or of jobs, or a plan with 'jobs', got [] @ $"),
-        ("7", "standard input:1:1: expected a list of opcodes, or of jobs, or a plan with 'jobs', got 7 @ $"),
+        ("[]", "standard input:1:1: expected a list of opcodes, or of jobs, or a plan with 'jobs', got []"),
+        ("7", "standard input:1:1: expected a list of opcodes, or of jobs, or a plan with 'jobs', got 7"),
         (
             '[[{"OP_ID": "OP_A"}], []]',
-            "standard input:1:23: expected a job: a list of at least one opcode, got [] @ $[1]",
+            "standard input:1:23: [1]: expected a job: a list of at least one opcode, got []",
         ),
         (
             '[[{"OP_ID": "OP_A"}, 3]]',
-            "standard input:1:22: expected an opcode: an object with an OP_ID, got 3 @ $[0][1]",
+            "standard input:1:22: [0][1]: expected an opcode: an object with an OP_ID, got 3",
         ),
         (
             '[{"OP_ID": "OP_RUN_COMMAND", "locks": {"node/a": "shared", "node/a": "exclusive"}}]',
             "standard input:1:60: an object has the key 'node/a' twice; write it once",
         ),
-        ("[{}]", 'standard input:1:2: the opcode lacks a string OP_ID, e.g. "OP_RUN_COMMAND" @ $[0]'),
+        ("[{}]", 'standard input:1:2: [0]: the opcode lacks a string OP_ID, e.g. "OP_RUN_COMMAND"'),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_place_in_it(start_luxid: Start, job: Job, text: str, error: str) -> None:
@@ -216,7 +216,7 @@ def test_a_wrong_plan_is_refused_with_line_and_column(start_luxid: Start, tmp_pa
     ended = job("submit", file)
 
     assert (ended.code, ended.out, luxid.calls) == (2, "", [])
-    assert ended.err.startswith(f"error: {file}:3:12: timeout: '1:30' is not a duration")
+    assert ended.err.startswith(f"error: {file}:3:12: jobs[0].timeout: '1:30' is not a duration")
 
 
 def test_the_schema_needs_no_file(job: Job) -> None:

@@ -9,7 +9,6 @@ import trio
 
 from common.durable.atomicfile import FileWrite, write_files
 from common.ids import JobId
-from common.objects.filter import FilterRule
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
@@ -17,11 +16,12 @@ from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.store import open_store
 from daemons.luxid.jobs import ENDS_AT_ONCE
 from daemons.luxid.parts import JobParts
+from tests.support.filterrules import filter_rule
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
 MASS = 1000
-REJECT = FilterRule(
+REJECT = filter_rule(
     watermark=JobId(0),
     priority=0,
     predicates=(),

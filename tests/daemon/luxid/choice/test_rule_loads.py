@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from common.queue.filteractions import BucketLoad, RuleLoad
+from common.queue.ruleloads import BucketLoad, RuleLoad
 from protocol.luxi.jobs import SubmitManyJobs
 from protocol.luxi.queue import DeleteFilter, ReadRuleLoads, ReplaceFilter
 from tests.daemon.luxid.ops import dummy, gated

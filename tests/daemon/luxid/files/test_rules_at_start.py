@@ -8,7 +8,6 @@ import trio
 
 from common.clusterinit import create_cluster
 from common.ids import JobId
-from common.objects.filter import FilterRule
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
@@ -21,10 +20,11 @@ from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import Changes
 from daemons.luxid.files.store import Store
 from daemons.luxid.parts import JobParts
+from tests.support.filterrules import filter_rule
 from tests.support.wait import PATIENCE_S
 
 JOBS = 30
-PAUSE_ALL = FilterRule(
+PAUSE_ALL = filter_rule(
     watermark=JobId(0),
     priority=0,
     predicates=(),

@@ -32,7 +32,7 @@ def test_the_next_master_knows_who_is_held_who_begins_later_and_who_is_canceled(
     canceled, kept = old.submit_many(*[(held,)] * MANY), old.submit_many(*[(held,)] * 3)
     later = old.submit(dummy(reason=stated(JobTerms(begin_at=9e9))))
     old.luxi(CancelJobs(tuple(canceled)))
-    old.luxi(ChangeJobs(tuple(kept), JobChange("kept")))
+    old.luxi(ChangeJobs(tuple(kept), JobChange(name="kept")))
     old.luxi(ChangeJobs((kept[0],), JobChange(release=True, begin_at=9e9)))
     old.crash()
 

@@ -12,7 +12,6 @@ import trio
 import trio.testing
 
 from common.ids import JobId
-from common.objects.filter import FilterRule
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
@@ -20,6 +19,7 @@ from common.system import shortages
 from daemons.luxid.files.store import open_store
 from daemons.luxid.parts import JobParts
 from tests.support.fakes.launcher import FakeLauncher
+from tests.support.filterrules import filter_rule
 from tests.support.starting import starter_of
 from tests.support.wait import wait_until_async
 
@@ -67,7 +67,7 @@ async def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     store.close()
 
 
-PAUSE_ALL = FilterRule(
+PAUSE_ALL = filter_rule(
     watermark=JobId(0),
     priority=0,
     predicates=(),

@@ -57,8 +57,12 @@ def test_the_input_is_normal_and_its_reason_trail_names_the_job(cluster: Cluster
         ([{"OP_ID": "OP_TEST_DUMMY"}, {"OP_ID": "OP_TEST_DELAY", "duration": "x"}], "opcode 2: .*expected number"),
         ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "priority": 5}], "priority must be"),
         ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "depends": [[-1, []]]}], "points before the submission"),
-        ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "depends": [[1, []]]}], "there is no job 1 to depend on"),
-        ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "depends": [[0, []]]}], "there is no job 0 to depend on"),
+        ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "depends": [[1, []]]}], "^there is no job 1 to depend on$"),
+        ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "depends": [[0, []]]}], "^there is no job 0 to depend on$"),
+        (
+            [{"OP_ID": "OP_TEST_DUMMY"}, {"OP_ID": "OP_TEST_DUMMY", "depends": [[9, []]]}],
+            "^opcode 2: there is no job 9 to depend on$",
+        ),
     ],
 )
 def test_a_bad_submission_is_refused_before_an_id_is_spent(

@@ -10,7 +10,7 @@ import pytest
 from common.errors import JobLost, RemoteError, Unavailable
 from common.ids import JobId
 from common.nodes.certificates import fingerprint_of
-from common.queue.filteractions import Action, ActionKind
+from common.objects.filter import Action, ActionKind
 from common.queue.jobs import JobState
 from common.webaccess.tokens import NewToken, TokensFile
 from protocol.luxi.feed import FeedChanges, OutputPlace, read_changes

@@ -28,6 +28,7 @@ from protocol.wconfd.reservations import ReserveMac
 from tests.daemon.wconfd.lease.brittlewconfd import DIE, FULL
 from tests.daemon.wconfd.lease.leasedfleet import LeasedFleet
 from tests.support.etcds.etcd import TestEtcd
+from tests.support.filterrules import filter_rule
 from tests.support.wait import PATIENCE_S, wait_until
 
 COUNT = 2
@@ -263,7 +264,7 @@ def test_a_file_that_is_newer_than_etcd_counts_and_is_put_there(machines: Leased
 
 
 def _rule(uuid: str) -> FilterRule:
-    return FilterRule(watermark=JobId(0), priority=0, predicates=(), action="CONTINUE", reason_trail=(), uuid=uuid)
+    return filter_rule(watermark=JobId(0), priority=0, predicates=(), action="CONTINUE", reason_trail=(), uuid=uuid)
 
 
 def test_a_file_that_is_newer_by_more_objects_than_one_change_takes_is_put_there(machines: LeasedFleet) -> None:

@@ -20,7 +20,7 @@ def plan(text: str, name: str = "p.yaml") -> JobPlan:
 
 
 def ops(text: str) -> list[dict[str, Any]]:
-    return [dict(op) for job in plan(text).jobs for op in job]
+    return [dict(op) for job in plan(text).jobs for op in job.to_input(1)]
 
 
 def without_trail(op: dict[str, Any]) -> dict[str, Any]:
@@ -118,39 +118,39 @@ def test_defaults_stand_behind_and_mappings_are_joined() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("jobs: []", "p.yaml:1:7: expected a list of jobs, got []"),
-        ("jobs: [x]", "p.yaml:1:8: expected a job: a mapping with 'run', 'shell' or 'ops', got \"x\""),
+        ("jobs: []", "p.yaml:1:7: jobs: expected a list of jobs, got []"),
+        ("jobs: [x]", "p.yaml:1:8: jobs[0]: expected a job: a mapping with 'run', 'shell' or 'ops', got \"x\""),
         ("jobs:\n- name: a", "p.yaml:2:3: a job has one of run, shell, ops; this has none"),
         ("jobs:\n- {run: [a], shell: b}", "p.yaml:2:3: a job has one of run, shell, ops; this has run and shell"),
-        ("jobs:\n- run: make", "p.yaml:2:8: run: expected a list of words, got \"make\"; a text for the shell stands"),
+        ("jobs:\n- run: make", "p.yaml:2:8: jobs[0].run: expected a list of words, got \"make\"; a text for the"),
         ("jobs:\n- run: [a]\n  timout: 5", "p.yaml:3:11: no key 'timout' is known here; did you mean 'timeout'?"),
         ("job: 1\njobs: []", "p.yaml:1:6: no key 'job' is known here; did you mean 'jobs'?"),
-        ("jobs:\n- run: [a]\n  timeout: 1:30", "p.yaml:3:12: timeout: '1:30' is not a duration"),
-        ("jobs:\n- run: [a]\n  detach: yes", 'p.yaml:3:11: detach: expected true or false, got "yes"'),
-        ("jobs:\n- run: [a]\n  name: 17", "p.yaml:3:9: name: expected a text, got 17; put it into quotes"),
-        ("jobs:\n- run: [a, 1.10]", "p.yaml:2:8: run: expected a text, got 1.1; put it into quotes"),
-        ("jobs:\n- run: [a]\n  env: {A: true}", "p.yaml:3:8: env: expected a text, got true; put it into quotes"),
-        ("jobs:\n- run: [a]\n  labels: {Team: x}", "p.yaml:3:11: labels: label 'Team': a label is named by"),
+        ("jobs:\n- run: [a]\n  timeout: 1:30", "p.yaml:3:12: jobs[0].timeout: '1:30' is not a duration"),
+        ("jobs:\n- run: [a]\n  detach: yes", 'p.yaml:3:11: jobs[0].detach: expected true or false, got "yes"'),
+        ("jobs:\n- run: [a]\n  name: 17", "p.yaml:3:9: jobs[0].name: expected a text, got 17; put it into quotes"),
+        ("jobs:\n- run: [a, 1.10]", "p.yaml:2:8: jobs[0].run: expected a text, got 1.1; put it into quotes"),
+        ("jobs:\n- run: [a]\n  env: {A: true}", "p.yaml:3:8: jobs[0].env: expected a text, got true; put it"),
+        ("jobs:\n- run: [a]\n  labels: {Team: x}", "p.yaml:3:11: jobs[0].labels: label 'Team': a label is named by"),
         ("jobs:\n- run: [a]\n  use: {kit: 0}", "p.yaml:2:3: a job uses at least 1 of 'kit', got 0"),
-        ("jobs:\n- run: [a]\n  begin: soon", "p.yaml:3:10: begin: 'soon' is not a time"),
-        ("jobs:\n- run: [a]\n  priority: hot", 'p.yaml:3:13: priority: no priority is "hot"; write low, normal, high'),
+        ("jobs:\n- run: [a]\n  begin: soon", "p.yaml:3:10: jobs[0].begin: 'soon' is not a time"),
+        ("jobs:\n- run: [a]\n  priority: hot", 'p.yaml:3:13: jobs[0].priority: no priority is "hot"; write low,'),
         ("jobs:\n- run: [a]\n  after: b", "p.yaml:3:10: no job above is named 'b'; a job waits for jobs that"),
         ("jobs:\n- {name: a, run: [a], after: a}", "p.yaml:2:30: no job above is named 'a'"),
         ("jobs:\n- {name: a, run: [a]}\n- {name: a, run: [a]}\n- {run: [a], after: [a]}", "p.yaml:4:22: several jobs"),
         ("jobs:\n- run: [a]\n  after: {5: done}", 'p.yaml:3:14: no job ends as "done"; write any, canceled, error'),
         ("jobs:\n- run: [a]\n  after: {5: []}", "p.yaml:3:14: say how the job is to end: any, "),
         ("jobs:\n- run: [a]\n  after: {²: any}", "p.yaml:3:14: no job above is named '²'"),
-        ("jobs:\n- run: [a]\n  timeout: true", "p.yaml:3:12: timeout: expected a text, got true"),
-        ("jobs:\n- run: [a]\n  timeout: -5", "p.yaml:3:12: timeout: '-5' is not a duration"),
-        ("jobs:\n- ops: []", "p.yaml:2:8: ops: expected a list of at least one opcode, got []"),
-        ("jobs:\n- ops: [{}]", "p.yaml:2:9: the opcode lacks a string OP_ID"),
+        ("jobs:\n- run: [a]\n  timeout: true", "p.yaml:3:12: jobs[0].timeout: expected a text, got true"),
+        ("jobs:\n- run: [a]\n  timeout: -5", "p.yaml:3:12: jobs[0].timeout: '-5' is not a duration"),
+        ("jobs:\n- ops: []", "p.yaml:2:8: jobs[0].ops: expected a list of at least one opcode, got []"),
+        ("jobs:\n- ops: [{}]", "p.yaml:2:9: jobs[0].ops[0]: the opcode lacks a string OP_ID"),
         ("jobs:\n- ops: [{OP_ID: OP_TEST_DUMMY}]\n  user: x", "p.yaml:3:9: 'user' is for 'run' and 'shell'"),
         ("defaults: {run: [a]}\njobs: [{run: [a]}]", "p.yaml:1:17: 'run' is each job's own; write it there"),
         ("defaults: {retrys: 1}\njobs: [{run: [a]}]", "p.yaml:1:20: no key 'retrys' is known here; did you mean"),
         ("- name: a\n  run: [x]", "p.yaml:1:3: a job in these words stands in the list of 'jobs' of a plan;"),
         ("shell: make", "p.yaml:1:1: a job in these words stands in the list of 'jobs' of a plan; write 'jobs:' above"),
-        ("- 5", "p.yaml:1:3: expected an opcode: an object with an OP_ID, got 5 @ $[0]"),
-        ("5", "p.yaml:1:1: expected a list of opcodes, or of jobs, or a plan with 'jobs', got 5 @ $"),
+        ("- 5", "p.yaml:1:3: [0]: expected an opcode: an object with an OP_ID, got 5"),
+        ("5", "p.yaml:1:1: expected a list of opcodes, or of jobs, or a plan with 'jobs', got 5"),
     ],
 )  # fmt: skip
 def test_an_error_is_told_with_its_line_and_column(text: str, error: str) -> None:
@@ -166,7 +166,7 @@ def test_a_value_that_is_nested_too_deeply_to_be_told_is_refused_all_the_same() 
 
 @pytest.mark.parametrize("name", ["depend", "depends"])
 def test_what_an_opcode_waits_for_is_kept_beside_after_under_either_name(name: str) -> None:
-    (op,) = plan(f"jobs:\n- ops: [{{OP_ID: OP_A, {name}: [[7, [error]]]}}]\n  after: 5").jobs[0]
+    (op,) = plan(f"jobs:\n- ops: [{{OP_ID: OP_A, {name}: [[7, [error]]]}}]\n  after: 5").jobs[0].ops
 
     assert op == {"OP_ID": "OP_A", name: [[7, ["error"]], [5, ["success"]]]}
 
@@ -196,7 +196,7 @@ def test_the_examples_are_plans(path: Path) -> None:
     found = read_plan(read_document(path.read_bytes(), path.name))
 
     assert len(found.jobs) >= 3
-    for op in (op for job in found.jobs for op in job):
+    for op in (op for job in found.jobs for op in job.to_input(1)):
         parse_opcode(op)
 
 

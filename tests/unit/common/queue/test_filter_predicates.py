@@ -12,6 +12,7 @@ from common.objects.filter import FilterRule
 from common.queue.filters import compile_chain, known_predicates, read_rule
 from common.queue.jobs import Job, JobOp
 from common.queue.terms import JobTerms, with_terms
+from tests.support.filterrules import filter_rule
 from tests.support.naive.chain import applying
 
 PACKAGE = """
@@ -44,7 +45,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def rule(*predicates: Any, uuid: str = "u", priority: int = 0) -> FilterRule:
-    return FilterRule(
+    return filter_rule(
         watermark=JobId(0), priority=priority, predicates=predicates, action="PAUSE", reason_trail=(), uuid=uuid
     )
 

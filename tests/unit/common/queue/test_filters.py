@@ -6,10 +6,10 @@ import pytest
 
 from common.errors import InvalidRequest
 from common.ids import JobId
-from common.objects.filter import FilterRule
-from common.queue.filteractions import Action, ActionKind
+from common.objects.filter import Action, ActionKind, FilterRule, RuleCondition, asked_rule
 from common.queue.filters import compile_chain, read_rule
 from common.queue.jobs import Job, JobOp
+from tests.support.filterrules import filter_rule
 from tests.support.naive.chain import applying
 
 REPLACE = {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "web1", "early_release": True, "disks": [0, 1]}
@@ -17,7 +17,7 @@ CREATE = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "web2", "beparams": {"
 
 
 def rule(action: Any = "PAUSE", *predicates: Any, uuid: str = "u", priority: int = 0, watermark: int = 5) -> FilterRule:
-    return FilterRule(
+    return filter_rule(
         watermark=JobId(watermark),
         priority=priority,
         predicates=predicates,
@@ -151,31 +151,23 @@ def test_the_first_match_that_does_not_say_continue_applies() -> None:
 )
 def test_a_bad_predicate_is_refused_with_place_and_reason(predicates: list[Any], said: str) -> None:
     with pytest.raises(InvalidRequest) as error:
-        read_rule(unchecked_rule(predicates))
+        read_rule(asked_rule("PAUSE", predicates))
 
     assert said in error.value.message
-
-
-def unchecked_rule(predicates: Any, action: Any = "PAUSE", priority: int = 0) -> FilterRule:
-    """A rule past the checks of the configuration's class, as whoever has it read may give it."""
-    made = rule()
-    for name, value in (("predicates", tuple(predicates)), ("action", action), ("priority", priority)):
-        object.__setattr__(made, name, value)
-    return made
 
 
 @pytest.mark.parametrize(
     ("action", "priority", "said"),
     [
-        (["RATE_LIMIT", 0], 0, "RATE_LIMIT must be greater than 0, got 0; PAUSE lets none run"),
+        (["RATE_LIMIT", 0], 0, "action: RATE_LIMIT must be greater than 0, got 0; PAUSE lets none run"),
         (["RATE_LIMIT", True], 0, "action: expected ACCEPT"),
         ("pause", 0, "action: expected ACCEPT, PAUSE, REJECT, CONTINUE or ['RATE_LIMIT', n], got 'pause'"),
-        ("PAUSE", -1, "priority: must be at least 0, got -1"),
+        ("PAUSE", -1, "expected a priority of at least 0, got -1"),
     ],
 )
 def test_a_bad_action_or_priority_is_refused(action: Any, priority: int, said: str) -> None:
     with pytest.raises(InvalidRequest) as error:
-        read_rule(unchecked_rule([], action, priority))
+        asked_rule(action, [], priority=priority)
 
     assert said in error.value.message
 
@@ -184,8 +176,8 @@ def test_a_rule_that_is_set_has_its_expressions_in_normal_form() -> None:
     made = read_rule(rule("PAUSE", ["jobid", ["!=", "id", 5]], ["opcode", ["=", "OP_ID", "OP_NODE_ADD"]]))
 
     assert made.predicates == (
-        ["jobid", ["!", ["==", "id", 5]]],
-        ["opcode", ["==", "OP_ID", "OP_NODE_ADD"]],
+        RuleCondition("jobid", ["!", ["==", "id", 5]]),
+        RuleCondition("opcode", ["==", "OP_ID", "OP_NODE_ADD"]),
     )
 
 

@@ -16,13 +16,14 @@ from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.filters.judging import SLICE
 from daemons.luxid.core.queue.entry import Decisions, Phase, Rejected
 from daemons.luxid.core.queue.jobqueue import JobQueue
+from tests.support.filterrules import filter_rule
 
 NOW = 1_800_000_000
 TRAIL = (ReasonEntry("gnt:user", "maintenance of rack 5", 1),)
 
 
 def rule(action: Any, *predicates: Any, uuid: str = "u", priority: int = 0, watermark: int = 0) -> FilterRule:
-    return FilterRule(
+    return filter_rule(
         watermark=JobId(watermark),
         priority=priority,
         predicates=predicates,

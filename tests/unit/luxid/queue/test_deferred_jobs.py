@@ -3,7 +3,6 @@
 import pytest
 
 from common.ids import JobId
-from common.objects.filter import FilterRule
 from common.queue.explanation import (
     BeginsLater,
     Cause,
@@ -24,9 +23,10 @@ from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why.explain import explain
 from tests.support.deferred import HELD, deferred_job, failed_try, stated
+from tests.support.filterrules import filter_rule
 
 ONE, TWO = JobId(1), JobId(2)
-REJECT = FilterRule(watermark=JobId(0), priority=0, predicates=(), action="REJECT", reason_trail=(), uuid="0000-1")
+REJECT = filter_rule(watermark=JobId(0), priority=0, predicates=(), action="REJECT", reason_trail=(), uuid="0000-1")
 BY_ALICE = Cause(WaitKind.HOLD, names=("alice",), reason="the disk is full")
 BEGIN, TURN, START, UNKNOWN = map(Cause, (WaitKind.BEGIN, WaitKind.TURN, WaitKind.START, WaitKind.UNKNOWN))
 
@@ -70,7 +70,7 @@ def test_a_rule_that_rejects_all_ends_deferred_jobs_too() -> None:
 
 
 def test_a_rule_that_pauses_is_told_beside_the_begin() -> None:
-    pause = FilterRule(watermark=JobId(0), priority=0, predicates=(), action="PAUSE", reason_trail=(), uuid="0000-1")
+    pause = filter_rule(watermark=JobId(0), priority=0, predicates=(), action="PAUSE", reason_trail=(), uuid="0000-1")
     queue = queue_with(deferred_job(1, stated(JobTerms(begin_at=9.0))))
     queue.filters_changed([pause])
     queue.decide(1.0)
