@@ -19,6 +19,7 @@ import attrs
 from cli.screen import show_note
 from common.errors import GantryError, NotFound, RemoteError, Unavailable
 from common.system.shortages import start_thread
+from protocol.conversation import Retries
 from protocol.envelope import read_event, read_reply, result_of
 from protocol.framing import MAX_REPLY, Framer
 from protocol.luxi.jobs import AutoArchiveJobs, ReadJobOutput
@@ -29,7 +30,6 @@ from protocol.rapid.clients.calls import HttpCall, pass_luxi
 from protocol.rapid.clients.connecting import POLL_S, UnknownCertificate, stream_options
 from protocol.rapid.clients.place import Place, fingerprint_of
 from protocol.rapid.luxi import STREAM_TYPE
-from protocol.unixsocket import pauses
 
 R = TypeVar("R")
 _WHO: Final = "give --token-file FILE, or $GANTRY_TOKEN"
@@ -69,15 +69,14 @@ class RemoteLuxid:
 
     def call_retrying(self, request: Request[R], *, timeout_s: float | None = None) -> R:
         """Raises: as `BlockingClient.call_retrying`."""
-        deadline = time.monotonic() + (timeout_s or 0.0)
-        for pause in pauses():
+        silence = Unavailable(f"{self._client.place.name} gave no answer to {request.METHOD} in time")
+        retries = Retries(timeout_s or 0.0, time.monotonic, silence)
+        while True:
             try:
                 return self.call(request)
-            except Unavailable:
-                if time.monotonic() + pause >= deadline:
-                    raise
-            time.sleep(pause)
-        raise AssertionError("pauses() has no end")
+            except Unavailable as error:
+                retries.failed(error)
+            time.sleep(retries.pause_s())
 
 
 def _call_of(request: Request[R]) -> HttpCall[object]:

@@ -1,30 +1,28 @@
 """Call a daemon from a program without an event loop: job processes and the command line.
 
-Source: DESIGN section 4; luxid.md 1.5.
+Source: `protocol.conversation`.
 """
 
-import socket
+import select
 import time
-from collections import deque
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
-from common.errors import ConnectionLost, Unavailable
-from protocol.envelope import read_event, read_reply, request_bytes
-from protocol.framing import MAX_REPLY, Framer, pack
-from protocol.messages import AnyRequest, Request, positional, structure_reply
+from common.errors import Unavailable
+from protocol.conversation import DaemonConversation, Steps, Wait, always
+from protocol.envelope import read_event, read_reply
+from protocol.messages import AnyRequest, Request, structure_reply
 from protocol.peer import Speaker
-from protocol.unixsocket import dial, is_usable, pauses
-
-CHUNK: Final = 64 * 2**10
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
-def _always() -> bool:
-    return True
+def _now() -> float:
+    return time.monotonic()
 
 
 class BlockingClient:
@@ -43,23 +41,14 @@ class BlockingClient:
         path: Path,
         *,
         connect_timeout_s: float = 30.0,
-        is_coming: Callable[[], bool] = _always,
+        is_coming: Callable[[], bool] = always,
         reply_timeout_s: float = 180.0,
         daemon: str = "the daemon",
         noted: Callable[[str], None] | None = None,
     ) -> None:
-        self._noted = noted
-        self._path = path
-        self._connect_timeout_s = connect_timeout_s
-        self._is_coming = is_coming
+        self._talk = DaemonConversation(path, daemon, _now, connect_timeout_s, is_coming)
         self._reply_timeout_s = reply_timeout_s
-        self._daemon = daemon
-        self._sock: socket.socket | None = None
-        self._framer = Framer(MAX_REPLY)
-        # messages that arrived together with an awaited one
-        self._received: deque[bytes] = deque()
-        # request whose reply has not arrived; holds here: at most one
-        self._started: AnyRequest | None = None
+        self._noted = noted
 
     def __enter__(self) -> Self:
         return self
@@ -71,14 +60,11 @@ class BlockingClient:
 
     def close(self) -> None:
         """Close the connection; a later call opens a new one."""
-        self._started = None
-        if self._sock is not None:
-            self._sock.close()
-            self._sock = None
+        self._talk.close()
 
     def fileno(self) -> int:
         """The descriptor of the connection: readable when the reply to a started request arrives; -1 without one."""
-        return -1 if self._sock is None else self._sock.fileno()
+        return -1 if self._talk.sock is None else self._talk.sock.fileno()
 
     def call(self, request: Request[R], *, timeout_s: float | None = None, speaker: Speaker | None = None) -> R:
         """Send one request and wait for its reply, at most `timeout_s` seconds.
@@ -99,60 +85,34 @@ class BlockingClient:
         """Send a request; `finish` takes its reply, and the caller is free until then.
 
         Args:
-            timeout_s: limit for connecting, and for sending.
+            timeout_s: limit for connecting and sending.
         Raises: ConnectionLost, Unavailable, Denied: as `call`.
         """
-        if self._started is not None:
-            raise RuntimeError(f"{self._started.METHOD} is not finished; one call at a time")
-        limit_s = self._reply_timeout_s if timeout_s is None else timeout_s
-        sock = self._opened(min(limit_s, self._connect_timeout_s))
-        try:
-            sock.settimeout(limit_s)
-            sock.sendall(pack(request_bytes(request.METHOD, positional(request), speaker)))
-        except OSError as error:
-            raise self._lost(request, error) from error
-        except BaseException:
-            self.close()
-            raise
-        self._started = request
+        self._carry_out(self._talk.start(request, speaker, self._limit_s(timeout_s)))
 
     def finish(self, request: Request[R], *, timeout_s: float | None = None) -> R:
         """Wait for the reply to the started request.
 
         Raises: as `call`.
         """
-        if self._started is not request:
-            raise RuntimeError(f"{request.METHOD} was not started on this connection")
-        try:
-            payload = self._receive(self._reply_timeout_s if timeout_s is None else timeout_s)
-        except OSError as error:
-            raise self._lost(request, error) from error
-        except BaseException:
-            self.close()
-            raise
-        self._started = None
+        payload = self._carry_out(self._talk.finish(request, self._limit_s(timeout_s)))
         return structure_reply(type(request), read_reply(payload, self._noted))
 
     def call_retrying(self, request: Request[R], *, timeout_s: float | None = None) -> R:
         """Like `call`, but sends the same request again when the connection breaks.
 
-        This is safe, because every call that changes state may be delivered twice (DESIGN section 4).
-
         Args:
             timeout_s: limit of all attempts together; `reply_timeout_s` if left out.
         Raises: as `call`; ConnectionLost and Unavailable only after `timeout_s`.
         """
-        limit_s = self._reply_timeout_s if timeout_s is None else timeout_s
-        deadline = time.monotonic() + limit_s
-        for pause in pauses():
+        retries = self._talk.retries(request, self._limit_s(timeout_s))
+        while True:
             try:
-                self.start(request, timeout_s=max(deadline - time.monotonic(), 0.001))
-                return self.finish(request, timeout_s=max(deadline - time.monotonic(), 0.001))
-            except Unavailable:
-                if time.monotonic() + pause >= deadline:
-                    raise
-            time.sleep(pause)
-        raise AssertionError("pauses() has no end")
+                self.start(request, timeout_s=retries.left_s)
+                return self.finish(request, timeout_s=retries.left_s)
+            except Unavailable as error:
+                retries.failed(error)
+            time.sleep(retries.pause_s())
 
     def subscribe(self, request: Request[R], *, timeout_s: float | None = None) -> R:
         """Send a request whose reply begins a stream; `event` then returns its events.
@@ -171,51 +131,29 @@ class BlockingClient:
             ConnectionLost: the connection is gone; whether there were more events is unknown.
             ProtocolError: the message is not an event.
         """
-        if self._sock is None:
-            raise ConnectionLost(f"there is no connection to {self._daemon}; subscribe again")
+        message = self._carry_out(self._talk.message(timeout_s))
+        return None if message is None else read_event(message)
+
+    def _limit_s(self, timeout_s: float | None) -> float:
+        return self._reply_timeout_s if timeout_s is None else timeout_s
+
+    def _carry_out(self, steps: Steps[T]) -> T:
         try:
-            return read_event(self._receive(timeout_s))
-        except TimeoutError:
-            return None
-        except OSError as error:
-            self.close()
-            raise ConnectionLost(f"{self._daemon} at {self._path} closed the connection") from error
+            # given up, it closes the connection
+            with closing(steps):
+                wait = next(steps)
+                while True:
+                    wait = steps.send(_ready(wait))
+        except StopIteration as end:
+            value: T = end.value
+            return value
 
-    def _opened(self, timeout_s: float) -> socket.socket:
-        if self._sock is not None:
-            self._sock.setblocking(False)
-            if not is_usable(self._sock):
-                self.close()
-        if self._sock is None:
-            self._sock = self._dial_patiently(timeout_s)
-            self._framer = Framer(MAX_REPLY)
-            self._received.clear()
-        return self._sock
 
-    def _dial_patiently(self, timeout_s: float) -> socket.socket:
-        deadline = time.monotonic() + timeout_s
-        for pause in pauses():
-            try:
-                return dial(self._path, self._daemon)
-            except Unavailable:
-                if time.monotonic() + pause >= deadline or not self._is_coming():
-                    raise
-            time.sleep(pause)
-        raise AssertionError("pauses() has no end")
-
-    def _receive(self, timeout_s: float | None) -> bytes:
-        assert self._sock is not None
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self._received:
-            self._sock.settimeout(None if deadline is None else max(deadline - time.monotonic(), 0.001))
-            data = self._sock.recv(CHUNK)
-            if not data:
-                raise ConnectionResetError("end of stream")
-            self._received += self._framer.feed(data)
-        return self._received.popleft()
-
-    def _lost(self, request: AnyRequest, error: OSError) -> Unavailable:
-        self.close()
-        if isinstance(error, TimeoutError):
-            return Unavailable(f"{self._daemon} at {self._path} gave no answer to {request.METHOD} in time")
-        return ConnectionLost(f"{self._daemon} at {self._path} closed the connection before it answered")
+def _ready(wait: Wait) -> bool:
+    left_s = None if wait.deadline is None else max(wait.deadline - _now(), 0.0)
+    if wait.sock is None:
+        time.sleep(left_s or 0.0)
+        return True
+    poll = select.poll()
+    poll.register(wait.sock, select.POLLOUT if wait.for_writing else select.POLLIN)
+    return bool(poll.poll(None if left_s is None else left_s * 1000))

@@ -1,28 +1,25 @@
 """Call a daemon from a trio program, over one Unix connection.
 
-Source: DESIGN section 4; luxid.md 1.5.
+Source: `protocol.conversation`.
 """
 
-import socket
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import closing
+from math import inf
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
 import trio
 
-from common.errors import ConnectionLost, Unavailable
-from protocol.envelope import read_event, read_reply, request_bytes
-from protocol.framing import MAX_REPLY, Framer, pack
-from protocol.messages import AnyRequest, Request, positional, structure_reply
+from common.errors import Unavailable
+from protocol.conversation import DaemonConversation, Steps, Wait
+from protocol.envelope import read_event, read_reply
+from protocol.messages import AnyRequest, Request, structure_reply
 from protocol.peer import Speaker
-from protocol.unixsocket import dial, is_usable, pauses
-
-CHUNK: Final = 64 * 2**10
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Client:
@@ -36,12 +33,7 @@ class Client:
     """
 
     def __init__(self, path: Path, *, daemon: str = "the daemon") -> None:
-        self._path = path
-        self._daemon = daemon
-        self._sock: socket.socket | None = None
-        self._framer = Framer(MAX_REPLY)
-        # messages that arrived together with an awaited one
-        self._received: deque[bytes] = deque()
+        self._talk = DaemonConversation(path, daemon, trio.current_time)
         # held while a call is in progress
         self._turn = trio.Lock()
 
@@ -53,7 +45,7 @@ class Client:
         """
         client = cls(path, daemon=daemon)
         await trio.lowlevel.checkpoint()
-        client._opened()
+        await client._carry_out(client._talk.open())
         return client
 
     async def __aenter__(self) -> Self:
@@ -86,34 +78,23 @@ class Client:
 
         Raises: ConnectionLost, Unavailable, Denied: as `call`.
         """
-        payload = pack(request_bytes(request.METHOD, positional(request), speaker))
-        await self._take_turn()
-        try:
-            sock = self._opened()
-            with self._closing_on_failure():
-                await _send(sock, payload)
-                return await self._receive(sock)
-        finally:
-            self._turn.release()
+        return await self._carry_out(self._talk.exchange(request, speaker))
 
     async def call_retrying(self, request: Request[R], timeout_s: float, speaker: Speaker | None = None) -> R:
         """Like `call`, but survives restarts of the daemon: sends the same request again.
-
-        This is safe, because every call that changes state may be delivered twice (DESIGN section 4).
 
         Raises:
             RemoteError, Denied, InvalidRequest, ProtocolError: as `call`.
             Unavailable: there was no reply within `timeout_s` seconds.
         """
-        last: Unavailable | None = None
-        with trio.move_on_after(timeout_s):
-            for pause in pauses():
+        retries = self._talk.retries(request, timeout_s)
+        while True:
+            with trio.move_on_after(retries.left_s):
                 try:
                     return await self.call(request, speaker)
                 except Unavailable as error:
-                    last = error
-                await trio.sleep(pause)
-        raise last or Unavailable(f"{self._daemon} gave no answer to {request.METHOD} within {timeout_s} s")
+                    retries.failed(error)
+            await trio.sleep(retries.pause_s())
 
     async def subscribe(self, request: Request[R], speaker: Speaker | None = None) -> R:
         """Send a request whose reply begins a stream; `event` then returns its events.
@@ -133,26 +114,27 @@ class Client:
             ProtocolError: the message is not an event.
         Cancellation: the connection is closed.
         """
-        async with self._turn:
-            with self._closing_on_failure():
-                return read_event(await self._next())
+        return read_event(await self.message())
 
     async def message(self) -> bytes:
         """As `event`, but return the message as it came, also one that ends the stream.
 
         Raises: ConnectionLost: as `event`.
         """
-        async with self._turn:
-            with self._closing_on_failure():
-                return await self._next()
+        message = await self._carry_out(self._talk.message())
+        # there is no limit of time
+        assert message is not None
+        return message
 
     def close(self) -> None:
         """Close the connection, even during a call of another task, which then gets ConnectionLost."""
-        self._drop()
+        if self._talk.sock is not None:
+            trio.lowlevel.notify_closing(self._talk.sock)
+        self._talk.close()
 
     async def aclose(self) -> None:
         """`close` as an event of the loop."""
-        self._drop()
+        self.close()
         await trio.lowlevel.checkpoint()
 
     async def _take_turn(self) -> None:
@@ -162,56 +144,32 @@ class Client:
         except trio.WouldBlock:
             await self._turn.acquire()
 
-    def _opened(self) -> socket.socket:
-        if self._sock is not None and not is_usable(self._sock):
-            self._drop()
-        if self._sock is None:
-            self._sock = dial(self._path, self._daemon)
-            self._framer = Framer(MAX_REPLY)
-            self._received.clear()
-        return self._sock
-
-    def _drop(self) -> None:
-        if self._sock is not None:
-            trio.lowlevel.notify_closing(self._sock)
-            self._sock.close()
-            self._sock = None
-
-    @contextmanager
-    def _closing_on_failure(self) -> Iterator[None]:
-        """Close the connection if the call fails half done: it cannot be used for the next one."""
+    async def _carry_out(self, steps: Steps[T]) -> T:
+        await self._take_turn()
         try:
-            yield
-        except (OSError, trio.ClosedResourceError) as error:
-            self._drop()
-            raise ConnectionLost(f"{self._daemon} at {self._path} closed the connection before it answered") from error
-        except BaseException:
-            self._drop()
-            raise
-
-    async def _next(self) -> bytes:
-        """Raises: ConnectionLost: there is no connection."""
-        if self._sock is None:
-            raise ConnectionLost(f"there is no connection to {self._daemon}; subscribe again")
-        return await self._receive(self._sock)
-
-    async def _receive(self, sock: socket.socket) -> bytes:
-        while not self._received:
-            try:
-                data = sock.recv(CHUNK)
-            except BlockingIOError:
-                await trio.lowlevel.wait_readable(sock)
-                continue
-            if not data:
-                raise ConnectionResetError("end of stream")
-            self._received += self._framer.feed(data)
-        return self._received.popleft()
+            # given up, it closes the connection
+            with closing(steps):
+                wait = next(steps)
+                while True:
+                    try:
+                        is_ready = await _ready(wait)
+                    except trio.ClosedResourceError as error:
+                        wait = steps.throw(ConnectionAbortedError(str(error)))
+                    else:
+                        wait = steps.send(is_ready)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        finally:
+            self._turn.release()
 
 
-async def _send(sock: socket.socket, payload: bytes) -> None:
-    rest = memoryview(payload)
-    while rest:
-        try:
-            rest = rest[sock.send(rest) :]
-        except BlockingIOError:
-            await trio.lowlevel.wait_writable(sock)
+async def _ready(wait: Wait) -> bool:
+    with trio.CancelScope(deadline=inf if wait.deadline is None else wait.deadline) as scope:
+        if wait.sock is None:
+            await trio.sleep_forever()
+        elif wait.for_writing:
+            await trio.lowlevel.wait_writable(wait.sock)
+        else:
+            await trio.lowlevel.wait_readable(wait.sock)
+    return not scope.cancelled_caught

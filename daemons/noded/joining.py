@@ -11,7 +11,6 @@ from typing import Final
 
 import attrs
 import trio
-from anycorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope, Scope
 
 from common.daemons import NodeKind
 from common.errors import (
@@ -43,6 +42,7 @@ from daemons.noded.files.places import SSCONF_KEYS
 from daemons.noded.transport import NodedReply, TlsIdentity, caller_of, peer_of
 from protocol.client import Client
 from protocol.http.body import Bodies, BodyRefused, HungUp
+from protocol.http.connection import Receive, Scope, Send
 from protocol.http.connections import Connections, open_listener
 from protocol.luxi.jobs import OpInput, SubmitJob
 from protocol.luxi.queries import JobChange, QueryJobs, WaitForJobChange
@@ -395,10 +395,7 @@ class JoinApplication:
         self._pausing = trio.Lock()
         self._wrong = 0
 
-    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008, "reason": None})
-            return
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             async with self._bodies.read(scope, receive) as body:
                 page = await self._page(scope, body)
@@ -409,7 +406,7 @@ class JoinApplication:
         await send({"type": "http.response.start", "status": page.status, "headers": page.headers})
         await send({"type": "http.response.body", "body": page.body, "more_body": False})
 
-    async def _page(self, scope: HTTPScope, body: bytes) -> NodedReply:
+    async def _page(self, scope: Scope, body: bytes) -> NodedReply:
         try:
             return _page(HTTPStatus.OK, to_body(await self._answer(scope, body)))
         except WrongToken as error:
@@ -430,7 +427,7 @@ class JoinApplication:
             _log.exception("join.crashed", peer=peer_of(scope))
             return _failure(InternalError("the master has a fault here; its node daemon's log tells where"))
 
-    async def _answer(self, scope: HTTPScope, body: bytes) -> object:
+    async def _answer(self, scope: Scope, body: bytes) -> object:
         if scope["method"] != "POST":
             raise InvalidRequest("requests are made by POST")
         path = scope["path"]

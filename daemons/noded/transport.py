@@ -8,7 +8,6 @@ from http import HTTPStatus
 from typing import Final, Protocol
 
 import attrs
-from anycorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope, Scope
 
 from common.errors import DamagedFile, GantryError, NotFound, explain_os_error
 from common.nodes.certificates import certificates_in, digest_of, has_key
@@ -16,6 +15,7 @@ from common.paths import Paths
 from common.system.log import get_log
 from daemons.noded.files.places import Stamp, stamp_at, stamp_of
 from protocol.http.body import Bodies, BodyRefused, HungUp
+from protocol.http.connection import Receive, Scope, Send
 from protocol.noded.call import EPOCH_HEADER, failure_body
 
 # The certificate that noded shows, and the one against which it checks its callers.
@@ -172,11 +172,7 @@ class NodedApplication:
         self._answering = answering
         self._bodies = bodies
 
-    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] != "http":
-            # a web socket, which nobody needs here
-            await send({"type": "websocket.close", "code": 1008, "reason": None})
-            return
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             page = await self._page(scope, receive)
         except HungUp:
@@ -186,7 +182,7 @@ class NodedApplication:
         await send({"type": "http.response.start", "status": page.status, "headers": page.headers})
         await send({"type": "http.response.body", "body": page.body, "more_body": False})
 
-    async def _page(self, scope: HTTPScope, receive: ASGIReceiveCallable) -> NodedReply:
+    async def _page(self, scope: Scope, receive: Receive) -> NodedReply:
         procedure = str(scope["path"]).removeprefix("/")
         refusal = self._refusal(scope, procedure)
         if refusal is not None:
@@ -195,7 +191,7 @@ class NodedApplication:
         async with self._bodies.read(scope, receive) as body:
             return await self._result(procedure, body, _epoch(scope))
 
-    def _refusal(self, scope: HTTPScope, procedure: str) -> NodedReply | None:
+    def _refusal(self, scope: Scope, procedure: str) -> NodedReply | None:
         """The page for a request that is not carried out, whatever its body is."""
         digest = caller_of(scope)
         try:
@@ -234,14 +230,14 @@ def _text(error: OSError) -> str:
     return f"{(error.strerror or str(error)).lower()}{place}"
 
 
-def _epoch(scope: HTTPScope) -> str | None:
+def _epoch(scope: Scope) -> str | None:
     for name, value in scope["headers"]:
         if name == _EPOCH_NAME:
             return bytes(value).decode("ascii", "replace")
     return None
 
 
-def caller_of(scope: HTTPScope) -> str:
+def caller_of(scope: Scope) -> str:
     """The digest of the caller's certificate; that of nobody if there is none."""
     chain = scope["extensions"].get("tls", {}).get("client_cert_chain") or ("",)
     try:
@@ -250,7 +246,7 @@ def caller_of(scope: HTTPScope) -> str:
         return _NO_CALLER
 
 
-def peer_of(scope: HTTPScope) -> str:
+def peer_of(scope: Scope) -> str:
     """Address and port of the caller."""
     client = scope.get("client") or ("unknown", 0)
     return f"{client[0]}:{client[1]}"

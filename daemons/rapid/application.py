@@ -11,11 +11,10 @@ Source: rapi.md 2 to 4.
 from collections.abc import Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Final, cast
+from typing import Final
 
 import attrs
 import trio
-from anycorn.typing import ASGIReceiveCallable, HTTPScope
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -80,10 +79,6 @@ class RapidApplication:
         self._proxies = parts.proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            # a web socket, which nobody needs here
-            await send({"type": "websocket.close", "code": 1008, "reason": None})
-            return
         self._proxies.look_behind(scope)
         with self._load.request(), suppress(HungUp):
             http = HttpRequest(scope, receive)
@@ -121,7 +116,7 @@ class RapidApplication:
         try:
             admitted = await self._admit(found, http)
         except GantryError as error:
-            is_whole = await self._bodies.skip(cast(HTTPScope, http.scope), cast(ASGIReceiveCallable, receive))
+            is_whole = await self._bodies.skip(http.scope, receive)
             response = await self._faces.refusal(found.face, http, error)
             if not is_whole:
                 response.headers["Connection"] = "close"
@@ -130,8 +125,8 @@ class RapidApplication:
             return await self._reply(admitted, http, b"")
         try:
             limit = _BODY_OF_NOBODY if admitted.caller.is_anonymous else None
-            scope = cast(HTTPScope, http.scope)
-            async with self._bodies.read(scope, cast(ASGIReceiveCallable, receive), limit) as raw:
+            scope = http.scope
+            async with self._bodies.read(scope, receive, limit) as raw:
                 response = await self._reply(admitted, http, raw)
         except BodyRefused as refused:
             refusal = RequestRefused(refused.status, refused.text, code="invalid", headers={"Connection": "close"})

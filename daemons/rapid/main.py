@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import attrs
 import trio
-from anycorn.typing import ASGIFramework
 
 from common.access import Access
 from common.errors import GantryError, Unavailable, explain_os_error
@@ -126,7 +125,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     counts, connections = HttpCounts(), dict[str, Connections]()
     application = make_application(settings, parts, page, hub, counts, connections)
     # Starlette has less exact types for the same
-    app = cast(ASGIFramework, CountedApplication(application, counts))
+    app = CountedApplication(application, counts)
     connect = partial(Connections, app, draw_failure=no_request, spare=_SPARE, server=_server(settings))
     over_network = connect(identity=identity, rules=rules)
     over_socket = connect(identity=None, rules=rules, describe=describer(access))

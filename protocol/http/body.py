@@ -14,8 +14,8 @@ from typing import Final
 
 import attrs
 import trio
-from anycorn.typing import ASGIReceiveCallable as Receive
-from anycorn.typing import HTTPScope
+
+from protocol.http.connection import Receive, Scope
 
 _SMALL: Final = 2**20
 _LARGE_AT_ONCE: Final = 8
@@ -76,7 +76,7 @@ class Bodies:
         self._large = trio.CapacityLimiter(_LARGE_AT_ONCE)
 
     @asynccontextmanager
-    async def read(self, scope: HTTPScope, receive: Receive, limit: int | None = None) -> AsyncIterator[bytes]:
+    async def read(self, scope: Scope, receive: Receive, limit: int | None = None) -> AsyncIterator[bytes]:
         """The body; while the context lasts, a large one counts as held.
 
         Args: limit: bytes for this caller, if less than for others.
@@ -100,7 +100,7 @@ class Bodies:
                 raise _too_large(limit)
             yield bytes(part.content)
 
-    async def skip(self, scope: HTTPScope, receive: Receive) -> bool:
+    async def skip(self, scope: Scope, receive: Receive) -> bool:
         """Read a body that nobody wants, as far as `read` would; return whether that was all. Raises: HungUp."""
         if self._is_hopeless(scope):
             return False
@@ -113,7 +113,7 @@ class Bodies:
     def _most_skipped(self) -> int:
         return (1 + _PATIENCE) * self._limit
 
-    def _is_hopeless(self, scope: HTTPScope) -> bool:
+    def _is_hopeless(self, scope: Scope) -> bool:
         """Whether the headers announce a body that would not be read to its end."""
         for name, value in scope["headers"]:
             if name == b"content-length":

@@ -1,134 +1,104 @@
-"""One connection: anycorn's HTTP/1.1 on it, with our failures, and over as soon as its peer has closed it.
+"""HTTP/1.1 on one connection: h11 reads and writes it, an ASGI application answers.
 
-Theory. anycorn would change to HTTP/2 or to a web socket if a client asks for that; nobody needs either here, so such
-a request is one of HTTP/1.1. Its replies to what is no request are empty; here they have the body that the daemon's
-clients can read. A connection that its peer has closed would keep its place and its descriptor until it had been idle
-for long: it ends at once.
+Theory. One task serves a connection, one request after the other, and the application runs in it. It pulls: `receive`
+reads from the network, first the body, which comes no faster than the application takes it, then whether the client
+goes. What a client sends in advance waits, a little of it here, the rest in the kernel. A connection is idle until all
+headers of a request are there: that is bounded in time, and ends when the server stops. After the reply the connection
+is used again if both sides have said all; else it is closed, and so is one that its peer has closed.
 
-Source: rapi.md 4.
+A small reply is sent at once: its head waits for the body that it announces. The kernel nearly always takes a reply at
+once, so only a socket whose buffer is full is waited for.
+
+Nobody can change to another protocol: a header that asks for it is left out. What is no request gets a reply that the
+daemon's clients can read.
+
+Source: ASGI 3.0; RFC 9112; rapi.md 4.
 """
 
-from collections.abc import Callable
+import re
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
+from email.utils import formatdate
 from http import HTTPStatus
-from math import inf
-from typing import Final
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
 
-import anyio
-import anyio.abc
 import attrs
 import h11
 import trio
-from anycorn import Config
-from anycorn.events import Closed, Event, RawData, Updated
-from anycorn.protocol.events import Body, Response
-from anycorn.protocol.events import Event as StreamEvent
-from anycorn.protocol.h11 import STREAM_ID, H11Protocol
-from anycorn.protocol.http_stream import ASGIHTTPState, HTTPStream
-from anycorn.task_group import TaskGroup
-from anycorn.tcp_server import TCPServer
-from anycorn.typing import AppWrapper, ConnectionState, H11SendableEvent
-from anycorn.utils import build_tls_extension, parse_socket_addr
-from anycorn.worker_context import WorkerContext
 
-# anycorn's server of one connection, with fewer wake-ups and system calls.
-#
-# Theory. For a small reply anycorn sends three times: the head, the body, and nothing. Each costs a record of TLS and a
-# system call, and the client wakes up for each. Here a head that announces a body is kept until the body is there, and
-# nothing is not sent. For each pause between two requests anycorn makes a task and cancels it; here one task of the
-# connection looks after all pauses.
-#
-# Source: DESIGN section 9.
+from common.system.log import get_log
 
+# what ASGI passes, as Starlette has it
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+_log: Final = get_log(__name__)
+_CHUNK: Final = 64 * 2**10
 # bodies from which head and body are sent separately, as joining them would copy much
-_LARGE: Final = 64 * 1024
-_LENGTH: Final = b"\r\ncontent-length: "
-_EMPTY: Final = b"\r\ncontent-length: 0\r\n"
+_LARGE: Final = 64 * 2**10
+# bytes of further requests that are taken while one is under way
+_AHEAD: Final = 64 * 2**10
+_BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+_BAD_ESCAPE: Final = re.compile(rb"%(?![0-9a-fA-F]{2})")
 
 
-class LeanServer(TCPServer):
-    """As `TCPServer`."""
+class HttpSocket:
+    """A connected socket, encrypted or not.
 
-    def __init__(
-        self,
-        app: AppWrapper,
-        config: Config,
-        context: WorkerContext,
-        state: ConnectionState,
-        stream: anyio.abc.SocketStream,
-    ) -> None:
-        super().__init__(app, config, context, state, stream)
-        # without a turn of the event loop where nobody else sends
-        self.send_lock = anyio.Lock(fast_acquire=True)
-        # head of a reply whose body comes next
-        self._head = b""
-        # whether the head of the present reply was seen
-        self._is_in_body = False
-        # end of the present pause, on trio's clock; inf: a request is under way
-        self._idle_until = trio.current_time() + self.config.keep_alive_timeout
-        self._pause: trio.CancelScope | None = None
+    Args: sock: non-blocking; the wire owns it.
+    """
 
-    async def protocol_send(self, event: Event) -> None:
-        if isinstance(event, Updated):
-            await self._send_rest()
-            self._set_idle(event.idle)
-        elif isinstance(event, RawData):
-            if not self._is_to_wait(event.data):
-                await self._send(event.data)
-        else:
-            await self._send_rest()
-            await super().protocol_send(event)
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
 
-    def _is_to_wait(self, data: bytes) -> bool:
-        """Whether this is the head of a reply with a body of known length, which is kept until that comes."""
-        if self._is_in_body or data.startswith(b"HTTP/1.1 1"):
-            return False
-        self._is_in_body = True
-        lower = data.lower()
-        if _LENGTH not in lower or _EMPTY in lower:
-            return False
-        self._head = data
-        return True
+    async def shake_hands(self) -> None:
+        """Begin TLS. Raises: OSError: the peer is not trusted, or has gone."""
+        assert isinstance(self.sock, ssl.SSLSocket)
+        while True:
+            try:
+                return self.sock.do_handshake()
+            except ssl.SSLWantReadError:
+                await trio.lowlevel.wait_readable(self.sock)
+            except ssl.SSLWantWriteError:
+                await trio.lowlevel.wait_writable(self.sock)
 
-    async def _send(self, data: bytes) -> None:
-        head, self._head = self._head, b""
-        if head and len(data) >= _LARGE:
-            await super().protocol_send(RawData(head))
-            head = b""
-        if head or data:
-            await super().protocol_send(RawData(head + data if head else data))
+    async def receive(self) -> bytes:
+        """Wait for bytes; none: the peer has ended its side, or the connection is broken."""
+        if not (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending()):
+            await trio.lowlevel.wait_readable(self.sock)
+        while True:
+            try:
+                return self.sock.recv(_CHUNK)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                await trio.lowlevel.wait_readable(self.sock)
+            except ssl.SSLWantWriteError:
+                await trio.lowlevel.wait_writable(self.sock)
+            except OSError:
+                return b""
 
-    async def _send_rest(self) -> None:
-        """Send a head whose body does not come, as to a request for the head alone."""
-        if self._head:
-            await self._send(b"")
+    async def send(self, content: bytes) -> None:
+        """Send all of it. Raises: OSError: the connection is broken. Cancellation: a part may have been sent."""
+        rest = memoryview(content)
+        while rest:
+            try:
+                rest = rest[self.sock.send(rest) :]
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                await trio.lowlevel.wait_writable(self.sock)
+            except ssl.SSLWantReadError:
+                await trio.lowlevel.wait_readable(self.sock)
 
-    def _set_idle(self, is_idle: bool) -> None:  # the flag is the whole message
-        if is_idle:
-            self._is_in_body = False
-        self._idle_until = trio.current_time() + self.config.keep_alive_timeout if is_idle else inf
-        if self._pause is not None:
-            self._pause.deadline = self._idle_until
-
-    async def _idle_timeout(self) -> None:
-        """Close the connection when it has been idle for too long, or the server ends while it is idle."""
-        is_over = False
-        while not is_over:
-            with trio.CancelScope(deadline=self._idle_until) as self._pause:
-                await self.context.terminated.wait()
-                if self._idle_until == inf:
-                    # the end of the request will close it
-                    return
-            # a request may have come at the very instant: then this is no pause any more
-            is_over = not self._pause.cancelled_caught or self._idle_until <= trio.current_time()
-        with anyio.CancelScope(shield=True):
-            await self._initiate_server_close()
-
-
-# None: not one of the network
-_Address = tuple[str, int] | None
-# headers of a reply that anycorn makes by itself
-_OF_ANYCORN: Final = [(b"content-length", b"0"), (b"connection", b"close")]
+    def close(self) -> None:
+        """Close the connection. TLS is ended without waiting for the peer's farewell, which may never come."""
+        with suppress(OSError):
+            self.sock.shutdown(socket.SHUT_WR)
+        self.sock.close()
 
 
 @attrs.frozen
@@ -157,137 +127,278 @@ def plain_failure(status: int) -> BadRequestReply:
     return BadRequestReply("text/plain", f"{status} {HTTPStatus(status).phrase}\n".encode())
 
 
-class _Http11(H11Protocol):
-    """HTTP/1.1, and nothing that a client could make of it."""
+@attrs.frozen
+class Serving:
+    """What all connections of a listener share."""
 
-    draw_failure: DrawFailure = staticmethod(plain_failure)
+    app: Application
+    # time without a request after which a connection is closed, seconds
+    idle_timeout_s: float
+    draw_failure: DrawFailure = plain_failure
+    # name of the program, for a header of each reply; empty: there is none
+    server: bytes = b""
+    # whether each reply has a date
+    is_dated: bool = True
 
     @property
-    def has_begun(self) -> bool:
-        """Whether a part of a request is here, but not yet all of its headers."""
-        return self.stream is None and bool(self.connection.trailing_data[0])
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Headers of each reply, besides its own."""
+        date = [(b"date", formatdate(time.time(), usegmt=True).encode())] if self.is_dated else []
+        return [*date, (b"server", self.server)] if self.server else date
 
-    async def fail(self, status: int) -> None:
-        """Refuse what is no request."""
-        await self._send_error_response(status)
 
-    async def _check_protocol(self, event: h11.Request) -> None:
-        pass
+class _Peer:
+    """The client, as h11 understands it."""
 
-    async def _create_stream(self, request: h11.Request) -> None:
-        kept = [(name, value) for name, value in request.headers if name != b"upgrade"]
-        if len(kept) < len(list(request.headers)):
-            request = h11.Request(
-                method=request.method, target=request.target, headers=kept, http_version=request.http_version
-            )
-        await super()._create_stream(request)
+    def __init__(self, wire: HttpSocket) -> None:
+        self.http = h11.Connection(h11.SERVER)
+        # whether it sends nothing more
+        self.has_ended = False
+        # whether it cannot be sent anything: the connection is lost, or the last message was not sent whole
+        self.is_broken = False
+        self._wire = wire
 
-    async def _send_error_response(self, status_code: int) -> None:
-        failure = self.draw_failure(status_code)
-        headers = [*failure.headers, *self.config.response_headers("h11")]
-        await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
-        await self._send_h11_event(h11.Data(data=failure.body))
-        await self._send_h11_event(h11.EndOfMessage())
+    async def read(self) -> bool:
+        """Wait for its next bytes; return whether there were any."""
+        if not self.has_ended and (data := await self._wire.receive()):
+            self.http.receive_data(data)
+            return True
+        self.has_ended = True
+        return False
 
-    async def _send_h11_event(self, event: H11SendableEvent) -> None:
-        if isinstance(event, h11.Response):
-            self._note_beginning()
-        await super()._send_h11_event(event)
-
-    def _note_beginning(self) -> None:
-        """Tell the stream that its reply has begun.
-
-        anycorn would do that after the sending, and answer again for an application that is cancelled before it.
-        """
-        if isinstance(self.stream, HTTPStream) and self.stream.state is ASGIHTTPState.REQUEST:
-            self.stream.state = ASGIHTTPState.RESPONSE
-
-    async def stream_send(self, event: StreamEvent) -> None:
-        if not isinstance(event, Response) or list(event.headers) != _OF_ANYCORN:
-            await super().stream_send(event)
+    async def write(self, content: bytes) -> None:
+        """Send bytes, or nothing to who has gone. Cancellation: the connection is broken."""
+        if self.is_broken or not content:
             return
-        failure = self.draw_failure(event.status_code)
-        await super().stream_send(Response(STREAM_ID, failure.headers, event.status_code))
-        await super().stream_send(Body(STREAM_ID, failure.body))
+        self.is_broken = True
+        with suppress(OSError):
+            await self._wire.send(content)
+            self.is_broken = False
 
 
-class HttpConnection(LeanServer):
+class HttpConnection:
     """HTTP on one connection.
 
     Args:
+        wire: connected; the caller closes it.
+        state: facts about the connection, for the application.
         is_idle: is told whether no request is under way, each time that this changes.
     """
 
-    is_closed = False
-
     def __init__(
         self,
-        app: AppWrapper,
-        config: Config,
-        context: WorkerContext,
-        state: ConnectionState,
-        stream: anyio.abc.SocketStream,
-        *,
-        draw_failure: DrawFailure,
-        is_idle: Callable[[bool], None],
+        serving: Serving,
+        wire: HttpSocket,
+        state: Mapping[str, object],
+        is_idle: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        super().__init__(app, config, context, state, stream)
-        self._draw_failure = draw_failure
+        self._serving = serving
+        self._wire = wire
+        self._state = state
         self._is_idle = is_idle
+        self._peer = _Peer(wire)
+        self._is_stopping = False
+        # of the present pause between two requests
+        self._pause: trio.CancelScope | None = None
+
+    def stop(self) -> None:
+        """End the connection, at once if it is idle, else after the reply."""
+        self._is_stopping = True
+        if self._pause is not None:
+            self._pause.cancel()
 
     async def run(self) -> None:
         """Serve requests until the connection is over."""
         try:
-            ends = self._ends()
-            async with TaskGroup() as group:
-                self._task_group = group
-                self._http = self._protocol(group, *ends)
-                # anycorn's wrapper chooses between protocols; there is one
-                self.protocol = self._http  # type: ignore[assignment]
-                await self.idle_task.restart(group, self._idle_timeout)
-                await self._read_data()
+            facts = _facts_of(self._wire.sock)
         except OSError:
-            pass
-        finally:
-            await self._close()
-
-    def _ends(self) -> tuple[_Address, _Address]:
-        """The addresses of client and server. Raises: OSError: the client has gone."""
-        raw = self.stream.extra(anyio.abc.SocketAttribute.raw_socket)
-        client, server = raw.getpeername(), raw.getsockname()
-        return parse_socket_addr(raw.family, client), parse_socket_addr(raw.family, server)
-
-    def _protocol(self, group: TaskGroup, client: _Address, server: _Address) -> _Http11:
-        try:
-            tls = build_tls_extension(self.config, self.stream)
-        except anyio.TypedAttributeLookupError:
-            tls = None
-        state = ConnectionState(self.state.copy())
-        http = _Http11(self.app, self.config, self.context, group, state, client, server, self.protocol_send, tls)
-        http.draw_failure = self._draw_failure
-        return http
-
-    async def _read_data(self) -> None:
-        try:
-            await super()._read_data()
-        finally:
-            self.is_closed = True
-            await self.idle_task.stop()
-
-    async def protocol_send(self, event: Event) -> None:
-        if isinstance(event, Updated):
-            # a call that ends now would let the connection wait for the next one
-            if self.is_closed:
+            # the client has gone
+            return
+        while (request := await self._next_request()) is not None:
+            exchange = _Exchange(self._serving, self._peer, request)
+            await exchange.run({**facts, "state": dict(self._state)})
+            if self._is_stopping or not exchange.is_over:
                 return
-            self._is_idle(event.idle)
-        try:
-            await super().protocol_send(event)
-        except anyio.EndOfStream:
-            # the peer has hung up before the reply
-            await self.protocol.handle(Closed())
+            self._peer.http.start_next_cycle()
 
-    async def _initiate_server_close(self) -> None:
-        if self._http.has_begun:
+    async def _next_request(self) -> h11.Request | None:
+        """Wait for the headers of a request; None: there are no more requests."""
+        self._is_idle(True)
+        http, request = self._peer.http, None
+        with trio.CancelScope(deadline=trio.current_time() + self._serving.idle_timeout_s) as self._pause:
+            if self._is_stopping:
+                return None
+            try:
+                request = await self._head()
+            except h11.RemoteProtocolError as error:
+                _log.info("request.refused", reason=error, status=error.error_status_hint)
+                await self._fail(error.error_status_hint)
+        is_late, self._pause = self._pause.cancelled_caught, None
+        if request is not None:
+            self._is_idle(False)
+            # the place may have gone to another connection just before
+            await trio.lowlevel.checkpoint_if_cancelled()
+        elif is_late and http.trailing_data[0] and http.our_state is h11.IDLE:
             # its headers took too long
-            await self._http.fail(HTTPStatus.REQUEST_TIMEOUT)
-        await super()._initiate_server_close()
+            await self._fail(HTTPStatus.REQUEST_TIMEOUT)
+        return request
+
+    async def _head(self) -> h11.Request | None:
+        """Raises: RemoteProtocolError: it is no request."""
+        if self._peer.http.trailing_data[0]:
+            # it was sent in advance: others have their turn first
+            await trio.lowlevel.checkpoint()
+        while True:
+            event = self._peer.http.next_event()
+            if isinstance(event, h11.Request):
+                return event
+            if event is not h11.NEED_DATA or not await self._peer.read():
+                return None
+
+    async def _fail(self, status: int) -> None:
+        await _Exchange(self._serving, self._peer, None).fail(status)
+
+
+def _facts_of(sock: socket.socket) -> dict[str, object]:
+    """What ASGI tells of a connection; of TLS only the caller's certificate. Raises: OSError: the client has gone."""
+    client, server = _address(sock, sock.getpeername()), _address(sock, sock.getsockname())
+    facts: dict[str, object] = {"client": client, "server": server, "scheme": "http", "extensions": {}}
+    if isinstance(sock, ssl.SSLSocket):
+        der = sock.getpeercert(binary_form=True)
+        chain = [ssl.DER_cert_to_PEM_cert(der)] if der else []
+        facts |= {"scheme": "https", "extensions": {"tls": {"client_cert_chain": chain}}}
+    return facts
+
+
+def _address(sock: socket.socket, name: Any) -> tuple[str, int] | None:
+    return (name[0], name[1]) if sock.family in (socket.AF_INET, socket.AF_INET6) else None
+
+
+class _Exchange:
+    """A request and its reply.
+
+    Args: request: None: it cannot be read.
+    """
+
+    def __init__(self, serving: Serving, peer: _Peer, request: h11.Request | None) -> None:
+        self._serving = serving
+        self._peer = peer
+        self._request = request
+        self._has_whole_body = False
+        # the status that what the client sends as a body calls for
+        self._broken_body: int | None = None
+        self._has_begun = False
+        self._is_complete = False
+        # head of the reply, whose body comes next
+        self._head = b""
+        # whether the reply has only a head
+        self._is_bodiless = request is not None and request.method == b"HEAD"
+
+    async def run(self, facts: Mapping[str, object]) -> None:
+        """Let the application answer."""
+        scope = self._scope(facts)
+        if scope is None:
+            await self.fail(HTTPStatus.BAD_REQUEST)
+            return
+        try:
+            await self._serving.app(scope, self._receive, self._send)
+        except Exception:
+            _log.exception("request.crashed", path=scope["path"][:200])
+        if not self._has_begun and not self._peer.has_ended:
+            await self.fail(self._broken_body or HTTPStatus.INTERNAL_SERVER_ERROR)
+        # of a body that did not come
+        await self._peer.write(self._head)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether both sides have said all, so that another request may follow."""
+        http = self._peer.http
+        with suppress(h11.RemoteProtocolError):
+            while http.their_state is h11.SEND_BODY and isinstance(http.next_event(), h11.Data):
+                pass
+        return not self._peer.is_broken and http.our_state is h11.DONE and http.their_state is h11.DONE
+
+    async def fail(self, status: int) -> None:
+        """Reply to what is no request, or was not answered."""
+        failure = self._serving.draw_failure(status)
+        await self._send({"type": "http.response.start", "status": status, "headers": failure.headers})
+        await self._send({"type": "http.response.body", "body": failure.body})
+
+    def _scope(self, facts: Mapping[str, object]) -> Scope | None:
+        """None: the path cannot be read."""
+        request = self._request
+        assert request is not None
+        path, _, query = request.target.partition(b"?")
+        try:
+            text = unquote_to_bytes(path).decode()
+        except UnicodeDecodeError:
+            return None
+        if _BAD_ESCAPE.search(path):
+            return None
+        return {
+            **facts,
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.1"},
+            "http_version": request.http_version.decode(),
+            "method": request.method.decode().upper(),
+            "path": text,
+            "raw_path": path,
+            "query_string": query,
+            "root_path": "",
+            "headers": [(name, value) for name, value in request.headers if name != b"upgrade"],
+        }
+
+    async def _receive(self) -> Message:
+        http = self._peer.http
+        while not self._has_whole_body:
+            try:
+                event = http.next_event()
+            except h11.RemoteProtocolError as error:
+                self._broken_body = error.error_status_hint
+                return {"type": "http.disconnect"}
+            if isinstance(event, h11.Data):
+                return {"type": "http.request", "body": bytes(event.data), "more_body": True}
+            if isinstance(event, h11.EndOfMessage):
+                self._has_whole_body = True
+                return {"type": "http.request", "body": b"", "more_body": False}
+            if http.they_are_waiting_for_100_continue:
+                await self._peer.write(http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+            if not await self._peer.read():
+                return {"type": "http.disconnect"}
+        while len(http.trailing_data[0]) < _AHEAD:
+            if self._is_complete or not await self._peer.read():
+                return {"type": "http.disconnect"}
+        # whoever sends so much ahead is not seen to go before the reply
+        return await trio.sleep_forever()
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            # also if it is cancelled now: nobody else answers then
+            self._has_begun = True
+            await trio.lowlevel.checkpoint_if_cancelled()
+            await self._begin(int(message["status"]), [*message.get("headers", ())])
+        elif message["type"] == "http.response.body":
+            await trio.lowlevel.checkpoint_if_cancelled()
+            await self._go_on(message.get("body", b""), is_last=not message.get("more_body", False))
+        else:
+            raise ValueError(f"there is no message '{message['type']}' here")
+
+    async def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        head = self._peer.http.send(h11.Response(status_code=status, headers=[*headers, *self._serving.headers]))
+        self._is_bodiless = self._is_bodiless or status in _BODILESS
+        has_body = any(name.lower() == b"content-length" and value != b"0" for name, value in headers)
+        if has_body and not self._is_bodiless:
+            self._head = head or b""
+        else:
+            await self._peer.write(head or b"")
+
+    async def _go_on(self, body: bytes, *, is_last: bool) -> None:
+        http, pieces = self._peer.http, [self._head]
+        self._head = b""
+        if body and not self._is_bodiless:
+            pieces += http.send_with_data_passthrough(h11.Data(data=body)) or ()
+        if is_last:
+            pieces.append(http.send(h11.EndOfMessage()) or b"")
+            self._is_complete = True
+        for piece in pieces if len(body) >= _LARGE else [b"".join(pieces)]:
+            await self._peer.write(piece)

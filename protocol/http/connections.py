@@ -1,37 +1,37 @@
-"""Accept connections, at most so many, and let anycorn speak HTTP on each.
+"""Accept connections, at most so many, and speak HTTP on each.
 
-Theory. anycorn's own accept loop ends the whole server when no descriptor is left, and accepts without a bound. So
-the loop is ours, and anycorn gets each connection after its handshake. Beyond the bound callers wait in the kernel's
-queue. A peer that is silent in its handshake is cut off soon. TLS is ended without waiting for the peer's farewell,
-which may never come; the lengths in HTTP show a message that was cut. A host that vanished without a word is noticed by
-the kernel.
+Theory. Beyond the bound callers wait in the kernel's queue; without a descriptor the server waits, too. A peer that is
+silent in its handshake is cut off soon. TLS is ended without waiting for the peer's farewell, which may never come; the
+lengths in HTTP show a message that was cut. A host that vanished without a word is noticed by the kernel.
 """
 
-import logging
 import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
-import anyio
-import anyio.abc
 import attrs
 import trio
-from anycorn import Config
-from anycorn.app_wrappers import ASGIWrapper
-from anycorn.typing import ASGIFramework, ASGIReceiveCallable, ASGISendCallable, ConnectionState, Scope
-from anycorn.worker_context import WorkerContext
-from anyio.streams.tls import TLSStream
 
 from common.errors import Unavailable
 from common.jsontext import ascii_json
 from common.system.log import get_log
 from common.system.shortages import SHORTAGES
 from protocol.http.body import Bodies, HungUp
-from protocol.http.connection import DrawFailure, HttpConnection, plain_failure
+from protocol.http.connection import (
+    Application,
+    DrawFailure,
+    HttpConnection,
+    HttpSocket,
+    Receive,
+    Scope,
+    Send,
+    Serving,
+    plain_failure,
+)
 from protocol.peer import peer_of
 
 # The places for connections: at most so many, and an idle one is closed for a new one.
@@ -113,95 +113,6 @@ class ConnectionSlots:
             place.scope.cancel()
 
 
-# A connected socket as anyio's streams are, without what anyio and trio do around each call.
-#
-# Theory. The kernel nearly always takes a reply at once. So it is sent right away, and only a socket whose buffer is
-# full is waited for; reading waits first, as the next request is not there yet. Over the streams of anyio on trio both
-# cost several more turns of the event loop and a failed system call.
-
-
-_CHUNK = 64 * 1024
-
-
-class DirectStream(anyio.abc.SocketStream):
-    """Args: sock: connected and non-blocking; the stream owns it."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._is_closed = self._is_reading = self._is_writing = False
-
-    @property
-    def _raw_socket(self) -> socket.socket:
-        return self._sock
-
-    async def receive(self, max_bytes: int = _CHUNK) -> bytes:
-        self._check_open()
-        if self._is_reading:
-            raise anyio.BusyResourceError("reading from")
-        self._is_reading = True
-        try:
-            with self._errors():
-                data = await self._receive(max_bytes)
-        finally:
-            self._is_reading = False
-        if not data:
-            raise anyio.EndOfStream
-        return data
-
-    async def send(self, item: bytes) -> None:
-        """As of anyio's; it is no checkpoint where the kernel takes all of it at once."""
-        self._check_open()
-        if self._is_writing:
-            raise anyio.BusyResourceError("writing to")
-        self._is_writing = True
-        try:
-            with self._errors():
-                await self._send(memoryview(item))
-        finally:
-            self._is_writing = False
-
-    async def send_eof(self) -> None:
-        self._sock.shutdown(socket.SHUT_WR)
-
-    async def aclose(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            trio.lowlevel.notify_closing(self._sock)
-            self._sock.close()
-        await trio.lowlevel.checkpoint()
-
-    def _check_open(self) -> None:
-        """Raises: ClosedResourceError. The event loop must not be asked about a descriptor that is closed."""
-        if self._is_closed:
-            raise anyio.ClosedResourceError
-
-    async def _receive(self, max_bytes: int) -> bytes:
-        while True:
-            await trio.lowlevel.wait_readable(self._sock)
-            try:
-                return self._sock.recv(max_bytes)
-            except BlockingIOError:
-                continue
-
-    async def _send(self, left: memoryview) -> None:
-        while left:
-            try:
-                left = left[self._sock.send(left) :]
-            except BlockingIOError:
-                await trio.lowlevel.wait_writable(self._sock)
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Raise anyio's errors."""
-        try:
-            yield
-        except trio.ClosedResourceError:
-            raise anyio.ClosedResourceError from None
-        except (OSError, ValueError) as error:
-            # a closed socket has no descriptor any more
-            raise (anyio.ClosedResourceError if self._is_closed else anyio.BrokenResourceError) from error
-
-
 _BACKLOG: Final = 1024
 _ACCEPT_PAUSE_S: Final = 0.1
 # key in the state of requests on a connection for which there is no room
@@ -209,8 +120,6 @@ CROWDED: Final = "crowded"
 # silence after which the kernel asks whether the peer's host is there, and time for its replies, in milliseconds
 _KEEPALIVE_S: Final = 30
 _GONE_MS: Final = 60_000
-# requests on one connection, as good as unlimited
-_REQUESTS: Final = 2**62
 
 
 class ServerIdentity(Protocol):
@@ -288,7 +197,7 @@ class Connections:
 
     def __init__(
         self,
-        app: ASGIFramework,
+        app: Application,
         identity: ServerIdentity | None,
         rules: ConnectionRules,
         describe: Describe = _nothing,
@@ -300,10 +209,10 @@ class Connections:
         self._identity = identity
         self._rules = rules
         self._describe = describe
-        self._context = WorkerContext(None)
-        self._app = ASGIWrapper(app)
-        self._config = _config(rules, server)
-        self._draw_failure = draw_failure
+        self._serving = Serving(app, rules.idle_timeout_s, draw_failure, server.encode("ascii", "replace"))
+        # connections after their handshake
+        self._served: set[HttpConnection] = set()
+        self._is_stopping = False
         self._places = ConnectionSlots(rules.max_clients, spare)
 
     @property
@@ -322,7 +231,9 @@ class Connections:
             try:
                 await self._accept_all(listener, held.nursery)
             finally:
-                await self._context.terminated.set()
+                self._is_stopping = True
+                for connection in list(self._served):
+                    connection.stop()
                 held.scope.deadline = trio.current_time() + self._rules.stop_timeout_s
                 is_over.set()
 
@@ -338,43 +249,50 @@ class Connections:
     async def _serve_one(self, sock: socket.socket) -> None:
         peer = _peer(sock)
         try:
-            with self._places.hold() as place:
-                stream = await self._stream(sock)
-                if stream is not None:
-                    await self._connection(sock, stream, place).run()
+            with sock, self._places.hold() as place:
+                wire = self._wire(sock, peer)
+                if wire is None:
+                    return
+                with closing(wire):
+                    if self._identity is None or await self._has_shaken_hands(wire, peer):
+                        await self._serve_requests(wire, place)
         except Exception:
             _log.exception("connection.crashed", peer=peer)
-        finally:
-            sock.close()
 
-    def _connection(self, sock: socket.socket, stream: anyio.abc.ByteStream, place: ConnectionSlot) -> HttpConnection:
-        state = {**self._describe(sock), **({CROWDED: True} if place.is_spare else {})}
-        return HttpConnection(
-            self._app,
-            self._config,
-            self._context,
-            ConnectionState(state),
-            # anycorn uses what the two kinds of streams have in common
-            cast(anyio.abc.SocketStream, stream),
-            draw_failure=self._draw_failure,
-            is_idle=partial(self._places.set_idle, place),
-        )
-
-    async def _stream(self, sock: socket.socket) -> anyio.abc.ByteStream | None:
-        """Return the stream, encrypted if it is to be; None: the peer is not trusted, or too slow."""
-        peer = _peer(sock)
+    async def _serve_requests(self, wire: HttpSocket, place: ConnectionSlot) -> None:
+        state = {**self._describe(wire.sock), **({CROWDED: True} if place.is_spare else {})}
+        connection = HttpConnection(self._serving, wire, state, partial(self._places.set_idle, place))
+        self._served.add(connection)
         try:
-            raw = DirectStream(sock)
-            if self._identity is None:
-                return raw
-            with anyio.fail_after(self._rules.handshake_timeout_s):
-                context = self._identity.context()
-                return await TLSStream.wrap(raw, server_side=True, ssl_context=context, standard_compatible=False)
-        except TimeoutError:
+            if self._is_stopping:
+                connection.stop()
+            await connection.run()
+        finally:
+            self._served.discard(connection)
+
+    def _wire(self, sock: socket.socket, peer: str) -> HttpSocket | None:
+        """Take over the socket, for TLS if there is an identity; None: the peer has gone."""
+        if self._identity is None:
+            return HttpSocket(sock)
+        try:
+            context = self._identity.context()
+            return HttpSocket(context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False))
+        except OSError as error:
+            _log.info("handshake.failed", peer=peer, reason=error)
+            return None
+
+    async def _has_shaken_hands(self, wire: HttpSocket, peer: str) -> bool:
+        """Begin TLS; return False if the peer is not trusted, or too slow."""
+        try:
+            with trio.fail_after(self._rules.handshake_timeout_s):
+                await wire.shake_hands()
+        except trio.TooSlowError:
             _log.info("handshake.failed", peer=peer, reason=f"not over after {self._rules.handshake_timeout_s:g} s")
-        except (ssl.SSLError, OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
+            return False
+        except OSError as error:
             _log.info("handshake.failed", peer=peer, reason=getattr(error, "reason", None) or error or "hung up")
-        return None
+            return False
+        return True
 
 
 async def _hold(is_over: trio.Event, *, task_status: trio.TaskStatus[_Held]) -> None:
@@ -414,27 +332,6 @@ def _peer(sock: socket.socket) -> str:
     if sock.family == socket.AF_UNIX:
         return str(peer_of(sock))
     return f"{address[0]}:{address[1]}"
-
-
-class _Config(Config):
-    server_name = b""
-
-    def response_headers(self, protocol: str) -> list[tuple[bytes, bytes]]:
-        headers = super().response_headers(protocol)
-        return [*headers, (b"server", self.server_name)] if self.server_name else headers
-
-
-def _config(rules: ConnectionRules, server: str) -> Config:
-    config = _Config()
-    config.server_name = server.encode("ascii", "replace")
-    config.accesslog = None
-    # to our log, as all libraries
-    config.errorlog = logging.getLogger("anycorn.error")
-    config.alpn_protocols = ["http/1.1"]
-    config.include_server_header = False
-    config.keep_alive_timeout = rules.idle_timeout_s
-    config.keep_alive_max_requests = _REQUESTS
-    return config
 
 
 # Small pages over plain HTTP, made from the path and the method alone: for those who watch this node.
@@ -483,10 +380,7 @@ class PlainPages:
         self._headers = headers
         self._bodies = Bodies(_BODY_BYTES, _BODY_S)
 
-    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008, "reason": None})
-            return
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._bodies.skip(scope, receive)
         except HungUp:
@@ -500,4 +394,4 @@ class PlainPages:
 
     def connections(self) -> Connections:
         """The connections of a listener that serves these pages; idle ones make room for new ones."""
-        return Connections(cast(ASGIFramework, self), None, _Rules(), spare=8)
+        return Connections(self, None, _Rules(), spare=8)

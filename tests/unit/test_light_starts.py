@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
-WEB = {"anycorn", "anyio", "h11", "httpx2", "jinja2", "prometheus_client", "starlette"}
+WEB = {"anyio", "h11", "httpx2", "jinja2", "prometheus_client", "starlette"}
 PROGRAMS = (
     "cli.gantry.main",
     "cli.job.main",
@@ -30,7 +30,7 @@ def test_only_daemons_that_speak_http_load_what_it_takes() -> None:
 
 
 def test_daemons_of_nodes_load_no_parts_of_rapid() -> None:
-    assert loaded("daemons.noded.main", "daemons.mond.main") & (WEB - {"anycorn", "anyio", "h11"}) == set()
+    assert loaded("daemons.noded.main", "daemons.mond.main") & (WEB - {"h11"}) == set()
 
 
 def test_yaml_is_loaded_for_plans_only() -> None:

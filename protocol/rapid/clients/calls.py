@@ -7,8 +7,6 @@ from urllib.parse import quote
 
 import attrs
 
-from common.ids import JobId
-from common.objects.kinds import QueryKind
 from common.wire import unstructure
 from protocol.luxi.jobs import JobOutput, NewJob, OpInput, OutputStream, Submission, SubmitJob, SubmitManyJobs
 from protocol.messages import AnyRequest, positional
@@ -18,9 +16,7 @@ from protocol.rapid.cluster import (
     FilterList,
     FilterTrial,
     FilterWish,
-    LimitsWish,
     LockList,
-    ObjectList,
     Queue,
 )
 from protocol.rapid.events import FollowWish, Topic
@@ -33,11 +29,8 @@ from protocol.rapid.jobactions import (
     CancelWish,
     Done,
     ManyChanged,
-    ManyRerun,
     PrioritizeMany,
     PriorityWish,
-    Rerun,
-    RerunMany,
 )
 from protocol.rapid.jobs import (
     LIST_FIELDS,
@@ -188,14 +181,6 @@ def cancel_many(wish: CancelMany) -> HttpCall[ManyChanged]:
     return _many("/3/jobs/cancel", wish)
 
 
-def prioritize_many(wish: PrioritizeMany) -> HttpCall[ManyChanged]:
-    return _many("/3/jobs/priority", wish)
-
-
-def archive_many(wish: ArchiveMany) -> HttpCall[ManyChanged]:
-    return _many("/3/jobs/archive", wish)
-
-
 def follow_jobs(wish: FollowWish) -> HttpCall[None]:
     """The stream of the events of some jobs; it is read by `stream` of a client."""
     return post("/3/jobs/follow", type(None), wish, is_repeatable=True)
@@ -209,14 +194,6 @@ def _of(job_id: int, part: str = "") -> str:
     return f"/3/jobs/{int(job_id)}/{part}" if part else f"/3/jobs/{int(job_id)}"
 
 
-def rerun_job(job_id: JobId) -> HttpCall[Rerun]:
-    return post(f"/3/jobs/{int(job_id)}/rerun", Rerun)
-
-
-def rerun_many(wish: RerunMany) -> HttpCall[ManyRerun]:
-    return post("/3/jobs/rerun", ManyRerun, wish, is_repeatable=wish.dry_run)
-
-
 # The calls about filter rules, the queue, locks, and what the cluster has.
 #
 # Source: DESIGN section 15.
@@ -224,10 +201,6 @@ def rerun_many(wish: RerunMany) -> HttpCall[ManyRerun]:
 
 def list_filters() -> HttpCall[FilterList]:
     return get("/3/filters", FilterList)
-
-
-def get_filter(uuid: str) -> HttpCall[Filter]:
-    return get(f"/3/filters/{segment(uuid)}", Filter)
 
 
 def add_filter(wish: FilterWish) -> HttpCall[Filter]:
@@ -250,25 +223,8 @@ def get_queue() -> HttpCall[Queue]:
     return get("/3/queue", Queue)
 
 
-def drain_queue() -> HttpCall[Queue]:
-    return post("/3/queue/drain", Queue, is_repeatable=True)
-
-
-def undrain_queue() -> HttpCall[Queue]:
-    return post("/3/queue/undrain", Queue, is_repeatable=True)
-
-
-def set_limits(wish: LimitsWish) -> HttpCall[Queue]:
-    return HttpCall("PUT", "/3/queue/limits", Queue, body=unstructure(wish))
-
-
 def list_locks(names: Sequence[str] = ()) -> HttpCall[LockList]:
     return get("/3/locks", LockList, names=tuple(names))
-
-
-def list_objects(kind: QueryKind, fields: Sequence[str] = (), filter: str = "") -> HttpCall[ObjectList]:
-    """Nodes, groups, networks or instances."""
-    return get(f"/3/{kind.value}s", ObjectList, fields=tuple(fields), filter=filter)
 
 
 def get_caller() -> HttpCall[Caller]:

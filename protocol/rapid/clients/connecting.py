@@ -5,7 +5,7 @@ Source: DESIGN section 15.
 
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, NoReturn, TypedDict, TypeVar
 
@@ -14,12 +14,10 @@ import orjson
 
 from common.errors import InvalidRequest
 from common.printable import printable
-from common.queue.jobs import FINAL_NAMES
 from protocol.rapid.clients.calls import HttpCall
 from protocol.rapid.clients.place import Place, WrongFingerprint, errors_behind, make_context
 from protocol.rapid.clients.replies import Failure, HttpReply, LostReply, NoReply, refuse
 from protocol.rapid.events import PING_S
-from protocol.rapid.jobs import Job
 
 T = TypeVar("T")
 
@@ -132,12 +130,6 @@ def is_stream(response: httpx2.Response, kind: str = EVENTS) -> bool:
 
 def _lower(headers: httpx2.Headers) -> Mapping[str, str]:
     return {name.lower(): value for name, value in headers.items()}
-
-
-def is_awaited(job: Job, states: Sequence[str]) -> bool:
-    """Whether a job is in one of these states, or has ended."""
-    status = None if job.status is None else job.status.value
-    return status in states or status in FINAL_NAMES
 
 
 # What httpx2 raises when no reply came, as our errors, with the next step.

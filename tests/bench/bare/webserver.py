@@ -8,10 +8,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import trio
-from anycorn.typing import ASGIFramework
 
 from common.featuresettings import RapidSettings
 from daemons.rapid.transport.certificate import FileIdentity
@@ -32,11 +31,11 @@ async def hello(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def serve(path: Path, port: int, certificate: Path) -> None:
-    app, rules = cast(ASGIFramework, hello), RapidSettings()
+    rules = RapidSettings()
     with open_listener(HOST, port, where="the arguments") as network, listen(path, 0o600, 256) as local:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(Connections(app, FileIdentity(certificate), rules).serve, network)
-            nursery.start_soon(Connections(app, None, rules).serve, local)
+            nursery.start_soon(Connections(hello, FileIdentity(certificate), rules).serve, network)
+            nursery.start_soon(Connections(hello, None, rules).serve, local)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pytest
 
 from common.nodes.certificates import fingerprint_of
 from common.webaccess.tokens import NewToken, TokensFile
-from protocol.rapid.clients import blocking
+from protocol.rapid.clients import conversations
 from tests.cli.command import Background, Ended
 from tests.cli.remote.place import Capture, Place
 from tests.support.machines.nodes import HOST
@@ -156,7 +156,7 @@ def test_ctrl_c_leaves_the_job_running(web: Web, caller: Caller, environment: di
 
 
 def test_an_address_where_nobody_is_is_told(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocking, "FIRST_PATIENCE_S", 0.1)
+    monkeypatch.setattr(conversations, "FIRST_PATIENCE_S", 0.1)
 
     told = caller.list(GANTRY_REMOTE=f"https://{HOST}:{free_port()}")
 

@@ -344,8 +344,8 @@ MUTANTS: Final = (
     _mutant(
         "end a connection that its peer has closed",
         "protocol/http/connection.py",
-        "            await self.idle_task.stop()\n",
-        "",
+        "        self.has_ended = True\n        return False\n",
+        "        return await trio.sleep_forever()\n",
         "tests/daemon/noded/test_patience.py::test_a_connection_that_its_peer_closed_gives_its_place_back",
     ),
     # nodes and their roles

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 OTHERS = ("daemons.luxid.main", "daemons.wconfd.main", "daemons.jobproc.forkserver.main", "daemons.supervisor.main")
-OF_HTTP = {"anycorn", "starlette", "jinja2", "prometheus_client", "httpx2", "h11"}
+OF_HTTP = {"starlette", "jinja2", "prometheus_client", "httpx2", "h11"}
 
 
 def test_other_daemons_import_nothing_of_http() -> None:

@@ -8,7 +8,7 @@ import trio
 from protocol.http.connections import PlainPages, PlainReply
 
 
-def asked(method: str, kind: str = "http", *, is_gone: bool = False) -> list[dict[str, Any]]:
+def asked(method: str, *, is_gone: bool = False) -> list[dict[str, Any]]:
     """What is sent for a request of this method."""
     pages = PlainPages(lambda path, how: PlainReply.of(200, [path, how]), ((b"x-more", b"1"),))
     sent: list[dict[str, Any]] = []
@@ -21,7 +21,7 @@ def asked(method: str, kind: str = "http", *, is_gone: bool = False) -> list[dic
 
     trio.run(
         pages,
-        cast(Any, {"type": kind, "method": method, "path": "/a", "headers": []}),
+        cast(Any, {"type": "http", "method": method, "path": "/a", "headers": []}),
         cast(Any, receive),
         cast(Any, send),
     )
@@ -42,6 +42,5 @@ def test_a_reply_tells_its_length_and_head_gets_no_body(method: str) -> None:
     assert end["body"] == (b"" if method == "HEAD" else page.body)
 
 
-def test_who_has_hung_up_or_wants_a_websocket_gets_no_page() -> None:
+def test_who_has_hung_up_gets_no_page() -> None:
     assert asked("GET", is_gone=True) == []
-    assert [message["type"] for message in asked("GET", "websocket")] == ["websocket.close"]

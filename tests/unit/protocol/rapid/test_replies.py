@@ -6,7 +6,7 @@ import pytest
 from common.errors import JobLost, RemoteError
 from common.ids import JobId
 from common.queue.jobs import JobState
-from protocol.rapid.clients.calls import cancel_job, delete_filter, get_filter, get_job
+from protocol.rapid.clients.calls import cancel_job, delete_filter, get_job
 from protocol.rapid.clients.replies import (
     FIRST_PATIENCE_S,
     PATIENCE_S,
@@ -52,7 +52,7 @@ def test_a_problem_is_an_error_with_its_code_and_facts() -> None:
 @pytest.mark.parametrize(("status", "words"), [(404, "404 Not Found"), (499, "499")])
 def test_a_problem_without_words_is_told_by_its_status(status: int, words: str) -> None:
     with pytest.raises(RemoteError) as caught:
-        read_value(get_filter("u"), HttpReply(status, _PROBLEM, b'{"self": "x"}'), _SERVER)
+        read_value(delete_filter("u"), HttpReply(status, _PROBLEM, b'{"self": "x"}'), _SERVER)
 
     assert caught.value.message == words
 
@@ -61,7 +61,7 @@ def test_a_job_that_is_not_there_is_lost_under_luxids_name() -> None:
     with pytest.raises(RemoteError) as lost:
         read_value(get_job(7), _problem(404, "not_found"), _SERVER)
     with pytest.raises(RemoteError) as rule:
-        read_value(get_filter("u"), _problem(404, "not_found"), _SERVER)
+        read_value(delete_filter("u"), _problem(404, "not_found"), _SERVER)
 
     assert (lost.value.wire_name, rule.value.wire_name) == (JobLost.wire_name, "GenericError")
 
