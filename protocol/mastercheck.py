@@ -12,7 +12,7 @@ from typing import Final
 from common.errors import InvalidRequest
 from common.nodes.mastership import forget_not_master, needs_no_vote, own_epoch
 from common.nodes.nodeplace import master_name, node_ips
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log

@@ -50,6 +50,11 @@ MAP: Final = (
         ("tests/unit/common/queue", "tests/unit/luxid/queue"),
         ("tests/property/luxid", "tests/daemon/luxid"),
     ),
+    Row(
+        ("common/replica/",),
+        ("tests/unit/common/replica", "tests/unit/luxid/copies"),
+        ("tests/property/luxid", "tests/daemon/luxid/lease", "tests/daemon/wconfd/lease"),
+    ),
     Row(("common/schedules/",), ("tests/unit/common/schedules",), ("tests/property/test_cron_words.py",)),
     Row(("common/system/",), ("tests/unit/common/system",), ("tests/daemon/system",)),
     Row(("common/webaccess/",), ("tests/unit/common/webaccess",), ("tests/daemon/rapid",)),

@@ -12,15 +12,15 @@ The failure of a group does not tell whose file was the cause. Its members are t
 by one, so that each caller gets its own result and none suffers for another.
 
 Where changes are committed in the cluster first, that is done once for a group, before its write. What of it cannot
-be written then is put back in the cluster before its callers get the error.
+be written then is taken back in the cluster before its callers get the error.
 
 A group whose files are in place but whose folder could not be synced has not failed: the fsync is repeated until it
 succeeds, and the callers wait. They also wait while the system cannot start a thread.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import attrs
 import trio
@@ -29,6 +29,7 @@ from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import RETRY_S, tell_durable, tell_not_durable
 from common.durable.folders import NotYetDurable, sync_folders
 from common.errors import GantryError, InvalidRequest, Unavailable
+from common.replica.replica import Replace, Replica
 from common.system.inthread import in_thread, tell_no_thread, try_in_thread
 from common.system.shortages import NoThread
 
@@ -53,25 +54,6 @@ class CommitStatistics:
 _CLOSING: Final = "nothing more is written: the daemon is shutting down"
 
 
-class Beforehand(Protocol):
-    """What is done in the cluster before files are written here, and after they could not be."""
-
-    async def commit(self, writes: Sequence[FileWrite]) -> None:
-        """Raises: GantryError: the files must not be written. InvalidRequest: they are too large.
-
-        It is never cancelled, and must have an end.
-        """
-        ...
-
-    def made(self, writes: Sequence[FileWrite]) -> None:
-        """These were written. Never raises."""
-        ...
-
-    async def put_back(self, writes: Sequence[FileWrite]) -> None:
-        """These were committed and not written. Never raises."""
-        ...
-
-
 @attrs.define(eq=False)
 class _Ticket:
     writes: Sequence[FileWrite]
@@ -85,16 +67,17 @@ class GroupCommit:
     Args:
         write: called in a worker thread with all writes of a group, in the order of the commits;
             it must be all or nothing for each file and let the last write to a path win.
-        beforehand: None: a write is not announced to anybody.
+        replica: commits each group before it is written; its `before` must have an end, and its `take_back` never
+            raises. None: nothing is committed elsewhere.
     """
 
     def __init__(
         self,
         write: Callable[[Sequence[FileWrite]], None] = write_files,
-        beforehand: Beforehand | None = None,
+        replica: Replica | None = None,
     ) -> None:
         self._write = write
-        self._beforehand = beforehand
+        self._replica = replica
         self._waiting: list[_Ticket] = []
         self._wake = trio.Event()
         self._is_closed = False
@@ -113,7 +96,7 @@ class GroupCommit:
             OSError: these files could not be written; they have their old content. NotYetDurable: they have the
                 new one; raised only while the writer ends.
             Unavailable: the writer has ended.
-            GantryError: as `Beforehand.commit`; nothing was written.
+            GantryError: as `Replica.before`; nothing was written.
         Cancellation: the wait can be cancelled; the files are still written.
         """
         if self._is_closed:
@@ -155,7 +138,7 @@ class GroupCommit:
             await self._write_group(tickets)
         except trio.Cancelled:
             left = [ticket for ticket in tickets if not ticket.done.is_set()]
-            self._answer(left, self._unsettled or (Unavailable(_CLOSING) if self._beforehand else None))
+            self._answer(left, self._unsettled or (Unavailable(_CLOSING) if self._replica else None))
             raise
 
     def _next_group(self) -> Sequence[_Ticket]:
@@ -173,24 +156,24 @@ class GroupCommit:
         return tickets
 
     async def _write_group(self, tickets: Sequence[_Ticket]) -> None:
-        """Cancellation: only while an fsync is repeated, no thread can start, or something is put back."""
+        """Cancellation: only while an fsync is repeated, no thread can start, or something is taken back."""
         self._groups += 1
-        if self._beforehand is not None:
-            tickets = await self._commit_beforehand(self._beforehand, tickets)
+        if self._replica is not None:
+            tickets = await self._commit_before(self._replica, tickets)
             if not tickets:
                 return
-        error = await self._try([write for ticket in tickets for write in ticket.writes])
+        error = await self._try(_change_of(tickets).files)
         if error is None or isinstance(error, NotYetDurable):
             self._answer(tickets, error)
             return
         failed = {tickets[0]: error} if len(tickets) == 1 else await self._write_singly(tickets)
-        if self._beforehand is not None and failed:
+        if self._replica is not None and failed:
             # not before all are written: they may share a file
-            await self._beforehand.put_back([write for ticket in failed for write in ticket.writes])
+            await self._replica.take_back(_change_of(failed))
         for ticket, reason in failed.items():
             self._answer([ticket], reason)
 
-    async def _commit_beforehand(self, beforehand: Beforehand, tickets: Sequence[_Ticket]) -> Sequence[_Ticket]:
+    async def _commit_before(self, replica: Replica, tickets: Sequence[_Ticket]) -> Sequence[_Ticket]:
         """Commit in the cluster; return those that may be written."""
         if self._is_closed:
             self._answer(tickets, Unavailable(_CLOSING))
@@ -198,13 +181,13 @@ class GroupCommit:
         try:
             # what may be committed must be written, or its callers would hear that it was not
             with trio.CancelScope(shield=True):
-                await beforehand.commit([write for ticket in tickets for write in ticket.writes])
+                await replica.before(_change_of(tickets))
         except InvalidRequest as error:
             if len(tickets) == 1:
                 self._answer(tickets, error)
                 return ()
             # one of them is too large, and the others do not suffer for it
-            return [each for ticket in tickets for each in await self._commit_beforehand(beforehand, [ticket])]
+            return [each for ticket in tickets for each in await self._commit_before(replica, [ticket])]
         except GantryError as error:
             self._answer(tickets, error)
             return ()
@@ -231,8 +214,8 @@ class GroupCommit:
         except OSError as error:
             return error
         self._files += len(writes)
-        if self._beforehand is not None:
-            self._beforehand.made(writes)
+        if self._replica is not None:
+            self._replica.made(Replace(writes))
         return None
 
     async def _write_in_thread(self, writes: Sequence[FileWrite]) -> None:
@@ -279,6 +262,10 @@ class GroupCommit:
         for ticket in tickets:
             ticket.error = error
             ticket.done.set()
+
+
+def _change_of(tickets: Iterable[_Ticket]) -> Replace:
+    return Replace([write for ticket in tickets for write in ticket.writes])
 
 
 # Make durable what other processes have renamed in a folder.

@@ -9,7 +9,7 @@ import attrs
 from common.durable.atomicfile import write_file
 from common.errors import DamagedFile, InvalidRequest
 from common.paths import Paths
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.settings import Settings
 
 # Epochs: each new master has a number of its own, higher than those before, so that an old one is refused.

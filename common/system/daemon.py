@@ -21,7 +21,7 @@ import trio
 from common.daemons import Feature
 from common.errors import GantryError, InvalidRequest
 from common.nodes.mastership import note_not_master
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.settings import Settings
 from common.settingsfile import load_settings
 from common.system.log import get_log, reopen_log

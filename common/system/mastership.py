@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 
 import trio
 
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.system.log import get_log
 
 _log: Final = get_log(__name__)

@@ -20,7 +20,7 @@ import attrs
 from common.durable.folders import check_kinds
 from common.errors import Conflict, GantryError
 from common.installation import take_up
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.settings import Settings
 from common.settingsfile import load_settings
 from common.system.log import ERROR, get_log, is_journal, set_up_logging

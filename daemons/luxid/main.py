@@ -13,7 +13,7 @@ import trio
 
 from common.ids import JobId
 from common.installation import use_plugins
-from common.replication import Copies
+from common.replica.replica import Replica
 from common.settings import LimitsSettings, Settings
 from common.system.daemon import run_daemon
 from common.system.inthread import in_thread, try_in_thread
@@ -218,23 +218,23 @@ def main() -> None:
 
 async def serve(
     settings: Settings,
-    copies: Copies | None = None,
+    replica: Replica | None = None,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run luxid; started when the queue is read and the socket listens.
 
     Args:
-        copies: passes writes to the other nodes; None: the way that the settings name.
+        replica: passes changes to the other nodes; None: the mode that the settings name.
     Raises: Conflict: another luxid has the queue or the socket. NoLongerMaster: another node has taken over, and
         nothing more is written. Denied: the folder of plug-ins is not safe. DamagedFile, Unavailable, OSError.
     Cancellation: writes under way are finished, nothing else; jobs go on without luxid.
     """
     use_plugins(settings)
-    lease = leased_queue(settings) if copies is None else None
-    nodes = lease.nodes if lease is not None else node_copies(settings) if copies is None else None
-    first = lease.copies if lease is not None else None
-    store = open_store(settings.paths, QueueFiles(settings.paths, copies or first or nodes, first=first))
+    lease = leased_queue(settings) if replica is None else None
+    nodes = lease.nodes if lease is not None else node_copies(settings) if replica is None else None
+    replica = replica or (lease.copies if lease is not None else nodes)
+    store = open_store(settings.paths, QueueFiles(settings.paths, replica))
     try:
         # made before the queue is read, so that no change is missed
         watch = QueueWatch(settings.paths)
@@ -291,6 +291,8 @@ async def _settle_ids(settings: Settings, store: Store, found: FoundQueue) -> No
                     "ids.gap", lost=found.has_lost_ids, on_nodes=serial, highest=highest, next=store.serial + 1
                 )
                 await in_thread(store.write_serial)
+                # a candidate may have been sent the earlier one by now; without this one it would have older copies
+                await store.files.report([settings.paths.serial_file])
             elif not settings.paths.serial_file.exists():
                 await in_thread(store.write_serial)
             return

@@ -18,7 +18,7 @@ from common.objects.index import ConfigIndex
 from common.paths import Paths
 from common.queue.jobs import FINAL, Job, Timestamp, to_seconds
 from common.queue.reasons import Batch, JobOwner, batch_of, next_try, owner_of
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log

@@ -18,7 +18,7 @@ from common.ids import JobId
 from common.lease.deadline import boottime
 from common.metrics import Metrics, counter
 from common.paths import WAITS_FILE_JOBS, Paths
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.luxid.core import retention

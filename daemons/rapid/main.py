@@ -24,7 +24,7 @@ from common.metrics import Metrics
 from common.nodes.certificates import make_missing_web_certificate
 from common.nodes.nodeplace import master_name, own_address, why_not_master
 from common.paths import Paths
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.settings import Settings
 from common.settingsfile import load_settings
 from common.system.daemon import OwnOptions, run_daemon

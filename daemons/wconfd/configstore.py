@@ -2,7 +2,7 @@
 
 The writer is `steps.StepWriter`: memory never knows more than the disk, and waiting changes share
 a write. Specific to the configuration: its bytes are kept beside it, and the nodes learn of a change, before it
-counts (`durableconfig`) and afterwards. If this node is no longer the master nothing counts any more, and `run` ends
+counts and afterwards. If this node is no longer the master nothing counts any more, and `run` ends
 wconfd.
 
 Source: wconfd.md 6.3, 7.4, 7.5; DESIGN section 8.
@@ -21,7 +21,7 @@ from common.errors import Conflict, Unavailable
 from common.objects.config import Config
 from common.objects.kinds import GroupUuid, NodeUuid
 from common.paths import Paths
-from common.replication import NoLongerMaster, NotCopied
+from common.replica.replica import NoLongerMaster
 from common.system.log import get_log
 from common.system.mastership import OwnMastershipState
 from common.system.watch import EventKind, FolderWatch
@@ -159,16 +159,14 @@ class DurableConfig:
             self._note = note
             return
         change = ConfigChange(before, ConfigState.of(config, before), self._note, note)
-        self._commit_first(change)
+        self._check_file()
         try:
-            self._write_file(change.after, note)
-        except BaseException:
-            self._take_back(change)
-            raise
+            self._distribution.carry_out(change, lambda: self._write_file(change.after, note))
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
         self.state, self._note = change.after, note
-        self._commit(change)
 
-    def _commit_first(self, change: ConfigChange) -> None:
+    def _check_file(self) -> None:
         try:
             self._file.check_ours()
         except ForeignChange as error:
@@ -176,26 +174,6 @@ class DurableConfig:
             raise self._refused(str(error)) from error
         except OSError as error:
             raise self._unwritten(error) from error
-        try:
-            self._distribution.commit_first(change)
-        except NoLongerMaster as error:
-            raise self._mastership.lose(error) from error
-
-    def _take_back(self, change: ConfigChange) -> None:
-        try:
-            self._distribution.take_back(change)
-        except NoLongerMaster as error:
-            raise self._mastership.lose(error) from error
-
-    def _commit(self, change: ConfigChange) -> None:
-        """Pass the change to the other nodes."""
-        try:
-            self._distribution.commit(change.before, change.after)
-        except NotCopied as error:
-            effect = "the change counts; the other nodes are told again until they have it"
-            _log.error("copies.missing", reason=error, serial=change.after.config.serial_no, effect=effect)
-        except NoLongerMaster as error:
-            raise self._mastership.lose(error) from error
 
     def _write_file(self, state: ConfigState, note: bytes) -> None:
         try:

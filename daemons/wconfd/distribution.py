@@ -1,16 +1,17 @@
-"""The distribution of durable changes of the configuration to the nodes.
+"""How wconfd's changes reach the other nodes, and the mode `none`.
 
-Theory. It is the interface of `common.replication` for wconfd's writes. A change reaches others at three moments:
-`commit_first`, before it is written here, where a majority must have it before this node has; `commit`, after which it
-counts; and `spread`, which sends it to every node that should have it, in the background. The change of the
-configuration is committed, not a file: of thousands of objects one may differ.
+Theory. It is `common.replica` for wconfd's writers' threads, with the same two steps: `before` a change is written
+here, a majority has it, where the mode wants that; `after` it was written, it is passed to the other nodes, in the
+background, as nothing here waits for them. What could not be written is taken back. The change of the configuration
+is committed, not a file: of thousands of objects one may differ. `spread` sends the configuration to every node that
+should have it.
 
 Source: wconfd.md 7.5 and 7.9; DESIGN sections 12 and 14.
 """
 
 import contextlib
-from collections.abc import Mapping
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypeVar
 
 import attrs
 import trio
@@ -18,6 +19,7 @@ import trio
 from common.clusterinit import ssconf_writes
 from common.durable.atomicfile import FileWrite, write_files
 from common.errors import Conflict
+from common.metrics import Metrics
 from common.objects.config import Config
 from common.objects.kinds import NodeUuid
 from common.objects.ssconf import MAX_BYTES, RELEASE_VERSION, file_content, ssconf_values
@@ -25,10 +27,15 @@ from common.paths import Paths
 from common.system.inthread import try_in_thread
 from common.system.log import get_log
 from daemons.wconfd.core.config.configstate import ConfigState
+from daemons.wconfd.core.keptrows import Rows
+from daemons.wconfd.core.reservations import Reservations
 from protocol.wconfd.config import NodeBehind
 from protocol.wconfd.daemon import ConfigVerdict
 
 _log: Final = get_log(__name__)
+
+
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -41,38 +48,76 @@ class ConfigChange:
     note_before: bytes
     note: bytes
 
+    @property
+    def reversed(self) -> "ConfigChange":
+        return ConfigChange(self.after, self.before, self.note, self.note_before)
 
-class ConfigDistribution(Protocol):
-    """Sends configuration and ssconf values to the nodes that should have them."""
 
-    def commit_first(self, change: ConfigChange) -> None:
+@attrs.frozen
+class RowsChange(Generic[T]):
+    """A change of rows of a file of ours."""
+
+    # name of the file
+    file: str
+    before: Rows[T]
+    after: Rows[T]
+
+    @property
+    def reversed(self) -> "RowsChange[T]":
+        return RowsChange(self.file, self.after, self.before)
+
+
+@attrs.frozen
+class ReservationsChange:
+    before: Reservations
+    after: Reservations
+
+    @property
+    def reversed(self) -> "ReservationsChange":
+        return ReservationsChange(self.after, self.before)
+
+
+StateChange = ConfigChange | RowsChange[Any] | ReservationsChange
+
+
+class ConfigDistribution:
+    """What the modes have in common; those that commit nothing before a change is written leave that out."""
+
+    def carry_out(self, change: StateChange, write: Callable[[], None]) -> None:
+        """Commit a change, write it here, and pass it on; or none of it. In the writer's thread, in order.
+
+        Args: write: after any exception of it nothing has changed here.
+        Raises: as `before` and `write`: nothing has changed. As `after`.
+        """
+        self.before(change)
+        try:
+            write()
+        except BaseException:
+            self.take_back(change)
+            raise
+        self.after(change)
+
+    def before(self, change: StateChange) -> None:
         """Commit a change in the cluster, which is then written here; in the writer's thread, in order.
 
         Raises:
-            Unavailable: it is not committed, and nothing has changed.
+            Unavailable, InvalidRequest: it is not committed, and nothing has changed.
             NoLongerMaster: another node is the master; nothing may be written here.
         """
-        ...
 
-    def take_back(self, change: ConfigChange) -> None:
-        """Undo `commit_first` for a change that could not be written here; in the writer's thread.
+    def take_back(self, change: StateChange) -> None:
+        """Undo `before` for a change that could not be written here; in the writer's thread.
 
         It returns when that is committed, however long it takes: what this node has is what the cluster has.
 
         Raises: NoLongerMaster.
         """
-        ...
 
-    def commit(self, before: ConfigState, after: ConfigState) -> None:
-        """Pass a change that is durable here to the other nodes before it is visible; in the writer's thread, in order.
+    def after(self, change: StateChange) -> None:
+        """Pass a change that is durable here to the other nodes; in the writer's thread, in order. It waits for none.
 
-        Changes made meanwhile wait, and share the next call. It returns within its own time limit.
-
-        Raises:
-            NotCopied: other nodes lack the change for now. It counts nevertheless.
-            NoLongerMaster: another node is the master; the change may be lost, and nothing more may be written here.
+        Raises: NoLongerMaster: another node is the master; the change may be lost, nothing more may be written here.
         """
-        ...
 
     async def spread(
         self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False
@@ -88,21 +133,25 @@ class ConfigDistribution(Protocol):
             OSError: the files of this node could not be written.
             NoLongerMaster: another node is the master.
         """
-        ...
+        raise NotImplementedError
 
     def behind(self) -> tuple[NodeBehind, ...]:
         """The online nodes that lack the latest state, as far as known, by name; none if nothing is copied."""
-        ...
+        return ()
 
     async def check(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
         """Compare with the other nodes that should have the state, by name; none if nothing is copied.
 
         Args: asks: whether the nodes are asked now; false: what the last comparison has shown.
         """
-        ...
+        return ()
+
+    def work(self) -> Metrics | None:
+        """The numbers of commits, for graphs and alerts; None: nothing is committed elsewhere."""
+        return None
 
 
-class LocalDistribution:
+class LocalDistribution(ConfigDistribution):
     """Serves only this node, the master: its ssconf files. It reports all other nodes as not reached."""
 
     def __init__(self, paths: Paths, release: str = "") -> None:
@@ -110,15 +159,6 @@ class LocalDistribution:
         self._release = release or RELEASE_VERSION
         self._written: dict[str, bytes] = {}
         self._gate = trio.Lock()
-
-    def commit_first(self, change: ConfigChange) -> None:
-        pass
-
-    def take_back(self, change: ConfigChange) -> None:
-        pass
-
-    def commit(self, before: ConfigState, after: ConfigState) -> None:
-        pass
 
     async def spread(
         self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False
@@ -131,12 +171,6 @@ class LocalDistribution:
             with trio.CancelScope(shield=True):
                 await try_in_thread(self._write, state.config)
         return nodes - {master}
-
-    def behind(self) -> tuple[NodeBehind, ...]:
-        return ()
-
-    async def check(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
-        return ()
 
     def _write(self, config: Config) -> None:
         contents = {key: file_content(lines) for key, lines in ssconf_values(config, release=self._release).items()}

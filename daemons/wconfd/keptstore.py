@@ -6,9 +6,9 @@ damaged one stops the daemon. Under a lease only the rows that change are commit
 Source: DESIGN section 16.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 import attrs
 import trio
@@ -21,66 +21,35 @@ from common.paths import Paths
 from common.resources import Resource
 from common.schedules.schedule import Schedule
 from common.system.log import get_log
-from daemons.wconfd.core.keptrows import RESOURCES, SCHEDULES, Form, Rows, changes, decode, encode, with_value
+from daemons.wconfd.core.keptrows import RESOURCES, SCHEDULES, Form, Rows, decode, encode, with_value
+from daemons.wconfd.distribution import ConfigDistribution, RowsChange
 from daemons.wconfd.steps import Step, StepWriter
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class RowKeeping(Protocol):
-    """Commits changed rows in the cluster, in the writer's thread; `wconfd.lease` has one."""
-
-    def commit_rows(self, file: str, rows: Mapping[str, bytes | None]) -> None:
-        """Before they are written here. Args: rows: by key; None: it is gone.
-
-        Raises: Unavailable, InvalidRequest: nothing has changed. NoLongerMaster.
-        """
-        ...
-
-    def take_back_rows(self, file: str, rows: Mapping[str, bytes | None]) -> None:
-        """Commit what the file has, after rows could not be written. Raises: NoLongerMaster."""
-        ...
-
-
 _log: Final = get_log(__name__)
-
-
-def _nobody() -> None:
-    pass
 
 
 class KeptStore(Generic[T]):
     """The only holder of these rows. Make one with `load`; start `run` before the first change.
 
-    Args:
-        keeping: None: nobody else is to know of the rows before they are written.
-        written: called in the event loop when a change has become visible.
+    Args: distribution: None: no other node is to have the rows.
     """
 
     def __init__(
-        self,
-        path: Path,
-        form: Form[T],
-        rows: Rows[T],
-        keeping: RowKeeping | None = None,
-        written: Callable[[], None] = _nobody,
+        self, path: Path, form: Form[T], rows: Rows[T], distribution: ConfigDistribution | None = None
     ) -> None:
         self._path = path
         self._form = form
-        self._keeping = keeping
-        self._writer = StepWriter(rows, self._write, lambda _: written())
+        self._distribution = distribution or ConfigDistribution()
+        self._writer = StepWriter(rows, self._write)
         self.run = self._writer.run
         self.counts = self._writer.counts
 
     @classmethod
-    def load(
-        cls,
-        path: Path,
-        form: Form[T],
-        keeping: RowKeeping | None = None,
-        written: Callable[[], None] = _nobody,
-    ) -> Self:
+    def load(cls, path: Path, form: Form[T], distribution: ConfigDistribution | None = None) -> Self:
         """Read the rows, before trio runs. Without a file there are none.
 
         Raises:
@@ -88,9 +57,9 @@ class KeptStore(Generic[T]):
             OSError: the file cannot be read.
         """
         try:
-            return cls(path, form, decode(form, path.read_bytes()), keeping, written)
+            return cls(path, form, decode(form, path.read_bytes()), distribution)
         except FileNotFoundError:
-            return cls(path, form, Map(), keeping, written)
+            return cls(path, form, Map(), distribution)
         except DamagedFile as error:
             text = (
                 f"'{path}': {error.message}; restore it from a backup or a master candidate: 'cp BACKUP {path}', "
@@ -117,16 +86,8 @@ class KeptStore(Generic[T]):
 
     def _write(self, rows: Rows[T], _: object) -> None:
         """Write in the writer's thread."""
-        if self._keeping is None:
-            self._write_file(rows)
-            return
-        before = self.rows
-        self._keeping.commit_rows(self._path.name, changes(before, rows))
-        try:
-            self._write_file(rows)
-        except BaseException:
-            self._keeping.take_back_rows(self._path.name, changes(rows, before))
-            raise
+        change = RowsChange(self._path.name, self.rows, rows)
+        self._distribution.carry_out(change, lambda: self._write_file(rows))
 
     def _write_file(self, rows: Rows[T]) -> None:
         try:
@@ -149,11 +110,11 @@ class KeptFiles:
     resources: KeptStore[Resource]
 
     @classmethod
-    def load(cls, paths: Paths, keeping: RowKeeping | None = None, written: Callable[[], None] = lambda: None) -> Self:
+    def load(cls, paths: Paths, distribution: ConfigDistribution | None = None) -> Self:
         """Read all of them. Args, Raises: as `KeptStore`."""
         return cls(
-            KeptStore.load(paths.schedules_data, SCHEDULES, keeping, written),
-            KeptStore.load(paths.resources_data, RESOURCES, keeping, written),
+            KeptStore.load(paths.schedules_data, SCHEDULES, distribution),
+            KeptStore.load(paths.resources_data, RESOURCES, distribution),
         )
 
     @property

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-import attrs
 import trio
 
 from common.durable.atomicfile import remove_leftovers
@@ -42,13 +41,13 @@ from daemons.wconfd.handlers.events import SubscriptionHandlers, WconfdMetricHan
 from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers
 from daemons.wconfd.handlers.locks import ExplainingHandlers, GhostHandlers, LockHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
-from daemons.wconfd.keptstore import KeptFiles, KeptStore, RowKeeping
+from daemons.wconfd.keptstore import KeptFiles, KeptStore
 from daemons.wconfd.locks.deaths import LockOwnerDeaths, end_ghosts
 from daemons.wconfd.locks.lockfiles import journal_of
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.rpc import WconfdHandlers, routes
 from daemons.wconfd.shortlock import LockChecks, ShortLock
-from daemons.wconfd.tempresstore import Keeping, ReservationStore
+from daemons.wconfd.tempresstore import ReservationStore
 from protocol.mastercheck import check_master, reply_guard
 from protocol.serving.bounds import BudgetLimits, ConnectionLimits
 from protocol.serving.server import ServerRules, Service, serve_unix
@@ -80,53 +79,38 @@ async def serve(
         NoLongerMaster: another node has taken over, and nothing more is written. OSError.
     Cancellation: changes under way are finished.
     """
-    async with _distributing(settings, distribution) as way:
-        await _serve(settings, way, task_status)
+    async with _distributing(settings, distribution) as mode:
+        await _serve(settings, mode, task_status)
 
 
 _Store = LockStore | ConfigStore | ReservationStore | KeptStore[Schedule] | KeptStore[Resource]
 
 
-@attrs.frozen
-class _Way:
-    """The way in which changes of this installation get to the other nodes."""
-
-    distribution: ConfigDistribution
-    # None: the reservations stay here
-    keeping: Keeping | None = None
-    # None: nothing is committed elsewhere
-    work: Callable[[], Metrics] | None = None
-    # None: the rows of files of ours stay here
-    rows: RowKeeping | None = None
-    # called when such a file was changed
-    files_changed: Callable[[], None] = lambda: None
-
-
 @asynccontextmanager
-async def _distributing(settings: Settings, given: ConfigDistribution | None) -> AsyncIterator[_Way]:
+async def _distributing(settings: Settings, given: ConfigDistribution | None) -> AsyncIterator[ConfigDistribution]:
     """The way of this installation, as long as the context lasts."""
     if given is not None:
-        yield _Way(given)
+        yield given
     elif settings.cluster.has_lease:
         # imported late: most installations are one machine
         from daemons.wconfd.lease.distribution import committing_to_etcd
 
-        async with committing_to_etcd(settings) as way:
-            yield _Way(way, way, way.work, way, way.files_changed)
+        async with committing_to_etcd(settings) as lease:
+            yield lease
     elif settings.cluster.replication == BY_NODES:
         # imported late, as above
         from daemons.wconfd.nodes.nodesdistribution import distributing_to_nodes
 
         async with distributing_to_nodes(settings) as nodes:
-            yield _Way(nodes, files_changed=nodes.files_changed)
+            yield nodes
     else:
-        yield _Way(LocalDistribution(settings.paths, settings.ganeti.release))
+        yield LocalDistribution(settings.paths, settings.ganeti.release)
 
 
-async def _serve(settings: Settings, way: _Way, task_status: trio.TaskStatus[None]) -> None:
+async def _serve(settings: Settings, distribution: ConfigDistribution, task_status: trio.TaskStatus[None]) -> None:
     paths = settings.paths
     _remove_leftovers(paths)
-    config = ConfigStore.load(paths, way.distribution)
+    config = ConfigStore.load(paths, distribution)
     if not settings.cluster.has_nodes and not settings.ganeti.allow_uncopied:
         check_copies(config.config)
     rules = settings.wconfd
@@ -134,8 +118,8 @@ async def _serve(settings: Settings, way: _Way, task_status: trio.TaskStatus[Non
     locks = LockStore.load(
         paths.locks_data, max_bypass=max_bypass, has_journal=rules.lock_journal, ghost_s=rules.ghost_s
     )
-    reservations = ReservationStore.load(paths.tempres_data, locks.known.meet, way.keeping)
-    kept = KeptFiles.load(paths, way.rows, way.files_changed)
+    reservations = ReservationStore.load(paths.tempres_data, locks.known.meet, distribution)
+    kept = KeptFiles.load(paths, distribution)
     livelock = Livelock.create(paths.livelocks, "wconf-daemon")
     short_lock = ShortLock(config, locks, livelock.path, LockChecks(locks, rules.require_locks))
     deaths = LockOwnerDeaths(locks, paths.livelocks, grace_s=rules.livelock_grace_s, tables=[reservations])
@@ -158,7 +142,9 @@ async def _serve(settings: Settings, way: _Way, task_status: trio.TaskStatus[Non
                 nursery.start_soon(end_ghosts, locks, rules.ghost_s)
             item_bound = ItemBound(settings.limits.max_locks, "max_locks")
             counts = CallCounts()
-            to = make_handlers(locks, config, deaths, reservations, kept, short_lock, counts=counts, work=way.work)
+            to = make_handlers(
+                locks, config, deaths, reservations, kept, short_lock, counts=counts, work=distribution.work
+            )
             service = Service(routes(to), item_bound=item_bound, counts=counts)
             await nursery.start(serve_unix, paths.wconfd_socket, service, _rules(settings))
             task_status.started()
@@ -204,13 +190,13 @@ def make_handlers(
     short_lock: ShortLock,
     random_bytes: RandomBytes = os.urandom,
     counts: CallCounts | None = None,
-    work: Callable[[], Metrics] | None = None,
+    work: Callable[[], Metrics | None] = lambda: None,
 ) -> WconfdHandlers:
     """The handlers over these stores.
 
     Args:
         counts: those of the service; None: they are nobody's.
-        work: the numbers of commits; None: nothing is committed elsewhere.
+        work: returns the numbers of commits; None: nothing is committed elsewhere.
     """
     return WconfdHandlers(
         locks=LockHandlers(locks, deaths),

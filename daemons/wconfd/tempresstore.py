@@ -6,7 +6,7 @@ Source: wconfd.md 2.4, 6.1 to 6.3; DESIGN section 8.
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from common.durable.atomicfile import write_file
 from common.durable.durably import durably
@@ -14,21 +14,10 @@ from common.errors import DamagedFile, Unavailable
 from common.locks import Owner
 from common.system.log import get_log
 from daemons.wconfd.core.reservations import Reservations, decode, encode
+from daemons.wconfd.distribution import ConfigDistribution, ReservationsChange
 from daemons.wconfd.steps import Step, StepCounts, StepWriter
 
 T = TypeVar("T")
-
-
-class Keeping(Protocol):
-    """Commits the content of the file in the cluster, in the writer's thread; `wconfd.lease` has one."""
-
-    def commit_reservations(self, content: bytes) -> None:
-        """Before it is written here. Raises: Unavailable: nothing has changed. NoLongerMaster."""
-        ...
-
-    def take_back_reservations(self, content: bytes) -> None:
-        """Commit what the file has, after a content could not be written. Raises: NoLongerMaster."""
-        ...
 
 
 _log: Final = get_log(__name__)
@@ -39,7 +28,7 @@ class ReservationStore:
 
     Args:
         meet: called with each owner before its change gets its place among the changes.
-        keeping: None: nobody else is to know of the reservations.
+        distribution: None: no other node is to know of the reservations.
     """
 
     def __init__(
@@ -47,10 +36,10 @@ class ReservationStore:
         path: Path,
         state: Reservations,
         meet: Callable[[Owner], None] = lambda _: None,
-        keeping: Keeping | None = None,
+        distribution: ConfigDistribution | None = None,
     ) -> None:
         self._path = path
-        self._keeping = keeping
+        self._distribution = distribution or ConfigDistribution()
         self._writer = StepWriter(state, self._write)
         self._meet = meet
         # owners whose changes are under way
@@ -60,7 +49,9 @@ class ReservationStore:
             meet(owner)
 
     @classmethod
-    def load(cls, path: Path, meet: Callable[[Owner], None] = lambda _: None, keeping: Keeping | None = None) -> Self:
+    def load(
+        cls, path: Path, meet: Callable[[Owner], None] = lambda _: None, distribution: ConfigDistribution | None = None
+    ) -> Self:
         """Read the reservations, before trio runs. Without a file there are none.
 
         Raises:
@@ -68,10 +59,10 @@ class ReservationStore:
             OSError: the file cannot be read.
         """
         try:
-            return cls(path, decode(path.read_bytes()), meet, keeping)
+            return cls(path, decode(path.read_bytes()), meet, distribution)
         except FileNotFoundError:
             _log.info("reservations.missing", path=path, effect="nothing is reserved")
-            return cls(path, Reservations(), meet, keeping)
+            return cls(path, Reservations(), meet, distribution)
         except DamagedFile as error:
             text = (
                 f"'{path}': {error.message}; restore it from a backup, or, once no job process is left alive, "
@@ -135,19 +126,8 @@ class ReservationStore:
 
     def _write(self, state: Reservations, _: object) -> None:
         """Write in the writer's thread."""
-        if self._keeping is None:
-            self._write_file(encode(state))
-        else:
-            self._write_in_cluster(encode(state), self._keeping)
-
-    def _write_in_cluster(self, content: bytes, keeping: Keeping) -> None:
-        """Commit the content, then write it here; or neither."""
-        keeping.commit_reservations(content)
-        try:
-            self._write_file(content)
-        except BaseException:
-            keeping.take_back_reservations(encode(self.state))
-            raise
+        change = ReservationsChange(self.state, state)
+        self._distribution.carry_out(change, lambda: self._write_file(encode(state)))
 
     def _write_file(self, content: bytes) -> None:
         try:

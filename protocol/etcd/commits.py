@@ -30,7 +30,7 @@ from common.lease.changes import Dirty, KeyChange, Stored, check_change, folders
 from common.lease.deadline import Deadline, boottime
 from common.lease.records import EtcdKeys, Fence
 from common.metrics import WORK_S, Distribution, Histogram
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from protocol.etcd.fencedsequence import Etcd, FencedSequence, UntilKnown
 from protocol.etcd.kv import Compacted, EtcdFull, Get, GetReply, TooLarge
 

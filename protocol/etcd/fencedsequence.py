@@ -23,7 +23,7 @@ from common.lease.changes import (
 )
 from common.lease.deadline import Deadline, boottime
 from common.lease.records import EtcdKeys, Fence
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.system.log import get_log
 from protocol.etcd.fencing import Committed, FenceClosed, FencedWriter, LiveParts, SequenceMoved
 from protocol.etcd.kv import (

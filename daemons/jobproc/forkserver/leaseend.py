@@ -9,7 +9,7 @@ from typing import Self
 from common.lease.deadline import Deadline
 from common.lease.grant import read_held
 from common.paths import Paths
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.system.leaseguard import DeadlineTimer, end_with_jobs
 from protocol.launched import find_killer
 

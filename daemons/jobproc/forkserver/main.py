@@ -34,7 +34,7 @@ from common.errors import Conflict, GantryError
 from common.ids import JobId
 from common.installation import check_safe, use_plugins
 from common.nodes.nodeplace import place_of, why_not_master
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.settings import Settings
 from common.settingsfile import ROOT_VARIABLE, load_settings
 from common.system.log import get_log

@@ -22,7 +22,7 @@ from common.objects.config import Node
 from common.opcodes.command import OpRunCommand
 from common.queue.explanation import SilentNode
 from common.queue.sidefiles import SilenceNote
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.settings import Settings
 from common.system.log import get_log
 from common.system.shortages import retry_pauses

@@ -3,26 +3,22 @@
 Source: noded.md 6 and 8.
 """
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeVar, assert_never
+from typing import Final, assert_never
 
 import attrs
-import trio
 
-from common.errors import GantryError, explain_os_error
 from common.ids import JobId
 from common.paths import Paths
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.luxid.core.copies.backlog import JobDigest, QueueFact, StateName
 from daemons.luxid.removals import read_removals
-from protocol.noded.call import Content, Failed, FailureKind, NodeAddress, NodeCall, Replied
-from protocol.noded.clients.client import NodeClient
+from protocol.noded.call import Content, NodeCall
+from protocol.noded.clients.line import digest
 from protocol.noded.commands import SetWatcherPause
-from protocol.noded.facts import Check, NodeVerify
 from protocol.noded.files import WireNames
 from protocol.noded.statefiles import (
     REMOVALS,
@@ -37,60 +33,9 @@ from protocol.noded.statefiles import (
     may_be_written,
 )
 
-# The calls to one node, of which each has a reply or fails.
-
-
 # limits of time, seconds: a call of a file, and a call about many files
 CALL_S: Final = 10.0
 LONG_CALL_S: Final = 120.0
-R = TypeVar("R")
-
-
-class NotSent(Exception):
-    """A call to the node has failed, or a file cannot be read here."""
-
-    def __init__(self, failed: Failed) -> None:
-        super().__init__(failed.text)
-        self.failed = failed
-
-
-class NodeLine:
-    """Calls one node."""
-
-    def __init__(self, node: NodeAddress, client: NodeClient) -> None:
-        self.node = node
-        self._client = client
-        # when it replied last, by trio's clock
-        self.heard_at = trio.current_time()
-        # whether its last reply bore an epoch, which Ganeti's node daemon does not know
-        self.tells_epoch = False
-
-    async def call(self, call: NodeCall[R], limit_s: float) -> R:
-        """Raises: NotSent."""
-        outcome = (await self._client.call_nodes([self.node], call, limit_s))[self.node.name]
-        if isinstance(outcome, Replied):
-            self.heard_at, self.tells_epoch = trio.current_time(), outcome.epoch is not None
-            return outcome.value
-        text = f"{self.node} is offline"
-        raise NotSent(outcome if isinstance(outcome, Failed) else Failed(FailureKind.UNSENT, text))
-
-    def pause_s(self, at_least_s: float) -> float:
-        """For how long it is left alone after a failure."""
-        silence = self._client.silence(self.node.name)
-        return max(at_least_s, silence.until - trio.current_time() if silence is not None else 0.0)
-
-
-def failed_of(error: NotSent | OSError | GantryError) -> Failed:
-    """Why a node was not sent something."""
-    if isinstance(error, NotSent):
-        return error.failed
-    text = explain_os_error(error) if isinstance(error, OSError) else error.message
-    return Failed(FailureKind.UNSENT, text)
-
-
-def garbled(line: NodeLine, text: str) -> NotSent:
-    """The failure of a node whose reply makes no sense."""
-    return NotSent(Failed(FailureKind.GARBLED, f"{line.node} {text}"))
 
 
 # The files of the master's queue as other nodes get them; all functions are for threads.
@@ -141,11 +86,6 @@ def read_jobs(paths: Paths, job_ids: Iterable[JobId]) -> FoundJobs:
 
 def digests(jobs: FoundJobs) -> Mapping[JobId, JobDigest]:
     return {job_id: JobDigest(digest(job.content), job.is_archived) for job_id, job in jobs.found.items()}
-
-
-def digest(content: bytes) -> str:
-    """As node daemons tell it."""
-    return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
 def all_jobs(paths: Paths) -> Iterator[Sequence[JobId]]:
@@ -242,20 +182,19 @@ class QueueCalls:
             case _:
                 assert_never(fact)
 
-    def digests(self, archived: Mapping[JobId, bool]) -> NodeVerify:
-        """Ask for the digests of the files of these jobs.
+    def places(self, archived: Mapping[JobId, bool]) -> Sequence[str]:
+        """Where the files of these jobs may be on a node.
 
         Args: archived: whether each is archived here; only then it may be in either place there.
         """
-        places = [
+        return [
             *map(self._live, archived),
             *(self._archived(each) for each, is_archived in archived.items() if is_archived),
         ]
-        return _digests(places)
 
-    def digests_of(self, names: Sequence[str]) -> NodeVerify:
-        """Ask for the digests of files, by their names below the folder of data."""
-        return _digests([self._wire(name) for name in names])
+    def names(self, names: Sequence[str]) -> Sequence[str]:
+        """Of files, by their names below the folder of data."""
+        return [self._wire(name) for name in names]
 
     def told(self, names: Sequence[str], found: Mapping[str, str]) -> Mapping[str, str]:
         """The digests that a node has found, by the names below the folder of data."""
@@ -276,7 +215,3 @@ class QueueCalls:
 
     def _archived(self, job_id: JobId) -> str:
         return self._names.to_wire(self._paths.archived_job_file(job_id))
-
-
-def _digests(names: Sequence[str]) -> NodeVerify:
-    return NodeVerify({Check.FILES.value: list(names)}, "", {})

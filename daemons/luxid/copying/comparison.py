@@ -12,28 +12,14 @@ from typing import Final, assert_never
 
 import attrs
 
-from common.errors import GantryError
 from common.ids import JobId
 from common.paths import Paths
 from common.system.inthread import in_thread
-from common.wire import structure
-from daemons.luxid.copying.calls import (
-    LONG_CALL_S,
-    NodeLine,
-    NotSent,
-    QueueCalls,
-    all_jobs,
-    all_states,
-    digest,
-    digests,
-    garbled,
-    read_jobs,
-    read_states,
-)
+from daemons.luxid.copying.calls import LONG_CALL_S, QueueCalls, all_jobs, all_states, digests, read_jobs, read_states
 from daemons.luxid.core.copies.backlog import Key, StateName, differing
 from daemons.luxid.removals import NOTHING, Beyond, is_key, is_outdated_key, judge_beyond
 from protocol.noded.call import FailureKind
-from protocol.noded.facts import Check, NodeVerify
+from protocol.noded.clients.line import NodeLine, NotSent, digest
 from protocol.noded.statefiles import (
     ARCHIVE,
     MOST_FILES,
@@ -210,12 +196,13 @@ class QueueComparison:
 
     async def found_on_node(self, names: Sequence[str]) -> Mapping[str, str]:
         """The digests of these files on the node, by their names below the folder of data. Raises: NotSent."""
-        return self._calls.told(names, await self._ask(self._calls.digests_of(names)))
+        return self._calls.told(names, await self._line.digests(self._calls.names(names), LONG_CALL_S))
 
     async def _compare_jobs(self, job_ids: Sequence[JobId]) -> PartDifference:
         jobs = await in_thread(read_jobs, self._paths, job_ids, abandon_on_cancel=True)
         ours = await in_thread(digests, jobs)
-        found = await self._ask(self._calls.digests({job_id: each.is_archived for job_id, each in ours.items()}))
+        places = self._calls.places({job_id: each.is_archived for job_id, each in ours.items()})
+        found = await self._line.digests(places, LONG_CALL_S)
         lacking = differing(ours, self._calls.live(ours, found), self._calls.archived(ours, found))
         # unreadable ones are sent when they can be read
         differ: dict[Key, bool] = {job_id: lacking.get(job_id, True) for job_id in (*lacking, *jobs.unreadable)}
@@ -229,19 +216,12 @@ class QueueComparison:
     async def _find_beyond(self, folder: Folder) -> PartDifference:
         names = await self._line.call(ListStateFiles(folder.name, folder.after), LONG_CALL_S)
         if any(name <= folder.after for name in names):
-            raise garbled(self._line, f"lists '{folder.name}' from its beginning again")
+            raise self._line.garbled(f"lists '{folder.name}' from its beginning again")
         more = [Folder(name) for name in names if is_archive_folder(name)]
         if len(names) == MOST_FILES:
             more.append(Folder(folder.name, names[-1]))
         files = [name for name in names if not is_archive_folder(name)]
         return PartDifference(beyond=await beyond_master(self._paths, self._line, files), more=more)
-
-    async def _ask(self, call: NodeVerify) -> Mapping[str, str]:
-        reply = await self._line.call(call, LONG_CALL_S)
-        try:
-            return structure(reply.get(Check.FILES.value), dict[str, str], Check.FILES.value)
-        except GantryError as error:
-            raise garbled(self._line, f"does not tell which files it has: {error.message}") from error
 
 
 async def lost_on(paths: Paths, line: NodeLine, comparison: QueueComparison) -> Sequence[str]:

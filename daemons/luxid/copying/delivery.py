@@ -26,8 +26,6 @@ from daemons.luxid.copying.calls import (
     CALL_S,
     CopiedJob,
     FoundJobs,
-    NodeLine,
-    NotSent,
     QueueCalls,
     read_jobs,
     read_states,
@@ -37,6 +35,7 @@ from daemons.luxid.core.copies.backlog import Backlog, Key, QueueFact, SendBatch
 from daemons.luxid.core.copies.removals import Removals
 from daemons.luxid.removals import Beyond, read_removals
 from protocol.noded.call import Failed, FailureKind
+from protocol.noded.clients.line import NodeLine, NotSent
 from protocol.noded.statefiles import REMOVALS, RemoveStateFiles
 
 # contents that travel at a time to a node of Ganeti

@@ -1,4 +1,4 @@
-"""Copies of the queue on the master candidates: the way `nodes` of `common.replication`.
+"""Copies of the queue on the master candidates: the mode `nodes` of `common.replica`.
 
 Theory. Each candidate has a backlog and a task that sends it (`sending`). A change is noted in all backlogs; then its
 caller waits until each candidate that can be reached has it, or for `ATTEMPT_S`, and goes on in any case. A candidate
@@ -15,21 +15,29 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypeVar, assert_never
 
 import attrs
 import trio
 
-from common.durable.atomicfile import FileWrite
 from common.errors import GantryError, Unavailable, explain_os_error
 from common.ids import JobId
 from common.nodes.mastership import own_epoch
 from common.objects.index import ConfigIndex
 from common.paths import WAITS_FILE_JOBS, Paths
-from common.replication import NoLongerMaster, NotCopied
+from common.replica.replica import (
+    FileChange,
+    Move,
+    NoLongerMaster,
+    NotCopied,
+    Remove,
+    Replace,
+    Replica,
+    TakeUp,
+)
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.luxid.copying.calls import NotSent, QueueCalls, digests, read_jobs, read_states
+from daemons.luxid.copying.calls import QueueCalls, digests, read_jobs, read_states
 from daemons.luxid.copying.comparison import (
     JobsPart,
     PartDifference,
@@ -46,6 +54,8 @@ from protocol.luxi.queries import QueueLag
 from protocol.noded.call import Failed, FailureKind, NodeAddress
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
+from protocol.noded.clients.line import NotSent
+from protocol.noded.clients.recipients import candidates
 from protocol.noded.commands import ListCommands
 from protocol.noded.files import WireNames
 from protocol.noded.membership import Version
@@ -58,22 +68,6 @@ from protocol.noded.statefiles import (
     job_of_key,
     original_name,
 )
-
-# The nodes that get copies, as the configuration names them.
-
-
-def candidates(index: ConfigIndex, port: int, master: str | None = None) -> Mapping[str, NodeAddress]:
-    """The master candidates without the master and without those that are marked offline, by name.
-
-    Args: master: name of the master; None: the configuration tells it.
-    """
-    known = index.master_name if master is None else master
-    return {
-        node.name: NodeAddress(node.name, node.primary_ip, port)
-        for node in index.nodes
-        if node.master_candidate and not node.offline and node.name != known
-    }
-
 
 # The files of the queue that other nodes get, as the backlogs call them.
 
@@ -118,6 +112,14 @@ class CopiedFiles:
         number = path.name.removeprefix(_JOB)
         is_job = path.parent == self._paths.queue and path.name.startswith(_JOB) and number.isdigit()
         return JobId(int(number)) if is_job else None
+
+    def archived(self, moves: Iterable[tuple[Path, Path]]) -> list[JobId]:
+        """The jobs that go to the archive; a damaged file goes elsewhere, and a candidate may have a good one."""
+        return [
+            job_id
+            for source, target in moves
+            if (job_id := self.job(source)) is not None and target == self._paths.archived_job_file(job_id)
+        ]
 
     def path(self, key: Key) -> Path:
         """The file; of a job, that of a live one."""
@@ -302,8 +304,8 @@ ASK_S: Final = 5.0
 K = TypeVar("K", bound=Key)
 
 
-class NodeCopies:
-    """Implements `common.replication.Copies`; start `run`, and call `follow` with each configuration.
+class NodeCopies(Replica):
+    """The mode `nodes`; start `run`, and call `follow` with each configuration.
 
     Args: told: hears what candidates have got.
     """
@@ -352,7 +354,8 @@ class NodeCopies:
             self._other_master = f"the configuration names '{master}' as the master"
             self._is_outdated.set()
             return
-        wanted = candidates(index, self._rules.port, own if self._rules.has_lease else None)
+        found = candidates(index.config, self._rules.port, own if self._rules.has_lease else None)
+        wanted = {node.name: node for node in found if not node.offline}
         had = self._senders
         self._senders = {name: sender for name, sender in had.items() if wanted.get(name) == sender.node}
         for name, sender in had.items():
@@ -488,27 +491,26 @@ class NodeCopies:
                 return verdict_of(sender, sender.verdict)
         return QueueVerdict(sender.node.name, failure=failure, takes_ours=sender.backlog.takes_ours)
 
-    async def replaced(self, files: Sequence[FileWrite]) -> None:
-        await self._changed([write.path for write in files])
-
     def note_changed(self, keys: Sequence[Key]) -> int:
         """Send these files, whatever has become of them; return the number of the change."""
         return self._note_in_backlogs(keys, lambda backlog, key, number: backlog.changed(key, number))
 
-    async def appeared(self, paths: Sequence[Path], *, has_results: bool) -> None:
-        # a quick job would wait for the copy of its beginning before its end is copied
-        await self._changed(paths, is_awaited=has_results)
+    async def after(self, change: FileChange) -> None:
+        match change:
+            case Replace():
+                await self._changed(change.paths)
+            case TakeUp(paths, has_results=has_results):
+                # a quick job would wait for the copy of its beginning before its end is copied
+                await self._changed(paths, is_awaited=has_results)
+            case Move(moves):
+                archived = self._files.archived(moves)
+                await self._note(archived, lambda backlog, job_id, number: backlog.archived(job_id, number))
+            case Remove(paths):
+                await self._removed(paths)
+            case _:
+                assert_never(change)
 
-    async def renamed(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        # a damaged file is set aside elsewhere, and then a candidate may have the last good one
-        archived = [
-            job_id
-            for source, target in moves
-            if (job_id := self._files.job(source)) is not None and target == self._paths.archived_job_file(job_id)
-        ]
-        await self._note(archived, lambda backlog, job_id, number: backlog.archived(job_id, number))
-
-    async def removed(self, paths: Sequence[Path]) -> None:
+    async def _removed(self, paths: Sequence[Path]) -> None:
         jobs = [job_id for path in paths if (job_id := self._files.job(path)) is not None]
         await self._note(jobs, lambda backlog, job_id, number: backlog.removed(job_id, number))
         old = [job_id for path in paths if (job_id := self._files.archived_job(path)) is not None]
@@ -526,7 +528,7 @@ class NodeCopies:
     async def _note(
         self, keys: Sequence[K], note: Callable[[Backlog, K, int], None], *, is_awaited: bool = True
     ) -> None:
-        self._check_mastership()
+        self.check_mastership()
         if not keys:
             return
         number = self._note_in_backlogs(keys, note)
@@ -551,7 +553,7 @@ class NodeCopies:
             for sender in senders:
                 await sender.until_attempted(keys, number)
         await self._stops.passed()
-        self._check_mastership()
+        self.check_mastership()
         senders = [sender for sender in senders if not sender.has_left]
         lacking = [sender for sender in senders if sender.backlog.lacks(keys, number)]
         for sender in lacking:
@@ -575,7 +577,7 @@ class NodeCopies:
                 self._is_outdated.set()
                 raise NoLongerMaster(outcome.text)
 
-    def _check_mastership(self) -> None:
+    def check_mastership(self) -> None:
         """Raises: NoLongerMaster."""
         if self._other_master:
             raise NoLongerMaster(self._other_master)

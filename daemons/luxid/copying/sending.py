@@ -18,16 +18,17 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import GantryError
+from common.errors import GantryError, explain_os_error
 from common.paths import Paths
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
-from daemons.luxid.copying.calls import CALL_S, LONG_CALL_S, NodeLine, NotSent, QueueCalls, failed_of
+from daemons.luxid.copying.calls import CALL_S, LONG_CALL_S, QueueCalls
 from daemons.luxid.copying.comparison import PartDifference, QueueComparison, States, all_parts, beyond_facts, set_aside
 from daemons.luxid.copying.delivery import NodeDelivery
 from daemons.luxid.core.copies.backlog import Backlog, CopyLag, Key, StateName
 from protocol.noded.call import Failed, FailureKind, NodeAddress
 from protocol.noded.clients.client import NodeClient
+from protocol.noded.clients.line import NodeLine, NotSent
 from protocol.noded.membership import Version
 from protocol.noded.statefiles import JobqueuePurge
 
@@ -317,7 +318,7 @@ class NodeSender:
                 else:
                     await self._step()
             except (NotSent, OSError, GantryError) as error:
-                self._fail(failed_of(error))
+                self._fail(_failed_of(error))
                 await trio.sleep(self.line.pause_s(next(pauses)))
             else:
                 self.failure, self.failed_since, pauses = None, None, retry_pauses()
@@ -447,3 +448,11 @@ class NodeSender:
             self.backlog.differs(key, needs_content=needs_content)
         self.backlog.seen(found.jobs)
         self._found = self._found.with_more([*found.differ, *map(StateName, found.beyond.names)])
+
+
+def _failed_of(error: NotSent | OSError | GantryError) -> Failed:
+    """Why a node was not sent something."""
+    if isinstance(error, NotSent):
+        return error.failed
+    text = explain_os_error(error) if isinstance(error, OSError) else error.message
+    return Failed(FailureKind.UNSENT, text)

@@ -1,9 +1,9 @@
 """The only place where luxid changes files of the queue, and where other nodes learn of each change.
 
-Theory. Each method makes a change durable here and then reports it to `common.replication.Copies`; when it returns,
-the change counts. If other nodes lack the change, that is logged, and it counts nevertheless. If this node is no longer
-the master, nothing counts any more: this caller and all later ones are refused, waiting writes are dropped, and
-`run` ends luxid. Where changes are committed in the cluster first, that is done here, too (`committing`).
+Theory. Each method asks the replica (`common.replica`), makes a change durable here, and reports it to the replica;
+when it returns, the change counts. If other nodes lack the change, that is logged, and it counts nevertheless. If this
+node is no longer the master, nothing counts any more: this caller and all later ones are refused, waiting writes are
+dropped, and `run` ends luxid.
 
 Before the file of a job, or a history of waits, is removed, the record of removals names it durably, and the record
 is copied like any other file: other nodes lose nothing else (`removals`).
@@ -33,7 +33,16 @@ from common.errors import GantryError, Unavailable
 from common.ids import JobId
 from common.metrics import Histogram, Metrics, write_times
 from common.paths import Paths
-from common.replication import CommitsFirst, Copies, NoCopies, NoLongerMaster, NotCopied
+from common.replica.replica import (
+    FileChange,
+    Move,
+    NoLongerMaster,
+    NotCopied,
+    Remove,
+    Replace,
+    Replica,
+    TakeUp,
+)
 from common.system.inthread import in_thread, try_in_thread
 from common.system.log import get_log
 from common.system.mastership import OwnMastershipState
@@ -113,76 +122,70 @@ class MissingCopies:
             self._count, self._told_at, self._was_most = 0, None, False
 
 
-# Commits of changes of the queue before they are made here, where the cluster wants them.
+# The replica as the only writer of the queue sees it.
 #
-# Theory. A refusal loses a caller his change, so it is passed on; what has happened already cannot be refused, so it is
-# tried until the cluster takes it: what a job's process has written, and that a change could not be made here after
-# all. Only that another node is the master ends such a wait.
+# Theory. What it says of the mastership ends luxid. A refusal loses a caller his change, so it is passed on; what has
+# happened already cannot be refused, so it is tried until the cluster takes it: what a job's process has written, and
+# that a change could not be made here after all. Only that another node is the master ends such a wait.
 #
 # Source: DESIGN section 14.
 
 
-class Committing:
-    """`CommitsFirst` as the queue's files need it; what it says of the mastership ends luxid."""
+class QueueReplica(Replica):
+    """Passes all on to the replica of the settings."""
 
-    def __init__(self, first: CommitsFirst, mastership: OwnMastershipState) -> None:
-        self._first = first
+    def __init__(self, replica: Replica, mastership: OwnMastershipState) -> None:
+        self.commits_first = replica.commits_first
+        self._replica = replica
         self._mastership = mastership
-        # changes that have happened and wait for the cluster
-        self.waiting = 0
+        self._missing = MissingCopies()
 
-    async def commit(self, writes: Sequence[FileWrite]) -> None:
-        """As `CommitsFirst.replacing`, for a group of writes."""
-        await self._as_master(self._first.replacing(writes))
+    async def before(self, change: FileChange) -> None:
+        """As `Replica.before`; what processes have written is tried until it is committed. Raises: as there."""
+        if isinstance(change, TakeUp):
+            effect = "what these jobs have done is shown when it is committed"
+            await self._until_done(lambda: self._replica.before(change), change, effect)
+        else:
+            await self._as_master(self._replica.before(change))
 
-    def made(self, writes: Sequence[FileWrite]) -> None:
-        """As `CommitsFirst.made`."""
-        self._first.made(writes)
+    def made(self, change: Replace) -> None:
+        self._replica.made(change)
 
-    async def moving(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        """As `CommitsFirst.moving`."""
-        await self._as_master(self._first.moving(moves))
-
-    async def removing(self, paths: Sequence[Path]) -> None:
-        """As `CommitsFirst.removing`."""
-        await self._as_master(self._first.removing(paths))
-
-    async def taking_up(self, paths: Sequence[Path], *, are_dead: bool) -> None:
-        """As `CommitsFirst.taking_up`; tries until it is committed. Raises: NoLongerMaster."""
-        effect = "what these jobs have done is shown when it is committed"
-        await self._until_done(lambda: self._first.taking_up(paths, are_dead=are_dead), paths, effect)
-
-    async def put_back(self, writes: Sequence[FileWrite]) -> None:
-        """As `put_back_files`, for a group of writes."""
-        await self.put_back_files([write.path for write in writes])
-
-    async def put_back_files(self, paths: Sequence[Path]) -> None:
-        """As `CommitsFirst.put_back`; tries until it is committed, or another node is the master. Never raises."""
+    async def take_back(self, change: FileChange) -> None:
+        """As `Replica.take_back`; tries until it is committed, or another node is the master. Never raises."""
         try:
             effect = "their callers wait; they could not be written here"
-            await self._until_done(lambda: self._first.put_back(paths), paths, effect)
+            await self._until_done(lambda: self._replica.take_back(change), change, effect)
         except NoLongerMaster:
             # the new master has made the change, or will
             return
 
-    async def _until_done(self, work: Callable[[], Awaitable[None]], paths: Sequence[Path], effect: str) -> None:
-        """Raises: NoLongerMaster."""
-        self.waiting += 1
+    async def after(self, change: FileChange) -> None:
+        """As `Replica.after`; the log tells what other nodes lack. Raises: NoLongerMaster."""
         try:
-            for pause_s in retry_pauses():
-                try:
-                    return await self._as_master(work())
-                except NoLongerMaster:
-                    raise
-                except (GantryError, OSError) as error:
-                    _log.error("commit.waits", file=paths[0], files=len(paths), reason=error, effect=effect)
-                await trio.sleep(pause_s)
-        finally:
-            self.waiting -= 1
+            await self._as_master(self._replica.after(change))
+        except NotCopied as error:
+            self._missing.lacking(error)
+            return
+        # others may not have been waited for
+        if isinstance(change, Replace) or (isinstance(change, TakeUp) and change.has_results):
+            self._missing.complete()
 
-    async def _as_master(self, committing: Awaitable[None]) -> None:
+    async def _until_done(self, work: Callable[[], Awaitable[None]], change: FileChange, effect: str) -> None:
+        """Raises: NoLongerMaster."""
+        for pause_s in retry_pauses():
+            try:
+                return await self._as_master(work())
+            except NoLongerMaster:
+                raise
+            except (GantryError, OSError) as error:
+                paths = change.paths
+                _log.error("commit.waits", file=paths[0], files=len(paths), reason=error, effect=effect)
+            await trio.sleep(pause_s)
+
+    async def _as_master(self, work: Awaitable[None]) -> None:
         try:
-            await committing
+            await work
         except NoLongerMaster as error:
             raise self._mastership.lose(error) from error
 
@@ -197,26 +200,23 @@ class QueueFiles:
     """Changes files; start `run` before the first change.
 
     Args:
+        replica: of the settings' mode; None: there are no other nodes.
         write: makes a group of files durable, in a thread.
-        first: commits changes in the cluster; None: they are made at once.
     """
 
     def __init__(
         self,
         paths: Paths,
-        copies: Copies | None = None,
+        replica: Replica | None = None,
         write: Callable[[Sequence[FileWrite]], None] = write_files,
-        first: CommitsFirst | None = None,
     ) -> None:
         self._paths = paths
-        self._copies = copies or NoCopies()
         self._write = write
         self._mastership = OwnMastershipState("luxid")
-        self.committing = Committing(first, self._mastership) if first is not None else None
-        self._commits = GroupCommit(self._write_as_master, self.committing)
+        self._replica = QueueReplica(replica or Replica(), self._mastership)
+        self._commits = GroupCommit(self._write_as_master, self._replica if self._replica.commits_first else None)
         # syncs what job processes have written
         self.folder = FolderSync(paths.queue)
-        self._missing = MissingCopies()
         # the record of removals is read and replaced by one caller at a time
         self._recording = trio.Lock()
         self.counts: Final = WriteCounts()
@@ -260,26 +260,21 @@ class QueueFiles:
         for group in groups:
             await self._commits.commit(group)
         files = groups[0] if len(groups) == 1 else [write for group in groups for write in group]
-        if await self._tell(self._copies.replaced(files)):
-            self._missing.complete()
+        await self._replica.after(Replace(files))
 
     async def take_up(self, job_ids: Iterable[JobId], *, has_results: bool = True, are_dead: bool = False) -> None:
         """Make durable what the processes of these jobs have written to their job files, and report it.
 
-        Args:
-            has_results: whether an opcode of them has ended. That one has begun is not committed in the cluster: of a
-                job that has a process, an opcode may have begun in any case.
-            are_dead: whether these processes have ended.
+        Args: has_results, are_dead: as in `common.replica.replica.TakeUp`.
         Raises: NoLongerMaster.
         Cancellation: at any time; then it may not be reported.
         """
         self._mastership.check()
         await self.folder.sync()
         paths = [self._paths.job_file(job_id) for job_id in job_ids]
-        if self.committing is not None and has_results:
-            await self.committing.taking_up(paths, are_dead=are_dead)
-        if await self._tell(self._copies.appeared(paths, has_results=has_results)) and has_results:
-            self._missing.complete()
+        change = TakeUp(paths, has_results=has_results, are_dead=are_dead)
+        await self._replica.before(change)
+        await self._replica.after(change)
 
     async def move(
         self, moves: Sequence[tuple[Path, Path]], limiter: trio.CapacityLimiter | None = None
@@ -290,17 +285,16 @@ class QueueFiles:
         Raises: OSError, NoLongerMaster.
         """
         self._mastership.check()
-        if self.committing is not None:
-            await self.committing.moving(moves)
+        await self._replica.before(Move(moves))
         try:
             missing = await move_durably(moves, limiter)
         except OSError:
-            await self._put_back([move[0] for move in moves if not _is_moved(*move)])
-            await self._tell(self._copies.renamed([move for move in moves if _is_moved(*move)]))
+            await self._replica.take_back(Move([move for move in moves if not _is_moved(*move)]))
+            await self._replica.after(Move([move for move in moves if _is_moved(*move)]))
             raise
         if missing:
-            await self._put_back(sorted(missing))
-        await self._tell(self._copies.renamed([move for move in moves if move[0] not in missing]))
+            await self._replica.take_back(Move([move for move in moves if move[0] in missing]))
+        await self._replica.after(Move([move for move in moves if move[0] not in missing]))
         return missing
 
     async def remove(self, paths: Sequence[Path], *, were_jobs: bool = True) -> None:
@@ -313,14 +307,7 @@ class QueueFiles:
         self._mastership.check()
         if were_jobs:
             await self._record(paths)
-        if self.committing is not None:
-            await self.committing.removing(paths)
-        try:
-            await _off_the_loop(lambda: durably(lambda: remove_files(paths)))
-        except OSError:
-            await self._put_back(paths)
-            raise
-        await self._tell(self._copies.removed(paths))
+        await self._carry_out(Remove(paths), lambda: remove_files(paths))
 
     async def discard(self, paths: Sequence[Path]) -> None:
         """Remove files that may come back without harm after a loss of power, or of the master; not durable, and cheap.
@@ -330,12 +317,19 @@ class QueueFiles:
         self._mastership.check()
         await self._record(paths)
         await _off_the_loop(lambda: _unlink(paths))
-        await self._tell(self._copies.removed(paths))
+        await self._replica.after(Remove(paths))
 
     async def forget(self, job_ids: Iterable[int]) -> None:
         """Count jobs as removed that have no file here; other nodes lose theirs. Raises: as `replace`."""
         self._mastership.check()
         await self._record([self._paths.job_file(job_id) for job_id in job_ids])
+
+    async def report(self, paths: Sequence[Path]) -> None:
+        """Report files that were made durable here by others than this object; nobody waits for their copies.
+
+        Raises: NoLongerMaster.
+        """
+        await self._replica.after(TakeUp(paths, has_results=False))
 
     async def _record(self, paths: Sequence[Path]) -> None:
         """Note that these are about to be removed, outside the groups: the loading removes files before `run` begins.
@@ -349,33 +343,19 @@ class QueueFiles:
             write = await in_thread(recording, self._paths, removed)
             if write is None:
                 return
-            if self.committing is not None:
-                await self.committing.commit([write])
-            try:
-                await _off_the_loop(lambda: durably(lambda: self._write_as_master([write])))
-            except OSError:
-                await self._put_back([write.path])
-                raise
-            if self.committing is not None:
-                self.committing.made([write])
-            await self._tell(self._copies.replaced([write]))
+            await self._carry_out(Replace([write]), lambda: self._write_as_master([write]))
 
-    async def _put_back(self, paths: Sequence[Path]) -> None:
-        """Changes of these files were not made here."""
-        if self.committing is not None:
-            await self.committing.put_back_files(paths)
-
-    async def _tell(self, telling: Awaitable[None]) -> bool:
-        """Return whether all nodes have the change, if that was waited for. Raises: NoLongerMaster."""
+    async def _carry_out(self, change: FileChange, work: Callable[[], None]) -> None:
+        """Commit a change, make it durable here, and report it; or none of it. Args: work: makes it, for a thread."""
+        await self._replica.before(change)
         try:
-            await telling
-        except NotCopied as error:
-            self._missing.lacking(error)
-        except NoLongerMaster as error:
-            raise self._mastership.lose(error) from error
-        else:
-            return True
-        return False
+            await _off_the_loop(lambda: durably(work))
+        except OSError:
+            await self._replica.take_back(change)
+            raise
+        if isinstance(change, Replace):
+            self._replica.made(change)
+        await self._replica.after(change)
 
     def _write_as_master(self, writes: Sequence[FileWrite]) -> None:
         """Write in the writer's thread, if this node is still the master."""

@@ -27,7 +27,7 @@ from common.queue.explanation import Span
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobState, LogEntry
 from common.queue.sidefiles import add_lines, append_spans, read_all_lines, read_lines, read_spans
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.system.log import get_log
 from daemons.luxid.core.queue.entry import Waited
 from daemons.luxid.files.queuefiles import QueueFiles

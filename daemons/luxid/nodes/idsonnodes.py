@@ -22,10 +22,10 @@ from common.paths import Paths
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.luxid.copying.calls import NodeLine, NotSent
 from protocol.noded.call import NodeAddress
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
+from protocol.noded.clients.line import NodeLine, NotSent
 from protocol.noded.commands import MOST_COMMANDS, ListCommands
 from protocol.noded.membership import GetStanding
 from protocol.noded.statefiles import ARCHIVE, MOST_FILES, QUEUE, ListStateFiles, is_archive_folder, job_of_key

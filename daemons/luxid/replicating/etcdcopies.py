@@ -1,6 +1,6 @@
-"""Commits each change of the queue in etcd, then passes it to the candidates in the background: the way `etcd`.
+"""Commits each change of the queue in etcd, then passes it to the candidates in the background: the mode `etcd`.
 
-Theory. An entry in etcd says of one file what it is to be; `core.copies.etcdentries` knows which of them some
+Theory. An entry in etcd says of one file what it is to be; `common.replica.entries` knows which of them some
 candidate may lack, and `shrinking` forgets the others. A job that comes into the hands of a process is noted in the
 transaction that says so, and one that leaves them, too: a new master must not start it again. The same note tells it
 that the end of the job was asked for.
@@ -9,12 +9,12 @@ What is too large for etcd is refused, so no new file is. A job's file that has 
 more: it counts here alone, and the log says so. What etcd has of it stays: no other master starts
 the job again.
 
-Source: DESIGN section 14; `common.replication`.
+Source: DESIGN section 14; `common.replica`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, assert_never
 
 import attrs
 
@@ -26,11 +26,13 @@ from common.lease.records import EtcdKeys, RunningJob, encode
 from common.paths import Paths
 from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
+from common.replica.entries import DirtyEntries
+from common.replica.replica import FileChange, Move, Remove, Replace, Replica, TakeUp
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.luxid.copying.nodecopies import CopiedFiles, NodeCopies
 from daemons.luxid.core.copies.backlog import Key, QueueFact
-from daemons.luxid.core.copies.etcdentries import MOST_FILES, DirtyEntries, JobHands, Passing, in_parts
+from daemons.luxid.core.copies.etcdentries import MOST_FILES, JobHands, Passing, in_parts
 
 # Changes of the queue's files as changes of keys in etcd.
 #
@@ -116,13 +118,15 @@ class Commit(Protocol):
     async def commit(self, changes: Sequence[KeyChange]) -> int: ...
 
 
-class EtcdCopies:
-    """Implements `CommitsFirst` and `Copies`.
+class EtcdCopies(Replica):
+    """The mode `etcd`.
 
     Args:
         nodes: copies in the background; it must not wait for candidates.
         made: hears which entries have been made here.
     """
+
+    commits_first = True
 
     def __init__(
         self,
@@ -132,7 +136,7 @@ class EtcdCopies:
         nodes: NodeCopies,
         made: Callable[[Iterable[Key]], None],
     ) -> None:
-        self.entries = DirtyEntries()
+        self.entries = DirtyEntries[Key]()
         self.hands = JobHands()
         self._paths = paths
         self._changes = changes
@@ -144,23 +148,34 @@ class EtcdCopies:
         # jobs that leave their processes by one of these
         self._leaving: set[JobId] = set()
 
-    # before a change is made here
+    async def before(self, change: FileChange) -> None:
+        match change:
+            case Replace(files):
+                await self._replace(files)
+            case TakeUp(paths, has_results=True):
+                for start in range(0, len(paths), MOST_FILES):
+                    await self._take_up(paths[start : start + MOST_FILES], are_dead=change.are_dead)
+            case TakeUp():
+                # of a job that has a process, an opcode may have begun in any case
+                pass
+            case Move():
+                archived = self._archived(change)
+                for start in range(0, len(archived), MOST_FILES):
+                    await self._archive(archived[start : start + MOST_FILES])
+            case Remove(paths):
+                keys = self._removed_keys(paths)
+                for start in range(0, len(keys), MOST_FILES):
+                    await self._commit_gone({key: RemovedFile() for key in keys[start : start + MOST_FILES]})
+            case _:
+                assert_never(change)
 
-    async def replacing(self, files: Sequence[FileWrite]) -> None:
+    async def _replace(self, files: Sequence[FileWrite]) -> None:
         named = {key: write.content for write in files if (key := self._changes.files.key(write.path)) is not None}
         contents = await self._small_enough(named)
         # a job that was only queued yet has no livelock, and is not worth a look
         jobs = jobs_of({key: content for key, content in contents.items() if b'"livelock"' in content})
-        passing = self.hands.will_write(jobs)
-        await self.commit({key: WrittenFile(content) for key, content in contents.items()}, passing)
-        self.hands.done(passing, jobs)
-
-    def made(self, files: Sequence[FileWrite]) -> None:
-        self._made([key for write in files if (key := self._changes.files.key(write.path)) is not None])
-
-    async def taking_up(self, paths: Sequence[Path], *, are_dead: bool) -> None:
-        for start in range(0, len(paths), MOST_FILES):
-            await self._take_up(paths[start : start + MOST_FILES], are_dead=are_dead)
+        fates = {key: WrittenFile(content) for key, content in contents.items()}
+        await self.commit(fates, self.hands.will_write(jobs), jobs)
 
     async def _take_up(self, paths: Sequence[Path], *, are_dead: bool) -> None:
         found = await in_thread(read_all, paths)
@@ -171,50 +186,35 @@ class EtcdCopies:
         small = await self._small_enough(contents)
         for part in in_parts({key: WrittenFile(content) for key, content in small.items()}):
             jobs = jobs_of({key: small[key] for key in part})
-            passing = self.hands.was_written(jobs, are_dead=are_dead)
-            await self.commit(part, passing)
-            self.hands.done(passing, jobs)
+            await self.commit(part, self.hands.was_written(jobs, are_dead=are_dead), jobs)
 
-    async def moving(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        archived = self._archived(moves)
-        for start in range(0, len(archived), MOST_FILES):
-            part = archived[start : start + MOST_FILES]
-            # the others have the contents: only the move is news to them
-            found = await in_thread(read_all, [self._paths.job_file(each) for each in part if each in self.entries])
-            fates: dict[Key, Fate] = {each: ArchivedFile(found.get(self._paths.job_file(each))) for each in part}
-            for few in in_parts(fates):
-                gone = job_ids_of(few)
-                await self.commit(few, self.hands.gone(gone))
-                self.hands.forget(gone)
+    async def _archive(self, job_ids: Sequence[JobId]) -> None:
+        # the others have the contents: only the move is news to them
+        found = await in_thread(read_all, [self._paths.job_file(each) for each in job_ids if each in self.entries])
+        fates: dict[Key, Fate] = {each: ArchivedFile(found.get(self._paths.job_file(each))) for each in job_ids}
+        for part in in_parts(fates):
+            await self._commit_gone(part)
 
-    async def removing(self, paths: Sequence[Path]) -> None:
-        keys = [key for path in paths if (key := self._removed_key(path)) is not None]
-        for start in range(0, len(keys), MOST_FILES):
-            part = keys[start : start + MOST_FILES]
-            gone = job_ids_of(part)
-            await self.commit({key: RemovedFile() for key in part}, self.hands.gone(gone))
-            self.hands.forget(gone)
+    async def _commit_gone(self, fates: Mapping[Key, Fate]) -> None:
+        """Commit that these are live no longer."""
+        gone = job_ids_of(fates)
+        await self.commit(fates, self.hands.gone(gone), gone=gone)
 
-    async def put_back(self, paths: Sequence[Path]) -> None:
-        keys = list(dict.fromkeys(key for path in paths if (key := self._removed_key(path)) is not None))
+    async def take_back(self, change: FileChange) -> None:
+        keys = list(dict.fromkeys(self._removed_keys(change.paths)))
         for start in range(0, len(keys), MOST_FILES):
             for fates in in_parts(await in_thread(self._fates, keys[start : start + MOST_FILES])):
-                await self._put_back(fates)
-
-    async def _put_back(self, fates: Mapping[Key, Fate]) -> None:
-        jobs = jobs_of({key: fate.content for key, fate in fates.items() if isinstance(fate, WrittenFile)})
-        gone = job_ids_of(fates) - {job.job_id for job in jobs}
-        passing = Passing(over=self.hands.not_written(jobs).over | self.hands.gone(gone).over)
-        await self.commit(fates, passing)
-        self.hands.done(passing, jobs)
-        self.hands.forget(gone)
-        self._made(list(fates))
+                jobs = jobs_of({key: fate.content for key, fate in fates.items() if isinstance(fate, WrittenFile)})
+                gone = job_ids_of(fates) - {job.job_id for job in jobs}
+                over = self.hands.not_written(jobs).over | self.hands.gone(gone).over
+                await self.commit(fates, Passing(over=over), jobs, gone)
+                self._made(list(fates))
 
     async def asking(self, job_id: JobId, ask: str, by: str, *, is_orphan: bool) -> None:
         """The end of a job was asked for that a process has, or will have; nothing, if its end is being committed.
 
         Args: ask, by: as in `RunningJob`. is_orphan: whether it waits for its next process.
-        Raises: as `CommitsFirst`.
+        Raises: as `before`.
         """
         if is_orphan:
             self.hands.begun(job_id)
@@ -222,29 +222,30 @@ class EtcdCopies:
             return
         await self._commits.commit([self._changes.asked(job_id, ask, by)])
 
-    # after it was made
+    def made(self, change: Replace) -> None:
+        self._made([key for path in change.paths if (key := self._changes.files.key(path)) is not None])
 
-    async def replaced(self, files: Sequence[FileWrite]) -> None:
-        # told by `made`
-        await self._nodes.replaced(())
-
-    async def appeared(self, paths: Sequence[Path], *, has_results: bool) -> None:
-        await self._nodes.replaced(())
-        keys = [key for path in paths if (key := self._changes.files.key(path)) is not None]
-        number = self._nodes.note_changed(keys)
-        if has_results:
-            self._note_made(keys, number)
-        else:
-            self.entries.changed(keys, number)
-
-    async def renamed(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        await self._nodes.renamed(moves)
-        self._note_made(self._archived(moves), self._nodes.number)
-
-    async def removed(self, paths: Sequence[Path]) -> None:
-        await self._nodes.removed(paths)
-        keys = [key for path in paths if (key := self._removed_key(path)) is not None]
-        self._note_made(keys, self._nodes.number)
+    async def after(self, change: FileChange) -> None:
+        self._nodes.check_mastership()
+        match change:
+            case Replace():
+                # `made` has told it
+                pass
+            case TakeUp(paths):
+                keys = [key for path in paths if (key := self._changes.files.key(path)) is not None]
+                number = self._nodes.note_changed(keys)
+                if change.has_results:
+                    self._note_made(keys, number)
+                else:
+                    self.entries.changed(keys, number)
+            case Move():
+                await self._nodes.after(change)
+                self._note_made(self._archived(change), self._nodes.number)
+            case Remove(paths):
+                await self._nodes.after(change)
+                self._note_made(self._removed_keys(paths), self._nodes.number)
+            case _:
+                assert_never(change)
 
     def _made(self, keys: Sequence[Key]) -> None:
         self._note_made(keys, self._nodes.note_changed(keys))
@@ -253,8 +254,20 @@ class EtcdCopies:
         self.entries.made(keys, number)
         self._tell_made(keys)
 
-    async def commit(self, fates: Mapping[Key, Fate], passing: Passing) -> None:
-        """Commit what files are to be, and what becomes of jobs, in one transaction. Raises: as `CommitsFirst`."""
+    async def commit(
+        self,
+        fates: Mapping[Key, Fate],
+        passing: Passing,
+        jobs: Sequence[Job] = (),
+        gone: frozenset[JobId] = frozenset(),
+    ) -> None:
+        """Commit what files are to be, and what becomes of jobs, in one transaction.
+
+        Args:
+            jobs: that `passing` was judged by.
+            gone: jobs that are live no longer.
+        Raises: as `before`.
+        """
         changes = [*self._changes.fates(fates), *self._changes.passing(passing)]
         if changes:
             self.waiting += 1
@@ -265,6 +278,8 @@ class EtcdCopies:
                 self.waiting -= 1
                 self._leaving -= passing.over
             self.entries.committed(fates, revision)
+        self.hands.done(passing, jobs)
+        self.hands.forget(gone)
 
     async def _small_enough(self, contents: Mapping[Key, bytes]) -> Mapping[Key, bytes]:
         """Without files that have grown too large."""
@@ -275,6 +290,9 @@ class EtcdCopies:
             _log.error("commit.too_large", file=self._changes.name(key), bytes=len(contents[key]), effect=effect)
         return {key: content for key, content in contents.items() if key not in grown}
 
+    def _removed_keys(self, paths: Sequence[Path]) -> list[Key]:
+        return [key for path in paths if (key := self._removed_key(path)) is not None]
+
     def _removed_key(self, path: Path) -> Key | None:
         """The entry that a removal changes: of an archived job only one that is there still, as it tells otherwise."""
         job_id = self._changes.files.archived_job(path)
@@ -283,14 +301,8 @@ class EtcdCopies:
     def _existing(self, keys: Iterable[Key]) -> frozenset[Key]:
         return frozenset(key for key in keys if self._changes.files.path(key).exists())
 
-    def _archived(self, moves: Sequence[tuple[Path, Path]]) -> list[JobId]:
-        """The jobs that are moved to the archive."""
-        files = self._changes.files
-        return [
-            job_id
-            for source, target in moves
-            if (job_id := files.job(source)) is not None and target == self._paths.archived_job_file(job_id)
-        ]
+    def _archived(self, change: Move) -> list[JobId]:
+        return self._changes.files.archived(change.moves)
 
     def _fates(self, keys: Sequence[Key]) -> Mapping[Key, Fate]:
         """What the files hold; in a thread. Raises: OSError."""

@@ -17,7 +17,7 @@ from common.lease.grant import Grant, read_grant
 from common.lease.records import EtcdKeys, RunningJob
 from common.queue.jobs import Job, to_timestamp
 from common.queue.sidefiles import note_words
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
@@ -221,7 +221,6 @@ class LeasedQueue:
         while (part := self._laid.part()) is not None:
             fates, passing = part
             await self.copies.commit(fates, passing)
-            self.copies.hands.done(passing, [])
             self.copies.entries.made(fates, 0)
             self._laid.committed(fates, passing)
 

@@ -1,10 +1,13 @@
 """Forgets entries that no fresh candidate needs, and marks in etcd which candidates are fresh.
 
-Theory. What a candidate may have got is looked at together, `GATHER_S` after the first of it: a transaction for each
+Theory. The entry of a job in the hands of a process stays in any case: the file of such a job may be newer on the node
+of the process, and only the entry tells a new master that there was one.
+
+What a candidate may have got is looked at together, `GATHER_S` after the first of it: a transaction for each
 file would cost as much as the changes themselves. A refusal or a silent etcd holds nothing up but this; it is tried
 again.
 
-Source: DESIGN section 14; `core.copies.etcdentries`.
+Source: DESIGN section 14; `common.replica.entries`, `core.copies.etcdentries`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -15,14 +18,14 @@ import trio
 from common.errors import GantryError, Unavailable
 from common.lease.changes import Dirty, KeyChange
 from common.lease.records import EtcdKeys
-from common.replication import NoLongerMaster
+from common.replica.entries import DirtyEntries
+from common.replica.replica import NoLongerMaster
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from daemons.luxid.copying.sending import NodeSender, SenderEvents
 from daemons.luxid.core.copies.backlog import Key
 from daemons.luxid.core.copies.etcdentries import (
     CandidateStatus,
-    DirtyEntries,
     JobHands,
     MarkChanges,
     Marks,
@@ -119,7 +122,7 @@ class Shrinking:
         synced.pop(self._own, None)
         self._marks = Marks(synced, frozenset(stale - {self._own}))
 
-    async def run(self, entries: DirtyEntries, hands: JobHands) -> None:
+    async def run(self, entries: DirtyEntries[Key], hands: JobHands) -> None:
         """Forget and mark, until cancelled or another node is the master: then others end luxid."""
         pauses, told = retry_pauses(), ""
         while True:
@@ -157,7 +160,7 @@ class Shrinking:
         self._is_all_new = True
         self._news.set()
 
-    async def _mark_and_forget(self, entries: DirtyEntries, hands: JobHands) -> None:
+    async def _mark_and_forget(self, entries: DirtyEntries[Key], hands: JobHands) -> None:
         """Raises: GantryError."""
         try:
             await self._mark(entries)
@@ -167,7 +170,7 @@ class Shrinking:
             raise
         await self._forget(entries, hands)
 
-    async def _mark(self, entries: DirtyEntries) -> None:
+    async def _mark(self, entries: DirtyEntries[Key]) -> None:
         """Raises: GantryError: nothing has changed."""
         senders = self._senders()
         if senders is None:
@@ -205,13 +208,13 @@ class Shrinking:
             _log.info("candidate.synced", node=node, epoch=self._epoch)
 
     def _changes(
-        self, senders: Mapping[str, NodeSender], entries: DirtyEntries, lacking: frozenset[str]
+        self, senders: Mapping[str, NodeSender], entries: DirtyEntries[Key], lacking: frozenset[str]
     ) -> MarkChanges:
         """Args: lacking: candidates that lack other things than files of the queue."""
         standings = [_standing(sender, entries, is_whole=name not in lacking) for name, sender in senders.items()]
         return changes_of(standings, self._marks, self._epoch, self._stale_s)
 
-    async def _forget(self, entries: DirtyEntries, hands: JobHands) -> None:
+    async def _forget(self, entries: DirtyEntries[Key], hands: JobHands) -> None:
         """Raises: GantryError."""
         senders = self._senders()
         if senders is None:
@@ -227,7 +230,7 @@ class Shrinking:
         def holds(key: Key, number: int) -> bool:
             return all(sender.backlog.is_compared and not sender.backlog.lacks((key,), number) for sender in fresh)
 
-        found = entries.forgettable(looked_at, hands.running, holds)
+        found = entries.forgettable(looked_at, holds, hands.running)
         if found:
             await self._cluster.forget({self._name(key): revision for key, revision in found.items()})
             entries.forgotten(found)
@@ -242,7 +245,7 @@ class Shrinking:
         return max(0.0, min(away) + self._stale_s - trio.current_time()) if away else float("inf")
 
 
-def _standing(sender: NodeSender, entries: DirtyEntries, *, is_whole: bool) -> CandidateStatus:
+def _standing(sender: NodeSender, entries: DirtyEntries[Key], *, is_whole: bool) -> CandidateStatus:
     backlog = sender.backlog
     replies = sender.failed_since is None
     is_complete = is_whole and replies and backlog.is_compared and all(key in entries for key in backlog.keys)

@@ -92,7 +92,7 @@ def decode(form: Form[T], content: bytes) -> "Rows[T]":
     return rows
 
 
-def changes(before: "Rows[T]", after: "Rows[T]") -> Mapping[str, bytes | None]:
+def changed_rows(before: "Rows[T]", after: "Rows[T]") -> Mapping[str, bytes | None]:
     """The contents of rows that are new or differ, by key; None: the row is gone. Cost: O(rows)."""
     changed: dict[str, bytes | None] = {key: row.content for key, row in after.items() if before.get(key) is not row}
     return changed | {key: None for key in before if key not in after}

@@ -67,18 +67,18 @@ class WconfdMetricHandlers:
     _reservations: ReservationStore
     _deaths: LockOwnerDeaths
     _calls: CallCounts
-    # numbers of commits to etcd; None: there is no lease
-    _commits: Callable[[], Metrics] | None = None
+    # of the numbers of commits to etcd; None: there is no lease
+    _commits: Callable[[], Metrics | None] = lambda: None
 
     async def read_metrics(self, _: ReadMetrics, __: Peer) -> DaemonMetrics:
         """Cost: linear in owners of locks and in those that wait."""
-        name = "wconfd"
+        name, commits = "wconfd", self._commits()
         families = [
             *read(self._calls, self._deaths.counts, self._now(), daemon=name),
             *read(self._locks.counts, daemon=name, store="locks"),
             *read(self._config.counts, daemon=name, store="config"),
             *read(self._reservations.counts, daemon=name, store="reservations"),
-            *(read(self._commits()) if self._commits is not None else ()),
+            *(read(commits) if commits is not None else ()),
         ]
         return DaemonMetrics(own_use(release(), unwatched()), joined(families))
 

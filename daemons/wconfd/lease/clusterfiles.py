@@ -3,9 +3,9 @@
 Source: DESIGN section 14.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar, assert_never
 
 import attrs
 import trio
@@ -17,17 +17,19 @@ from common.lease.changes import KeyChange, WrittenFile, decode_fate, divided, e
 from common.lease.records import EtcdKeys
 from common.objects.config import Config
 from common.paths import Paths
-from common.replication import NoLongerMaster
+from common.replica.entries import DirtyEntries
+from common.replica.replica import NoLongerMaster
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.mastership import OwnMastershipState
 from common.system.shortages import retry_pauses
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.core.config.configstate import ConfigState, is_same
-from daemons.wconfd.core.config.replicas import Difference, Uncopied, difference, overlay
+from daemons.wconfd.core.config.replicas import Difference, difference, overlay
 from daemons.wconfd.core.config.verify import find_problems
-from daemons.wconfd.core.keptrows import FORMS, join
-from daemons.wconfd.distribution import ConfigChange
+from daemons.wconfd.core.keptrows import FORMS, changed_rows, join
+from daemons.wconfd.core.reservations import encode
+from daemons.wconfd.distribution import ConfigChange, ReservationsChange, RowsChange, StateChange
 from protocol.etcd.commits import Commits
 
 # The keys in etcd of what wconfd commits, and the changes of its files as changes of keys.
@@ -35,6 +37,7 @@ from protocol.etcd.commits import Commits
 # Source: DESIGN section 14.
 
 
+T = TypeVar("T")
 # beside the names of objects: what is kept beside the file of the configuration
 NOTE: Final = "note"
 
@@ -54,21 +57,25 @@ class ConfigKeys:
         """The beginnings of all keys of wconfd."""
         return (self.prefix, self.reservations, self.base, *(f"{self._kept}{file}" for file in FORMS))
 
-    def of_change(self, change: ConfigChange) -> Sequence[KeyChange]:
-        return self._changes(difference(change.before, change.after), change.note_before, change.note)
-
-    def of_return(self, change: ConfigChange) -> Sequence[KeyChange]:
-        """What undoes a change."""
-        return self._changes(difference(change.after, change.before), change.note, change.note_before)
+    def of_change(self, change: StateChange) -> Sequence[KeyChange]:
+        match change:
+            case ConfigChange():
+                changes = self.of_difference(difference(change.before, change.after))
+                if change.note == change.note_before:
+                    return changes
+                return [*changes, KeyChange(f"{self.prefix}{NOTE}", encode_fate(WrittenFile(change.note)))]
+            case RowsChange():
+                return self.of_rows(change.file, changed_rows(change.before, change.after))
+            case ReservationsChange():
+                return [KeyChange(self.reservations, encode_fate(WrittenFile(encode(change.after))))]
+            case _:
+                assert_never(change)
 
     def of_difference(self, found: Difference) -> Sequence[KeyChange]:
         return [KeyChange(f"{self.prefix}{name}", encode_fate(fate)) for name, fate in found.items()]
 
     def of_base(self, serial_no: int) -> KeyChange:
         return KeyChange(self.base, b"%d" % serial_no)
-
-    def of_reservations(self, content: bytes) -> KeyChange:
-        return KeyChange(self.reservations, encode_fate(WrittenFile(content)))
 
     def of_rows(self, file: str, rows: Mapping[str, bytes | None]) -> Sequence[KeyChange]:
         """Changes of rows of a file of ours. Args: rows: by key; None: it is gone."""
@@ -116,14 +123,6 @@ class ConfigKeys:
         if not value.isdigit():
             raise _foreign(self.base, value)
         return int(value)
-
-    def _changes(self, found: Difference, note_before: bytes, note: bytes) -> Sequence[KeyChange]:
-        changes = self.of_difference(found)
-        return (
-            changes
-            if note == note_before
-            else [*changes, KeyChange(f"{self.prefix}{NOTE}", encode_fate(WrittenFile(note)))]
-        )
 
     @staticmethod
     def _written(found: Mapping[str, bytes], key: str) -> bytes | None:
@@ -265,7 +264,8 @@ class ClusterFiles:
     def __init__(self, commits: Commits, keys: ConfigKeys, mastership: OwnMastershipState) -> None:
         self.commits = commits
         self.keys = keys
-        self.uncopied = Uncopied()
+        # what some candidate may lack of the configuration; the numbers of changes are its serial numbers
+        self.uncopied = DirtyEntries[str]()
         self._mastership = mastership
         # the last serial number that was noted in etcd before changes were forgotten
         self.base = 0
@@ -275,17 +275,13 @@ class ClusterFiles:
 
         Raises: NoLongerMaster. As `replaying.lay_over`. Args: takes_loss: as there.
         """
-        try:
-            found = await self.commits.read(self.keys.prefixes)
-        except NoLongerMaster as error:
-            self._mastership.lose(error)
-            raise
+        found = await self._as_master(self.commits.read(self.keys.prefixes))
         values = {key: entry.value for key, entry in found.entries.items()}
         laid = await in_thread(partial(lay_over, paths, self.keys, values, takes_loss=takes_loss))
         self.base = self.keys.base_in(values)
         for key, entry in found.entries.items():
             if key.startswith(self.keys.prefix):
-                self.uncopied.add([key], entry.revision, laid.serial_no)
+                self.uncopied.committed([key], entry.revision, laid.serial_no)
         # serial number and times are the last: until then the file is newer, and counts again
         for changes in divided(laid.older):
             await self.insist(changes, laid.serial_no)
@@ -297,13 +293,9 @@ class ClusterFiles:
 
         Raises: NoLongerMaster. Unavailable, InvalidRequest: nothing was committed.
         """
-        try:
-            revision = await self.commits.commit(changes)
-        except NoLongerMaster as error:
-            self._mastership.lose(error)
-            raise
+        revision = await self._as_master(self.commits.commit(changes))
         if serial_no is not None:
-            self.uncopied.add([change.key for change in changes], revision, serial_no)
+            self.uncopied.committed([change.key for change in changes], revision, serial_no)
 
     async def insist(self, changes: Sequence[KeyChange], serial_no: int | None = None) -> None:
         """Commit changes, however long it takes. Raises: NoLongerMaster."""
@@ -322,15 +314,19 @@ class ClusterFiles:
 
     async def forget(self, serial_no: int) -> None:
         """Forget what led up to this serial number, which all candidates have. Raises: NoLongerMaster. Unavailable."""
-        due = self.uncopied.up_to(serial_no)
+        due = self.uncopied.forgettable(self.uncopied.keys, lambda _, number: number <= serial_no)
         if not due:
             return
         if serial_no > self.base:
             await self.commit([self.keys.of_base(serial_no)])
             self.base = serial_no
+        await self._as_master(self.commits.forget(due))
+        self.uncopied.forgotten(due)
+
+    async def _as_master(self, work: Awaitable[T]) -> T:
+        """What etcd says of the mastership ends wconfd. Raises: as the work."""
         try:
-            await self.commits.forget(due)
+            return await work
         except NoLongerMaster as error:
             self._mastership.lose(error)
             raise
-        self.uncopied.forget(due)

@@ -1,6 +1,6 @@
 """The distribution of the configuration under a lease, and what etcd may forget of it."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
@@ -13,13 +13,13 @@ from common.lease.grant import HeldGrant, read_held
 from common.lease.records import EtcdKeys
 from common.metrics import Distribution, Metrics, counter, gauge, histogram
 from common.objects.kinds import NodeUuid
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.mastership import OwnMastershipState
 from daemons.wconfd.core.config.configstate import ConfigState
-from daemons.wconfd.distribution import ConfigChange
+from daemons.wconfd.distribution import ConfigChange, ConfigDistribution, StateChange
 from daemons.wconfd.lease.clusterfiles import ClusterFiles, ConfigKeys
 from daemons.wconfd.nodes.nodesdistribution import NodesDistribution, distributing_to_nodes
 from protocol.etcd.address import EtcdAddress
@@ -158,7 +158,7 @@ async def committing_to_etcd(settings: Settings) -> AsyncIterator["LeaseDistribu
 
 
 @attrs.frozen
-class LeaseDistribution:
+class LeaseDistribution(ConfigDistribution):
     """Commits to etcd, and copies to the nodes. For the writers' threads, and for the event loop that has made it."""
 
     _nodes: NodesDistribution
@@ -166,43 +166,17 @@ class LeaseDistribution:
     held: HeldGrant
     _token: trio.lowlevel.TrioToken = attrs.Factory(trio.lowlevel.current_trio_token)
 
-    def commit_first(self, change: ConfigChange) -> None:
-        changes = self._cluster.keys.of_change(change)
-        self._run(self._cluster.commit, changes, change.after.config.serial_no)
+    def before(self, change: StateChange) -> None:
+        self._run(self._cluster.commit, change)
 
-    def take_back(self, change: ConfigChange) -> None:
-        changes = self._cluster.keys.of_return(change)
-        self._run(self._cluster.insist, changes, change.before.config.serial_no)
-        _log.warning("commit.taken_back", serial=change.after.config.serial_no, reason="it could not be written here")
+    def take_back(self, change: StateChange) -> None:
+        self._run(self._cluster.insist, change.reversed)
+        if isinstance(change, ConfigChange):
+            serial = change.after.config.serial_no
+            _log.warning("commit.taken_back", serial=serial, reason="it could not be written here")
 
-    def commit_reservations(self, content: bytes) -> None:
-        """Commit the content of the file of reservations before it is written; in its writer's thread.
-
-        Raises: as `commit_first`.
-        """
-        self._run(self._cluster.commit, [self._cluster.keys.of_reservations(content)], None)
-
-    def take_back_reservations(self, content: bytes) -> None:
-        """Undo `commit_reservations`. Args: content: that of the file. Raises: NoLongerMaster."""
-        self._run(self._cluster.insist, [self._cluster.keys.of_reservations(content)], None)
-
-    def commit_rows(self, file: str, rows: Mapping[str, bytes | None]) -> None:
-        """Commit changed rows of a file of ours before it is written; in its writer's thread.
-
-        Raises: as `commit_first`.
-        """
-        self._run(self._cluster.commit, self._cluster.keys.of_rows(file, rows), None)
-
-    def take_back_rows(self, file: str, rows: Mapping[str, bytes | None]) -> None:
-        """Undo `commit_rows`. Args: rows: as the file has them. Raises: NoLongerMaster."""
-        self._run(self._cluster.insist, self._cluster.keys.of_rows(file, rows), None)
-
-    def files_changed(self) -> None:
-        """Send the files that lie beside the configuration, too; in the event loop."""
-        self._nodes.files_changed()
-
-    def commit(self, before: ConfigState, after: ConfigState) -> None:
-        self._nodes.commit(before, after)
+    def after(self, change: StateChange) -> None:
+        self._nodes.after(change)
 
     async def spread(
         self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False
@@ -216,7 +190,6 @@ class LeaseDistribution:
         return await self._nodes.check(asks=asks)
 
     def work(self) -> ConfigCommits:
-        """The numbers of commits, for graphs and alerts."""
         done = self._cluster.commits.statistics()
         return ConfigCommits(
             commits=done.commits,
@@ -227,10 +200,7 @@ class LeaseDistribution:
             durations=done.durations,
         )
 
-    def _run(
-        self,
-        commit: Callable[[Sequence[KeyChange], int | None], Awaitable[None]],
-        changes: Sequence[KeyChange],
-        serial_no: int | None,
-    ) -> None:
+    def _run(self, commit: Callable[[Sequence[KeyChange], int | None], Awaitable[None]], change: StateChange) -> None:
+        serial_no = change.after.config.serial_no if isinstance(change, ConfigChange) else None
+        changes = self._cluster.keys.of_change(change)
         trio.from_thread.run(commit, changes, serial_no, trio_token=self._token)

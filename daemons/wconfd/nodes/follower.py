@@ -3,29 +3,26 @@
 Source: noded.md 8; wconfd.md 7.5.
 """
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, TypeVar, assert_never
+from typing import Final
 
 import attrs
 import trio
 
-from common.errors import GantryError
 from common.objects.config import Config
 from common.objects.ssconf import MAX_BYTES, file_content, ssconf_values
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
-from common.wire import structure
 from daemons.wconfd.core.config.configstate import ConfigState
 from daemons.wconfd.core.config.replicas import CallFailure, NodeHolding, Part
-from protocol.noded.call import Failed, FailureKind, NodeAddress, NodeCall, Outcome, Replied, Skipped
+from protocol.noded.call import Failed, FailureKind, NodeAddress, NodeCall
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.facts import Check, NodeVerify
+from protocol.noded.clients.line import NodeLine, NotSent, digest
 from protocol.noded.files import SsconfValue, UploadFileSingle, WriteSsconfFiles, upload_of
 from protocol.noded.membership import GetStanding, Version
 from protocol.noded.statefiles import RemoveStateFiles
@@ -139,40 +136,20 @@ LIMIT_S: Final = 15.0
 _MOST_NAMES: Final = 5
 
 
-async def compare(
-    client: NodeClient, node: NodeAddress, contents: Contents, now: float, limit_s: float = LIMIT_S
-) -> ConfigVerdict:
+async def compare(line: NodeLine, contents: Contents, now: float, limit_s: float = LIMIT_S) -> ConfigVerdict:
     """Ask a node for its files. Args: now: seconds since 1970."""
     wanted = await in_thread(_digests, contents)
-    call = NodeVerify({Check.FILES.value: list(wanted)}, "", {})
-    outcome = (await client.call_nodes([node], call, limit_s, even_paused=True))[node.name]
-    match outcome:
-        case Replied():
-            return _judge(node, wanted, outcome.value.get(Check.FILES.value), now)
-        case Failed():
-            return ConfigVerdict(node.name, failure=outcome.text)
-        case Skipped():
-            return ConfigVerdict(node.name, failure=f"{node} is offline")
-        case _:
-            assert_never(outcome)
-
-
-def _judge(node: NodeAddress, wanted: Mapping[str, str], told: object, now: float) -> ConfigVerdict:
     try:
-        found = structure(told, dict[str, str], Check.FILES.value)
-    except GantryError as error:
-        return ConfigVerdict(node.name, failure=f"{node} does not tell which files it has: {error.message}")
-    names = sorted(name.rpartition("/")[2] for name, digest in wanted.items() if found.get(name) != digest)
-    return ConfigVerdict(node.name, now, len(names), tuple(names[:_MOST_NAMES]))
+        found = await line.digests(list(wanted), limit_s, even_paused=True)
+    except NotSent as error:
+        return ConfigVerdict(line.node.name, failure=error.failed.text)
+    names = sorted(name.rpartition("/")[2] for name, content in wanted.items() if found.get(name) != content)
+    return ConfigVerdict(line.node.name, now, len(names), tuple(names[:_MOST_NAMES]))
 
 
 def _digests(contents: Contents) -> Mapping[str, str]:
     """By names on the wire."""
-    return {
-        name: hashlib.sha1(content, usedforsecurity=False).hexdigest()
-        for part in contents.values()
-        for name, content in part.files.items()
-    }
+    return {name: digest(content) for part in contents.values() for name, content in part.files.items()}
 
 
 # limits of one call: the node daemon's own work is a few writes
@@ -192,7 +169,6 @@ _IDLE_LIMIT_S: Final = 15.0
 # times that a node is compared while its contents change, and seconds that each waits for them
 _CHECK_ROUNDS: Final = 5
 _CHECK_PATIENCE_S: Final = 5.0
-R = TypeVar("R")
 _log: Final = get_log(__name__)
 
 
@@ -229,7 +205,7 @@ class Beginning:
 class NodeFollower:
     """A node that gets contents; `run` sends them, one call at a time.
 
-    A silent node is left alone for the pauses of its client; after other failures the pauses are shorter.
+    A silent node is left alone at least for the pauses of its client; after other failures the pauses are shorter.
 
     Args: progressed: called when the node has got something, a call has failed, or a doubt is settled.
     """
@@ -242,7 +218,8 @@ class NodeFollower:
         beginning: Beginning | None = None,
     ) -> None:
         self.node = node
-        self._clients = clients
+        self._line = NodeLine(node, clients.usual)
+        self._first = NodeLine(node, clients.first)
         self._beginning = beginning or Beginning()
         self._progressed = progressed
         self._contents = NOTHING
@@ -336,7 +313,7 @@ class NodeFollower:
             with trio.move_on_after(_CHECK_PATIENCE_S):
                 await self.attempted()
             contents = self._contents
-            self.verdict = await compare(self._clients.usual, self.node, contents, time.time())
+            self.verdict = await compare(self._line, contents, time.time())
             if self.verdict.failure is not None or (contents is self._contents and not self.is_behind):
                 break
         else:
@@ -346,7 +323,7 @@ class NodeFollower:
 
     async def _compare_at_start(self) -> None:
         """Find out what the node has before it gets everything anew."""
-        self.verdict = await compare(self._clients.usual, self.node, self._contents, time.time(), _AT_START_S)
+        self.verdict = await compare(self._line, self._contents, time.time(), _AT_START_S)
         if self.verdict.failure is None:
             files = ",".join(self.verdict.files)
             _log.info("config.compared", node=self.node.name, differ=self.verdict.differ, files=files)
@@ -360,9 +337,11 @@ class NodeFollower:
             await self._news.wait()
             return
         if Part.CONFIG in self._contents:
-            outcome = (await self._clients.usual.call_nodes([self.node], Version(), _IDLE_LIMIT_S))[self.node.name]
-            if isinstance(outcome, Failed) and outcome.kind is FailureKind.OUTDATED:
-                raise self._loss(outcome.text)
+            try:
+                await self._line.call(Version(), _IDLE_LIMIT_S)
+            except NotSent as error:
+                if error.failed.kind is FailureKind.OUTDATED:
+                    raise self._loss(error.failed.text) from error
 
     def end(self) -> None:
         """Send nothing more: the node is offline, has left, or has another address."""
@@ -381,69 +360,59 @@ class NodeFollower:
 
     async def _bring(self, part: Part) -> None:
         content = self._contents[part]
-        outcome: Outcome[None] | None = None
-        if part is not Part.SSCONF and self.node.name not in self._beginning.settled:
-            outcome = await self._keep_theirs()
-        outcome = outcome or await self._send(part, content)
-        match outcome:
-            case Replied():
-                self._note_success(part, content)
-            case Skipped():
-                # nothing was sent: the node is offline, and its follower is about to end
-                await self._news.wait()
-            case Failed(FailureKind.OUTDATED, text):
-                raise self._loss(text)
-            case Failed():
-                await self._recover(part, outcome)
-            case _:
-                assert_never(outcome)
+        try:
+            if part is not Part.SSCONF and self.node.name not in self._beginning.settled:
+                await self._keep_theirs()
+            await self._send(part, content)
+        except NotSent as error:
+            if error.failed.kind is FailureKind.OUTDATED:
+                raise self._loss(error.failed.text) from error
+            await self._recover(part, error.failed)
+        else:
+            self._note_success(part, content)
 
-    async def _keep_theirs(self) -> Failed | None:
-        """Let the node set aside what this one may have lost; None: it has, or had nothing to."""
-        failed = await self._try_to_keep_theirs()
-        if failed is None or (failed.kind.is_sign_of_life and failed.kind is not FailureKind.OUTDATED):
+    async def _keep_theirs(self) -> None:
+        """Let the node set aside what this one may have lost, if it has anything. Raises: NotSent."""
+        try:
+            await self._try_to_keep_theirs()
+        except NotSent as error:
+            if not error.failed.kind.is_sign_of_life or error.failed.kind is FailureKind.OUTDATED:
+                raise
             # an earlier release has no such calls, and its standing may be damaged
-            self._beginning.settled.add(self.node.name)
-            return None
-        return failed
+        self._beginning.settled.add(self.node.name)
 
-    async def _try_to_keep_theirs(self) -> Failed | None:
-        version = await self._ask(Version())
-        if not isinstance(version, Replied) or version.epoch is None:
+    async def _try_to_keep_theirs(self) -> None:
+        await self._line.call(Version(), _IDLE_LIMIT_S)
+        if not self._line.tells_epoch:
             # Ganeti's node daemon hangs up on a caller of a call of ours
-            return version if isinstance(version, Failed) else None
-        standing = await self._ask(GetStanding())
-        if not isinstance(standing, Replied):
-            return standing if isinstance(standing, Failed) else None
-        names = self._beginning.kept_by(standing.value.config_serial)
+            return
+        standing = await self._line.call(GetStanding(), _IDLE_LIMIT_S)
+        names = self._beginning.kept_by(standing.config_serial)
         if not names:
-            return None
-        done = await self._ask(RemoveStateFiles(names, keeps=True))
-        if isinstance(done, Replied) and Part.CONFIG.value in names:
+            return
+        await self._line.call(RemoveStateFiles(names, keeps=True), _IDLE_LIMIT_S)
+        if Part.CONFIG.value in names:
             effect = "it has set its copy aside, and gets this one; compare them"
-            serials = {"serial": self._beginning.serial, "on_node": standing.value.config_serial}
+            serials = {"serial": self._beginning.serial, "on_node": standing.config_serial}
             _log.error("config.older_here", node=self.node.name, **serials, effect=effect)
-        return done if isinstance(done, Failed) else None
-
-    async def _ask(self, call: NodeCall[R]) -> Outcome[R]:
-        return (await self._clients.usual.call_nodes([self.node], call, _IDLE_LIMIT_S))[self.node.name]
 
     def _loss(self, text: str) -> NoLongerMaster:
         effect = "wconfd ends and writes nothing more here"
         _log.error("master.lost", reason=text, effect=effect)
         return NoLongerMaster(f"this node is no longer the master: {text}; {effect}, ask the new master")
 
-    async def _send(self, part: Part, content: Numbered) -> Outcome[None]:
+    async def _send(self, part: Part, content: Numbered) -> None:
+        """Raises: NotSent."""
         self._hurry, is_hurried, self._is_hurried = trio.Event(), self._is_hurried, False
-        outcome = await self._call(self._clients.usual, part, content, even_paused=is_hurried)
-        if part is Part.SSCONF and isinstance(outcome, Failed) and outcome.kind is FailureKind.REFUSED:
-            other = await self._call(self._clients.first, part, content, even_paused=True)
-            return other if isinstance(other, Replied) else outcome
-        return outcome
-
-    async def _call(self, client: NodeClient, part: Part, content: Numbered, *, even_paused: bool) -> Outcome[None]:
-        outcomes = await client.call_nodes([self.node], content.call, _LIMITS_S[part], even_paused=even_paused)
-        return outcomes[self.node.name]
+        try:
+            await self._line.call(content.call, _LIMITS_S[part], even_paused=is_hurried)
+        except NotSent as error:
+            if part is not Part.SSCONF or error.failed.kind is not FailureKind.REFUSED:
+                raise
+            try:
+                await self._first.call(content.call, _LIMITS_S[part], even_paused=True)
+            except NotSent:
+                raise error from None
 
     def _note_success(self, part: Part, content: Numbered) -> None:
         self._holding = self._holding.received(part, content.number)
@@ -458,8 +427,7 @@ class NodeFollower:
         if _failure(failed.kind) is CallFailure.UNKNOWN:
             self._doubted_at = trio.current_time()
         self._failures += 1
-        silence = self._clients.usual.silence(self.node.name)
-        pause_s = next(self._pauses) if silence is None else max(silence.until - trio.current_time(), 0)
+        pause_s = self._line.pause_s(next(self._pauses))
         if failed.kind is not FailureKind.PAUSED and failed.text != self._told:
             self._told = failed.text
             _log.warning("config.not_copied", part=part.value, reason=failed.text, going_on="again until it succeeds")

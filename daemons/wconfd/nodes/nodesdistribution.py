@@ -1,7 +1,7 @@
 """The distribution of the configuration to the other nodes, by calls of their daemons.
 
 Theory. Each node has a follower of its own, so that one that hangs delays no other. A change that is durable here
-is passed to `commit`, which only notes it: the newest state is made into contents, beside the event loop, and the
+is passed to `after`, which only notes it: the newest state is made into contents, beside the event loop, and the
 followers send them, while later changes wait for no node. `spread` waits, within a bound, until each node has been
 tried.
 
@@ -29,7 +29,7 @@ from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from daemons.wconfd.core.config.configstate import ConfigState
 from daemons.wconfd.core.config.replicas import Part
-from daemons.wconfd.distribution import ConfigChange, LocalDistribution
+from daemons.wconfd.distribution import ConfigChange, ConfigDistribution, LocalDistribution, RowsChange, StateChange
 from daemons.wconfd.nodes.follower import (
     BESIDE,
     FOR_CANDIDATES,
@@ -101,7 +101,7 @@ class Sender:
         return {node.name: node for node in online_nodes(config, self.port) if node.name != own_name}
 
 
-class NodesDistribution:
+class NodesDistribution(ConfigDistribution):
     """Sends config.data to the candidates and ssconf to all nodes that are online; this node's ssconf is written here.
 
     Args:
@@ -139,20 +139,12 @@ class NodesDistribution:
         self._progress = trio.Event()
         nursery.start_soon(self._make_contents)
 
-    def commit_first(self, change: ConfigChange) -> None:
-        pass
-
-    def take_back(self, change: ConfigChange) -> None:
-        pass
-
-    def commit(self, before: ConfigState, after: ConfigState) -> None:
+    def after(self, change: StateChange) -> None:
         # the writer's thread need not wait for the event loop
-        self._token.run_sync_soon(self._begin_and_order, before, after)
-
-    def files_changed(self) -> None:
-        """Send the files that lie beside the configuration, too; in the event loop."""
-        if self._newest is not None:
-            self._order(self._newest)
+        if isinstance(change, ConfigChange):
+            self._token.run_sync_soon(self._begin_and_order, change.before, change.after)
+        elif isinstance(change, RowsChange):
+            self._token.run_sync_soon(self._order_again)
 
     async def spread(
         self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False
@@ -217,6 +209,11 @@ class NodesDistribution:
     def _followers_of(self, state: ConfigState, nodes: frozenset[NodeUuid]) -> dict[NodeUuid, NodeFollower]:
         named = {uuid: state.config.nodes[uuid].name for uuid in nodes if uuid in state.config.nodes}
         return {uuid: self._followers[name] for uuid, name in named.items() if name in self._followers}
+
+    def _order_again(self) -> None:
+        """Send the files that lie beside the configuration, too."""
+        if self._newest is not None:
+            self._order(self._newest)
 
     def _begin_and_order(self, before: ConfigState, after: ConfigState) -> None:
         self._begin(before)

@@ -10,10 +10,15 @@ from common.objects.kinds import natural_key
 from protocol.noded.call import PORT, NodeAddress
 
 
-def candidates(config: Config, port: int = PORT) -> Sequence[NodeAddress]:
-    """The master candidates but the master: they get the queue and the configuration."""
-    master = config.cluster.master_node
-    return _addresses((node for uuid, node in config.nodes.items() if uuid != master and node.master_candidate), port)
+def candidates(config: Config, port: int = PORT, master: str | None = None) -> Sequence[NodeAddress]:
+    """The master candidates but the master: they get the queue and the configuration.
+
+    Args: master: name of the master; None: the configuration tells it.
+    """
+    if master is None:
+        known = config.nodes.get(config.cluster.master_node)
+        master = known.name if known is not None else ""
+    return _addresses((node for node in config.nodes.values() if node.name != master and node.master_candidate), port)
 
 
 def online_nodes(config: Config, port: int = PORT) -> Sequence[NodeAddress]:

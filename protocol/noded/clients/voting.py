@@ -11,7 +11,7 @@ import trio
 
 from common.errors import Unavailable
 from common.nodes.failover import Vote, VoteResult, VoteTally, count_votes
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.system.log import get_log
 from protocol.noded.call import NodeAddress, Outcome, Replied
 from protocol.noded.clients.client import NodeClient

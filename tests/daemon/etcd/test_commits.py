@@ -11,7 +11,7 @@ from common.errors import InvalidRequest
 from common.lease.changes import MOST_BYTES, MOST_KEYS, MOST_OPERATIONS, MOST_VALUE, PART_BYTES, KeyChange
 from common.lease.deadline import Deadline, boottime
 from common.lease.records import EtcdKeys, Fence
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.commits import PAGE_KEYS, Commits, read_dirty
 from protocol.etcd.kv import Get, Put, Transaction

@@ -13,7 +13,7 @@ import trio
 
 from common.lease.deadline import Deadline, DeadlineWriter, boottime
 from common.paths import Paths
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.settings import ClusterSettings, Settings
 from common.system.leaseguard import DeadlineTimer
 from common.system.livelock import is_alive

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.ids import JobId
+from common.replica.entries import DirtyEntries
 from daemons.luxid.core.copies.backlog import Backlog, Key, QueueFact, SendBatch, StateName
-from daemons.luxid.core.copies.etcdentries import CandidateStatus, DirtyEntries, Marks, changed, changes_of
+from daemons.luxid.core.copies.etcdentries import CandidateStatus, Marks, changed, changes_of
 
 KEYS: tuple[Key, ...] = (JobId(1), JobId(2), QueueFact.SERIAL, StateName("submissions/key"))
 NAMES = ("node2", "node3")
@@ -37,7 +38,7 @@ class Story:
 
     def __init__(self, draw: Callable[[st.SearchStrategy[int]], int]) -> None:
         self.draw = draw
-        self.entries = DirtyEntries()
+        self.entries = DirtyEntries[Key]()
         self.nodes = {name: Candidate() for name in NAMES}
         self.marks = Marks({NAMES[0]: EPOCH - 1}, frozenset())
         # versions of the files here, and of the entries in etcd, by their revisions
@@ -148,7 +149,7 @@ class Story:
         def holds(key: Key, number: int) -> bool:
             return all(node.backlog.is_compared and not node.backlog.lacks((key,), number) for node in fresh)
 
-        found = self.entries.forgettable(KEYS, self.running, holds)
+        found = self.entries.forgettable(KEYS, holds, self.running)
         for key, revision in found.items():
             # the naive twin: everybody has this version, or a later one, and here it is made
             assert key not in self.running

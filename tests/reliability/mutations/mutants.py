@@ -461,7 +461,7 @@ MUTANTS: Final = (
     _mutant(
         "acknowledge nothing once a node has another master",
         "daemons/luxid/copying/nodecopies.py",
-        "        await self._stops.passed()\n        self._check_mastership()\n",
+        "        await self._stops.passed()\n        self.check_mastership()\n",
         "        await self._stops.passed()\n",
         "tests/unit/luxid/copies/test_copies_of_old_masters.py::"
         "test_one_node_with_another_master_outweighs_all_that_are_not_reached",

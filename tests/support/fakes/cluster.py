@@ -1,18 +1,20 @@
 """A cluster that commits changes before they are made, and remembers them."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import trio
 
-from common.durable.atomicfile import FileWrite
 from common.errors import GantryError
+from common.replica.replica import FileChange, Move, Remove, Replace, Replica, TakeUp
+from tests.support.fakes.copies import FakeCopies
 
 
-class FakeCluster:
-    """Implements `CommitsFirst`. Each entry of `done` is a transaction: its kind, and the names of its files."""
+class FakeCluster(Replica):
+    """Each entry of `done` is a transaction: its kind, and the names of its files."""
+
+    commits_first = True
 
     def __init__(self) -> None:
+        # what was reported after it was made
+        self.copies = FakeCopies()
         self.done: list[tuple[str, ...]] = []
         # content of each file that was committed, by its name; None: it is gone
         self.holds: dict[str, bytes | None] = {}
@@ -26,25 +28,29 @@ class FakeCluster:
         # names of files that were written after their commit
         self.made_here: list[tuple[str, ...]] = []
 
-    async def replacing(self, files: Sequence[FileWrite]) -> None:
-        await self._transact("replacing", {write.path.name: write.content for write in files})
+    async def before(self, change: FileChange) -> None:
+        match change:
+            case Replace(files):
+                await self._transact("replacing", {write.path.name: write.content for write in files})
+            case TakeUp(paths, has_results=True):
+                what = "taking up the dead" if change.are_dead else "taking up"
+                await self._transact(what, {path.name: path.read_bytes() for path in paths})
+            case TakeUp():
+                pass
+            case Move(moves):
+                await self._transact("moving", {source.name: b"moved" for source, _ in moves})
+            case Remove(paths):
+                await self._transact("removing", {path.name: None for path in paths})
 
-    def made(self, files: Sequence[FileWrite]) -> None:
-        self.made_here.append(tuple(write.path.name for write in files))
+    def made(self, change: Replace) -> None:
+        self.made_here.append(tuple(path.name for path in change.paths))
 
-    async def taking_up(self, paths: Sequence[Path], *, are_dead: bool) -> None:
-        what = "taking up the dead" if are_dead else "taking up"
-        await self._transact(what, {path.name: path.read_bytes() for path in paths})
-
-    async def moving(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        await self._transact("moving", {source.name: b"moved" for source, _ in moves})
-
-    async def removing(self, paths: Sequence[Path]) -> None:
-        await self._transact("removing", {path.name: None for path in paths})
-
-    async def put_back(self, paths: Sequence[Path]) -> None:
-        held = {path.name: path.read_bytes() if path.exists() else None for path in paths}
+    async def take_back(self, change: FileChange) -> None:
+        held = {path.name: path.read_bytes() if path.exists() else None for path in change.paths}
         await self._transact("putting back", held)
+
+    async def after(self, change: FileChange) -> None:
+        await self.copies.after(change)
 
     async def _transact(self, what: str, files: dict[str, bytes | None]) -> None:
         self.asked += 1

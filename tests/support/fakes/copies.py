@@ -1,26 +1,23 @@
 """Other nodes that are slow, that do not answer, or that have another master."""
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import trio
 
-from common.durable.atomicfile import FileWrite
 from common.errors import Unavailable
 from common.objects.kinds import NodeUuid
-from common.replication import NoLongerMaster, NotCopied
+from common.replica.replica import FileChange, Move, NoLongerMaster, NotCopied, Remove, Replace, Replica, TakeUp
 from daemons.wconfd.core.config.configstate import ConfigState
-from daemons.wconfd.distribution import ConfigChange
-from protocol.wconfd.config import NodeBehind
-from protocol.wconfd.daemon import ConfigVerdict
+from daemons.wconfd.distribution import ConfigChange, ConfigDistribution, StateChange
 from tests.support.wait import PATIENCE_S
 
 REFUSAL = "2 of 3 nodes do not answer"
 LOSS = "its epoch is 7, ours is 6"
 
 
-class FakeCopies:
+class FakeCopies(Replica):
     """Remembers what it was told, by the names of the files."""
 
     def __init__(self) -> None:
@@ -34,20 +31,19 @@ class FakeCopies:
         self.slow: set[str] = set()
         self.go_on = trio.Event()
 
-    async def replaced(self, files: Sequence[FileWrite]) -> None:
-        self.contents |= {write.path.name: write.content for write in files}
-        await self._tell("replaced", [write.path for write in files])
-
-    async def appeared(self, paths: Sequence[Path], *, has_results: bool) -> None:
-        self.contents |= {path.name: path.read_bytes() for path in paths}
-        self.had_results.append(has_results)
-        await self._tell("appeared", paths)
-
-    async def renamed(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        await self._tell("renamed", [path for move in moves for path in move])
-
-    async def removed(self, paths: Sequence[Path]) -> None:
-        await self._tell("removed", paths)
+    async def after(self, change: FileChange) -> None:
+        match change:
+            case Replace(files):
+                self.contents |= {write.path.name: write.content for write in files}
+                await self._tell("replaced", change.paths)
+            case TakeUp(paths):
+                self.contents |= {path.name: path.read_bytes() for path in paths}
+                self.had_results.append(change.has_results)
+                await self._tell("appeared", paths)
+            case Move(moves):
+                await self._tell("renamed", [path for move in moves for path in move])
+            case Remove(paths):
+                await self._tell("removed", paths)
 
     async def _tell(self, what: str, paths: Iterable[Path]) -> None:
         names = tuple(path.name for path in paths)
@@ -60,7 +56,7 @@ class FakeCopies:
             raise NotCopied(REFUSAL)
 
 
-class FakeDistribution:
+class FakeDistribution(ConfigDistribution):
     """The same for the configuration; remembers the serial numbers before and after."""
 
     def __init__(self) -> None:
@@ -69,32 +65,26 @@ class FakeDistribution:
         self.first: list[tuple[str, int]] = []
         # whether nothing can be committed
         self.is_away = False
-        self.refuses = False
         self.is_master = True
         self.may_go_on = threading.Event()
         self.may_go_on.set()
 
-    def commit_first(self, change: ConfigChange) -> None:
+    def before(self, change: StateChange) -> None:
         if self.is_away:
             raise Unavailable(REFUSAL)
+        assert isinstance(change, ConfigChange)
         self.first.append(("committed", change.after.config.serial_no))
 
-    def take_back(self, change: ConfigChange) -> None:
+    def take_back(self, change: StateChange) -> None:
+        assert isinstance(change, ConfigChange)
         self.first.append(("taken back", change.after.config.serial_no))
 
-    def commit(self, before: ConfigState, after: ConfigState) -> None:
-        self.committed.append((before.config.serial_no, after.config.serial_no))
+    def after(self, change: StateChange) -> None:
+        assert isinstance(change, ConfigChange)
+        self.committed.append((change.before.config.serial_no, change.after.config.serial_no))
         assert self.may_go_on.wait(PATIENCE_S)
         if not self.is_master:
             raise NoLongerMaster(LOSS)
-        if self.refuses:
-            raise NotCopied(REFUSAL)
-
-    def behind(self) -> tuple[NodeBehind, ...]:
-        return ()
-
-    async def check(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
-        return ()
 
     async def spread(
         self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 import trio
 
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from daemons.wconfd.core.config.replicas import Part
 from daemons.wconfd.nodes.follower import NodeClients, NodeFollower, Numbered
 from protocol.noded.call import AnyCall, Failed, FailureKind, NodeAddress, Outcome, Replied

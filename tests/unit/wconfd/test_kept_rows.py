@@ -12,7 +12,7 @@ from immutables import Map
 from common.errors import DamagedFile
 from common.resources import Resource
 from common.schedules.schedule import Schedule
-from daemons.wconfd.core.keptrows import RESOURCES, SCHEDULES, Form, Rows, changes, decode, encode, with_value
+from daemons.wconfd.core.keptrows import RESOURCES, SCHEDULES, Form, Rows, changed_rows, decode, encode, with_value
 from tests.support.keptvalues import LICENCES, MEMORY, NIGHTLY
 
 
@@ -64,10 +64,12 @@ def test_only_rows_that_differ_are_changes() -> None:
     before = rows_of(RESOURCES, LICENCES, MEMORY)
     after = with_value(RESOURCES, before.delete("web1:memory"), Resource("", "kits", 1))
 
-    assert changes(before, before) == {}
-    assert {key: content and orjson.loads(content)["total"] for key, content in changes(before, after).items()} == {
+    assert changed_rows(before, before) == {}
+    assert {
+        key: content and orjson.loads(content)["total"] for key, content in changed_rows(before, after).items()
+    } == {
         "kits": 1,
         "web1:memory": None,
     }
-    undone = {**{key: row.content for key, row in after.items()}, **changes(after, before)}
+    undone = {**{key: row.content for key, row in after.items()}, **changed_rows(after, before)}
     assert {key for key, content in undone.items() if content is not None} == set(before)

@@ -18,7 +18,7 @@ from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from daemons.luxid.files.loading import load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import Store, open_store
@@ -69,8 +69,8 @@ class Place:
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
-    cluster, copies, disk = FakeCluster(), FakeCopies(), Disk()
-    store = open_store(paths, QueueFiles(paths, copies, disk, cluster))
+    cluster, disk = FakeCluster(), Disk()
+    store = open_store(paths, QueueFiles(paths, cluster, disk))
     losses: list[str] = []
 
     async def run() -> None:
@@ -81,7 +81,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run)
-        yield Place(store, cluster, copies, disk, nursery, losses)
+        yield Place(store, cluster, cluster.copies, disk, nursery, losses)
         nursery.cancel_scope.cancel()
     store.close()
 
@@ -258,14 +258,6 @@ async def test_what_a_process_has_written_waits_until_the_cluster_has_it(place: 
     assert place.cluster.done[1:] == [("taking up", "job-1"), ("taking up the dead", "job-1")]
     assert place.cluster.holds["job-1"] == encode_job(ended)
     assert [what for what, *_ in place.copies.told] == ["appeared"] * 3
-
-
-async def test_without_a_cluster_nothing_is_asked_or_waited_for(tmp_path: Path) -> None:
-    paths = Paths.under_root(tmp_path)
-    paths.make_folders()
-    files = QueueFiles(paths)
-
-    assert files.committing is None
 
 
 def _state_of(paths: Paths) -> dict[str, bytes]:

@@ -22,13 +22,13 @@ from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
-from common.replication import Copies, NoCopies, NoLongerMaster
+from common.replica.replica import Move, NoLongerMaster, Remove, Replace, Replica, TakeUp
 from common.settings import LimitsSettings, LuxidSettings, Settings
 from daemons.luxid import main
 from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.core.submission.newjobs import JobBounds
-from daemons.luxid.files.loading import FoundJob, load_queue
+from daemons.luxid.files.loading import FoundJob, FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
@@ -389,9 +389,23 @@ async def test_a_batch_that_was_cut_off_is_told_before_its_note_goes(tmp_path: P
     assert found.jobs == ()
 
 
-async def test_without_other_nodes_nothing_is_waited_for() -> None:
-    none: Copies = NoCopies()
+async def test_other_nodes_are_told_the_serial_behind_a_gap(tmp_path: Path, copies: FakeCopies) -> None:
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    store = open_store(paths, QueueFiles(paths, copies))
 
-    for telling in (none.replaced([]), none.appeared([], has_results=True), none.renamed([]), none.removed([])):
-        with pytest.raises(StopIteration):
-            telling.send(None)
+    # a node that was compared before would have an older copy until the next job comes
+    await main._settle_ids(Settings(paths), store, FoundQueue((), JobId(7), has_lost_ids=True))
+
+    assert copies.told == [("appeared", "serial")]
+    assert int(copies.contents["serial"]) == store.serial > 7
+    store.close()
+
+
+async def test_without_other_nodes_nothing_is_waited_for(tmp_path: Path) -> None:
+    none, path = Replica(), tmp_path / "file"
+
+    for change in (Replace([FileWrite(path, b"")]), TakeUp([path]), Move([(path, path)]), Remove([path])):
+        for step in (none.before(change), none.take_back(change), none.after(change)):
+            with pytest.raises(StopIteration):
+                step.send(None)

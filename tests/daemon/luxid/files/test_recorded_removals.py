@@ -45,8 +45,13 @@ def disk() -> Disk:
 
 
 @pytest.fixture
-async def files(paths: Paths, disk: Disk) -> AsyncIterator[QueueFiles]:
-    files = QueueFiles(paths, FakeCopies(), disk.write)
+def copies() -> FakeCopies:
+    return FakeCopies()
+
+
+@pytest.fixture
+async def files(paths: Paths, disk: Disk, copies: FakeCopies) -> AsyncIterator[QueueFiles]:
+    files = QueueFiles(paths, copies, disk.write)
     async with trio.open_nursery() as nursery:
         await nursery.start(files.run)
         yield files
@@ -100,10 +105,9 @@ async def test_a_crash_before_the_removal_leaves_a_file_that_is_named_and_remove
     assert paths.removals.stat().st_ino == record
 
 
-async def test_the_record_reaches_other_nodes_before_they_hear_of_the_removal(paths: Paths, files: QueueFiles) -> None:
-    copies = files._copies
-    assert isinstance(copies, FakeCopies)
-
+async def test_the_record_reaches_other_nodes_before_they_hear_of_the_removal(
+    paths: Paths, files: QueueFiles, copies: FakeCopies
+) -> None:
     await files.remove([_made(paths.archived_job_file(7))])
 
     assert [name for _, name in copies.told] == ["removals", "job-7"]

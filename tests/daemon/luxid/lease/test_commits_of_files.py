@@ -20,7 +20,7 @@ from common.lease.records import EtcdKeys, RunningJob, decode
 from common.paths import Paths
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp, JobState
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from daemons.luxid.copying.nodecopies import NodeCopies
 from daemons.luxid.copying.sending import CopyRules
 from daemons.luxid.files.queuefiles import QueueFiles
@@ -117,7 +117,7 @@ async def master_of(paths: Paths, etcd: TestEtcd, deadline: Deadline) -> AsyncIt
         await nursery.start(commits.run)
         nodes = NodeCopies(paths, WireNames(), CopyRules(1811, NODE, waits=False, has_lease=True))
         copies = EtcdCopies(paths, changes_of(paths, keys, fence.epoch), commits, nodes, lambda _: None)
-        with store_of(paths, QueueFiles(paths, copies, disk, copies)) as store:
+        with store_of(paths, QueueFiles(paths, copies, disk)) as store:
             nursery.start_soon(_run, store)
             yield Master(store, copies, disk, client, keys)
             nursery.cancel_scope.cancel()
@@ -170,11 +170,9 @@ async def test_each_change_is_in_etcd(tmp_path: Path, etcd: TestEtcd, deadline: 
         assert found["dirty/queue/drain"] == WrittenFile(b"")
 
         # all have the content: only the move is news
-        master.copies.entries.forgotten(
-            master.copies.entries.forgettable([JobId(1), JobId(2)], frozenset(), lambda *_: True)
-        )
+        master.copies.entries.forgotten(master.copies.entries.forgettable([JobId(1), JobId(2)], lambda *_: True))
         await master.add(3)
-        master.copies.entries.forgotten(master.copies.entries.forgettable([JobId(3)], frozenset(), lambda *_: True))
+        master.copies.entries.forgotten(master.copies.entries.forgettable([JobId(3)], lambda *_: True))
         await master.store.archive([JobId(3)])
         assert (await master.found())["dirty/queue/job-3"] == ArchivedFile()
 
@@ -219,7 +217,7 @@ async def test_the_removal_of_an_archived_job_is_committed_if_etcd_tells_of_the_
         shutil.copytree(one.data, other.data, dirs_exist_ok=True)
         # all candidates have the first one
         entries = master.copies.entries
-        entries.forgotten(entries.forgettable([JobId(1)], frozenset(), lambda *_: True))
+        entries.forgotten(entries.forgettable([JobId(1)], lambda *_: True))
         before = await master.found()
 
         await master.store.files.remove([one.archived_job_file(1), one.archived_job_file(2)])

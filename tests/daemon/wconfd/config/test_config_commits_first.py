@@ -13,11 +13,11 @@ from common.errors import Conflict, Unavailable
 from common.objects.codec import decode_config
 from common.objects.config import Config
 from common.paths import Paths
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.configstore import ConfigStore, Step
 from daemons.wconfd.core.config.configstate import advanced
-from daemons.wconfd.distribution import ConfigChange
+from daemons.wconfd.distribution import ConfigChange, StateChange
 from tests.support.fakes.copies import LOSS, REFUSAL, FakeDistribution
 
 pytestmark = pytest.mark.trio
@@ -33,13 +33,15 @@ class Cluster(FakeDistribution):
         # what was done, and the name of the cluster in the file then
         self.seen: list[tuple[str, str]] = []
 
-    def commit_first(self, change: ConfigChange) -> None:
+    def before(self, change: StateChange) -> None:
         if self.is_lost:
             raise NoLongerMaster(LOSS)
-        super().commit_first(change)
+        super().before(change)
+        assert isinstance(change, ConfigChange)
         self.seen.append((f"commit {change.after.config.cluster.cluster_name}", name_in(self._path)))
 
-    def take_back(self, change: ConfigChange) -> None:
+    def take_back(self, change: StateChange) -> None:
+        assert isinstance(change, ConfigChange)
         self.seen.append((f"back to {change.before.config.cluster.cluster_name}", name_in(self._path)))
 
 

@@ -1,6 +1,5 @@
 """A change of the configuration becomes known to the other nodes before it counts (DESIGN sections 12 and 14)."""
 
-import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from common.objects.codec import decode_config, to_json
 from common.objects.config import Config
 from common.objects.kinds import NodeUuid
 from common.paths import Paths
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from common.settings import BY_ETCD, ClusterSettings, Settings
 from daemons.wconfd import main
 from daemons.wconfd.configfile import ConfigFile
@@ -25,7 +24,7 @@ from daemons.wconfd.core.config.configstate import ConfigState, advanced
 from protocol.client import Client
 from protocol.wconfd.changes import SetJobLimits
 from tests.support.configs import node
-from tests.support.fakes.copies import LOSS, REFUSAL, FakeDistribution
+from tests.support.fakes.copies import LOSS, FakeDistribution
 from tests.support.wait import PATIENCE_S, wait_until_async
 
 pytestmark = pytest.mark.trio
@@ -98,20 +97,6 @@ async def test_a_change_waits_for_the_others_and_changes_meanwhile_share_the_nex
     await wait_until_async(lambda: len(wconfd.answered) == 3, what="all are answered")
     assert wconfd.shown in ("second", "third")
     assert wconfd.nodes.committed == [(1, 2), (2, 4)]
-
-
-async def test_what_the_others_lack_for_now_is_logged_and_counts(
-    wconfd: Wconfd, caplog: pytest.LogCaptureFixture
-) -> None:
-    wconfd.nodes.refuses = True
-
-    with caplog.at_level(logging.ERROR):
-        await wconfd.rename("other")
-
-    assert (wconfd.answered, wconfd.shown, wconfd.on_disk) == (["other"], "other", "other")
-    (record,) = caplog.records
-    assert record.getMessage() == "copies.missing"
-    assert REFUSAL in str(vars(record))
 
 
 async def test_nothing_counts_and_nothing_is_written_when_another_node_is_the_master(wconfd: Wconfd) -> None:

@@ -22,9 +22,7 @@ from daemons.wconfd import configstore
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.configstore import ConfigStore, Step
 from daemons.wconfd.core.config.configstate import ConfigState, advanced
-from daemons.wconfd.distribution import ConfigChange, LocalDistribution
-from protocol.wconfd.config import NodeBehind
-from protocol.wconfd.daemon import ConfigVerdict
+from daemons.wconfd.distribution import ConfigDistribution, LocalDistribution
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
@@ -55,27 +53,12 @@ class Disk(ConfigFile):
         super().write(content, note)
 
 
-class Nodes:
+class Nodes(ConfigDistribution):
     """Records the states to spread, and spreads none; optionally its disk is full the first time."""
 
     def __init__(self, *, first_fails: bool = False) -> None:
         self.told: list[tuple[int, frozenset[NodeUuid] | None]] = []
         self._first_fails = first_fails
-
-    def commit_first(self, change: ConfigChange) -> None:
-        pass
-
-    def take_back(self, change: ConfigChange) -> None:
-        pass
-
-    def commit(self, before: ConfigState, after: ConfigState) -> None:
-        pass
-
-    def behind(self) -> tuple[NodeBehind, ...]:
-        return ()
-
-    async def check(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
-        return ()
 
     async def spread(
         self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False

@@ -13,6 +13,7 @@ from common.objects.codec import decode_config
 from common.objects.kinds import NodeUuid
 from common.settingsfile import load_settings
 from daemons.wconfd.core.config.configstate import ConfigState
+from daemons.wconfd.distribution import ConfigChange
 from daemons.wconfd.nodes.nodesdistribution import distributing_to_nodes
 from protocol.noded.call import read_request
 from protocol.noded.files import UploadFileSingle
@@ -58,7 +59,7 @@ async def test_changes_that_come_while_a_node_is_slow_share_one_upload(tmp_path:
 
     async with distributing_to_nodes(settings) as way:
         for before, after in itertools.pairwise(states):
-            way.commit(before, after)
+            way.after(ConfigChange(before, after, b"", b""))
             if after is states[3]:
                 # the first call is under way
                 await seen.until(lambda: seen.connections == 1)

@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import DamagedFile
 from common.nodes.mastership import SeenEpoch, own_epoch, read_seen
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 
 
 @pytest.fixture

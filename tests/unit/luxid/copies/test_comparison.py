@@ -12,10 +12,11 @@ import trio
 
 from common.ids import JobId
 from common.paths import Paths
-from daemons.luxid.copying.calls import NodeLine, QueueCalls
+from daemons.luxid.copying.calls import QueueCalls
 from daemons.luxid.copying.comparison import JobsPart, QueueComparison, all_parts
 from protocol.noded.call import NodeAddress, Outcome, Replied
 from protocol.noded.clients.client import NodeClient
+from protocol.noded.clients.line import NodeLine
 from protocol.noded.facts import Check, NodeVerify
 from protocol.noded.files import WireNames
 
@@ -32,7 +33,9 @@ class Node:
     def silence(self, _: str) -> None:
         return None
 
-    async def call_nodes(self, _: Iterable[NodeAddress], call: NodeVerify, __: float) -> Mapping[str, Outcome[object]]:
+    async def call_nodes(
+        self, _: Iterable[NodeAddress], call: NodeVerify, __: float, *, even_paused: bool
+    ) -> Mapping[str, Outcome[object]]:
         await trio.lowlevel.checkpoint()
         names = cast(list[str], call.checkdict[Check.FILES.value])
         self.asked += names

@@ -1,14 +1,7 @@
 """What a candidate is sent: the backlog's entries, and who the candidates are."""
 
-import attrs
-
 from common.ids import JobId
-from common.objects.index import ConfigIndex
-from common.objects.kinds import NodeUuid
-from daemons.luxid.copying.nodecopies import candidates
 from daemons.luxid.core.copies.backlog import Backlog, JobDigest, Key, QueueFact, StateName, differing
-from protocol.noded.call import NodeAddress
-from tests.support.configs import UUIDS, small_config
 
 ONE, TWO = JobId(1), JobId(2)
 
@@ -151,22 +144,6 @@ def test_a_job_in_two_places_or_with_another_content_differs() -> None:
     assert differing({TWO: archived}, {TWO: "new"}, {}) == {TWO: False}
     assert differing({TWO: archived}, {TWO: "old"}, {TWO: "new"}) == {TWO: True}
     assert differing({TWO: archived}, {}, {}) == {TWO: True}
-
-
-def test_candidates_are_neither_the_master_nor_offline() -> None:
-    config = small_config()
-    master = config.nodes[UUIDS.node]
-    candidate = attrs.evolve(master, uuid="candidate", name="candidate", primary_ip="192.0.2.9")
-    others = (
-        candidate,
-        attrs.evolve(candidate, uuid="offline", name="offline", offline=True),
-        attrs.evolve(candidate, uuid="plain", name="plain", master_candidate=False),
-    )
-    nodes = {**config.nodes, **{NodeUuid(node.uuid): node for node in others}}
-
-    found = candidates(ConfigIndex(attrs.evolve(config, nodes=nodes)), 7)
-
-    assert found == {"candidate": NodeAddress("candidate", "192.0.2.9", 7)}
 
 
 def test_a_lost_reply_makes_a_comparison_necessary() -> None:

@@ -10,7 +10,7 @@ import trio
 from common.objects.index import ConfigIndex
 from common.objects.kinds import NodeUuid
 from common.paths import Paths
-from common.replication import NoLongerMaster, NotCopied
+from common.replica.replica import NoLongerMaster, NotCopied, TakeUp
 from daemons.luxid.copying.nodecopies import ATTEMPT_S, STOPPED_S, NodeCopies, Stops
 from daemons.luxid.copying.sending import CopyRules, NodeSender
 from daemons.luxid.core.copies.backlog import Backlog
@@ -114,7 +114,7 @@ async def test_a_slow_node_is_waited_for_once(tmp_path: Path, autojump_clock: tr
     copies, began = _copies(tmp_path, candidate), trio.current_time()
 
     with pytest.raises(NotCopied):
-        await copies.appeared([Paths.under_root(tmp_path).job_file(1)], has_results=True)
+        await copies.after(TakeUp([Paths.under_root(tmp_path).job_file(1)]))
 
     assert candidate.waits == 1
     assert trio.current_time() - began == pytest.approx(ATTEMPT_S)
@@ -129,7 +129,7 @@ async def test_one_node_with_another_master_outweighs_all_that_are_not_reached(
     copies = _copies(tmp_path, outdated, dead)
 
     with pytest.raises(NoLongerMaster, match="another master"):
-        await copies.appeared([Paths.under_root(tmp_path).job_file(1)], has_results=True)
+        await copies.after(TakeUp([Paths.under_root(tmp_path).job_file(1)]))
 
 
 @pytest.mark.trio
@@ -146,4 +146,4 @@ async def test_a_configuration_that_names_another_master_ends_this_one_before_an
     assert "names 'other.test' as the master" in str(await copies.until_outdated())
     assert list(copies.lags()) == []
     with pytest.raises(NoLongerMaster):
-        await copies.appeared([Paths.under_root(tmp_path).job_file(1)], has_results=True)
+        await copies.after(TakeUp([Paths.under_root(tmp_path).job_file(1)]))

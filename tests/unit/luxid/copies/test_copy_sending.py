@@ -43,7 +43,9 @@ class Called:
     def silence(self, _: str) -> None:
         return None
 
-    async def call_nodes(self, _: Iterable[NodeAddress], call: AnyCall, __: float) -> Mapping[str, Outcome[object]]:
+    async def call_nodes(
+        self, _: Iterable[NodeAddress], call: AnyCall, __: float, *, even_paused: bool
+    ) -> Mapping[str, Outcome[object]]:
         await trio.lowlevel.checkpoint()
         self.methods.append(call.METHOD)
         if call.METHOD == "version":
@@ -107,9 +109,9 @@ class Away(Called):
     sender: NodeSender
 
     async def call_nodes(
-        self, nodes: Iterable[NodeAddress], call: AnyCall, limit_s: float
+        self, nodes: Iterable[NodeAddress], call: AnyCall, limit_s: float, *, even_paused: bool
     ) -> Mapping[str, Outcome[object]]:
-        found = await super().call_nodes(nodes, call, limit_s)
+        found = await super().call_nodes(nodes, call, limit_s, even_paused=even_paused)
         if call.METHOD != "gantry_list_files" or self.methods.count(call.METHOD) > 1:
             return found
         for number in JOBS:

@@ -32,7 +32,9 @@ class Candidate:
     def silence(self, _: str) -> None:
         return None
 
-    async def call_nodes(self, _: Iterable[NodeAddress], call: AnyCall, __: float) -> Mapping[str, Outcome[object]]:
+    async def call_nodes(
+        self, _: Iterable[NodeAddress], call: AnyCall, __: float, *, even_paused: bool
+    ) -> Mapping[str, Outcome[object]]:
         await trio.lowlevel.checkpoint()
         if isinstance(call, WriteStateFiles):
             self.writes.append(tuple(file.name for file in call.files))

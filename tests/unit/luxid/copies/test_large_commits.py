@@ -11,6 +11,7 @@ from common.lease.records import EtcdKeys, RunningJob
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
+from common.replica.replica import Move, Remove, TakeUp
 from daemons.luxid.copying.nodecopies import NodeCopies
 from daemons.luxid.copying.sending import CopyRules
 from daemons.luxid.core.copies import etcdentries
@@ -59,11 +60,11 @@ async def test_many_large_files_are_committed_in_parts(
 
     match what:
         case "what processes wrote":
-            await copies.taking_up(files, are_dead=False)
+            await copies.before(TakeUp(files))
         case "what could not be made":
-            await copies.put_back(files)
+            await copies.take_back(Remove(files))
         case _:
             copies.entries.committed([JobId(number) for number in range(1, COUNT + 1)], 3)
-            await copies.moving([(path, paths.archived_job_file(int(path.name[4:]))) for path in files])
+            await copies.before(Move([(path, paths.archived_job_file(int(path.name[4:]))) for path in files]))
 
     assert {f"{_KEYS.dirty}queue/job-{number}" for number in range(1, COUNT + 1)} <= etcd.keys

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from common.replication import NotCopied
+from common.replica.replica import NotCopied
 from daemons.luxid.files.queuefiles import AGAIN_S, MissingCopies
 
 FEW, MOST = NotCopied("1 of 4"), NotCopied("3 of 4", is_most=True)

@@ -12,9 +12,10 @@ import trio.testing
 from common.ids import JobId
 from common.lease.changes import CommittedEntry, Dirty, KeyChange
 from common.lease.records import EtcdKeys
+from common.replica.entries import DirtyEntries
 from daemons.luxid.copying.sending import NodeSender
 from daemons.luxid.core.copies.backlog import Key
-from daemons.luxid.core.copies.etcdentries import DirtyEntries, JobHands
+from daemons.luxid.core.copies.etcdentries import JobHands
 from daemons.luxid.replicating.shrinking import Shrinking
 from protocol.etcd.kv import EtcdFull
 
@@ -56,7 +57,7 @@ async def test_a_new_master_forgets_what_its_candidates_have_before_it_can_mark_
     shrinking = Shrinking(
         etcd, KEYS, "n1", 4, 600.0, senders=lambda: {"n2": sender}, name=name, without_config=without_config
     )
-    entries = DirtyEntries()
+    entries = DirtyEntries[Key]()
     entries.committed([JobId(7)], 12)
     entries.made([JobId(7)], 0)
     await shrinking.begin()

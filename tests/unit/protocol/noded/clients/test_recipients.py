@@ -32,6 +32,17 @@ def test_the_queue_goes_to_the_candidates_but_the_master_in_natural_order() -> N
     assert candidates(_cluster(), 1900) == [NodeAddress("n2", "ip-n2", 1900), NodeAddress("n10", "ip-n10", 1900)]
 
 
+def test_under_a_lease_the_master_may_be_another_one_than_in_the_configuration() -> None:
+    assert [node.name for node in candidates(_cluster(), master="n2")] == ["n10", "node1.test"]
+
+
+def test_an_offline_candidate_is_marked() -> None:
+    config = _cluster()
+    away = {uuid: attrs.evolve(node, offline=node.name == "n2") for uuid, node in config.nodes.items()}
+
+    assert [node.name for node in candidates(attrs.evolve(config, nodes=away)) if not node.offline] == ["n10"]
+
+
 def test_ssconf_goes_to_all_nodes_that_are_not_offline() -> None:
     assert {node.name for node in online_nodes(_cluster())} == {"node1.test", "n2", "n10", "regular", "drained"}
 

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from common.errors import Unavailable
-from common.replication import NoLongerMaster
+from common.replica.replica import NoLongerMaster
 from protocol.noded.call import Failed, FailureKind, NodeAddress, Outcome, Replied
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.voting import PAUSE_S, REPEATS, Contender, ask_once, win_vote
