@@ -321,8 +321,8 @@ class Paths(QueuePaths, RunPaths):
         return self.data / "locks.data"
 
     @property
-    def ghosts_data(self) -> Path:
-        """Guards of locks, and the dead owners that they make ghosts of; ours."""
+    def may_run_data(self) -> Path:
+        """Commands that may still run, for which the locks of their owners are kept; ours."""
         return self.data / "ghosts.data"
 
     @property

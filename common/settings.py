@@ -223,7 +223,7 @@ class WconfdSettings:
     max_bypass: int = attrs.field(default=16, validator=not_negative)
     # whether a node, group, network or instance is changed only by a holder of its lock; false: others are only told of
     require_locks: bool = False
-    # time after which a ghost's locks are released without a word of its node; 0: never
+    # time after which orphaned locks are released without a word of its node; 0: never
     ghost_s: float = attrs.field(default=0.0, validator=not_negative)
 
 

@@ -15,7 +15,7 @@ from protocol.luxi.feed import FeedBegin, FeedChanges, FeedPlace, read_changes
 from protocol.luxi.feed import Subscribe as SubscribeJobs
 from protocol.peer import Speaker
 from protocol.unixsocket import pauses
-from protocol.wconfd.locks import GHOSTS_CHANGED, LOCKS_CHANGED, Ghost, Holdings, Owned
+from protocol.wconfd.locks import LOCKS_CHANGED, ORPHANS_CHANGED, Holdings, OrphanedLocks, Owned
 from protocol.wconfd.locks import Subscribe as SubscribeLocks
 
 # A subscription that survives the restarts of its daemon.
@@ -168,10 +168,10 @@ class ConfigChanged:
 
 
 @attrs.frozen
-class GhostsChanged:
-    """All ghosts, after a change of them. A snapshot does not tell them: ask for them by `ListGhosts` after it."""
+class OrphansChanged:
+    """All orphaned locks, after a change of them. A snapshot lacks them: ask by `ListOrphanedLocks` after it."""
 
-    ghosts: tuple[Ghost, ...]
+    orphans: tuple[OrphanedLocks, ...]
 
 
 @attrs.frozen
@@ -182,7 +182,7 @@ class KeptChanged:
     what: str
 
 
-Event = Snapshot | LocksChanged | ConfigChanged | GhostsChanged | KeptChanged
+Event = Snapshot | LocksChanged | ConfigChanged | OrphansChanged | KeptChanged
 
 
 class WconfdEvents:
@@ -223,8 +223,8 @@ def _typed(method: str, params: list[object]) -> Event | None:
             return LocksChanged(structure(rows, tuple[Holdings, ...], LOCKS_CHANGED))
         case "configChanged", [int() as serial, bool() as filters_changed]:
             return ConfigChanged(serial, filters_changed)
-        case "ghostsChanged", [ghosts]:
-            return GhostsChanged(structure(ghosts, tuple[Ghost, ...], GHOSTS_CHANGED))
+        case "ghostsChanged", [orphans]:
+            return OrphansChanged(structure(orphans, tuple[OrphanedLocks, ...], ORPHANS_CHANGED))
         case "keptChanged", [str() as what]:
             return KeptChanged(what)
         case (("locksChanged" | "configChanged" | "ghostsChanged" | "keptChanged"), _):

@@ -12,7 +12,7 @@ from common.words.times import clock
 from common.words.why import pids_in_words
 from protocol.luxi.queries import JOB, LOCK_FIELDS, LockRow, Query, read_lock_view
 from protocol.luxi.why import ReadLeftProcesses
-from protocol.wconfd.locks import Ghost, ListGhosts, Owned
+from protocol.wconfd.locks import ListOrphanedLocks, OrphanedLocks, Owned
 
 # The table of locks from luxid: who holds and who waits for each lock, and which jobs others wait for.
 #
@@ -58,41 +58,42 @@ def _sentence(job_id: JobId, pids: Sequence[int]) -> str:
     return f"{left}; end that with: {end}"
 
 
-# Ghosts as people read them: locks kept for commands on nodes, whose jobs' processes are gone.
+# Orphaned locks as people read them: locks kept for commands on nodes, whose jobs' processes are gone.
 #
 # Source: DESIGN section 14.
 
 
-def known_ghosts() -> tuple[Ghost, ...]:
-    """All ghosts, for a command that tells them beside other things; none if wconfd does not tell this user."""
+def known_orphans() -> tuple[OrphanedLocks, ...]:
+    """All orphaned locks, for a command that tells them beside other things; none if wconfd does not tell this user."""
     try:
         with open_wconfd(is_patient=False) as client:
-            return client.call(ListGhosts(), timeout_s=10.0)
+            return client.call(ListOrphanedLocks(), timeout_s=10.0)
     except (GantryError, OSError):
         return ()
 
 
-def ghosts_line(ghosts: Sequence[Ghost]) -> str:
-    """One line for `gantry status`; there is at least one ghost."""
-    nodes = ", ".join(sorted({guard.node for ghost in ghosts for guard in ghost.guards}))
-    oldest = clock(min(ghost.since for ghost in ghosts))
-    return f"ghosts: {len(ghosts)} since {oldest}, of nodes {nodes}; see 'gantry ghosts'"
+def orphans_line(orphans: Sequence[OrphanedLocks]) -> str:
+    """One line for `gantry status`; there are some."""
+    nodes = ", ".join(sorted({command.node for orphan in orphans for command in orphan.commands}))
+    oldest = clock(min(orphan.since for orphan in orphans))
+    what = f"of {len(orphans)} dead owners since {oldest}, for commands on {nodes}"
+    return f"orphaned locks: {what}; see 'gantry orphaned-locks'"
 
 
-def ghost_sentences(ghosts: Sequence[Ghost]) -> Iterator[str]:
-    """For each ghost a sentence for the reader of a table of locks."""
-    for ghost in ghosts:
-        nodes = ", ".join(f"'{node}'" for node in sorted({guard.node for guard in ghost.guards}))
-        by_time = "" if ghost.ends_at is None else f", it is {clock(ghost.ends_at)},"
+def orphan_sentences(orphans: Sequence[OrphanedLocks]) -> Iterator[str]:
+    """For each dead owner a sentence for the reader of a table of locks."""
+    for orphan in orphans:
+        nodes = ", ".join(f"'{node}'" for node in sorted({command.node for command in orphan.commands}))
+        by_time = "" if orphan.ends_at is None else f", it is {clock(orphan.ends_at)},"
         yield (
-            f"{ghost.owner} is a ghost: its process is gone, and its command may still run on node {nodes}; "
+            f"{orphan.owner} has orphaned locks: its process is gone, and its command may still run on node {nodes}; "
             f"its locks are kept until the node answers{by_time} or an operator says: gantry fenced NODE"
         )
 
 
-def owner_text(ghost: Ghost) -> str:
+def owner_text(orphan: OrphanedLocks) -> str:
     """The number of a job, or another owner's name."""
-    return str(ghost.owner.ident)
+    return str(orphan.owner.ident)
 
 
 def locks_text(locks: tuple[Owned, ...]) -> str:
@@ -100,12 +101,12 @@ def locks_text(locks: tuple[Owned, ...]) -> str:
     return ",".join(f"{lock}{'=exclusive' if mode is LockMode.EXCLUSIVE else ''}" for lock, mode in locks)
 
 
-def as_json(ghost: Ghost) -> dict[str, object]:
+def as_json(orphan: OrphanedLocks) -> dict[str, object]:
     return {
-        "job": ghost.owner.ident,
-        "livelock": ghost.owner.livelock,
-        "since": ghost.since,
-        "ends_at": ghost.ends_at,
-        "guards": [{"node": guard.node, "key": guard.key} for guard in ghost.guards],
-        "locks": {str(lock): mode.value for lock, mode in ghost.locks},
+        "job": orphan.owner.ident,
+        "livelock": orphan.owner.livelock,
+        "since": orphan.since,
+        "ends_at": orphan.ends_at,
+        "guards": [{"node": command.node, "key": command.key} for command in orphan.commands],
+        "locks": {str(lock): mode.value for lock, mode in orphan.locks},
     }

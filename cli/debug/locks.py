@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 import click
 
-from cli.clusterstate.locks import ask_lock_view, ghost_sentences, known_ghosts, left_processes
+from cli.clusterstate.locks import ask_lock_view, known_orphans, left_processes, orphan_sentences
 from cli.commands import Command
 from cli.connection import Luxid, open_luxid
 from cli.context import uses_color, wants_json
@@ -71,7 +71,7 @@ def _show(client: Luxid, names: Sequence[str], unknown: str, layout: Layout) -> 
     every = [{name: show(row) for name, show in _FIELDS.items()} for row in rows]
     for sentence in left_processes(rows):
         remark(sentence)
-    for sentence in ghost_sentences(known_ghosts() if any(row.owners for row in rows) else ()):
+    for sentence in orphan_sentences(known_orphans() if any(row.owners for row in rows) else ()):
         remark(sentence)
     put_names = lock_names(row.name for row in rows) if layout.is_for_people else str
     cells = [[put_names(each.get(name, unknown)) for name in names] for each in every]

@@ -10,8 +10,10 @@ VERBS: Final = {
     "status": CommandVerb("cli.gantry.status:status", "Which daemons run, since when, and what the queue holds."),
     "logs": CommandVerb("cli.gantry.logs:logs", "The logs of all daemons, in the order of time."),
     "join": CommandVerb("cli.gantry.join:join", "Make this machine a node of a cluster."),
-    "ghosts": CommandVerb("cli.gantry.ghosts:ghosts", "Locks kept for commands on nodes that do not answer."),
-    "fenced": CommandVerb("cli.gantry.ghosts:fenced", "Declare that nothing runs on a node any more."),
+    "orphaned-locks": CommandVerb(
+        "cli.gantry.orphans:orphaned_locks", "Locks kept for commands on nodes that do not answer."
+    ),
+    "fenced": CommandVerb("cli.gantry.orphans:fenced", "Declare that nothing runs on a node any more."),
     "prune": CommandVerb("cli.gantry.upkeep:prune", "Remove old ended jobs and their outputs, by the settings."),
     "repair": CommandVerb("cli.gantry.upkeep:repair", "What the queue has lost, and which nodes have it."),
     "schedule": CommandVerb("cli.gantry.schedule.main:group", "Jobs that are submitted again and again."),

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 import click
 
-from cli.clusterstate.locks import as_json, ghosts_line, known_ghosts
+from cli.clusterstate.locks import as_json, known_orphans, orphans_line
 from cli.clusterstate.masterships import etcd_line, known_fullness, known_mastership, mastership_json, mastership_line
 from cli.clusterstate.problems import as_json as as_findings
 from cli.clusterstate.problems import (
@@ -269,7 +269,7 @@ def tell_status(settings: Settings, fault: GantryError | None = None) -> int:
     lags = ask_lags() if has_luxid else None
     verdicts = last_verdicts() if has_luxid else None
     config_verdicts = last_config_verdicts() if settings.cluster.has_nodes and is_ready(daemons, "wconfd") else ()
-    ghosts = known_ghosts() if is_ready(daemons, "wconfd") else ()
+    orphans = known_orphans() if is_ready(daemons, "wconfd") else ()
     schedules = known_schedules() if has_luxid and not is_down(daemons, "wconfd") else ()
     http = settings.rapid.url(settings.cluster.own_name) if is_ready(daemons, "rapid") else None
     findings = in_order(find_problems(settings)) if has_luxid else []
@@ -280,8 +280,8 @@ def tell_status(settings: Settings, fault: GantryError | None = None) -> int:
         copies = {} if lags is None else {"queue_lags": lags_json(lags), "queue_verdicts": verdicts_json(verdicts)}
         if config_verdicts:
             copies["config_verdicts"] = verdicts_json(config_verdicts)
-        if ghosts:
-            copies["ghosts"] = [as_json(ghost) for ghost in ghosts]
+        if orphans:
+            copies["ghosts"] = [as_json(orphan) for orphan in orphans]
         if schedules:
             copies["schedules"] = schedules_json(schedules)
         if findings:
@@ -309,8 +309,8 @@ def tell_status(settings: Settings, fault: GantryError | None = None) -> int:
             say(f"commands of jobs on this node: {commands} run{'s' if commands == 1 else ''}")
         if http is not None:
             say(f"http: {http}")
-        if ghosts:
-            say(ghosts_line(ghosts))
+        if orphans:
+            say(orphans_line(orphans))
         for lag in lags or ():
             say(f"copies: {lag_words(lag)}")
         if verdicts and not lags:

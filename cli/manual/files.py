@@ -84,7 +84,7 @@ JOB: Final = """\
 LOCKS: Final = """\
 [[[[17,"/run/gantry/livelocks/job_17_1795400000",4711],[["node/web1","exclusive"]]]],
  [[0,[18,"/run/gantry/livelocks/job_18_1795400001",4712],[["node/web1","shared"]]]]]"""
-GHOSTS: Final = """\
+MAY_RUN: Final = """\
 {"guarded":[[[17,"/run/gantry/livelocks/job_17_1795400000",4711],
   [["web1","17-0-1"]],1795400100.0]]}"""
 _ROWS: Final = (
@@ -148,7 +148,7 @@ def _logs() -> Iterator[Definition]:
 def _forms() -> Iterator[Section]:
     yield Section("queue/job-N", tuple(_job()))
     yield Section("locks.data", tuple(_locks()))
-    yield Section("ghosts.data", tuple(_ghosts()))
+    yield Section("ghosts.data", tuple(_orphans()))
     yield Section(
         "schedules.data",
         (paragraph(_ROWS.format(noun="schedules")), _fields(Schedule), paragraph("A run:"), _fields(ScheduleRun)),
@@ -183,13 +183,13 @@ def _locks() -> Iterator[Block]:
     )
 
 
-def _ghosts() -> Iterator[Block]:
+def _orphans() -> Iterator[Block]:
     yield paragraph(
         "Which locks stay held although their owner may be dead, because a command of it may still run: its node, the "
         "key of the "
         "command, and since when the owner is dead, or null."
     )
-    yield Code(GHOSTS)
+    yield Code(MAY_RUN)
 
 
 def _configuration() -> Iterator[Block]:

@@ -340,6 +340,15 @@ def find_groups(wanted: str, run_folder: Path) -> GroupTree | None:
     return None
 
 
+def take_groups(wanted: str, run_folder: Path) -> GroupTree | None:
+    """As `find_groups`, at the start of a program that starts commands: groups that earlier ones left are removed."""
+    groups = find_groups(wanted, run_folder)
+    sweep_limit_groups(run_folder)
+    if groups is not None:
+        groups.sweep()
+    return groups
+
+
 def _try(tree: GroupTree) -> None:
     """Raises: OSError: the tree is not usable."""
     group = tree.make(TRIAL_GROUP)

@@ -6,7 +6,7 @@ What the spec names (users, folders, programs) is looked up here; what is missin
     command = LocalCommand(spec, place)
     command.check()
     outcome = command.run(output.append, None, on_begun, on_kill)
-    if command.leash is not None: ...
+    if command.left is not None: ...
 
 Source: DESIGN sections 7, 13 and 16.
 """
@@ -25,8 +25,16 @@ from common.commands.cgroups import MEMORY, GroupTree, WantedLimits
 from common.commands.execution import Launch, NotStarted, Prelude, Stage, StartStep, StepFailure, UnixAccount
 from common.commands.spec import CommandOutcome, CommandSpec
 from common.commands.supervision import SupervisorTerms
-from common.commands.supervisor import Leash, ProgramEnd, RunningProgram, Sink, StartSupervisor, SupervisorLost, starter
-from common.commands.surroundings import SHELL, environment_of
+from common.commands.supervisor import (
+    KeptProcesses,
+    ProgramEnd,
+    RunningProgram,
+    Sink,
+    StartSupervisor,
+    SupervisorLost,
+    starter,
+)
+from common.commands.surroundings import SHELL, environment_of, environment_of_installation
 from common.errors import GantryError, PrerequisiteError, Unavailable
 from common.settings import Settings
 from common.system.accounts import groups_of, user_named
@@ -170,7 +178,7 @@ class LocalCommand:
         self._spec = spec
         self._place = place
         # processes that the command left under the locks, after `run`; the caller closes it
-        self.leash: Leash | None = None
+        self.left: KeptProcesses | None = None
         self._limited_each = False
 
     def check(self) -> None:
@@ -215,7 +223,7 @@ class LocalCommand:
         finally:
             if program is not None:
                 program.close()
-        self.leash = end.leash
+        self.left = end.left
         return self._outcome(end)
 
     @property
@@ -264,7 +272,7 @@ class LocalCommand:
         spec, settings, user = self._spec, self._place.settings, self._user()
         argv = [SHELL, "-c", " ".join(spec.argv)] if spec.shell else list(spec.argv)
         with _telling_what_is_unreadable():
-            env = {**environment_of(user, settings.jobproc), **spec.env, **_installation_env(settings)}
+            env = {**environment_of(user, settings), **spec.env, **environment_of_installation(settings)}
             account = user and UnixAccount(user.pw_uid, user.pw_gid, tuple(groups_of(user)))
         return Launch(
             argv,
@@ -339,11 +347,6 @@ def _program_words(launch: Launch, error: OSError) -> str:
 def _limits_of(ulimits: Mapping[str, Sequence[int]]) -> Mapping[int, tuple[int, int]]:
     """The limits by the kernel's numbers."""
     return {getattr(resource, f"RLIMIT_{name.upper()}"): (pair[0], pair[-1]) for name, pair in ulimits.items() if pair}
-
-
-def _installation_env(settings: Settings) -> Mapping[str, str]:
-    paths = settings.paths
-    return {"GANTRY_DATA_DIR": str(paths.data), "GANTRY_RUN_DIR": str(paths.run), "GANTRY_LOG_DIR": str(paths.log)}
 
 
 def _check_folder(cwd: str) -> None:

@@ -1,6 +1,6 @@
-"""The output of a job's commands, kept in files of bounded size.
+"""The output of commands, kept in files of bounded size: of a job on the master, of one command on its node.
 
-The output is one stream of bytes for the whole job. It lies in pieces `<base>.<offset>`, with the offset
+The output is one stream of bytes. It lies in pieces `<base>.<offset>`, with the offset
 of the piece's first byte in 20 digits. A piece is full at half of the limit, and only the last two are
 kept. So a reader finds any offset by the names alone, and sees that earlier output is gone.
 Output is not state: it is not synced, and a loss of power may cost its end.
@@ -11,21 +11,31 @@ import os
 from pathlib import Path
 from typing import Final
 
+import attrs
+
+from common.system.log import get_log
+
 _DIGITS: Final = 20
 _PIECES_KEPT: Final = 2
 _MODE: Final = 0o640
+_FOLDER_MODE: Final = 0o700
+# the kernel refuses to read where no file can have a byte
+_LONGEST_FILE: Final = 2**63 - 1
+_log: Final = get_log(__name__)
 
 
 class OutputFile:
     """The output of one job, for appending; a later process of the job continues it.
 
     Args:
-        base: the pieces' common path; the folder must exist.
+        base: the pieces' common path.
         max_bytes: limit of all pieces together.
+        makes_folder: whether the folder is made with the first piece; else it must exist.
     """
 
-    def __init__(self, base: Path, max_bytes: int) -> None:
-        self._base = base
+    def __init__(self, base: Path, max_bytes: int, *, makes_folder: bool = False) -> None:
+        self.base = base
+        self._makes_folder = makes_folder
         self._piece_bytes = max(max_bytes // _PIECES_KEPT, 1)
         self._pieces: list[int] = []
         # offset of the last piece, and its size
@@ -39,6 +49,8 @@ class OutputFile:
         Raises: OSError: the disk is full or the file cannot be made; some of `data` may be lost.
         """
         if not self._pieces:
+            if self._makes_folder:
+                self.base.parent.mkdir(_FOLDER_MODE, exist_ok=True)
             self._find_pieces()
         rest = memoryview(data)
         while rest:
@@ -69,7 +81,7 @@ class OutputFile:
         begin = max(self.end - count, begin)
         found = b""
         for start in self._pieces:
-            with open(self._path(start), "rb") as file:
+            with open(_path(self.base, start), "rb") as file:
                 file.seek(max(begin - start, 0))
                 found += file.read()
         return found
@@ -81,29 +93,26 @@ class OutputFile:
 
     def _find_pieces(self) -> None:
         # as late as possible: most jobs have no output, and the folder holds the pieces of all jobs
-        self._pieces = pieces_of(self._base)
+        self._pieces = pieces_of(self.base)
         if self._pieces:
             self._start = self._pieces[-1]
-            self._size = os.stat(self._path(self._start)).st_size
+            self._size = os.stat(_path(self.base, self._start)).st_size
 
     def _open_piece(self, *, is_full: bool) -> None:
         self.close()
         if is_full:
             self._start, self._size = self._start + self._size, 0
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._fd = os.open(self._path(self._start), flags, _MODE)
+        self._fd = os.open(_path(self.base, self._start), flags, _MODE)
         if self._start not in self._pieces:
             self._pieces.append(self._start)
         while len(self._pieces) > _PIECES_KEPT:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._path(self._pieces.pop(0)))
-
-    def _path(self, start: int) -> str:
-        return f"{self._base}.{start:0{_DIGITS}d}"
+                os.unlink(_path(self.base, self._pieces.pop(0)))
 
 
 def pieces_of(base: Path) -> list[int]:
-    """The offsets of an output's pieces, in order."""
+    """The offsets of an output's pieces, in order. Raises: OSError: the folder cannot be read."""
     prefix = f"{base.name}."
     names = [name.removeprefix(prefix) for name in os.listdir(base.parent) if name.startswith(prefix)]
     return sorted(int(name) for name in names if len(name) == _DIGITS and name.isdigit())
@@ -112,6 +121,83 @@ def pieces_of(base: Path) -> list[int]:
 def stream_end(base: Path) -> int:
     """Bytes that an output has had. Raises: OSError: the folder cannot be read."""
     return OutputFile(base, _PIECES_KEPT).end
+
+
+@attrs.frozen
+class OutputBytes:
+    """Bytes of an output, beginning at `offset`."""
+
+    offset: int
+    content: bytes
+
+
+def read_output(base: Path, offset: int, limit: int) -> OutputBytes:
+    """Return the next bytes at or after `offset`, at most `limit`; empty if there are no more yet.
+
+    A character may begin in one file and end in the next, so bytes that follow each other are returned together.
+
+    Args: base: common path of the stream's pieces.
+    Raises: OSError: the folder cannot be read.
+    """
+    starts = pieces_of(base)
+    later = [start for start in starts if start > offset]
+    begin, found = offset, b""
+    for start in [*[start for start in starts if start <= offset][-1:], *later]:
+        end = begin + len(found)
+        if found and (start != end or len(found) >= limit):
+            # output in between is lost
+            break
+        at = max(start, end)
+        content = _read_at(_path(base, start), at - start, limit - len(found))
+        if content:
+            begin, found = begin if found else at, found + content
+    return OutputBytes(begin, found)
+
+
+def _path(base: Path, start: int) -> str:
+    return f"{base}.{start:0{_DIGITS}d}"
+
+
+def _read_at(path: str, offset: int, limit: int) -> bytes:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        # removed since the folder was listed
+        return b""
+    try:
+        return os.pread(fd, min(limit, _LONGEST_FILE - offset), offset)
+    finally:
+        os.close(fd)
+
+
+class OutputSink:
+    """Takes a program's output: all of it to the output file, its end to the tail. It outlives a disk that takes none.
+
+    Args:
+        tail_lines: lines of the tail; 0: nobody reads it.
+    """
+
+    def __init__(self, output: OutputFile, tail_lines: int = 0) -> None:
+        self.tail = Tail(tail_lines)
+        self.taken = 0
+        # whether the file lacks some of it
+        self.is_broken = False
+        self._output = output
+
+    def take(self, data: bytes) -> None:
+        self.taken += len(data)
+        self.tail.feed(data)
+        if self.is_broken:
+            return
+        try:
+            self._output.append(data)
+        except OSError as error:
+            # a full disk must not stop the work: the output is not the program's result
+            self.is_broken = True
+            _log.warning("output.lost", file=self._output.base, error=error, next="go on without an output file")
+
+    def close(self) -> None:
+        self._output.close()
 
 
 class Tail:

@@ -168,15 +168,20 @@ def _make_group(terms: SupervisorTerms) -> ControlGroup | None:
 
 
 @attrs.frozen
-class Leash:
-    """Processes that a program left running under the job's locks."""
+class KeptProcesses:
+    """Processes that a program left running under the job's locks: until the end of its supervisor."""
 
     _supervisor: Supervisor
+    _signals: ProcessSignals
 
     @property
-    def fd(self) -> int:
-        """A descriptor that is readable when none of them is left."""
-        return self._supervisor.status
+    def is_gone(self) -> bool:
+        """Whether none of them is left, as far as is known without a wait."""
+        return bool(self._signals.wait(0, self._supervisor.status))
+
+    def wait(self) -> None:
+        """Wait until none is left, or a signal comes."""
+        self._signals.wait(None, self._supervisor.status)
 
     def stop(self) -> None:
         """Request their end."""
@@ -202,7 +207,7 @@ class ProgramEnd:
     # number of its processes that the kernel killed for memory
     oom_kills: int
     # processes left under the locks; None: there are none, or they do not matter; the receiver closes it
-    leash: Leash | None
+    left: KeptProcesses | None
 
     @property
     def exit_code(self) -> int | None:
@@ -225,7 +230,7 @@ class ProgramEnd:
 #
 # The program has ended when its own process has, and all is over when none of its processes runs any more; the
 # supervisor ensures this and reports both. If background processes are to run on under the job's locks, the program's
-# own end is enough: then the supervisor stays, and the end of its pipe, the *leash*, shows that the last of them has
+# own end is enough: then the supervisor stays, and the end of its pipe shows that the last of them has
 # ended. A process that writes to the output later gets SIGPIPE.
 #
 # Source: DESIGN sections 5 and 16.
@@ -348,8 +353,8 @@ class RunningProgram:
 
     def _judge(self) -> ProgramEnd:
         assert self._end is not None
-        leash = None if self._is_over else Leash(self._supervisor)
-        if leash is None:
+        left = None if self._is_over else KeptProcesses(self._supervisor, self._signals)
+        if left is None:
             self._drop_supervisor()
         returncode = os.waitstatus_to_exitcode(self._end["ended"])
         return ProgramEnd(
@@ -359,7 +364,7 @@ class RunningProgram:
             self._was_killed,
             self._used["usage"],
             self._used["oom_kills"],
-            leash,
+            left,
         )
 
     def _is_done(self) -> bool:

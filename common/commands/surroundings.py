@@ -25,7 +25,7 @@ import signal
 from collections.abc import Mapping
 from typing import Final
 
-from common.settings import JobprocSettings
+from common.settings import Settings
 from common.settingsfile import ROOT_VARIABLE
 from common.system.accounts import user_numbered
 
@@ -66,18 +66,23 @@ def take_surroundings() -> None:
     _stop_ignoring()
 
 
-def environment_of(user: pwd.struct_passwd | None, settings: JobprocSettings) -> dict[str, str]:
-    """The environment of a command, without the variables of its job.
+def environment_of(user: pwd.struct_passwd | None, settings: Settings) -> dict[str, str]:
+    """The environment of a command, which the variables of its job may replace.
 
     Args:
         user: user that it runs as; None: this process's user.
     Raises: Unavailable: users cannot be read now.
     """
-    found = {"PATH": settings.command_path, "LANG": settings.command_lang, **_login_of(user or _own_user())}
-    if (root := os.environ.get(ROOT_VARIABLE)) is not None:
-        # so that the command finds the installation that it belongs to
-        found[ROOT_VARIABLE] = root
-    return found
+    words = {"PATH": settings.jobproc.command_path, "LANG": settings.jobproc.command_lang}
+    # so that the command finds the installation that it belongs to
+    place = {} if settings.root is None else {ROOT_VARIABLE: str(settings.root)}
+    return {**words, **_login_of(user or _own_user()), **place}
+
+
+def environment_of_installation(settings: Settings) -> dict[str, str]:
+    """The variables with the installation's folders, which those of the job never replace."""
+    paths = settings.paths
+    return {"GANTRY_DATA_DIR": str(paths.data), "GANTRY_RUN_DIR": str(paths.run), "GANTRY_LOG_DIR": str(paths.log)}
 
 
 def _login_of(user: pwd.struct_passwd | None) -> dict[str, str]:

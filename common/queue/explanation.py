@@ -296,7 +296,7 @@ class LockChain(TaggedObject):
 
 
 @attrs.frozen
-class HeldByGhost(TaggedObject):
+class HeldByOrphan(TaggedObject):
     """A job without a process blocks this one, as its command may still run on a node."""
 
     KIND = "ghost"
@@ -387,7 +387,7 @@ Reason = (
     | WaitsForLock
     | LetsPass
     | LockChain
-    | HeldByGhost
+    | HeldByOrphan
     | Ending
     | Outlived
     | TakenUp

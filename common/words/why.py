@@ -15,7 +15,7 @@ from common.queue.explanation import (
     Cause,
     Ending,
     Faded,
-    HeldByGhost,
+    HeldByOrphan,
     HeldByRule,
     Holding,
     InLine,
@@ -159,7 +159,7 @@ def in_words(reason: Reason, now: float) -> str:
             WaitsForLock()
             | LetsPass()
             | LockChain()
-            | HeldByGhost()
+            | HeldByOrphan()
             | Ending()
             | Outlived()
             | TakenUp()
@@ -173,7 +173,7 @@ def in_words(reason: Reason, now: float) -> str:
 
 
 # reasons of a job that has a process, or is about to get another one
-_OfProcess = WaitsForLock | LetsPass | LockChain | HeldByGhost | Ending | Outlived | TakenUp | SilentNode | NotKnown
+_OfProcess = WaitsForLock | LetsPass | LockChain | HeldByOrphan | Ending | Outlived | TakenUp | SilentNode | NotKnown
 
 
 def _process_in_words(reason: _OfProcess, now: float) -> str:
@@ -185,8 +185,8 @@ def _process_in_words(reason: _OfProcess, now: float) -> str:
             return _turn(reason, now)
         case LockChain():
             return _chain(reason, now)
-        case HeldByGhost():
-            return _ghost(reason, now)
+        case HeldByOrphan():
+            return _orphan(reason, now)
         case Ending():
             return _ending(reason)
         case Outlived():
@@ -338,13 +338,13 @@ def _ending(reason: Ending) -> str:
     return f"is being killed and keeps its locks until all of it has ended{left}"
 
 
-def _ghost(reason: HeldByGhost, now: float) -> str:
+def _orphan(reason: HeldByOrphan, now: float) -> str:
     nodes = " and ".join(f"'{node}'" for node in reason.nodes)
     by_time = "" if reason.ends_at is None else f", {duration(max(0.0, reason.ends_at - now))} are over,"
     return (
-        f"{reason.owner} is a ghost: its process is gone for {_elapsed(now, reason.since)}, and its command may still "
-        f"run on node {nodes}; its locks are kept until the node tells that it has ended{by_time} or an operator says "
-        "by 'gantry fenced' that the node is down"
+        f"{reason.owner} has orphaned locks: its process is gone for {_elapsed(now, reason.since)}, and its "
+        f"command may still run on node {nodes}; the locks are kept until the node tells that it has ended{by_time} or "
+        "an operator says by 'gantry fenced' that the node is down"
     )
 
 

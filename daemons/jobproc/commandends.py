@@ -9,12 +9,10 @@ from typing import Final
 
 import attrs
 
-from common.commands.output import OutputFile, Tail
 from common.commands.retryrules import TryFailure, TryFailureKind
 from common.commands.spec import CommandOutcome, CommandSpec, Leave
 from common.errors import CommandFailed, JobCanceled
 from common.opcodes.command import OpRunCommand
-from common.system.log import get_log
 from common.system.signals import SHUT_DOWN_TEXT
 from daemons.jobproc.context import UnitContext
 
@@ -23,7 +21,6 @@ EACH_PROCESS: Final = (
 )
 # end of a command of which it is not known how far it came
 LOST: Final = {"exit_code": None, "signal": None, "lost": True}
-_log = get_log(__name__)
 
 
 def command_spec(op: OpRunCommand, context: UnitContext) -> CommandSpec:
@@ -72,29 +69,6 @@ class TryFailed(CommandFailed):
 
 class TryLost(CommandFailed):
     """nobody knows how far a command came, and nothing of it runs any more"""
-
-
-class OutputSink:
-    """Takes a program's output: all of it to the output file, its end to the tail."""
-
-    def __init__(self, output: OutputFile, tail_lines: int) -> None:
-        self.tail = Tail(tail_lines)
-        self.taken = 0
-        # whether the file lacks some of it
-        self.is_broken = False
-        self._output = output
-
-    def take(self, data: bytes) -> None:
-        self.taken += len(data)
-        self.tail.feed(data)
-        if self.is_broken:
-            return
-        try:
-            self._output.append(data)
-        except OSError as error:
-            # a full disk must not stop the work: the output is not the program's result
-            self.is_broken = True
-            _log.warning("output.lost", error=error, next="go on without an output file")
 
 
 @attrs.frozen

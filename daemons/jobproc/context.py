@@ -32,7 +32,7 @@ from daemons.jobproc.locking import JobLocks
 from protocol.blocking import BlockingClient
 from protocol.luxi.jobs import JobInput, OpInput, SubmitManyJobs
 from protocol.wconfd.config import GetObject
-from protocol.wconfd.locks import Guard
+from protocol.wconfd.locks import CommandOnNode
 
 # The properties that jobs inherit from the opcode that submits them: reason, priority, and debug level.
 #
@@ -237,15 +237,15 @@ class UnitContext:
         """Keep the opcode's locks until the last of its background processes ends."""
         self.left = left
 
-    def guard(self, guard: Guard) -> None:
+    def keep_locks_for(self, command: CommandOnNode) -> None:
         """Keep the opcode's locks, whatever ends it, until `settle`; call it before something is started on a node.
 
-        Durability, Raises: as `JobLocks.guard`.
+        Durability, Raises: as `JobLocks.keep_for`.
         """
-        self._locks.guard(guard)
+        self._locks.keep_for(command)
 
     def settle(self) -> None:
-        """Nothing that was guarded runs, or will: the locks are free when the opcode ends."""
+        """Nothing of the commands on nodes runs, or will: the locks are free when the opcode ends."""
         self._locks.settle()
 
     def after_end(self, act: Callable[[], None]) -> None:

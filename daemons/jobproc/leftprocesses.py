@@ -6,13 +6,12 @@ Source: DESIGN sections 5, 13 and 16.
 from collections.abc import Callable
 from typing import Protocol
 
-from common.commands.supervisor import Leash
 from common.errors import JobCanceled
 from common.system.signals import ProcessSignals
 
 
 class Left(Protocol):
-    """What an opcode left, on this machine or on a node."""
+    """What an opcode left, on this machine (`common.commands.supervisor.KeptProcesses`) or on a node."""
 
     @property
     def is_gone(self) -> bool:
@@ -25,27 +24,6 @@ class Left(Protocol):
         """Request its end."""
 
     def close(self) -> None: ...
-
-
-class LeashedProcesses:
-    """Processes on this machine; they are known by a leash (see `programend`)."""
-
-    def __init__(self, leash: Leash, signals: ProcessSignals) -> None:
-        self._leash = leash
-        self._signals = signals
-
-    @property
-    def is_gone(self) -> bool:
-        return bool(self._signals.wait(0, self._leash.fd))
-
-    def wait(self) -> None:
-        self._signals.wait(None, self._leash.fd)
-
-    def stop(self) -> None:
-        self._leash.stop()
-
-    def close(self) -> None:
-        self._leash.close()
 
 
 class LeftoverWait:

@@ -12,9 +12,8 @@ then waits for that. At the end of the job nothing is freed and the livelock sta
 those processes holds it, and wconfd frees the locks when the last of them ends.
 
 A process may find its first opcode *running*: an earlier process of the job has begun it, and died. If it is
-resumable, it goes on here: the locks that the earlier process has left guarded are adopted. A guard of locks
-stands for something that may run on a node. As long as it is there, the end of an opcode frees nothing, whatever
-has ended it, and the locks outlive this process.
+resumable, it goes on here: the orphaned locks that the earlier process has left are adopted. As long as a command may
+still run on a node, the end of an opcode frees nothing, whatever has ended it, and the locks outlive this process.
 
 Source: DESIGN sections 3, 5, 7, 11, 13 and 14; luxid.md 9.
 """
@@ -241,7 +240,7 @@ class _Life:
         self._output.close()
         self._error_output.close()
         self._record.close()
-        if self._left.is_any or self._locks.is_guarded:
+        if self._left.is_any or self._locks.may_run:
             _log.info("job.left_processes", job=self._job_id, locks="kept until they end")
             return
         self._locks.start_free()

@@ -14,8 +14,8 @@ request, and touches nothing else.
 A wait is written to the job's history once it lasts, and again when it is over, for any reason. The first
 `waitLocks` is no longer than the shortest reported wait, so that a short wait costs nothing more.
 
-Locks under which something may run on a node are guarded (`protocol.wconfd.locks`). They are freed only when it is
-known that nothing does; if this process ends before, they stay held, and a later process of the job adopts them.
+Locks under which a command may still run on a node (`protocol.wconfd.locks`) are freed only when it is
+known that nothing of it does; if this process ends before, they stay held, and a later process of the job adopts them.
 
 Source: wconfd.md 5.3, 8.3; DESIGN sections 4, 9 and 13.
 """
@@ -36,13 +36,13 @@ from protocol.messages import Request
 from protocol.unixsocket import pauses
 from protocol.wconfd.locks import (
     AdoptLocks,
+    CommandOnNode,
     DownGradeLocksLevel,
     ExplainWait,
     FreeLocks,
-    Guard,
-    GuardLocks,
     IntersectLocks,
     InTheWay,
+    KeepLocks,
     TryUpdateLocks,
     UpdateLocksWaiting,
     WaitLocks,
@@ -88,7 +88,7 @@ class JobLocks:
         self._freeing: FreeLocks | None = None
         self._is_sent = False
         # whether something may run on a node under the locks: then they are not freed, and outlive this process
-        self.is_guarded = False
+        self.may_run = False
 
     @property
     def held(self) -> dict[Lock, LockMode]:
@@ -161,30 +161,30 @@ class JobLocks:
             return ()
         return explanation.waits[0].in_the_way if explanation is not None and explanation.waits else ()
 
-    def guard(self, guard: Guard) -> None:
-        """Keep the held locks beyond the death of this process, until it is known that nothing runs under this guard.
+    def keep_for(self, command: CommandOnNode) -> None:
+        """Keep the held locks beyond the death of this process, as long as this command may still run.
 
-        Durability: on return the guard survives a loss of power.
-        Raises: JobCanceled: a cancel was requested; the guard may be there or not. Errors of wconfd, as RemoteError.
+        Durability: on return that survives a loss of power.
+        Raises: JobCanceled: a cancel was requested; wconfd may know it or not. Errors of wconfd, as RemoteError.
         """
-        self.is_guarded = True
-        self._ask(GuardLocks(self._owner, (guard,)), self._is_canceled)
+        self.may_run = True
+        self._ask(KeepLocks(self._owner, (command,)), self._is_canceled)
 
     def adopt(self) -> bool:
-        """Take over the locks and guards of an earlier process of the job; return whether there were any.
+        """Take over the locks of an earlier process of the job; return whether there were any.
 
         Raises: JobCanceled: the job is killed. RemoteError: the earlier process may live.
         """
         # until it is known
-        self.is_guarded = True
+        self.may_run = True
         owned = self._ask(AdoptLocks(self._owner), lambda: self._signals.kill_asked)
         self._held |= dict(owned)
-        self.is_guarded = self._is_in_use = bool(owned)
-        return self.is_guarded
+        self.may_run = self._is_in_use = bool(owned)
+        return self.may_run
 
     def settle(self) -> None:
-        """Nothing runs on a node under the locks any more: their guards go with them when they are freed."""
-        self.is_guarded = False
+        """Nothing runs on a node under the locks any more: they may be freed."""
+        self.may_run = False
 
     def release(self, locks: Iterable[Lock]) -> None:
         """Release some of the held locks; the rest stays."""

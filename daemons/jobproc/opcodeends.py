@@ -229,7 +229,7 @@ class OpcodeEnds:
 
     def _free_while(self, write: Callable[[], None]) -> None:
         """Write the opcode's end while its locks are freed."""
-        if self.left.look() or self.locks.is_guarded:
+        if self.left.look() or self.locks.may_run:
             write()
             return
         self.record.note_over()

@@ -41,7 +41,7 @@ from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.membership import ClaimEpoch, GetStanding
 from protocol.unixsocket import dial
-from protocol.wconfd.locks import LayGuards, ListGhosts
+from protocol.wconfd.locks import ListOrphanedLocks, ReleaseKeptLocks
 
 # Let all nodes know who is the master: they refuse what an earlier one sends from then on.
 #
@@ -165,7 +165,7 @@ class Fencing:
         self._paths = settings.paths
 
     async def fence(self, last: LastMaster, epoch: int) -> None:
-        """Try all programs, again and again until one has fenced the node; then its ghosts end."""
+        """Try all programs, again and again until one has fenced the node; then its orphaned locks are released."""
         if not self._settings.fence:
             return
         for pause_s in retry_pauses():
@@ -210,19 +210,23 @@ class Fencing:
         return done.returncode == 0
 
     async def _tell_wconfd(self, node: str) -> None:
-        """As an operator does by `gantry fenced NODE`, once luxid has raised the ghosts of the old master."""
+        """As an operator does by `gantry fenced NODE`, once luxid has claimed the locks of the old master's jobs."""
         for pause_s in retry_pauses():
             try:
                 dial(self._paths.query_socket, "luxid").close()
                 async with Client(self._paths.wconfd_socket, daemon="wconfd") as wconfd:
-                    ghosts = await wconfd.call(ListGhosts())
-                    keys = tuple(guard.key for ghost in ghosts for guard in ghost.guards if guard.node == node)
+                    orphans = await wconfd.call(ListOrphanedLocks())
+                    keys = tuple(
+                        command.key for orphan in orphans for command in orphan.commands if command.node == node
+                    )
                     if keys:
-                        await wconfd.call(LayGuards(keys, f"node {node}: fenced, says a fence agent"))
-                    _log.info("ghosts.fenced", node=node, keys=len(keys))
+                        await wconfd.call(ReleaseKeptLocks(keys, f"node {node}: fenced, says a fence agent"))
+                    _log.info("orphaned_locks.fenced", node=node, keys=len(keys))
                     return
             except GantryError as error:
-                _log.info("ghosts.not_told", node=node, reason=error.message, going_on="again until it succeeds")
+                _log.info(
+                    "orphaned_locks.not_told", node=node, reason=error.message, going_on="again until it succeeds"
+                )
             await trio.sleep(pause_s)
 
 

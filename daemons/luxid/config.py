@@ -26,14 +26,14 @@ from protocol.serving.route import AnyRoute
 from protocol.subscriptions import (
     ConfigChanged,
     Event,
-    GhostsChanged,
     KeptChanged,
     LocksChanged,
+    OrphansChanged,
     Snapshot,
     WconfdEvents,
 )
 from protocol.wconfd.config import ReadConfig, ReadResources
-from protocol.wconfd.locks import RESOURCES, Ghost, Holdings
+from protocol.wconfd.locks import RESOURCES, Holdings, OrphanedLocks
 
 # luxid's copy of the configuration, which is wconfd's.
 #
@@ -338,7 +338,7 @@ class ConfigFollowing:
 
     Args:
         on_config: called whenever the configuration may have changed.
-        on_ghosts: called with the ghosts, whenever they may have changed; with None if they are to be listed.
+        on_orphans: called with the orphaned locks, whenever they may have changed; with None if they are to be listed.
         on_kept: called when schedules or resources, by `protocol.wconfd.locks`, have changed; with None at each
             connection to wconfd, when both are to be read.
     """
@@ -349,14 +349,14 @@ class ConfigFollowing:
         rules: FilterRuleSync,
         events: WconfdEvents,
         on_config: Callable[[], None] = lambda: None,
-        on_ghosts: Callable[[tuple[Ghost, ...] | None], None] = lambda _: None,
+        on_orphans: Callable[[tuple[OrphanedLocks, ...] | None], None] = lambda _: None,
         on_kept: Callable[[str | None], None] = lambda _: None,
     ) -> None:
         self._jobs = jobs
         self._rules = rules
         self._events = events
         self._on_config = on_config
-        self._on_ghosts = on_ghosts
+        self._on_orphans = on_orphans
         self._on_kept = on_kept
 
     async def run(self) -> None:
@@ -378,7 +378,7 @@ class ConfigFollowing:
                     self._jobs.queue.locks_changed(job_id, {})
                 self._tell(holdings)
                 self._on_config()
-                self._on_ghosts(None)
+                self._on_orphans(None)
                 self._on_kept(None)
                 await self._refresh_rules()
             case LocksChanged(holdings=holdings):
@@ -387,9 +387,9 @@ class ConfigFollowing:
                 self._on_config()
                 if filters_changed:
                     await self._refresh_rules()
-            case GhostsChanged(ghosts=ghosts):
+            case OrphansChanged(orphans=orphans):
                 # changes of their locks are told apart
-                self._on_ghosts(ghosts)
+                self._on_orphans(orphans)
             case KeptChanged(what):
                 self._on_kept(what)
             case _:

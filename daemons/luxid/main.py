@@ -50,12 +50,12 @@ from daemons.luxid.history.upkeep import PastHistory
 from daemons.luxid.nodes.nodeparts import (
     bring_up_address,
     following,
-    ghost_parts,
     has_become_master,
     highest_on_nodes,
     leased_queue,
     live_data,
     node_copies,
+    orphan_parts,
     serial_on_nodes,
 )
 from daemons.luxid.notifying import JobNotifier
@@ -310,9 +310,9 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
     attempts = Attempts(jobs, parts.rewriting, scheduler, launcher.rules.attempts)
     starter = Starter(jobs, store, launcher, attempts, scheduler, settings.luxid.start_timeout_s)
     take_ups = TakeUps(jobs, store, starter, parts.rewriting)
-    ghosts, ghosts_raised = ghost_parts(settings, early), trio.Event()
+    orphans, locks_claimed = orphan_parts(settings, early), trio.Event()
     deaths = JobProcessDeaths(
-        jobs, store, parts.rewriting, attempts, scheduler, nursery, ghosts_raised if ghosts else None
+        jobs, store, parts.rewriting, attempts, scheduler, nursery, locks_claimed if orphans else None
     )
     is_external = bool(settings.luxid.executor)
     # the job of an external executor ends at once, as with Ganeti
@@ -328,8 +328,8 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
     telling.recover(each.job for each in found.jobs)
     kills.recover()
     deaths.recover()
-    if ghosts is not None:
-        ghosts.begin(dead, ghosts_raised, nursery)
+    if orphans is not None:
+        orphans.begin(dead, locks_claimed, nursery)
     # the process may have been another machine's, whose end only a lease proves
     may_rerun = not settings.cluster.has_nodes or settings.cluster.has_lease
     for job in dead:
@@ -360,7 +360,7 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
         exited=lambda notice: jobs.processes.reaped(notice.job_id),
     )
     await nursery.start(launcher.run, events)
-    end_on_nodes = ghosts.watch.end_left if ghosts else lambda _: False
+    end_on_nodes = orphans.watch.end_left if orphans else lambda _: False
     canceller = Canceller(
         jobs,
         store,
@@ -383,7 +383,7 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
         if what is None:
             book.forget()
 
-    nursery.start_soon(following(settings, early, ghosts, nursery, on_kept).run)
+    nursery.start_soon(following(settings, early, orphans, nursery, on_kept).run)
     making_way = MakingWay(jobs, scheduler, take_ups, parts.pauses, kills)
     past = PastHistory(settings.paths, jobs)
     nursery.start_soon(past.run)

@@ -16,7 +16,7 @@ from daemons.wconfd.core import reservations
 from daemons.wconfd.core.config.verify import find_problems
 from daemons.wconfd.core.keptrows import FORMS
 from daemons.wconfd.core.locks.encoding import LockRows, rebuild, replay
-from daemons.wconfd.core.locks.guards import decode_guards
+from daemons.wconfd.core.locks.mayrun import decode_may_run
 from daemons.wconfd.locks.lockfiles import JOURNAL, read_pair
 
 # (place, as `byte 17` or `$.cluster.uuid`, reason)
@@ -95,9 +95,9 @@ def _check_reservations(path: Path) -> Iterator[Problem]:
         yield _place_and_reason(error)
 
 
-def _check_guards(path: Path) -> Iterator[Problem]:
+def _check_may_run(path: Path) -> Iterator[Problem]:
     try:
-        decode_guards(path.read_bytes())
+        decode_may_run(path.read_bytes())
     except DamagedFile as error:
         yield _place_and_reason(error)
 
@@ -119,7 +119,7 @@ def _place_and_reason(error: DamagedFile) -> Problem:
 _CHECKS: Final[Mapping[str, Callable[[Path], Iterator[Problem]]]] = {
     "config.data": _check_config,
     "locks.data": _check_locks,
-    "ghosts.data": _check_guards,
+    "ghosts.data": _check_may_run,
     "tempres.data": _check_reservations,
     **dict.fromkeys(FORMS, _check_rows),
 }

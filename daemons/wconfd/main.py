@@ -39,10 +39,10 @@ from daemons.wconfd.handlers.changes import (
 from daemons.wconfd.handlers.config import ConfigFileHandlers, ConfigHandlers, ViolationHandlers
 from daemons.wconfd.handlers.events import SubscriptionHandlers, WconfdMetricHandlers, tell_config
 from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers
-from daemons.wconfd.handlers.locks import ExplainingHandlers, GhostHandlers, LockHandlers
+from daemons.wconfd.handlers.locks import ExplainingHandlers, LockHandlers, OrphanHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
 from daemons.wconfd.keptstore import KeptFiles, KeptStore
-from daemons.wconfd.locks.deaths import LockOwnerDeaths, end_ghosts
+from daemons.wconfd.locks.deaths import LockOwnerDeaths, release_expired
 from daemons.wconfd.locks.lockfiles import journal_of
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.rpc import WconfdHandlers, routes
@@ -139,7 +139,7 @@ async def _serve(settings: Settings, distribution: ConfigDistribution, task_stat
             await nursery.start(deaths.follow)
             nursery.start_soon(deaths.sweep, rules.sweep_s)
             if rules.ghost_s:
-                nursery.start_soon(end_ghosts, locks, rules.ghost_s)
+                nursery.start_soon(release_expired, locks, rules.ghost_s)
             item_bound = ItemBound(settings.limits.max_locks, "max_locks")
             counts = CallCounts()
             to = make_handlers(
@@ -200,7 +200,7 @@ def make_handlers(
     """
     return WconfdHandlers(
         locks=LockHandlers(locks, deaths),
-        ghosts=GhostHandlers(locks, deaths),
+        orphans=OrphanHandlers(locks, deaths),
         explaining=ExplainingHandlers(locks),
         events=SubscriptionHandlers(locks, config),
         config=ConfigHandlers(config, locks, short_lock.checks),
@@ -229,7 +229,7 @@ def _tell_work(stores: Mapping[str, _Store], deaths: LockOwnerDeaths) -> None:
 
 def _remove_leftovers(paths: Paths) -> None:
     """Remove unfinished files of an earlier wconfd that was killed; no other one is running now."""
-    files = (paths.config_data, paths.locks_data, journal_of(paths.locks_data), paths.ghosts_data, paths.tempres_data)
+    files = (paths.config_data, paths.locks_data, journal_of(paths.locks_data), paths.may_run_data, paths.tempres_data)
     own = {path.name for path in files} | FORMS.keys()
     prefix = paths.ssconf_file("").name
     if left := remove_leftovers(paths.data, lambda name: name in own or name.startswith(prefix)):

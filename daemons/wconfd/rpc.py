@@ -17,7 +17,7 @@ from daemons.wconfd.handlers.changes import (
 from daemons.wconfd.handlers.config import ConfigFileHandlers, ConfigHandlers, ViolationHandlers
 from daemons.wconfd.handlers.events import SubscriptionHandlers, WconfdMetricHandlers
 from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers
-from daemons.wconfd.handlers.locks import ExplainingHandlers, GhostHandlers, LockHandlers
+from daemons.wconfd.handlers.locks import ExplainingHandlers, LockHandlers, OrphanHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
 from protocol.peer import Peer
 from protocol.serving.route import AnyRoute, Route
@@ -73,6 +73,7 @@ from protocol.wconfd.config import (
 from protocol.wconfd.daemon import ListLockViolations, ReadMetrics, VerifyConfigCopies
 from protocol.wconfd.locks import (
     AdoptLocks,
+    ClaimLocks,
     CleanupLocks,
     DownGradeLocksLevel,
     Echo,
@@ -81,17 +82,16 @@ from protocol.wconfd.locks import (
     FreeLocks,
     FreeLocksLevel,
     GuardedOpportunisticLockUnion,
-    GuardLocks,
     HasPendingRequest,
     IntersectLocks,
-    LayGuards,
+    KeepLocks,
     ListAllLocks,
     ListAllLocksOwners,
-    ListGhosts,
     ListLocks,
     ListLocksWaitingStatus,
+    ListOrphanedLocks,
     OpportunisticLockUnion,
-    RaiseGhosts,
+    ReleaseKeptLocks,
     Subscribe,
     TryUpdateLocks,
     UpdateLocksWaiting,
@@ -120,7 +120,7 @@ class WconfdHandlers:
     """The handlers, by noun."""
 
     locks: LockHandlers
-    ghosts: GhostHandlers
+    orphans: OrphanHandlers
     explaining: ExplainingHandlers
     events: SubscriptionHandlers
     config: ConfigHandlers
@@ -160,11 +160,11 @@ def routes(to: WconfdHandlers) -> list[AnyRoute]:
         Route(OpportunisticLockUnion, to.locks.opportunistic_lock_union, role=Role.FULL),
         Route(GuardedOpportunisticLockUnion, to.locks.guarded_opportunistic_lock_union, role=Role.FULL),
         Route(CleanupLocks, to.locks.cleanup_locks, role=Role.FULL),
-        Route(GuardLocks, to.ghosts.guard_locks, role=Role.FULL),
-        Route(LayGuards, to.ghosts.lay_guards, role=Role.FULL),
-        Route(AdoptLocks, to.ghosts.adopt_locks, role=Role.FULL),
-        Route(RaiseGhosts, to.ghosts.raise_ghosts, role=Role.FULL),
-        Route(ListGhosts, to.ghosts.list_ghosts, role=Role.READ),
+        Route(KeepLocks, to.orphans.keep_locks, role=Role.FULL),
+        Route(ReleaseKeptLocks, to.orphans.release_kept_locks, role=Role.FULL),
+        Route(AdoptLocks, to.orphans.adopt_locks, role=Role.FULL),
+        Route(ClaimLocks, to.orphans.claim_locks, role=Role.FULL),
+        Route(ListOrphanedLocks, to.orphans.list_orphaned_locks, role=Role.READ),
         Route(Subscribe, to.events.subscribe, role=Role.READ),
         Route(ExplainWait, to.explaining.explain_wait, role=Role.READ),
         Route(ExplainHoldings, to.explaining.explain_holdings, role=Role.READ),

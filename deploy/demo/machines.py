@@ -100,7 +100,7 @@ class Demo:
         claim = self._claim(self.one, self.two.name)
         self.one.show("gnt-job", "watch", *map(str, job_ids), check=False)
         say(f"Its command may still run: the lock is kept until {self.two.name} is back")
-        self.one.show("gantry", "ghosts")
+        self.one.show("gantry", "orphaned-locks")
         self.one.show("gnt-job", "why", str(claim))
         self.two.show("gantry", "up", "--detach")
         self.one.ask("gnt-job", "wait", str(claim))

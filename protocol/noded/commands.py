@@ -48,7 +48,7 @@ class CommandPhase(enum.Enum):
 
     @property
     def may_run(self) -> bool:
-        """Whether a process of it may live."""
+        """Whether it may still run: a process of it may live."""
         return self in (CommandPhase.RUNNING, CommandPhase.KEPT)
 
 

@@ -114,7 +114,7 @@ class LockState:
 
 
 @attrs.frozen
-class LockGhost:
+class LockOrphan:
     """A holder whose process is gone, and whose command may still run on a node: its locks are kept."""
 
     # "job/14"
@@ -132,7 +132,8 @@ class LockList:
     # locks in lock order, then jobs by id
     locks: tuple[LockState, ...]
     # those among the holders
-    ghosts: tuple[LockGhost, ...] = ()
+    # of the owners that are orphans; the key has the name that it had before
+    ghosts: tuple[LockOrphan, ...] = ()
 
 
 # Nodes, groups, networks and instances under /3, read only; and the bare query of LUXI for all but jobs.

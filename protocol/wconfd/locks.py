@@ -177,26 +177,28 @@ class Echo(Request[str]):
     text: str
 
 
-# Guards and ghosts: locks that outlive their owner, because what they guard may still run on a node; methods of ours.
+# Orphaned locks: locks that outlive their owner, because its command may still run on a node; methods of ours.
 #
-# Theory. A *guard* says that a command of a living owner is about to run on a node, under a key. When an owner with
-# guards dies, its pending request is dropped, and what it holds stays held: it is a *ghost*. A ghost ends in three
-# ways. A new process of the same job adopts all that it has, guards included. Or its last guard is laid: by the word
-# of the node's daemon, of an operator, or of a fence that nothing of it runs. Or the time is over that ghosts are
-# given, if any is set. A guard does not bind a living owner: when it releases all its locks, its guards are gone
-# with them.
+# Theory. An owner says which of its commands *may still run*: on which node, under which key; it does so before a
+# command is started there. When such an owner dies, its pending request is dropped, and what it holds stays held: it
+# is an *orphan*, and these are *orphaned locks*. They end in three ways. A new process of the same job adopts them,
+# with the commands. Or none of its commands may still run, by the word of the node's daemon, of an operator, or of a
+# fence; then they are released. Or the time is over that orphaned locks are given, if any is set. A command does not
+# bind a living owner: when it releases all its locks, what it has said of its commands is gone with them.
 #
-# Guards lie in `ghosts.data` beside `locks.data`, which stays as Ganeti knows it.
+# What owners have said lies in `ghosts.data` beside `locks.data`, which stays as Ganeti knows it. That file, the
+# methods (`guardLocks`, `layGuards`, `raiseGhosts`, `listGhosts`), the event and the keys of JSON keep their old
+# names: for those an orphan was a ghost, and a command of it a guard.
 #
 # Source: DESIGN sections 13 and 14.
 
 
-GHOSTS_CHANGED: Final = "ghostsChanged"
+ORPHANS_CHANGED: Final = "ghostsChanged"
 
 
 @attrs.frozen
-class Guard(Row):
-    """`[node, key]`."""
+class CommandOnNode(Row):
+    """A command that may still run: `[node, key]`."""
 
     # name of the node
     node: str
@@ -205,20 +207,20 @@ class Guard(Row):
 
 
 @attrs.frozen
-class GuardLocks(Request[Unit]):
-    """Keep the owner's locks beyond his death, until these guards are laid.
+class KeepLocks(Request[Unit]):
+    """Keep the owner's locks beyond its death, as long as these commands may still run.
 
-    Durability: on return the guards survive a loss of power.
+    Durability: on return that survives a loss of power.
     """
 
     METHOD = "guardLocks"
     owner: Owner
-    guards: tuple[Guard, ...]
+    commands: tuple[CommandOnNode, ...]
 
 
 @attrs.frozen
-class LayGuards(Request[Unit]):
-    """Say that nothing of these keys runs any more; a ghost without guards releases everything.
+class ReleaseKeptLocks(Request[Unit]):
+    """Say that nothing of these keys runs any more; orphaned locks for which no command may still run are released.
 
     Unknown keys are no error. Durability: on return the release survives a loss of power.
     """
@@ -231,7 +233,7 @@ class LayGuards(Request[Unit]):
 
 @attrs.frozen
 class AdoptLocks(Request[tuple[Owned, ...]]):
-    """Give all that the ghosts of the owner's job hold, with their guards, to the owner; returns what it holds then.
+    """Give the orphaned locks of the owner's job, with the commands, to the owner; returns what it holds then.
 
     The owner is a new process of the job. Delivered twice, it returns the same. Refused while an earlier owner of
     the job lives.
@@ -243,18 +245,18 @@ class AdoptLocks(Request[tuple[Owned, ...]]):
 
 @attrs.frozen
 class Claim(Row):
-    """What a job held under an earlier master: `[owner, [[lock, mode], ...], [guard, ...]]`."""
+    """What a job held under an earlier master: `[owner, [[lock, mode], ...], [command, ...]]`."""
 
     owner: Owner
     locks: tuple[tuple[Lock, LockMode], ...]
-    guards: tuple[Guard, ...]
+    commands: tuple[CommandOnNode, ...]
 
 
 @attrs.frozen
-class RaiseGhosts(Request[tuple[Owner, ...]]):
-    """Make ghosts of owners whose locks this wconfd does not know, before others get them; returns the refused owners.
+class ClaimLocks(Request[tuple[Owner, ...]]):
+    """Take locks for owners that this wconfd does not know, as orphaned ones; returns the refused owners.
 
-    For a new master. A claim is refused if another owner's lock conflicts with it; one of a known ghost changes
+    For a new master. A claim is refused if another owner's lock conflicts with it; one of known commands changes
     nothing.
     """
 
@@ -263,21 +265,21 @@ class RaiseGhosts(Request[tuple[Owner, ...]]):
 
 
 @attrs.frozen
-class Ghost(Row):
-    """A dead owner whose locks are held: `[owner, since, ends at or null, guards, locks]`."""
+class OrphanedLocks(Row):
+    """The locks of a dead owner whose commands may still run: `[owner, since, ends at or null, commands, locks]`."""
 
     owner: Owner
     # seconds since 1970
     since: float
-    # when it ends without any word; null: never
+    # when they are released without any word; null: never
     ends_at: float | None
-    guards: tuple[Guard, ...]
+    commands: tuple[CommandOnNode, ...]
     locks: tuple[Owned, ...]
 
 
 @attrs.frozen
-class ListGhosts(Request[tuple[Ghost, ...]]):
-    """All ghosts, by owner."""
+class ListOrphanedLocks(Request[tuple[OrphanedLocks, ...]]):
+    """All orphaned locks, by owner."""
 
     METHOD = "listGhosts"
 
@@ -329,8 +331,8 @@ class WaitExplanation:
     # rings of owners: each waits for the next, and the last for the first
     rings: tuple[tuple[Owner, ...], ...]
     counting_since: float
-    # the roots that are ghosts: their processes are gone, and their commands may still run on the nodes of their guards
-    ghosts: tuple[Ghost, ...] = ()
+    # of the roots that are orphans; the key has the name that they had before
+    ghosts: tuple[OrphanedLocks, ...] = ()
 
 
 @attrs.frozen
@@ -367,7 +369,7 @@ class ExplainHoldings(Request[HoldingsExplanation]):
 # After the reply come notifications. `locksChanged` has `[[owner, [[lock, mode], ...]], ...]`: each owner
 # whose holdings or pending request changed, with all its present holdings, in the order of the changes.
 # `configChanged` has the serial number, and whether filter rules or limits of jobs changed.
-# `ghostsChanged` has all ghosts, whenever one comes, changes or goes (`protocol.wconfd.locks`).
+# `ghostsChanged` has all orphaned locks, whenever some come, change or go (`protocol.wconfd.locks`).
 # `keptChanged` has the name of what was changed: `schedules` or `resources`; runs of schedules are not told.
 #
 # Source: DESIGN section 8.

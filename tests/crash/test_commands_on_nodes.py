@@ -14,7 +14,7 @@ from common.ids import JobId
 from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
 from protocol.luxi.jobs import CancelJob
-from protocol.wconfd.locks import ListGhosts
+from protocol.wconfd.locks import ListOrphanedLocks
 from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.wait import wait_until
 
@@ -83,7 +83,7 @@ class Story:
         begin, end, count, rival = self.tally.read_text().split()
         assert (begin, end, rival) == ("begin", "end", "rival")
         assert self.output() == b"".join(b"line %d\n" % number for number in range(int(count)))
-        assert master.wconf(ListGhosts()) == ()
+        assert master.wconf(ListOrphanedLocks()) == ()
 
 
 def test_the_death_of_a_daemon_does_not_concern_it(fleet: Fleet) -> None:
@@ -136,9 +136,9 @@ def test_a_job_that_is_killed_while_it_has_no_process_frees_its_locks_by_the_wor
     assert done.is_done
     assert master.wait(story.job) == ["canceled"]
     # wconfd hears of the death by itself
-    wait_until(lambda: master.wconf(ListGhosts()), what="its ghost is raised")
-    [ghost] = master.wconf(ListGhosts())
-    assert ghost.owner.ident == story.job
+    wait_until(lambda: master.wconf(ListOrphanedLocks()), what="its locks are orphaned")
+    [orphan] = master.wconf(ListOrphanedLocks())
+    assert orphan.owner.ident == story.job
     assert story.tally.read_text().split() == ["begin"]
     master.start("forkserver")
     story.node.start()

@@ -33,7 +33,7 @@ def test_each_removes_its_own(idle: Cluster) -> None:
             paths.config_data,
             paths.locks_data,
             paths.locks_data.with_name("locks.data.journal"),
-            paths.ghosts_data,
+            paths.may_run_data,
             paths.tempres_data,
             paths.ssconf_file("master_node"),
         )

@@ -20,7 +20,7 @@ CTRL_C: Final = "^C"
 # commands that only look: they are repeated until they show what the page says, as a reader would do
 _LOOKS: Final = re.compile(
     r"(gnt-\w+|gantry( job)?) (--?\S+ )*"
-    r"(list|info|why|output|log|history|batch|locks|status|show|ghosts|cluster|verify|mond|confd)\b"
+    r"(list|info|why|output|log|history|batch|locks|status|show|orphaned-locks|cluster|verify|mond|confd)\b"
     r"|gantry (schedule|resource|token|user|access)( \S+)* (list|show)\b|(cat|ls|tail|head|grep|wc|curl)\b"
 )
 _NOT_A_LOOK: Final = re.compile(r"[;&|>]|--(wait|follow)\b| -[fw]\b")

@@ -27,7 +27,7 @@ from typing import Final
 
 import orjson
 
-from common.commands.cgroups import find_groups, sweep_limit_groups
+from common.commands.cgroups import take_groups
 from common.commands.surroundings import take_surroundings
 from common.daemons import NodeKind
 from common.errors import Conflict, GantryError
@@ -108,14 +108,11 @@ def _run(options: DaemonOptions) -> None:
         raise NoLongerMaster(why_not_master(settings) or "this node is not the master")
     guard = _guard(settings)
     if options.root is not None:
-        # commands of jobs find the installation that they belong to
+        # programs that a unit starts by itself find the installation that they belong to
         os.environ[ROOT_VARIABLE] = os.path.abspath(options.root)
     path = settings.paths.forkserver_socket
     listener, children = _take_over() or (_listen(path), Children({}))
-    groups = find_groups(settings.jobproc.cgroups, settings.paths.run)
-    sweep_limit_groups(settings.paths.run)
-    if groups is not None:
-        groups.sweep()
+    groups = take_groups(settings.jobproc.cgroups, settings.paths.run)
     _warm_up_for(settings)
     rehearse(settings)
     gc.collect()

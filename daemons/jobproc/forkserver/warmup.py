@@ -43,11 +43,11 @@ from protocol.unixsocket import reachable
 from protocol.wconfd.config import ReadConfig
 from protocol.wconfd.locks import (
     AdoptLocks,
+    CommandOnNode,
     DownGradeLocksLevel,
     FreeLocks,
-    Guard,
-    GuardLocks,
     IntersectLocks,
+    KeepLocks,
     TryUpdateLocks,
     UpdateLocksWaiting,
     WaitLocks,
@@ -108,7 +108,7 @@ def warm_up_for_nodes() -> None:
     for call, reply in calls:
         request_body(call)
         structure_reply(type(call), reply)
-    requests: tuple[AnyRequest, ...] = (GuardLocks(_OWNER, (Guard("node1", "1.0.1"),)), AdoptLocks(_OWNER))
+    requests: tuple[AnyRequest, ...] = (KeepLocks(_OWNER, (CommandOnNode("node1", "1.0.1"),)), AdoptLocks(_OWNER))
     for request in requests:
         positional(request)
         structure_reply(type(request), [])

@@ -1,8 +1,8 @@
-"""A command of OP_RUN_COMMAND on a node: guarded, started, followed, judged, forgotten.
+"""A command of OP_RUN_COMMAND on a node: its locks are kept, it is started, followed, judged, forgotten.
 
-Theory. The order makes every crash harmless: the guard is durable at wconfd before the start is sent, and the locks are
-freed, which ends the guard, only after the node's word that nothing of the command runs. A process of the job that dies
-between leaves a guard; the next one adopts it, and sends the same start again, which takes the command up.
+Theory. The order makes every crash harmless: wconfd knows durably that the command may still run before the start is
+sent, and the locks are freed only after the node's word that nothing of it runs. A process of the job that dies between
+leaves orphaned locks; the next one adopts them, and sends the same start again, which takes the command up.
 
 Source: DESIGN sections 13 and 14.
 """
@@ -14,7 +14,7 @@ from typing import Final, NoReturn, Self, TypeVar, assert_never
 
 import attrs
 
-from common.commands.output import OutputFile
+from common.commands.output import OutputFile, OutputSink
 from common.commands.spec import CommandOutcome
 from common.errors import CommandFailed, JobCanceled, Unavailable
 from common.nodes.mastership import own_epoch
@@ -30,7 +30,6 @@ from common.system.signals import ProcessSignals
 from daemons.jobproc.commandends import (
     EACH_PROCESS,
     LOST,
-    OutputSink,
     StreamEnd,
     TryLost,
     command_spec,
@@ -62,7 +61,7 @@ from protocol.noded.clients.connection import CONNECT_S, HttpRequest, NodeConnec
 from protocol.noded.clients.judging import after_reply, before_sending, no_reply, not_connected
 from protocol.noded.commands import CommandNews, CommandPhase, CommandState, FollowCommand, ForgetCommands
 from protocol.noded.statefiles import command_key
-from protocol.wconfd.locks import Guard
+from protocol.wconfd.locks import CommandOnNode
 
 # The connection of a job process to one node daemon, for call after call.
 #
@@ -369,7 +368,7 @@ _FORGET_S: Final = 5.0
 
 
 class NodeCommand:
-    """One command from its guard to its end.
+    """One command, from its start to its end.
 
     Args:
         node: as the configuration has it.
@@ -418,7 +417,7 @@ class NodeCommand:
         context = self._context
         # the connection is used again by what comes after the end
         context.after_end(self._link.close)
-        self._guard()
+        self._keep_locks()
         try:
             self._conversation = self._talk.carry_on(self._conversation)
         finally:
@@ -428,9 +427,9 @@ class NodeCommand:
         assert over is not None
         return self._conclude(over)
 
-    def _guard(self) -> None:
+    def _keep_locks(self) -> None:
         try:
-            self._context.guard(Guard(self._node.name, self._key))
+            self._context.keep_locks_for(CommandOnNode(self._node.name, self._key))
         except BaseException:
             if not self._context.is_resumed:
                 # nothing was sent to the node
@@ -538,6 +537,6 @@ def silence(
         f"'{program}' may still run on node '{node}', so the job's locks are kept until it is known that it has ended"
     )
     if conversation.is_killed:
-        context.feedback(f"{kept}; 'gantry ghosts' lists them: {over.text}")
+        context.feedback(f"{kept}; 'gantry orphaned-locks' lists them: {over.text}")
         return JobCanceled(f"'{program}' was to be killed, and node '{node}' does not answer")
-    return CommandFailed(f"{kept}; 'gantry ghosts' lists them: {over.text}", LOST)
+    return CommandFailed(f"{kept}; 'gantry orphaned-locks' lists them: {over.text}", LOST)

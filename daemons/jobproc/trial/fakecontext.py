@@ -27,7 +27,7 @@ from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.trial.wconfd import FakeWconfd
 from protocol.blocking import BlockingClient
 from protocol.luxi.jobs import JobInput
-from protocol.wconfd.locks import Guard
+from protocol.wconfd.locks import CommandOnNode
 
 # The settings of a trial, and a record of what the unit under trial did.
 
@@ -212,9 +212,9 @@ class FakeContext(UnitContext):
     def try_number(self) -> int:
         return 1
 
-    def guard(self, guard: Guard) -> None:
+    def keep_locks_for(self, command: CommandOnNode) -> None:
         """Raises: Mistake: always."""
-        raise Mistake(f"a trial has one machine; run the command on its master, and not on '{guard.node}'")
+        raise Mistake(f"a trial has one machine; run the command on its master, and not on '{command.node}'")
 
     def uses(self, lock: Lock, mode: LockMode = LockMode.EXCLUSIVE) -> None:
         """Report, from a test's stand-in for the real world, the use of something that this lock guards.

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from common.commands.cgroups import group_name
 from common.commands.localcommand import CommandPlace, LocalCommand
+from common.commands.output import OutputSink
 from common.commands.spec import Leave
 from common.errors import CommandFailed, ExecutionError, JobCanceled, PrerequisiteError
 from common.locks import LockLevel
@@ -22,9 +23,8 @@ from common.objects.config import Node
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
 from common.system.signals import is_shutting_down
-from daemons.jobproc.commandends import EACH_PROCESS, OutputSink, StreamEnd, command_spec, judge
+from daemons.jobproc.commandends import EACH_PROCESS, StreamEnd, command_spec, judge
 from daemons.jobproc.context import UnitContext
-from daemons.jobproc.leftprocesses import LeashedProcesses
 from daemons.jobproc.units.base import LogicalUnit
 
 
@@ -114,8 +114,8 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         finally:
             context.output.close()
             context.error_output.close()
-        if command.leash is not None:
-            context.keep_locks_until(LeashedProcesses(command.leash, context.signals))
+        if command.left is not None:
+            context.keep_locks_until(command.left)
         output, error = (StreamEnd(each.taken, each.tail.lines(), each.is_broken) for each in (sink, errors))
         # looked up, not remembered: the command may have been ended by the shutdown before this process hears of it
         shut_down = is_shutting_down()

@@ -99,7 +99,7 @@ def _has_all(keeper: Keeper, view: View) -> bool:
 
 
 def reset_until(keeper: Keeper, view: View) -> float:
-    """Return until when a node that was reset as the master waits; the others count that time for its ghosts.
+    """Return until when a node that was reset as the master waits; the others keep its orphaned locks for that time.
 
     By the clock that begins when the machine is started. 0: it was not.
     """

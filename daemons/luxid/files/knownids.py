@@ -116,7 +116,7 @@ def _of_others(paths: Paths) -> Iterator[int]:
             yield _of_key(_content(paths.submissions / name))
     yield from _inside(_IN_SCHEDULES, paths.schedules_data)
     yield from _inside(_IN_CONFIG, paths.config_data)
-    for path in (paths.locks_data, paths.locks_data.with_name("locks.data.journal"), paths.ghosts_data):
+    for path in (paths.locks_data, paths.locks_data.with_name("locks.data.journal"), paths.may_run_data):
         yield from _inside(_IN_LOCKS, path)
 
 

@@ -61,7 +61,7 @@ from protocol.noded.statefiles import (
 )
 from protocol.peer import Peer
 from protocol.wconfd.config import ReadResources, SetResource
-from protocol.wconfd.locks import ListGhosts, ListLocksWaitingStatus
+from protocol.wconfd.locks import ListLocksWaitingStatus, ListOrphanedLocks
 
 if TYPE_CHECKING:
     from daemons.luxid.copying.nodecopies import NodeCopies
@@ -301,9 +301,12 @@ class Repairs:
         """What shows that jobs had started. Raises: Unavailable: the locks, the history or a node cannot be asked."""
         if not job_ids:
             return {}
-        status, ghosts = await self._wconfd.call(ListLocksWaitingStatus()), await self._wconfd.call(ListGhosts())
+        status, orphans = (
+            await self._wconfd.call(ListLocksWaitingStatus()),
+            await self._wconfd.call(ListOrphanedLocks()),
+        )
         owners = {owner.ident for lock in status.held for owner, _ in lock[1]}
-        owners |= {pending.owner.ident for pending in status.pending} | {ghost.owner.ident for ghost in ghosts}
+        owners |= {pending.owner.ident for pending in status.pending} | {orphan.owner.ident for orphan in orphans}
         told: dict[str, Collection[int | str]] = {
             "its locks": owners,
             "the history": await self._past.change(_ids_of),

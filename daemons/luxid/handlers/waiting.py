@@ -10,6 +10,7 @@ import attrs
 import orjson
 import trio
 
+from common.commands.output import read_output
 from common.errors import InvalidRequest, JobLost, NotFound, PrerequisiteError, Unavailable
 from common.ids import JobId
 from common.jsontext import ascii_json
@@ -23,7 +24,7 @@ from daemons.luxid.feed.feed import Feed, begin
 from daemons.luxid.feed.stream import FeedStream, FollowedOutputs, JobSubscription
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobs import JobViews, LiveJobs
-from daemons.luxid.outputs import OutputWatch, decode_whole, read_output
+from daemons.luxid.outputs import LONGEST_PIECE, OutputWatch, decode_whole
 from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.luxi.jobs import JobOutput, OutputStream, ReadJobOutput
 from protocol.luxi.queries import FieldValue, JobChange, WaitForJobChange
@@ -199,7 +200,7 @@ class OutputHandlers:
         is_error = call.stream is OutputStream.ERROR
         base = self._paths.error_output_file(call.job_id) if is_error else self._paths.output_file(call.job_id)
         try:
-            piece = read_output(base, max(call.offset, part.begin))
+            piece = read_output(base, max(call.offset, part.begin), LONGEST_PIECE)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise Unavailable(f"the output of job {call.job_id} cannot be read: {reason}; try again") from error

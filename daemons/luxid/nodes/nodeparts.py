@@ -20,7 +20,7 @@ from protocol.subscriptions import WconfdEvents
 if TYPE_CHECKING:
     from daemons.luxid.copying.nodecopies import NodeCopies
     from daemons.luxid.livedata import NodesData
-    from daemons.luxid.nodes.ghosts import GhostParts
+    from daemons.luxid.nodes.orphans import OrphanParts
     from daemons.luxid.replicating.leasedqueue import LeasedQueue
 
 
@@ -80,24 +80,24 @@ async def has_become_master(settings: Settings) -> bool:
     if not takes_up(settings) or settings.cluster.has_lease:
         # under a lease each id is committed before it is used
         return False
-    from daemons.luxid.nodes.ghosts import LastEpoch
+    from daemons.luxid.nodes.orphans import LastEpoch
 
     return await LastEpoch(settings.paths.epoch_file, settings.paths.last_epoch).has_changed()
 
 
-def ghost_parts(settings: Settings, early: EarlyParts) -> "GhostParts | None":
-    """What raises and lays ghosts; None: no commands run on nodes."""
+def orphan_parts(settings: Settings, early: EarlyParts) -> "OrphanParts | None":
+    """What claims and releases orphaned locks; None: no commands run on nodes."""
     if not takes_up(settings):
         return None
-    from daemons.luxid.nodes.ghosts import GhostParts
+    from daemons.luxid.nodes.orphans import OrphanParts
 
-    return GhostParts(settings, early)
+    return OrphanParts(settings, early)
 
 
 def following(
     settings: Settings,
     early: EarlyParts,
-    ghosts: "GhostParts | None",
+    orphans: "OrphanParts | None",
     nursery: trio.Nursery,
     on_kept: Callable[[str | None], None],
 ) -> ConfigFollowing:
@@ -111,9 +111,9 @@ def following(
 
     if early.nodes is not None:
         nursery.start_soon(news.run)
-    if ghosts is None:
+    if orphans is None:
         return ConfigFollowing(early.parts.jobs, early.rules, events, news.tell, on_kept=on_any_kept)
-    watch = ghosts.watch
+    watch = orphans.watch
 
     def on_config() -> None:
         news.tell()

@@ -48,7 +48,7 @@ class JobProcessDeaths:
     """Finds dead job processes and settles their jobs.
 
     Args:
-        ghosts_raised: no job with a command on a node is settled before; None: there are no ghosts to be raised.
+        locks_claimed: no job with a command on a node is settled before; None: there are none to be claimed.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class JobProcessDeaths:
         attempts: Attempts,
         events: JobEvents,
         nursery: trio.Nursery,
-        ghosts_raised: trio.Event | None = None,
+        locks_claimed: trio.Event | None = None,
     ) -> None:
         self._jobs = jobs
         self._store = store
@@ -67,7 +67,7 @@ class JobProcessDeaths:
         self._attempts = attempts
         self._events = events
         self._nursery = nursery
-        self._ghosts_raised = ghosts_raised
+        self._locks_claimed = locks_claimed
 
     def recover(self) -> None:
         """Give the jobs what processes had not heard of that ended without a luxid; call it before any is started."""
@@ -122,8 +122,8 @@ class JobProcessDeaths:
         Args: may_rerun: whether nothing of it can live, wherever its process was; then a command that may be run again
             is.
         """
-        if self._ghosts_raised is not None and self._jobs.work_left(job) is not None:
-            await self._ghosts_raised.wait()
+        if self._locks_claimed is not None and self._jobs.work_left(job) is not None:
+            await self._locks_claimed.wait()
         if not self._is_current(job):
             return
         job_id = job.job_id
@@ -240,13 +240,13 @@ def _lives(job: Job) -> bool:
 # Units of jobs that have ended, while something of them may still run: given back by the proof that frees locks, too.
 #
 # Theory. The end of a job in its file proves nothing: its process is about to end; or it has left processes under its
-# locks (`--keep-locks`); or its command may run on a node that does not reply, and its locks are a ghost's. What proves
-# the end on this machine is that nobody holds the job's livelock. Of a job with commands on nodes, moreover, no ghost
-# is known, and the livelock's file is gone: wconfd removes it when it has freed the owner, and not while that is a
-# ghost.
+# locks (`--keep-locks`); or its command may run on a node that does not reply, and its locks are
+# orphaned. What proves the end on this machine is that nobody holds the job's livelock. Of a job with commands on
+# nodes, moreover, no orphaned locks are known, and the livelock's file is gone: wconfd removes it when it has freed the
+# owner, and not while that has orphaned locks.
 #
-# A luxid that starts finds these jobs by the livelocks in their folder, and by the ghosts. It does so before any job
-# that uses resources is started (`is_ready`).
+# A luxid that starts finds these jobs by the livelocks in their folder, and by the orphaned locks. It does so before
+# any job that uses resources is started (`is_ready`).
 #
 # Source: DESIGN sections 5 and 16; everyday.md section e.
 
@@ -266,7 +266,7 @@ class LeftUnits:
         self._kept: dict[JobId, Job] = {}
         self._new: list[Job] = []
         # None: not told yet, or there are no other nodes
-        self._ghosts: frozenset[JobId] | None = None
+        self._orphans: frozenset[JobId] | None = None
         self._has_news = trio.Event()
         # set when all that an earlier luxid has left is known
         self.is_ready = trio.Event()
@@ -280,9 +280,9 @@ class LeftUnits:
         self._keep(job)
         return True
 
-    def ghosts_told(self, job_ids: Iterable[JobId]) -> None:
-        """Take note of the jobs that are ghosts now."""
-        self._ghosts = frozenset(job_ids)
+    def orphans_told(self, job_ids: Iterable[JobId]) -> None:
+        """Take note of the jobs that have orphaned locks now."""
+        self._orphans = frozenset(job_ids)
         self._has_news.set()
         for job in self._kept.values():
             self._ring(job)
@@ -299,9 +299,9 @@ class LeftUnits:
         async with trio.open_nursery() as nursery:
             while True:
                 self._has_news = trio.Event()
-                for job_id in sorted(self._ghosts or ()):
+                for job_id in sorted(self._orphans or ()):
                     await self._adopt(job_id)
-                if self._ghosts is not None or not self._jobs.takes_up:
+                if self._orphans is not None or not self._jobs.takes_up:
                     self.is_ready.set()
                 new, self._new = self._new, []
                 for job in new:
@@ -353,7 +353,7 @@ class LeftUnits:
         if is_alive(job.livelock):
             return False
         has_node = self._jobs.takes_up and any(op.input.get("node") for op in job.ops)
-        return not has_node or not (job.job_id in (self._ghosts or ()) or os.path.exists(job.livelock))
+        return not has_node or not (job.job_id in (self._orphans or ()) or os.path.exists(job.livelock))
 
 
 def _livelocks_of_jobs(folder: Path) -> list[JobId]:

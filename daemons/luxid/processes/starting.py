@@ -224,8 +224,8 @@ class Starter:
 # Theory. Such a job runs, whether it has a process or not: it keeps its slot, and neither filters nor limits hold it.
 # Its next process starts at once; if processes die again and again, after pauses. As long as it has none, its file is
 # luxid's and stays as it is: *running*. Only the task here takes it on, to a process or to its end, so that no two
-# write the file. A kill ends the job at once; its command is then a ghost's, whose locks are kept until the node tells
-# its end. A cancel is passed to the next process: what runs goes on, what follows does not.
+# write the file. A kill ends the job at once; its locks are then orphaned, and kept until the node tells the end of
+# its command. A cancel is passed to the next process: what runs goes on, what follows does not.
 #
 # Source: DESIGN sections 13 and 14.
 

@@ -24,7 +24,7 @@ from typing import Final
 import attrs
 import setproctitle
 
-from common.commands.cgroups import GroupTree, find_groups, sweep_limit_groups
+from common.commands.cgroups import GroupTree, take_groups
 from common.commands.spec import CommandOutcome, CommandSpec
 from common.commands.surroundings import take_surroundings
 from common.durable.atomicfile import write_files
@@ -32,7 +32,7 @@ from common.errors import GantryError
 from common.installation import UMASK
 from common.paths import Paths
 from common.settings import Settings
-from common.settingsfile import ROOT_VARIABLE, load_settings
+from common.settingsfile import load_settings
 from common.system.log import get_log, rename_program, reopen_log, set_up_logging
 from common.system.processes import Process, holders, is_living, send, send_all
 from common.system.signals import HANDLED, ProcessSignals
@@ -233,17 +233,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = load_settings(given.root)
     set_up_logging("noded-commands", path=settings.paths.log_file("noded"))
     take_surroundings()
-    if given.root is not None:
-        # commands find the installation that they belong to
-        os.environ[ROOT_VARIABLE] = os.path.abspath(given.root)
     control = socket.socket(fileno=given.control)
     for fd in (given.control, given.reports):
         os.set_inheritable(fd, False)
     try:
-        groups = find_groups(settings.jobproc.cgroups, settings.paths.run)
-        sweep_limit_groups(settings.paths.run)
-        if groups is not None:
-            groups.sweep()
+        groups = take_groups(settings.jobproc.cgroups, settings.paths.run)
         _warm_up()
         rehearse(settings)
         setproctitle.setproctitle("gantry-noded: commands")

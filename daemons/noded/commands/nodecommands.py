@@ -16,6 +16,7 @@ from typing import Final, assert_never
 import attrs
 import trio
 
+from common.commands.output import OutputBytes, read_output, stream_end
 from common.durable.atomicfile import remove_leftovers, write_files
 from common.durable.durably import durably
 from common.durable.groupcommit import GroupCommit
@@ -36,11 +37,9 @@ from daemons.noded.commands.commandrecords import (
     VOID,
     CommandRecords,
     KeyRecords,
-    Spooled,
     StartRecord,
     boot_id,
     digest_of_command,
-    read_spooled,
 )
 from daemons.noded.commands.forking import signal_runner
 from daemons.noded.commands.launching import RunnerLauncher
@@ -220,19 +219,17 @@ class CommandStates:
         """The present life of the machine."""
         return boot_id()
 
-    def state(self, key: str, found: KeyRecords, sizes: tuple[int, int] | None = None) -> CommandState:
-        """Args: sizes: bytes of its two streams, if they are known."""
+    def state(self, key: str, found: KeyRecords) -> CommandState:
         phase = phase_of(found.records, self.boot)
         if phase in (CommandPhase.UNKNOWN, CommandPhase.VOID):
             return CommandState(key=key, phase=phase)
-        output, errors = sizes or (self._spooled(key, OUTPUT).total, self._spooled(key, ERRORS).total)
         end, begun, start = found.end, found.begun, found.start
         return CommandState(
             key=key,
             phase=phase,
             begun_at=end.begun_at if end else begun.at if begun else 0.0,
-            output_bytes=output,
-            error_bytes=errors,
+            output_bytes=self._bytes_of(key, OUTPUT),
+            error_bytes=self._bytes_of(key, ERRORS),
             output_base=start.output_base if start else 0,
             error_base=start.error_base if start else 0,
             outcome=end.outcome if end else None,
@@ -242,13 +239,14 @@ class CommandStates:
         """The state, and what was written from the asked bytes on."""
         # the phase first: when it has ended, all of its output is there
         found = self._records.read(call.key)
-        output = self._spooled(call.key, OUTPUT, call.output_from, MOST_OUTPUT)
-        errors = self._spooled(call.key, ERRORS, call.error_from, MOST_OUTPUT)
+        output = self._bytes_from(call.key, OUTPUT, call.output_from)
+        errors = self._bytes_from(call.key, ERRORS, call.error_from)
         return CommandNews(
-            state=self.state(call.key, found, (output.total, errors.total)),
-            output_from=output.begin,
+            # the sizes last: they are no less than what was read
+            state=self.state(call.key, found),
+            output_from=output.offset,
             output=Content(output.content),
-            error_from=errors.begin,
+            error_from=errors.offset,
             error=Content(errors.content),
         )
 
@@ -285,8 +283,17 @@ class CommandStates:
         found = ((key, self._records.read(key).records) for key in self._records.all_keys())
         return [key for key, records in found if phase_of(records, self.boot).may_run]
 
-    def _spooled(self, key: str, name: str, offset: int = 0, limit: int = 0) -> Spooled:
-        return read_spooled(self._records.output(key), name, offset, limit)
+    def _bytes_from(self, key: str, name: str, offset: int) -> OutputBytes:
+        try:
+            return read_output(self._records.stream(key, name), offset, MOST_OUTPUT)
+        except FileNotFoundError:
+            return OutputBytes(offset, b"")
+
+    def _bytes_of(self, key: str, name: str) -> int:
+        try:
+            return stream_end(self._records.stream(key, name))
+        except FileNotFoundError:
+            return 0
 
 
 # What is removed of old commands: notes after a day, ended commands after some days.

@@ -20,9 +20,9 @@ import attrs
 
 from common.commands.cgroups import GroupTree, node_group_name
 from common.commands.localcommand import CommandPlace, LocalCommand
-from common.commands.output import OutputFile
+from common.commands.output import OutputFile, OutputSink
 from common.commands.spec import CommandOutcome
-from common.commands.supervisor import Leash
+from common.commands.supervisor import KeptProcesses
 from common.durable.atomicfile import write_files
 from common.durable.durably import durably
 from common.errors import DamagedFile, PrerequisiteError
@@ -51,7 +51,6 @@ from protocol.noded.statefiles import job_of_key
 # tries to get a lock that noded looks at just now, and seconds between them
 _TRIES: Final = 20
 _PAUSE_S: Final = 0.005
-_FOLDER_MODE: Final = 0o700
 _log: Final = get_log(__name__)
 
 
@@ -78,7 +77,7 @@ class Runner:
         self._groups = groups
         self._reports = reports
         self._records = CommandRecords(settings.paths.node_commands)
-        self._outputs: list[_Spool] = []
+        self._outputs: list[OutputSink] = []
         self._livelock: Livelock | None = None
         # every SIGTERM means the end
         signals.is_kill = _always
@@ -143,17 +142,17 @@ class Runner:
         command = LocalCommand(self._order.spec, self._place(livelock))
         _log.info("command.begun", command=key, job=job_of_key(key), pid=os.getpid())
         outcome = self._outcome(command)
-        for spool in self._outputs:
-            spool.close()
-        self._keep_end(EndRecord(outcome=outcome, is_over=command.leash is None, begun_at=begun.at))
+        for output in self._outputs:
+            output.close()
+        self._keep_end(EndRecord(outcome=outcome, is_over=command.left is None, begun_at=begun.at))
         # the program could not be executed
         self._say(OrderResult.TOLD)
-        _log.info("command.ended", command=key, job=job_of_key(key), kept=command.leash is not None)
-        if command.leash is not None:
-            self._await_left_processes(command.leash)
+        _log.info("command.ended", command=key, job=job_of_key(key), kept=command.left is not None)
+        if command.left is not None:
+            self._await_left_processes(command.left)
 
     def _outcome(self, command: LocalCommand) -> CommandOutcome:
-        output, errors = self._spool(OUTPUT), self._spool(ERRORS)
+        output, errors = self._stream(OUTPUT), self._stream(ERRORS)
         if self._signals.kill_asked:
             return CommandOutcome(not_begun="it was stopped before it had begun", was_killed=True)
         try:
@@ -181,10 +180,11 @@ class Runner:
             title=f"gantry-command {key} supervisor",
         )
 
-    def _spool(self, name: str) -> "_Spool":
-        spool = _Spool(self._records, self._order.key, name, self._settings.jobproc.output_max_bytes)
-        self._outputs.append(spool)
-        return spool
+    def _stream(self, name: str) -> OutputSink:
+        base, most = self._records.stream(self._order.key, name), self._settings.jobproc.output_max_bytes
+        sink = OutputSink(OutputFile(base, most, makes_folder=True))
+        self._outputs.append(sink)
+        return sink
 
     def _keep_end(self, end: EndRecord) -> None:
         """Make the end durable, however long that takes: until then the command counts as running."""
@@ -204,14 +204,15 @@ class Runner:
                 # the disk has no event for this
                 self._signals.wait(retry_s)
 
-    def _await_left_processes(self, leash: Leash) -> None:
+    def _await_left_processes(self, left: KeptProcesses) -> None:
         """Stay while processes of the command live: a stop is passed on to them."""
         is_stopped = False
-        while not self._signals.wait(None, leash.fd):
+        while not left.is_gone:
             if self._signals.kill_asked and not is_stopped:
                 is_stopped = True
-                leash.stop()
-        leash.close()
+                left.stop()
+            left.wait()
+        left.close()
 
     def _say(self, word: OrderResult, reason: str = "") -> None:
         """Say the word to noded, once; it may be dead."""
@@ -221,32 +222,6 @@ class Runner:
             os.write(self._reports, pack_word(RunnerWord(number=self._order.number, word=word, reason=reason)))
         os.close(self._reports)
         self._reports = -1
-
-
-class _Spool:
-    """Takes one stream of a command's output."""
-
-    def __init__(self, records: CommandRecords, key: str, name: str, max_bytes: int) -> None:
-        self._key = key
-        self._folder = records.output(key)
-        self._file = OutputFile(self._folder / name, max_bytes)
-        self._has_folder = self._is_broken = False
-
-    def take(self, data: bytes) -> None:
-        if self._is_broken:
-            return
-        try:
-            if not self._has_folder:
-                self._folder.mkdir(_FOLDER_MODE, exist_ok=True)
-                self._has_folder = True
-            self._file.append(data)
-        except OSError as error:
-            # a full disk must not stop the work: the output is not the program's result
-            self._is_broken = True
-            _log.warning("output.lost", command=self._key, error=error, next="go on without its further output")
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def _always() -> bool:

@@ -35,10 +35,10 @@ from protocol.rapid.jobs import LIST_FIELDS, job_object
 from protocol.subscriptions import (
     ConfigChanged,
     Event,
-    GhostsChanged,
     KeptChanged,
     LocksChanged,
     LuxidFeed,
+    OrphansChanged,
     Snapshot,
     WconfdEvents,
 )
@@ -214,7 +214,7 @@ class FollowedState:
             case LocksChanged(holdings=holdings):
                 told = self._take_holdings(holdings)
                 self._log.add(Topic.LOCKS, Topic.LOCKS.value, {"all": False, "locks": told})
-            case ConfigChanged() | GhostsChanged() | KeptChanged():
+            case ConfigChanged() | OrphansChanged() | KeptChanged():
                 # luxid's feed, and the locks, tell what follows from it
                 pass
             case _:

@@ -46,7 +46,7 @@ from protocol.luxi.queries import (
 from protocol.luxi.queue import ReadRuleLoads
 from protocol.luxi.why import ExplainJobs
 from protocol.metrics import DaemonMetrics
-from protocol.wconfd.locks import ListGhosts
+from protocol.wconfd.locks import ListOrphanedLocks
 
 # The cluster: its name, its master, its numbers.
 
@@ -66,11 +66,11 @@ async def cluster_now(daemons: Daemons) -> ClusterNow:
     name, master, lags = await daemons.luxid(QueryConfigValues(_NAMES))
     metrics = await daemons.luxid(ReadMetrics())
     # one machine has none
-    ghosts = await _ghosts(daemons) if lags is not None else 0
-    return ClusterNow(health_of(str(name), str(master), metrics, ghosts, is_copied=lags is not None), metrics)
+    orphans = await _orphans(daemons) if lags is not None else 0
+    return ClusterNow(health_of(str(name), str(master), metrics, orphans, is_copied=lags is not None), metrics)
 
 
-def health_of(cluster: str, master: str, metrics: DaemonMetrics, ghosts: int = 0, *, is_copied: bool) -> HealthLine:
+def health_of(cluster: str, master: str, metrics: DaemonMetrics, orphans: int = 0, *, is_copied: bool) -> HealthLine:
     nodes_behind, epoch = metrics.number("candidates_behind"), metrics.number("master_epoch")
     lag = f"{metrics.number('candidate_lag_files')} files, {duration(metrics.number('candidate_lag_seconds'))}"
     return HealthLine(
@@ -80,7 +80,7 @@ def health_of(cluster: str, master: str, metrics: DaemonMetrics, ghosts: int = 0
         "" if not is_copied else f"{nodes_behind} behind by {lag}" if nodes_behind else "up to date",
         bool(nodes_behind),
         _of_etcd(metrics),
-        ghosts,
+        orphans,
         bool(metrics.number("queue_drained")),
         release(),
     )
@@ -93,13 +93,13 @@ def _of_etcd(metrics: DaemonMetrics) -> str:
     return f"has not replied for {duration(silent_s)}" if silent_s >= _SILENT_S else ""
 
 
-async def _ghosts(daemons: Daemons) -> int:
+async def _orphans(daemons: Daemons) -> int:
     """How many dead owners keep locks; 0 also while wconfd is away, which is no reason to show nothing."""
     try:
-        ghosts = await daemons.wconfd(ListGhosts())
+        orphans = await daemons.wconfd(ListOrphanedLocks())
     except GantryError:
         return 0
-    return len(ghosts)
+    return len(orphans)
 
 
 # Jobs, and why they wait or ended so.

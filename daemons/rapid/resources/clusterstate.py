@@ -41,8 +41,8 @@ from protocol.rapid.cluster import (
     FilterTrial,
     FilterWish,
     LimitsWish,
-    LockGhost,
     LockList,
+    LockOrphan,
     LockState,
     LockWaiters,
     ObjectList,
@@ -60,7 +60,7 @@ from protocol.rapid.explanations import (
     WaitsOfJobs,
 )
 from protocol.rapid.jobs import PAGE_MOST
-from protocol.wconfd.locks import Ghost, ListGhosts
+from protocol.wconfd.locks import ListOrphanedLocks, OrphanedLocks
 
 # Filter rules over HTTP.
 #
@@ -153,7 +153,7 @@ class LockCalls:
         rows = [row for row in every if names is None or row.name in names]
         holders = {holder for row in rows for holder in row.owners}
         # who may see the holders may see which of them live
-        ghosts = await asked.daemons.wconfd(ListGhosts()) if holders else ()
+        orphans = await asked.daemons.wconfd(ListOrphanedLocks()) if holders else ()
         return LockList(
             tuple(
                 LockState(
@@ -161,13 +161,13 @@ class LockCalls:
                 )
                 for row in rows
             ),
-            tuple(_ghost(ghost) for ghost in ghosts if str(ghost.owner) in holders),
+            tuple(_orphan(orphan) for orphan in orphans if str(orphan.owner) in holders),
         )
 
 
-def _ghost(ghost: Ghost) -> LockGhost:
-    nodes = tuple(sorted({guard.node for guard in ghost.guards}))
-    return LockGhost(str(ghost.owner), nodes, ghost.since, ghost.ends_at)
+def _orphan(orphan: OrphanedLocks) -> LockOrphan:
+    nodes = tuple(sorted({command.node for command in orphan.commands}))
+    return LockOrphan(str(orphan.owner), nodes, orphan.since, orphan.ends_at)
 
 
 # Nodes, groups, networks and instances, read only; LUXI's bare queries; the fields of everything.

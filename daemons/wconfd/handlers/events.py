@@ -56,7 +56,9 @@ class StateNow(Metrics):
     waiting: int = gauge("lock_requests_waiting", "Requests that wait for locks.")
     longest_wait_s: float = gauge("longest_lock_wait_seconds", "Time for which the oldest request has waited.")
     ghosts: int = gauge("ghosts", "Dead owners whose locks are kept for a command on a node.")
-    oldest_ghost_s: float = gauge("oldest_ghost_seconds", "Time since the death of the oldest ghost; 0: there is none.")
+    oldest_ghost_s: float = gauge(
+        "oldest_ghost_seconds", "Time since the death of the first owner of orphaned locks; 0: there are none."
+    )
     serial_no: int = gauge("config_serial", "Serial number of the configuration.")
 
 
@@ -89,7 +91,7 @@ class WconfdMetricHandlers:
             owners=state.table.owner_count(),
             waiting=state.waiting_count,
             longest_wait_s=self._locks.since.longest_wait_s(),
-            ghosts=len(state.guards.ghosts),
-            oldest_ghost_s=max((time.time() - ghost.since for ghost in self._locks.news.ghosts()), default=0.0),
+            ghosts=len(state.may_run.orphans),
+            oldest_ghost_s=max((time.time() - orphan.since for orphan in self._locks.news.orphans()), default=0.0),
             serial_no=self._config.config.serial_no,
         )

@@ -12,36 +12,36 @@ from common.errors import Unavailable
 from common.locks import Lock, LockMode, Owner
 from common.system.livelock import Life, probe
 from common.system.log import get_log
-from daemons.wconfd.core.locks import ghostrules, waiting
+from daemons.wconfd.core.locks import orphanedlocks, waiting
 from daemons.wconfd.core.locks.explain import explain_holdings, explain_wait
 from daemons.wconfd.locks.deaths import LockOwnerDeaths
 from daemons.wconfd.locks.lockstore import LockStep, LockStore
 from protocol.peer import Peer
 from protocol.wconfd.locks import (
     AdoptLocks,
+    ClaimLocks,
     CleanupLocks,
     DownGradeLocksLevel,
     ExplainHoldings,
     ExplainWait,
     FreeLocks,
     FreeLocksLevel,
-    Ghost,
     GuardedOpportunisticLockUnion,
-    GuardLocks,
     HasPendingRequest,
     HoldingsExplanation,
     IntersectLocks,
-    LayGuards,
+    KeepLocks,
     ListAllLocks,
     ListAllLocksOwners,
-    ListGhosts,
     ListLocks,
     ListLocksWaitingStatus,
+    ListOrphanedLocks,
     LocksStatus,
     OpportunisticLockUnion,
+    OrphanedLocks,
     Owned,
     Pending,
-    RaiseGhosts,
+    ReleaseKeptLocks,
     TryUpdateLocks,
     Unit,
     UpdateLocksWaiting,
@@ -169,54 +169,58 @@ class ExplainingHandlers:
         return HoldingsExplanation(held, since.started)
 
 
-# Guards and ghosts: each call is a function of the core, carried out by the store. The methods are ours.
+# Orphaned locks: each call is a function of the core, carried out by the store. The methods are ours.
 #
 # Source: `protocol.wconfd.locks`; DESIGN sections 13 and 14.
 
 
 @attrs.frozen
-class GhostHandlers:
+class OrphanHandlers:
     _locks: LockStore
     _deaths: LockOwnerDeaths
 
-    async def guard_locks(self, call: GuardLocks, _: Peer) -> Unit:
-        await self._locks.change(call.owner, lambda state: ghostrules.guard(state, call.owner, call.guards))
+    async def keep_locks(self, call: KeepLocks, _: Peer) -> Unit:
+        await self._locks.change(call.owner, lambda state: orphanedlocks.keep_for(state, call.owner, call.commands))
         return ()
 
-    async def lay_guards(self, call: LayGuards, peer: Peer) -> Unit:
+    async def release_kept_locks(self, call: ReleaseKeptLocks, peer: Peer) -> Unit:
         keys = frozenset(call.keys)
-        before = self._locks.state.guards.ghosts
-        outcome = await self._locks.carry_out(lambda state: ghostrules.lay(state, keys))
+        before = self._locks.state.may_run.orphans
+        outcome = await self._locks.carry_out(lambda state: orphanedlocks.release(state, keys))
         for made in outcome.made if outcome.has_effect else ():
-            is_free = made.owner in before and made.owner not in outcome.state.guards
-            _log.info("guards.laid", owner=made.owner, word=call.word, by=peer, locks="freed" if is_free else "kept")
+            is_free = made.owner in before and made.owner not in outcome.state.may_run
+            _log.info(
+                "kept_locks.released", owner=made.owner, word=call.word, by=peer, locks="freed" if is_free else "kept"
+            )
         return ()
 
     async def adopt_locks(self, call: AdoptLocks, _: Peer) -> tuple[Owned, ...]:
-        """A process that has just died is buried first: the caller may know of it before this daemon does."""
-        if earlier := ghostrules.earlier_owners(self._locks.state, call.owner):
+        """The death of a process is recorded first: the caller may know of it before this daemon does."""
+        if earlier := orphanedlocks.earlier_owners(self._locks.state, call.owner):
             await self._deaths.make_sure(earlier)
         self._locks.known.meet(call.owner)
-        outcome = await self._locks.carry_out(lambda state: ghostrules.adopt(state, call.owner))
+        outcome = await self._locks.carry_out(lambda state: orphanedlocks.adopt(state, call.owner))
         if outcome.has_effect:
-            _log.info("ghost.adopted", owner=call.owner, livelock=call.owner.livelock)
+            _log.info("orphaned_locks.adopted", owner=call.owner, livelock=call.owner.livelock)
         return tuple(self._locks.held_by(call.owner).items())
 
-    async def raise_ghosts(self, call: RaiseGhosts, peer: Peer) -> tuple[Owner, ...]:
+    async def claim_locks(self, call: ClaimLocks, peer: Peer) -> tuple[Owner, ...]:
         claims = [claim for claim in call.claims if _is_dead(claim.owner)]
         claimed, now = {claim.owner for claim in claims}, time.time()
-        outcome = await self._locks.carry_out(lambda state: ghostrules.raise_ghosts(state, claims, now))
+        outcome = await self._locks.carry_out(lambda state: orphanedlocks.claim_locks(state, claims, now))
         for made in outcome.made if outcome.has_effect else ():
-            _log.warning("ghost.raised", owner=made.owner, by=peer, effect="its locks are kept, as another master knew")
+            _log.warning(
+                "locks.orphaned", owner=made.owner, by=peer, effect="its locks are kept, as another master knew"
+            )
         for owner in outcome.refused:
-            _log.error("ghost.refused", owner=owner, effect="another owner holds its locks; its command may run still")
-        guards = self._locks.state.guards
+            _log.error("claim.refused", owner=owner, effect="another owner holds its locks; its command may run still")
+        may_run = self._locks.state.may_run
         # those whose locks were known, and whose deaths were not
-        await self._deaths.make_sure(owner for owner, guarded in guards if not guarded.is_ghost and owner in claimed)
+        await self._deaths.make_sure(owner for owner, known in may_run if not known.is_orphaned and owner in claimed)
         return outcome.refused
 
-    async def list_ghosts(self, _: ListGhosts, __: Peer) -> tuple[Ghost, ...]:
-        return self._locks.news.ghosts()
+    async def list_orphaned_locks(self, _: ListOrphanedLocks, __: Peer) -> tuple[OrphanedLocks, ...]:
+        return self._locks.news.orphans()
 
 
 def _is_dead(owner: Owner) -> bool:

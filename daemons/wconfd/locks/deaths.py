@@ -6,8 +6,8 @@ in any table. Each dead owner that it finds after the start is a missed event, a
 A death that could not be recorded (a full disk) is retried each second.
 The livelock of a process that never requested anything is also deleted, after the event of its death or at the start,
 once it is old enough: the maker of a younger one may not have locked it yet. The livelocks of living processes stay,
-luxid's and this daemon's included. So does the livelock of a ghost: no later process may get its name, or it would
-be taken for the owner of what the ghost holds.
+luxid's and this daemon's included. So does the livelock of an orphan: no later process may get its name, or it would
+be taken for the owner of what the orphan holds.
 
 Source: daemons design, "Liveness"; wconfd.md 6.4; DESIGN sections 5 and 14.
 """
@@ -30,7 +30,7 @@ from common.system.deathprobe import is_found_dead
 from common.system.livelock import PROBE_AGAIN_AFTER_S, Life, is_alive, probe
 from common.system.log import get_log
 from common.system.watch import EventKind, FolderWatch
-from daemons.wconfd.core.locks.ghostrules import expire
+from daemons.wconfd.core.locks.orphanedlocks import expire
 from daemons.wconfd.locks.lockstore import LockStore
 
 # seconds between two attempts to free a dead owner's locks
@@ -77,8 +77,8 @@ class LockOwnerDeaths:
         self._grace_s = grace_s
         self.counts = DeathCounts()
         # livelocks of dead processes whose owners could not be freed
-        self._unburied: set[str] = set()
-        self._has_unburied = trio.Event()
+        self._unreleased: set[str] = set()
+        self._has_unreleased = trio.Event()
 
     async def follow(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Free owners as they die; started when the folder is watched, and those already dead are freed."""
@@ -96,7 +96,11 @@ class LockOwnerDeaths:
                     paths = self._locks.known.paths_named([name])
                     for path in paths:
                         nursery.start_soon(self._probe, path)
-                    if not paths and name not in self._haunted() and (left_s := self._spared_for_s(name)) is not None:
+                    if (
+                        not paths
+                        and name not in self._orphaned_livelocks()
+                        and (left_s := self._spared_for_s(name)) is not None
+                    ):
                         nursery.start_soon(self._remove_later, str(self._folder / name), left_s)
 
     async def sweep(self, every_s: float) -> None:
@@ -107,7 +111,7 @@ class LockOwnerDeaths:
             if suspects:
                 # a recent report is being handled already
                 await trio.sleep(sum(PROBE_AGAIN_AFTER_S))
-            found = await self._bury_all(suspects.intersection(self._dead()))
+            found = await self._release_all(suspects.intersection(self._dead()))
             if found:
                 self.counts.swept += found
                 _log.warning("sweep.found_dead", owners=found, effect="freed now; no event told of it")
@@ -119,7 +123,7 @@ class LockOwnerDeaths:
 
         Raises: nothing; failed writes are retried soon.
         """
-        return await self._bury_all(self._dead())
+        return await self._release_all(self._dead())
 
     async def make_sure(self, owners: Iterable[Owner]) -> None:
         """Bury those of these owners that have died, although no event may have told of it yet.
@@ -128,16 +132,16 @@ class LockOwnerDeaths:
         """
         dead = [path for path in {owner.livelock for owner in owners} if await is_found_dead(path)]
         if dead:
-            await self._bury_all(dead)
-        if unburied := self._unburied.intersection(dead):
-            raise Unavailable(f"the death of the owner of '{min(unburied)}' could not be recorded; repeat the call")
+            await self._release_all(dead)
+        if unreleased := self._unreleased.intersection(dead):
+            raise Unavailable(f"the death of the owner of '{min(unreleased)}' could not be recorded; repeat the call")
 
     def _dead(self) -> list[str]:
         return [path for path in self._locks.known.paths() if not is_alive(path)]
 
-    async def _bury_all(self, dead: Collection[str]) -> int:
+    async def _release_all(self, dead: Collection[str]) -> int:
         for path in dead:
-            await self._bury(path)
+            await self._release(path)
         # wait for owners that another task has just found dead
         with contextlib.suppress(GantryError):
             await self._locks.settled()
@@ -150,7 +154,7 @@ class LockOwnerDeaths:
             for path in await self._locks.known.newcomers():
                 match life := probe(path):
                     case Life.DEAD:
-                        await self._bury(path)
+                        await self._release(path)
                     case Life.UNKNOWN:
                         nursery.start_soon(self._probe, path)
                     case Life.ALIVE:
@@ -160,9 +164,9 @@ class LockOwnerDeaths:
 
     async def _try_again(self, nursery: trio.Nursery) -> None:
         while True:
-            await self._has_unburied.wait()
+            await self._has_unreleased.wait()
             await trio.sleep(RETRY_S)
-            paths, self._unburied, self._has_unburied = self._unburied, set(), trio.Event()
+            paths, self._unreleased, self._has_unreleased = self._unreleased, set(), trio.Event()
             for path in paths:
                 nursery.start_soon(self._probe, path)
 
@@ -177,51 +181,51 @@ class LockOwnerDeaths:
     async def _remove_later(self, path: str, pause_s: float) -> None:
         """Delete the livelock of a process that has just closed it, if it is dead."""
         await trio.sleep(pause_s)
-        if os.path.basename(path) not in self._haunted():
+        if os.path.basename(path) not in self._orphaned_livelocks():
             _remove_if_dead(path)
 
     async def _probe(self, path: str) -> None:
         if await is_found_dead(path):
-            await self._bury(path)
+            await self._release(path)
 
-    async def _bury(self, path: str) -> None:
+    async def _release(self, path: str) -> None:
         """Free all owners of a dead process's livelock, and delete the file."""
         owners = sorted(self._locks.known.forget(path), key=Owner.sort_key)
         try:
-            for owner in await self._locks.bury(owners):
+            for owner in await self._locks.release_dead(owners):
                 _log.info("owner.died", owner=owner, livelock=path)
-                self._tell_ghost(owner)
+                self._tell_orphan(owner)
             for table, owner in itertools.product(self._tables, owners):
                 if await table.drop_owner(owner):
                     _log.info("owner.dropped", owner=owner, livelock=path)
         except Exception as error:
             # any error: the owners of other livelocks must not suffer
             self._locks.known.restore(owners)
-            self._unburied.add(path)
-            self._has_unburied.set()
+            self._unreleased.add(path)
+            self._has_unreleased.set()
             _log.error("owner.not_freed", livelock=path, reason=error, retry_s=RETRY_S)
         # an owner may name any path; only livelocks in our folder may be deleted
-        if Path(path).parent == self._folder and os.path.basename(path) not in self._haunted():
+        if Path(path).parent == self._folder and os.path.basename(path) not in self._orphaned_livelocks():
             _remove_if_dead(path)
 
-    def _tell_ghost(self, owner: Owner) -> None:
-        if guarded := self._locks.state.guards.of(owner):
-            nodes = ",".join(sorted({guard.node for guard in guarded.guards}))
+    def _tell_orphan(self, owner: Owner) -> None:
+        if known := self._locks.state.may_run.of(owner):
+            nodes = ",".join(sorted({command.node for command in known.commands}))
             effect = "its locks are kept until nothing of it runs there"
-            _log.warning("ghost.raised", owner=owner, nodes=nodes, keys=len(guarded.guards), effect=effect)
+            _log.warning("locks.orphaned", owner=owner, nodes=nodes, keys=len(known.commands), effect=effect)
 
-    def _haunted(self) -> frozenset[str]:
-        """Names of the livelocks of ghosts."""
-        return frozenset(os.path.basename(owner.livelock) for owner in self._locks.state.guards.ghosts)
+    def _orphaned_livelocks(self) -> frozenset[str]:
+        """Names of the livelocks of orphans."""
+        return frozenset(os.path.basename(owner.livelock) for owner in self._locks.state.may_run.orphans)
 
     def _remove_stale_files(self) -> None:
         """Delete livelocks without a holder: of owners that had no locks, and of crashes during creation."""
         young = time.time() - self._grace_s
-        haunted = self._haunted()
+        orphaned = self._orphaned_livelocks()
         with contextlib.suppress(OSError):
             for entry in os.scandir(self._folder):
                 with contextlib.suppress(OSError):
-                    if entry.stat().st_mtime < young and entry.name not in haunted:
+                    if entry.stat().st_mtime < young and entry.name not in orphaned:
                         _remove_if_dead(entry.path)
 
 
@@ -232,23 +236,23 @@ def _remove_if_dead(path: str) -> None:
             os.unlink(path)
 
 
-# The end of ghosts whose time is over: `[wconfd] ghost_s`.
+# The release of orphaned locks whose time is over: `[wconfd] ghost_s`.
 #
 # Source: DESIGN section 14.
 
 
-# seconds between two attempts to free a ghost
-GHOST_RETRY_S: Final = 5.0
+# seconds between two attempts to release orphaned locks
+RELEASE_RETRY_S: Final = 5.0
 
 
-async def end_ghosts(locks: LockStore, ghost_s: float) -> None:
-    """Free each ghost when this time has passed since its death, by the clock of the wall; until cancelled."""
+async def release_expired(locks: LockStore, ghost_s: float) -> None:
+    """Release orphaned locks when this time has passed since their owner's death, by the clock of the wall."""
     while True:
-        deaths = [ghost.since for ghost in locks.news.ghosts()]
+        deaths = [orphan.since for orphan in locks.news.orphans()]
         left_s = min(deaths) + ghost_s - time.time() if deaths else float("inf")
         if left_s > 0:
             with trio.move_on_after(left_s):
-                await locks.news.ghosts_changed()
+                await locks.news.orphans_changed()
         else:
             await _end(locks, time.time() - ghost_s, ghost_s)
 
@@ -257,9 +261,9 @@ async def _end(locks: LockStore, until: float, ghost_s: float) -> None:
     try:
         outcome = await locks.carry_out(lambda state: expire(state, until))
     except GantryError as error:
-        _log.error("ghost.not_freed", reason=error, retry_s=GHOST_RETRY_S)
-        await trio.sleep(GHOST_RETRY_S)
+        _log.error("orphaned_locks.not_released", reason=error, retry_s=RELEASE_RETRY_S)
+        await trio.sleep(RELEASE_RETRY_S)
         return
     for made in outcome.made:
         effect = "its locks are free; nobody has said that its command has ended"
-        _log.warning("ghost.expired", owner=made.owner, ghost_s=ghost_s, effect=effect)
+        _log.warning("orphaned_locks.expired", owner=made.owner, ghost_s=ghost_s, effect=effect)

@@ -45,20 +45,20 @@ from daemons.wconfd.core.locks.encoding import (
     rebuild,
     replay,
 )
-from daemons.wconfd.core.locks.guards import NO_GUARDS, Guards, decode_guards, encode_guards
+from daemons.wconfd.core.locks.mayrun import NOTHING_RUNS, MayRun, decode_may_run, encode_may_run
 from daemons.wconfd.core.locks.waiting import LockChange, LockState
 
-# The guards on disk, in `ghosts.data`, beside `locks.data`.
+# The commands that may still run, on disk, in `ghosts.data`, beside `locks.data`.
 #
 # Theory. Two files cannot be written as one, so the order decides. Before a change of the locks is written, the file
-# gets all guards that hold before it or after it; so no crash finds locks without their guards. After the change the
-# file may still have guards of owners that hold nothing any more. These are *void*: they are dropped when the file is
-# read, and are removed when the file is next written, at the latest when `locks.data` is made whole. An owner that
-# takes locks again has its void guards removed before. An owner that still holds locks, and has no guards any more, as
-# they were laid, has them removed before, too: what they stood for has ended. So a guard in the file counts exactly if
-# its owner holds locks on disk.
+# gets all commands that count before it or after it; so no crash finds locks without their commands. After the change
+# the file may still have commands of owners that hold nothing any more. These are *void*: they are dropped when the
+# file is read, and are removed when the file is next written, at the latest when `locks.data` is made whole. An owner
+# that takes locks again has its void commands removed before. An owner that still holds locks, and has no commands any
+# more, as nothing of them runs, has them removed before, too. So a command in the file counts exactly if its owner
+# holds locks on disk.
 #
-# As long as there are no guards, nothing is ever written, nor is there a file.
+# As long as there are no commands, nothing is ever written, nor is there a file.
 #
 # Source: `protocol.wconfd.locks`; DESIGN section 14.
 
@@ -66,17 +66,17 @@ from daemons.wconfd.core.locks.waiting import LockChange, LockState
 _log: Final = get_log(__name__)
 
 
-def read_guards(path: Path) -> Guards:
-    """Read `ghosts.data`; without a file there are no guards.
+def read_may_run(path: Path) -> MayRun:
+    """Read `ghosts.data`; without a file there are no commands.
 
     Raises:
         DamagedFile: with the path, the place, and what to do; it is never replaced by an empty file.
         OSError: the file cannot be read.
     """
     try:
-        return decode_guards(path.read_bytes())
+        return decode_may_run(path.read_bytes())
     except FileNotFoundError:
-        return NO_GUARDS
+        return NOTHING_RUNS
     except DamagedFile as error:
         text = (
             f"'{path}': {error.message}; it says which locks must be kept although their owners died; restore it "
@@ -85,57 +85,57 @@ def read_guards(path: Path) -> Guards:
         raise DamagedFile(text, path=str(path), **error.fields) from error
 
 
-class GuardFile:
-    """Keeps the guards on disk; all methods but `load` are called by one thread at a time.
+class MayRunFile:
+    """Keeps the commands on disk; all methods but `load` are called by one thread at a time.
 
     Args:
         found: content of the file.
     """
 
-    def __init__(self, path: Path, found: Guards) -> None:
+    def __init__(self, path: Path, found: MayRun) -> None:
         self._path = path
         self._on_disk = found
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Raises: as `read_guards`."""
-        return cls(path, read_guards(path))
+        """Raises: as `read_may_run`."""
+        return cls(path, read_may_run(path))
 
     @property
-    def guards(self) -> Guards:
-        """What is on disk, void guards included."""
+    def may_run(self) -> MayRun:
+        """What is on disk, void commands included."""
         return self._on_disk
 
-    def is_exactly(self, guards: Guards) -> bool:
-        return self._on_disk == guards
+    def is_exactly(self, may_run: MayRun) -> bool:
+        return self._on_disk == may_run
 
     def prepare(self, before: LockState, after: LockState) -> None:
-        """Make the guards durable that hold before or after a change, which is written next.
+        """Make the commands durable that count before or after a change, which is written next.
 
         Raises: OSError: this failed; the file has its old content.
         Durability: on return they survive a loss of power.
-        Cost: nothing without guards; the whole file if they change.
+        Cost: nothing without commands; the whole file if they change.
         """
-        if not self._on_disk and not after.guards:
+        if not self._on_disk and not after.may_run:
             return
-        wanted = after.guards.with_others_of(before.guards)
-        for owner, _ in before.guards:
-            if owner not in after.guards and after.table.modes_of(owner):
+        wanted = after.may_run.with_others_of(before.may_run)
+        for owner, _ in before.may_run:
+            if owner not in after.may_run and after.table.modes_of(owner):
                 wanted = wanted.without(owner)
         void = [owner for owner, _ in self._on_disk if owner not in wanted]
-        are_all_there = all(self._on_disk.of(owner) == guarded for owner, guarded in wanted)
+        are_all_there = all(self._on_disk.of(owner) == known for owner, known in wanted)
         if not are_all_there or any(after.table.modes_of(owner) for owner in void):
             self._write(wanted)
 
-    def tidy(self, guards: Guards) -> None:
-        """Remove the void guards. Raises, Durability: as `prepare`."""
-        if self._on_disk != guards:
-            self._write(guards)
+    def tidy(self, may_run: MayRun) -> None:
+        """Remove the void commands. Raises, Durability: as `prepare`."""
+        if self._on_disk != may_run:
+            self._write(may_run)
 
-    def _write(self, guards: Guards) -> None:
-        durably(lambda: write_file(self._path, encode_guards(guards)))
-        self._on_disk = guards
-        _log.debug("guards.written", path=self._path, owners=len(guards))
+    def _write(self, may_run: MayRun) -> None:
+        durably(lambda: write_file(self._path, encode_may_run(may_run)))
+        self._on_disk = may_run
+        _log.debug("may_run.written", path=self._path, owners=len(may_run))
 
 
 # The journal of the locks on disk: lines are appended, and each is durable before it counts.
@@ -244,7 +244,7 @@ class FoundLocks:
     journal: Replayed | None
 
 
-def read_locks(path: Path, max_bypass: int | None = None, guards: Guards = NO_GUARDS) -> FoundLocks:
+def read_locks(path: Path, max_bypass: int | None = None, may_run: MayRun = NOTHING_RUNS) -> FoundLocks:
     """Read `locks.data` and its journal, even while a daemon writes them; changes nothing.
 
     Raises:
@@ -255,7 +255,7 @@ def read_locks(path: Path, max_bypass: int | None = None, guards: Guards = NO_GU
     try:
         rows = LockRows.read(content)
         replayed = None if journal is None else _replay(path, journal, content, rows)
-        state = rebuild(rows, max_bypass, guards)
+        state = rebuild(rows, max_bypass, may_run)
     except DamagedFile as error:
         if "path" in error.fields:
             raise
@@ -330,18 +330,18 @@ class LockFiles:
 
     @classmethod
     def load(
-        cls, path: Path, *, max_bypass: int | None, has_journal: bool, guards: Guards = NO_GUARDS
+        cls, path: Path, *, max_bypass: int | None, has_journal: bool, may_run: MayRun = NOTHING_RUNS
     ) -> tuple[Self, LockState]:
         """Read the locks; without a file no locks are held.
 
         Args:
-            guards: those of `ghosts.data`.
+            may_run: content of `ghosts.data`.
         Raises:
             DamagedFile: with the path, the place, and what to do; it is never replaced by an empty file.
             OSError: a file cannot be read, or not be written when reading it granted a request.
         """
         try:
-            found = read_locks(path, max_bypass, guards)
+            found = read_locks(path, max_bypass, may_run)
         except FileNotFoundError:
             _log.warning("locks.missing", path=path, effect="nobody holds anything")
             return cls(path, None, has_journal=has_journal), LockState.fair(max_bypass)

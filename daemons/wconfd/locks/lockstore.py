@@ -1,4 +1,4 @@
-"""The locks in memory and on disk, with the guards that keep some of them beyond their owners' deaths.
+"""The locks in memory and on disk, some of which are kept beyond their owners' deaths for a command that may still run.
 
 A change is told only when it is durable: first as news (`locknews`), then to the caller that made it.
 
@@ -22,14 +22,14 @@ from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
 from common.system.livelock import is_alive
 from common.system.log import get_log
 from common.wire import unstructure
-from daemons.wconfd.core.locks import ghostrules
-from daemons.wconfd.core.locks.ghostrules import Made, OwnersChange, ghosts_of
-from daemons.wconfd.core.locks.guards import NO_GUARDS
+from daemons.wconfd.core.locks import orphanedlocks
+from daemons.wconfd.core.locks.mayrun import NOTHING_RUNS
+from daemons.wconfd.core.locks.orphanedlocks import Made, OwnersChange, orphans_of
 from daemons.wconfd.core.locks.waiting import LockChange, LockState, free_level, try_update
-from daemons.wconfd.locks.lockfiles import GuardFile, LockFiles
+from daemons.wconfd.locks.lockfiles import LockFiles, MayRunFile
 from daemons.wconfd.steps import StepCounts, StepWriter
 from protocol.serving.route import Publisher
-from protocol.wconfd.locks import GHOSTS_CHANGED, LOCKS_CHANGED, Ghost
+from protocol.wconfd.locks import LOCKS_CHANGED, ORPHANS_CHANGED, OrphanedLocks
 
 # The owners that have ever requested anything, by livelock: the index by which a death finds its owners.
 #
@@ -163,7 +163,7 @@ class LockNews:
 
     Args:
         state: returns the durable state.
-        ghost_s: seconds that a ghost is given; 0: no end.
+        ghost_s: seconds that an orphan is given; 0: no end.
     """
 
     def __init__(self, state: Callable[[], LockState], ghost_s: float = 0.0) -> None:
@@ -177,17 +177,17 @@ class LockNews:
         self._has_changed = trio.Event()
         # owners that sleep until their pending request is gone
         self._sleepers: dict[Owner, trio.Event] = {}
-        self._told_guards = NO_GUARDS
-        self._told_ghosts: tuple[Ghost, ...] = ()
-        self._ghosts_have_changed = trio.Event()
+        self._told_may_run = NOTHING_RUNS
+        self._told_orphans: tuple[OrphanedLocks, ...] = ()
+        self._orphans_have_changed = trio.Event()
 
-    def ghosts(self) -> tuple[Ghost, ...]:
-        """All ghosts, in owner order."""
-        return ghosts_of(self._state(), self.ghost_s)
+    def orphans(self) -> tuple[OrphanedLocks, ...]:
+        """All orphans, in owner order."""
+        return orphans_of(self._state(), self.ghost_s)
 
-    async def ghosts_changed(self) -> None:
-        """Wait for the next change of the ghosts."""
-        await self._ghosts_have_changed.wait()
+    async def orphans_changed(self) -> None:
+        """Wait for the next change of the orphans."""
+        await self._orphans_have_changed.wait()
 
     async def wait_granted(self, owner: Owner, timeout_s: float) -> bool:
         """Sleep until the owner has no pending request; return False if it still has one when the time is over."""
@@ -217,18 +217,18 @@ class LockNews:
         for owner in (owner for each in made for owner in each.change.granted):
             _log.debug("lock.granted", owner=owner)
             _hang_up(owner)
-        if state.guards is not self._told_guards:
-            self._tell_ghosts(state)
+        if state.may_run is not self._told_may_run:
+            self._tell_orphans(state)
 
-    def _tell_ghosts(self, state: LockState) -> None:
-        self._told_guards = state.guards
-        ghosts = self.ghosts()
-        if ghosts == self._told_ghosts:
+    def _tell_orphans(self, state: LockState) -> None:
+        self._told_may_run = state.may_run
+        orphans = self.orphans()
+        if orphans == self._told_orphans:
             return
-        self._told_ghosts = ghosts
-        self.publisher.publish(GHOSTS_CHANGED, unstructure(ghosts))
-        self._ghosts_have_changed.set()
-        self._ghosts_have_changed = trio.Event()
+        self._told_orphans = orphans
+        self.publisher.publish(ORPHANS_CHANGED, unstructure(orphans))
+        self._orphans_have_changed.set()
+        self._orphans_have_changed = trio.Event()
 
     def _publish(self) -> None:
         if self._changed:
@@ -265,7 +265,7 @@ QUIET_BYTES: Final = 10 * 2**20
 # seconds after a failed rewrite
 PAUSE_S: Final = 5.0
 
-GHOSTS_DATA: Final = "ghosts.data"
+MAY_RUN_DATA: Final = "ghosts.data"
 
 
 # a change of the locks by a function of the core: of one owner, or of several
@@ -277,11 +277,11 @@ class LockStore:
     """The only holder of the lock state. Make one with `load`; start `run` before the first change."""
 
     def __init__(
-        self, path: Path, state: LockState, files: LockFiles, guard_file: GuardFile, *, ghost_s: float = 0.0
+        self, path: Path, state: LockState, files: LockFiles, may_run_file: MayRunFile, *, ghost_s: float = 0.0
     ) -> None:
         self._path = path
         self._files = files
-        self._guard_file = guard_file
+        self._may_run_file = may_run_file
         self._writer = StepWriter(state, self._write, self._tell, self._append)
         self.known = KnownOwners(state.owners())
         self.news = LockNews(lambda: self.state, ghost_s)
@@ -296,19 +296,19 @@ class LockStore:
 
     @classmethod
     def load(cls, path: Path, *, max_bypass: int | None = None, has_journal: bool = True, ghost_s: float = 0.0) -> Self:
-        """Read the locks, and the guards from `ghosts.data` beside them, before trio runs.
+        """Read the locks, and the commands from `ghosts.data` beside them, before trio runs.
 
         Args:
             max_bypass: see `core.locks.fairness`; None: exactly as in Ganeti.
             has_journal: False: `locks.data` is made whole at each change.
-            ghost_s: seconds that a ghost is given; 0: no end.
+            ghost_s: seconds that an orphan is given; 0: no end.
 
-        Raises: as `LockFiles.load` and `GuardFile.load`.
+        Raises: as `LockFiles.load` and `MayRunFile.load`.
         """
-        guard_file = GuardFile.load(path.with_name(GHOSTS_DATA))
-        guards = guard_file.guards
-        files, state = LockFiles.load(path, max_bypass=max_bypass, has_journal=has_journal, guards=guards)
-        return cls(path, state, files, guard_file, ghost_s=ghost_s)
+        may_run_file = MayRunFile.load(path.with_name(MAY_RUN_DATA))
+        may_run = may_run_file.may_run
+        files, state = LockFiles.load(path, max_bypass=max_bypass, has_journal=has_journal, may_run=may_run)
+        return cls(path, state, files, may_run_file, ghost_s=ghost_s)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the writer; for `nursery.start`.
@@ -360,10 +360,11 @@ class LockStore:
 
         return await self._writer.change(stepped, caller)
 
-    async def bury(self, owners: Collection[Owner]) -> tuple[Owner, ...]:
+    async def release_dead(self, owners: Collection[Owner]) -> tuple[Owner, ...]:
         """Free the locks and requests of dead owners, in one change; return the owners that had any.
 
-        Those that have guards become ghosts. Its place among the changes is fixed before the first checkpoint.
+        Those whose commands may still run become orphans, and keep them. Its place among the changes is fixed before
+        the first checkpoint.
 
         Raises, Durability: as `change`.
         """
@@ -371,7 +372,8 @@ class LockStore:
             return ()
         now = time.time()
         return tuple(
-            made.owner for made in (await self.carry_out(lambda state: ghostrules.bury(state, owners, now))).made
+            made.owner
+            for made in (await self.carry_out(lambda state: orphanedlocks.release_dead(state, owners, now))).made
         )
 
     async def settled(self) -> None:
@@ -400,7 +402,7 @@ class LockStore:
 
     def _append(self, state: LockState, answers: Sequence[object]) -> bool:
         """Write a line of the journal, in the event loop; return False if more is to be written, or it failed."""
-        if self._is_degraded or not self._guard_file.is_exactly(NO_GUARDS) or state.guards:
+        if self._is_degraded or not self._may_run_file.is_exactly(NOTHING_RUNS) or state.may_run:
             return False
         made = [(each.owner, each.change) for each in _made(answers)]
         return state.has_locks_of(self.state) or self._files.append(self.state, state, made)
@@ -409,10 +411,10 @@ class LockStore:
         """Write in the writer's thread."""
         made = [(each.owner, each.change) for each in _made(answers)]
         try:
-            self._guard_file.prepare(self.state, state)
+            self._may_run_file.prepare(self.state, state)
             if not made:
                 self._files.make_whole(state)
-                self._guard_file.tidy(state.guards)
+                self._may_run_file.tidy(state.may_run)
             elif not state.has_locks_of(self.state):
                 self._files.write(self.state, state, made)
         except OSError as error:
@@ -448,7 +450,7 @@ class LockStore:
         return self._changed_at + QUIET_S + self._files.snapshot_size / QUIET_BYTES
 
     async def _try_make_whole(self) -> bool:
-        if not self._files.is_whole or not self._guard_file.is_exactly(self.state.guards):
+        if not self._files.is_whole or not self._may_run_file.is_exactly(self.state.may_run):
             try:
                 await self._writer.flush()
             except Unavailable as error:
@@ -459,7 +461,7 @@ class LockStore:
     def _finish(self) -> None:
         try:
             self._files.finish(self.state)
-            self._guard_file.tidy(self.state.guards)
+            self._may_run_file.tidy(self.state.may_run)
         except OSError as error:
             _log.warning("locks.not_whole", path=self._path, reason=error, effect="the journal beside it counts")
 

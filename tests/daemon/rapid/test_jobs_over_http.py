@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from common.locks import LockMode, Owner, parse_lock
-from protocol.wconfd.locks import Claim, Guard, LayGuards, RaiseGhosts
+from protocol.wconfd.locks import Claim, ClaimLocks, CommandOnNode, ReleaseKeptLocks
 from tests.support.wait import wait_until
 from tests.support.web.jsonschemas import Document
 from tests.support.web.rapid import Web
@@ -204,17 +204,17 @@ def test_reasons_waits_and_locks_of_a_job_that_waits(web: Web) -> None:
     assert {span["kind"] for span in spans} <= {"turn", "locks", "limit", "start"}
 
 
-def test_a_holder_whose_process_is_gone_is_told_as_a_ghost(web: Web) -> None:
+def test_a_holder_whose_process_is_gone_is_told_with_its_orphaned_locks(web: Web) -> None:
     lock = parse_lock("node/gone")
-    claim = Claim(Owner(99_999, "/gone/99999"), ((lock, LockMode.EXCLUSIVE),), (Guard("web2", "99999.0.1"),))
-    web.cluster.wconf(RaiseGhosts((claim,)))
+    claim = Claim(Owner(99_999, "/gone/99999"), ((lock, LockMode.EXCLUSIVE),), (CommandOnNode("web2", "99999.0.1"),))
+    web.cluster.wconf(ClaimLocks((claim,)))
 
     told, others = got(web, "/3/locks?names=node/gone"), got(web, "/3/locks?names=node/other")
-    web.cluster.wconf(LayGuards(("99999.0.1",), "test"))
+    web.cluster.wconf(ReleaseKeptLocks(("99999.0.1",), "test"))
 
     assert told["locks"] == [{"name": "node/gone", "mode": "exclusive", "holders": ["job/99999"], "waiters": []}]
-    [ghost] = told["ghosts"]
-    assert (ghost["holder"], ghost["nodes"], ghost["ends_at"]) == ("job/99999", ["web2"], None)
+    [orphan] = told["ghosts"]
+    assert (orphan["holder"], orphan["nodes"], orphan["ends_at"]) == ("job/99999", ["web2"], None)
     assert others["ghosts"] == []
 
 

@@ -66,7 +66,7 @@ def test_every_problem_has_its_line_with_file_place_and_reason(tmp_path: Path) -
     ]
     assert shown[4].startswith("config.data.cut: byte 1")
     assert shown[5].startswith("locks.data: $[0][1]: unknown lock level 'nodes'")
-    assert shown[6].startswith("ghosts.data: $.guarded[1]: expected an owner, its guards, at least one")
+    assert shown[6].startswith("ghosts.data: $.guarded[1]: expected an owner, its commands, at least one")
     assert shown[7:] == [
         "tempres.data: $.mACs[0]: expected text, got 7",
         "notes.txt: $: it is none of the files of wconfd by its name; "

@@ -83,14 +83,14 @@ def test_damaged_locks_end_the_start_with_path_place_and_remedy(idle: Cluster, c
 def test_damaged_guards_end_the_start_before_any_lock_is_freed(
     idle: Cluster, job: Job, content: bytes, place: str
 ) -> None:
-    """The dead owner of these locks may be a ghost; an unreadable file is no word that it is none."""
+    """The dead owner of these locks may be an orphan; an unreadable file is no word that it is none."""
     locks = b'[[[[1,"/nowhere/job_1"],[["node/a","exclusive"]]]],[]]'
     idle.paths.locks_data.write_bytes(locks)
-    idle.paths.ghosts_data.write_bytes(content)
+    idle.paths.may_run_data.write_bytes(content)
 
     message = refusal(idle)
 
-    path = idle.paths.ghosts_data
+    path = idle.paths.may_run_data
     assert re.search(rf"'{path}': .* damaged at {place}: .*restore it .*no command of a job runs on any node", message)
     assert (path.read_bytes(), idle.paths.locks_data.read_bytes()) == (content, locks)
     path.unlink()

@@ -259,9 +259,9 @@ def test_a_guarded_union_is_the_plain_one_or_nothing(
 ) -> None:
     plain = waiting.opportunistic_union(state, who, pairs)
 
-    guarded = waiting.guarded_union(state, who, least, pairs)
+    known = waiting.guarded_union(state, who, least, pairs)
 
-    assert guarded == (plain if len(plain.taken) >= least else LockChange(state))
+    assert known == (plain if len(plain.taken) >= least else LockChange(state))
 
 
 @quick

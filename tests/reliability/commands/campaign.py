@@ -4,7 +4,7 @@ A master and two nodes on 127.0.0.x run the commands of many jobs, each under a 
 job processes, luxid and wconfd are killed at random, jobs are killed, and the network of nodes is cut by a proxy that
 stops, delays, resets, or answers garbage.
 Then all harm ends. Each job must have ended, in the state that the end of its command says; no command may have run
-twice, or while another one had its lock; the output must be whole; and no lock or ghost may be left.
+twice, or while another one had its lock; the output must be whole; and no lock may be left.
 
 Exit code 1: something is wrong.
 """
@@ -28,7 +28,7 @@ from common.ids import JobId
 from protocol.blocking import BlockingClient
 from protocol.luxi.jobs import CancelJob, SubmitJob
 from protocol.luxi.queries import QueryJobs
-from protocol.wconfd.locks import ListAllLocks, ListGhosts
+from protocol.wconfd.locks import ListAllLocks, ListOrphanedLocks
 from tests.reliability.chaos.harms import Harms
 from tests.reliability.commands.tallied import Tallies, Work
 from tests.support.machines.fleet import Fleet
@@ -103,8 +103,8 @@ class Campaign:
             output = _output(master.paths.output_file(job_id))
             for complaint in tallies.complaints(work, status, _has_begun(results[0]), output):
                 yield f"job {job_id} ({work.tag}, {status}): {complaint}; {results[0]!r:.300}"
-        if ghosts := master.wconf(ListGhosts()):
-            yield f"there are ghosts: {ghosts}"
+        if orphans := master.wconf(ListOrphanedLocks()):
+            yield f"there are orphaned locks: {orphans}"
         if locks := master.wconf(ListAllLocks()):
             yield f"locks are held: {locks}"
 
@@ -154,7 +154,7 @@ def run(root: Path, seed: str, jobs: int) -> Outcome:
         wait_until(lambda: not campaign.open_jobs(), what="all jobs have ended", timeout_s=_REST_S,
                    state=campaign.open_jobs)  # fmt: skip
         wait_until(lambda: not fleet.master.wconf(ListAllLocks()), what="all locks are free", timeout_s=_REST_S,
-                   state=lambda: fleet.master.wconf(ListGhosts()))  # fmt: skip
+                   state=lambda: fleet.master.wconf(ListOrphanedLocks()))  # fmt: skip
         rested = time.monotonic()
         complaints = tuple(campaign.complaints())
         return Outcome(jobs, campaign.states(), harms.done, ended - began, rested - ended, complaints)

@@ -4,7 +4,7 @@ Three candidates and three members of etcd on loopback, with proxies on all ways
 process, submit with keys, look, wait, cancel, and change filters, tags and limits; their jobs run on the master and on
 nodes, each under a lock for itself. Meanwhile daemons, nodes and members of etcd are killed and stopped, ways are cut,
 delayed, garbled, or lose the replies, disks are filled, and the mastership is moved.
-Then all harm ends. All jobs have to end, all nodes to have the same files, no lock, ghost or dirty entry may be left,
+Then all harm ends. All jobs have to end, all nodes to have the same files, no lock or dirty entry may be left,
 and the history is judged (`violations`, `reigns`).
 
 Exit code 1: a promise was broken; then the folder is kept.
@@ -31,7 +31,7 @@ from common.errors import GantryError
 from common.lease.records import EtcdKeys
 from protocol.luxi.queries import QueryJobs
 from protocol.wconfd.config import ReadConfig
-from protocol.wconfd.locks import ListAllLocks, ListGhosts
+from protocol.wconfd.locks import ListAllLocks, ListOrphanedLocks
 from tests.reliability.lease.history import EndedJob, Notes, Rest, Submit, Told, Write, read_notes
 from tests.reliability.lease.leaseclient import things_of
 from tests.reliability.lease.ledgers import ledger_lines, token_of
@@ -176,7 +176,7 @@ class Run:
                 outcome.complaints.append(f"client c{number} ended with {client.returncode}: {text}")
         wait_until(lambda: not self._open_jobs(), what="all jobs end", timeout_s=_REST_S, state=self._open_jobs)
         self._fleet.until_same(_REST_S)
-        wait_until(lambda: not self._left(recorder), what="no lock, ghost or dirty entry is left", timeout_s=_REST_S,
+        wait_until(lambda: not self._left(recorder), what="no lock or dirty entry is left", timeout_s=_REST_S,
                    state=lambda: self._left(recorder))  # fmt: skip
 
     def _open_jobs(self) -> dict[int, str]:
@@ -184,8 +184,8 @@ class Run:
         return {row[0]: row[1] for row in rows if row[1] not in _FINAL}
 
     def _left(self, recorder: Recorder) -> list[str]:
-        locks, ghosts = self._wconf(ListAllLocks()), self._wconf(ListGhosts())
-        return [*map(str, locks), *map(str, ghosts), *entries_left(recorder.changes(), EtcdKeys(self._fleet.prefix))]
+        locks, orphans = self._wconf(ListAllLocks()), self._wconf(ListOrphanedLocks())
+        return [*map(str, locks), *map(str, orphans), *entries_left(recorder.changes(), EtcdKeys(self._fleet.prefix))]
 
     def _luxi(self, request: Any) -> Any:
         return self._follower.luxi(request, _REST_S).value

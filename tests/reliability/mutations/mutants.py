@@ -265,7 +265,7 @@ MUTANTS: Final = (
     _mutant(
         "try again to free a dead owner after an error of the disk",
         "daemons/wconfd/locks/deaths.py",
-        "            self._has_unburied.set()\n",
+        "            self._has_unreleased.set()\n",
         "",
         "tests/daemon/wconfd/test_disk_full.py::test_who_died_meanwhile_is_freed_as_soon_as_there_is_room_and_no_sweep_is_needed",
     ),
@@ -389,9 +389,9 @@ MUTANTS: Final = (
         "test_a_start_that_may_have_arrived_is_repeated_until_the_time_for_lost_nodes_is_over",
     ),
     _mutant(
-        "guard the locks before a command is started on a node",
+        "keep the locks before a command is started on a node",
         "daemons/jobproc/nodecommands/nodecommand.py",
-        "        self._guard()\n        try:\n",
+        "        self._keep_locks()\n        try:\n",
         "        try:\n",
         "tests/daemon/jobproc/nodecommands/test_take_up.py::"
         "test_a_new_process_goes_on_with_the_output_and_the_locks_of_the_one_that_died",
@@ -399,7 +399,7 @@ MUTANTS: Final = (
     _mutant(
         "free no locks under which a command may run on a node",
         "daemons/jobproc/opcodeends.py",
-        "        if self.left.look() or self.locks.is_guarded:\n",
+        "        if self.left.look() or self.locks.may_run:\n",
         "        if self.left.look():\n",
         "tests/daemon/jobproc/nodecommands/test_take_up.py::"
         "test_a_silent_node_is_told_of_and_its_locks_stay_when_its_time_is_over",

@@ -12,7 +12,7 @@ from protocol.noded.call import NodeAddress, NodeCall, Replied
 from protocol.noded.clients.blocking import BlockingNodeClient
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.commands import CommandPhase, ListCommands, StartCommand
-from protocol.wconfd.locks import Claim, Guard, ListGhosts, RaiseGhosts
+from protocol.wconfd.locks import Claim, ClaimLocks, CommandOnNode, ListOrphanedLocks
 from tests.support.machines.fleet import Fleet, FleetNode
 
 R = TypeVar("R")
@@ -38,16 +38,17 @@ class RemoteWork:
     def phases(self, node: FleetNode) -> dict[str, CommandPhase]:
         return {state.key: state.phase for state in self.call(node, ListCommands(""))}
 
-    def raise_ghost(self, node: FleetNode, key: str, lock: str) -> None:
-        """Make a ghost of a dead owner, as if his process had laid a guard and died."""
+    def orphan_locks(self, node: FleetNode, key: str, lock: str) -> None:
+        """Have a dead owner\'s locks orphaned, as if its process had begun a command and died."""
         owner = Owner(JobId(int(key.split(".")[0])), str(self.fleet.master.paths.livelocks / f"dead_{key}"))
-        claim = Claim(owner, ((parse_lock(lock), LockMode.EXCLUSIVE),), (Guard(node.name, key),))
-        assert self.fleet.master.wconf(RaiseGhosts((claim,))) == ()
+        claim = Claim(owner, ((parse_lock(lock), LockMode.EXCLUSIVE),), (CommandOnNode(node.name, key),))
+        assert self.fleet.master.wconf(ClaimLocks((claim,))) == ()
 
-    def ghosts(self) -> dict[str, list[str]]:
-        """Locks of ghosts, by owner."""
+    def orphans(self) -> dict[str, list[str]]:
+        """Orphaned locks, by owner."""
         return {
-            str(each.owner): [str(lock) for lock, _ in each.locks] for each in self.fleet.master.wconf(ListGhosts())
+            str(each.owner): [str(lock) for lock, _ in each.locks]
+            for each in self.fleet.master.wconf(ListOrphanedLocks())
         }
 
     def write_job(self, job_id: int, node: FleetNode, state: JobState = JobState.RUNNING, **values: object) -> None:

@@ -27,7 +27,7 @@ def test_a_root_holds_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (PATHS.config_data, "/d/config.data"),
         (PATHS.locks_data, "/d/locks.data"),
         (PATHS.last_epoch, "/d/epoch.luxid"),
-        (PATHS.ghosts_data, "/d/ghosts.data"),
+        (PATHS.may_run_data, "/d/ghosts.data"),
         (PATHS.tempres_data, "/d/tempres.data"),
         (PATHS.schedules_data, "/d/schedules.data"),
         (PATHS.resources_data, "/d/resources.data"),

@@ -255,7 +255,7 @@ def test_switchover_does_not_overrule_staleness() -> None:
     assert play.at(State.BARRED)
 
 
-def test_node_that_its_watchdog_has_reset_waits_its_ghost_time() -> None:
+def test_node_that_its_watchdog_has_reset_waits_its_orphan_time() -> None:
     memory = attrs.evolve(REMEMBERED, own_epoch=4)
     view = attrs.evolve(GONE, last_master=last("n1", 4, watchdog_s=5.0, boot_id="before"))
     play = Play(memory=memory, now=7.0).idle(view)

@@ -5,10 +5,10 @@ import pytest
 from common.ids import JobId
 from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import LockLevel, LockMode, parse_lock
-from common.queue.explanation import HeldByGhost, Holding, LetsPass, LockChain, LockWait, WaitsForLock
+from common.queue.explanation import HeldByOrphan, Holding, LetsPass, LockChain, LockWait, WaitsForLock
 from daemons.luxid.core.choice.weights import LEVELS, clashing_locks, needs_of
 from daemons.luxid.core.why.explain import lock_reasons
-from protocol.wconfd.locks import Ghost, Guard, InTheWay, OwnerWait, WaitExplanation
+from protocol.wconfd.locks import CommandOnNode, InTheWay, OrphanedLocks, OwnerWait, WaitExplanation
 from tests.support.locks import owner
 
 SHARED, EXCLUSIVE = LockMode.SHARED, LockMode.EXCLUSIVE
@@ -43,15 +43,15 @@ def test_holders_are_gathered_by_the_lock_that_is_asked_for() -> None:
     ]
 
 
-def test_a_ghost_in_the_way_is_told_with_its_nodes() -> None:
+def test_an_orphan_in_the_way_is_told_with_its_nodes() -> None:
     in_the_way = (row("node/a", EXCLUSIVE, "job/1", "node/a", SHARED, 5.0),)
-    guards = (Guard("web2", "1.0.1"), Guard("web1", "1.1.1"), Guard("web2", "1.2.1"))
-    ghost = Ghost(owner("job/1"), 7.0, None, guards, ((parse_lock("node/a"), SHARED),))
+    commands = (CommandOnNode("web2", "1.0.1"), CommandOnNode("web1", "1.1.1"), CommandOnNode("web2", "1.2.1"))
+    orphan = OrphanedLocks(owner("job/1"), 7.0, None, commands, ((parse_lock("node/a"), SHARED),))
     waits = (OwnerWait(owner("job/3"), 0, (), 9.0, in_the_way, ()),)
 
-    *_, told = lock_reasons(WaitExplanation(waits, (owner("job/1"),), (), 1.0, (ghost,)))
+    *_, told = lock_reasons(WaitExplanation(waits, (owner("job/1"),), (), 1.0, (orphan,)))
 
-    assert told == HeldByGhost("job/1", JobId(1), ("web1", "web2"), 7.0, None)
+    assert told == HeldByOrphan("job/1", JobId(1), ("web1", "web2"), 7.0, None)
 
 
 def test_a_chain_a_ring_and_a_turn_are_told() -> None:

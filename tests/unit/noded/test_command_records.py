@@ -14,13 +14,11 @@ from daemons.noded.commands.commandrecords import (
     END,
     GONE,
     LIVE,
-    OUTPUT,
     START,
     CommandRecords,
     EndRecord,
     StartRecord,
     digest_of_command,
-    read_spooled,
 )
 from daemons.noded.commands.nodecommands import DAY_S, CommandStates, sweep_key
 from daemons.noded.core.commandphases import AcceptedStart, Records
@@ -144,23 +142,6 @@ def test_a_damaged_record_does_not_keep_the_others_from_being_swept(records: Com
 
     assert records.path(KEY, END).read_text() == "foreign"
     assert records.path("2.0.1", GONE).exists()
-
-
-def test_output_is_read_from_any_byte_on(tmp_path: Path) -> None:
-    for start, content in ((100, b"abcde"), (105, b"fgh")):
-        (tmp_path / f"out.{start:020d}").write_bytes(content)
-
-    def read(offset: int, limit: int = 100) -> tuple[int, int, bytes]:
-        found = read_spooled(tmp_path, OUTPUT, offset, limit)
-        return found.total, found.begin, found.content
-
-    assert read(0) == (108, 100, b"abcde")
-    assert read(103) == (108, 103, b"de")
-    assert read(103, 1) == (108, 103, b"d")
-    assert read(105) == (108, 105, b"fgh")
-    assert read(108) == (108, 108, b"")
-    assert read(2**62) == (108, 2**62, b"")
-    assert read_spooled(tmp_path / "none", OUTPUT, 5, 9).content == b""
 
 
 def test_a_damaged_record_counts_as_running_and_does_not_hide_the_other_commands(

@@ -9,7 +9,7 @@ from common.locks import BGL, LockMode, parse_lock
 from common.objects.filter import Action, ActionKind
 from common.queue.explanation import (
     Cause,
-    HeldByGhost,
+    HeldByOrphan,
     HeldByRule,
     Holding,
     LevelWeight,
@@ -51,7 +51,7 @@ WRITTEN: list[tuple[Reason, bytes]] = [
         b'"roots":["job/4"],"root_job_ids":[4],"rings":[],"counting_since":1.0}',
     ),
     (
-        HeldByGhost("job/4", JobId(4), ("web1",), 5.5, None),
+        HeldByOrphan("job/4", JobId(4), ("web1",), 5.5, None),
         b'{"kind":"ghost","owner":"job/4","job_id":4,"nodes":["web1"],"since":5.5,"ends_at":null}',
     ),
     (

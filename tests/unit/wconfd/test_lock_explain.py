@@ -1,11 +1,11 @@
 """explainWait: who waits for whom, to the ends of the chain."""
 
 from common.locks import Lock, LockMode, Owner, parse_lock
-from daemons.wconfd.core.locks import ghostrules, waiting
+from daemons.wconfd.core.locks import orphanedlocks, waiting
 from daemons.wconfd.core.locks.explain import explain_holdings, explain_wait
 from daemons.wconfd.core.locks.waiting import LockState
 from daemons.wconfd.locks.lockstore import Since
-from protocol.wconfd.locks import Ghost, Guard, HeldSince, InTheWay, WaitExplanation
+from protocol.wconfd.locks import CommandOnNode, HeldSince, InTheWay, OrphanedLocks, WaitExplanation
 from tests.support.locks import owner, requests
 
 
@@ -39,13 +39,13 @@ class Story:
         )
 
 
-def test_a_ghost_in_the_way_is_named_with_its_node_and_its_end() -> None:
+def test_an_orphan_in_the_way_is_named_with_its_node_and_its_end() -> None:
     story = Story()
     story.ask("job/1", "node/a=exclusive")
     story.ask("job/2", "node/b=exclusive")
     for who in ("job/1", "job/2"):
-        story.state = ghostrules.guard(story.state, owner(who), [Guard("web2", f"{who[-1]}.0.1")]).state
-        story.state = ghostrules.bury(story.state, [owner(who)], 50.0).state
+        story.state = orphanedlocks.keep_for(story.state, owner(who), [CommandOnNode("web2", f"{who[-1]}.0.1")]).state
+        story.state = orphanedlocks.release_dead(story.state, [owner(who)], 50.0).state
     story.ask("job/3", "node/a=shared")
 
     why = explain_wait(
@@ -59,7 +59,9 @@ def test_a_ghost_in_the_way_is_named_with_its_node_and_its_end() -> None:
 
     assert names(why.roots) == ["job/1"]
     assert why.ghosts == (
-        Ghost(owner("job/1"), 50.0, 110.0, (Guard("web2", "1.0.1"),), ((lock("node/a"), LockMode.EXCLUSIVE),)),
+        OrphanedLocks(
+            owner("job/1"), 50.0, 110.0, (CommandOnNode("web2", "1.0.1"),), ((lock("node/a"), LockMode.EXCLUSIVE),)
+        ),
     )
 
 

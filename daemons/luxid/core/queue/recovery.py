@@ -205,7 +205,7 @@ def _with_work_told(job: Job, now: Timestamp) -> Job:
     op = job.ops[work.op_index]
     text = (
         f"the command may still run on node '{work.node}', so the job's locks are kept until it is known that it has "
-        "ended; 'gantry ghosts' lists them"
+        "ended; 'gantry orphaned-locks' lists them"
     )
     entry = LogEntry(job.next_log_serial, now, "message", text)
     return replace_op(job, work.op_index, attrs.evolve(op, log=(*op.log, entry)))

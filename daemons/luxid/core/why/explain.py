@@ -17,7 +17,7 @@ from common.queue.explanation import (
     BeginsLater,
     BeingWritten,
     Faded,
-    HeldByGhost,
+    HeldByOrphan,
     HeldByRule,
     Holding,
     InLine,
@@ -212,9 +212,9 @@ def lock_reasons(told: WaitExplanation) -> Iterator[Reason]:
         waits = tuple(wait for each in behind for wait in _waits(each))
         rings = tuple(map(_names, told.rings))
         yield LockChain(waits, _names(told.roots), _job_ids(told.roots), rings, told.counting_since)
-    for ghost in told.ghosts:
-        nodes = tuple(sorted({guard.node for guard in ghost.guards}))
-        yield HeldByGhost(str(ghost.owner), _job_id(ghost.owner), nodes, ghost.since, ghost.ends_at)
+    for orphan in told.ghosts:
+        nodes = tuple(sorted({command.node for command in orphan.commands}))
+        yield HeldByOrphan(str(orphan.owner), _job_id(orphan.owner), nodes, orphan.since, orphan.ends_at)
 
 
 def _waits(wait: OwnerWait) -> Iterator[LockWait]:

@@ -52,7 +52,7 @@ class HealthLine:
     # what is wrong with etcd; "": nothing, or there is no lease
     etcd: str
     # dead owners whose locks are kept
-    ghosts: int
+    orphans: int
     is_drained: bool
     version: str
 

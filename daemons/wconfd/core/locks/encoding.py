@@ -12,7 +12,7 @@ from common.errors import DamagedFile, GantryError, InvalidRequest, LockRuleViol
 from common.jsontext import ascii_json
 from common.locks import Lock, LockMode, LockRequest, Owner, owned_from_wire
 from daemons.wconfd.core.locks.fairness import PendingRequest
-from daemons.wconfd.core.locks.guards import NO_GUARDS, Guards
+from daemons.wconfd.core.locks.mayrun import NOTHING_RUNS, MayRun
 from daemons.wconfd.core.locks.table import LockTable, update_locks
 from daemons.wconfd.core.locks.waiting import LockChange, LockState, update_or_queue
 
@@ -95,7 +95,7 @@ def decode(content: bytes, max_bypass: int | None = None) -> LockState:
     return rebuild(LockRows.read(content), max_bypass)
 
 
-def rebuild(rows: LockRows, max_bypass: int | None = None, guards: Guards = NO_GUARDS) -> LockState:
+def rebuild(rows: LockRows, max_bypass: int | None = None, may_run: MayRun = NOTHING_RUNS) -> LockState:
     """The state that these rows say.
 
     A pending request that breaks a rule, or is its owner's second, is dropped; neither occurs in a file
@@ -104,7 +104,7 @@ def rebuild(rows: LockRows, max_bypass: int | None = None, guards: Guards = NO_G
 
     Args:
         max_bypass: see `fairness`.
-        guards: those of owners that hold nothing are dropped.
+        may_run: those of owners that hold nothing are dropped.
     Raises: DamagedFile: two owners hold what only one can; `where` is the place of the second, as `$[0][3]`.
     """
     table = LockTable()
@@ -113,10 +113,10 @@ def rebuild(rows: LockRows, max_bypass: int | None = None, guards: Guards = NO_G
             table = _with_owner(table, owner, [LockRequest(lock, mode) for lock, mode in modes.items()])
         except GantryError as error:
             raise _damaged(f"$[0][{index}]", error.message) from error
-    for owner, _ in guards:
+    for owner, _ in may_run:
         if not table.modes_of(owner):
-            guards = guards.without(owner)
-    return _with_pending(LockState.fair(max_bypass).with_table(table).with_guards(guards), rows.requests())
+            may_run = may_run.without(owner)
+    return _with_pending(LockState.fair(max_bypass).with_table(table).with_may_run(may_run), rows.requests())
 
 
 def _read_each(place: str, values: list[object], read: Callable[[object], None]) -> None:

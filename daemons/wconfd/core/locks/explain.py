@@ -6,7 +6,7 @@ Source: DESIGN section 6 ("Explain"); ours.
 from collections.abc import Callable, Iterable, Iterator
 
 from common.locks import Lock, LockMode, LockRequest, Owner, conflicts
-from daemons.wconfd.core.locks.ghostrules import ghosts_of
+from daemons.wconfd.core.locks.orphanedlocks import orphans_of
 from daemons.wconfd.core.locks.table import LockGate, gates_of
 from daemons.wconfd.core.locks.waiting import LockState, PendingRequest, find_ring
 from protocol.wconfd.locks import HeldSince, InTheWay, OwnerWait, WaitExplanation
@@ -28,7 +28,7 @@ def explain_wait(
     """Tell why an owner waits: the owners in its way, what those wait for, and so on.
 
     Args:
-        ghost_s: seconds that a ghost is given; 0: no end.
+        ghost_s: seconds that an orphan is given; 0: no end.
     Returns: no waits, and nothing in the way, if the owner has no pending request.
     Cost: O(waits that can be reached, and the holdings in their way).
     """
@@ -49,7 +49,7 @@ def explain_wait(
         roots=tuple(roots),
         rings=tuple(_rings(waits)),
         counting_since=counting_since,
-        ghosts=tuple(ghost for ghost in ghosts_of(state, ghost_s) if ghost.owner in roots),
+        ghosts=tuple(orphan for orphan in orphans_of(state, ghost_s) if orphan.owner in roots),
     )
 
 

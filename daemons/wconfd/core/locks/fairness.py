@@ -23,8 +23,8 @@ is what the second exception is for. Thus each step, or two, leads to a greater 
 not do to exempt the owners for which the overdue request waits directly: they may in turn wait for an owner that
 holds a later lock and is held back.
 
-A ghost (`ghostrules`) may hold its locks for hours. An overdue request that waits for one holds nobody back
-meanwhile, or everything that it wants would stand still; others pass it then, without a bound. When a ghost comes, the
+An orphan (`orphanedlocks`) may hold its locks for hours. An overdue request that waits for one holds nobody back
+meanwhile, or everything that it wants would stand still; others pass it then, without a bound. When one comes, the
 requests behind such an overdue one are tried again, so that none is behind it.
 
 Counts are not stored. A request that no holder keeps out, and that is yet pending in `locks.data`, was held back by an
@@ -211,23 +211,23 @@ class Fairness:
         return after._ripened(sorted(ripe, key=lambda request: request.place)) if ripe else after
 
     def ahead_of(
-        self, table: LockTable, owner: Owner, requests: Sequence[LockRequest], ghosts: Collection[Owner] = ()
+        self, table: LockTable, owner: Owner, requests: Sequence[LockRequest], orphans: Collection[Owner] = ()
     ) -> list[Owner]:
         """The overdue owners that hold this request back, in owner order. Cost: O(overdue requests)."""
         if not self.overdue or owner in self.overdue:
             return []
         found = _holding_back(self.overdue.values(), table, owner, requests)
         return sorted(
-            (request.owner for request in found if not _waits_for(table, request, ghosts)), key=Owner.sort_key
+            (request.owner for request in found if not _waits_for(table, request, orphans)), key=Owner.sort_key
         )
 
-    def waiting_for(self, table: LockTable, ghosts: Collection[Owner]) -> list[Owner]:
-        """The overdue owners that wait for a ghost, in owner order. Cost: O(overdue requests)."""
-        found = (request.owner for request in self.overdue.values() if _waits_for(table, request, ghosts))
+    def waiting_for(self, table: LockTable, orphans: Collection[Owner]) -> list[Owner]:
+        """The overdue owners that wait for an orphan, in owner order. Cost: O(overdue requests)."""
+        found = (request.owner for request in self.overdue.values() if _waits_for(table, request, orphans))
         return sorted(found, key=Owner.sort_key)
 
     def assuming_overdue(
-        self, table: LockTable, owner: Owner, requests: Sequence[LockRequest], ghosts: Collection[Owner] = ()
+        self, table: LockTable, owner: Owner, requests: Sequence[LockRequest], orphans: Collection[Owner] = ()
     ) -> "Fairness":
         """Mark as overdue the pending request that must have held this one back, since no holder blocks it.
 
@@ -235,11 +235,11 @@ class Fairness:
 
         Cost: O(pending requests).
         """
-        if self.max_bypass is None or self.ahead_of(table, owner, requests, ghosts):
+        if self.max_bypass is None or self.ahead_of(table, owner, requests, orphans):
             return self
         pending = {other: request for others in self._wanted.values() for other, request in others.items()}
         found = sorted(_holding_back(pending.values(), table, owner, requests), key=lambda request: request.place)
-        able = (request for request in found if not _waits_for(table, request, ghosts))
+        able = (request for request in found if not _waits_for(table, request, orphans))
         possible = [request for request in able if not self._conflicts_with_overdue(request)]
         return self._ripened(possible[:1])
 
@@ -272,11 +272,11 @@ def _holding_back(
     ]
 
 
-def _waits_for(table: LockTable, request: PendingRequest, ghosts: Collection[Owner]) -> bool:
-    if not ghosts:
+def _waits_for(table: LockTable, request: PendingRequest, orphans: Collection[Owner]) -> bool:
+    if not orphans:
         return False
     walls = (table.wall(gate) for gate in gates_of(request.requests))
-    return any(ghost in wall for wall in walls if wall for ghost in ghosts if ghost != request.owner)
+    return any(orphan in wall for wall in walls if wall for orphan in orphans if orphan != request.owner)
 
 
 def _uncovered(table: LockTable, owner: Owner, requests: Iterable[LockRequest]) -> dict[Lock, LockMode]:

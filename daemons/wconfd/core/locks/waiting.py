@@ -32,7 +32,7 @@ from immutables import Map
 from common.errors import AlreadyPending, LockRuleViolation, UpgradeDeadlock
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner, mode_rank
 from daemons.wconfd.core.locks.fairness import Fairness, PendingRequest, Place, RequestStatus
-from daemons.wconfd.core.locks.guards import NO_GUARDS, Guards
+from daemons.wconfd.core.locks.mayrun import NOTHING_RUNS, MayRun
 from daemons.wconfd.core.locks.table import LockGate, LockTable, wanted_modes
 
 # The pending requests, each parked where it is kept out, and the table they wait for.
@@ -75,8 +75,8 @@ class LockState:
     # requests parked at each spot, in order; derived, no empty queue
     _queues: Map[Spot, tuple[PendingRequest, ...]] = attrs.field(default=_NO_QUEUES, eq=False, repr=False)
     fairness: Fairness = attrs.field(factory=Fairness, eq=False, repr=False)
-    # guards of owners that hold locks; not a part of `locks.data`
-    guards: Guards = NO_GUARDS
+    # commands of owners that hold locks, which may still run; not a part of `locks.data`
+    may_run: MayRun = NOTHING_RUNS
 
     @classmethod
     def fair(cls, max_bypass: int | None) -> "LockState":
@@ -117,11 +117,11 @@ class LockState:
 
     def with_table(self, table: LockTable) -> "LockState":
         """The same requests over another table, in which every parked one is kept out too."""
-        return LockState(table, self._parked, self._queues, self.fairness, self.guards)
+        return LockState(table, self._parked, self._queues, self.fairness, self.may_run)
 
-    def with_guards(self, guards: Guards) -> "LockState":
-        """The same locks and requests; the very same state if these are its guards already."""
-        return self if guards is self.guards else attrs.evolve(self, guards=guards)
+    def with_may_run(self, may_run: MayRun) -> "LockState":
+        """The same locks and requests; the very same state if these are its commands already."""
+        return self if may_run is self.may_run else attrs.evolve(self, may_run=may_run)
 
     def has_locks_of(self, other: "LockState") -> bool:
         """Whether locks and requests are those of the other, neither of them changed since. Cost: O(1)."""
@@ -142,11 +142,11 @@ class LockState:
 
     def ahead_of(self, owner: Owner, requests: Sequence[LockRequest]) -> list[Owner]:
         """The overdue owners that hold this request back, in owner order."""
-        return self.fairness.ahead_of(self.table, owner, requests, self.guards.ghosts)
+        return self.fairness.ahead_of(self.table, owner, requests, self.may_run.orphans)
 
     def held_back_in_vain(self) -> list[PendingRequest]:
-        """The requests that are parked behind overdue ones which wait for a ghost. Cost: O(overdue requests)."""
-        late = self.fairness.waiting_for(self.table, self.guards.ghosts)
+        """The requests that are parked behind overdue ones which wait for an orphan. Cost: O(overdue requests)."""
+        late = self.fairness.waiting_for(self.table, self.may_run.orphans)
         return [request for owner in late for request in self.held_back_by(owner)]
 
     def parked(self, request: PendingRequest, spot: Spot) -> "LockState":
@@ -162,8 +162,8 @@ class LockState:
 
         None: none can have. For a state that is read from a file; the owner has no other pending request.
         """
-        ghosts = self.guards.ghosts
-        fairness = self.fairness.assuming_overdue(self.table, request.owner, request.requests, ghosts)
+        orphans = self.may_run.orphans
+        fairness = self.fairness.assuming_overdue(self.table, request.owner, request.requests, orphans)
         state = attrs.evolve(self, fairness=fairness)
         spot = state.obstacle(request.owner, request.requests)
         return state.parked(request, spot) if spot else None
@@ -200,14 +200,14 @@ class LockState:
         at = bisect_left(queue, request.place, key=_place)
         queues = self._queues.set(spot, (*queue[:at], request, *queue[at:]))
         parked = self._parked.set(request.owner, _Parked(request, spot))
-        return LockState(self.table, parked, queues, fairness, self.guards)
+        return LockState(self.table, parked, queues, fairness, self.may_run)
 
     def _taken(self, parked: _Parked, fairness: Fairness) -> "LockState":
         queue = self._queues[parked.spot]
         at = bisect_left(queue, parked.request.place, key=_place)
         left = (*queue[:at], *queue[at + 1 :])
         queues = self._queues.set(parked.spot, left) if left else self._queues.delete(parked.spot)
-        return LockState(self.table, self._parked.delete(parked.request.owner), queues, fairness, self.guards)
+        return LockState(self.table, self._parked.delete(parked.request.owner), queues, fairness, self.may_run)
 
 
 def _place(request: PendingRequest) -> Place:
@@ -274,9 +274,9 @@ class Settling:
         changed = {lock: mode for lock, mode in modes.items() if before.get(lock) is not mode}
         self._moves.append(LockMove(owner, changed))
         self._state = self._state.with_table(change.table)
-        if self._state.guards and not change.table.modes_of(owner):
-            # who holds nothing has no guards
-            self._state = self._state.with_guards(self._state.guards.without(owner))
+        if self._state.may_run and not change.table.modes_of(owner):
+            # the commands of who holds nothing do not matter
+            self._state = self._state.with_may_run(self._state.may_run.without(owner))
         if self._state.is_fair:
             shared = [lock for lock, mode in changed.items() if mode is LockMode.SHARED and lock not in before]
             self._state = self._state.after_shared(shared)
@@ -284,7 +284,7 @@ class Settling:
         return self
 
     def try_held_back(self) -> "Settling":
-        """Try again the requests behind those that wait for a ghost; call this when one has come."""
+        """Try again the requests behind those that wait for an orphan; call this when one has come."""
         self._try_again(self._state.held_back_in_vain())
         return self
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from common.ids import JobId
 from daemons.jobproc.nodecommands.nodecommand import TELL_S
 from protocol.luxi.jobs import CancelJob
-from protocol.wconfd.locks import ListAllLocks, ListGhosts
+from protocol.wconfd.locks import ListAllLocks, ListOrphanedLocks
 from tests.daemon.jobproc.nodecommands.jobs import (
     commands_on,
     locks_of,
@@ -34,7 +34,7 @@ def test_a_command_runs_on_its_node_and_its_result_is_as_of_a_local_one(fleet: F
     wait_until(lambda: not commands_on(node), what="the node has forgotten it", state=lambda: commands_on(node))
     # they are freed while the end is written
     wait_until(lambda: fleet.master.wconf(ListAllLocks()) == (), what="its locks are free")
-    assert fleet.master.wconf(ListGhosts()) == ()
+    assert fleet.master.wconf(ListOrphanedLocks()) == ()
 
 
 def test_it_holds_the_lock_of_the_node_and_of_the_master_too_if_that_is_named(fleet: Fleet, node: FleetNode) -> None:
@@ -172,4 +172,4 @@ def test_the_next_opcode_waits_for_processes_that_keep_the_locks(fleet: Fleet, n
     gate.touch()
 
     assert fleet.master.wait(job) == ["success"]
-    wait_until(lambda: fleet.master.wconf(ListGhosts()) == (), what="no lock is guarded")
+    wait_until(lambda: fleet.master.wconf(ListOrphanedLocks()) == (), what="no lock is orphaned")

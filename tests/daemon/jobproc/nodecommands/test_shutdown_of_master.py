@@ -40,7 +40,7 @@ def test_a_job_process_leaves_at_once_and_the_command_is_taken_up_and_ends_its_j
 
     # luxid, which is not ended here, finds the job without a process
     wait_until(lambda: pid_of(fleet, job) != ended, what="another process has the job", state=lambda: ended)
-    # luxid hears of it before the fork server has buried it
+    # luxid hears of it before the fork server has reaped it
     wait_until(lambda: not Path(f"/proc/{ended}").exists(), what="the first process is gone")
     (root / "open-shutdown").touch()
     assert fleet.master.wait(job) == ["success"]

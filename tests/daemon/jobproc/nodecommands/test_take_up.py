@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from protocol.wconfd.locks import ListAllLocks, ListGhosts
+from protocol.wconfd.locks import ListAllLocks, ListOrphanedLocks
 from tests.daemon.jobproc.nodecommands.jobs import locks_of, log_of, output_of, result_of, shell
 from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.stopping import stop
@@ -45,9 +45,9 @@ def test_a_new_process_goes_on_with_the_output_and_the_locks_of_the_one_that_die
 
     with frozen_starts(fleet):
         kill_process(fleet, job)
-        wait_until(lambda: fleet.master.wconf(ListGhosts()), what="the locks have a ghost")
+        wait_until(lambda: fleet.master.wconf(ListOrphanedLocks()), what="the locks are orphaned")
         assert locks_of(fleet, job) == before
-    wait_until(lambda: not fleet.master.wconf(ListGhosts()), what="another process has the locks")
+    wait_until(lambda: not fleet.master.wconf(ListOrphanedLocks()), what="another process has the locks")
     assert locks_of(fleet, job) == before
     (root / "open").touch()
 
@@ -65,7 +65,7 @@ def test_a_start_whose_reply_nobody_heard_is_one_start(fleet: Fleet, node: Fleet
     tally = node.cluster.root / "tally-start"
     node.freeze()
     job = fleet.master.submit(shell(f"echo x >> {tally}; echo hello"))
-    wait_until(lambda: guarded(fleet, job), what="the locks are guarded, and the start is on its way")
+    wait_until(lambda: is_kept(fleet, job), what="the locks are kept, and the start is on its way")
 
     kill_process(fleet, job)
     wait_until(lambda: log_has_taken_up(fleet, job), what="another process has taken it up")
@@ -110,21 +110,21 @@ def test_a_silent_node_is_told_of_and_its_locks_stay_when_its_time_is_over(impat
     assert "may still run on node 'node2.test', so the job's locks are kept" in text
     assert end["lost"]
     assert any("node 'node2.test' does not answer since" in line for line in log)
-    wait_until(lambda: job in ghosts(impatient), what="the locks have a ghost")
+    wait_until(lambda: job in orphans(impatient), what="the locks are orphaned")
     assert locks_of(impatient, job) == held
     node.start()
-    wait_until(lambda: not ghosts(impatient), what="the node has said that nothing runs there")
+    wait_until(lambda: not orphans(impatient), what="the node has said that nothing runs there")
     assert locks_of(impatient, job) == []
 
 
-def guarded(fleet: Fleet, job_id: int) -> bool:
+def is_kept(fleet: Fleet, job_id: int) -> bool:
     """Whether `ghosts.data` tells of the job."""
     path = fleet.master.paths.data / "ghosts.data"
     return path.exists() and f'"{job_id}.0.1"'.encode() in path.read_bytes()
 
 
-def ghosts(fleet: Fleet) -> list[object]:
-    return [ghost.owner.ident for ghost in fleet.master.wconf(ListGhosts())]
+def orphans(fleet: Fleet) -> list[object]:
+    return [orphan.owner.ident for orphan in fleet.master.wconf(ListOrphanedLocks())]
 
 
 def log_has_taken_up(fleet: Fleet, job_id: int) -> bool:

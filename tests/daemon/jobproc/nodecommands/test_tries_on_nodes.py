@@ -10,7 +10,7 @@ from common.queue.jobfile import decode_job
 from common.queue.reasons import Try, tries_of
 from common.system.processes import holders
 from protocol.luxi.jobs import ReadJobOutput
-from protocol.wconfd.locks import ListAllLocks, ListGhosts
+from protocol.wconfd.locks import ListAllLocks, ListOrphanedLocks
 from tests.daemon.jobproc.nodecommands.jobs import commands_on, output_of, result_of, shell
 from tests.support.cluster import kill_tree
 from tests.support.machines.fleet import Fleet, FleetNode
@@ -46,7 +46,7 @@ def test_each_try_runs_once_and_the_node_forgets_it(fleet: Fleet, node: FleetNod
     assert texts == ["try 1\n", "try 2\n", "try 3\n"]
     wait_until(lambda: not commands_on(node), what="the node has forgotten all", state=lambda: commands_on(node))
     wait_until(lambda: fleet.master.wconf(ListAllLocks()) == (), what="its locks are free")
-    assert fleet.master.wconf(ListGhosts()) == ()
+    assert fleet.master.wconf(ListOrphanedLocks()) == ()
 
 
 def test_a_second_try_is_taken_up_by_another_process(fleet: Fleet, node: FleetNode) -> None:

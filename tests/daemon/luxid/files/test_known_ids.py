@@ -66,7 +66,7 @@ LATE_TRACES: dict[str, Callable[[Paths], None]] = {
     "a run of a schedule": lambda at: put(at.schedules_data, '{"runs": [{"job_id":22}]}'),
     "the watermark of a rule": lambda at: put(at.config_data, '{"filters": {"u": {"watermark": 22}}}'),
     "an owner of locks": lambda at: put(at.locks_data, '[[22, "/run/livelocks/job_000022_17"]]'),
-    "an orphaned lock": lambda at: put(at.ghosts_data, '{"22.0.1": {}}'),
+    "an orphaned lock": lambda at: put(at.may_run_data, '{"22.0.1": {}}'),
 }
 
 

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import attrs
 
-from cli.manual.files import GHOSTS, JOB, JOB_KEYS, LOCKS, OPCODE_KEYS, files_page
+from cli.manual.files import JOB, JOB_KEYS, LOCKS, MAY_RUN, OPCODE_KEYS, files_page
 from cli.manual.interfaces import ports_page
 from cli.manual.page import Definitions, ManualPage, Section, plain
 from common.daemons import DAEMONS
@@ -19,7 +19,7 @@ from common.settings import CLASSES
 from common.settingsfile import SYSTEM_PATHS
 from daemons.wconfd.core.keptrows import FORMS
 from daemons.wconfd.core.locks.encoding import decode
-from daemons.wconfd.core.locks.guards import decode_guards
+from daemons.wconfd.core.locks.mayrun import decode_may_run
 
 
 def terms(section: Section) -> dict[str, str]:
@@ -69,13 +69,13 @@ def test_the_example_of_a_job_is_one_and_has_the_keys_that_are_told() -> None:
     assert set(begun["ops"][0]) == set(OPCODE_KEYS)
 
 
-def test_the_examples_of_locks_and_ghosts_are_read_by_wconfd() -> None:
+def test_the_examples_of_locks_and_orphans_are_read_by_wconfd() -> None:
     held, waiting = (Owner(number, f"/run/gantry/livelocks/job_{number}_179540000{number - 17}") for number in (17, 18))
     state = decode(LOCKS.encode())
 
     assert dict(state.table.modes_of(held)) == {member_lock(LockLevel.NODE, "web1"): LockMode.EXCLUSIVE}
     assert state.pending_of(waiting) is not None
-    assert [owner for owner, _ in decode_guards(GHOSTS.encode())] == [held]
+    assert [owner for owner, _ in decode_may_run(MAY_RUN.encode())] == [held]
 
 
 def test_every_port_of_the_settings_and_every_socket_is_told() -> None:

@@ -13,7 +13,7 @@ from common.commands.spec import CommandSpec
 from common.commands.surroundings import environment_of
 from common.errors import PrerequisiteError, Unavailable
 from common.paths import Paths
-from common.settings import JobprocSettings, Settings
+from common.settings import Settings
 from tests.support.accounts.userlookups import without_descriptors
 
 OTHER = next(user for user in pwd.getpwall() if user.pw_uid not in (0, os.getuid()))
@@ -51,7 +51,7 @@ def test_an_own_user_who_cannot_be_looked_up_now_does_not_lose_the_home(monkeypa
     without_descriptors(monkeypatch)
 
     with pytest.raises(Unavailable, match="the users of this machine cannot be read now"):
-        environment_of(None, JobprocSettings())
+        environment_of(None, Settings(paths=Paths.under_root(Path("/nowhere"))))
 
 
 @pytest.mark.parametrize("lacking", ["pipe2", "memfd_create"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.commands.output import OutputFile, Tail, pieces_of
+from common.commands.output import OutputFile, OutputSink, Tail, pieces_of, read_output, stream_end
 
 
 def content(base: Path) -> dict[int, bytes]:
@@ -117,3 +117,34 @@ def test_left_out_bytes_keep_the_offsets_of_the_others(tmp_path: Path) -> None:
     assert output.end == OutputFile(tmp_path / "job-1", 40).end == 14
     assert output.last(6, 0) == b"abcd"
     assert output.last(100, 2) == b"23abcd"
+
+
+def test_output_is_read_from_any_byte_on(tmp_path: Path) -> None:
+    base = tmp_path / "out"
+    for start, content in ((100, b"abcde"), (105, b"fgh")):
+        Path(f"{base}.{start:020d}").write_bytes(content)
+
+    def read(offset: int, limit: int = 100) -> tuple[int, bytes]:
+        found = read_output(base, offset, limit)
+        return found.offset, found.content
+
+    # what was before is removed
+    assert read(0) == (100, b"abcdefgh")
+    assert read(103) == (103, b"defgh")
+    assert read(103, 1) == (103, b"d")
+    assert read(105) == (105, b"fgh")
+    assert read(108) == (108, b"")
+    assert read(2**62) == (2**62, b"")
+    assert stream_end(base) == 108
+
+
+def test_a_sink_makes_the_folder_of_its_output_when_there_is_some(tmp_path: Path) -> None:
+    folder = tmp_path / "1.0.1"
+    sink = OutputSink(OutputFile(folder / "out", 100, makes_folder=True))
+
+    assert not folder.exists()
+    sink.take(b"some")
+    sink.take(b" more")
+    sink.close()
+
+    assert read_output(folder / "out", 0, 100).content == b"some more"

@@ -44,7 +44,7 @@ def test_watchdog_bites_before_the_lease_ends(ttl: int) -> None:
     assert dog <= times.deadline_s
 
 
-def test_ghosts_go_by_time_only_with_the_old_masters_watchdog() -> None:
+def test_orphans_go_by_time_only_with_the_old_masters_watchdog() -> None:
     last = LastMaster(node="n1", epoch=3, boot_id="b", ttl_s=8.0)
 
     assert ghost_s(last) is None

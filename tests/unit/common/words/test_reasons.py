@@ -8,7 +8,7 @@ from common.queue.explanation import (
     BeingWritten,
     Ending,
     Faded,
-    HeldByGhost,
+    HeldByOrphan,
     Holding,
     InLine,
     Outlived,
@@ -42,14 +42,14 @@ def after(job_id: int) -> Reason:
         ((Faded(3.0, 3.0, 0), InLine(1, ())), "is first in line"),
         ((WaitsForLock(NODE, LockMode.SHARED, 880.0, (HELD,), 0.0),),
          "has waited 2m00s for node/a (shared), held by job/4 (exclusive, for 1m00s)"),
-        ((HeldByGhost("job/4", JobId(4), ("web1",), 940.0, 1060.0),),
-         "job/4 is a ghost: its process is gone for 1m00s, and its command may still run on node 'web1'; its locks are "
-         "kept until the node tells that it has ended, 1m00s are over, or an operator says by 'gantry fenced' that the "
-         "node is down"),
-        ((HeldByGhost("job/4", JobId(4), ("web1", "web2"), 940.0, None),),
-         "job/4 is a ghost: its process is gone for 1m00s, and its command may still run on node 'web1' and 'web2'; "
-         "its locks are kept until the node tells that it has ended or an operator says by 'gantry fenced' that the "
-         "node is down"),
+        ((HeldByOrphan("job/4", JobId(4), ("web1",), 940.0, 1060.0),),
+         "job/4 has orphaned locks: its process is gone for 1m00s, and its command may still run on node 'web1'; the "
+         "locks are kept until the node tells that it has ended, 1m00s are over, or an operator says by "
+         "'gantry fenced' that the node is down"),
+        ((HeldByOrphan("job/4", JobId(4), ("web1", "web2"), 940.0, None),),
+         "job/4 has orphaned locks: its process is gone for 1m00s, and its command may still run on node 'web1' and "
+         "'web2'; the locks are kept until the node tells that it has ended or an operator says by "
+         "'gantry fenced' that the node is down"),
         ((Ending((311, 312)),), "is being killed and keeps its locks until all of it has ended: pid 311, 312"),
         ((Ending(()),), "is being killed and keeps its locks until all of it has ended"),
         ((Outlived((311,)),),

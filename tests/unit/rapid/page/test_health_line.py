@@ -14,20 +14,20 @@ QUIET, FINE = StoreNow(), CommitsNow()
 BEHIND = StoreNow(nodes_behind=2, lag_files=30, lag_s=12.0, epoch=7)
 
 
-def line(store: StoreNow = QUIET, commits: CommitsNow = FINE, ghosts: int = 0) -> str:
+def line(store: StoreNow = QUIET, commits: CommitsNow = FINE, orphans: int = 0) -> str:
     metrics = DaemonMetrics(families=tuple(read(QueueNow(), store, commits)))
-    health = health_of("alpha", "node2", metrics, ghosts, is_copied=True)
+    health = health_of("alpha", "node2", metrics, orphans, is_copied=True)
     frame = Frame("/ui", "auto", "", "ada", "admin", False, health)
     return " ".join(draw("parts/health", frame=frame).split())
 
 
-def test_it_tells_master_epoch_lag_and_ghosts() -> None:
-    text = line(BEHIND, ghosts=3)
+def test_it_tells_master_epoch_lag_and_orphaned_locks() -> None:
+    text = line(BEHIND, orphans=3)
 
     assert "master <b>node2</b>" in text
     assert "epoch <b>7</b>" in text
     assert "2 behind by 30 files" in text
-    assert 'ghosts</a> <span class="bad">3</span>' in text
+    assert 'orphaned locks</a> <span class="bad">3</span>' in text
     assert "etcd" not in text
 
 
@@ -45,4 +45,4 @@ def test_it_tells_what_is_wrong_with_etcd(commits: CommitsNow, told: str) -> Non
 @pytest.mark.parametrize("commits", [FINE, CommitsNow(silent_s=0.5)])
 def test_nothing_is_said_of_an_etcd_that_replies(commits: CommitsNow) -> None:
     assert "etcd" not in line(commits=commits)
-    assert "ghosts" not in line(commits=commits)
+    assert "orphaned" not in line(commits=commits)

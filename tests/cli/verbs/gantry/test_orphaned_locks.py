@@ -1,4 +1,4 @@
-"""`gantry ghosts`, `gantry fenced`, and where else ghosts are told. Source: DESIGN section 14."""
+"""`gantry orphaned-locks`, `gantry fenced`, and where else orphans are told. Source: DESIGN section 14."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 
 from common.locks import LockMode, Owner, parse_lock
 from common.words.times import clock
-from protocol.wconfd.locks import Claim, Guard, ListGhosts, RaiseGhosts, TryUpdateLocks
+from protocol.wconfd.locks import Claim, ClaimLocks, CommandOnNode, ListOrphanedLocks, TryUpdateLocks
 from tests.cli.command import Ended, run
 from tests.support.cluster import Cluster
 
@@ -20,7 +20,7 @@ X, Y = parse_lock("node/x"), parse_lock("node/y")
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     settings = "[wconfd]\nghost_s = 86400.0\n"
-    with Cluster(tmp_path_factory.mktemp("ghosts") / "root", settings=settings) as cluster:
+    with Cluster(tmp_path_factory.mktemp("orphans") / "root", settings=settings) as cluster:
         cluster.start()
         yield cluster
 
@@ -30,24 +30,24 @@ def gantry(cluster: Cluster, *words: str, answer: str = "") -> Ended:
 
 
 def shown(cluster: Cluster) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(gantry(cluster, "ghosts", "--output", "json").out)
+    found: list[dict[str, Any]] = json.loads(gantry(cluster, "orphaned-locks", "--output", "json").out)
     return found
 
 
 def test_the_story_of_two_ghosts(cluster: Cluster) -> None:
-    assert gantry(cluster, "ghosts") == Ended(
-        0, "", "there are no ghosts: every lock is held by a process that lives\n"
+    assert gantry(cluster, "orphaned-locks") == Ended(
+        0, "", "there are no orphaned locks: every lock is held by a process that lives\n"
     )
-    assert "ghosts" not in gantry(cluster, "status").out
+    assert "orphaned" not in gantry(cluster, "status").out
     claims = (
-        Claim(ONE, ((X, LockMode.EXCLUSIVE),), (Guard("web2", "17.0.1"),)),
-        Claim(TWO, ((Y, LockMode.SHARED),), (Guard("web2", "18.0.1"), Guard("web3", "18.1.1"))),
+        Claim(ONE, ((X, LockMode.EXCLUSIVE),), (CommandOnNode("web2", "17.0.1"),)),
+        Claim(TWO, ((Y, LockMode.SHARED),), (CommandOnNode("web2", "18.0.1"), CommandOnNode("web3", "18.1.1"))),
     )
-    cluster.wconf(RaiseGhosts(claims))
-    since = cluster.wconf(ListGhosts())[0].since
+    cluster.wconf(ClaimLocks(claims))
+    since = cluster.wconf(ListOrphanedLocks())[0].since
     began, ends = clock(since), clock(since + 86400)
 
-    table = [line.split() for line in gantry(cluster, "ghosts").out.splitlines()]
+    table = [line.split() for line in gantry(cluster, "orphaned-locks").out.splitlines()]
 
     def row(*words: str) -> list[str]:
         return [*words[:3], *began.split(), *ends.split(), *words[3:]]
@@ -66,13 +66,16 @@ def test_the_story_of_two_ghosts(cluster: Cluster) -> None:
         "guards": [{"node": "web2", "key": "18.0.1"}, {"node": "web3", "key": "18.1.1"}],
         "locks": {"node/y": "shared"},
     }
-    assert f"ghosts: 2 since {began}, of nodes web2, web3; see 'gantry ghosts'\n" in gantry(cluster, "status").out
+    assert (
+        f"orphaned locks: of 2 dead owners since {began}, for commands on web2, web3; see 'gantry orphaned-locks'\n"
+        in gantry(cluster, "status").out
+    )
     assert len(json.loads(gantry(cluster, "--output", "json", "status").out)["ghosts"]) == 2
     told = run("gnt-debug", "--root", cluster.root, "locks").err.splitlines()
     assert told == [
-        "job/17 is a ghost: its process is gone, and its command may still run on node 'web2'; "
+        "job/17 has orphaned locks: its process is gone, and its command may still run on node 'web2'; "
         f"its locks are kept until the node answers, it is {ends}, or an operator says: gantry fenced NODE",
-        "job/18 is a ghost: its process is gone, and its command may still run on node 'web2', 'web3'; "
+        "job/18 has orphaned locks: its process is gone, and its command may still run on node 'web2', 'web3'; "
         f"its locks are kept until the node answers, it is {ends}, or an operator says: gantry fenced NODE",
     ]
 
@@ -90,15 +93,15 @@ def test_the_story_of_two_ghosts(cluster: Cluster) -> None:
         0, "", "no locks are kept for a command on node 'nowhere'\n"
     )
     assert gantry(cluster, "fenced", "web2", "--yes").code == 0
-    assert [ghost["guards"] for ghost in shown(cluster)] == [[{"node": "web3", "key": "18.1.1"}]]
+    assert [orphan["guards"] for orphan in shown(cluster)] == [[{"node": "web3", "key": "18.1.1"}]]
     me = Owner("test", str(cluster.root / "nothing"))
     assert cluster.wconf(TryUpdateLocks(me, ())) == ()
     freed = json.loads(gantry(cluster, "fenced", "web3", "--yes", "--output", "json").out)
     assert [(each["job"], each["keys"], each["freed"]) for each in freed] == [(18, ["18.1.1"], True)]
     assert shown(cluster) == []
-    assert 'guards.laid owner=job/18 word="node web3: fenced, says ' in cluster.log("wconfd")
+    assert 'kept_locks.released owner=job/18 word="node web3: fenced, says ' in cluster.log("wconfd")
 
 
 def test_without_wconfd_it_is_not_known(tmp_path: Path) -> None:
-    assert run("gantry", "--root", tmp_path, "ghosts").code == 3
+    assert run("gantry", "--root", tmp_path, "orphaned-locks").code == 3
     assert run("gantry", "--root", tmp_path, "fenced", "web2", "--yes").code == 3

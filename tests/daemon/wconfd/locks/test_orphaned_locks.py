@@ -1,4 +1,4 @@
-"""Guards and ghosts: the locks of a dead owner stay while what they guard may run (`protocol.wconfd.locks`)."""
+"""Orphaned locks: those of a dead owner stay while its command may still run (`protocol.wconfd.locks`)."""
 
 import json
 import os
@@ -18,38 +18,38 @@ Job = Callable[[int], WireOwner]
 Spawn = Callable[[int], Holder]
 Connect = Callable[..., Wire]
 N, M = ["node/n", "exclusive"], ["node/m", "shared"]
-GUARD = ["web2", "1.0.1"]
+COMMAND = ["web2", "1.0.1"]
 
 
-def guarded(call: Wire, dying: Holder, *guards: list[str]) -> WireOwner:
+def kept(call: Wire, dying: Holder, *commands: list[str]) -> WireOwner:
     """The owner of this process, which holds `node/n`."""
     call("tryUpdateLocks", dying.owner, [N])
-    assert call("guardLocks", dying.owner, list(guards or [GUARD])) == []
+    assert call("guardLocks", dying.owner, list(commands or [COMMAND])) == []
     return dying.owner
 
 
 def killed(call: Wire, dying: Holder) -> None:
     dying.kill()
-    wait_until(lambda: [row[0][1] for row in call("listGhosts")] == [dying.livelock], what="it is a ghost")
+    wait_until(lambda: [row[0][1] for row in call("listGhosts")] == [dying.livelock], what="it is an orphan")
 
 
 def ghost_file(cluster: Cluster) -> list[Any]:
-    rows: list[Any] = json.loads(cluster.paths.ghosts_data.read_bytes())["guarded"]
+    rows: list[Any] = json.loads(cluster.paths.may_run_data.read_bytes())["guarded"]
     return rows
 
 
-def test_a_ghost_keeps_its_locks_over_restarts_until_its_last_guard_is_laid(
+def test_an_orphan_keeps_its_locks_over_restarts_until_its_last_command_has_ended(
     cluster: Cluster, connect: Connect, job: Job, spawn: Spawn
 ) -> None:
     call, dying = connect(), spawn(1)
-    owner = guarded(call, dying, GUARD, ["web3", "1.1.1"])
+    owner = kept(call, dying, COMMAND, ["web3", "1.1.1"])
     call("updateLocksWaiting", job(2), 0, [N])
     before = time.time()
 
     killed(call, dying)
 
-    [[ghost, since, ends_at, guards, locks]] = call("listGhosts")
-    assert (ghost, ends_at, guards, locks) == (owner, None, [GUARD, ["web3", "1.1.1"]], [N])
+    [[orphan, since, ends_at, commands, locks]] = call("listGhosts")
+    assert (orphan, ends_at, commands, locks) == (owner, None, [COMMAND, ["web3", "1.1.1"]], [N])
     assert before <= since <= time.time()
     assert call("listAllLocksOwners") == [["node/[lockset]", []], ["node/n", [[owner, "exclusive"]]]]
     assert os.path.exists(dying.livelock)
@@ -57,11 +57,11 @@ def test_a_ghost_keeps_its_locks_over_restarts_until_its_last_guard_is_laid(
     cluster.kill("wconfd")
     cluster.start("wconfd")
     call = connect()
-    assert call("listGhosts") == [[owner, since, None, guards, locks]]
+    assert call("listGhosts") == [[owner, since, None, commands, locks]]
     call("layGuards", ["1.1.1", "9.9.9"], "node web3: ended")
     call("layGuards", ["1.1.1"], "node web3: ended")
     assert call("listLocks", job(2)) == []
-    assert ghost_file(cluster)[0][1] == [GUARD]
+    assert ghost_file(cluster)[0][1] == [COMMAND]
 
     call("layGuards", ["1.0.1"], "node web2: ended")
 
@@ -69,12 +69,12 @@ def test_a_ghost_keeps_its_locks_over_restarts_until_its_last_guard_is_laid(
     assert call("listGhosts") == []
     call("layGuards", ["1.0.1"], "node web2: ended")
     wait_until(lambda: ghost_file(cluster) == [], what="nothing is left of it in the file")
-    assert 'guards.laid owner=job/1 word="node web2: ended"' in cluster.log("wconfd")
+    assert 'kept_locks.released owner=job/1 word="node web2: ended"' in cluster.log("wconfd")
 
 
 def test_its_pending_request_is_dropped_with_it(call: Wire, job: Job, spawn: Spawn) -> None:
     dying = spawn(1)
-    guarded(call, dying)
+    kept(call, dying)
     call("tryUpdateLocks", job(2), [["node-res/m", "exclusive"]])
     call("updateLocksWaiting", dying.owner, 0, [["node-res/m", "shared"]])
 
@@ -85,11 +85,11 @@ def test_its_pending_request_is_dropped_with_it(call: Wire, job: Job, spawn: Spa
     assert call("listLocks", dying.owner) == [N]
 
 
-def test_a_new_process_of_the_job_adopts_what_the_ghost_holds(
+def test_a_new_process_of_the_job_adopts_what_the_orphan_holds(
     cluster: Cluster, call: Wire, connect: Connect, job: Job, spawn: Spawn
 ) -> None:
     dying, heir = spawn(1), spawn(1)
-    guarded(call, dying)
+    kept(call, dying)
     call("tryUpdateLocks", dying.owner, [["node-res/m", "shared"]])
     call("updateLocksWaiting", job(2), 0, [N])
     events = connect()
@@ -102,7 +102,7 @@ def test_a_new_process_of_the_job_adopts_what_the_ghost_holds(
     assert adopted == call("adoptLocks", heir.owner) == [N, ["node-res/m", "shared"]]
     assert call("listGhosts") == []
     assert call("listLocks", dying.owner) == call("listLocks", job(2)) == []
-    assert [row[1:] for row in ghost_file(cluster) if row[0][1] == heir.livelock] == [[[GUARD], None]]
+    assert [row[1:] for row in ghost_file(cluster) if row[0][1] == heir.livelock] == [[[COMMAND], None]]
     told = [events.reply() for _ in range(4)]
     assert [each["method"] for each in told] == ["locksChanged", "ghostsChanged"] * 2
     assert [len(each["params"][0]) for each in told[1::2]] == [1, 0]
@@ -114,7 +114,7 @@ def test_a_new_process_of_the_job_adopts_what_the_ghost_holds(
 
 def test_nothing_is_adopted_while_an_earlier_process_of_the_job_lives(call: Wire, spawn: Spawn) -> None:
     living, heir = spawn(1), spawn(1)
-    guarded(call, living)
+    kept(call, living)
 
     with pytest.raises(
         Refused, match=f"an earlier process of job/1 still has locks, with the livelock '{living.livelock}'"
@@ -127,7 +127,7 @@ def test_nothing_is_adopted_while_an_earlier_process_of_the_job_lives(call: Wire
 
 def test_a_living_owner_that_frees_its_locks_has_no_guards_any_more(call: Wire, spawn: Spawn) -> None:
     dying = spawn(1)
-    guarded(call, dying)
+    kept(call, dying)
     call("tryUpdateLocks", dying.owner, [["node-res/m", "shared"]])
     call("freeLocksLevel", dying.owner, "node-res")
     call("freeLocks", dying.owner)
@@ -140,7 +140,7 @@ def test_a_living_owner_that_frees_its_locks_has_no_guards_any_more(call: Wire, 
 
 def test_guards_outlast_a_release_of_some_locks(call: Wire, spawn: Spawn) -> None:
     dying = spawn(1)
-    guarded(call, dying)
+    kept(call, dying)
     call("tryUpdateLocks", dying.owner, [["node-res/m", "shared"]])
     call("freeLocksLevel", dying.owner, "node")
 
@@ -150,17 +150,17 @@ def test_guards_outlast_a_release_of_some_locks(call: Wire, spawn: Spawn) -> Non
 
 
 def test_a_guard_without_locks_is_refused(call: Wire, job: Job) -> None:
-    with pytest.raises(Refused, match="job/1 holds no lock that a guard could keep; take the locks first"):
-        call("guardLocks", job(1), [GUARD])
+    with pytest.raises(Refused, match="job/1 holds no lock that a command could keep; take the locks first"):
+        call("guardLocks", job(1), [COMMAND])
 
 
 def test_a_new_master_raises_what_it_is_told_of_before_others_get_it(
     cluster: Cluster, call: Wire, job: Job, spawn: Spawn
 ) -> None:
     living = spawn(3)
-    guarded(call, living, ["web1", "3.0.1"])
+    kept(call, living, ["web1", "3.0.1"])
     claims = [
-        [[1, "/old/job_1"], [["node/x", "exclusive"], M], [GUARD]],
+        [[1, "/old/job_1"], [["node/x", "exclusive"], M], [COMMAND]],
         # another owner's lock is in its way
         [[2, "/old/job_2"], [N], [["web2", "2.0.1"]]],
         # known, and alive
@@ -170,24 +170,24 @@ def test_a_new_master_raises_what_it_is_told_of_before_others_get_it(
     assert call("raiseGhosts", claims) == [[2, "/old/job_2"]]
     assert call("raiseGhosts", claims) == [[2, "/old/job_2"]]
 
-    [[ghost, _, _, guards, locks]] = call("listGhosts")
-    assert (ghost, guards, locks) == ([1, "/old/job_1"], [GUARD], [M, ["node/x", "exclusive"]])
+    [[orphan, _, _, commands, locks]] = call("listGhosts")
+    assert (orphan, commands, locks) == ([1, "/old/job_1"], [COMMAND], [M, ["node/x", "exclusive"]])
     assert call("tryUpdateLocks", job(4), [["node/x", "shared"]]) == [[1, "/old/job_1"]]
     assert call("adoptLocks", job(1)) == [M, ["node/x", "exclusive"]]
 
 
-def test_a_ghost_whose_time_is_over_is_freed(idle: Cluster, connect: Connect, job: Job, spawn: Spawn) -> None:
+def test_an_orphan_whose_time_is_over_is_freed(idle: Cluster, connect: Connect, job: Job, spawn: Spawn) -> None:
     idle.configure("[wconfd]\nsweep_s = 3600.0\nghost_s = 0.3\n")
     idle.start("wconfd")
     call, dying = connect(), spawn(1)
-    guarded(call, dying)
+    kept(call, dying)
     call("updateLocksWaiting", job(2), 0, [N])
 
     dying.kill()
 
     assert call("waitLocks", job(2), 30) is True
     assert call("listGhosts") == []
-    wait_until(lambda: "ghost.expired owner=job/1 ghost_s=0.3" in idle.log("wconfd"), what="the log says so")
+    wait_until(lambda: "orphaned_locks.expired owner=job/1 ghost_s=0.3" in idle.log("wconfd"), what="the log says so")
 
 
 def test_a_livelock_that_cannot_be_probed_is_no_verdict_for_a_claim(cluster: Cluster, call: Wire, spawn: Spawn) -> None:
@@ -197,7 +197,7 @@ def test_a_livelock_that_cannot_be_probed_is_no_verdict_for_a_claim(cluster: Clu
         no_descriptors(cluster.daemons["wconfd"].pid),
         pytest.raises(Refused, match="cannot be probed now; repeat the call"),
     ):
-        call("raiseGhosts", [[living.owner[:2], [N], [GUARD]]])
+        call("raiseGhosts", [[living.owner[:2], [N], [COMMAND]]])
 
     assert call("listGhosts") == call("listAllLocks") == []
 
@@ -210,4 +210,4 @@ def test_without_guards_there_is_no_file(cluster: Cluster, call: Wire, spawn: Sp
 
     cluster.stop()
 
-    assert not cluster.paths.ghosts_data.exists()
+    assert not cluster.paths.may_run_data.exists()

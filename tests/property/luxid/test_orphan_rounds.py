@@ -1,13 +1,14 @@
-"""Rounds at nodes, with a node that does not always reply (DESIGN sections 13 and 14; `core/ghosts.py`).
+"""Rounds at nodes, with a node that does not always reply (DESIGN sections 13 and 14; `core/orphans.py`).
 
-The node is the oracle: it knows what really runs. However calls are lost, whoever dies when: a ghost is laid only when
-nothing of its command runs or can begin, commands of living jobs are left alone, and at last all ghosts are gone.
+The node is the oracle: it knows what really runs. However calls are lost, whoever dies when: orphaned locks are
+released only when nothing of their command runs or can begin, commands of living jobs are left alone, and at last
+all orphans are gone.
 """
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemons.luxid.core.ghosts import Concern, Round, round_at
+from daemons.luxid.core.orphans import Concern, Round, round_at
 from protocol.noded.commands import CommandPhase
 
 PHASES = list(CommandPhase)
@@ -54,8 +55,8 @@ class Node:
         return self.phases[key] in NOTHING_RUNS or key in self.forgotten
 
 
-def carry_out(node: Node, ghosts: set[str], stopped: set[str], concern: Concern, losses: list[bool]) -> Round | None:
-    """A round as the shell does it; None: a call was lost. Each laid ghost is checked against the node."""
+def carry_out(node: Node, orphans: set[str], stopped: set[str], concern: Concern, losses: list[bool]) -> Round | None:
+    """A round as the shell does it; None: a call was lost. Each release is checked against the node."""
 
     def is_lost() -> bool:
         return bool(losses and losses.pop())
@@ -63,17 +64,17 @@ def carry_out(node: Node, ghosts: set[str], stopped: set[str], concern: Concern,
     if is_lost():
         return None
     told = node.told()
-    for key in round_at(ghosts, told, stopped, concern).stop:
+    for key in round_at(orphans, told, stopped, concern).stop:
         phase = node.stop(key)
         if is_lost():
             return None
         told[key] = phase
         stopped.add(key)
-    done = round_at(ghosts, told, stopped, concern)
-    for key in (key for keys in done.laid.values() for key in keys):
+    done = round_at(orphans, told, stopped, concern)
+    for key in (key for keys in done.ended.values() for key in keys):
         assert node.is_proven(key), key
         assert concern.is_over(key)
-        ghosts.discard(key)
+        orphans.discard(key)
     if not is_lost():
         node.forget(done.forget)
     return done
@@ -82,22 +83,22 @@ def carry_out(node: Node, ghosts: set[str], stopped: set[str], concern: Concern,
 @given(
     phases=st.fixed_dictionaries({key: st.sampled_from(PHASES) for key in KEYS}),
     over=st.sets(st.sampled_from(KEYS)),
-    ghosts=st.sets(st.sampled_from(KEYS)),
+    orphans=st.sets(st.sampled_from(KEYS)),
     to_end=st.sets(st.sampled_from(KEYS)),
     losses=st.lists(st.booleans(), max_size=12),
     steps=st.lists(
         st.tuples(st.sampled_from(["start", "end", "restart"]), st.sampled_from(KEYS), st.booleans()), max_size=12
     ),
 )
-def test_a_ghost_is_laid_when_nothing_runs_and_then_always(
+def test_orphaned_locks_are_released_when_nothing_runs_and_then_always(
     phases: dict[str, CommandPhase],
     over: set[str],
-    ghosts: set[str],
+    orphans: set[str],
     to_end: set[str],
     losses: list[bool],
     steps: list[tuple[str, str, bool]],
 ) -> None:
-    node, stopped, left = Node(phases), set[str](), set(ghosts)
+    node, stopped, left = Node(phases), set[str](), set(orphans)
     concern = Concern(over.__contains__, to_end.__contains__)
     kept_at_first = {key for key in KEYS if phases[key] is CommandPhase.KEPT}
 
@@ -115,7 +116,7 @@ def test_a_ghost_is_laid_when_nothing_runs_and_then_always(
             node.let_end(key, False)
         carry_out(node, left, stopped, concern, losses)
 
-    assert left == ghosts - over
+    assert left == orphans - over
     assert set(node.stops) <= over
     assert not kept_at_first & set(node.stops) - to_end - {key for step, key, _ in steps if step == "start"}
 
@@ -127,17 +128,17 @@ def test_a_command_of_an_ended_job_is_stopped_and_forgotten_without_any_ghost() 
     done = round_at(frozenset(), told, (), concern)
 
     assert (done.stop, done.forget) == (("1.0.1",), ("2.0.1",))
-    assert not done.laid
+    assert not done.ended
     assert not done.follow
 
 
 def test_what_a_node_does_not_know_may_be_on_its_way_until_it_was_stopped() -> None:
     concern = Concern(lambda _: True, lambda _: False)
-    ghosts = {"1.0.1"}
+    orphans = {"1.0.1"}
 
-    assert round_at(ghosts, {}, (), concern) == Round(stop=("1.0.1",))
+    assert round_at(orphans, {}, (), concern) == Round(stop=("1.0.1",))
 
-    [word] = round_at(ghosts, {"1.0.1": CommandPhase.VOID}, ghosts, concern).laid
+    [word] = round_at(orphans, {"1.0.1": CommandPhase.VOID}, orphans, concern).ended
     assert word == "its command was never started, and will not be"
-    [word] = round_at(ghosts, {}, ghosts, concern).laid
+    [word] = round_at(orphans, {}, orphans, concern).ended
     assert word == "its command has ended, and is forgotten"

@@ -1,7 +1,7 @@
-"""Locks and guards lie in two files: whatever moment a crash hits, both together are right (`guardfile`).
+"""Locks, and the commands for which they are kept, lie in two files: whatever moment a crash hits, both are right.
 
 The store does its work; before each call that changes files, and at the end, all files are kept. Then a wconfd is
-started, so to speak, on each of these remains: the dead are buried.
+started, so to speak, on each of these remains: the dead are released.
 """
 
 import os
@@ -14,15 +14,15 @@ import trio
 
 from common.errors import Unavailable
 from common.locks import Owner
-from daemons.wconfd.core.locks import ghostrules, waiting
+from daemons.wconfd.core.locks import orphanedlocks, waiting
 from daemons.wconfd.core.locks.waiting import LockState
 from daemons.wconfd.locks.lockstore import LockStore
-from protocol.wconfd.locks import Claim, Guard
+from protocol.wconfd.locks import Claim, CommandOnNode
 from tests.daemon.wconfd.locks.test_lock_files import restore
 from tests.support.locks import held_text, owned, owner, requests
 
 OLD, NEW, OTHER = Owner(1, "/nowhere/old"), Owner(1, "/nowhere/new"), owner("job/2")
-G1, G2 = Guard("web1", "1.0.1"), Guard("web2", "1.1.1")
+G1, G2 = CommandOnNode("web1", "1.0.1"), CommandOnNode("web2", "1.1.1")
 CHANGING = ("fsync", "rename", "unlink", "pwrite", "ftruncate")
 
 
@@ -78,24 +78,24 @@ def remains(moment: Moment, folder: Path) -> LockState:
     """The locks as the next wconfd has them, in which OLD is dead, and NEW and OTHER live."""
     folder.mkdir(exist_ok=True)
     restore(folder, moment.files)
-    return ghostrules.bury(LockStore.load(folder / "locks.data", max_bypass=2).state, [OLD], 7.0).state
+    return orphanedlocks.release_dead(LockStore.load(folder / "locks.data", max_bypass=2).state, [OLD], 7.0).state
 
 
 def holders(state: LockState) -> dict[str, str]:
-    """What is held and guarded: owner -> locks, and keys behind a slash."""
+    """What is held, and for which commands: owner -> locks, and keys behind a slash."""
     found = {each.livelock: held_text(state.table, each) for each in state.table.owners()}
-    for each, row in state.guards:
-        found[each.livelock] += "".join(f" /{guard.key}" for guard in row.guards)
+    for each, row in state.may_run:
+        found[each.livelock] += "".join(f" /{command.key}" for command in row.commands)
     return found
 
 
 WANTED = "node/a=exclusive"
-ORDER = ["begun", "taken", "guarded", "died", "adopted", "adopter freed"]
+ORDER = ["begun", "taken", "kept", "died", "adopted", "adopter freed"]
 AFTER: dict[str, dict[str, str]] = {
     "begun": {},
-    # without a guard the dead one has lost it
+    # without a command that may run the dead one has lost it
     "taken": {},
-    "guarded": {"/nowhere/old": f"{WANTED} /1.0.1 /1.1.1"},
+    "kept": {"/nowhere/old": f"{WANTED} /1.0.1 /1.1.1"},
     "died": {"/nowhere/old": f"{WANTED} /1.0.1 /1.1.1"},
     "adopted": {"/nowhere/new": f"{WANTED} /1.0.1 /1.1.1"},
     "adopter freed": {OTHER.livelock: "node/a=shared"},
@@ -103,7 +103,7 @@ AFTER: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("has_journal", [True, False])
-def test_a_crash_at_any_moment_loses_no_guard_and_frees_nothing_early(tmp_path: Path, has_journal: bool) -> None:
+def test_a_crash_at_any_moment_loses_no_command_and_frees_nothing_early(tmp_path: Path, has_journal: bool) -> None:
     story = Story(tmp_path / "lib")
 
     async def run() -> None:
@@ -112,9 +112,9 @@ def test_a_crash_at_any_moment_loses_no_guard_and_frees_nothing_early(tmp_path: 
             await nursery.start(locks.run)
             take = requests(WANTED)
             await story.step("taken", locks.change(OLD, lambda state: waiting.try_update(state, OLD, take)))
-            await story.step("guarded", locks.change(OLD, lambda state: ghostrules.guard(state, OLD, [G1, G2])))
-            await story.step("died", locks.bury([OLD]))
-            await story.step("adopted", locks.carry_out(lambda state: ghostrules.adopt(state, NEW)))
+            await story.step("kept", locks.change(OLD, lambda state: orphanedlocks.keep_for(state, OLD, [G1, G2])))
+            await story.step("died", locks.release_dead([OLD]))
+            await story.step("adopted", locks.carry_out(lambda state: orphanedlocks.adopt(state, NEW)))
             asked = requests("node/a=shared")
             await locks.change(OTHER, lambda state: waiting.update_or_queue(state, OTHER, 0, asked))
             await story.step("adopter freed", locks.change(NEW, lambda state: waiting.free_all(state, NEW)))
@@ -125,7 +125,7 @@ def test_a_crash_at_any_moment_loses_no_guard_and_frees_nothing_early(tmp_path: 
     assert len(story.moments) > 20
     for moment in story.moments:
         state = remains(moment, tmp_path / "crashed")
-        # with the first of them alone the lock may be free; then nobody was told of a guard
+        # with the first of them alone the lock may be free; then nobody was told of a command
         possible = [AFTER[name] for name in sorted({moment.done, moment.asked}, key=ORDER.index)]
         found = {
             who: held for who, held in holders(state).items() if who != OTHER.livelock or "adopter" in moment.asked
@@ -135,7 +135,7 @@ def test_a_crash_at_any_moment_loses_no_guard_and_frees_nothing_early(tmp_path: 
     assert story.moments[-1].files["ghosts.data"] == b'{"guarded":[]}'
 
 
-def test_a_crash_while_guards_are_laid_or_claimed_keeps_what_is_left(tmp_path: Path) -> None:
+def test_a_crash_while_commands_end_or_are_claimed_keeps_what_is_left(tmp_path: Path) -> None:
     story = Story(tmp_path / "lib")
     claim = Claim(OLD, tuple(owned(WANTED)), (G1, G2))
 
@@ -143,9 +143,9 @@ def test_a_crash_while_guards_are_laid_or_claimed_keeps_what_is_left(tmp_path: P
         locks = LockStore.load(tmp_path / "lib" / "locks.data", max_bypass=2)
         async with trio.open_nursery() as nursery:
             await nursery.start(locks.run)
-            await story.step("claimed", locks.carry_out(lambda s: ghostrules.raise_ghosts(s, [claim], 1.0)))
-            await story.step("one laid", locks.carry_out(lambda s: ghostrules.lay(s, ["1.0.1"])))
-            await story.step("both laid", locks.carry_out(lambda s: ghostrules.lay(s, ["1.1.1"])))
+            await story.step("claimed", locks.carry_out(lambda s: orphanedlocks.claim_locks(s, [claim], 1.0)))
+            await story.step("one released", locks.carry_out(lambda s: orphanedlocks.release(s, ["1.0.1"])))
+            await story.step("both released", locks.carry_out(lambda s: orphanedlocks.release(s, ["1.1.1"])))
             nursery.cancel_scope.cancel()
 
     story.run(run)
@@ -153,15 +153,15 @@ def test_a_crash_while_guards_are_laid_or_claimed_keeps_what_is_left(tmp_path: P
     after = {
         "begun": {},
         "claimed": {"/nowhere/old": f"{WANTED} /1.0.1 /1.1.1"},
-        "one laid": {"/nowhere/old": f"{WANTED} /1.1.1"},
-        "both laid": {},
+        "one released": {"/nowhere/old": f"{WANTED} /1.1.1"},
+        "both released": {},
     }
     for moment in story.moments:
         found = holders(remains(moment, tmp_path / "crashed"))
         assert found in [after[moment.done], after[moment.asked]], moment
 
 
-def test_a_guard_that_was_laid_of_a_living_owner_does_not_come_back_after_a_crash(tmp_path: Path) -> None:
+def test_a_command_of_a_living_owner_that_has_ended_does_not_come_back_after_a_crash(tmp_path: Path) -> None:
     story = Story(tmp_path / "lib")
 
     async def run() -> None:
@@ -170,22 +170,24 @@ def test_a_guard_that_was_laid_of_a_living_owner_does_not_come_back_after_a_cras
             await nursery.start(locks.run)
             take = requests(WANTED)
             await story.step("taken", locks.change(OLD, lambda state: waiting.try_update(state, OLD, take)))
-            await story.step("guarded", locks.change(OLD, lambda state: ghostrules.guard(state, OLD, [G1, G2])))
-            await story.step("laid", locks.carry_out(lambda state: ghostrules.lay(state, ["1.0.1", "1.1.1"])))
+            await story.step("kept", locks.change(OLD, lambda state: orphanedlocks.keep_for(state, OLD, [G1, G2])))
+            await story.step(
+                "released", locks.carry_out(lambda state: orphanedlocks.release(state, ["1.0.1", "1.1.1"]))
+            )
             nursery.cancel_scope.cancel()
 
     story.run(run)
 
-    # OLD lives until the crash: what is left of it is free, or is kept by its guards
+    # OLD lives until the crash: what is left of it is free, or is kept by its commands
     kept = {"/nowhere/old": f"{WANTED} /1.0.1 /1.1.1"}
-    after: dict[str, dict[str, str]] = {"begun": {}, "taken": {}, "guarded": kept, "laid": {}}
+    after: dict[str, dict[str, str]] = {"begun": {}, "taken": {}, "kept": kept, "released": {}}
     for moment in story.moments:
         found = holders(remains(moment, tmp_path / "crashed"))
         assert found in [after[moment.done], after[moment.asked]], moment
 
 
 @pytest.mark.trio
-async def test_a_guard_that_cannot_be_written_is_refused_and_a_void_one_is_gone_before_the_owner_takes_locks_again(
+async def test_a_command_that_cannot_be_written_is_refused_and_a_void_one_is_gone_before_the_owner_takes_locks_again(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "locks.data"
@@ -200,13 +202,13 @@ async def test_a_guard_that_cannot_be_written_is_refused_and_a_void_one_is_gone_
     with monkeypatch.context() as patch:
         patch.setattr("daemons.wconfd.locks.lockfiles.write_file", refuse)
         with pytest.raises(Unavailable, match="could not be written: No space left on device; nothing was changed"):
-            await locks.change(OLD, lambda state: ghostrules.guard(state, OLD, [G1]))
-        assert OLD not in locks.state.guards
+            await locks.change(OLD, lambda state: orphanedlocks.keep_for(state, OLD, [G1]))
+        assert OLD not in locks.state.may_run
 
-    await locks.change(OLD, lambda state: ghostrules.guard(state, OLD, [G1]))
+    await locks.change(OLD, lambda state: orphanedlocks.keep_for(state, OLD, [G1]))
     with monkeypatch.context() as patch:
         # the file is not tidied
-        patch.setattr("daemons.wconfd.locks.lockfiles.GuardFile.tidy", lambda *_: None)
+        patch.setattr("daemons.wconfd.locks.lockfiles.MayRunFile.tidy", lambda *_: None)
         await locks.change(OLD, lambda state: waiting.free_all(state, OLD))
         assert b"1.0.1" in (tmp_path / "ghosts.data").read_bytes()
         await locks.change(OLD, lambda state: waiting.try_update(state, OLD, take))

@@ -1,4 +1,4 @@
-"""What becomes of ghosts: what jobs claim under a new master, and what is asked of the nodes."""
+"""What becomes of orphaned locks: what jobs claim under a new master, and what is asked of the nodes."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -15,7 +15,7 @@ from common.queue.jobs import Job
 from daemons.luxid.core.queue.recovery import NodeWork
 from protocol.noded.commands import CommandPhase
 from protocol.noded.statefiles import command_key
-from protocol.wconfd.locks import Claim, Guard
+from protocol.wconfd.locks import Claim, CommandOnNode
 
 # What jobs held under an earlier master, by their files: claimed from the locks of this one before others get it.
 #
@@ -44,9 +44,9 @@ def claim_of(job: Job, work: NodeWork, index: ConfigIndex) -> Claim:
         return None if found is None else found.uuid
 
     key = command_key(job.job_id, work.op_index, work.attempt)
-    guard = Guard(node.name if node is not None else work.node, key)
+    command = CommandOnNode(node.name if node is not None else work.node, key)
     owner = Owner(job.job_id, job.livelock or _NO_LIVELOCK)
-    return Claim(owner, _locks(op.lock_declaration(resolve)), (guard,))
+    return Claim(owner, _locks(op.lock_declaration(resolve)), (command,))
 
 
 def _locks(declaration: LockDeclaration) -> tuple[tuple[Lock, LockMode], ...]:
@@ -80,7 +80,7 @@ def _key(job_id: JobId, work: NodeWork) -> str:
 
 # What to ask of a node about the commands of jobs that are over, after it has told all of its commands.
 #
-# Theory. A ghost keeps the locks of a dead process until its node says that nothing of its command runs. So a command
+# Theory. Orphaned locks are kept until a node says that nothing of their command runs. So a command
 # whose opcode is over is stopped, and its end is waited for. The node's word counts only if it is one of these:
 #
 #     ended, lost, void    nothing of it runs, and it will not be started
@@ -90,8 +90,8 @@ def _key(job_id: JobId, work: NodeWork) -> str:
 # Processes that a command left behind on purpose (*kept*) run on, unless a user asks for their end. Commands of opcodes
 # that are not over are their job's affair, and are left alone whatever the node says.
 #
-# A command of a job that has ended, but is no ghost's, is stopped as well: a job is over when its command is. What has
-# ended is forgotten by the node.
+# A command of a job that has ended, but keeps no orphaned locks, is stopped as well: a job is over when its command is.
+# What has ended is forgotten by the node.
 #
 # Source: DESIGN sections 13 and 14.
 
@@ -117,49 +117,49 @@ class Concern:
 
 @attrs.frozen(kw_only=True)
 class Round:
-    """What is to be done at a node. Each key is in one of these at most, but for those that are laid and forgotten."""
+    """What is to be done at a node. Each key is in one of these at most, or in both `ended` and `forget`."""
 
     stop: tuple[str, ...] = ()
-    # the node's word -> keys of which it says so
-    laid: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    # the node's word -> keys of which it says so: their orphaned locks are released
+    ended: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     forget: tuple[str, ...] = ()
-    # ghosts' keys whose ends are to be waited for, with the phases that are known
+    # keys of commands that keep orphaned locks, whose ends are to be waited for, with the phases that are known
     follow: Mapping[str, CommandPhase] = attrs.field(factory=dict)
 
 
 def round_at(
-    ghosts: AbstractSet[str], told: Mapping[str, CommandPhase], stopped: Collection[str], concern: Concern
+    orphans: AbstractSet[str], told: Mapping[str, CommandPhase], stopped: Collection[str], concern: Concern
 ) -> Round:
     """What is to be done now; when the replies to `stop` are in `told`, ask again.
 
     Args:
-        ghosts: keys of guards of ghosts, at this node.
+        orphans: keys of commands that keep orphaned locks, at this node.
         told: the node's last word about each key that it knows.
         stopped: keys that it was asked to stop, and has replied.
     """
     stop: list[str] = []
-    laid: dict[str, list[str]] = {}
+    ended: dict[str, list[str]] = {}
     forget: list[str] = []
     follow: dict[str, CommandPhase] = {}
-    for key in sorted({*ghosts, *told}):
+    for key in sorted({*orphans, *told}):
         if not concern.is_over(key):
             continue
         phase = told.get(key, CommandPhase.UNKNOWN)
-        if key not in stopped and _is_to_be_stopped(key, phase, ghosts, concern):
+        if key not in stopped and _is_to_be_stopped(key, phase, orphans, concern):
             stop.append(key)
         elif phase.may_run:
-            if key in ghosts:
+            if key in orphans:
                 follow[key] = phase
         else:
-            if key in ghosts:
-                laid.setdefault(_WORDS[phase], []).append(key)
+            if key in orphans:
+                ended.setdefault(_WORDS[phase], []).append(key)
             if phase in (CommandPhase.ENDED, CommandPhase.LOST):
                 forget.append(key)
-    words = {word: tuple(keys) for word, keys in laid.items()}
-    return Round(stop=tuple(stop), laid=words, forget=tuple(forget), follow=follow)
+    words = {word: tuple(keys) for word, keys in ended.items()}
+    return Round(stop=tuple(stop), ended=words, forget=tuple(forget), follow=follow)
 
 
-def _is_to_be_stopped(key: str, phase: CommandPhase, ghosts: AbstractSet[str], concern: Concern) -> bool:
+def _is_to_be_stopped(key: str, phase: CommandPhase, orphans: AbstractSet[str], concern: Concern) -> bool:
     if phase is CommandPhase.KEPT:
         return concern.ends_kept(key)
-    return phase is CommandPhase.RUNNING or (phase is CommandPhase.UNKNOWN and key in ghosts)
+    return phase is CommandPhase.RUNNING or (phase is CommandPhase.UNKNOWN and key in orphans)

@@ -20,7 +20,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from daemons.luxid.config import ConfigCache
-from daemons.luxid.core.ghosts import Concern, Round, claim_of, claim_order, round_at
+from daemons.luxid.core.orphans import Concern, Round, claim_of, claim_order, round_at
 from daemons.luxid.jobs import LiveJobs
 from daemons.luxid.parts import EarlyParts
 from protocol.client import Client
@@ -37,11 +37,11 @@ from protocol.noded.commands import (
     StopCommand,
 )
 from protocol.noded.statefiles import attempt_of_key, job_of_key, op_of_key
-from protocol.wconfd.locks import Claim, Ghost, LayGuards, ListGhosts, RaiseGhosts
+from protocol.wconfd.locks import Claim, ClaimLocks, ListOrphanedLocks, OrphanedLocks, ReleaseKeptLocks
 
-# Rounds at one node: its commands are listed, those of jobs that are over are stopped, their ghosts laid.
+# Rounds at one node: its commands are listed, those of jobs that are over are stopped, their orphaned locks released.
 #
-# Source: DESIGN sections 13 and 14; `daemons.luxid.core.ghosts` decides.
+# Source: DESIGN sections 13 and 14; `daemons.luxid.core.orphans` decides.
 
 
 # commands of one node whose ends are waited for at a time; with more of them, each wait is short
@@ -82,18 +82,18 @@ class NodeRounds:
         # keys that were asked to stop since the node last failed to reply
         self._stopped: set[str] = set()
 
-    async def round(self, ghosts: AbstractSet[str]) -> Round:
-        """List, stop, lay, forget; returns what was done, with what is to be waited for.
+    async def round(self, orphans: AbstractSet[str]) -> Round:
+        """List, stop, release, forget; returns what was done, with what is to be waited for.
 
-        Args: ghosts: keys of guards of ghosts, at this node.
+        Args: orphans: keys of commands that keep orphaned locks, at this node.
         Raises: NodeSilent: it is not known what has become of the rest.
-        Durability: ghosts that were laid stay so.
+        Durability: locks that were released stay so.
         """
         try:
             told = await self.list_commands()
-            await self._stop(round_at(ghosts, told, self._stopped, self._concern).stop, told)
-            done = round_at(ghosts, told, self._stopped, self._concern)
-            await self._lay(done.laid)
+            await self._stop(round_at(orphans, told, self._stopped, self._concern).stop, told)
+            done = round_at(orphans, told, self._stopped, self._concern)
+            await self._release(done.ended)
             await self._forget(done.forget)
         except NodeSilent:
             # it may be another life of the node that replies next
@@ -146,13 +146,13 @@ class NodeRounds:
             self._stopped.add(key)
             _log.info("command.stopped", node=self._node, command=key, phase=told[key].value)
 
-    async def _lay(self, laid: Mapping[str, tuple[str, ...]]) -> None:
-        for word, keys in laid.items():
+    async def _release(self, released: Mapping[str, tuple[str, ...]]) -> None:
+        for word, keys in released.items():
             try:
-                await self._wconfd.call_retrying(LayGuards(keys, f"node {self._node}: {word}"), _WCONFD_S)
+                await self._wconfd.call_retrying(ReleaseKeptLocks(keys, f"node {self._node}: {word}"), _WCONFD_S)
             except GantryError as error:
                 raise NodeSilent(f"wconfd cannot be told that {', '.join(keys[:3])} ended: {error.message}") from error
-            _log.info("ghosts.laid", node=self._node, commands=",".join(keys), word=word)
+            _log.info("locks.released", node=self._node, commands=",".join(keys), word=word)
 
     async def _forget(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), MOST_COMMANDS):
@@ -171,11 +171,11 @@ class NodeRounds:
 
 # Releases the locks kept for ended jobs on silent nodes, once those nodes report that the commands have ended.
 #
-# Theory. A job that was killed, or given up as lost, while its node was silent leaves a ghost, which keeps its locks
-# until the node has told the end of its command. Nobody but this task asks for it. A ghost of a job that goes on is its
-# next process's affair, and is left alone.
+# Theory. A job that was killed, or given up as lost, while its node was silent leaves orphaned locks, which are
+# kept until the node has told the end of its command. Nobody but this task asks for it. Those of a job that goes on are
+# its next process's affair, and are left alone.
 #
-# A node with ghosts has a task of its own, as long as it has any; one that does not reply is asked again after growing
+# A node whose commands keep orphaned locks has a task of its own; one that does not reply is asked again after growing
 # pauses, or as soon as the configuration changes. Beside that all nodes are asked now and then for commands of jobs
 # that have ended, which are stopped and forgotten: a job process may have had no time for it.
 #
@@ -196,10 +196,10 @@ _EFFECT: Final = "locks are kept until it tells that these commands have ended, 
 
 
 @attrs.define(eq=False)
-class _Haunted:
-    """A node with guards of ghosts."""
+class _NodeWithOrphans:
+    """A node whose commands keep orphaned locks."""
 
-    # keys of the guards
+    # keys of the commands
     keys: frozenset[str] = frozenset()
     news: trio.Event = attrs.Factory(trio.Event)
 
@@ -209,13 +209,13 @@ class _Haunted:
         self.news = trio.Event()
 
 
-class GhostWatch:
-    """The ghosts as wconfd tells them, and the tasks at their nodes; start `run`.
+class OrphanWatch:
+    """The orphaned locks as wconfd tells them, and the tasks at their nodes; start `run`.
 
     Args:
         wconfd: a client of its own.
         port: of node daemons.
-        on_ghosts: called with the jobs that have ghosts, whenever that may have changed.
+        on_orphans: called with the jobs that have orphaned locks, whenever that may have changed.
     """
 
     def __init__(
@@ -225,18 +225,18 @@ class GhostWatch:
         client: NodeClient,
         wconfd: Client,
         port: int,
-        on_ghosts: Callable[[frozenset[JobId]], None] = lambda _: None,
+        on_orphans: Callable[[frozenset[JobId]], None] = lambda _: None,
     ) -> None:
-        self._on_ghosts = on_ghosts
+        self._on_orphans = on_orphans
         self._jobs = jobs
         self._config = config
         self._client = client
         self._wconfd = wconfd
         self._port = port
         self._concern = Concern(self.is_over, self._ends_kept)
-        self._nodes: dict[str, _Haunted] = {}
+        self._nodes: dict[str, _NodeWithOrphans] = {}
         # None: they are to be listed
-        self._ghosts: tuple[Ghost, ...] | None = None
+        self._orphans: tuple[OrphanedLocks, ...] | None = None
         self._has_news = trio.Event()
         # keys of jobs that go on, whose ends are awaited
         self._awaited: set[str] = set()
@@ -245,22 +245,22 @@ class GhostWatch:
 
     # what happens
 
-    def told(self, ghosts: tuple[Ghost, ...] | None) -> None:
-        """These are the ghosts now; None: that is not known."""
-        self._ghosts = ghosts
+    def told(self, orphans: tuple[OrphanedLocks, ...] | None) -> None:
+        """These are the orphaned locks now; None: that is not known."""
+        self._orphans = orphans
         self._has_news.set()
 
     def config_changed(self) -> None:
         """A silent node may have got another address, or have been marked online."""
-        for haunted in self._nodes.values():
-            haunted.tell()
+        for of_node in self._nodes.values():
+            of_node.tell()
 
     def end_left(self, job_id: JobId) -> bool:
         """End what an ended job has left running on nodes under its locks, too; return false if there is nothing."""
         nodes = [each for each in self._nodes.values() if any(job_of_key(key) == job_id for key in each.keys)]
-        for haunted in nodes:
+        for of_node in nodes:
             self._to_end.add(job_id)
-            haunted.tell()
+            of_node.tell()
         return bool(nodes)
 
     async def running_at(self, nodes: Iterable[str]) -> Mapping[str, frozenset[str]]:
@@ -286,43 +286,43 @@ class GhostWatch:
     # what follows
 
     async def run(self) -> None:
-        """Lay ghosts until cancelled."""
+        """Release orphaned locks until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._sweep_now_and_then)
             while True:
                 await self._has_news.wait()
                 self._has_news = trio.Event()
-                if self._ghosts is None:
-                    self._ghosts = await self._listed()
-                owners = (ghost.owner.ident for ghost in self._ghosts)
-                self._on_ghosts(frozenset(JobId(ident) for ident in owners if isinstance(ident, int)))
-                self._follow(self._ghosts, nursery)
+                if self._orphans is None:
+                    self._orphans = await self._listed()
+                owners = (orphan.owner.ident for orphan in self._orphans)
+                self._on_orphans(frozenset(JobId(ident) for ident in owners if isinstance(ident, int)))
+                self._follow(self._orphans, nursery)
 
-    async def _listed(self) -> tuple[Ghost, ...]:
+    async def _listed(self) -> tuple[OrphanedLocks, ...]:
         for pause_s in _pauses():
             try:
-                return await self._wconfd.call(ListGhosts())
+                return await self._wconfd.call(ListOrphanedLocks())
             except GantryError as error:
-                _log.warning("ghosts.not_listed", reason=error, retry_s=pause_s)
+                _log.warning("orphaned_locks.not_listed", reason=error, retry_s=pause_s)
             await trio.sleep(pause_s)
         raise AssertionError("pauses never end")
 
-    def _follow(self, ghosts: Iterable[Ghost], nursery: trio.Nursery) -> None:
-        guards: dict[str, set[str]] = {}
-        for ghost in ghosts:
-            for guard in ghost.guards:
-                guards.setdefault(guard.node, set()).add(guard.key)
-        for node, keys in guards.items():
+    def _follow(self, orphans: Iterable[OrphanedLocks], nursery: trio.Nursery) -> None:
+        commands: dict[str, set[str]] = {}
+        for orphan in orphans:
+            for command in orphan.commands:
+                commands.setdefault(command.node, set()).add(command.key)
+        for node, keys in commands.items():
             if node not in self._nodes:
-                self._nodes[node] = _Haunted()
+                self._nodes[node] = _NodeWithOrphans()
                 nursery.start_soon(self._serve, node, self._nodes[node])
             for key in keys - self._awaited:
                 if not self.is_over(key):
                     self._awaited.add(key)
                     nursery.start_soon(self._until_over, node, key)
-        for node, haunted in self._nodes.items():
-            haunted.keys = frozenset(guards.get(node, ()))
-            haunted.tell()
+        for node, of_node in self._nodes.items():
+            of_node.keys = frozenset(commands.get(node, ()))
+            of_node.tell()
 
     async def _until_over(self, node: str, key: str) -> None:
         """Tell the node's task when the opcode of this key is over."""
@@ -330,35 +330,37 @@ class GhostWatch:
             while not self.is_over(key):
                 await bell.wait()
         self._awaited.discard(key)
-        if (haunted := self._nodes.get(node)) is not None:
-            haunted.tell()
+        if (of_node := self._nodes.get(node)) is not None:
+            of_node.tell()
 
     # one node
 
-    async def _serve(self, node: str, haunted: _Haunted) -> None:
-        """Lay the ghosts of a node, until there are none."""
+    async def _serve(self, node: str, of_node: _NodeWithOrphans) -> None:
+        """Release the orphaned locks that commands on a node keep, until there are none."""
         rounds, pauses, told = self._rounds(node), _pauses(), ""
-        while haunted.keys:
-            news = haunted.news
+        while of_node.keys:
+            news = of_node.news
             try:
-                await self._lay(rounds, haunted)
+                await self._release(rounds, of_node)
                 pauses, told = _pauses(), ""
             except NodeSilent as silence:
                 if str(silence) != told:
-                    told, count = str(silence), len(haunted.keys)
-                    _log.warning("ghosts.node_silent", node=node, reason=silence, commands=count, effect=_EFFECT)
+                    told, count = str(silence), len(of_node.keys)
+                    _log.warning(
+                        "orphaned_locks.node_silent", node=node, reason=silence, commands=count, effect=_EFFECT
+                    )
                 with trio.move_on_after(next(pauses)):
                     await news.wait()
         del self._nodes[node]
 
-    async def _lay(self, rounds: NodeRounds, haunted: _Haunted) -> None:
-        """Lay the ghosts of jobs that are over, and wait for something new. Raises: NodeSilent."""
-        news = haunted.news
-        if not any(map(self.is_over, haunted.keys)):
+    async def _release(self, rounds: NodeRounds, of_node: _NodeWithOrphans) -> None:
+        """Release the orphaned locks of jobs that are over, and wait for something new. Raises: NodeSilent."""
+        news = of_node.news
+        if not any(map(self.is_over, of_node.keys)):
             await news.wait()
             return
-        done = await rounds.round(haunted.keys)
-        haunted.keys -= {key for keys in done.laid.values() for key in keys}
+        done = await rounds.round(of_node.keys)
+        of_node.keys -= {key for keys in done.ended.values() for key in keys}
         if done.follow:
             await rounds.until_news(done.follow, news)
 
@@ -427,10 +429,10 @@ def _pauses() -> Iterator[float]:
 
 # Claim what jobs held under an earlier master, before anything is started under this one.
 #
-# Theory. The jobs found with a command under way, and no process, have ghosts in a wconfd that knew them; that of a new
-# master knows nothing. Luxid tells it before it starts any job and before any of these is taken up or ended, so that
-# their locks are not free for a moment. A claim of a known ghost changes nothing, so luxid need not know whether the
-# master is new.
+# Theory. The jobs found with a command under way, and no process, have orphaned locks in a wconfd that knew them; that
+# of a new master knows nothing. Luxid tells it before it starts any job and before any of these is taken up or ended,
+# so that their locks are not free for a moment. A claim of known commands changes nothing, so luxid need not know
+# whether the master is new.
 #
 # For `on_failover` it must: this node's last epoch as master is noted in a file, after the jobs that end by a failover
 # have ended.
@@ -439,19 +441,19 @@ def _pauses() -> Iterator[float]:
 
 
 # obstacle to starts
-RAISING: Final = "locks of commands on nodes are not yet claimed"
+CLAIMING: Final = "locks of commands on nodes are not yet claimed"
 _MODE: Final = 0o640
 
 
-class Raising:
-    """Raises the ghosts of jobs that were found with a command under way."""
+class Claiming:
+    """Claims the locks of jobs that were found with a command under way."""
 
     def __init__(self, jobs: LiveJobs, config: ConfigCache, wconfd: Client) -> None:
         self._jobs = jobs
         self._config = config
         self._wconfd = wconfd
 
-    async def raise_ghosts(self, jobs: Sequence[Job]) -> None:
+    async def claim_locks(self, jobs: Sequence[Job]) -> None:
         """Return when wconfd has all claims durably; tries until it has.
 
         A job whose claim is refused is taken up all the same, and waits for its locks.
@@ -459,17 +461,17 @@ class Raising:
         told = ""
         for pause_s in retry_pauses():
             try:
-                refused = await self._wconfd.call(RaiseGhosts(await self._claims(jobs)))
+                refused = await self._wconfd.call(ClaimLocks(await self._claims(jobs)))
             except GantryError as error:
                 if error.message != told:
                     told, effect = error.message, "no job is started until it succeeds"
-                    _log.error("ghosts.not_raised", reason=error, effect=effect, retry_s=pause_s)
+                    _log.error("locks.not_claimed", reason=error, effect=effect, retry_s=pause_s)
                 await trio.sleep(pause_s)
                 continue
-            _log.info("ghosts.claimed", jobs=len(jobs), refused=len(refused))
+            _log.info("locks.claimed", jobs=len(jobs), refused=len(refused))
             for owner in refused:
                 effect = "another owner has its locks; it waits for them, and its command may run meanwhile"
-                _log.error("ghost.refused", job=owner.ident, effect=effect)
+                _log.error("claim.refused", job=owner.ident, effect=effect)
             return
 
     async def _claims(self, jobs: Sequence[Job]) -> tuple[Claim, ...]:
@@ -504,13 +506,14 @@ class LastEpoch:
         durably(lambda: write_file(self._note, f"{number}\n".encode(), mode=_MODE))
 
 
-# Ghosts, from the first moment of a luxid on: raised if the master has moved, then laid by the words of nodes.
+# Orphaned locks, from the first moment of a luxid on: claimed if the master has moved, then released by the words of
+# nodes.
 #
 # Source: DESIGN sections 13 and 14.
 
 
-class GhostParts:
-    """What luxid does about ghosts; call `begin` first."""
+class OrphanParts:
+    """What luxid does about orphaned locks; call `begin` first."""
 
     def __init__(self, settings: Settings, early: EarlyParts) -> None:
         paths, parts = settings.paths, early.parts
@@ -520,14 +523,14 @@ class GhostParts:
         self._epoch: int | None = None
         self._client = NodeClient(CertificateFiles.of(paths), epoch=lambda: self._epoch)
         wconfd = Client(paths.wconfd_socket, daemon="wconfd")
-        self._raising = Raising(parts.jobs, early.config, wconfd)
+        self._claiming_locks = Claiming(parts.jobs, early.config, wconfd)
         self._last_epoch = LastEpoch(paths.epoch_file, paths.last_epoch)
-        self.watch = GhostWatch(
-            parts.jobs, early.config, self._client, wconfd, settings.noded.port, parts.left.ghosts_told
+        self.watch = OrphanWatch(
+            parts.jobs, early.config, self._client, wconfd, settings.noded.port, parts.left.orphans_told
         )
 
     def begin(self, found: Iterable[Job], raised: trio.Event, nursery: trio.Nursery) -> None:
-        """Start no job before the ghosts of these are raised.
+        """Start no job before the locks of these are claimed.
 
         Args:
             found: jobs whose processes died before this luxid began.
@@ -535,7 +538,7 @@ class GhostParts:
         """
         orphans = [job for job in found if self._jobs.work_left(job) is not None]
         if orphans:
-            self._scheduler.obstruct(RAISING)
+            self._scheduler.obstruct(CLAIMING)
         nursery.start_soon(self._run, orphans, raised)
 
     async def _run(self, orphans: Sequence[Job], raised: trio.Event) -> None:
@@ -546,9 +549,9 @@ class GhostParts:
             if orphans:
                 for job in orphans:
                     self._jobs.processes.record(job.job_id).has_moved = has_moved
-                await self._raising.raise_ghosts(await self._claiming(orphans) if has_moved else orphans)
+                await self._claiming_locks.claim_locks(await self._claiming(orphans) if has_moved else orphans)
             raised.set()
-            self._scheduler.clear(RAISING)
+            self._scheduler.clear(CLAIMING)
             self.watch.told(None)
             nursery.start_soon(self.watch.run)
             if has_moved:

@@ -1,4 +1,4 @@
-"""Guards and ghosts against their dumb twin, and what must hold whatever happens (`protocol.wconfd.locks`)."""
+"""MayRun and orphans against their dumb twin, and what must hold whatever happens (`protocol.wconfd.locks`)."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from common.errors import GantryError
 from common.locks import Lock, LockMode, LockRequest, Owner
-from daemons.wconfd.core.locks import ghostrules, waiting
+from daemons.wconfd.core.locks import orphanedlocks, waiting
 from daemons.wconfd.core.locks.encoding import (
     LockRows,
     digest,
@@ -19,12 +19,12 @@ from daemons.wconfd.core.locks.encoding import (
     rebuild,
     replay,
 )
-from daemons.wconfd.core.locks.guards import decode_guards, encode_guards
+from daemons.wconfd.core.locks.mayrun import decode_may_run, encode_may_run
 from daemons.wconfd.core.locks.waiting import LockState
-from protocol.wconfd.locks import Claim, Guard
+from protocol.wconfd.locks import Claim, CommandOnNode
 from tests.property.wconfd.test_lock_waiting import has_ring
-from tests.support.naive.ghosts import NaiveGhosts
 from tests.support.naive.lock_strategies import MEMBERS, conflicts, locks, modes, priorities, request_lists
+from tests.support.naive.orphans import NaiveOrphans
 
 # two processes of one job, and two other owners
 OWNERS = [Owner(1, "/l/1a"), Owner(1, "/l/1b"), Owner(2, "/l/2"), Owner(3, "/l/3"), Owner("luxid", "/l/luxid")]
@@ -45,11 +45,11 @@ class GhostsAgainstTheirTwin(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.state = LockState.fair(self.MAX_BYPASS)
-        self.twin = NaiveGhosts(self.MAX_BYPASS)
-        # owner -> what it held when it died, guarded, and nobody may have since then
+        self.twin = NaiveOrphans(self.MAX_BYPASS)
+        # owner -> what it held when it died with a command on a node, and nobody may have since then
         self.kept: dict[Owner, dict[Lock, LockMode]] = {}
 
-    def both(self, act: Callable[[LockState], ghostrules.OwnersChange], naive_act: Callable[[], Granted]) -> None:
+    def both(self, act: Callable[[LockState], orphanedlocks.OwnersChange], naive_act: Callable[[], Granted]) -> None:
         before = self.twin.copy()
         expected: Outcome
         try:
@@ -58,7 +58,7 @@ class GhostsAgainstTheirTwin(RuleBasedStateMachine):
             expected, self.twin = type(error), before
         assert self.call(act) == expected
 
-    def call(self, act: Callable[[LockState], ghostrules.OwnersChange]) -> Outcome:
+    def call(self, act: Callable[[LockState], orphanedlocks.OwnersChange]) -> Outcome:
         try:
             outcome = act(self.state)
         except GantryError as error:
@@ -76,7 +76,7 @@ class GhostsAgainstTheirTwin(RuleBasedStateMachine):
         naive_act: Callable[[], tuple[Granted, Granted]],
     ) -> None:
         """A call of a living owner; the dead make none."""
-        if who not in self.twin.ghosts:
+        if who not in self.twin.orphans:
             self.both(lambda state: alone(who, act(state)), lambda: naive_act()[1])
 
     @rule(who=owners, requests=request_lists)
@@ -101,17 +101,17 @@ class GhostsAgainstTheirTwin(RuleBasedStateMachine):
         self.own(who, lambda state: waiting.intersect(state, who, kept), lambda: ([], self.twin.intersect(who, kept)))
 
     @rule(who=owners, kept=keys)
-    def guard(self, who: Owner, kept: list[str]) -> None:
+    def command(self, who: Owner, kept: list[str]) -> None:
         def naive_act() -> tuple[Granted, Granted]:
-            self.twin.guard(who, kept)
+            self.twin.keep_for(who, kept)
             return [], []
 
-        self.own(who, lambda state: ghostrules.guard(state, who, guards(kept)), naive_act)
+        self.own(who, lambda state: orphanedlocks.keep_for(state, who, commands(kept)), naive_act)
 
     @rule(who=owners)
     def share_under_guard(self, who: Owner) -> None:
         self.update(who, [LockRequest(MEMBERS[3], LockMode.SHARED)])
-        self.guard(who, ["1.0.1"])
+        self.command(who, ["1.0.1"])
 
     @rule(who=owners, lock=st.sampled_from(MEMBERS[3:5]), is_all=st.booleans())
     def want_some_of_a_few(self, who: Owner, lock: Lock, is_all: bool) -> None:
@@ -125,14 +125,14 @@ class GhostsAgainstTheirTwin(RuleBasedStateMachine):
 
     @rule(who=owners)
     def die(self, who: Owner) -> None:
-        if who in self.twin.guards:
+        if who in self.twin.may_run:
             self.kept[who] = dict(self.twin.held[who])
-        self.both(lambda state: ghostrules.bury(state, [who], 1.0), lambda: self.twin.die(who))
+        self.both(lambda state: orphanedlocks.release_dead(state, [who], 1.0), lambda: self.twin.die(who))
 
-    @rule(laid=keys)
-    def lay(self, laid: list[str]) -> None:
-        self.both(lambda state: ghostrules.lay(state, laid), lambda: self.twin.lay(laid))
-        self.kept = {owner: held for owner, held in self.kept.items() if self.twin.guards.get(owner)}
+    @rule(released=keys)
+    def release(self, released: list[str]) -> None:
+        self.both(lambda state: orphanedlocks.release(state, released), lambda: self.twin.release(released))
+        self.kept = {owner: held for owner, held in self.kept.items() if self.twin.may_run.get(owner)}
 
     @rule(who=owners)
     def adopt(self, who: Owner) -> None:
@@ -140,9 +140,9 @@ class GhostsAgainstTheirTwin(RuleBasedStateMachine):
             self.twin.adopt(who)
             return []
 
-        held = [self.kept[ghost] for ghost in self.twin.ghosts if ghost.ident == who.ident]
-        self.both(lambda state: ghostrules.adopt(state, who), naive_act)
-        if not any(ghost.ident == who.ident for ghost in self.twin.ghosts):
+        held = [self.kept[orphan] for orphan in self.twin.orphans if orphan.ident == who.ident]
+        self.both(lambda state: orphanedlocks.adopt(state, who), naive_act)
+        if not any(orphan.ident == who.ident for orphan in self.twin.orphans):
             assert all(lock in self.twin.held[who] for locks_held in held for lock in locks_held)
             self.kept = {owner: locks_held for owner, locks_held in self.kept.items() if owner.ident != who.ident}
 
@@ -150,39 +150,39 @@ class GhostsAgainstTheirTwin(RuleBasedStateMachine):
     def claim(self, who: Owner, locks_claimed: list[tuple[Lock, LockMode]], claimed: list[str]) -> None:
         if who in self.twin.pending:
             return
-        claim = Claim(who, tuple(locks_claimed), tuple(guards(claimed)))
+        claim = Claim(who, tuple(locks_claimed), tuple(commands(claimed)))
         self.both(
-            lambda state: ghostrules.raise_ghosts(state, [claim], 1.0),
+            lambda state: orphanedlocks.claim_locks(state, [claim], 1.0),
             lambda: self.twin.claim(who, locks_claimed, claimed)[1],
         )
-        if who in self.twin.ghosts:
+        if who in self.twin.orphans:
             self.kept[who] = dict(self.twin.held[who])
 
     @rule()
     def save_and_load(self) -> None:
-        """Whether a request is overdue is not stored: what was held back may be granted, but nothing of a ghost."""
+        """Whether a request is overdue is not stored: what was held back may be granted, but nothing of an orphan."""
         read = rebuild(
-            LockRows.read(encode(self.state)), self.MAX_BYPASS, decode_guards(encode_guards(self.state.guards))
+            LockRows.read(encode(self.state)), self.MAX_BYPASS, decode_may_run(encode_may_run(self.state.may_run))
         )
 
-        assert read.guards == self.state.guards
-        for ghost in self.state.guards.ghosts:
-            assert read.table.held_by(ghost) == self.state.table.held_by(ghost)
+        assert read.may_run == self.state.may_run
+        for orphan in self.state.may_run.orphans:
+            assert read.table.held_by(orphan) == self.state.table.held_by(orphan)
 
     @invariant()
     def the_states_agree(self) -> None:
         held = {who: dict(self.state.table.held_by(who)) for who in self.state.table.owners()}
         assert held == self.twin.held
         assert {each.owner for each in self.state.all_pending()} == self.twin.pending.keys()
-        assert {who: {each.key for each in row.guards} for who, row in self.state.guards} == self.twin.guards
-        assert self.state.guards.ghosts == self.twin.ghosts
+        assert {who: {each.key for each in row.commands} for who, row in self.state.may_run} == self.twin.may_run
+        assert self.state.may_run.orphans == self.twin.orphans
 
     @invariant()
-    def no_lock_of_a_ghost_is_anybody_elses(self) -> None:
-        for ghost, kept in self.kept.items():
+    def no_lock_of_an_orphan_is_anybody_elses(self) -> None:
+        for orphan, kept in self.kept.items():
             for other in self.state.table.owners():
                 for item in self.state.table.held_by(other).items():
-                    assert other == ghost or not any(conflicts(item, each) for each in kept.items())
+                    assert other == orphan or not any(conflicts(item, each) for each in kept.items())
 
     @invariant()
     def every_pending_request_is_blocked_by_one_that_can_go_and_nobody_waits_in_a_ring(self) -> None:
@@ -191,15 +191,15 @@ class GhostsAgainstTheirTwin(RuleBasedStateMachine):
         assert not has_ring(behind)
 
 
-def guards(of_keys: list[str]) -> list[Guard]:
-    return [Guard("web1", key) for key in of_keys]
+def commands(of_keys: list[str]) -> list[CommandOnNode]:
+    return [CommandOnNode("web1", key) for key in of_keys]
 
 
-def alone(who: Owner, change: waiting.LockChange) -> ghostrules.OwnersChange:
-    return ghostrules.OwnersChange(change.state, (ghostrules.Made(who, change),))
+def alone(who: Owner, change: waiting.LockChange) -> orphanedlocks.OwnersChange:
+    return orphanedlocks.OwnersChange(change.state, (orphanedlocks.Made(who, change),))
 
 
-def check_journal(before: LockState, outcome: ghostrules.OwnersChange) -> None:
+def check_journal(before: LockState, outcome: orphanedlocks.OwnersChange) -> None:
     """The line of the journal leads from one state to the other."""
     snapshot = encode(before)
     header, crc = encode_header(digest(snapshot))

@@ -1,7 +1,7 @@
 """A new master gives locks to jobs whose commands run before those that may only have waited (DESIGN section 14)."""
 
 from common.ids import JobId
-from daemons.luxid.core.ghosts import claim_order
+from daemons.luxid.core.orphans import claim_order
 from daemons.luxid.core.queue.recovery import NodeWork
 
 WORKS = {JobId(number): NodeWork(0, node, ends_on_failover=False) for number, node in enumerate("aabb", start=1)}

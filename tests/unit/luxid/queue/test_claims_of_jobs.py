@@ -6,9 +6,9 @@ from common.ids import JobId
 from common.locks import LockMode
 from common.objects.index import ConfigIndex
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.ghosts import claim_of
+from daemons.luxid.core.orphans import claim_of
 from daemons.luxid.core.queue.recovery import node_work
-from protocol.wconfd.locks import Guard
+from protocol.wconfd.locks import CommandOnNode
 from tests.support.configs import small_config
 
 S, X = LockMode.SHARED, LockMode.EXCLUSIVE
@@ -31,7 +31,7 @@ def claimed(job: Job, index: ConfigIndex, of: str | None = None) -> dict[str, Lo
     assert work is not None
     claim = claim_of(job, work, index)
     assert (claim.owner.ident, claim.owner.livelock) == (7, "/run/of/another/master")
-    assert claim.guards == (Guard(of or work.node, "7.1.1"),)
+    assert claim.commands == (CommandOnNode(of or work.node, "7.1.1"),)
     return {str(lock): mode for lock, mode in claim.locks}
 
 

@@ -1,4 +1,4 @@
-"""`gantry ghosts`: the locks that are kept although their jobs' processes are gone.
+"""`gantry orphaned-locks`: the locks that are kept although their jobs' processes are gone.
 
 Source: DESIGN section 14.
 """
@@ -18,29 +18,33 @@ from cli.options import complete_node
 from cli.screen import confirm, remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
 from common.words.times import clock
-from protocol.wconfd.locks import Ghost, LayGuards, ListGhosts
+from protocol.wconfd.locks import ListOrphanedLocks, OrphanedLocks, ReleaseKeptLocks
 
 _COLUMNS: Final = tuple(map(Column, ("JOB", "NODE", "COMMAND", "SINCE", "ENDS", "LOCKS")))
 
 
-@click.command("ghosts", cls=Command, examples=("gantry ghosts", "gantry ghosts --output json | jq -r .[].job"))
-def ghosts() -> int:
+@click.command(
+    "orphaned-locks",
+    cls=Command,
+    examples=("gantry orphaned-locks", "gantry orphaned-locks --output json | jq -r .[].job"),
+)
+def orphaned_locks() -> int:
     """Show the locks that are kept for commands on nodes that may still run, although their jobs' processes are gone.
 
     They are released when the node says that the command has ended, by 'gantry fenced NODE', or at the
     time under ENDS.
     """
-    found = ask_wconfd(ListGhosts())
+    found = ask_wconfd(ListOrphanedLocks())
     if wants_json():
-        say_json([as_json(ghost) for ghost in found])
+        say_json([as_json(orphan) for orphan in found])
         return DONE
     if not found:
-        remark("there are no ghosts: every lock is held by a process that lives")
+        remark("there are no orphaned locks: every lock is held by a process that lives")
         return DONE
     rows = [
-        [owner_text(ghost), guard.node, guard.key, clock(ghost.since), _end(ghost), locks_text(ghost.locks)]
-        for ghost in found
-        for guard in ghost.guards
+        [owner_text(orphan), command.node, command.key, clock(orphan.since), _end(orphan), locks_text(orphan.locks)]
+        for orphan in found
+        for command in orphan.commands
     ]
     put_names = lock_names(row[-1] for row in rows)
     for line in render(_COLUMNS, [[*row[:-1], put_names(row[-1])] for row in rows], Layout(has_color=uses_color())):
@@ -48,8 +52,8 @@ def ghosts() -> int:
     return DONE
 
 
-def _end(ghost: Ghost) -> str:
-    return "" if ghost.ends_at is None else clock(ghost.ends_at)
+def _end(orphan: OrphanedLocks) -> str:
+    return "" if orphan.ends_at is None else clock(orphan.ends_at)
 
 
 # `gantry fenced`: an operator's word that nothing runs on a node any more.
@@ -59,9 +63,9 @@ def _end(ghost: Ghost) -> str:
 
 @attrs.frozen
 class _Release:
-    """What the word does to one ghost."""
+    """What the word does to the locks of one dead owner."""
 
-    ghost: Ghost
+    orphan: OrphanedLocks
     # keys of the commands on the node
     keys: tuple[str, ...]
     # other nodes on which commands of it may run: its locks are kept
@@ -69,11 +73,11 @@ class _Release:
 
     @property
     def words(self) -> str:
-        what = f"job {owner_text(self.ghost)}: command {', '.join(self.keys)}"
+        what = f"job {owner_text(self.orphan)}: command {', '.join(self.keys)}"
         if self.other_nodes:
             nodes = ", ".join(f"'{node}'" for node in self.other_nodes)
-            return f"{what}; its locks are kept until node {nodes} answers: {locks_text(self.ghost.locks)}"
-        return f"{what}; its locks become free: {locks_text(self.ghost.locks)}"
+            return f"{what}; its locks are kept until node {nodes} answers: {locks_text(self.orphan.locks)}"
+        return f"{what}; its locks become free: {locks_text(self.orphan.locks)}"
 
 
 @click.command(
@@ -85,10 +89,10 @@ def fenced(node: str, yes: bool) -> int:
     """Say that nothing runs on NODE any more, and release the locks that are kept for commands there.
 
     Say it only of a node that is switched off or was reset: if a command still runs there, other jobs get
-    its locks all the same. Jobs whose processes live are not concerned. 'gantry ghosts' shows what is kept.
+    its locks all the same. Jobs whose processes live are not concerned. 'gantry orphaned-locks' shows what is kept.
     """
     with open_wconfd() as client:
-        releases = _releases(node, client.call(ListGhosts()))
+        releases = _releases(node, client.call(ListOrphanedLocks()))
         if releases and not wants_json():
             put_names = lock_names(release.words for release in releases)
             for release in releases:
@@ -98,19 +102,22 @@ def fenced(node: str, yes: bool) -> int:
             return NOT_CONFIRMED
         if releases:
             keys = tuple(key for release in releases for key in release.keys)
-            client.call(LayGuards(keys, f"node {node}: fenced, says {user_name()}"))
+            client.call(ReleaseKeptLocks(keys, f"node {node}: fenced, says {user_name()}"))
     if wants_json():
         say_json(
-            [{**as_json(release.ghost), "keys": release.keys, "freed": not release.other_nodes} for release in releases]
+            [
+                {**as_json(release.orphan), "keys": release.keys, "freed": not release.other_nodes}
+                for release in releases
+            ]
         )
     elif not releases:
         remark(f"no locks are kept for a command on node '{node}'")
     return DONE
 
 
-def _releases(node: str, ghosts: tuple[Ghost, ...]) -> list[_Release]:
+def _releases(node: str, orphans: tuple[OrphanedLocks, ...]) -> list[_Release]:
     return [
-        _Release(ghost, keys, tuple(sorted({guard.node for guard in ghost.guards if guard.node != node})))
-        for ghost in ghosts
-        if (keys := tuple(guard.key for guard in ghost.guards if guard.node == node))
+        _Release(orphan, keys, tuple(sorted({command.node for command in orphan.commands if command.node != node})))
+        for orphan in orphans
+        if (keys := tuple(command.key for command in orphan.commands if command.node == node))
     ]

@@ -1,7 +1,7 @@
-"""wconfd is killed again and again while owners guard their locks, die, are followed by heirs, and are laid.
+"""wconfd is killed again and again while owners have their locks kept, die, and are followed by heirs or by a word.
 
-A tally knows what runs: a command begins when its guard is acknowledged, and has ended before anybody says so.
-Nobody may get the lock while a command runs that its guard stands for (DESIGN sections 13 and 14).
+A tally knows what runs: a command begins when wconfd has acknowledged it, and has ended before anybody says so.
+Nobody may get the lock while the command runs (DESIGN sections 13 and 14).
 """
 
 import random
@@ -18,13 +18,13 @@ from protocol.blocking import BlockingClient
 from protocol.messages import Request
 from protocol.wconfd.locks import (
     AdoptLocks,
+    CommandOnNode,
     FreeLocks,
-    Guard,
-    GuardLocks,
-    LayGuards,
+    KeepLocks,
     ListAllLocks,
-    ListGhosts,
     ListLocks,
+    ListOrphanedLocks,
+    ReleaseKeptLocks,
     UpdateLocksWaiting,
     WaitLocks,
 )
@@ -73,7 +73,7 @@ class Tally:
             self._changed.wait_for(lambda: self._calls >= until or self.has_failed, PATIENCE_S)
 
     def dies(self) -> None:
-        """A process with a guard has died; return when the kill that waits for that is over."""
+        """A process with a command on a node has died; return when the kill that waits for that is over."""
         with self._changed:
             if self._is_death_wanted:
                 self._has_died = True
@@ -82,7 +82,7 @@ class Tally:
 
     @contextmanager
     def in_a_death(self) -> Iterator[None]:
-        """Within this context a process with a guard is dead, and nobody has followed it."""
+        """Within this context a process with a command on a node is dead, and nobody has followed it."""
         with self._changed:
             self._is_death_wanted, self._has_died = True, False
             self._changed.wait_for(lambda: self._has_died or self.has_failed, PATIENCE_S)
@@ -117,7 +117,7 @@ class Driver:
         owner = Owner(job_id, livelock.path)
         key = f"{job_id}.0.1"
         self._take(owner)
-        self._call(GuardLocks(owner, (Guard("web2", key),)))
+        self._call(KeepLocks(owner, (CommandOnNode("web2", key),)))
         self._tally.begins(key)
         # the process is killed, and maybe its heir too
         livelock.remove()
@@ -133,7 +133,7 @@ class Driver:
         if livelock.fd >= 0 and self._chance.random() < 0.5:
             self._call(FreeLocks(owner))
         else:
-            self._call(LayGuards((key,), "node web2: ended"))
+            self._call(ReleaseKeptLocks((key,), "node web2: ended"))
         livelock.remove()
 
     def _take(self, owner: Owner) -> None:
@@ -141,7 +141,7 @@ class Driver:
         until = time.monotonic() + PATIENCE_S
         while not self._call(WaitLocks(owner, 1.0)):
             assert not self._tally.has_failed, "another driver has failed"
-            assert time.monotonic() < until, self._client.call(ListGhosts())
+            assert time.monotonic() < until, self._client.call(ListOrphanedLocks())
         assert self._call(ListLocks(owner)) == ((NODE, LockMode.EXCLUSIVE),)
         # a command that still runs is not ours
         assert not self._tally.running, self._tally.running
@@ -189,4 +189,6 @@ def test_no_lock_is_free_while_what_its_guard_stands_for_runs(idle: Cluster) -> 
 
     assert tally.begun == ROUNDS * DRIVERS
     assert tally.seen_together == []
-    wait_until(lambda: idle.wconf(ListAllLocks()) == (), what="all is free", state=lambda: idle.wconf(ListGhosts()))
+    wait_until(
+        lambda: idle.wconf(ListAllLocks()) == (), what="all is free", state=lambda: idle.wconf(ListOrphanedLocks())
+    )

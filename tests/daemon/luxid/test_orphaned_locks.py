@@ -1,4 +1,4 @@
-"""Ghosts are laid by the words of real nodes, and raised for a new master (DESIGN sections 13 and 14)."""
+"""Orphaned locks are released by the words of real nodes, and claimed for a new master (DESIGN sections 13 and 14)."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def node(work: RemoteWork) -> FleetNode:
 
 
 def until_laid(work: RemoteWork) -> None:
-    wait_until(lambda: work.ghosts() == {}, what="all ghosts are laid", state=work.ghosts)
+    wait_until(lambda: work.orphans() == {}, what="all orphaned locks are released", state=work.orphans)
 
 
 def until_forgotten(work: RemoteWork, node: FleetNode, *keys: str) -> None:
@@ -44,7 +44,7 @@ def until_forgotten(work: RemoteWork, node: FleetNode, *keys: str) -> None:
 def test_a_command_of_a_dead_job_is_stopped_before_its_locks_are_free(work: RemoteWork, node: FleetNode) -> None:
     work.start(node, KEY)
 
-    work.raise_ghost(node, KEY, "instance/a")
+    work.orphan_locks(node, KEY, "instance/a")
 
     until_laid(work)
     until_forgotten(work, node, KEY)
@@ -55,7 +55,7 @@ def test_a_command_of_a_dead_job_is_stopped_before_its_locks_are_free(work: Remo
 def test_a_command_that_was_never_started_never_will_be(work: RemoteWork, node: FleetNode) -> None:
     key = "900001.0.1"
 
-    work.raise_ghost(node, key, "instance/b")
+    work.orphan_locks(node, key, "instance/b")
 
     until_laid(work)
     assert work.phases(node)[key] is CommandPhase.VOID
@@ -68,10 +68,10 @@ def test_locks_are_kept_while_the_node_is_away_and_freed_by_its_word(work: Remot
     work.start(node, key)
     node.kill()
 
-    work.raise_ghost(node, key, "instance/c")
+    work.orphan_locks(node, key, "instance/c")
 
-    wait_until(lambda: "ghosts.node_silent" in work.fleet.master.log("luxid"), what="it is told")
-    assert work.ghosts() == {"job/900002": ["instance/c"]}
+    wait_until(lambda: "orphaned_locks.node_silent" in work.fleet.master.log("luxid"), what="it is told")
+    assert work.orphans() == {"job/900002": ["instance/c"]}
     node.start()
     until_laid(work)
 
@@ -82,11 +82,11 @@ def test_processes_left_on_purpose_keep_the_locks_until_a_user_ends_them(work: R
     work.start(node, key, left)
     wait_until(lambda: work.phases(node)[key] is CommandPhase.KEPT, what="the program has ended")
 
-    work.raise_ghost(node, key, "instance/d")
+    work.orphan_locks(node, key, "instance/d")
 
-    # a later ghost is laid, so that this one has had its round
-    work.raise_ghost(node, "900004.0.1", "instance/e")
-    wait_until(lambda: work.ghosts() == {"job/900003": ["instance/d"]}, what="only it is left", state=work.ghosts)
+    # the locks of a later one are released, so that this one has had its round
+    work.orphan_locks(node, "900004.0.1", "instance/e")
+    wait_until(lambda: work.orphans() == {"job/900003": ["instance/d"]}, what="only it is left", state=work.orphans)
     assert work.phases(node)[key] is CommandPhase.KEPT
     is_done, text = work.kill(900003)
     assert is_done, text
@@ -114,15 +114,17 @@ def test_a_new_master_claims_locks_and_forgets_what_its_jobs_need_no_more(work: 
     fleet.master.start("luxid")
 
     assert fleet.master.wait(killed) == ["canceled"]
-    wait_until(lambda: set(work.ghosts()) == {"job/12"}, what="the ghost of the killed is laid", state=work.ghosts)
-    [locks] = work.ghosts().values()
+    wait_until(
+        lambda: set(work.orphans()) == {"job/12"}, what="the locks of the killed are released", state=work.orphans
+    )
+    [locks] = work.orphans().values()
     uuid = fleet.nodes_by_name()[node.name]["uuid"]
     assert set(locks) == {"cluster/BGL", "instance/l", f"node/{uuid}"}
     assert fleet.master.status(left) == "running"
     until_forgotten(work, node, "11.0.1", "13.0.1")
     assert work.phases(node)["12.0.1"] is CommandPhase.RUNNING
 
-    # tests come in any order: others wait until there is no ghost
+    # tests come in any order: others wait until there is no orphan
     is_done, text = work.kill(left)
     assert is_done, text
     until_laid(work)
@@ -135,7 +137,7 @@ def test_a_command_ends_with_its_master_if_it_is_to_and_only_then(work: RemoteWo
     work.start(node, "21.0.1")
 
     master.start("luxid")
-    wait_until(lambda: "job/21" in work.ghosts(), what="its ghost is raised", state=work.ghosts)
+    wait_until(lambda: "job/21" in work.orphans(), what="its locks are orphaned", state=work.orphans)
     assert master.status(21) == "running"
 
     for name in ("luxid", "noded"):
@@ -144,7 +146,7 @@ def test_a_command_ends_with_its_master_if_it_is_to_and_only_then(work: RemoteWo
     master.paths.epoch_file.write_text("2 node1.test\n")
     master.start("noded", "luxid")
     assert master.wait(21) == ["error"]
-    wait_until(lambda: "job/21" not in work.ghosts(), what="its ghost is laid", state=work.ghosts)
+    wait_until(lambda: "job/21" not in work.orphans(), what="its locks are released", state=work.orphans)
     until_forgotten(work, node, "21.0.1")
     wait_until(lambda: master.paths.last_epoch.exists(), what="the epoch is noted")
     assert master.paths.last_epoch.read_text() == "2\n"

@@ -14,7 +14,7 @@ from common.ids import JobId
 from common.resources import Resource
 from protocol.luxi.jobs import CancelJob
 from protocol.luxi.queue import ReadResourceUse, SetResource
-from protocol.wconfd.locks import ListGhosts
+from protocol.wconfd.locks import ListOrphanedLocks
 from tests.daemon.luxid.ops import process_of
 from tests.support.machines.fleet import Fleet
 from tests.support.wait import wait_until
@@ -31,7 +31,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size
 
 
-def test_a_ghost_keeps_the_units_of_its_job_until_its_node_has_told_the_end(
+def test_an_orphan_keeps_the_units_of_its_job_until_its_node_has_told_the_end(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     # a luxid that starts needs the votes of two nodes
@@ -59,7 +59,9 @@ def test_a_ghost_keeps_the_units_of_its_job_until_its_node_has_told_the_end(
         done: Any = master.luxi(CancelJob(job, kill=True))
         assert done.is_done, done.message
         master.wait(job, status="canceled")
-        wait_until(lambda: [each.owner.ident for each in master.wconf(ListGhosts())] == [job], what="it is a ghost")
+        wait_until(
+            lambda: [each.owner.ident for each in master.wconf(ListOrphanedLocks())] == [job], what="it is an orphan"
+        )
         other = master.submit({"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], "reason": USES})
 
         assert used(fleet) == {job: 1}
