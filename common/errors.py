@@ -245,6 +245,10 @@ class ConnectionLost(Unavailable):
     """the daemon closed the connection before it answered"""
 
 
+class SilentDaemon(Unavailable):
+    """the daemon took the call and gave no answer in time; whether it acted is unknown"""
+
+
 class RemoteError(GantryError):
     """A daemon replied with an error; `code`, `wire_name` and the arguments are the daemon's.
 

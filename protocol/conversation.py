@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
-from common.errors import ConnectionLost, Unavailable
+from common.errors import ConnectionLost, SilentDaemon, Unavailable
 from protocol.envelope import request_bytes
 from protocol.framing import MAX_REPLY, Framer, pack
 from protocol.messages import AnyRequest, positional
@@ -119,7 +119,7 @@ class DaemonConversation:
 
         Raises:
             ConnectionLost: the daemon closed the connection before it replied; whether it acted is unknown.
-            Unavailable: it did not reply in time; the connection is closed, so that no later call gets this reply.
+            SilentDaemon: it did not reply in time; the connection is closed, so that no later call gets this reply.
         """
         if self._started is not request:
             raise RuntimeError(f"{request.METHOD} was not started on this connection")
@@ -190,8 +190,8 @@ class DaemonConversation:
     def _after(self, limit_s: float | None) -> float | None:
         return None if limit_s is None else self._clock() + limit_s
 
-    def _late(self, request: AnyRequest) -> Unavailable:
-        return Unavailable(f"{self._daemon} at {self._path} gave no answer to {request.METHOD} in time")
+    def _late(self, request: AnyRequest) -> SilentDaemon:
+        return SilentDaemon(f"{self._daemon} at {self._path} gave no answer to {request.METHOD} in time")
 
     @contextmanager
     def _closing_on_failure(self, when: str = "") -> Iterator[None]:

@@ -29,7 +29,7 @@ from cli.query import jobs_now
 from cli.screen import complain, remark, say, say_json, say_styled, warn
 from cli.tables import Column, Layout, render
 from common.daemons import MASTER_DAEMONS, Daemon
-from common.errors import GantryError, RemoteError
+from common.errors import GantryError, RemoteError, SilentDaemon
 from common.health import Finding, Level, in_order, summary_line, worst
 from common.nodes.nodeplace import daemons_here, why_not_master
 from common.paths import Paths
@@ -86,14 +86,14 @@ def daemon_status(paths: Paths, daemon: Daemon) -> DaemonStatus:
     may_be_up = running is not None or (is_hidden and daemon.socket is not None)
     try:
         is_ready = may_be_up and _answers(paths, daemon)
-    except TimeoutError:
+    except SilentDaemon:
         return DaemonStatus(name, running, is_ready=False, is_hidden=is_hidden, is_silent=True)
     why_down = None if is_ready or daemon.is_needed else last_failure(paths.log_file(name))
     return DaemonStatus(name, running, is_ready, is_hidden, why_down=why_down)
 
 
 def _answers(paths: Paths, daemon: Daemon) -> bool:
-    """Whether a running daemon replies. Raises: TimeoutError: it accepted the call and is silent."""
+    """Whether a running daemon replies. Raises: SilentDaemon: it accepted the call."""
     try:
         match daemon.name:
             case "luxid":
@@ -110,9 +110,9 @@ def _answers(paths: Paths, daemon: Daemon) -> bool:
     except RemoteError:
         # the reply is a refusal: this user may not ask
         return True
-    except GantryError as error:
-        if isinstance(error.__cause__, TimeoutError):
-            raise error.__cause__ from None
+    except SilentDaemon:
+        raise
+    except GantryError:
         return False
     return True
 
