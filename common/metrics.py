@@ -23,7 +23,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -134,13 +134,17 @@ class Declaration(Lenient):
                 raise ValueError(f"expected a name of small letters, digits and '_', got {name!r:.60}")
 
 
+# what declares a field: of whatever type the field has, as the result of `attrs.field`
+MetricField: TypeAlias = Any
+
+
 class Metrics:
     """The base of attrs classes whose declared fields are metrics."""
 
     __slots__ = ()
 
 
-def counter(name: str, text: str, *labels: str, begin: Callable[[], object] | None = None) -> Any:
+def counter(name: str, text: str, *labels: str, begin: Callable[[], object] | None = None) -> MetricField:
     """Declare a field with a number that only rises: an `int`, or with labels of its own a `Counter` by their values.
 
     Args:
@@ -157,8 +161,8 @@ def gauge(
     text: str,
     *labels: str,
     begin: Callable[[], object] | None = None,
-    of: Callable[[Any], object] | None = None,
-) -> Any:
+    of: Callable[..., object] | None = None,
+) -> MetricField:
     """Declare a field with a number that rises and falls; None: there is none, and nothing is reported.
 
     Args:
@@ -168,7 +172,9 @@ def gauge(
     return _field(Declaration(name, MetricKind.GAUGE, text, labels), begin or (Counter if _own(labels) else int), of)
 
 
-def histogram(name: str, text: str, *labels: str, bounds: Sequence[float] = (), keys: Iterable[str] = ()) -> Any:
+def histogram(
+    name: str, text: str, *labels: str, bounds: Sequence[float] = (), keys: Iterable[str] = ()
+) -> MetricField:
     """Declare a field with a `Histogram`, or with a label of its own `Histograms`; `Distribution` may stand for either.
 
     Args:
@@ -182,13 +188,13 @@ def histogram(name: str, text: str, *labels: str, bounds: Sequence[float] = (), 
     return _field(Declaration(name, MetricKind.HISTOGRAM, text, labels), begin)
 
 
-def backstop_wakeups() -> Any:
+def backstop_wakeups() -> MetricField:
     """Declare a field that counts deaths of processes of which no event told; whoever looks for deaths has one."""
     text = "Deaths that only the periodic check has found; each is a missed event, and a defect."
     return counter("backstop_wakeups", text, DAEMON)
 
 
-def write_times() -> Any:
+def write_times() -> MetricField:
     """Declare a field with the seconds of each durable write of a store."""
     return histogram("store_write_seconds", "One durable write, fsyncs included.", DAEMON, STORE, bounds=WORK_S)
 
@@ -207,7 +213,9 @@ def _kinds(base: type) -> Iterator[type]:
         yield from _kinds(kind)
 
 
-def _field(declaration: Declaration, begin: Callable[[], object], of: Callable[[Any], object] | None = None) -> Any:
+def _field(
+    declaration: Declaration, begin: Callable[[], object], of: Callable[..., object] | None = None
+) -> MetricField:
     # a Histogram is told apart by what it is, not by its numbers
     has_eq = declaration.kind is not MetricKind.HISTOGRAM
     return attrs.field(factory=begin, eq=has_eq, metadata={_METRIC: (declaration, of)})
@@ -218,7 +226,7 @@ def _own(labels: Sequence[str]) -> bool:
     return not {DAEMON, STORE}.issuperset(labels)
 
 
-def _declarations(kind: type) -> Sequence[tuple[str, Declaration, Callable[[Any], object] | None]]:
+def _declarations(kind: type) -> Sequence[tuple[str, Declaration, Callable[..., object] | None]]:
     """Names of fields, each with its declaration and what its number is of."""
     found = [(each.name, each.metadata.get(_METRIC)) for each in attrs.fields(kind)]
     return [(name, *metric) for name, metric in found if metric is not None]

@@ -8,7 +8,7 @@ Source: wconfd.md 7.3, "Parameter groups"; cli.md; Ganeti's `gnt-group info` and
 
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -130,8 +130,8 @@ def changed_group_parameters(before: PartialNdParams, given: Mapping[str, object
     return _evolved(before, changes_of(given, readers_of(NdParams), "node parameter"))
 
 
-def _evolved(before: PartialNdParams, changes: Mapping[str, Any]) -> PartialNdParams:
-    return attrs.evolve(before, **changes)
+def _evolved(before: PartialNdParams, changes: Mapping[str, object]) -> PartialNdParams:
+    return PartialNdParams(**attrs.asdict(before, recurse=False) | dict(changes))
 
 
 # Parameters of disks, which each disk template has its own of.

@@ -11,7 +11,7 @@ Source: wconfd.md 7.5 and 7.9; DESIGN sections 12 and 14.
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import attrs
 import trio
@@ -35,7 +35,7 @@ from protocol.wconfd.daemon import ConfigVerdict
 _log: Final = get_log(__name__)
 
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @attrs.frozen
@@ -54,16 +54,16 @@ class ConfigChange:
 
 
 @attrs.frozen
-class RowsChange(Generic[T]):
+class RowsChange(Generic[T_co]):
     """A change of rows of a file of ours."""
 
     # name of the file
     file: str
-    before: Rows[T]
-    after: Rows[T]
+    before: Rows[T_co]
+    after: Rows[T_co]
 
     @property
-    def reversed(self) -> "RowsChange[T]":
+    def reversed(self) -> "RowsChange[T_co]":
         return RowsChange(self.file, self.after, self.before)
 
 
@@ -77,7 +77,7 @@ class ReservationsChange:
         return ReservationsChange(self.after, self.before)
 
 
-StateChange = ConfigChange | RowsChange[Any] | ReservationsChange
+StateChange = ConfigChange | RowsChange[object] | ReservationsChange
 
 
 class ConfigDistribution:

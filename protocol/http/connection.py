@@ -33,8 +33,9 @@ import trio
 from common.system.log import get_log
 
 # what ASGI passes, as Starlette has it
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
+_Event = MutableMapping[str, Any]
+Scope = _Event
+Message = _Event
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -270,7 +271,7 @@ def _facts_of(sock: socket.socket) -> dict[str, object]:
     return facts
 
 
-def _address(sock: socket.socket, name: Any) -> tuple[str, int] | None:
+def _address(sock: socket.socket, name: tuple[str, int]) -> tuple[str, int] | None:
     return (name[0], name[1]) if sock.family in (socket.AF_INET, socket.AF_INET6) else None
 
 

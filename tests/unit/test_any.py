@@ -4,8 +4,9 @@ import ast
 from pathlib import Path
 
 TOP = Path(__file__).parents[2]
-# inputs and results of opcodes, hooks of cattrs, the parts of an OpenAPI document, and where mypy asks for it
-MOST = {"common": 15, "protocol": 5, "daemons": 3, "cli": 0}
+# inputs and results of opcodes, hooks of cattrs, fields of attrs, the parts of an OpenAPI document, what ASGI passes,
+# the kinds of objects that units share, and where mypy asks for it
+MOST = {"common": 16, "protocol": 6, "daemons": 4, "cli": 0}
 
 
 def _count(folder: str) -> int:

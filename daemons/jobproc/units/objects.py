@@ -34,7 +34,7 @@ def _nothing_to_refuse(config: ConfigIndex, name: str) -> None:
     pass
 
 
-def _no_change(config: UnitConfig, objects: Sequence[Any] = (), *, removed: Sequence[Any] = ()) -> None:
+def _no_change(config: UnitConfig, objects: Sequence[object] = (), *, removed: Sequence[object] = ()) -> None:
     raise NotImplementedError
 
 
@@ -64,6 +64,10 @@ class ObjectKind(Generic[E]):
     def lock_name(self, found: E) -> str:
         """The name of its lock: instances are locked by name, all others by uuid."""
         return found.name or "" if self.level is LockLevel.INSTANCE else found.uuid
+
+
+# of whatever objects
+AnyKind = ObjectKind[Any]
 
 
 def _check_group_name(config: ConfigIndex, name: str) -> None:
@@ -107,7 +111,7 @@ NETWORK: Final = ObjectKind[Network](
 class ObjectUnit(LogicalUnit[O_co], Generic[O_co, E]):
     """The common base: finds the object that the opcode names, and locks it."""
 
-    KIND: ClassVar[ObjectKind[Any]]
+    KIND: ClassVar[AnyKind]
     is_optimistic: ClassVar[bool] = True
 
     target: E

@@ -1,7 +1,7 @@
 """The opcodes on tags, which the cluster, nodes, node groups, instances and networks have."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from common.errors import InvalidRequest, PrerequisiteError, wrong_input
 from common.objects.config import Entity
@@ -12,9 +12,9 @@ from common.opcodes.tags import OnTags, OpTagsDel, OpTagsGet, OpTagsSearch, OpTa
 from common.query.qlang import Regex, parse_regex
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit
-from daemons.jobproc.units.objects import GROUP, INSTANCE, NETWORK, NODE, ObjectKind
+from daemons.jobproc.units.objects import GROUP, INSTANCE, NETWORK, NODE, AnyKind
 
-_KINDS: Final[Mapping[TagKind, ObjectKind[Any]]] = {
+_KINDS: Final[Mapping[TagKind, AnyKind]] = {
     TagKind.NODE: NODE,
     TagKind.NODEGROUP: GROUP,
     TagKind.NETWORK: NETWORK,
