@@ -67,11 +67,12 @@ class MetricsSnapshot:
 
     def families(self) -> tuple[Family, ...]:
         """All families, each once."""
-        found = read(Reachable(True), self.process, *self.own, daemon="rapid")
+        found: list[Family] = []
         for name, told in self.replies.items():
             found += read(Reachable(told is not None), daemon=name)
             if told is not None:
                 found += (*read(told.process, daemon=name), *told.families)
+        found += read(Reachable(True), self.process, *self.own, daemon="rapid")
         return joined((*found, *(self.mastership.families if self.mastership is not None else ())))
 
 
@@ -124,7 +125,8 @@ class MetricHandlers:
             return texts[is_open]
 
     async def _take(self) -> MetricsSnapshot:
-        replies: dict[str, DaemonMetrics | None] = {}
+        # in this order also if the second is the first to reply
+        replies: dict[str, DaemonMetrics | None] = {"luxid": None, "wconfd": None}
 
         async def ask(name: str, daemon: Callee, request: Request[DaemonMetrics]) -> None:
             replies[name] = await _told(daemon, request)

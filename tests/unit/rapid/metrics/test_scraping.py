@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 import pytest
+import trio
 from starlette.requests import Request as HttpRequest
 from trio.testing import MockClock
 
@@ -16,12 +17,14 @@ pytestmark = pytest.mark.trio
 
 
 class Callee:
-    def __init__(self, reply: object) -> None:
+    def __init__(self, reply: object, pause_s: float = 0.0) -> None:
         self._reply = reply
+        self._pause_s = pause_s
         self.calls = 0
 
     async def call(self, request: Any) -> Any:
         self.calls += 1
+        await trio.sleep(self._pause_s)
         if isinstance(self._reply, Exception):
             raise self._reply
         return self._reply
@@ -55,6 +58,17 @@ async def test_a_daemon_that_is_away_is_told_to_be_so() -> None:
     assert 'gantry_up{daemon="wconfd"} 1.0' in text
     assert "gantry_jobs" not in text
     assert "gantry_locks_held" in text
+
+
+async def test_the_order_of_the_daemons_does_not_depend_on_who_replies_first() -> None:
+    for pauses in ((0.0, 0.01), (0.01, 0.0)):
+        luxid, wconfd = (Callee(reply, pause_s) for reply, pause_s in zip((LUXID, WCONFD), pauses, strict=True))
+        handlers = MetricHandlers(luxid, wconfd, lambda: HTTP, is_for_anybody=False)
+
+        text = bytes((await handlers.read_metrics(asked())).body).decode()
+
+        lines = [line for line in text.splitlines() if line.startswith("gantry_up{")]
+        assert lines == [f'gantry_up{{daemon="{name}"}} 1.0' for name in ("luxid", "wconfd", "rapid")]
 
 
 async def test_who_may_read_them_is_a_setting() -> None:
