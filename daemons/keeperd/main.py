@@ -23,7 +23,7 @@ from daemons.keeperd.handlers import ClusterViewHandlers, RequestHandlers
 from daemons.keeperd.health import HealthPages
 from daemons.keeperd.identity import KeeperIdentity
 from daemons.keeperd.keys import Campaigner, Chronicle, ClusterViewer, MasterKeys, Membership
-from daemons.keeperd.reign import Address, Draining, Fencing, MastershipParts, NodeTeller, check_programs
+from daemons.keeperd.mastershipacts import Address, Draining, Fencing, MastershipParts, NodeTeller, check_programs
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.rpc import KeeperdHandlers, routes
 from daemons.keeperd.servants import Servants

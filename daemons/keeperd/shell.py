@@ -44,7 +44,7 @@ from daemons.keeperd.core.keeper import Keeper, Me
 from daemons.keeperd.core.machine import begin, next_due, step
 from daemons.keeperd.core.states import NodeMemory
 from daemons.keeperd.looker import Looker
-from daemons.keeperd.reign import MastershipParts, Reign
+from daemons.keeperd.mastershipacts import MastershipActs, MastershipParts
 from daemons.keeperd.tasks import Tasks
 
 # events that may wait; more would mean that the machine is stuck
@@ -86,7 +86,7 @@ class Shell:
         try:
             async with trio.open_nursery() as nursery:
                 self._parts, self._tasks = parts, Tasks(nursery)
-                self._reign = Reign(parts, self._tasks, self.report, self.looker.look_now)
+                self._acts = MastershipActs(parts, self._tasks, self.report, self.looker.look_now)
                 nursery.start_soon(self._keep_due, timer)
                 keeper, acts = begin(self._me, parts.memories.memory, boottime())
                 is_over = await self._follow(keeper, acts, timer)
@@ -123,41 +123,41 @@ class Shell:
 
     async def _carry_out(self, act: Act) -> bool:
         """Return whether keeperd is to end. Never raises: what fails is told."""
-        parts, tasks, reign = self._parts, self._tasks, self._reign
+        parts, tasks, acts = self._parts, self._tasks, self._acts
         started_epoch = self.keeper.started_epoch if self.keeper else 0
         match act:
             case Look(elsewhere):
                 self.looker.look_at(elsewhere=elsewhere)
             case Campaign():
-                tasks.begin("campaign", reign.campaign, act)
+                tasks.begin("campaign", acts.campaign, act)
             case Renew(epoch, times):
-                reign.renew(epoch, times)
+                acts.renew(epoch, times)
             case SetDeadline(until):
-                parts.renewer.hold(reign.epoch, until)
+                parts.renewer.hold(acts.epoch, until)
             case TellNodes(fence):
                 tasks.begin("tell", parts.teller.tell, fence, self.report)
             case FenceOld(last):
-                reign.fence_old(last)
+                acts.fence_old(last)
             case StartDaemons():
-                reign.start_daemons(self.keeper)
+                acts.start_daemons(self.keeper)
             case Drain(node, kill):
-                reign.drain(node, kill=kill)
+                acts.drain(node, kill=kill)
             case DrainNoMore():
-                reign.drain_no_more()
+                acts.drain_no_more()
             case StopDaemons():
-                reign.stop_daemons(started_epoch)
+                acts.stop_daemons(started_epoch)
             case KillDaemons():
-                reign.kill_daemons(started_epoch)
+                acts.kill_daemons(started_epoch)
             case Release(clean):
-                reign.release(is_clean=clean)
+                acts.release(is_clean=clean)
             case DropLease():
                 parts.renewer.renew_no_more()
             case Remember(memory):
                 await self._remember(memory)
             case RemoveWanted(wanted, refusal):
-                reign.remove_wanted(wanted, refusal)
+                acts.remove_wanted(wanted, refusal)
             case AcceptRestore(accepted):
-                reign.accept(accepted)
+                acts.accept(accepted)
             case Tell(event, fields, is_error):
                 (_log.error if is_error else _log.info)(event, **fields)
             case MayEnd():

@@ -12,7 +12,7 @@ from common.featuresettings import KeeperdSettings
 from common.lease.records import LastMaster
 from common.paths import Paths
 from common.settings import ClusterSettings, Settings
-from daemons.keeperd.reign import Address, Fencing, check_programs
+from daemons.keeperd.mastershipacts import Address, Fencing, check_programs
 
 LAST = LastMaster(node="node2.test", epoch=6, boot_id="b", ttl_s=10.0)
 

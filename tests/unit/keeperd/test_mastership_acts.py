@@ -1,4 +1,4 @@
-"""What fails in an act ends neither keeperd nor the story. Source: `daemons/keeperd/reign.py`."""
+"""What fails in an act ends neither keeperd nor the story. Source: `daemons/keeperd/mastershipacts.py`."""
 
 from types import SimpleNamespace
 from typing import cast
@@ -10,7 +10,7 @@ from common.errors import GantryError, UnknownMethod
 from common.lease.records import Fence, MasterRecord
 from daemons.keeperd.core.events import Campaign, CampaignLost, CampaignWon, Drained, Event
 from daemons.keeperd.keys import Won
-from daemons.keeperd.reign import MastershipParts, Reign
+from daemons.keeperd.mastershipacts import MastershipActs, MastershipParts
 from daemons.keeperd.tasks import Tasks
 from protocol.etcd.kv import EtcdDenied, EtcdError, EtcdFull, EtcdUnknown
 
@@ -30,8 +30,8 @@ def test_campaign_that_fails_by_itself_is_a_lost_one() -> None:
     async def campaign() -> None:
         async with trio.open_nursery() as nursery:
             parts = cast(MastershipParts, SimpleNamespace(teller=NamelessNodes()))
-            reign = Reign(parts, Tasks(nursery), heard.append, lambda: None)
-            await reign.campaign(Campaign(above=0, epoch_revision=0))
+            acts = MastershipActs(parts, Tasks(nursery), heard.append, lambda: None)
+            await acts.campaign(Campaign(above=0, epoch_revision=0))
 
     trio.run(campaign)
 
@@ -79,9 +79,9 @@ async def drained(keys: Keys, draining: Draining) -> list[Event]:
     heard: list[Event] = []
     async with trio.open_nursery() as nursery:
         parts = cast(MastershipParts, SimpleNamespace(teller=Nodes(), keys=keys, draining=draining))
-        reign = Reign(parts, Tasks(nursery), heard.append, lambda: None)
-        await reign.campaign(Campaign(above=6, epoch_revision=1))
-        reign.drain("n2", kill=False)
+        acts = MastershipActs(parts, Tasks(nursery), heard.append, lambda: None)
+        await acts.campaign(Campaign(above=6, epoch_revision=1))
+        acts.drain("n2", kill=False)
         await trio.sleep(3600)
         nursery.cancel_scope.cancel()
     return heard[1:]

@@ -326,7 +326,7 @@ class MastershipParts:
     ailments: Ailments
 
 
-class Reign:
+class MastershipActs:
     """Args: report: tells the machine. look_now: says that something has changed in etcd."""
 
     def __init__(
