@@ -75,9 +75,9 @@ docs: $(READY)
 test-systemd: $(READY) $(PACK)/.ready
 	@$(BIN)/python -m tests.systemd $(if $(IF_POSSIBLE),--if-possible) $(if $(LONG),,--ignore=tests/systemd/test_three_machines.py --ignore=tests/systemd/test_mastership.py)
 
-# PART=one part, RESULTS=file that keeps the figures
+# PART=one part, RESULTS=file that keeps the figures; PART=beside BASE=commit: beside an older Gantry
 bench: $(READY)
-	@$(BIN)/python -m tests.bench $(if $(RESULTS),--results $(RESULTS)) $(PART)
+	@$(BIN)/python -m tests.bench $(if $(RESULTS),--results $(RESULTS)) $(PART) $(BASE)
 
 # RUNS= (nothing) tries each call in each way: twelve thousand runs
 RUNS ?= 1000

@@ -13,6 +13,7 @@ http        requests a second of rapid, long lists, and a crowd of clients that 
 nodecommands  commands on nodes beside the same on the master; 500 at once on one node
 lease       jobs and submissions on three nodes with an etcd of three members, beside one machine
 nodes       queries of live data of up to 100 nodes, of which some hang; the nodes are simulated in one process
+beside      locks and jobs beside an older Gantry, in alternating rounds: `beside COMMIT [ROUNDS]`
 Counts may follow history, queue, scheduling, feed and waiting. `--results FILE` before the name keeps
 the figures in a file.
 """
@@ -22,6 +23,7 @@ import tempfile
 from pathlib import Path
 
 from tests.bench.bare.loops import bare_jobs, bare_writes
+from tests.bench.beside import main as beside
 from tests.bench.commands import bare_start_ms, list_jobs_ms
 from tests.bench.confd import main as confd
 from tests.bench.config import main as config
@@ -109,6 +111,8 @@ if __name__ == "__main__":
     match arguments:
         case []:
             main()
+        case ["beside", commit, *rounds]:
+            beside(commit, *map(int, rounds))
         case ["confd"]:
             confd()
         case ["copies"]:
