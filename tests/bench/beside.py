@@ -1,8 +1,9 @@
 """This Gantry beside an older one, in alternating rounds of one run: `python -m tests.bench beside COMMIT [ROUNDS]`.
 
 A machine that is shared is twice as fast in one minute as in the next. So both run at once, only one of them works at a
-time, and they take turns, also in who is first. Told are medians, how many rounds this one has won, and the CPU of each
-process for one call: the figure that a noisy neighbour changes least.
+time, and they take turns, also in who is first. Where a process lies in memory makes a few percent, too, so both begin
+anew after every two rounds. Told are medians, how many rounds this one has won, and the CPU of each process for one
+call: the figure that a noisy neighbour changes least.
 
 Each side is a process of its own, with the modules of its checkout, that sets up daemons and does what it is told:
 a line `PART COUNT` of its input; the reply is a line of JSON. Both use this interpreter with its packages, and the
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,8 @@ CALLS: Final = {
     "job of a mass": 200,
 }
 ROUNDS: Final = 8
+# rounds of the same processes
+_TURNS: Final = 2
 _CHECKOUT: Final = Path(__file__).resolve().parents[2]
 _DAEMONS: Final = ("wconfd", "forkserver", "luxid")
 # a round: microseconds of one call, by what: "wall", and processes
@@ -45,29 +48,33 @@ def main(commit: str, rounds: int = ROUNDS) -> None:
         older = folder / "older"
         _git("worktree", "add", "--quiet", "--detach", str(older), commit)
         stack.callback(_git, "worktree", "remove", "--force", str(older))
-        sides = [_Side(stack, checkout, folder / name) for name, checkout in (("now", _CHECKOUT), ("then", older))]
-        for part, count in CALLS.items():
-            found = _alternate(sides, part, count, rounds)
-            for what in found[0][0]:
-                now, then = ([each[what] for each in side] for side in found)
-                if not statistics.median(then):
-                    # a process that has nothing to do with it
-                    continue
-                won = sum(mine < other for mine, other in zip(now, then, strict=True))
-                ratio = statistics.median(now) / statistics.median(then)
-                text = f"{statistics.median(then):.0f} then, {ratio:.2f} of it; {won} of {rounds} rounds won"
-                show(f"{part}: {what}", statistics.median(now), "µs", text)
+        found: dict[str, list[tuple[Round, Round]]] = {part: [] for part in CALLS}
+        for number in range(rounds // _TURNS):
+            with ExitStack() as pair:
+                now, then = (_Side(pair, at, folder / f"{number}{at.name}") for at in (_CHECKOUT, older))
+                for part, count in CALLS.items():
+                    found[part] += _alternate(now, then, part, count)
+    for part, pairs in found.items():
+        for what in pairs[0][0]:
+            now_us, then_us = (statistics.median(each[side][what] for each in pairs) for side in (0, 1))
+            # without it the process has nothing to do with the part
+            if then_us:
+                won = sum(mine[what] < other[what] for mine, other in pairs)
+                text = f"{then_us:.0f} then, {now_us / then_us:.2f} of it; {won} of {len(pairs)} rounds won"
+                show(f"{part}: {what}", now_us, "µs", text)
 
 
-def _alternate(sides: Sequence["_Side"], part: str, count: int, rounds: int) -> Sequence[Sequence[Round]]:
-    """The rounds of each side."""
-    for side in sides:
+def _alternate(now: "_Side", then: "_Side", part: str, count: int) -> Iterator[tuple[Round, Round]]:
+    """Rounds of both sides, each with another one first."""
+    for side in (now, then):
         side.run(part, count // 4)
-    found: list[list[Round]] = [[], []]
-    for number in range(rounds):
-        for place in (0, 1) if number % 2 else (1, 0):
-            found[place].append(sides[place].run(part, count))
-    return found
+    for turn in range(_TURNS):
+        if turn % 2:
+            mine = now.run(part, count)
+            yield mine, then.run(part, count)
+        else:
+            other = then.run(part, count)
+            yield now.run(part, count), other
 
 
 def _git(*words: str) -> None:
