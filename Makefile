@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-# schemathesis wants other releases of what we use
+# schemathesis and the makers of clients want other releases of what we use
 API    := .venv-api
 MADEUP := tests/reliability/api
 # tools that build the package
@@ -12,7 +12,7 @@ PACK   := .venv-package
 # code is compiled once, not at each start of a program
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-cluster demo-failover quick test test-rapi test-confd test-monitoring test-browser test-api test-lease test-systemd test-guide docs \
+.PHONY: demo demo-cluster demo-failover quick test test-rapi test-confd test-monitoring test-browser test-api test-generators test-lease test-systemd test-guide docs \
 	bench faults cuts soak chaos commands lease takeovers mutations lint format clean
 
 # STAY=1 keeps the cluster and its web page until a key is pressed
@@ -49,6 +49,10 @@ test-monitoring: $(READY)
 test-browser: $(READY)
 	@$(BIN)/python -m tests.browser
 
+# clients that openapi-python-client and datamodel-code-generator make of the HTTP interface's document, against a cluster
+test-generators: $(READY) $(API)/.ready
+	@$(BIN)/python -m tests.reliability.api.generated $(API)/bin
+
 # the HTTP interface under made-up requests. SEED=s EXAMPLES=random requests of each call
 test-api: $(READY) $(API)/.ready
 	@$(BIN)/python -m tests.reliability.api.madeup $(API)/bin/schemathesis --seed $(or $(SEED),1) --examples $(or $(EXAMPLES),4)
@@ -75,9 +79,11 @@ docs: $(READY)
 test-systemd: $(READY) $(PACK)/.ready
 	@$(BIN)/python -m tests.systemd $(if $(IF_POSSIBLE),--if-possible) $(if $(LONG),,--ignore=tests/systemd/test_three_machines.py --ignore=tests/systemd/test_mastership.py)
 
-# PART=one part, RESULTS=file that keeps the figures; PART=beside BASE=commit: beside an older Gantry
+# PART=one part, RESULTS=file that keeps the figures; PART=beside BASE=commit GANETI=folder ROUNDS=n: beside an older
+# Gantry, a real Ganeti that the folder keeps (as root), or both
 bench: $(READY)
-	@$(BIN)/python -m tests.bench $(if $(RESULTS),--results $(RESULTS)) $(PART) $(BASE)
+	@$(BIN)/python -m tests.bench $(if $(RESULTS),--results $(RESULTS)) $(PART) $(BASE) \
+		$(if $(GANETI),--ganeti $(GANETI)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 # RUNS= (nothing) tries each call in each way: twelve thousand runs
 RUNS ?= 1000

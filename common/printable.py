@@ -18,10 +18,12 @@ def printable(text: str) -> str:
 
 # characters that a terminal obeys: C0 but for tab, line feed and the four separators; DEL and C1; and those that change
 # the direction of writing, so that a text reads as another one
-_BIDI: Final = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
-_OBEYED: Final = re.compile(f"[\x00-\x08\x0b-\x1b\x7f-\x9f{_BIDI}]")
+_DIRECTION: Final = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_OBEYED: Final = re.compile(f"[\x00-\x08\x0b-\x1b\x7f-\x9f{_DIRECTION}]")
 # those of these characters that JSON does not escape
-_NOT_ESCAPED: Final = re.compile(f"[\x7f-\x9f{_BIDI}]")
+_NOT_ESCAPED: Final = re.compile(f"[\x7f-\x9f{_DIRECTION}]")
+# pattern of one that changes the direction
+BIDI: Final = f"[{_DIRECTION}]"
 
 
 def defused(text: str) -> str:

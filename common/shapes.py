@@ -74,3 +74,10 @@ class AsItComes:
 
 # for `Annotated[list[...], AS_IT_COMES]`: the list is taken unchecked; its rows are JSON lists instead of tuples
 AS_IT_COMES: Final = AsItComes()
+
+
+@attrs.frozen
+class DocumentedAs:
+    """The marker for values that are read elsewhere: the type that they have then, for documents."""
+
+    kind: object

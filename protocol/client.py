@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 
 import trio
 
-from common.errors import Unavailable
+from common.errors import RemoteError, Unavailable
 from protocol.conversation import DaemonConversation, Steps, Wait
 from protocol.envelope import read_event, read_reply
 from protocol.messages import AnyRequest, Request, structure_reply
@@ -109,12 +109,18 @@ class Client:
         """Wait for the next event of the stream; return its name and parameters.
 
         Raises:
-            RemoteError: the daemon has ended the stream, with this reason.
+            RemoteError: the daemon has ended the stream, with this reason; the connection is closed.
             ConnectionLost: the connection is gone; whether there were more events is unknown.
             ProtocolError: the message is not an event.
         Cancellation: the connection is closed.
         """
-        return read_event(await self.message())
+        message = await self.message()
+        try:
+            return read_event(message)
+        except RemoteError:
+            # the daemon closes it, too, which the next call may be too early to see
+            self.close()
+            raise
 
     async def message(self) -> bytes:
         """As `event`, but return the message as it came, also one that ends the stream.

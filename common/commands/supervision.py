@@ -250,10 +250,14 @@ class Supervision:
 
     def _start(self) -> None:
         self.report, writer = os.pipe2(os.O_CLOEXEC)
-        berth = Berth(self.outputs, self.process_group, os.getpid(), self._groups)
+        berth = Berth(self.outputs, self.process_group, os.getpid(), self.limited.extra)
         self.began = time.monotonic()
         try:
-            self.command = os.fork()
+            pid = None if self.group is None else self.group.fork()
+            if pid is None:
+                berth = attrs.evolve(berth, groups=self._groups)
+                pid = os.fork()
+            self.command = pid
         except OSError as error:
             # reported like any program that does not start
             report_failure(writer, Stage.EXEC, error)

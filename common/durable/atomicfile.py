@@ -66,6 +66,14 @@ class StagedFiles:
                 of the preceding files could not be synced, and none of the other files is in place.
         Durability: as `write_files`.
         """
+        self.rename()
+        sync_folders(os.path.dirname(temp) for temp, write in self._temps if not write.precedes)
+
+    def rename(self) -> None:
+        """`put_in_place` without its last fsync: a loss of power may bring the old files back, each of them whole.
+
+        Raises: OSError: as there.
+        """
         first = [each for each in self._temps if each[1].precedes]
         others = [each for each in self._temps if not each[1].precedes] if first else self._temps
         try:
@@ -76,7 +84,6 @@ class StagedFiles:
         except BaseException:
             self.discard()
             raise
-        sync_folders(os.path.dirname(temp) for temp, _ in others)
 
     def singly(self) -> "Iterator[StagedFiles]":
         """Each file alone, in order: for renames of which each must be durable before the next begins."""

@@ -206,7 +206,8 @@ LONGEST_S: Final = 1e9
 REDACTED: Final = "<redacted>"
 
 
-@says({"enum": sorted(SUBMIT_PRIORITIES.values())})
+# the names are for clients that are made of the schema
+@says({"enum": list(SUBMIT_PRIORITIES.values()), "x-enum-varnames": [name.upper() for name in SUBMIT_PRIORITIES]})
 def _submit_priority(_: object, __: object, value: int) -> None:
     if value not in SUBMIT_PRIORITIES.values():
         raise InvalidRequest(f"priority must be -10 (high), 0 (normal) or 10 (low), got {value}", priority=value)

@@ -104,8 +104,8 @@ DiskIndex = Annotated[
 Number = Annotated[float, Reader(number, {"type": "number"})]
 Json = Annotated[object, Reader(_json)]
 JsonObject = Annotated[Mapping[str, object], Reader(_json_object, {"type": "object"})]
-JsonList = Annotated[Sequence[object], Reader(_json_list, {"type": "array"})]
-ExportTarget = Annotated[str | Sequence[object], Reader(_export_target, {"type": ["string", "array"]})]
+JsonList = Annotated[Sequence[object], Reader(_json_list, {"type": "array", "items": {}})]
+ExportTarget = Annotated[str | Sequence[object], Reader(_export_target, {"type": ["string", "array"], "items": {}})]
 
 
 class ListAction(enum.Enum):

@@ -6,8 +6,6 @@ Source: luxid.md 5.10.
 import argparse
 import contextlib
 import ctypes
-import faulthandler
-import os
 import resource
 import signal
 import sys
@@ -25,28 +23,17 @@ from common.replica.replica import NoLongerMaster
 from common.settings import Settings
 from common.settingsfile import load_settings
 from common.system.log import get_log, reopen_log
-from common.system.program import AddOptions, DaemonOptions, fail, notify, prepare, read_options
-
-# Signs of life for systemd, which kills and restarts a service that gives none for `WatchdogSec=`.
-#
-# Each sign comes from the loop that does the work of the daemon: if that hangs, the signs end. Jobs do not notice; the
-# new process goes on with what is in the files. Before systemd kills, it sends SIGABRT, at which the stacks of all
-# threads are written to standard error, which is the journal.
-
-
-SIGN: Final = "WATCHDOG=1"
-# so many signs in the time in which one is needed
-_SIGNS: Final = 3
-
-
-def sign_interval_s() -> float | None:
-    """Return the seconds from one sign to the next; None: nobody waits for signs of this process."""
-    microseconds = os.environ.get("WATCHDOG_USEC", "")
-    if not microseconds.isdecimal() or int(microseconds) == 0:
-        return None
-    if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
-        return None
-    return int(microseconds) / 1e6 / _SIGNS
+from common.system.program import (
+    SIGN,
+    AddOptions,
+    DaemonOptions,
+    fail,
+    notify,
+    prepare,
+    read_options,
+    sign_interval_s,
+    tell_stacks_at_the_end,
+)
 
 
 async def give_signs() -> None:
@@ -58,11 +45,6 @@ async def give_signs() -> None:
     while True:
         notify(SIGN)
         await trio.sleep(interval_s)
-
-
-def tell_stacks_at_the_end() -> None:
-    """Let SIGABRT and the like write the stacks of all threads to standard error before they end this process."""
-    faulthandler.enable()
 
 
 # Return freed memory to the system.

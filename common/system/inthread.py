@@ -15,9 +15,14 @@ import trio
 from common.system.log import get_log
 from common.system.shortages import NoThread, is_refused, retry_pauses
 
+# seconds of a pause for threads: some of their steps
+_PAUSE_S: Final = 0.001
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 _log: Final = get_log(__name__)
+# one for each work that a thread does, or that waits for a thread
+_under_way: Final[set[object]] = set()
 
 
 async def try_in_thread(
@@ -27,12 +32,15 @@ async def try_in_thread(
     abandon_on_cancel: bool = False,
 ) -> T:
     """As `trio.to_thread.run_sync`. Raises: NoThread; and what `work` raises."""
+    _under_way.add(token := object())
     try:
         return await trio.to_thread.run_sync(work, *args, limiter=limiter, abandon_on_cancel=abandon_on_cancel)
     except RuntimeError as error:
         if not is_refused(error):
             raise
         raise NoThread from error
+    finally:
+        _under_way.remove(token)
 
 
 async def in_thread(
@@ -53,6 +61,18 @@ async def in_thread(
         except NoThread as error:
             tell_no_thread(error, getattr(work, "__name__", "work"), pause_s := next(retries))
         await trio.sleep(pause_s)
+
+
+async def give_way() -> None:
+    """Let others go on in the midst of long work of the event loop; call it every few milliseconds.
+
+    A loop that is never idle leaves the interpreter to threads for one step every 5 ms, and a submission takes twenty
+    such steps. So this waits for a moment if a thread is at work; else only other tasks have their turn.
+    """
+    if _under_way:
+        await trio.sleep(_PAUSE_S)
+    else:
+        await trio.lowlevel.checkpoint()
 
 
 def tell_no_thread(error: NoThread, work: str, retry_s: float) -> None:

@@ -36,7 +36,9 @@ import enum
 import errno
 import fcntl
 import os
+import re
 import stat
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +51,10 @@ from common.system.shortages import PASSING
 PROBE_AGAIN_AFTER_S: Final = (0.001, 0.005, 0.02, 0.1)
 
 _PROOFS_OF_ABSENCE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+# struct flock of 64-bit Linux: type, whence, start, length, pid
+_FLOCK: Final = struct.Struct("@hhqqi")
+# as the process of a job names its own
+_OF_JOB: Final = re.compile(r"job_(\d+)_(\d+)", re.ASCII)
 # errors of a probe that could not be made; they are temporary. EAGAIN is none: it tells that somebody has the lock
 _NO_PROOFS: Final = (PASSING - {errno.EAGAIN}) | {errno.ENOLCK}
 
@@ -189,6 +195,42 @@ def probe(path: str) -> Life:
         return Life.DEAD
     except OSError as error:
         return _life_by_error(error.errno)
+
+
+def process_of(path: str) -> int | None:
+    """The pid of the process that has created this livelock and lives; None: there is none, or it cannot be told.
+
+    Not for a livelock of this process. Never raises.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError):
+        return None
+    try:
+        return record_lock_holder(fd) or None
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def record_lock_holder(fd: int) -> int | None:
+    """The pid of another process that holds a POSIX lock on this open file; None: there is none; 0: it is not visible.
+
+    Raises: OSError.
+    """
+    # F_GETLK only asks: taking the lock, even briefly, could make a process that starts now give up
+    answer = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    kind, _, _, _, pid = _FLOCK.unpack(answer)
+    # -1 or 0: a process of another pid namespace
+    return None if kind == fcntl.F_UNLCK else max(pid, 0)
+
+
+def livelocks_of_jobs(folder: Path) -> dict[int, str]:
+    """The newest livelock of each job that has one, by the job's id; its process may be dead. Raises: OSError."""
+    found = [match for name in os.listdir(folder) if (match := _OF_JOB.fullmatch(name))]
+    found.sort(key=lambda match: int(match[2]))
+    return {int(match[1]): f"{folder}/{match[0]}" for match in found}
 
 
 def _life_by_error(number: int | None) -> Life:

@@ -17,8 +17,10 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from common.printable import printable
@@ -118,8 +120,22 @@ class Log:
         exc_info = (type(error), error, error.__traceback__) if error is not None else None
         # made here, not by Logger.log, which would look for the caller's file and line
         record = logging.LogRecord(logger.name, level, "", 0, event, (), exc_info)
-        setattr(record, _FIELDS, fields)
+        setattr(record, _FIELDS, {**fields, **_SHARED.get()})
         logger.handle(record)
+
+
+# fields of all lines of a task, and of those that it starts
+_SHARED: Final[ContextVar[Mapping[str, object]]] = ContextVar("gantry_log_fields", default=MappingProxyType({}))
+
+
+@contextlib.contextmanager
+def shared_fields(**fields: object) -> Iterator[None]:
+    """Give each line that is logged in this context these fields, after its own; tasks and threads begun here, too."""
+    token = _SHARED.set({**_SHARED.get(), **fields})
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
 
 
 def get_log(name: str) -> Log:

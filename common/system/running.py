@@ -6,19 +6,15 @@ Source: wconfd.md 1.1 (pid files).
 """
 
 import contextlib
-import fcntl
 import os
 import re
-import struct
 from pathlib import Path
 from typing import Final
 
 import attrs
 
 from common.paths import Paths
-
-# struct flock of 64-bit Linux: type, whence, start, length, pid
-_FLOCK: Final = struct.Struct("@hhqqi")
+from common.system.livelock import record_lock_holder
 
 
 @attrs.frozen
@@ -45,18 +41,6 @@ def find_running(pid_file: Path) -> RunningDaemon | None:
         return None if pid is None else RunningDaemon(pid, os.fstat(fd).st_mtime)
     finally:
         os.close(fd)
-
-
-def record_lock_holder(fd: int) -> int | None:
-    """The pid of another process that holds a POSIX lock on this open file; None: there is none; 0: it is not visible.
-
-    Raises: OSError.
-    """
-    # F_GETLK only asks: taking the lock, even briefly, could make a daemon that starts now give up
-    answer = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-    kind, _, _, _, pid = _FLOCK.unpack(answer)
-    # -1 or 0: a process of another pid namespace
-    return None if kind == fcntl.F_UNLCK else max(pid, 0)
 
 
 def find_daemon(paths: Paths, name: str) -> RunningDaemon | None:

@@ -4,6 +4,11 @@ Theory. A change of state is durable before the next step is taken. An opcode th
 at once and logs nothing costs two writes: running, and ended. A disk error is not a verdict on the job: the
 process holds, and tries again.
 
+After the end of the whole job no step comes. So its content is durable, and its place in the folder is not yet: luxid
+syncs the folder, once for all jobs that have ended meanwhile, before it tells anybody. After a loss of power before
+that the job is found *running*, as if it had been cut off a moment earlier. Whoever takes a step nevertheless calls
+`make_durable` first.
+
 A log line alone never causes a rewrite of the file. It is appended to a file beside it (`common.queue.sidefiles`),
 at once or, if there are many, together with others every `_LOG_PAUSE_S`; a change of state writes them all into the
 job file. Until then a line survives the end of any process, but not a loss of power: single lines are not synced. A
@@ -27,8 +32,9 @@ from typing import Final
 
 import attrs
 
-from common.durable.atomicfile import write_file
+from common.durable.atomicfile import FileWrite, stage_files
 from common.durable.durably import durably
+from common.durable.folders import sync_folders
 from common.errors import DamagedFile, ExecutionError, GantryError
 from common.ids import JobId
 from common.locks import BGL, LockMode, LockRequest, Owner
@@ -99,6 +105,11 @@ class JobRecord:
         """
         job = add_lines(decode_job(path.read_bytes(), path.name), read_all_lines(log_path))
         return cls(path, log_path, attrs.evolve(job, livelock=livelock, process_id=process_id))
+
+    def make_durable(self) -> None:
+        """Return when the end of the job survives a loss of power."""
+        with self._lock:
+            durably(lambda: sync_folders([self._path.parent]))
 
     @property
     def job(self) -> Job:
@@ -202,17 +213,19 @@ class JobRecord:
                 _log.warning("joblog.not_written", file=self._path, error=error, next="with the next change of state")
             self._last_sent_at = time.monotonic()
 
-    def _write_patiently(self, content: bytes) -> None:
+    def _write_patiently(self, content: bytes, *, is_end: bool) -> None:
         """Write the file, as soon as the disk takes it: a disk that is full or faulty for a while must neither lose
         what a job has done nor change its end.
 
+        Args: is_end: whether the job ends with it.
         Raises: OSError: the folder for it no longer exists, or the file is another's.
         """
         is_told = False
         while True:
             try:
                 self._check_own()
-                durably(lambda: write_file(self._path, content, mode=_MODE))
+                staged = stage_files([FileWrite(self._path, content, _MODE)])
+                durably(staged.rename if is_end else staged.put_in_place)
                 self._stamp = _stamp(self._path)
                 return
             except OSError as error:
@@ -255,7 +268,7 @@ class JobRecord:
         # first the log: a reader that continues in the log must find all lines there that the file will have
         self._send_log()
         job = add_lines(job, self._fresh)
-        self._write_patiently(encode_job(job))
+        self._write_patiently(encode_job(job), is_end=job.next_index is None)
         self._job = job
         self._fresh.clear()
 

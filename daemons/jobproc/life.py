@@ -269,6 +269,8 @@ class _Life:
 
     def _do_afterwards(self) -> None:
         acts, self._afterwards = self._afterwards, []
+        if acts:
+            self._record.make_durable()
         for act in acts:
             try:
                 act()

@@ -34,9 +34,8 @@ from common.commands.surroundings import take_surroundings
 from common.errors import GantryError, PrerequisiteError
 from common.installation import RULES_FILE
 from common.system.accounts import check_trusted, user_named
-from common.system.daemon import SIGN, sign_interval_s, tell_stacks_at_the_end
 from common.system.log import get_log, set_up_logging
-from common.system.program import fail, notify, release
+from common.system.program import SIGN, fail, notify, release, sign_interval_s, tell_stacks_at_the_end
 from common.system.signals import HANDLED, ProcessSignals
 from daemons.launcher.records import LaunchRecords, Record
 from daemons.launcher.starting import LauncherContext, end_group, read_rules, serve_request

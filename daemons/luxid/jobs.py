@@ -13,7 +13,7 @@ from common.errors import GantryError, Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job, JobState, LogEntry, Timestamp, to_timestamp
 from common.queue.sidefiles import SilenceNote
-from common.system.inthread import in_thread
+from common.system.inthread import give_way, in_thread
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from daemons.luxid.bells import Bells
@@ -478,7 +478,7 @@ class Rewriting:
                     async with trio.open_nursery() as nursery:
                         for job in group:
                             nursery.start_soon(self._change_one, job, change, found)
-                await trio.lowlevel.checkpoint()
+                await give_way()
         finally:
             for job in left:
                 self._events.requeue(job)

@@ -14,7 +14,7 @@ import trio
 
 from common.objects.config import Node
 from common.paths import Paths
-from common.system.inthread import in_thread
+from common.system.inthread import give_way, in_thread
 from common.system.log import get_log
 from daemons.luxid.core.live import console_calls, facts_of, instance_calls, node_info, notes_on
 from daemons.luxid.core.query.engine import Need, NoFacts, RowsWithNotes
@@ -80,7 +80,7 @@ class NodeAsking:
                         if (node.name in self._silent) is has_been_silent:
                             nursery.start_soon(self._ask_one, node, call, outcomes)
                     # these come to their turns, or into the queue, before those that are started next
-                    await trio.lowlevel.checkpoint()
+                    await give_way()
         return {node.uuid: self._noted(node, call, outcomes) for node, call in calls}
 
     async def _ask_one(self, node: Node, call: NodeCall[R], outcomes: dict[str, Outcome[R]]) -> None:

@@ -36,7 +36,7 @@ from daemons.luxid.handlers.cluster import (
     Resources,
     WholeQueueHandlers,
 )
-from daemons.luxid.handlers.explaining import Explaining, JobWaitHandlers
+from daemons.luxid.handlers.explaining import Blocking, Explaining, JobWaitHandlers
 from daemons.luxid.handlers.filters import FilterHandlers
 from daemons.luxid.handlers.health import LuxidHealthHandlers, LuxidMetricHandlers
 from daemons.luxid.handlers.jobchanges import JobHandlers, ManyJobsHandlers
@@ -67,7 +67,6 @@ from daemons.luxid.processes.launcher import ExternalExecutor, ForkServerClient,
 from daemons.luxid.processes.starting import Attempts, Starter, TakeUps
 from daemons.luxid.retention import Pruning
 from daemons.luxid.rpc import LuxidHandlers, routes
-from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.schedules import ScheduleBook
 from daemons.luxid.submitters import Submitters, roles_of
 from daemons.luxid.watching import ChangedFiles, FolderEvents, QueueWatch
@@ -107,7 +106,7 @@ def service_of(
     # members of `gids` have all rights but this one: Ganeti's rule
     privileged = attrs.evolve(settings, access=attrs.evolve(settings.access, gids=())).access_table(own_uid)
     submitters = Submitters(access, jobs, settings.paths.launcher_socket)
-    rows = JobRows(jobs.table, store, views, jobs.queue.ended)
+    rows = JobRows(jobs.table, store, views, jobs.queue)
     outputs = OutputWatch(settings.paths, nursery)
     output = OutputHandlers(jobs, store, outputs)
     changes = JobHandlers(jobs, store, parts.rewriting, events, canceller, early.room)
@@ -176,6 +175,7 @@ def service_of(
                     early.commits,
                     is_external=bool(settings.luxid.executor),
                 ),
+                blocking=Blocking(jobs, Client(settings.paths.wconfd_socket, daemon="wconfd")),
                 moving=MastershipMove(making_way),
                 past=PastJobs(past),
                 prunes=PruneHandlers(pruning),
@@ -355,9 +355,9 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
     nursery.start_soon(watch.follow_livelocks, tell)
     nursery.start_soon(deaths.sweep, settings.luxid.sweep_s)
     events = LauncherEvents(
-        connected=lambda: _on_connected(scheduler, deaths),
+        connected=lambda: scheduler.clear(AWAY),
         lost=lambda: scheduler.obstruct(AWAY),
-        exited=lambda notice: jobs.processes.reaped(notice.job_id),
+        exited=jobs.processes.suspect,
     )
     await nursery.start(launcher.run, events)
     end_on_nodes = orphans.watch.end_left if orphans else lambda _: False
@@ -411,12 +411,6 @@ def _launcher(settings: Settings) -> ProcessLauncher:
     if settings.luxid.executor:
         return ExternalExecutor(settings.luxid.executor, settings.paths)
     return ForkServerClient(settings.paths)
-
-
-def _on_connected(scheduler: Scheduler, deaths: JobProcessDeaths) -> None:
-    # notices of exits are lost while the connection is down
-    deaths.suspect_all()
-    scheduler.clear(AWAY)
 
 
 async def _catch_up(watch: QueueWatch, tell: FolderEvents, files: ChangedFiles) -> None:

@@ -19,7 +19,8 @@ from common.lease.deadline import boottime
 from common.metrics import Metrics, counter
 from common.paths import WAITS_FILE_JOBS, Paths
 from common.replica.replica import NoLongerMaster
-from common.system.inthread import in_thread
+from common.system.inthread import give_way, in_thread
+from common.system.livelock import livelocks_of_jobs
 from common.system.log import get_log
 from daemons.luxid.core import retention
 from daemons.luxid.core.copies.etcdroom import EtcdRoom
@@ -39,7 +40,6 @@ from protocol.luxi.history import Pruned
 
 
 _PIECE: Final = re.compile(r"job-(\d+)(?:\.err)?(?:\.\d+)*", re.ASCII)
-_LIVELOCK: Final = re.compile(r"job_(\d+)_.*", re.ASCII | re.DOTALL)
 
 
 @attrs.frozen
@@ -67,7 +67,7 @@ def outputs(paths: Paths) -> Mapping[JobId, Sequence[JobOutputFile]]:
 
 def with_processes(paths: Paths) -> set[int]:
     """The jobs that have a livelock: they run, or have left a process. Raises: OSError."""
-    return {int(match[1]) for name in os.listdir(paths.livelocks) if (match := _LIVELOCK.fullmatch(name)) is not None}
+    return set(livelocks_of_jobs(paths.livelocks))
 
 
 def unused_waits(
@@ -408,7 +408,7 @@ class Pruning:
             part = [found[job_id] for job_id in job_ids[start : start + GROUP]]
             await self._store.files.discard([piece.path for pieces in part for piece in pieces])
             tally.add_outputs(part)
-            await trio.lowlevel.checkpoint()
+            await give_way()
 
     async def _remove_jobs(self, due: _Due, tally: RemovalTally, until: float) -> None:
         for start in range(0, len(due.marks), GROUP):
@@ -473,7 +473,7 @@ class Pruning:
         if pause_s := self._room.pause_s(count):
             await trio.sleep(pause_s)
         else:
-            await trio.lowlevel.checkpoint()
+            await give_way()
 
 
 def _allowed_marks(marks: Sequence[Mark], claims: RetentionClaims) -> Generator[int, None, list[Mark]]:

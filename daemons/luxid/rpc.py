@@ -15,7 +15,7 @@ from daemons.luxid.handlers.cluster import (
     Resources,
     WholeQueueHandlers,
 )
-from daemons.luxid.handlers.explaining import Explaining, JobWaitHandlers
+from daemons.luxid.handlers.explaining import Blocking, Explaining, JobWaitHandlers
 from daemons.luxid.handlers.filters import FilterHandlers
 from daemons.luxid.handlers.health import LuxidHealthHandlers, LuxidMetricHandlers
 from daemons.luxid.handlers.jobchanges import JobHandlers, ManyJobsHandlers
@@ -75,7 +75,7 @@ from protocol.luxi.queue import (
     SetWatcherPause,
     TryFilterRule,
 )
-from protocol.luxi.why import ExplainJobs, ReadJobWaits, ReadLeftProcesses
+from protocol.luxi.why import ExplainJobs, ReadBlockers, ReadJobWaits, ReadLeftProcesses
 from protocol.serving.route import AnyRoute, Route
 
 
@@ -97,6 +97,7 @@ class LuxidHandlers:
     limits: LimitHandlers
     subscribing: Subscribing
     explaining: Explaining
+    blocking: Blocking
     history: JobWaitHandlers
     metrics: LuxidMetricHandlers
     health: LuxidHealthHandlers
@@ -161,6 +162,7 @@ def _table(to: LuxidHandlers) -> list[AnyRoute]:
         Route(ReadRuleLoads, to.filters.read_rule_loads, role=Role.READ),
         Route(Subscribe, to.subscribing.subscribe, only_waits=True, role=Role.READ),
         Route(ExplainJobs, to.explaining.explain_jobs, role=Role.READ),
+        Route(ReadBlockers, to.blocking.read_blockers, only_waits=True, role=Role.READ),
         Route(ReadLeftProcesses, to.explaining.read_left_processes, role=Role.READ),
         Route(ReadJobWaits, to.history.read_job_waits, role=Role.READ),
         Route(ReadHistory, to.past.read_history, only_waits=True, role=Role.READ),

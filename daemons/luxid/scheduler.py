@@ -17,6 +17,7 @@ from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobState
 from common.resources import Resource
 from common.system.clocks import Clock, WallClock
+from common.system.inthread import give_way
 from common.system.log import get_log
 from common.system.program import notify
 from daemons.luxid.core.queue.recovery import Fate
@@ -282,6 +283,6 @@ class Scheduler:
 
     async def _pump_on(self) -> None:
         """Continue an unfinished decision after other tasks had their turn."""
-        await trio.lowlevel.checkpoint()
+        await give_way()
         self._is_pumping = False
         self.pump()

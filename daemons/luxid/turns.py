@@ -14,6 +14,8 @@ from typing import Final, TypeVar
 
 import trio
 
+from common.system.inthread import give_way
+
 # units of work, e.g. opcodes, between two turns of other tasks: some milliseconds
 AT_ONCE: Final = 100
 # or seconds, because some opcodes are large
@@ -38,7 +40,7 @@ async def in_turns(work: Generator[int, None, T], at_once: int = AT_ONCE) -> T:
             value: T = end.value
             return value
         if done >= at_once or trio.current_time() - began_at > SLICE_S:
-            await trio.lowlevel.checkpoint()
+            await give_way()
             done, began_at = 0, trio.current_time()
 
 

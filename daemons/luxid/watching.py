@@ -5,7 +5,9 @@ The watches are made before the queue is read, so that nothing is missed in betw
 Source: DESIGN sections 5 and 6; luxid.md 5.7.
 """
 
-from collections.abc import Callable, Iterable
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -45,8 +47,7 @@ class QueueWatch:
         # every write of a job file is a rename (luxid.md 3)
         self._queue = FolderWatch(paths.queue, kinds=EventKind.MOVED_TO)
         self._logs = FolderWatch(paths.job_logs, kinds=EventKind.MODIFY)
-        kinds = EventKind.CLOSE_WRITE | EventKind.DELETE | EventKind.MOVED_FROM
-        self._livelocks = FolderWatch(paths.livelocks, kinds=kinds)
+        self._livelocks = FolderWatch(paths.livelocks, kinds=EventKind.CLOSE_WRITE | EventKind.DELETE)
 
     def close(self) -> None:
         self._queue.close()
@@ -98,13 +99,26 @@ def _tell_of_loss(events: list[FolderEvent], tell: FolderEvents) -> None:
 # Files written by job processes, read back into the queue: their jobs' files and logs.
 #
 # A file is read when the kernel reports its replacement, by luxid, which knows it already, or by the process of the
-# job. Repeated reading is harmless: known content changes nothing. The process syncs the folder after it has replaced
-# the file, and luxid sees the file before that. But no client may learn what a loss of power can undo. So luxid syncs
-# the folder once for all files read, passes them to the other nodes, and only then do they count.
+# job. Repeated reading is harmless: known content changes nothing. Its place in the folder need not be durable when
+# luxid sees it, and no client may learn what a loss of power can undo. So luxid syncs the folder once for all files
+# read, passes them to the other nodes, and only then do they count.
+#
+# Others wait for the end of a job, and for the pid that an external executor writes. That an opcode has begun waits for
+# other changes a little: most jobs are short, and their beginning and end then share a sync.
+#
+# A process writes its file whole at each step, so a job of thousands of opcodes makes thousands of large files. Reading
+# one of them is followed by a rest, in which it is replaced unread: luxid gives to it a small part of its time.
 #
 # Source: DESIGN sections 3 and 6; luxid.md 5.7.
 
 
+# seconds that a change waits for others, if nobody waits for it
+TOGETHER_S: Final = 0.02
+# a file is not read again for so many times the CPU time that its reading took; in seconds, shorter rests are none, and
+# longer ones end then
+_REST: Final = 19
+_SHORTEST_REST_S: Final = 0.1
+_LONGEST_REST_S: Final = 1.0
 _log: Final = get_log(__name__)
 
 
@@ -124,6 +138,10 @@ class ChangedFiles:
         self._awaited: set[JobId] = set()
         # jobs whose files were replaced
         self._told: set[JobId] = set()
+        # what was read of them and is not taken in yet, with the livelock of the process that has written it
+        self._read: dict[JobId, tuple[Job, str | None]] = {}
+        # instants on trio's clock before which large files are not read again
+        self._rests_until: dict[JobId, float] = {}
         self._has_news = trio.Event()
         # one at a time, so that changes count in the order of reading
         self._turn = trio.Lock()
@@ -131,37 +149,70 @@ class ChangedFiles:
     async def run(self) -> None:
         """Take in reported changes, until cancelled."""
         while True:
-            await self._has_news.wait()
-            await self.take_in()
+            # jobs that were told earlier, and rest, are due then
+            due_at = min((self._rests_until.get(job_id, -math.inf) for job_id in self._told), default=math.inf)
+            with trio.move_on_at(due_at):
+                await self._has_news.wait()
+            with trio.move_on_after(TOGETHER_S):
+                while not self._read_told() and self._read:
+                    await self._has_news.wait()
+            if self._read:
+                await self._take_in_read()
 
     async def take_in(self) -> None:
         """Return when all changes reported before this call are durable and known."""
+        self._rests_until.clear()
+        await self._take_in_read()
+
+    async def _take_in_read(self) -> None:
         async with self._turn:
-            told, self._told = self._told, set()
-            if self._has_news.is_set():
-                # otherwise `run` waits on this very event
-                self._has_news = trio.Event()
+            self._read_told()
+            read, self._read = self._read, {}
             try:
-                await self._take_in(told)
+                await self._take_in([each for each in read.values() if self._is_current(*each)])
             except trio.Cancelled:
-                self.replaced(told)
+                self.replaced(read)
                 raise
 
-    async def _take_in(self, told: Iterable[JobId]) -> None:
-        changed = [job for job_id in told if (job := self._read_changed(job_id)) is not None]
+    def _read_told(self) -> bool:
+        """Read the replaced files; return whether others wait for what was read."""
+        now = trio.current_time()
+        self._rests_until = {job_id: until for job_id, until in self._rests_until.items() if until > now}
+        told, self._told = self._told - self._rests_until.keys(), self._told & self._rests_until.keys()
+        if self._has_news.is_set():
+            # otherwise `run` waits on this very event
+            self._has_news = trio.Event()
+        for job_id in told:
+            began = time.thread_time()
+            job = self._read_changed(job_id)
+            rest_s = _REST * (time.thread_time() - began)
+            if rest_s > _SHORTEST_REST_S:
+                self._rests_until[job_id] = now + min(rest_s, _LONGEST_REST_S)
+            if job is not None:
+                self._read[job_id] = job, self._jobs.unended(job_id).livelock
+                if job.next_index is None:
+                    # the process ends meanwhile; this death needs no settling
+                    self._jobs.processes.record(job_id).has_written_end = True
+        return any(self._is_awaited(job) for job, _ in self._read.values())
+
+    def _is_awaited(self, job: Job) -> bool:
+        if job.next_index is None:
+            return True
+        return self._has_process(job.job_id) and job.process_id != self._jobs.unended(job.job_id).process_id
+
+    async def _take_in(self, changed: Sequence[tuple[Job, str | None]]) -> None:
         if not changed:
             return
-        livelocks = {job.job_id: self._jobs.unended(job.job_id).livelock for job in changed}
-        for job in changed:
-            if job.next_index is None:
-                # the process ends meanwhile; this death needs no settling
-                self._jobs.processes.record(job.job_id).has_written_end = True
-        has_results = any(job.next_index != self._jobs.unended(job.job_id).next_index for job in changed)
-        await self._store.files.take_up([job.job_id for job in changed], has_results=has_results)
-        for job in changed:
-            # the job may have been found dead meanwhile, and even have another process
-            if self._has_process(job.job_id) and self._jobs.unended(job.job_id).livelock == livelocks[job.job_id]:
+        has_results = any(job.next_index != self._jobs.unended(job.job_id).next_index for job, _ in changed)
+        await self._store.files.take_up([job.job_id for job, _ in changed], has_results=has_results)
+        for job, livelock in changed:
+            if self._is_current(job, livelock):
                 self._take(job)
+
+    def _is_current(self, job: Job, livelock: str | None) -> bool:
+        """Whether the process that has written this still counts: the job may have been found dead meanwhile, and even
+        have another one."""
+        return self._has_process(job.job_id) and self._jobs.unended(job.job_id).livelock == livelock
 
     def replaced(self, job_ids: Iterable[JobId]) -> None:
         """Report that the files of these jobs were replaced."""

@@ -3,11 +3,14 @@
 Theory. A request is checked before its body is read, so a stranger cannot make us keep one; but every body is read to
 its end, within bounds, before the reply, else the connection could not be used again. A call that only waits is
 cancelled as soon as its client goes, or the daemon is told to stop, or its caller's password or token is good no more;
-a stream ends then, too. Whatever fails in a handler becomes a reply.
+a stream ends then, too. Whatever fails in a handler becomes a reply. Each request has an id, its client's if that is
+well-formed, which stands in the reply and in all lines of the log that the request has caused.
 
 Source: rapi.md 2 to 4.
 """
 
+import re
+import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from http import HTTPStatus
@@ -21,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from common.access import Role
 from common.errors import GantryError
-from common.system.log import get_log
+from common.system.log import get_log, shared_fields
 from common.webaccess.rights import Principal
 from daemons.rapid.backend import Backend, CallersDaemons
 from daemons.rapid.calls import WAITS, Asked, Call, Face
@@ -29,6 +32,7 @@ from daemons.rapid.load import Load
 from daemons.rapid.mastership import Mastership
 from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.transport.callers import Proxies, RequestCallers, address_of, is_encrypted, is_of_another_site
+from daemons.rapid.transport.compression import Compression
 from daemons.rapid.transport.routing import Faces, MatchedRoute, Routes, bug, read_body, success
 from protocol.http.body import Bodies, BodyRefused, HungUp
 from protocol.http.connections import CROWDED
@@ -39,6 +43,9 @@ _BODY_OF_NOBODY: Final = 64 * 1024
 # key of ASGI's scope: who calls
 _CALLER: Final = "gantry.caller"
 _PROTECTION: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+_REQUEST_ID: Final = "X-Request-Id"
+# what is common as one: UUIDs, numbers, Base64, names of proxies
+_WELL_FORMED: Final = re.compile(r"[A-Za-z0-9._~:/+=@-]{1,128}")
 _log: Final = get_log(__name__)
 
 
@@ -63,6 +70,7 @@ class ApplicationParts:
     faces: Faces
     load: Load
     proxies: Proxies = attrs.field(factory=Proxies)
+    compression: Compression = attrs.field(factory=Compression)
 
 
 class RapidApplication:
@@ -77,15 +85,19 @@ class RapidApplication:
         self._faces = parts.faces
         self._load = parts.load
         self._proxies = parts.proxies
+        self._compression = parts.compression
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._proxies.look_behind(scope)
-        with self._load.request(), suppress(HungUp):
-            http = HttpRequest(scope, receive)
+        http = HttpRequest(scope, receive)
+        request_id = request_id_of(http.headers.getlist(_REQUEST_ID))
+        with self._load.request(), suppress(HungUp), shared_fields(request=request_id):
             found = self._routes.find(scope)
             response = await self._response(found, http, receive)
             if found.face is Face.OURS:
                 _protect(response)
+            response.headers[_REQUEST_ID] = request_id
+            await self._compression.apply(found.face, http, response)
             await self._send(response, scope, receive, send)
 
     async def _send(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
@@ -223,6 +235,16 @@ class RapidApplication:
                 status=response.status_code,
             )
         return response
+
+
+def request_id_of(given: Sequence[str]) -> str:
+    """The id of a request: what the client calls it if that is well-formed, else a new one.
+
+    Args: given: the headers that say one.
+    """
+    if len(given) == 1 and _WELL_FORMED.fullmatch(given[0]):
+        return given[0]
+    return secrets.token_hex(8)
 
 
 def _check_site(call: Call, http: HttpRequest) -> None:

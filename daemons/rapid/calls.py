@@ -104,6 +104,16 @@ class CallParameter:
 
 
 @attrs.frozen
+class EventTypes:
+    """The events of a stream of server-sent events."""
+
+    # name of any of them in the document
+    name: str
+    # event -> class of its data
+    data: Mapping[str, object]
+
+
+@attrs.frozen
 class Call:
     verb: str
     # as Starlette's routes: "/3/jobs/{id:int}"
@@ -124,26 +134,28 @@ class Call:
     # class of the value with the status `status`; None: null
     gives: object = None
     status: int = 200
-    # further statuses with such a value
+    # further statuses with such a value; 303 and 304 have none
     also: tuple[int, ...] = ()
     # media type of the result
     media_type: str = "application/json"
     # statuses of refusals, besides those that every call of this face may have
     errors: tuple[int, ...] = ()
     parameters: tuple[CallParameter, ...] = ()
+    # name of the call in the document, as verb and noun: what clients that are made of the document call it, so it
+    # stays as it is; empty: the document does not tell of the call
+    name: str = ""
     # heading in the document
     tag: str = ""
-    # more for the document: paragraphs, and types that they name
+    # more for the document: paragraphs
     description: str = ""
-    mentions: tuple[type, ...] = ()
+    # what the result is a stream of; None: it is no stream of events
+    events: EventTypes | None = None
     # whether the call only waits and reads: then it is cancelled when the client goes
     only_waits: bool = False
     # whether it is served also where this node is not the master
     is_everywhere: bool = False
     # whether only the bearer of a token may call: no user with a password, and nobody over the Unix socket
     is_for_tokens: bool = False
-    # whether the document tells of it; pages are never there
-    is_in_document: bool = True
     # whether it changes something: then it is logged, and a page needs protection against forgery
     changes: bool = False
     # examples of bodies, by name

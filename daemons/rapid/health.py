@@ -99,6 +99,7 @@ def rows(to: HealthHandlers) -> Sequence[Call]:
             "/3/health",
             to.health,
             "Tell whether this node serves, and who is the master; 503 if it does not.",
+            name="getHealth",
             gives=Health,
             also=(503,),
             tag="health",
@@ -116,5 +117,12 @@ def index_row(table: Sequence[Call]) -> Call:
         return index
 
     return Call(
-        "GET", "/3", list_calls, "List the calls of this interface.", gives=Index, tag="health", is_everywhere=True
+        "GET",
+        "/3",
+        list_calls,
+        "List the calls of this interface.",
+        name="listCalls",
+        gives=Index,
+        tag="health",
+        is_everywhere=True,
     )

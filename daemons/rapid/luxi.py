@@ -40,6 +40,7 @@ ENTRY: Final = Call(
     "/luxi/{method}",
     cast(Handler, None),
     "Pass a message of LUXI on to luxid.",
+    name="callLuxi",
     takes=list[object],
     gives=object,
     rights=tuple(Right),
@@ -69,7 +70,6 @@ def _row(path: str, handler: Handler, passed: Passed) -> Call:
             only_waits=passed.only_waits,
             changes=passed.changes,
             is_for_tokens=True,
-            is_in_document=False,
         )
     )
 

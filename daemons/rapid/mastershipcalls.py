@@ -33,6 +33,7 @@ def rows(to: MastershipHandlers) -> Sequence[Call]:
             "/3/mastership",
             to.show,
             "Show who is the master, the candidates with what they lack, and the members of etcd.",
+            name="getMastership",
             gives=ClusterView,
             tag="cluster",
             rights=(Right.CLUSTER_READ,),

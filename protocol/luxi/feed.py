@@ -29,7 +29,7 @@ from common.errors import ProtocolError
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.jobs import LogEntry
-from common.shapes import AS_IT_COMES, Lenient, Row
+from common.shapes import AS_IT_COMES, DocumentedAs, Lenient, Row
 from common.wire import structure
 from protocol.luxi.jobs import OutputStream
 from protocol.messages import Request
@@ -107,7 +107,7 @@ class FeedBegin(Lenient):
     # whether it continues from `since`: then `jobs` are those that have changed
     is_resumed: bool = False
     # rows of `JobNews`, each job once; see `job_news`
-    jobs: Annotated[list[list[object]], AS_IT_COMES] = attrs.field(factory=list)
+    jobs: Annotated[list[list[object]], AS_IT_COMES, DocumentedAs(tuple[JobNews, ...])] = attrs.field(factory=list)
     # in the order of the chain; null: not wanted
     filters: tuple[FilterRule, ...] | None = None
     queue: QueueState | None = None

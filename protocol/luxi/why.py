@@ -1,9 +1,12 @@
 """Why jobs do not run, and what they waited for."""
 
+import enum
+
 import attrs
 
 from common.ids import JobId
 from common.queue.explanation import Reason, Span
+from common.shapes import Lenient
 from protocol.messages import Request
 
 # Ask why jobs do not run. Ours.
@@ -15,6 +18,96 @@ class ExplainJobs(Request[tuple[tuple[Reason, ...] | None, ...]]):
 
     METHOD = "ExplainJobs"
     job_ids: tuple[JobId, ...]
+
+
+# What holds the most jobs back. Ours.
+
+
+class BlockerKind(enum.Enum):
+    """What holds jobs back, and what its name is."""
+
+    # the job's id
+    JOB = "job"
+    # an owner of locks that is no job
+    OWNER = "owner"
+    # jobs that wait for each other's locks; the id of one of them
+    RING = "ring"
+    # a limit: the text of the bucket, the uuid of the filter rule, the id of the batch
+    BUCKET = "bucket"
+    RULE = "rule"
+    BATCH = "batch"
+    # too few units are free: the key of the resource
+    RESOURCE = "resource"
+    # a filter rule with PAUSE: its uuid
+    PAUSE = "pause"
+    # all slots for job processes are taken; no name
+    SLOTS = "slots"
+
+
+@attrs.frozen
+class WayStep(Lenient):
+    """What the one before it in a chain waits for."""
+
+    kind: BlockerKind
+    name: str
+    # lock of it that is waited for; empty: its end, or a place
+    lock: str = ""
+
+
+@attrs.frozen
+class LongWait(Lenient):
+    """A job that waits, and the chain from it to what waits for nothing itself."""
+
+    job_id: JobId
+    # beginning of the wait, in seconds since the epoch; null: it is not known
+    since: float | None
+    # nearest first; empty: it waits for its turn
+    way: tuple[WayStep, ...] = ()
+    # number of steps that are left out, before the last ones
+    left_out: int = 0
+
+
+@attrs.frozen
+class Blocker(Lenient):
+    """Something that waits for nothing itself, or a ring, and for which jobs wait."""
+
+    kind: BlockerKind
+    name: str
+    # of a limit, a resource or the slots the jobs that have its places; of a ring its jobs; the first ones by id
+    job_ids: tuple[JobId, ...]
+    # places, or units, that are taken, and that there are; of a ring the number of its jobs
+    used: int
+    limit: int | None
+    # number of jobs that wait for it directly, and directly or through others
+    direct: int
+    behind: int
+    # whether there may be more behind it
+    is_at_least: bool
+    # the longest of these waits; null: it is not known
+    longest: LongWait | None
+
+
+@attrs.frozen
+class Blockers(Lenient):
+    # rings come first, then those with the most jobs behind them
+    blockers: tuple[Blocker, ...]
+    # the jobs that have waited longest, those on hold or to begin later left out; longest first
+    longest: tuple[LongWait, ...]
+    # number of jobs that wait: without a process and not deferred, or for locks
+    waiting: int
+    # why waits for locks are left out; empty: they are not
+    unknown: str = ""
+    # whether the queue is so large that blockers may be missing
+    is_partial: bool = False
+
+
+@attrs.frozen
+class ReadBlockers(Request[Blockers]):
+    """What holds the most jobs back now, and which jobs wait longest."""
+
+    METHOD = "ReadBlockers"
+    # number of blockers, and of waits
+    most: int = 10
 
 
 # The waits of jobs. Ours.

@@ -59,6 +59,11 @@ class JobsChanged:
 
 
 @attrs.frozen
+class ReasonsChanged:
+    """The reasons why jobs wait may have changed; it says no more."""
+
+
+@attrs.frozen
 class OwnerLocks:
     """All that an owner of locks holds."""
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, Generic, Protocol, TypeVar, Union, cast
 
 import attrs
@@ -281,7 +282,8 @@ class Route(Generic[Q, R]):
     def method(self) -> str:
         return self.kind.METHOD
 
-    @property
+    # only refusals tell it, and each call would make it
+    @cached_property
     def title(self) -> str:
         """`SetDrainFlag (close or open the queue to new jobs)`: the method, and what its class says of it."""
         about = inspect.cleandoc(vars(self.kind).get("__doc__") or "").partition("\n")[0].partition(". ")[0]

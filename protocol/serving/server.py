@@ -110,9 +110,27 @@ class CallerConnection:
         self._peer = peer
         # number of receives and calls since this task last let others run
         self._eager_turns = 0
+        self._scope = trio.CancelScope()
+        # instant on trio's clock until which this waits for more bytes; None: a call is in progress
+        self._idle_until: float | None = None
+
+    def end_if_idle(self, now: float) -> float | None:
+        """End the connection if it has waited for bytes for too long.
+
+        Returns: the instant until which it still waits; None: it ends, or does not wait.
+        """
+        if self._idle_until is None or self._idle_until > now:
+            return self._idle_until
+        _log.debug("connection.idle", pid=self._peer.pid, uid=self._peer.uid)
+        self._scope.cancel()
+        return None
 
     async def run(self) -> None:
         """Serve calls until the peer closes, is idle for too long, or breaks a rule."""
+        with self._scope:
+            await self._serve_calls()
+
+    async def _serve_calls(self) -> None:
         allowed = self._peer.role > Role.NONE
         framer = Framer(self._rules.message_limit if allowed else DENIED_LIMIT)
         answer = self._answer if allowed else self._deny
@@ -258,15 +276,18 @@ class CallerConnection:
 
     async def _wait_and_receive(self) -> bytes:
         self._eager_turns = 0
-        with trio.move_on_after(self._rules.idle_timeout_s):
-            while True:
-                await self._while_not_stalled(trio.lowlevel.wait_readable)
-                try:
-                    return self._sock.recv(CHUNK)
-                except BlockingIOError:
-                    continue
-        _log.debug("connection.idle", pid=self._peer.pid, uid=self._peer.uid)
-        return b""
+        self._idle_until = trio.current_time() + self._rules.idle_timeout_s
+        while True:
+            await self._while_not_stalled(trio.lowlevel.wait_readable)
+            if self._scope.cancel_called:
+                # bytes came in the very moment in which the wait was over
+                return b""
+            try:
+                data = self._sock.recv(CHUNK)
+            except BlockingIOError:
+                continue
+            self._idle_until = None
+            return data
 
     async def _while_not_stalled(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
         """Wait for the peer; if it uses much of the budget, only while no other connection wants room.
@@ -350,7 +371,9 @@ async def serve_unix(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hang_ups.run)
             task_status.started()
-            await _Server(service, rules, hang_ups, nursery).accept_all(listener)
+            server = _Server(service, rules, hang_ups, nursery)
+            nursery.start_soon(server.end_idle)
+            await server.accept_all(listener)
     finally:
         hang_ups.close()
         listener.close()
@@ -367,7 +390,22 @@ class _Server:
         self._nursery = nursery
         self._admission = ConnectionCounts(rules.connections.within(_descriptors_for_peers()), os.getuid())
         self._budget = Budget(rules.budget)
+        self._connections: dict[CallerConnection, None] = {}
+        # set if there is one
+        self._has_connections = trio.Event()
         self._refused = 0
+
+    async def end_idle(self) -> None:
+        """End connections that are idle for too long, until cancelled.
+
+        One task for all: a deadline for each wait would cost a call more than its parsing. It wakes when the
+        connection that had waited longest may have to end.
+        """
+        while True:
+            await self._has_connections.wait()
+            now = trio.current_time()
+            ends = [end for each in self._connections if (end := each.end_if_idle(now)) is not None]
+            await trio.sleep_until(min(ends, default=now + self._rules.idle_timeout_s))
 
     async def accept_all(self, listener: socket.socket) -> None:
         """Accept connections until cancelled."""
@@ -403,13 +441,19 @@ class _Server:
     async def _serve(self, sock: socket.socket, peer: Peer) -> None:
         line = Line(sock, self._hang_ups)
         share = Share(peer.uid)
+        connection = CallerConnection(sock, self._service, self._rules, line, peer, self._budget, share)
+        self._connections[connection] = None
+        self._has_connections.set()
         try:
-            await CallerConnection(sock, self._service, self._rules, line, peer, self._budget, share).run()
+            await connection.run()
         except OSError as error:
             _log.debug("connection.lost", error=error)
         except Exception:
             _log.exception("connection.crashed")
         finally:
+            del self._connections[connection]
+            if not self._connections:
+                self._has_connections = trio.Event()
             self._budget.resize(share, 0)
             self._admission.leave(_counted_as(peer))
             self._service.counts.connections -= 1

@@ -13,7 +13,10 @@ http        requests a second of rapid, long lists, and a crowd of clients that 
 nodecommands  commands on nodes beside the same on the master; 500 at once on one node
 lease       jobs and submissions on three nodes with an etcd of three members, beside one machine
 nodes       queries of live data of up to 100 nodes, of which some hang; the nodes are simulated in one process
-beside      locks and jobs beside an older Gantry, in alternating rounds: `beside COMMIT [ROUNDS]`
+crowds      a thousand jobs, waiters and clients at once, 100,000 archived jobs, 20,000 opcodes, a mixed load for leaks
+beside      locks and jobs in alternating rounds beside an older Gantry, a real Ganeti, or both:
+            `beside [COMMIT] [--ganeti FOLDER] [--rounds N] [--parts WORD]`
+counts      turns of epoll, futexes, page faults and functions that a lock call and a job take
 Counts may follow history, queue, scheduling, feed and waiting. `--results FILE` before the name keeps
 the figures in a file.
 """
@@ -27,6 +30,8 @@ from tests.bench.beside import main as beside
 from tests.bench.commands import bare_start_ms, list_jobs_ms
 from tests.bench.confd import main as confd
 from tests.bench.config import main as config
+from tests.bench.counts import main as count_work
+from tests.bench.crowds import main as crowds
 from tests.bench.feed import main as feed
 from tests.bench.figures import RUNS, median, show
 from tests.bench.history import main as history
@@ -111,8 +116,10 @@ if __name__ == "__main__":
     match arguments:
         case []:
             main()
-        case ["beside", commit, *rounds]:
-            beside(commit, *map(int, rounds))
+        case ["beside", *sides]:
+            beside(sides)
+        case ["counts"]:
+            count_work()
         case ["confd"]:
             confd()
         case ["copies"]:
@@ -133,6 +140,8 @@ if __name__ == "__main__":
             nodecommands()
         case ["nodes"]:
             nodes()
+        case ["crowds", *parts]:
+            crowds(parts)
         case ["feed", *counts]:
             feed(*map(int, counts))
         case ["waiting", *counts]:

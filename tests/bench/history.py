@@ -31,14 +31,14 @@ def main(count: int = COUNT) -> None:
         tempfile.TemporaryDirectory(prefix="gantry-bench-") as scratch,
         Cluster(Path(scratch) / "cluster", settings=_RULES) as cluster,
     ):
-        _fill(cluster, count)
+        fill_archive(cluster, count)
         cluster.start()
         _build(cluster, count)
         _questions(cluster)
         _removal(cluster, count)
 
 
-def _fill(cluster: Cluster, count: int) -> None:
+def fill_archive(cluster: Cluster, count: int) -> None:
     """The older half ended 200 days ago; each tenth job has output."""
     now = time.time()
     for number in range(1, count + 1):

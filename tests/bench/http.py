@@ -11,7 +11,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
@@ -40,6 +40,8 @@ MEMORY_MIB: Final = 150.0
 CLEAN_UP_S: Final = 10.0
 LIST_MS: Final = 100.0
 PAGE_MS: Final = 300.0
+_RUNS: Final = 5
+_BOARDS: Final = ("locks", "filters", "rates", "history", "schedules", "resources")
 
 
 class Verdict:
@@ -161,20 +163,36 @@ def lists(folder: Path, verdict: Verdict) -> None:
             "first page of the list": ("/3/jobs", LIST_MS),
             "first page of the list, filtered by status": ("/3/jobs?filter=status%3Dqueued", LIST_MS),
             "the list by a filter that no job meets": ("/3/jobs?filter=status%3Derror", None),
-            "the web page of jobs": ("/ui/jobs", PAGE_MS),
             "the first web page": ("/ui", PAGE_MS),
+            "the web page of jobs": ("/ui/jobs", PAGE_MS),
+            "the same of those that run": ("/ui/jobs?where=status%3Drunning", PAGE_MS),
+            "the same of a word that no job has": ("/ui/jobs?where=nowhere", None),
+            "the web page of a job": (f"/ui/jobs/{JOBS // 2}", PAGE_MS),
+            **{f"the web page of {name}": (f"/ui/{name}", PAGE_MS) for name in _BOARDS},
+            "all of them by /2/jobs?bulk=1": ("/2/jobs?bulk=1", None),
         }
         with Wire.local(web.paths.rapid_socket) as wire:
             for what, (path, bound) in questions.items():
                 asked = request("GET", path)
                 size = len(wire.call(asked))
-                took = median_ms(lambda asked=asked: wire.call(asked), 5)  # type: ignore[misc]  # of this turn
+                before = _spent(web)
+                took = median_ms(lambda asked=asked: wire.call(asked), _RUNS)  # type: ignore[misc]  # of this turn
+                remark = f"{size / 1024:.0f} KiB; CPU of {_used_ms(before, _spent(web), _RUNS)}"
                 if bound is None:
                     # all jobs are looked at, in turns
-                    verdict.show(f"{what}, {JOBS} jobs", took, "ms")
+                    verdict.show(f"{what}, {JOBS} jobs", took, "ms", remark)
                 else:
-                    verdict.at_most(f"{what}, {JOBS} jobs", took, "ms", bound, f"{size / 1024:.0f} KiB")
+                    verdict.at_most(f"{what}, {JOBS} jobs", took, "ms", bound, remark)
         show(f"memory of rapid, {JOBS} jobs", memory_mib(web.pid), "MiB")
+
+
+def _spent(web: Web) -> dict[str, float]:
+    """Seconds of CPU of those who make pages, so far."""
+    return {name: cpu_s(web.cluster.daemons[name].pid) for name in ("luxid", "rapid")}
+
+
+def _used_ms(before: Mapping[str, float], now: Mapping[str, float], count: int) -> str:
+    return ", ".join(f"{name} {(now[name] - before[name]) / count * 1000:.0f} ms" for name in now)
 
 
 def crowd(folder: Path, verdict: Verdict) -> None:

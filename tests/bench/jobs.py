@@ -4,27 +4,38 @@ import os
 import statistics
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Protocol, TypeVar
 
 from common.ids import JobId
-from protocol.luxi.jobs import SubmitJob
+from protocol.luxi.jobs import SubmitJob, SubmitManyJobs, Submitted
 from protocol.luxi.queries import WaitForJobChange
+from protocol.messages import Request
 from tests.support.cluster import Cluster
 
-NO_OP: dict[str, Any] = {"OP_ID": "OP_TEST_DUMMY"}
+R = TypeVar("R")
+NO_OP: Final[dict[str, Any]] = {"OP_ID": "OP_TEST_DUMMY"}
 FINAL = ("success", "error", "canceled")
 
 
-def one_job(cluster: Cluster, count: int) -> float:
+class HasQueue(Protocol):
+    """A cluster, of any kind."""
+
+    def luxi(self, request: Request[R]) -> R:
+        """Call luxid."""
+        ...
+
+
+def one_job(cluster: HasQueue, count: int, op: dict[str, Any] = NO_OP) -> float:
     """Median seconds from the submission of a job until its waiter sees the end."""
-    return statistics.median(_one(cluster) for _ in range(count))
+    return statistics.median(_one(cluster, op) for _ in range(count))
 
 
-def many_jobs(cluster: Cluster, count: int) -> float:
+def many_jobs(cluster: HasQueue, count: int, op: dict[str, Any] = NO_OP) -> float:
     """Jobs per second from one submission of `count` jobs until the last is final."""
     began = time.perf_counter()
-    for job_id in cluster.submit_many(*((NO_OP,),) * count):
-        wait_end(cluster, job_id)
+    for answer in cluster.luxi(SubmitManyJobs(((op,),) * count)):
+        assert isinstance(answer, Submitted), answer
+        wait_end(cluster, answer.job_id)
     return count / (time.perf_counter() - began)
 
 
@@ -54,13 +65,13 @@ def cpu_s(cluster: Cluster) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _one(cluster: Cluster) -> float:
+def _one(cluster: HasQueue, op: dict[str, Any]) -> float:
     began = time.perf_counter()
-    wait_end(cluster, cluster.luxi(SubmitJob((NO_OP,))))
+    wait_end(cluster, cluster.luxi(SubmitJob((op,))))
     return time.perf_counter() - began
 
 
-def wait_end(cluster: Cluster, job_id: JobId) -> None:
+def wait_end(cluster: HasQueue, job_id: JobId) -> None:
     known: tuple[object, ...] | None = None
     while known is None or known[0] not in FINAL:
         known = cluster.luxi(WaitForJobChange(job_id, ("status",), known, None, 60)).values

@@ -6,22 +6,34 @@ import signal
 import statistics
 import time
 from pathlib import Path
+from typing import Protocol
 
 from common.locks import LockMode, LockRequest, Owner, parse_lock
+from common.paths import Paths
 from common.system.livelock import Livelock
 from daemons.wconfd.core.locks.encoding import encode
 from daemons.wconfd.core.locks.table import LockTable
 from daemons.wconfd.core.locks.waiting import LockState
-from protocol.wconfd.locks import FreeLocks, TryUpdateLocks, UpdateLocksWaiting, WaitLocks
-from tests.bench.conversations import Conversation, hold, prepared
+from protocol.wconfd.locks import FreeLocks, HasPendingRequest, TryUpdateLocks, UpdateLocksWaiting, WaitLocks
+from tests.bench.conversations import SLEEP, Conversation, hold, prepared
 from tests.support.cluster import Cluster
 
 
-def lock_updates(cluster: Cluster, count: int, connections: int) -> float:
-    """Updates per second, each durable before its answer; every connection takes and releases a lock of its own."""
+class HasPaths(Protocol):
+    """A cluster, of any kind."""
+
+    @property
+    def paths(self) -> Paths: ...
+
+
+def lock_updates(cluster: HasPaths, count: int, connections: int, pid: int | None = None) -> float:
+    """Updates per second, each durable before its answer; every connection takes and releases a lock of its own.
+
+    Args: pid: of the owners; Ganeti's wconfd wants one.
+    """
     livelock = Livelock.create(cluster.paths.livelocks, f"bench{connections}")
     each = count // connections
-    conversations = [_updates(livelock.path, number, each) for number in range(connections)]
+    conversations = [_updates(livelock.path, number, each, pid) for number in range(connections)]
     began = time.perf_counter()
     hold(cluster.paths.wconfd_socket, conversations)
     spent = time.perf_counter() - began
@@ -29,13 +41,16 @@ def lock_updates(cluster: Cluster, count: int, connections: int) -> float:
     return connections * each / spent
 
 
-def _updates(livelock: str, number: int, count: int) -> Conversation:
-    owner = Owner(f"bench{number}", livelock)
+def _updates(livelock: str, number: int, count: int, pid: int | None) -> Conversation:
+    owner = Owner(f"bench{number}", livelock, pid)
     lock = parse_lock(f"node/bench{number}")
     take, free = (prepared(TryUpdateLocks(owner, (LockRequest(lock, mode),))) for mode in (LockMode.EXCLUSIVE, None))
     for turn in range(count):
         blockers = yield free if turn % 2 else take
         assert blockers == []
+    # Ganeti frees the locks of a dead owner after minutes
+    if count % 2:
+        yield free
 
 
 def bare_lines(folder: Path, count: int) -> float:
@@ -80,24 +95,33 @@ def update_beside_held(root: Path, held: int, count: int, *, by_itself: bool = F
     return statistics.median(spent)
 
 
-def hand_overs(cluster: Cluster, count: int) -> float:
-    """Times per second that a lock goes from one owner to another who sleeps until it gets it."""
+def hand_overs(cluster: HasPaths, count: int, pid: int | None = None) -> float:
+    """Times per second that a lock goes from one owner to another who sleeps until it gets it.
+
+    Args: pid: this process; then its owners wait in Ganeti's way, for a SIGHUP.
+    """
     livelock = Livelock.create(cluster.paths.livelocks, "bench-hand-over")
     began = time.perf_counter()
-    hold(cluster.paths.wconfd_socket, [_take_turns(livelock.path, number, count // 2) for number in range(2)])
+    hold(cluster.paths.wconfd_socket, [_take_turns(livelock.path, number, count // 2, pid) for number in range(2)])
     spent = time.perf_counter() - began
     livelock.remove()
     return count / spent
 
 
-def _take_turns(livelock: str, number: int, count: int) -> Conversation:
-    owner = Owner(f"turns{number}", livelock)
+def _take_turns(livelock: str, number: int, count: int, pid: int | None) -> Conversation:
+    owner = Owner(f"turns{number}", livelock, pid)
     take = prepared(UpdateLocksWaiting(owner, 0, (LockRequest(parse_lock("node/turns"), LockMode.EXCLUSIVE),)))
     wait, free = prepared(WaitLocks(owner, 30.0)), prepared(FreeLocks(owner))
+    asks = prepared(HasPendingRequest(owner))
     for _ in range(count):
-        if (yield take):
-            is_granted = yield wait
-            assert is_granted
+        is_granted = not (yield take)
+        while not is_granted:
+            if pid is None:
+                is_granted = yield wait
+                assert is_granted
+            else:
+                yield SLEEP
+                is_granted = not (yield asks)
         yield free
 
 

@@ -3,6 +3,8 @@
 `python -m tests.bench queue [COUNT ...]`: the restarts are with so many queued jobs.
 """
 
+import subprocess
+import sys
 import tempfile
 from itertools import count as numbers
 from pathlib import Path
@@ -85,6 +87,33 @@ def _questions(cluster: Cluster) -> None:
         bare = median_ms(lambda rows=answer: orjson.loads(orjson.dumps(rows)), QUESTIONS)  # type: ignore[misc]
         spent = median_ms(lambda asked=question: cluster.luxi(asked), QUESTIONS)  # type: ignore[misc]
         show(what, spent, "ms", f"{bare:.1f} ms to write and read the same JSON")
+    _beside_lists(cluster)
+
+
+def _beside_lists(cluster: Cluster) -> None:
+    """Single submissions while another client lists all fields of all jobs over and over."""
+    fresh = numbers(1_000_000)
+    asking = [sys.executable, "-P", "-c", _LIST_ON, str(cluster.paths.query_socket), ",".join(FIELDS)]
+    with subprocess.Popen(asking, stdout=subprocess.PIPE) as lister:
+        assert lister.stdout is not None
+        lister.stdout.readline()
+        spent = median_ms(lambda: cluster.luxi(SubmitJob((startup(next(fresh)),))), QUESTIONS * 4)
+        lister.terminate()
+    show("single submission meanwhile", spent, "ms")
+
+
+# a client that asks again as soon as it has the whole reply, and looks at none
+_LIST_ON = """
+import json, socket, sys
+path, fields = sys.argv[1:]
+request = json.dumps({"method": "QueryJobs", "args": [None, fields.split(",")]}).encode() + b"\\3"
+with socket.socket(socket.AF_UNIX) as sock:
+    sock.connect(path)
+    while True:
+        sock.sendall(request)
+        while (data := sock.recv(2**20)) and not data.endswith(b"\\3"):
+            print(len(data), flush=True) if data[:1] == b"{" else None
+"""
 
 
 def _restart(cluster: Cluster, count: int) -> None:

@@ -13,8 +13,7 @@ USERS = "op op-secret operate\nreader reader-secret read\n"
 @pytest.fixture(scope="session")
 def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     with Web(tmp_path_factory.mktemp("web")) as web:
-        web.paths.rapi_users.parent.mkdir(parents=True, exist_ok=True)
-        web.paths.rapi_users.write_text(USERS)
+        web.put_users(USERS)
         web.start()
         yield web
 

@@ -1,18 +1,22 @@
 """Changes: each is listed first, and then done."""
 
+import re
 from pathlib import Path
+from typing import Final
 
 from tests.browser.browser import Browser
 from tests.browser.test_watching import held
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web
 
+FAILS: Final = {"OP_ID": "OP_TEST_DUMMY", "fail": "as wanted"}
+
 
 def test_jobs_are_paused_by_a_filter_after_a_dry_run(web: Web, browser: Browser, tmp_path: Path) -> None:
     holder = web.cluster.submit(held(tmp_path / "gate", lock="node/web2"))
     delayed = web.cluster.submit({"OP_ID": "OP_TEST_DELAY", "duration": 0.01, "depends": [[holder, []]]})
     browser.open(f"{web.url}/ui/filters")
-    browser.type("input[name=where]", "op=OP_TEST_DELAY")
+    browser.type("main input[name=where]", "op=OP_TEST_DELAY")
     browser.type("input[name=reason]", "the mirror is down")
     browser.press("pause")
 
@@ -60,6 +64,38 @@ def test_two_jobs_are_cancelled_by_their_boxes(web: Web, browser: Browser, tmp_p
     assert web.cluster.wait(*ids[:2]) == ["canceled"] * 2
     (tmp_path / "gate").touch()
     assert web.cluster.wait(holder, ids[2]) == ["success"] * 2
+
+
+def test_failed_jobs_run_again_by_their_boxes_and_are_archived(web: Web, browser: Browser, tmp_path: Path) -> None:
+    holder = web.cluster.submit(held(tmp_path / "gate", lock="node/web4"))
+    old = web.cluster.submit(FAILS)
+    assert web.cluster.wait(old) == ["error"]
+    browser.open(f"{web.url}/ui/jobs")
+    browser.wait_for(f"#job-{old}", text="error")
+    browser.wait_for(f"#job-{holder}", text="running")
+    for job in (old, holder):
+        browser.click(f"#job-{job} input")
+    browser.press("run again")
+
+    browser.wait_for("h1", text="Run 1 job again?")
+    browser.wait_for("main", text=f"1 of the chosen jobs has not ended: {holder}.")
+    browser.press("run 1 job again")
+    browser.wait_for("h1", text="Run again: 1 of 1")
+    (told,) = re.findall(rf"job {old} runs again as job (\d+)", browser.text("main"))
+    browser.follow(f"job {told}")
+    browser.wait_for("#jobhead", text=f"rerun-of={old}")
+    browser.wait_for("#jobhead", text="error")
+
+    browser.open(f"{web.url}/ui/jobs/{old}")
+    browser.press("archive")
+    browser.wait_for("h1", text="Archive 1 job?")
+    browser.press("archive 1 job")
+    browser.wait_for("h1", text="Archived: 1 of 1")
+    browser.open(f"{web.url}/ui/jobs")
+    browser.wait_for(f"#job-{told}", text="error")
+    assert f"job-{old}" not in browser.ids("table.jobs tr")
+    (tmp_path / "gate").touch()
+    assert web.cluster.wait(holder) == ["success"]
 
 
 def test_the_queue_is_drained_and_opened(web: Web, browser: Browser) -> None:

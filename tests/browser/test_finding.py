@@ -27,8 +27,52 @@ def test_jobs_are_filtered_by_reason_and_user(web: Web, browser: Browser) -> Non
 
     assert f"job-{backup}" not in browser.ids("table.jobs tr")
     browser.type("#where", "user=nobody")
-    browser.press("filter")
+    browser.press("search")
     browser.wait_for("#joblist", text="No job matches")
+
+
+def remembered(number: int) -> dict[str, object]:
+    return {
+        "OP_ID": "OP_TEST_DELAY",
+        "duration": 0.01,
+        "comment": "Rolls the Kernel forward",
+        "reason": [["gantry:terms", f'{{"name":"sweep-{number}","labels":{{"rack":"r{number}"}}}}', 1]],
+    }
+
+
+def test_words_find_jobs_by_name_label_and_comment_and_a_number_leads_to_its_job(web: Web, browser: Browser) -> None:
+    one, two = web.cluster.submit(remembered(71)), web.cluster.submit(remembered(72))
+    web.cluster.wait(one, two)
+    browser.open(f"{web.url}/ui")
+
+    # from anywhere
+    browser.one("body").send_keys(Keys.CONTROL, "k")
+    browser.driver.switch_to.active_element.send_keys("kernel SWEEP", Keys.ENTER)
+    browser.wait_for("#joblist", text="2 match")
+    assert browser.ids("table.jobs tbody tr") == [f"job-{two}", f"job-{one}"]
+    browser.type("#where", "rack=r71")
+    browser.press("search")
+    browser.wait_for("[role=alert]", text="no field 'rack'")
+    browser.type("#where", "r71")
+    browser.press("search")
+    browser.wait_for("#joblist", text="1 matches")
+    assert browser.ids("table.jobs tbody tr") == [f"job-{one}"]
+
+    browser.open(f"{web.url}/ui/locks")
+    browser.one("body").send_keys(Keys.CONTROL, "k")
+    browser.driver.switch_to.active_element.send_keys(str(two), Keys.ENTER)
+    browser.wait_for("#jobhead", text=f"job {two}")
+
+
+def test_names_of_fields_are_completed_behind_what_was_typed(web: Web, browser: Browser) -> None:
+    browser.open(f"{web.url}/ui/jobs")
+
+    browser.type("#where", "status=running & us")
+
+    offered = browser.driver.execute_script(
+        "return [...document.querySelectorAll('#fields option')].map(option => option.value)"
+    )
+    assert "status=running & user" in offered
 
 
 def test_a_wrong_filter_says_what_is_wrong(web: Web, browser: Browser) -> None:

@@ -81,9 +81,8 @@ def test_the_pages_fit_their_window(
         browser.shoot(folder / f"{name}-{theme}-{size[0]}.png")
 
         assert browser.overflow() <= 0, name
-        # whatever has been changed on the page since it was loaded, only jobs that have not ended have a box
-        ended = "tr:has(.st-success, .st-error, .st-canceled)"
-        assert browser.all(f"{ended} input[name=job]") == [], name
+        # whatever has been changed on the page since it was loaded, each job of the list has a box
+        assert browser.all("tr:has(td.check):not(:has(input[name=job]))") == [], name
     browser.resize(WIDE)
     # a page that is not there is told by the browser, too
     assert [line for line in browser.console() if "404" not in line] == []
@@ -95,7 +94,7 @@ def test_the_login_and_a_dry_run_fit_their_window(
     for size in (WIDE, NARROW):
         browser.resize(size)
         browser.open(f"{web.url}/ui/filters")
-        browser.type("input[name=where]", "op=OP_TEST_DELAY")
+        browser.type("main input[name=where]", "op=OP_TEST_DELAY")
         browser.press("pause")
         browser.wait_for("h1", text="Pause")
         browser.shoot(folder / f"dry-run-light-{size[0]}.png")

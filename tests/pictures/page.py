@@ -76,8 +76,7 @@ def _printed(browser: Browser) -> bytes:
 def _queue(root: Path) -> Iterator[Web]:
     """A cluster in which the plan has come to rest."""
     with Web(root) as web:
-        web.paths.rapi_users.parent.mkdir(parents=True, exist_ok=True)
-        web.paths.rapi_users.write_text(f"{' '.join(_USER)} operate\n")
+        web.put_users(f"{' '.join(_USER)} operate\n")
         web.start()
         _run(root, "gantry", "resource", "set", "licences", "3")
         _run(root, "gnt-filter", "pause", "--where", "reason=mirror", "--reason", "the mirror is down")

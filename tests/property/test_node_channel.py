@@ -69,6 +69,19 @@ class _Pair:
             except ssl.SSLWantReadError:
                 return received
 
+    def records(self) -> int:
+        """How many TLS records the channel sends now."""
+        sent = b""
+        while data := self.channel.to_send():
+            sent += data
+        self._to_server.write(sent)
+        count = 0
+        while sent:
+            # type, version and length come first, see RFC 8446 section 5.1
+            sent = sent[5 + int.from_bytes(sent[3:5]) :]
+            count += 1
+        return count
+
     def said(self, plain: bytes) -> bytes:
         """These bytes as they come over the network."""
         if plain:
@@ -136,3 +149,26 @@ def test_a_reply_with_bytes_after_its_end_spoils_the_connection() -> None:
     assert pair.channel.receive(pair.said(REPLY + b"HTTP/1.1 200")) is not None
 
     assert not pair.channel.is_reusable
+
+
+@given(st.integers(0, 14_000))
+@settings(deadline=None, max_examples=30)
+def test_a_small_request_is_one_record(size: int) -> None:
+    """Each record wakes the node daemon, and is read by two calls of the kernel."""
+    pair = _Pair()
+    pair.records()
+    pair.channel.receive(pair.said(REPLY))
+    pair.channel.ask(HttpRequest("test_delay", b"x" * size, epoch=3))
+
+    assert pair.records() == 1
+
+
+def test_a_large_body_comes_whole() -> None:
+    pair = _Pair()
+    pair.request()
+    pair.channel.receive(pair.said(REPLY))
+    body = bytes(range(256)) * 2048
+
+    pair.channel.ask(HttpRequest("test_delay", body))
+
+    assert pair.request().partition(b"\r\n\r\n")[2] == body

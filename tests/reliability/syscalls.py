@@ -15,10 +15,12 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 import attrs
 
+P = ParamSpec("P")
+R = TypeVar("R")
 SENDS: Final = ("send", "sendall", "sendmsg")
 PAIR: Final = "pair"
 # by name in `os` -> by the name that the gate sees
@@ -93,6 +95,10 @@ def wrap_system_calls() -> None:
     os.fork = _wrapped_fork(os.fork)
     opened = _wrapped_open(io.open)
     io.open = builtins.open = opened
+    # imported here: with the functions that are replaced above
+    from common.commands.cgroups import ControlGroup
+
+    ControlGroup.fork = _wrapped_fork(ControlGroup.fork)  # type: ignore[method-assign]
 
 
 def _wrapped_os(function: str, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -130,12 +136,12 @@ def _ends(sock: socket.socket) -> str:
         return "closed"
 
 
-def _wrapped_fork(original: Callable[[], int]) -> Callable[[], int]:
+def _wrapped_fork(original: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(original)
-    def call() -> int:
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if _gate is None:
-            return original()
-        pid: int = _gate.passes(SystemCall("fork", "fork", "process", (), {}, original))
+            return original(*args, **kwargs)
+        pid: R = _gate.passes(SystemCall("fork", "fork", "process", args, kwargs, original))
         return pid
 
     return call

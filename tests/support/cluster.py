@@ -63,6 +63,8 @@ class Cluster:
         self.modules: dict[str, str] = {}
         # options with which a daemon is started, by its name
         self.options: dict[str, tuple[str, ...]] = {}
+        # seconds that the start of a daemon may take
+        self.patience_s = PATIENCE_S
         self._clients: dict[Path, BlockingClient] = {}
         self.made.add(self)
         root.mkdir(parents=True, exist_ok=True)
@@ -166,15 +168,20 @@ class Cluster:
         return self._states(job_ids)
 
     def job_pids(self) -> Iterator[int]:
-        """Pids of the job processes that live, by their livelocks' holders in the job files."""
+        """Pids of the job processes that live, by their livelocks, and by what the files of jobs say."""
         from common.queue.jobfile import decode_job
-        from common.system.livelock import is_alive
+        from common.system.livelock import is_alive, livelocks_of_jobs, process_of
 
+        found: set[int] = set()
+        # one that waits for its locks has written nothing yet
+        with contextlib.suppress(OSError):
+            found.update(pid for path in livelocks_of_jobs(self.paths.livelocks).values() if (pid := process_of(path)))
         for path in self.paths.queue.glob("job-*"):
             with contextlib.suppress(Exception):
                 job = decode_job(path.read_bytes(), path.name)
                 if job.process_id and job.livelock and is_alive(job.livelock):
-                    yield job.process_id
+                    found.add(job.process_id)
+        yield from found
 
     def log(self, name: str) -> str:
         """What a daemon has logged so far."""
@@ -199,7 +206,11 @@ class Cluster:
             env = {**os.environ, "PYTHONPATH": str(CHECKOUT), "NOTIFY_SOCKET": str(address)}
             with self._errors(name).open("wb") as errors:
                 daemon = self._launch(name, env, errors.fileno())
-            wait_until(lambda: daemon.poll() is not None or _says_ready(ready), what=f"{name} is ready")
+            wait_until(
+                lambda: daemon.poll() is not None or _says_ready(ready),
+                what=f"{name} is ready",
+                timeout_s=self.patience_s,
+            )
         if daemon.returncode is not None:
             text = self._errors(name).read_text()
             raise AssertionError(f"{name} ended with {daemon.returncode}: {text}\n{self.log(name)[-2000:]}")

@@ -3,8 +3,9 @@
     status=running & op=run_command         label.team=web & name=~^backup       hold | tries > 1
     received < 2h ago & end > yesterday     age > 30m and not reason=~upgrade    exit != 0 & user=ada
 
-An instant is written as `common.words.instants` reads it, or in seconds since 1970, and the past is meant. The field of
-a text, alone, says that the text is not empty: `label.team` is for jobs with this label.
+What people look for may also be plain words; see `search_filter`. An instant is written as `common.words.instants`
+reads it, or in seconds since 1970, and the past is meant. The field of a text, alone, says that the text is not empty:
+`label.team` is for jobs with this label.
 
 Source: luxid.md 7.3; the fields from `opid` to `exit_code` in `daemons.luxid.core.query.jobs` are ours.
 """
@@ -27,13 +28,27 @@ _STATES: Final = tuple(state.value for state in JobState)
 # fields that have no order and no text: they can only be shown
 _SHAPED: Final = ("labels", "uses", "ops", "opresult", "oplog", "opstart", "opexec", "opend")
 _INSTANTS: Final = {f"{name}_ts": name for name in ("begin", "received", "start", "end")}
-_TEXTS: Final = ("status", "user", "node", "batch", "name", "summary", "summary_text", "reason", "reason_text", "op")
+_TEXTS: Final = (
+    "status",
+    "user",
+    "node",
+    "batch",
+    "name",
+    "summary",
+    "summary_text",
+    "reason",
+    "reason_text",
+    "op",
+    "words",
+)
 _NUMBERS: Final = ("id", "priority", "tries", "exit_code")
 # other names of fields, as the history has them
 _NAMES: Final = {"exit": "exit_code"}
 _EQUALITIES: Final = ("==", "!=")
 _COMPARISONS: Final = (*_EQUALITIES, "<", "<=", ">", ">=")
 _TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+# digits of an id that fits into 64 bits
+_LONGEST_ID: Final = 18
 # what filters can compare, for those who ask; `label.KEY` is one, too
 COMPARED: Final = (
     "op",
@@ -41,7 +56,7 @@ COMPARED: Final = (
     "age",
     *(name for name in FIELDS if name not in (*OWN, *USED, *_SHAPED, *_INSTANTS)),
 )
-_KNOWN: Final = (*COMPARED, *_INSTANTS, *_SHAPED, "summary_text", "reason_text")
+_KNOWN: Final = (*COMPARED, *_INSTANTS, *_SHAPED, "summary_text", "reason_text", "words")
 
 
 def job_filter(text: str, now: float, zone: tzinfo | None) -> Expression:
@@ -53,6 +68,41 @@ def job_filter(text: str, now: float, zone: tzinfo | None) -> Expression:
     Raises: InvalidRequest: as `parse_filter`; a field or state is unknown, or a value has the wrong type for its field.
     """
     return parse_filter(text, Reading(partial(_rewritten, now, zone), frozenset((*_INSTANTS, *_INSTANTS.values()))))
+
+
+# characters by which a filter is told from words, and words that join conditions
+_FILTER_SIGNS: Final = re.compile(r"""[&|!=<>~"'()]""")
+_JOINING: Final = ("and", "or", "not", "in")
+
+
+def search_filter(text: str, now: float, zone: tzinfo | None) -> Expression:
+    """Read what somebody looks for: a filter, as `job_filter`, or words, each of which a job has somewhere.
+
+    A word is a state, or stands in the job's name, labels, user, node, summary, comments or reasons, in small letters
+    or large ones; a number may also be its id. The name of a field that is a condition alone, as `hold`, is a filter.
+
+    Args: text: not only spaces.
+    Raises: InvalidRequest: as `job_filter`.
+    """
+    words = text.split()
+    if _FILTER_SIGNS.search(text) or any(word in _JOINING or _is_field(word) for word in words):
+        return job_filter(text, now, zone)
+    found = all_of([_sought(word) for word in words])
+    assert found is not None
+    return found
+
+
+def _is_field(word: str) -> bool:
+    return word in _KNOWN or word in _NAMES or word.startswith(LABEL)
+
+
+def _sought(word: str) -> Expression:
+    state = _STATUSES.get(word.lower(), word.lower())
+    if state in _STATES:
+        return ["==", "status", state]
+    within: Expression = ["=~", "words", re.escape(word.lower())]
+    is_number = word.isascii() and word.isdigit() and len(word) <= _LONGEST_ID
+    return ["|", ["==", "id", int(word)], within] if is_number else within
 
 
 def _rewritten(now: float, zone: tzinfo | None, operator: str, field: str, values: Sequence[str | int]) -> Expression:

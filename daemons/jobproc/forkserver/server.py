@@ -16,27 +16,25 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Protocol, assert_never
+from typing import Final, Protocol
 
 import attrs
 import setproctitle
 
 from common.access import Role
 from common.commands.cgroups import GroupTree
-from common.errors import Conflict, GantryError, InvalidRequest, Unavailable
+from common.errors import GantryError, InvalidRequest, Unavailable
 from common.ids import JobId
-from common.jsontext import ascii_json
 from common.settings import Settings
-from common.system.daemon import SIGN, sign_interval_s, tell_stacks_at_the_end
 from common.system.log import get_log, rename_program, reopen_log
-from common.system.program import notify
+from common.system.program import SIGN, notify, sign_interval_s, tell_stacks_at_the_end
 from common.system.signals import HANDLED, ProcessSignals
 from daemons.jobproc import life
 from daemons.jobproc.life import refuse
-from protocol.envelope import Call, CallBatch, MalformedRequest, failure, read_message, success
-from protocol.forkserver import JobExited, StartJob
+from protocol.envelope import CallBatch, MalformedRequest, failure, read_message, success
+from protocol.forkserver import VERSION, StartJob, Version
 from protocol.framing import Framer, MessageTooLarge, pack
-from protocol.messages import positional, structure_request
+from protocol.messages import structure_request
 from protocol.peer import own_access, peer_of, with_role
 
 # The job processes of a fork server: created by fork, recorded until they end.
@@ -68,6 +66,10 @@ class Children:
     def __init__(self, jobs: Mapping[int, JobId]) -> None:
         self._jobs = dict(jobs)
 
+    def has(self, job_id: JobId) -> bool:
+        """Whether a process of this job was started and has not been reaped."""
+        return job_id in self._jobs.values()
+
     @property
     def jobs(self) -> Mapping[int, JobId]:
         """pid -> job id, as a copy."""
@@ -79,13 +81,8 @@ class Children:
         `live` begins with the signals in `HANDLED` blocked.
 
         Returns: the pid.
-        Raises:
-            Conflict: the job already has a process.
-            Unavailable: the kernel refuses another process.
+        Raises: Unavailable: the kernel refuses another process.
         """
-        for pid, other in self._jobs.items():
-            if other == job_id:
-                raise Conflict(f"job {job_id} has a process already, with pid {pid}", pid=pid)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
         try:
             pid = os.fork()
@@ -129,7 +126,7 @@ def _reason(error: OSError | MemoryError) -> str:
     return (error.strerror or str(error)).lower() if isinstance(error, OSError) else "out of memory"
 
 
-# A control connection of the fork server: messages and descriptors in, replies and notifications out.
+# A control connection of the fork server: messages and descriptors in, replies out.
 #
 # It never waits. A peer that does not read is dropped at a backlog of `_BACKLOG_BYTES`.
 
@@ -223,11 +220,10 @@ class ControlConnection:
         self.sock.close()
 
 
-def read_start(payload: bytes) -> tuple[Call, StartJob] | bytes | None:
+def read_control(payload: bytes) -> StartJob | bytes | None:
     """Read one control message.
 
-    Returns: the call and its request; or the reply that refuses it; None: a notification, which
-        gets no reply, and of which none is known here.
+    Returns: the job to be started; or the reply to a call; None: a notification that is not known here.
     """
     try:
         call = read_message(payload)
@@ -236,26 +232,20 @@ def read_start(payload: bytes) -> tuple[Call, StartJob] | bytes | None:
     if isinstance(call, CallBatch):
         call_id = MalformedRequest("batches are not served here; send one request a message")
         return failure(call_id, call_id)
-    if call.notification:
-        return None
     try:
-        if call.method != StartJob.METHOD:
-            raise InvalidRequest(f"unknown method {call.method[:80]!r}; the fork server knows {StartJob.METHOD}")
-        request = structure_request(StartJob, call.params)
+        if call.notification:
+            return structure_request(StartJob, call.params) if call.method == StartJob.METHOD else None
+        if call.method != Version.METHOD:
+            raise InvalidRequest(
+                f"unknown method {call.method[:80]!r}; the fork server knows {Version.METHOD}, and the notification "
+                f"{StartJob.METHOD}"
+            )
     except GantryError as error:
-        return failure(call, error)
-    assert isinstance(request, StartJob)
-    return call, request
-
-
-def started(call: Call, pid: int) -> bytes:
-    """The reply to a start."""
-    return success(call, pid)
-
-
-def exited(note: JobExited) -> bytes:
-    """The notification that a job process has ended."""
-    return ascii_json({"jsonrpc": "2.0", "method": note.METHOD, "params": positional(note)})
+        if not call.notification:
+            return failure(call, error)
+        _log.warning("control.ignored", message=payload[:200].decode(errors="replace"), reason=error)
+        return None
+    return success(call, VERSION)
 
 
 # variable set for the copy that only tests whether settings and code are good
@@ -296,6 +286,8 @@ class ForkServer:
         self._children = children
         self._access = own_access()
         self._connections: list[ControlConnection] = []
+        # ends of the socket pairs of jobs whose earlier processes have not ended yet
+        self._postponed: dict[JobId, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._guard = guard
@@ -347,6 +339,9 @@ class ForkServer:
         for connection in self._connections:
             connection.close()
         self._connections.clear()
+        for sock in self._postponed.values():
+            sock.close()
+        self._postponed.clear()
         self._selector.close()
         if self._guard is not None:
             self._guard.close()
@@ -384,26 +379,36 @@ class ForkServer:
 
     def _answer(self, connection: ControlConnection, payload: bytes) -> None:
         """Raises: Closed."""
-        match found := read_start(payload):
-            case bytes() as refusal:
-                _log.warning("control.refused", message=payload[:200].decode(errors="replace"))
-                connection.send(refusal)
-            case (call, request):
-                connection.send(self._start(connection, call, request))
+        match read_control(payload):
+            case bytes() as reply:
+                connection.send(reply)
+            case StartJob(job_id):
+                try:
+                    self._start(job_id, connection.claim_fd())
+                except InvalidRequest as error:
+                    _log.warning("job.not_forked", job=job_id, error=error)
             case None:
                 pass
-            case _:
-                assert_never(found)
 
-    def _start(self, connection: ControlConnection, call: Call, request: StartJob) -> bytes:
-        try:
-            with connection.claim_fd() as sock:
-                pid = self._children.start(request.job_id, sock, self._live)
-        except GantryError as error:
-            _log.warning("job.not_forked", job=request.job_id, error=error)
-            return failure(call, error)
-        _log.debug("job.forked", job=request.job_id, pid=pid)
-        return started(call, pid)
+    def _start(self, job_id: JobId, sock: socket.socket) -> None:
+        """Fork a process for the job, or do so when its earlier one has ended; `sock` goes to the process."""
+        if _is_given_up(sock):
+            sock.close()
+            return
+        if self._children.has(job_id):
+            _log.debug("job.start_early", job=job_id)
+            if (older := self._postponed.pop(job_id, None)) is not None:
+                older.close()
+            self._postponed[job_id] = sock
+            return
+        with sock:
+            try:
+                pid = self._children.start(job_id, sock, self._live)
+            except Unavailable as error:
+                _log.warning("job.not_forked", job=job_id, error=error)
+                refuse(sock, error.message)
+            else:
+                _log.debug("job.forked", job=job_id, pid=pid)
 
     def _live(self, job_id: JobId, sock: socket.socket) -> int:
         """Run the job, in the child, after leaving everything of the parent behind."""
@@ -420,17 +425,10 @@ class ForkServer:
         for end in self._children.reap():
             if end.job_id is not None:
                 _log.debug("job.process_ended", job=end.job_id, pid=end.pid, wait_status=end.wait_status)
-                self._tell_all(exited(JobExited(end.job_id, end.pid, end.wait_status)))
+                if (sock := self._postponed.pop(end.job_id, None)) is not None:
+                    self._start(end.job_id, sock)
             elif self._trial is not None and end.pid == self._trial.pid:
                 self._trial.returncode = os.waitstatus_to_exitcode(end.wait_status)
-
-    def _tell_all(self, note: bytes) -> None:
-        for connection in tuple(self._connections):
-            try:
-                connection.send(note)
-                self._watch(connection)
-            except Closed:
-                self._drop(connection)
 
     def _watch(self, connection: ControlConnection) -> None:
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.has_unsent else 0)
@@ -456,6 +454,16 @@ class ForkServer:
             reopen_log()
             self._trial = _begin_trial()
         return False
+
+
+def _is_given_up(sock: socket.socket) -> bool:
+    """Whether luxid has closed its end: it has waited too long, or has ended."""
+    try:
+        return not sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _begin_trial() -> "subprocess.Popen[bytes] | None":

@@ -93,12 +93,16 @@ def warm_up() -> None:
 
 def warm_up_for_nodes() -> None:
     """The same for what jobs with commands on nodes need beside; on one machine it is not even imported."""
+    import ssl
+
     import daemons.jobproc.nodecommands.nodecommand  # noqa: F401  # loaded for the children
     from common.commands.spec import CommandSpec
     from protocol.noded.call import request_body
     from protocol.noded.commands import CommandPhase, FollowCommand, ForgetCommands, StartCommand, StopCommand
 
     state = {"key": "1.0.1", "phase": "ended", "outcome": {"exit_code": 0}}
+    # its first context takes OpenSSL longer than all others
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     calls: tuple[tuple[AnyCall, object], ...] = (
         (StartCommand("1.0.1", CommandSpec(argv=("true",)), 0, 0), state),
         (FollowCommand("1.0.1", 0, 0, CommandPhase.RUNNING, 1.0), {"state": state, "output": [0, "x"]}),

@@ -233,7 +233,7 @@ class Conversation:
         return attrs.evolve(self, output=output, error=error).hear(state, now)
 
     def give_up(self) -> Self:
-        """The call under way was given up, before anything was heard. A start may be carried out all the same."""
+        """The call was given up after it was sent and before a reply. A start may be carried out all the same."""
         return attrs.evolve(self, may_run=True) if self._aim is _Aim.START else self
 
     def hear_failure(self, failed: Failed, now: float) -> Self:

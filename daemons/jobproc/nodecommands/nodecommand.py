@@ -58,7 +58,7 @@ from protocol.noded.call import (
 )
 from protocol.noded.clients.certificates import CallerContext, CertificateFiles
 from protocol.noded.clients.connection import CONNECT_S, HttpRequest, NodeConnection
-from protocol.noded.clients.judging import after_reply, before_sending, no_reply, not_connected
+from protocol.noded.clients.judging import after_reply, before_sending, given_up, no_reply, not_connected
 from protocol.noded.commands import CommandNews, CommandPhase, CommandState, FollowCommand, ForgetCommands
 from protocol.noded.statefiles import command_key
 from protocol.wconfd.locks import CommandOnNode
@@ -96,8 +96,8 @@ class NodeLink:
         """Send a call and wait for its reply.
 
         Args:
-            stop: called after each signal.
-        Returns: None: `stop` has become true, and the call was given up; the node may have carried it out.
+            stop: called after each signal; once it is true the call is given up.
+        Returns: None: it was given up after it was sent, and the node may have carried it out.
         """
         body = request_body(call)
         if (unsent := before_sending(self.node, call, body)) is not None:
@@ -134,7 +134,7 @@ class NodeLink:
             if connection.reply is not None:
                 return after_reply(self.node, call, self._epoch, connection.reply)
             if stop():
-                return None
+                return None if connection.is_up else given_up(self.node, call)
             left_s = (deadline if connection.is_up else connected_by) - time.monotonic()
             if left_s <= 0:
                 is_up = connection.is_up
@@ -311,7 +311,7 @@ class NodeTalk:
         return conversation.hear(state.value, time.monotonic())
 
     def _hear_nothing(self, conversation: Conversation, outcome: Failed | Skipped | None) -> Conversation:
-        """Args: outcome: None: the call was given up."""
+        """Args: outcome: None: the call was given up after it was sent."""
         if outcome is None:
             return conversation.give_up()
         unsent = Failed(FailureKind.UNSENT, f"{self.link.node} is offline")

@@ -523,9 +523,22 @@ class UnitBook:
 
     def waiting(self, resource: str) -> int:
         """How many jobs, which nothing else holds, wait for units of the resource. Cost: linear in their groups."""
+        return sum(group.size for group, _ in self._waiting(resource))
+
+    def first_waiting(self, resource: str) -> JobId | None:
+        """Of these jobs the one that came first; None: there is none. Cost: as `waiting`."""
+        place = min((place[1:] for _, place in self._waiting(resource)), default=None)
+        return None if place is None else JobId(place[1])
+
+    def wanted(self) -> Iterable[str]:
+        """The resources that ready jobs want."""
+        return self._asked.keys()
+
+    def _waiting(self, resource: str) -> Iterator[tuple[WantsGroup, Place]]:
         asked = self._asked.get(resource)
-        groups = asked.line.groups if asked is not None else ()
-        return sum(group.size for group in groups if group.place is not None and self._lacks(group, resource))
+        for group in asked.line.groups if asked is not None else ():
+            if group.place is not None and self._lacks(group, resource):
+                yield group, group.place
 
     def _lacks(self, group: WantsGroup, resource: str) -> bool:
         return any(want.name == resource and self.is_short(want, group) for want in group.wants)

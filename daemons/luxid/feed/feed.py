@@ -20,6 +20,7 @@ from common.errors import InternalError, Unavailable
 from common.ids import JobId
 from common.jsontext import ascii_json
 from common.queue.jobs import Job, JobState, LogEntry
+from common.system.inthread import give_way
 from common.system.log import get_log
 from common.wire import unstructure
 from daemons.luxid.core.feed import Interests, RecentChanges
@@ -322,7 +323,7 @@ class _Rows:
             turn = recent.serial
             for start in range(0, len(job_ids), AT_ONCE):
                 await self._make_some(job_ids[start : start + AT_ONCE])
-                await trio.lowlevel.checkpoint()
+                await give_way()
             changed = recent.since(turn, among)
             if changed is None:
                 raise Unavailable("too much changes at the moment to tell the state of all jobs; subscribe again")

@@ -11,7 +11,7 @@ import functools
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,7 @@ from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
-from common.system.livelock import is_alive
+from common.system.livelock import is_alive, livelocks_of_jobs, process_of
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from daemons.luxid.core.queue.recovery import Fate, judge_fate
@@ -81,11 +81,13 @@ def load_queue(
     judge = functools.partial(judge_fate, takes_up=takes_up)
     # before keys and notes of submissions without jobs are removed
     known = _look_patiently(paths, pause)
+    # before the files are read: a process that does not live now has written its last
+    living = _living_patiently(paths, pause)
     names = os.listdir(paths.queue)
     ids = sorted(int(match[1]) for name in names if (match := _JOB.fullmatch(name)))
     with lasting():
         folder = str(paths.queue)
-        read = functools.partial(_load_job, paths, folder, pause=pause, changes=changes, judge=judge)
+        read = functools.partial(_load_job, paths, folder, living=living, pause=pause, changes=changes, judge=judge)
         jobs = tuple(found for job_id in ids if (found := read(JobId(job_id))) is not None)
     alive = {found.job.job_id for found in jobs if found.fate is Fate.ALIVE}
     _remove_temps(paths, names, alive)
@@ -132,6 +134,7 @@ def _load_job(
     folder: str,
     job_id: JobId,
     *,
+    living: Mapping[int, str],
     pause: Callable[[float], None],
     changes: Changes,
     judge: Callable[..., Fate],
@@ -150,8 +153,31 @@ def _load_job(
         changes.move([(Path(path), paths.damaged / os.path.basename(path))])
         return None
     # the fate of an ended job does not depend on its process
-    may_live = job.livelock is not None and job.next_index is not None
-    return FoundJob(job, judge(job, is_alive=may_live and is_alive(job.livelock or "")))
+    if job.next_index is None or not (job.livelock or living):
+        return FoundJob(job, judge(job, is_alive=False))
+    if job.livelock is not None and is_alive(job.livelock):
+        return FoundJob(job, judge(job, is_alive=True))
+    if (livelock := living.get(job_id)) is None:
+        return FoundJob(job, judge(job, is_alive=False))
+    # its process has written nothing yet: it waits for its locks, and is only known by its livelock
+    job = attrs.evolve(job, livelock=livelock, process_id=process_of(livelock))
+    return FoundJob(job, judge(job, is_alive=True))
+
+
+def _living_patiently(paths: Paths, pause: Callable[[float], None]) -> Mapping[int, str]:
+    """The livelocks of the job processes that live, by the ids of their jobs."""
+    for pause_s in retry_pauses():
+        try:
+            found = livelocks_of_jobs(paths.livelocks)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            effect = "no job is served until it is known which processes live"
+            _log.error("livelocks.unreadable", reason=error, effect=effect, retry_s=pause_s)
+        else:
+            return {job_id: livelock for job_id, livelock in found.items() if is_alive(livelock)}
+        pause(pause_s)
+    raise AssertionError("pauses never end")
 
 
 def _look_patiently(paths: Paths, pause: Callable[[float], None]) -> KnownIds:

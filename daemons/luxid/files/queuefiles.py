@@ -214,6 +214,8 @@ class QueueFiles:
         self._write = write
         self._mastership = OwnMastershipState("luxid")
         self._replica = QueueReplica(replica or Replica(), self._mastership)
+        # whether another node may become the master, and must know which jobs have been given to a process
+        self.are_copied: Final = replica is not None
         self._commits = GroupCommit(self._write_as_master, self._replica if self._replica.commits_first else None)
         # syncs what job processes have written
         self.folder = FolderSync(paths.queue)

@@ -7,13 +7,15 @@ Source: DESIGN section 6, "Explain".
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from math import inf
 from typing import Final, TypeVar
 
 import attrs
 import trio
 
-from common.errors import GantryError, Unavailable, explain_os_error
+from common.errors import GantryError, InvalidRequest, Unavailable, explain_os_error
 from common.ids import JobId
 from common.locks import Owner
 from common.queue.explanation import (
@@ -31,21 +33,22 @@ from common.queue.explanation import (
 )
 from common.queue.jobs import Job, JobState, Timestamp, to_seconds
 from common.queue.sidefiles import SilenceNote
-from common.system.inthread import in_thread
+from common.system.inthread import give_way, in_thread
 from common.system.livelock import is_alive
 from daemons.luxid.core.copies.etcdroom import CommitsNow
 from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.recovery import RecoveryRequest
+from daemons.luxid.core.why.blockers import HeldLock, LockOwner, lock_waits, rank, waits_of, way_from
 from daemons.luxid.core.why.explain import FollowedJob, explain, lock_reasons
 from daemons.luxid.files.store import Store, WaitFiles
 from daemons.luxid.jobs import JobTable, JobViews, LiveJobs
 from daemons.luxid.processes.signals import job_process, pids_of
 from protocol.client import Client
-from protocol.luxi.why import ExplainJobs, ReadJobWaits, ReadLeftProcesses
+from protocol.luxi.why import Blockers, ExplainJobs, ReadBlockers, ReadJobWaits, ReadLeftProcesses
 from protocol.messages import Request
 from protocol.peer import Peer
-from protocol.wconfd.locks import ExplainHoldings, ExplainWait, HoldingsExplanation
+from protocol.wconfd.locks import ExplainHoldings, ExplainWait, HoldingsExplanation, ListLocksWaitingStatus
 
 # seconds for all requests of one call to wconfd
 WCONFD_S: Final = 2.0
@@ -76,7 +79,7 @@ class Explaining:
         for job_id in call.job_ids:
             told.append(await self._explain(job_id, asked))
             # with many queued jobs each explanation takes a while
-            await trio.lowlevel.checkpoint()
+            await give_way()
         return tuple(told)
 
     async def read_left_processes(self, call: ReadLeftProcesses, peer: Peer) -> tuple[tuple[int, ...], ...]:
@@ -84,7 +87,7 @@ class Explaining:
         for job_id in call.job_ids:
             left.append(await self._left(job_id))
             # looking for a missing file takes a while, too
-            await trio.lowlevel.checkpoint()
+            await give_way()
         return tuple(left)
 
     async def _left(self, job_id: JobId) -> tuple[int, ...]:
@@ -208,6 +211,94 @@ def _with_instants(reason: LevelWeight, told: HoldingsExplanation) -> LevelWeigh
     return attrs.evolve(reason, held=held)
 
 
+# What holds the most jobs back.
+#
+# Theory. The answer is worked out without a pause, so luxid does nothing else meanwhile: for at most some 50 ms, as the
+# number of steps is bounded. Callers who come together share an answer that was begun after their calls, and between
+# two of them luxid has `SHARE` times as long for everything else.
+#
+# Source: DESIGN section 6, "Explain".
+
+
+# bound of the work for one answer; a step takes about a microsecond
+MOST_STEPS: Final = 10_000
+SHARE: Final = 10.0
+MOST_BLOCKERS: Final = 30
+# seconds to wait for wconfd
+_LOCKS_S: Final = 1.0
+
+
+@attrs.define(eq=False)
+class Blocking:
+    """The method that ranks what holds jobs back.
+
+    Args: wconfd: a client of its own, because a slow reply is abandoned with its connection.
+    """
+
+    _jobs: LiveJobs
+    _wconfd: Client
+    _gate: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    # answers that were begun so far
+    _begun: int = attrs.field(default=0, init=False)
+    # the last one that was ended, and its number among those
+    _last: Blockers | None = attrs.field(default=None, init=False)
+    _last_number: int = attrs.field(default=0, init=False)
+    # when the next one may begin, by trio's clock
+    _next_at: float = attrs.field(default=0.0, init=False)
+
+    async def read_blockers(self, call: ReadBlockers, _: Peer) -> Blockers:
+        """Raises: InvalidRequest: too many are asked for. Cost: as `rank`."""
+        if not 1 <= call.most <= MOST_BLOCKERS:
+            raise InvalidRequest(f"at most {MOST_BLOCKERS} blockers are told, and at least 1; got {call.most}")
+        found = await self._found()
+        return attrs.evolve(found, blockers=found.blockers[: call.most], longest=found.longest[: call.most])
+
+    async def _found(self) -> Blockers:
+        before = self._begun
+        async with self._gate:
+            if self._last is not None and self._last_number > before:
+                return self._last
+            await trio.sleep_until(self._next_at)
+            self._begun += 1
+            locks, unknown = await self._locks()
+            began = trio.current_time()
+            self._last, self._last_number = self._ranked(locks, unknown), self._begun
+            self._next_at = trio.current_time() + SHARE * (trio.current_time() - began)
+            return self._last
+
+    async def _locks(self) -> tuple[Mapping[LockOwner, Sequence[HeldLock]], str]:
+        """Which locks are waited for, and why that is not known."""
+        try:
+            status = await _Asked(self._wconfd, trio.current_time() + _LOCKS_S).ask(ListLocksWaitingStatus())
+        except GantryError as error:
+            return {}, error.message
+        busy = self._jobs.queue.busy()
+        # a job whose process died a moment ago waits no longer
+        found = lock_waits(status).items()
+        return {owner: held for owner, held in found if isinstance(owner, str) or owner in busy}, ""
+
+    def _ranked(self, locks: Mapping[LockOwner, Sequence[HeldLock]], unknown: str) -> Blockers:
+        queue = self._jobs.queue
+        waits = waits_of(queue, locks, self._since)
+        ranked = rank(waits, MOST_BLOCKERS, MOST_STEPS)
+        first = [entry.job.job_id for entry in islice(queue.without_process(), MOST_BLOCKERS)]
+        in_process = [owner for owner in locks if not isinstance(owner, str)]
+        waiting = sorted((*first, *in_process), key=lambda job_id: (self._since(job_id) or inf, job_id))
+        counts = queue.counts()
+        number = counts.ready + counts.blocked + counts.held + len(in_process)
+        ways = tuple(way_from(waits, job_id) for job_id in waiting[:MOST_BLOCKERS])
+        return Blockers(ranked.blockers, ways, number, unknown, ranked.is_partial)
+
+    def _since(self, job_id: JobId) -> float | None:
+        """Since when a job has waited for its locks, or for all that keeps it from its next opcode."""
+        job = self._jobs.table.in_memory(job_id)
+        index = None if job is None else job.next_index
+        if job is None or index is None:
+            return None
+        asked_at = job.ops[index].start_at if self._jobs.phase(job_id) is Phase.RUNNING else None
+        return _seconds(asked_at or (job.ops[index - 1].end_at if index else None) or job.received_at)
+
+
 # Return what jobs waited for.
 #
 # Source: DESIGN section 6, "Explain".
@@ -230,7 +321,7 @@ class JobWaitHandlers:
         if job is None:
             job = await in_thread(self._store.find_archived, job_id)
         else:
-            await trio.lowlevel.checkpoint()
+            await give_way()
         if job is None:
             return None
         return self._assembled(job)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar, assert_never
 
 import attrs
-import trio
 
 from common.errors import InvalidRequest, PrerequisiteError, Unavailable
 from common.ids import JobId
@@ -19,18 +18,18 @@ from common.objects.filter import FilterRule
 from common.objects.index import ConfigIndex, Named, find_named
 from common.objects.kinds import QueryKind, TagKind
 from common.query.qlang import Bounds, bounds_of
-from common.queue.jobs import Job, JobState
-from common.system.inthread import in_thread
+from common.queue.jobs import FINAL, Job, JobState
+from common.system.inthread import give_way, in_thread
 from common.system.log import get_log
 from common.wire import read_job_id
 from daemons.luxid.config import WAIT_S, ConfigCache
 from daemons.luxid.core.query.engine import Need, QueryPlan, RowsWithNotes, Things
 from daemons.luxid.core.query.instances import INSTANCES, InstanceRow, instance_rows
-from daemons.luxid.core.query.jobs import JOBS, JobRow, JobView, UnreadJob, hopeless_states
+from daemons.luxid.core.query.jobs import JOBS, JobRow, JobView, UnreadJob, possible_states
 from daemons.luxid.core.query.locks import LOCKS, lock_rows
 from daemons.luxid.core.query.nodes import NODES, NodeRow, node_rows
 from daemons.luxid.core.query.objects import EXPORTS, GROUPS, NETWORKS, RULES, ExportRow, export_rows, rows_of
-from daemons.luxid.core.queue.jobqueue import FinalStates, JobQueue
+from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.rights import Viewer
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobs import JobTable, JobViews
@@ -65,8 +64,9 @@ from protocol.wconfd.locks import ListLocksWaitingStatus
 
 T = TypeVar("T")
 
-# number of rows made and encoded before other tasks run
+# most rows, and about as many values of them, that are made and encoded before other tasks run: a millisecond
 _BATCH: Final = 200
+_VALUES: Final = 1000
 # size from which the next pieces are made of fewer rows
 _PIECE_BYTES: Final = 256 * 2**10
 
@@ -84,21 +84,23 @@ def query_reply(
     Args: most: maximum number of rows, >= 1; None: no limit.
     """
     head = b'{"fields":%b,"data":[' % ascii_json(reply_to_wire(plan.definitions()))
-    return Pieces(_framed(head, _encode(plan.rows, pieces, most), b"]}"), lambda: [*notes, *plan.notes()])
+    return Pieces(_framed(head, _encode(plan, plan.rows, pieces, most), b"]}"), lambda: [*notes, *plan.notes()])
 
 
 def classic_reply(plan: QueryPlan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[Rows]:
     """Rows of bare values."""
-    return Pieces(_framed(b"[", _encode(plan.classic_rows, pieces), b"]"))
+    return Pieces(_framed(b"[", _encode(plan, plan.classic_rows, pieces), b"]"))
 
 
 async def _encode(
+    plan: QueryPlan[T],
     make: Callable[[Sequence[T]], Sequence[object]],
     pieces: AsyncGenerator[Sequence[T], None],
     most: int | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """The rows of things as JSON, in pieces, without the brackets around the whole."""
-    batch, separator = _BATCH, b""
+    most_rows = batch = max(1, min(_BATCH, _VALUES // max(1, len(plan.used))))
+    separator = b""
     left = most
     async with aclosing(pieces):
         async for piece in pieces:
@@ -111,17 +113,17 @@ async def _encode(
                     left -= len(rows)
                 if rows:
                     encoded = ascii_json(rows)[1:-1]
-                    batch = _next_batch(batch, len(encoded))
+                    batch = _next_batch(batch, most_rows, len(encoded))
                     yield separator + encoded
                     separator = b","
                 if left == 0:
                     return
-                await trio.lowlevel.checkpoint()
+                await give_way()
 
 
-def _next_batch(batch: int, size: int) -> int:
-    """Reduce the number of rows when they are large, and raise it again when they are small."""
-    return max(1, batch // 4) if size > _PIECE_BYTES else min(_BATCH, batch * 2)
+def _next_batch(batch: int, most: int, size: int) -> int:
+    """Reduce the number of rows when they are large, and raise it again, up to `most`, when they are small."""
+    return max(1, batch // 4) if size > _PIECE_BYTES else min(most, batch * 2)
 
 
 async def _framed(head: bytes, inner: AsyncGenerator[bytes, None], tail: bytes) -> AsyncGenerator[bytes, None]:
@@ -144,11 +146,11 @@ _log: Final = get_log(__name__)
 class JobRows:
     """The jobs of the queue and the archive, in the form from which fields are read."""
 
-    def __init__(self, table: JobTable, store: Store, views: JobViews, ended: FinalStates) -> None:
+    def __init__(self, table: JobTable, store: Store, views: JobViews, queue: JobQueue) -> None:
         self._table = table
         self._store = store
         self._views = views
-        self._ended = ended
+        self._queue = queue
 
     async def named(self, job_ids: Sequence[JobId]) -> AsyncGenerator[list[JobRow], None]:
         """These jobs, in this order, archived ones included; for a job that does not exist an UnreadJob.
@@ -164,7 +166,7 @@ class JobRows:
         *,
         archived: bool,
         page: Page | None = None,
-        without: frozenset[JobState] = frozenset(),
+        states: frozenset[JobState] = frozenset(JobState),
         bounds: Bounds | None = None,
     ) -> AsyncGenerator[list[JobRow], None]:
         """All live jobs, by id, and archived ones if wanted; or those of them at the place and in the order of a page.
@@ -172,14 +174,12 @@ class JobRows:
         Unreadable jobs are left out.
 
         Args:
-            without: final states; live jobs that are known to be in one of them are left out unread.
+            states: live jobs that cannot be shown in one of them are left out unread, as far as that is known; a job
+                that comes into one of them while the others are read may be left out, too.
             bounds: of the ids of a page; None: none.
         Raises: Unavailable: the archive cannot be listed at the moment.
         """
-        job_ids = self._table.ids()
-        if without:
-            ended = self._ended.get
-            job_ids = [job_id for job_id in job_ids if ended(job_id) not in without]
+        job_ids = self._live(states)
         if archived:
             job_ids = sorted({*job_ids, *await self._set_aside()})
         job_ids = in_order_of(page, job_ids, bounds)
@@ -187,6 +187,14 @@ class JobRows:
         async with aclosing(self._rows(job_ids, is_lenient=True)) as batches:
             async for batch in batches:
                 yield [row for row in batch if isinstance(row, JobView) and (archived or not row.is_archived)]
+
+    def _live(self, states: frozenset[JobState]) -> list[JobId]:
+        """The live jobs that may be shown in one of these states, ascending."""
+        if (found := self._queue.perhaps_in(states)) is not None:
+            return sorted(found)
+        without, ended = FINAL - states, self._queue.ended.get
+        job_ids = self._table.ids()
+        return [job_id for job_id in job_ids if ended(job_id) not in without] if without else job_ids
 
     async def _set_aside(self) -> list[JobId]:
         try:
@@ -201,12 +209,12 @@ class JobRows:
         """These jobs, or all live ones, without reading their files: for queries of ids only."""
         for batch in _batches(in_order_of(page, self._table.ids()) if job_ids is None else job_ids):
             yield [UnreadJob(job_id) for job_id in batch]
-            await trio.lowlevel.checkpoint()
+            await give_way()
 
     async def _rows(self, job_ids: Sequence[JobId], *, is_lenient: bool) -> AsyncGenerator[list[JobRow], None]:
         for batch in _batches(job_ids):
             live = await self._table.get_many(batch, is_lenient=is_lenient)
-            await trio.lowlevel.checkpoint()
+            await give_way()
             absent = [job_id for job_id, job in zip(batch, live, strict=True) if job is None]
             archived = await self._archived(absent, is_lenient=is_lenient) if absent else {}
             yield [self._row(job_id, job, archived) for job_id, job in zip(batch, live, strict=True)]
@@ -544,7 +552,7 @@ class ObjectQueries:
             # a filter on this field does not count (luxid.md 7.3)
             archived = any(field.name == "archived" for field in plan.fields)
             bounds = None if filter is None else bounds_of(filter, "id")
-            rows = self._jobs.every(archived=archived, page=page, without=hopeless_states(filter), bounds=bounds)
+            rows = self._jobs.every(archived=archived, page=page, states=possible_states(filter), bounds=bounds)
         viewer = Viewer(peer.uid, peer.role, peer.caller)
         return rows if viewer.sees_all else _seen_by(viewer, rows)
 

@@ -8,7 +8,6 @@ Source: DESIGN sections 3 (invariants 2 and 5) and 5; luxid.md 5.8.
 """
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -23,7 +22,7 @@ from common.queue.jobs import Job, set_priority
 from common.queue.sidefiles import asked_by
 from common.system.deathprobe import is_found_dead
 from common.system.inthread import in_thread
-from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
+from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive, livelocks_of_jobs
 from common.system.log import get_log
 from daemons.luxid.core.queue.entry import AT_REST, Phase
 from daemons.luxid.core.queue.recovery import (
@@ -253,7 +252,6 @@ def _lives(job: Job) -> bool:
 
 # interval of the backstop behind the events
 SWEEP_S: Final = 5.0
-_LIVELOCK: Final = re.compile(r"job_(\d+)_\d+", re.ASCII)
 
 
 class LeftUnits:
@@ -294,8 +292,8 @@ class LeftUnits:
 
         Args: livelocks: folder of livelocks.
         """
-        for job_id in _livelocks_of_jobs(livelocks):
-            await self._adopt(job_id)
+        for job_id in sorted(livelocks_of_jobs(livelocks)):
+            await self._adopt(JobId(job_id))
         async with trio.open_nursery() as nursery:
             while True:
                 self._has_news = trio.Event()
@@ -354,8 +352,3 @@ class LeftUnits:
             return False
         has_node = self._jobs.takes_up and any(op.input.get("node") for op in job.ops)
         return not has_node or not (job.job_id in (self._orphans or ()) or os.path.exists(job.livelock))
-
-
-def _livelocks_of_jobs(folder: Path) -> list[JobId]:
-    found = (_LIVELOCK.fullmatch(name) for name in os.listdir(folder))
-    return sorted({JobId(int(match[1])) for match in found if match})

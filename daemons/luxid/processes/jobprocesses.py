@@ -183,8 +183,6 @@ class JobProcess:
     begun_tries: int = 0
     # whether the present process has reported that it supports requests to pause
     heeds_pauses: bool = False
-    # event of a reaped process of the job; only while the job is being started
-    reaped: trio.Event | None = None
     # whether the present process has written the job's end, which is being made durable
     has_written_end: bool = False
     # whether a probe is under way, and whether another was requested meanwhile
@@ -282,13 +280,6 @@ class JobProcesses:
         self._kill_messages.withdraw(job_id)
 
     # what happens
-
-    def reaped(self, job_id: JobId) -> None:
-        """Report that a process of the job was reaped; if a command of it still lives, so does the job."""
-        record = self._records.get(job_id)
-        if record is not None and record.reaped is not None:
-            record.reaped.set()
-        self.suspect(job_id)
 
     def livelocks_touched(self, names: Iterable[str]) -> None:
         """Report that a process has ended that had these livelocks open."""

@@ -1,7 +1,7 @@
 """Request job processes from the fork server, over one connection that is kept open.
 
-The connection itself tells two things: that the fork server is there (if it is away, starts wait and
-nothing fails), and which of its children have ended.
+The connection tells that the fork server is there; if it is away, starts wait and nothing fails. All else is said by
+the process itself.
 
 Source: protocol/forkserver.py; DESIGN section 7.
 """
@@ -21,20 +21,40 @@ import attrs
 import orjson
 import trio
 
-from common.errors import ConnectionLost, Denied, GantryError, Unavailable
+from common.errors import (
+    ConnectionLost,
+    Denied,
+    GantryError,
+    InvalidRequest,
+    ProtocolError,
+    RemoteError,
+    Unavailable,
+)
 from common.ids import JobId
+from common.jsontext import ascii_json
 from common.paths import Paths
 from common.system.daemon import take_back_limit
 from common.system.livelock import Livelock
 from common.system.log import get_log
 from common.system.shortages import is_passing
-from protocol.envelope import Call, read_message, read_reply, request_bytes
-from protocol.forkserver import GO_AHEAD, REFUSAL, WANT_SECRETS, WANT_SECRETS_AND_PAUSES, JobExited, Secrets, StartJob
+from protocol.envelope import read_reply, request_bytes
+from protocol.forkserver import (
+    GO_AHEAD,
+    REFUSAL,
+    VERSION,
+    WANT_SECRETS,
+    WANT_SECRETS_AND_PAUSES,
+    Secrets,
+    StartJob,
+    Version,
+)
 from protocol.framing import Framer, pack
-from protocol.messages import positional, structure_reply, structure_request
+from protocol.messages import positional, structure_reply
 from protocol.unixsocket import dial, pauses
 
 CHUNK: Final = 64 * 2**10
+# seconds for the answer to the first question
+_VERSION_S: Final = 10.0
 _log: Final = get_log(__name__)
 
 
@@ -42,7 +62,8 @@ _log: Final = get_log(__name__)
 class StartedProcess:
     """A process that waits for its go-ahead at the other end of `stream`; the receiver closes it."""
 
-    pid: int
+    # None: its livelock tells
+    pid: int | None
     stream: trio.abc.Stream
 
 
@@ -67,7 +88,8 @@ class LauncherEvents:
 
     connected: Callable[[], None]
     lost: Callable[[], None]
-    exited: Callable[[JobExited], None]
+    # a process of this job was reaped; only of an external executor
+    exited: Callable[[JobId], None]
 
 
 class ProcessLauncher(Protocol):
@@ -77,7 +99,7 @@ class ProcessLauncher(Protocol):
     def rules(self) -> StartRules: ...
 
     async def start(self, job_id: JobId) -> StartedProcess:
-        """Raises: Unavailable: the launcher is away, no process is started. RemoteError: it refuses."""
+        """Raises: Unavailable: the launcher is away, no process is started."""
         ...
 
     async def abandon(self, started: StartedProcess) -> None:
@@ -101,29 +123,23 @@ class ForkServerClient:
         self.rules = StartRules(self.ATTEMPTS, may_be_slow=True)
         self._path = paths.forkserver_socket
         self._sock: socket.socket | None = None
-        # one call at a time: the fork server also does one thing after the other
-        self._turn = trio.Lock()
-        self._replies: trio.MemorySendChannel[bytes] | None = None
 
     async def start(self, job_id: JobId) -> StartedProcess:
         """Request a process for this job.
 
-        Raises:
-            Unavailable: the fork server is away, or no descriptors are left. If a child was made nevertheless, it
-                finds its socket closed and ends without having done anything.
-            RemoteError: it refuses, e.g. the system has no room for another process.
-        Cancellation: as above; the connection is made again, because the reply would be taken for the next one's.
+        Raises: Unavailable: the fork server is away or does not read, or no descriptors are left.
         """
+        if self._sock is None:
+            raise Unavailable("the fork server is away")
         ours, theirs = _socket_pair()
         try:
             with theirs:
-                async with self._turn:
-                    pid = await self._call(StartJob(job_id), theirs.fileno())
+                self._send(self._sock, StartJob(job_id), theirs.fileno())
         except BaseException:
             ours.close()
             raise
         # a SocketStream would try to set TCP options, at a cost
-        return StartedProcess(pid, trio.lowlevel.FdStream(ours.detach()))
+        return StartedProcess(None, trio.lowlevel.FdStream(ours.detach()))
 
     async def abandon(self, started: StartedProcess) -> None:
         """Nothing to do: a child that finds its socket closed ends."""
@@ -133,89 +149,87 @@ class ForkServerClient:
     ) -> None:
         """Keep the connection open; started after the first attempt."""
         retries = pauses()
-        is_reported = False
+        told: str | None = None
         while True:
             try:
-                self._sock = dial(self._path, "the fork server")
+                await self._serve(dial(self._path, "the fork server"), events, task_status)
+                retries, told = pauses(), None
             except (Unavailable, Denied) as error:
-                if not is_reported:
+                if error.message != told:
                     _log.warning("forkserver.away", reason=error, effect="jobs wait until it is back")
-                is_reported = True
+                told = error.message
                 task_status.started()
-                task_status = trio.TASK_STATUS_IGNORED
                 await trio.sleep(next(retries))
-                continue
-            retries, is_reported = pauses(), False
-            _log.info("forkserver.connected", path=self._path)
-            await self._serve(self._sock, events, task_status)
             task_status = trio.TASK_STATUS_IGNORED
 
     async def _serve(self, sock: socket.socket, events: LauncherEvents, task_status: trio.TaskStatus[None]) -> None:
-        self._replies, replies = trio.open_memory_channel[bytes](8)
-        self._incoming = replies
-        events.connected()
-        task_status.started()
-        try:
-            await self._receive(sock, self._replies, events)
-        except (OSError, GantryError, trio.ClosedResourceError) as error:
-            _log.warning("forkserver.lost", reason=error, effect="jobs wait until it is back")
-        finally:
-            self._drop(sock)
-            events.lost()
+        """Serve starts over a new connection until it is lost.
 
-    async def _receive(
-        self, sock: socket.socket, replies: trio.MemorySendChannel[bytes], events: LauncherEvents
-    ) -> None:
-        framer = Framer()
-        while True:
-            await trio.lowlevel.wait_readable(sock)
+        Raises: Unavailable: it cannot be used.
+        """
+        with sock:
+            await self._check_version(sock)
+            _log.info("forkserver.connected", path=self._path)
+            self._sock = sock
+            events.connected()
+            task_status.started()
+            reason = "it has closed the connection"
             try:
-                received = sock.recv(CHUNK)
-            except BlockingIOError:
-                continue
-            if not received:
-                raise ConnectionLost("the fork server closed the connection")
-            for payload in framer.feed(received):
-                if not _take_notification(payload, events):
-                    await replies.send(payload)
+                # it says nothing more; what comes is its end
+                await _receive(sock)
+            except OSError as error:
+                reason = str(error)
+            finally:
+                self._sock = None
+                trio.lowlevel.notify_closing(sock)
+                events.lost()
+        _log.warning("forkserver.lost", reason=reason, effect="jobs wait until it is back")
 
-    async def _call(self, request: StartJob, fd: int) -> int:
-        sock = self._sock
-        if sock is None:
-            raise Unavailable("the fork server is away")
+    async def _check_version(self, sock: socket.socket) -> None:
+        """Raises: Unavailable: the fork server does not answer, or runs other code than this."""
+        framer, replies = Framer(), list[bytes]()
         try:
-            await _send_with_fd(sock, pack(request_bytes(request.METHOD, positional(request))), fd)
-            reply = await self._incoming.receive()
-        except (OSError, trio.ClosedResourceError, trio.EndOfChannel) as error:
-            self._drop(sock)
+            with trio.fail_after(_VERSION_S):
+                sock.send(pack(request_bytes(Version.METHOD, ())))
+                while not replies:
+                    if not (received := await _receive(sock)):
+                        raise Unavailable("it closed the connection")
+                    replies = framer.feed(received)
+            version = structure_reply(Version, read_reply(replies[0]))
+        except trio.TooSlowError:
+            raise Unavailable(f"it did not answer within {_VERSION_S:g} s") from None
+        except OSError as error:
+            raise Unavailable((error.strerror or str(error)).lower()) from error
+        except (RemoteError, ProtocolError, InvalidRequest):
+            version = 1
+        if version != VERSION:
+            raise Unavailable(f"it runs other code (version {version} of its messages, not {VERSION}); send it SIGHUP")
+
+    def _send(self, sock: socket.socket, request: StartJob, fd: int) -> None:
+        """Send a notification; the descriptor goes with its first byte.
+
+        Raises: Unavailable: the connection is lost, or full, as the fork server does not read.
+        """
+        message = pack(ascii_json({"jsonrpc": "2.0", "method": request.METHOD, "params": positional(request)}))
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+        try:
+            if sock.sendmsg([message], ancillary) == len(message):
+                return
+        except BlockingIOError:
+            raise Unavailable("the fork server does not read what it is sent") from None
+        except OSError as error:
             raise ConnectionLost("the fork server went away") from error
-        except BaseException:
-            self._drop(sock)
-            raise
-        return structure_reply(StartJob, read_reply(reply))
-
-    def _drop(self, sock: socket.socket) -> None:
-        """Close this connection, unless that was done; `run` makes a new one, and may have done so already."""
-        if self._sock is not sock:
-            return
-        trio.lowlevel.notify_closing(sock)
-        sock.close()
-        self._sock = None
-        if self._replies is not None:
-            self._replies.close()
-            self._replies = None
+        # the rest would be taken for the begin of the next message
+        sock.shutdown(socket.SHUT_RDWR)
+        raise ConnectionLost("the fork server does not read what it is sent")
 
 
-def _take_notification(payload: bytes, events: LauncherEvents) -> bool:
-    """Return whether this was a notification; replies have no key `method`."""
-    if b'"method"' not in payload:
-        return False
-    message = read_message(payload)
-    if isinstance(message, Call) and message.method == JobExited.METHOD:
-        exited = structure_request(JobExited, message.params)
-        assert isinstance(exited, JobExited)
-        events.exited(exited)
-    return True
+async def _receive(sock: socket.socket) -> bytes:
+    """Returns: what came; nothing: the peer has closed. Raises: OSError."""
+    while True:
+        await trio.lowlevel.wait_readable(sock)
+        with contextlib.suppress(BlockingIOError):
+            return sock.recv(CHUNK)
 
 
 def _socket_pair() -> tuple[socket.socket, socket.socket]:
@@ -224,20 +238,6 @@ def _socket_pair() -> tuple[socket.socket, socket.socket]:
         return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     except OSError as error:
         raise Unavailable(f"no socket for a job's process: {(error.strerror or str(error)).lower()}") from error
-
-
-async def _send_with_fd(sock: socket.socket, message: bytes, fd: int) -> None:
-    """Send a message; the descriptor goes with its first byte.
-
-    Raises: OSError.
-    """
-    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
-    sent = 0
-    while sent < len(message):
-        try:
-            sent += sock.sendmsg([message[sent:]], ancillary if sent == 0 else [])
-        except BlockingIOError:
-            await trio.lowlevel.wait_writable(sock)
 
 
 # The handshake with a newly made process, from luxid's side.
@@ -425,7 +425,7 @@ class ExternalExecutor:
 
     async def abandon(self, started: StartedProcess) -> None:
         """End a process whose start failed, and all that it runs."""
-        process = self._processes.get(started.pid)
+        process = self._processes.get(started.pid or 0)
         with trio.CancelScope(shield=True):
             for number in _ENDINGS:
                 if process is None or process.poll() is not None:
@@ -440,4 +440,4 @@ class ExternalExecutor:
         code = await process.wait()
         del self._processes[process.pid]
         _log.debug("job.process_ended", job=job_id, pid=process.pid, exit_code=code)
-        events.exited(JobExited(job_id, process.pid, code))
+        events.exited(job_id)

@@ -11,13 +11,14 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import GantryError, RemoteError, Unavailable
+from common.errors import GantryError, Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job
 from common.queue.reasons import tries_so_far
 from common.queue.sidefiles import asked_by
+from common.system.livelock import process_of
 from common.system.log import get_log
-from common.system.shortages import LONGEST_PAUSE_S, retry_pauses
+from common.system.shortages import retry_pauses
 from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.recovery import (
     START_SOURCE,
@@ -135,24 +136,16 @@ class Starter:
         """Take a job in phase STARTING to a process, or back to the queue, or to its end."""
         job = self._jobs.unended(job_id)
         record = self._jobs.processes.record(job_id)
-        record.reaped = trio.Event()
         try:
             await self._start(job, record)
         except Unavailable as error:
             # the fork server is away or slow, the disk is full, descriptors are short: this is not the job's fault
             await self._attempts.back_off(job, error.message)
-        except RemoteError as error:
-            if error.code == "conflict":
-                await self._wait_for_exit(job, record.reaped, error.message)
-            else:
-                await self._attempts.back_off(job, f"the fork server refuses: {error.message}")
         except GantryError as error:
             await self._broke(job, error.message)
         except Exception as error:
             _log.exception("job.start_crashed", job=job_id)
             await self._broke(job, f"internal error: {error!r}")
-        finally:
-            record.reaped = None
 
     async def _broke(self, job: Job, reason: str) -> None:
         if self._jobs.phase(job.job_id) is Phase.STARTING:
@@ -170,7 +163,7 @@ class Starter:
         try:
             async with started.stream:
                 handshake = Handshake(started.stream, self._timeout_s)
-                await self._write_process(job, started, await self._livelock(handshake))
+                await self._note_process(job, started, await self._livelock(handshake))
                 secrets = record.secrets or [None] * len(job.ops)
                 asks = self._launcher.rules.asks_secrets
                 if await handshake.give_go_ahead(secrets, asks=asks) and asks:
@@ -194,29 +187,27 @@ class Starter:
                 raise Unavailable(error.message) from error
             raise
 
-    async def _write_process(self, job: Job, started: StartedProcess, livelock: str) -> None:
+    async def _note_process(self, job: Job, started: StartedProcess, livelock: str) -> None:
+        """Record the process before its go-ahead, where it must be known after all that can happen.
+
+        On this machine the livelock is the record: a luxid that starts finds it. The process names itself in the file
+        before it executes anything. After a loss of power it has done nothing yet, and nothing of it is left.
+        """
         is_ours = self._launcher.rules.own_livelock is None
-        job = attrs.evolve(job, livelock=livelock, process_id=started.pid if is_ours else None)
-        await self._write(job)
+        pid = started.pid or process_of(livelock)
+        job = attrs.evolve(job, livelock=livelock, process_id=pid if is_ours else None)
+        if not is_ours or self._store.files.are_copied:
+            await self._write(job)
         record = self._jobs.processes.has(job.job_id, livelock)
-        record.begun_at, record.child_pid = job.next_index, started.pid
+        record.begun_at, record.child_pid = job.next_index, pid
         record.begun_tries = tries_so_far(job)
         self._events.started(job)
-        _log.info("job.started", job=job.job_id, pid=started.pid, livelock=livelock)
+        _log.info("job.started", job=job.job_id, pid=pid, livelock=livelock)
 
     async def _write(self, job: Job) -> None:
         # never half done: once the write has begun, the process owns the job
         with trio.CancelScope(shield=True):
             await self._store.save(job)
-
-    async def _wait_for_exit(self, job: Job, reaped: trio.Event, reason: str) -> None:
-        """Wait for an earlier process of this job, which has released its livelock and is about to end."""
-        _log.debug("job.start_early", job=job.job_id, reason=reason)
-        with trio.move_on_after(LONGEST_PAUSE_S) as scope:
-            await reaped.wait()
-        if scope.cancelled_caught:
-            _log.warning("job.start_waits", job=job.job_id, reason=reason, next="ask for a process again")
-        self._events.requeue(job)
 
 
 # Give jobs whose commands run on nodes another process, when theirs has died.

@@ -32,7 +32,7 @@ from common.durable.groupcommit import GroupCommit
 from common.errors import Conflict
 from common.paths import QUEUE_VERSION, Paths
 from common.system.inthread import in_thread
-from common.system.running import record_lock_holder
+from common.system.livelock import record_lock_holder
 from daemons.noded.files.places import owner_of_files_in
 
 # Locks on files that other programs take too: flock, waited for with a limit.

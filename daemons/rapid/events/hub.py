@@ -30,7 +30,7 @@ from common.wire import unstructure
 from protocol.luxi.feed import FeedBegin, FeedChanges, JobNews, QueueState, Subscribe, job_news
 from protocol.luxi.feed import Topic as FeedTopic
 from protocol.peer import Speaker
-from protocol.rapid.events import DaemonsState, Topic
+from protocol.rapid.events import DaemonsState, ReasonsChanged, Topic
 from protocol.rapid.jobs import LIST_FIELDS, job_object
 from protocol.subscriptions import (
     ConfigChanged,
@@ -197,7 +197,7 @@ class FollowedState:
         """A change in luxid."""
         self._add_jobs(changes.jobs)
         if changes.reasons:
-            self._log.add(Topic.REASONS, Topic.REASONS.value, {})
+            self._log.add(Topic.REASONS, Topic.REASONS.value, unstructure(ReasonsChanged()))
         if self._take_filters(changes.filters):
             self._log.add(Topic.FILTERS, Topic.FILTERS.value, self._told(Topic.FILTERS))
         if self._take_queue(changes.queue):

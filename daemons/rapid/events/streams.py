@@ -1,6 +1,6 @@
 """The stream of events: its row, and what one reader is sent."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -11,8 +11,8 @@ from common.access import Role
 from common.errors import GantryError, InvalidRequest
 from common.ids import JobId
 from common.webaccess.rights import Right
-from daemons.rapid.calls import Asked, Call, CallParameter
-from daemons.rapid.events.hub import BEGIN, FIELDS, Hub, LoggedEvent, StreamPosition, block, joined
+from daemons.rapid.calls import Asked, Call, CallParameter, EventTypes
+from daemons.rapid.events.hub import BEGIN, FIELDS, STATE, Hub, LoggedEvent, StreamPosition, block, joined
 from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.joblists import fetch_jobs
 from daemons.rapid.resources.parameters import strict, text_of, words_of
@@ -25,6 +25,7 @@ from protocol.rapid.events import (
     JobsChanged,
     LocksChanged,
     QueueChanged,
+    ReasonsChanged,
     Topic,
 )
 from protocol.rapid.jobs import PAGE_MOST
@@ -145,7 +146,7 @@ _ABOUT: Final = """The data of each event is JSON of the type named here.
 
 `jobs` (JobsChanged): jobs that have changed, as they are now; with `ids`, first all of these.
 
-`reasons`: the reasons why jobs wait may have changed.
+`reasons` (ReasonsChanged): the reasons why jobs wait may have changed.
 
 `locks` (LocksChanged), `filters` (FiltersChanged), `queue` (QueueChanged): first as they are, then after each change.
 
@@ -158,6 +159,17 @@ IDS: Final = CallParameter("ids", f"jobs with commas between, at most {PAGE_MOST
 LAST: Final = CallParameter(
     "Last-Event-ID", "id of the last event that the client has: it gets what came since", place="header"
 )
+
+
+_TYPES: Final[Mapping[str, type]] = {
+    BEGIN: Begin,
+    STATE: DaemonsState,
+    Topic.JOBS.value: JobsChanged,
+    Topic.REASONS.value: ReasonsChanged,
+    Topic.LOCKS.value: LocksChanged,
+    Topic.FILTERS.value: FiltersChanged,
+    Topic.QUEUE.value: QueueChanged,
+}
 
 
 class EventHandlers:
@@ -186,13 +198,14 @@ def rows(to: EventHandlers) -> Sequence[Call]:
                 "/3/events",
                 to.stream_events,
                 "Tell of changes as they happen, as server-sent events.",
+                name="streamEvents",
                 rights=tuple(dict.fromkeys(_RIGHT_OF.values())),
                 gives=str,
                 media_type="text/event-stream",
                 parameters=(TOPICS, IDS, LAST),
                 tag="events",
                 description=_ABOUT,
-                mentions=(Begin, DaemonsState, JobsChanged, LocksChanged, FiltersChanged, QueueChanged),
+                events=EventTypes("ClusterEvent", _TYPES),
                 only_waits=True,
             )
         )

@@ -80,6 +80,7 @@ def _described(name: str, *, is_required: bool) -> CallParameter:
     return CallParameter(name, _TEXTS[name], is_required=is_required)
 
 
+_ROOTS: Final = {"/": "ganetiGetRoot", "/2": "ganetiGetRoot2"}
 _ANYBODY: Final = ()
 _READ: Final = ("read", "write")
 _BULK: Final = ("bulk",)
@@ -125,7 +126,7 @@ def rows() -> list[Call]:
 
 def _static() -> Iterator[Call]:
     cluster = GanetiCluster()
-    yield _row("GET", "/", cluster.front, "Nothing; a browser is led to the web page.")
+    yield _row("GET", "/", cluster.front, "Nothing; a browser is led to the web page.", also=(303,))
     yield _row("GET", "/2", cluster.nothing, "Nothing.")
     yield _row("GET", "/version", cluster.version, "The version of the protocol.")
     yield _row("GET", "/2/features", cluster.features, "What old servers cannot do.")
@@ -259,12 +260,14 @@ def _row(
     only_waits: bool = False,
     changes: bool = False,
     parameters: Mapping[str, bool] | Iterable[str] = (),
+    also: tuple[int, ...] = (),
 ) -> Call:
     return Call(
         verb,
         path,
         _with_ganetis_status(handler),
         summary,
+        name=_name_of(verb, path),
         face=Face.GANETI,
         rights=rights,
         ganeti_rights=ganeti_rights,
@@ -272,11 +275,25 @@ def _row(
         takes=object if takes_body else None,
         is_body_required=False,
         gives=object,
+        also=also,
         tag="Ganeti",
         only_waits=only_waits,
         changes=changes,
         parameters=described(parameters),
     )
+
+
+def _name_of(verb: str, path: str) -> str:
+    """The verb and the words of the path, as in `ganetiPutNodeRole`; of what a variable names, the singular."""
+    if path in _ROOTS:
+        return _ROOTS[path]
+    words: list[str] = []
+    for part in path.removeprefix("/2").strip("/").split("/"):
+        if part.startswith("{"):
+            words[-1] = words[-1].removesuffix("s")
+        else:
+            words += [word.capitalize() for word in part.split("-")]
+    return "".join(("ganeti", verb.capitalize(), *words))
 
 
 def _with_ganetis_status(handler: Handler) -> Handler:

@@ -164,6 +164,7 @@ def rows(to: MetricHandlers) -> Sequence[Call]:
             "/metrics",
             to.read_metrics,
             "Numbers of the daemons for Prometheus, at most a second old.",
+            name="getMetrics",
             rights=() if to.is_for_anybody else (Right.METRICS_READ,),
             gives=str,
             media_type="text/plain",

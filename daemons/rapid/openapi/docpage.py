@@ -14,6 +14,8 @@ from protocol.rapid.problems import CODES
 Part = Mapping[str, Any]
 
 POLICY: Final = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'"
+# of a stream of events: OpenAPI 3.1 has no word for them; 3.2 calls it itemSchema
+EVENT_SCHEMA: Final = "x-itemSchema"
 _REF: Final = "#/components/schemas/"
 CSS: Final = """
 :root { color-scheme: light dark; }
@@ -40,7 +42,7 @@ def draw_docs(document: Part) -> str:
     parts = [f"<h2 id='{escape(tag)}'>{escape(tag)}</h2>{''.join(drawn)}" for tag, drawn in by_tag.items()]
     types = "".join(_type(name, schema) for name, schema in sorted(document["components"]["schemas"].items()))
     links = " ".join(f"<a href='#{escape(tag)}'>{escape(tag)}</a>" for tag in (*by_tag, "types"))
-    about = "".join(f"<p>{escape(text)}</p>" for text in document["info"]["description"].split("\n\n"))
+    about = _text(document["info"]["description"])
     more = "<p><a href='/3/openapi.json'>OpenAPI document</a> <a href='/3/problems'>Codes of problems</a></p>"
     body = f"{about}{more}<nav>{links}</nav>{''.join(parts)}<h2 id='types'>types</h2>{types}"
     return page(f"Gantry {document['info']['version']}: the HTTP interface", body)
@@ -120,7 +122,7 @@ def _responses(responses: Part) -> str:
 
 def _content(response: Part) -> str:
     return " ".join(
-        f"{_schema(content['schema'])} <small>{escape(kind)}</small>"
+        f"{_schema(content.get(EVENT_SCHEMA, content['schema']))} <small>{escape(kind)}</small>"
         for kind, content in response.get("content", {}).items()
     )
 

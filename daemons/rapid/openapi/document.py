@@ -14,22 +14,30 @@ from starlette.responses import Response
 
 from common.system.inthread import in_thread
 from daemons.rapid.calls import Asked, Call, CallParameter, Face
-from daemons.rapid.openapi.docpage import CSS, POLICY, draw_docs, draw_problems
+from daemons.rapid.openapi.docpage import CSS, EVENT_SCHEMA, POLICY, draw_docs, draw_problems
 from daemons.rapid.openapi.schemas import Schema, Schemas, any_opcode
 from protocol.rapid.problems import MEDIA_TYPE, Problem
 
 _JSON: Final = "application/json"
 _VARIABLE: Final = re.compile(r"\{(\w+)(?::(\w+))?\}")
-_EVENTS: Final = "text/event-stream"
 _NUMBERS: Final = {"int": {"type": "integer", "minimum": 0}, "number": {"type": "string", "pattern": "^[0-9]{1,18}$"}}
 _ABOUT: Final = """Jobs, locks, filter rules and the queue of a Gantry cluster.
 
 Send a user and a password (Basic) or a token (Bearer). Over the Unix socket the kernel says who calls. Errors are
-problem details (RFC 9457), whose `code` is for programs. The calls under /2 are Ganeti's, with its own forms."""
-# every call may end so
-_ALWAYS: Final = (400, 401, 429, 500, 503)
-_WITH_RIGHTS: Final = (403,)
+problem details (RFC 9457), whose `code` is for programs. The calls under /2 are Ganeti's, with its own forms.
+
+A request may have an id of its client's in `X-Request-Id`: 1 to 128 letters, digits and `._~:/+=@-`. Each reply has
+that id, or a new one, and rapid's log has it in each line about the request, as `request=`. Over the network a reply of
+4 KiB or more comes compressed by gzip where `Accept-Encoding` allows it; streams and pages never do.
+
+This document serves generators of clients: the names of the calls (`operationId`) stay as they are, and
+`x-itemSchema` names the type of the events of a stream."""
+# refusals of every call; 403 also where no right is needed, if another site made a browser send the request
+_ALWAYS: Final = (400, 401, 403, 429, 500, 503)
 _WITH_BODY: Final = (408, 413, 415)
+# what Ganeti's resources have beside them, whatever they do
+_GANETIS: Final = (404, 409, 502, 504)
+_WITHOUT_CONTENT: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.SEE_OTHER, HTTPStatus.NOT_MODIFIED)
 
 
 def openapi(table: Sequence[Call], version: str) -> Mapping[str, object]:
@@ -40,10 +48,10 @@ def openapi(table: Sequence[Call], version: str) -> Mapping[str, object]:
     """
     schemas = Schemas(any_opcode)
     paths: dict[str, dict[str, object]] = {}
-    shown = [call for call in table if call.face is not Face.PAGE and call.is_in_document]
+    shown = [call for call in table if call.name]
     for call in shown:
         path = _VARIABLE.sub(r"{\1}", call.path)
-        paths.setdefault(path, {})[call.verb.lower()] = _operation(call, path, schemas)
+        paths.setdefault(path, {})[call.verb.lower()] = _operation(call, schemas)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Gantry", "version": version, "description": _ABOUT},
@@ -61,9 +69,9 @@ def openapi(table: Sequence[Call], version: str) -> Mapping[str, object]:
     }
 
 
-def _operation(call: Call, path: str, schemas: Schemas) -> Mapping[str, object]:
+def _operation(call: Call, schemas: Schemas) -> Mapping[str, object]:
     operation: dict[str, object] = {
-        "operationId": _operation_id(call.verb, path),
+        "operationId": call.name,
         "summary": call.summary,
         "responses": _responses(call, schemas),
     }
@@ -80,19 +88,12 @@ def _operation(call: Call, path: str, schemas: Schemas) -> Mapping[str, object]:
         operation["security"] = [{}]
     if call.is_for_tokens:
         operation["security"] = [{"bearer": []}]
-    for kind in call.mentions:
-        schemas.of(kind)
     return operation
 
 
 def _description(call: Call) -> str:
     needed = " or ".join(f"`{right.value}`" for right in call.rights)
     return "\n\n".join(filter(None, (call.description, needed and f"Needs the right {needed}.")))
-
-
-def _operation_id(verb: str, path: str) -> str:
-    words = [word for word in re.split(r"\W+", path) if word]
-    return "_".join((verb.lower(), *words))
 
 
 def _variables(path: str) -> Iterable[Schema]:
@@ -119,33 +120,34 @@ def _body(call: Call, schemas: Schemas) -> Schema:
 
 
 def _responses(call: Call, schemas: Schemas) -> Schema:
-    responses: dict[str, object] = {str(status): _result(call, status, schemas) for status in (call.status, *call.also)}
-    if call.face is Face.GANETI:
-        return {**responses, "default": _refusal("an error of Ganeti", _JSON, _ganeti_error(schemas))}
-    problem = schemas.of(Problem)
+    contents: dict[int, dict[str, object]] = {}
+    for status in (call.status, *call.also):
+        contents[status] = {} if status in _WITHOUT_CONTENT else {call.media_type: _result(call, schemas)}
+    is_ganetis = call.face is Face.GANETI
+    media_type, schema = (_JSON, _ganeti_error(schemas)) if is_ganetis else (MEDIA_TYPE, schemas.of_open(Problem))
     for status in sorted(_refusals(call)):
-        responses[str(status)] = _refusal(HTTPStatus(status).phrase, MEDIA_TYPE, problem)
-    return responses
+        # a status may have a result and a refusal
+        contents.setdefault(status, {})[media_type] = {"schema": schema}
+    return {str(status): _response(status, content) for status, content in contents.items()}
 
 
 def _refusals(call: Call) -> set[int]:
-    statuses = {*_ALWAYS, *call.errors, *(_WITH_RIGHTS if call.rights else ())}
-    if call.verb != "GET":
+    statuses = {*_ALWAYS, *call.errors, *(_GANETIS if call.face is Face.GANETI else ())}
+    if call.verb != "GET" or call.takes is not None:
         statuses.update(_WITH_BODY)
-    return statuses - {call.status, *call.also}
+    return statuses
 
 
-def _result(call: Call, status: int, schemas: Schemas) -> Schema:
-    result: dict[str, object] = {"description": HTTPStatus(status).phrase}
-    if status != HTTPStatus.NO_CONTENT:
-        # of events some readers check each, others the text of all; the types of both stand in the description
-        schema = {} if call.media_type == _EVENTS else schemas.of(call.gives)
-        result["content"] = {call.media_type: {"schema": schema}}
-    return result
+def _response(status: int, content: Schema) -> Schema:
+    response: dict[str, object] = {"description": HTTPStatus(status).phrase}
+    return {**response, "content": content} if content else response
 
 
-def _refusal(text: str, media_type: str, schema: Schema) -> Schema:
-    return {"description": text, "content": {media_type: {"schema": schema}}}
+def _result(call: Call, schemas: Schemas) -> Schema:
+    if call.events is not None:
+        # what reads a reply at once has a text, so its schema says nothing
+        return {"schema": {}, EVENT_SCHEMA: schemas.of_events(call.events)}
+    return {"schema": schemas.of(call.gives)}
 
 
 class GanetiError:
@@ -164,6 +166,7 @@ def _ganeti_error(schemas: Schemas) -> Schema:
 
 
 _HTML: Final = "text/html; charset=utf-8"
+_IF_NONE_MATCH: Final = CallParameter("If-None-Match", "the `ETag` of a reply that the client has", place="header")
 
 
 class _Kept:
@@ -217,7 +220,10 @@ def rows(table: Sequence[Call], version: str) -> Sequence[Call]:
             "/3/openapi.json",
             as_json.reply,
             "This document.",
+            name="getDocument",
             gives=Mapping[str, object],
+            also=(304,),
+            parameters=(_IF_NONE_MATCH,),
             tag="documentation",
         )
     )

@@ -27,8 +27,9 @@ from common.queue.explanation import Span, WaitKind
 from common.queue.jobs import FINAL_NAMES, Dependency
 from common.queue.reasons import ReasonEntry
 from common.reference import notes_of, summary_of
-from common.shapes import Lenient, OtherKind, Row, TaggedObject, TaggedRow
+from common.shapes import DocumentedAs, Lenient, OtherKind, Row, TaggedObject, TaggedRow
 from common.validation import rule_of
+from daemons.rapid.calls import EventTypes
 from protocol.luxi.jobs import OpcodeMark
 
 # Schemas of the types that write and read their JSON themselves.
@@ -48,7 +49,6 @@ def _tuple(*parts: Schema, least: int | None = None) -> Schema:
     return {
         "type": "array",
         "prefixItems": list(parts),
-        "items": False,
         "minItems": count if least is None else least,
         "maxItems": count,
     }
@@ -58,7 +58,10 @@ OWN_FORMS: Final[Mapping[object, Schema]] = {
     JobId: {"type": "integer", "minimum": 0},
     Lock: {"type": "string", "description": "a lock as `level/name`", "examples": ["node/web1", "cluster/BGL"]},
     LockLevel: {"type": "string", "enum": [str(level.value) for level in LockLevel]},
-    Owner: {"type": "array", "description": "id or name, and livelock, of what holds locks"},
+    Owner: {
+        **_tuple({"type": ["integer", "string"]}, {"type": "string"}, {"type": "integer"}, least=2),
+        "description": "job id or name, livelock, and process if it is known, of what holds locks",
+    },
     Action: {
         "description": "what becomes of a job that the rule matches",
         "oneOf": [
@@ -70,10 +73,8 @@ OWN_FORMS: Final[Mapping[object, Schema]] = {
         ],
     },
     RuleCondition: {
-        "type": "array",
+        **_tuple({"type": "string"}, {}),
         "description": "name of a predicate, and an expression of the query language",
-        "minItems": 2,
-        "maxItems": 2,
     },
     ReasonEntry: {
         **_tuple({"type": "string"}, {"type": "string"}, {"type": "integer"}),
@@ -84,7 +85,11 @@ OWN_FORMS: Final[Mapping[object, Schema]] = {
         "description": "job id, negative for an earlier job of the same submission; states that satisfy it, "
         "empty for success or error",
     },
-    Expression: {"type": ["array", "null"], "description": "`[operator, operand, ...]` of the query language"},
+    Expression: {
+        "type": ["array", "null"],
+        "items": {},
+        "description": "`[operator, operand, ...]` of the query language",
+    },
     Span: {
         "type": "object",
         "description": "a period in which one cause held the job",
@@ -146,6 +151,10 @@ class Schemas:
         finally:
             self._is_closed = False
 
+    def of_open(self, kind: type) -> Schema:
+        """The schema of objects that have further members now and then."""
+        return self.named(kind, lambda: {**self._object(kind), "additionalProperties": True})
+
     def of(self, kind: object) -> Schema:
         """The schema of values of a type.
 
@@ -173,6 +182,9 @@ class Schemas:
             # two classes of one name
             name = f"{kind.__module__.rpartition('.')[2].capitalize()}{name}"
             self._kinds.setdefault(name, kind)
+        return self._component(name, make)
+
+    def _component(self, name: str, make: Callable[[], Schema]) -> Schema:
         if name not in self.components:
             # its name is taken before it is made: it may contain itself
             self.components[name] = {}
@@ -199,11 +211,29 @@ class Schemas:
             schema["default"] = orjson.loads(orjson.dumps(field.default))
         return schema
 
+    def of_events(self, events: EventTypes) -> Schema:
+        """The schema of an event of a stream, its data read as JSON."""
+        refs = {name: self._event(events, name) for name in events.data}
+        mapping = {name: ref["$ref"] for name, ref in refs.items()}
+        schema = {
+            "description": "An event of a stream, with its data read as JSON.",
+            "oneOf": list(refs.values()),
+            "discriminator": {"propertyName": "event", "mapping": mapping},
+        }
+        return self._component(events.name, lambda: schema)
+
+    def _event(self, events: EventTypes, name: str) -> Schema:
+        properties = {"id": {"type": "string"}, "event": {"const": name}, "data": self.of(events.data[name])}
+        schema = {"type": "object", "properties": properties, "required": list(properties)}
+        return self._component(f"{name.capitalize()}{events.name}", lambda: schema)
+
     def _annotated(self, arguments: Sequence[object]) -> Schema:
         kind, *marks = arguments
         for mark in marks:
             if isinstance(mark, OpcodeMark):
                 return self._opcodes(self) if self._is_closed else {"type": "object"}
+            if isinstance(mark, DocumentedAs):
+                return self.of(mark.kind)
             if isinstance(mark, Reader) and mark.schema:
                 return mark.schema
         return self.of(kind)
@@ -286,7 +316,7 @@ def _looked_up(table: Mapping[object, Schema], kind: object) -> Schema | None:
 
 def _row(parts: Sequence[Schema]) -> Schema:
     count = len(parts)
-    return {"type": "array", "prefixItems": list(parts), "items": False, "minItems": count, "maxItems": count}
+    return {"type": "array", "prefixItems": list(parts), "minItems": count, "maxItems": count}
 
 
 def _with_rule(schema: Schema, rule: Schema) -> dict[str, object]:

@@ -1,31 +1,35 @@
 """Changes from the page: each is shown first, with all that it hits, and then done."""
 
+import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
 from starlette.responses import Response
 
-from common.errors import InvalidRequest, NotFound
+from common.errors import Conflict, Denied, InvalidRequest, NotFound
 from common.ids import JobId
 from common.objects.filter import asked_rule
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
 from common.queue.reasons import ReasonEntry
+from common.queue.reruns import chosen
 from common.words.fields import JobRow
-from common.words.filters.jobfilter import all_of, job_filter
+from common.words.filters.jobfilter import all_of, search_filter
 from common.words.filters.rulefilter import rule_predicates
-from daemons.rapid.calls import Asked
+from daemons.rapid.calls import Asked, Daemons
 from daemons.rapid.page.login import form_of
 from daemons.rapid.page.pages import Pages, login_of
-from daemons.rapid.page.reading import UNENDED, filter_rules, jobs_by_id, page_of_jobs
+from daemons.rapid.page.reading import filter_rules, jobs_by_id, page_of_jobs
 from daemons.rapid.page.views.boards import Confirmation, DoneLine, DoneView, OptionsView, Words
 from daemons.rapid.page.views.frame import TextPart, linked, rule_href
 from daemons.rapid.page.views.jobview import ROW_FIELDS, JobLine, job_lines
 from daemons.rapid.page.views.things import when_words
 from daemons.rapid.page.visitors import Form, first, own_path
+from daemons.rapid.resources.jobchanges import archive, made_again, old_jobs, one_by_one
+from daemons.rapid.resources.joblists import ENDED, UNENDED
 from protocol.luxi import jobs as luxi
 from protocol.luxi.queue import (
     DeleteFilter,
@@ -37,20 +41,71 @@ from protocol.luxi.queue import (
     TryFilterRule,
 )
 
-# Cancel, kill, hold and release jobs, and change their priority.
+# Cancel, kill, hold and release jobs, change their priority, let them run again, and archive them.
 #
 # Theory. The first form names jobs, or a filter; the reply lists what would be hit. The second form names exactly these
-# jobs: what comes between is not touched.
+# jobs: what comes between is not touched. What can be done to which job is luxid's decision, and what a job that runs
+# again looks like that of `common.queue.reruns`, both as for /3.
 
 
 # jobs that one form may hit, and those of them that are listed
 MOST: Final = 1000
 LISTED: Final = 200
-# changes jobs by one call of luxid; one result for each, in order
+# ids that a sentence tells
+_TOLD: Final = 5
+# changes jobs; one result for each, in order
 Change = Callable[[Sequence[JobId]], Awaitable[Sequence[luxi.Done]]]
-_VERBS: Final = {"priority": "change the priority of"}
-# changes that cannot be taken back
-_GRAVE: Final = ("cancel", "kill")
+
+
+@attrs.frozen
+class _Deed:
+    """What is done to jobs."""
+
+    # last part of its address
+    name: str
+    # with "{}" for the jobs
+    words: str
+    did: str
+    is_grave: bool = False
+    # whether it is for jobs that have ended; else for unfinished ones
+    is_for_ended: bool = False
+    # whether archived jobs are left out
+    is_for_live: bool = False
+    # what it comes to
+    told: str = ""
+
+    @property
+    def verb(self) -> str:
+        return " ".join(self.words.format("").split())
+
+    @property
+    def suited(self) -> str:
+        """How the jobs are to which it applies, after the word *None*."""
+        if not self.is_for_ended:
+            return "is unfinished"
+        return "has ended and is not archived yet" if self.is_for_live else "has ended"
+
+
+_CANCEL: Final = _Deed("cancel", "cancel {}", "canceled", is_grave=True)
+_KILL: Final = _Deed("kill", "kill {}", "killed", is_grave=True)
+_PRIORITY: Final = _Deed("priority", "change the priority of {}", "changed")
+_HOLD: Final = _Deed("hold", "hold {}", "held")
+_RELEASE: Final = _Deed("release", "release {}", "released")
+_RERUN: Final = _Deed(
+    "rerun",
+    "run {} again",
+    "run again",
+    is_for_ended=True,
+    told="New jobs with the same opcodes would be submitted; the old ones stay as they are.",
+)
+_ARCHIVE: Final = _Deed(
+    "archive",
+    "archive {}",
+    "archived",
+    is_for_ended=True,
+    is_for_live=True,
+    told="Archived jobs leave the list of jobs; their own pages stay.",
+)
 
 
 @attrs.frozen
@@ -58,70 +113,93 @@ class JobActs:
     _pages: Pages
 
     async def cancel(self, asked: Asked) -> Response:
-        return await self._ask_or_do(
-            asked, "cancel", "canceled", lambda ids: asked.daemons.luxid(luxi.CancelJobs(tuple(ids)))
-        )
+        return await self._ask_or_do(asked, _CANCEL, lambda ids: asked.daemons.luxid(luxi.CancelJobs(tuple(ids))))
 
     async def kill(self, asked: Asked) -> Response:
         return await self._ask_or_do(
-            asked, "kill", "killed", lambda ids: asked.daemons.luxid(luxi.CancelJobs(tuple(ids), kill=True))
+            asked, _KILL, lambda ids: asked.daemons.luxid(luxi.CancelJobs(tuple(ids), kill=True))
         )
 
     async def prioritize(self, asked: Asked) -> Response:
         priority = SUBMIT_PRIORITIES.get(first(form_of(asked), "priority"), 0)
         options = OptionsView("priority", "to", tuple((name, name) for name in SUBMIT_PRIORITIES))
         change = _changing(asked, luxi.JobChange(priority=priority))
-        return await self._ask_or_do(asked, "priority", "changed", change, options)
+        return await self._ask_or_do(asked, _PRIORITY, change, options)
 
     async def hold(self, asked: Asked) -> Response:
         change = _changing(asked, luxi.JobChange(hold=first(form_of(asked), "why").strip()))
-        return await self._ask_or_do(asked, "hold", "held", change, Words("why", "because", "the mirror is down"))
+        return await self._ask_or_do(asked, _HOLD, change, Words("why", "because", "the mirror is down"))
 
     async def release(self, asked: Asked) -> Response:
-        return await self._ask_or_do(asked, "release", "released", _changing(asked, luxi.JobChange(release=True)))
+        return await self._ask_or_do(asked, _RELEASE, _changing(asked, luxi.JobChange(release=True)))
 
-    async def _ask_or_do(
-        self, asked: Asked, act: str, did: str, change: Change, *fields: OptionsView | Words
-    ) -> Response:
-        """Raises: RequestRefused: a forged form. InvalidRequest: no job is named, or too many."""
-        form = form_of(asked)
-        self._pages.visitors.check_form(asked.http, form)
+    async def archive(self, asked: Asked) -> Response:
+        return await self._ask_or_do(asked, _ARCHIVE, lambda ids: one_by_one(archive)(asked.daemons, ids))
+
+    async def rerun(self, asked: Asked) -> Response:
+        """Let ended jobs run again, all of them or none.
+
+        Raises: as the other acts. NotFound, Conflict, InvalidRequest, Denied: one of them cannot run again.
+        """
+        form = self._checked(asked)
         if first(form, "sure") == "yes":
-            return await self._do(asked, form, did, change)
-        return await self._ask(asked, form, act, fields)
-
-    async def _ask(self, asked: Asked, form: Form, act: str, fields: Sequence[OptionsView | Words]) -> Response:
-        rows = await _chosen(asked, form)
-        hit = [row for row in rows if row["status"] not in FINAL_NAMES]
-        verb = _VERBS.get(act, act)
-        what = f"{len(hit)} job{'' if len(hit) == 1 else 's'}"
-        view = Confirmation(
-            f"{verb.capitalize()} {what}?" if hit else f"No job to {verb}",
-            job_lines(hit[:LISTED], {}, {}, time.time(), login_of),
-            max(0, len(hit) - LISTED),
-            f"/ui/jobs/{act}",
-            (("back", own_path(first(form, "back"), "/ui/jobs")), *(("job", str(row["id"])) for row in hit)),
-            f"{verb} {what}",
-            own_path(first(form, "back"), "/ui/jobs"),
-            told=_left_out(len(rows) - len(hit)),
-            none="None of these jobs is unfinished." if rows else "Choose jobs first, by their boxes.",
-            fields=tuple(field for field in fields if isinstance(field, OptionsView)),
-            words=tuple(field for field in fields if isinstance(field, Words)),
-            is_grave=act in _GRAVE,
-            can_do=bool(hit),
+            return await self._run_again(asked, form)
+        choice = await _choice_of(asked, form, _RERUN)
+        options, wrong = await _rerun_options(asked.daemons, [JobId(row["id"]) for row in choice.hit])
+        view = _confirmation(form, _RERUN, choice)
+        view = attrs.evolve(
+            view,
+            # a form that is sent twice lets the jobs run again once
+            values=(*view.values, ("key", str(uuid.uuid4()))),
+            told=_sentences(view.told, *wrong),
+            do=_RERUN.verb if options.options else view.do,
+            fields=(options,) if options.options else (),
+            can_do=view.can_do and (bool(options.options) or not wrong),
         )
         return await self._pages.page(asked, "confirm", view.question, view)
 
-    async def _do(self, asked: Asked, form: Form, did: str, change: Change) -> Response:
-        job_ids = _ids(form)
-        told = dict(zip(job_ids, await change(job_ids) if job_ids else (), strict=True))
+    async def _run_again(self, asked: Asked, form: Form) -> Response:
+        way = first(form, "which")
+        old = chosen(await old_jobs(asked.daemons, _ids(form)), failed_only=way == _FAILED)
+        made, key = await made_again(asked.daemons, old), first(form, "key") or str(uuid.uuid4())
+        if not made:
+            return await self._done(asked, form, _RERUN, {})
+        # under one key only the same jobs can be submitted
+        call = luxi.SubmitOnce(tuple(tuple(each.ops) for each in made), f"{key} {way}")
+        submitted = await asked.daemons.luxid(call)
+        told = {JobId(each.of): _ran(each.of, to) for each, to in zip(made, submitted.answers, strict=True)}
+        note = "this form was sent before: these are the jobs of then" if submitted.is_earlier else ""
+        return await self._done(asked, form, _RERUN, told, note)
+
+    async def _ask_or_do(self, asked: Asked, deed: _Deed, change: Change, *fields: OptionsView | Words) -> Response:
+        """Raises: RequestRefused: a forged form. InvalidRequest: no job is named, or too many."""
+        form = self._checked(asked)
+        if first(form, "sure") == "yes":
+            job_ids = _ids(form)
+            told = dict(zip(job_ids, await change(job_ids) if job_ids else (), strict=True))
+            return await self._done(asked, form, deed, told)
+        view = attrs.evolve(
+            _confirmation(form, deed, await _choice_of(asked, form, deed)),
+            fields=tuple(field for field in fields if isinstance(field, OptionsView)),
+            words=tuple(field for field in fields if isinstance(field, Words)),
+        )
+        return await self._pages.page(asked, "confirm", view.question, view)
+
+    def _checked(self, asked: Asked) -> Form:
+        form = form_of(asked)
+        self._pages.visitors.check_form(asked.http, form)
+        return form
+
+    async def _done(
+        self, asked: Asked, form: Form, deed: _Deed, told: Mapping[JobId, luxi.Done], note: str = ""
+    ) -> Response:
         count = sum(each.is_done for each in told.values())
         lines = tuple(
-            DoneLine(linked(text if str(job_id) in text else f"job {job_id}: {text}"), is_wrong=not each.is_done)
-            for job_id, each in told.items()
-            for text in (each.message,)
+            DoneLine(linked(_named(job_id, each.message)), is_wrong=not each.is_done) for job_id, each in told.items()
         )
-        done = DoneView(f"{did.capitalize()}: {count} of {len(told)}", lines, own_path(first(form, "back"), "/ui/jobs"))
+        noted = (DoneLine((TextPart(note),)),) if note else ()
+        title = f"{deed.did.capitalize()}: {count} of {len(told)}"
+        done = DoneView(title, (*noted, *lines), _back(form))
         return await self._pages.page(asked, "done", done.title, done)
 
 
@@ -129,20 +207,86 @@ def _changing(asked: Asked, change: luxi.JobChange) -> Change:
     return lambda ids: asked.daemons.luxid(luxi.ChangeJobs(tuple(ids), change))
 
 
-def _left_out(count: int) -> str:
-    return f"{count} of the chosen jobs {'has' if count == 1 else 'have'} ended already." if count else ""
+def _named(job_id: JobId, text: str) -> str:
+    """The sentence, which tells of which job it is."""
+    return text if re.search(rf"\bjob {job_id}\b", text) else f"job {job_id}: {text}"
 
 
-async def _chosen(asked: Asked, form: Form) -> Sequence[JobRow]:
-    """The jobs of a form: those that it names, or the unfinished ones of its filter."""
-    if first(form, "every") != "yes":
-        return await jobs_by_id(asked.daemons, _ids(form), ROW_FIELDS)
-    where = first(form, "where").strip()
-    parts = [UNENDED, job_filter(where, time.time(), None)] if where else [UNENDED]
-    rows = await page_of_jobs(asked.daemons, ROW_FIELDS, Expression.from_wire(all_of(parts)), limit=MOST + 1)
+def _back(form: Form) -> str:
+    return own_path(first(form, "back"), "/ui/jobs")
+
+
+@attrs.frozen
+class _Choice:
+    """The jobs of a form."""
+
+    # those to which the deed applies
+    hit: Sequence[JobRow]
+    # sentences about the others
+    left_out: str
+    is_empty: bool
+
+
+def _confirmation(form: Form, deed: _Deed, choice: _Choice) -> Confirmation:
+    hit = choice.hit
+    what = f"{len(hit)} job{'' if len(hit) == 1 else 's'}"
+    return Confirmation(
+        f"{deed.words.format(what).capitalize()}?" if hit else f"No job to {deed.verb}",
+        job_lines(hit[:LISTED], {}, {}, time.time(), login_of),
+        max(0, len(hit) - LISTED),
+        f"/ui/jobs/{deed.name}",
+        (("back", _back(form)), *(("job", str(row["id"])) for row in hit)),
+        deed.words.format(what),
+        _back(form),
+        told=_sentences(choice.left_out, deed.told if hit else ""),
+        none="Choose jobs first, by their boxes." if choice.is_empty else f"None of these jobs {deed.suited}.",
+        is_grave=deed.is_grave,
+        can_do=bool(hit),
+    )
+
+
+def _sentences(*each: str) -> str:
+    return " ".join(filter(None, each))
+
+
+async def _choice_of(asked: Asked, form: Form, deed: _Deed) -> _Choice:
+    """The jobs of a form: those that it names, or those of its filter to which the deed applies."""
+    is_named = first(form, "every") != "yes"
+    job_ids = _ids(form) if is_named else await _found(asked, first(form, "where").strip(), deed)
+    rows = await jobs_by_id(asked.daemons, job_ids, (*ROW_FIELDS, "archived"))
+    there, hit, unsuited, archived = {row["id"] for row in rows}, list[JobRow](), list[int](), list[int]()
+    for row in rows:
+        if (row["status"] in FINAL_NAMES) != deed.is_for_ended:
+            unsuited.append(row["id"])
+        elif deed.is_for_live and row["archived"]:
+            archived.append(row["id"])
+        else:
+            hit.append(row)
+    state = ("has not ended", "have not ended") if deed.is_for_ended else ("has ended already", "have ended already")
+    left_out = _sentences(
+        _left_out(unsuited, *state),
+        _left_out(archived, "is archived already", "are archived already"),
+        _left_out([job_id for job_id in job_ids if job_id not in there], "does not exist", "do not exist"),
+    )
+    return _Choice(hit, left_out, is_empty=is_named and not job_ids)
+
+
+def _left_out(job_ids: Sequence[int], one: str, many: str) -> str:
+    if not job_ids:
+        return ""
+    more = f" and {len(job_ids) - _TOLD} more" if len(job_ids) > _TOLD else ""
+    named = ", ".join(map(str, job_ids[:_TOLD]))
+    return f"{len(job_ids)} of the chosen jobs {one if len(job_ids) == 1 else many}: {named}{more}."
+
+
+async def _found(asked: Asked, where: str, deed: _Deed) -> list[JobId]:
+    """Raises: InvalidRequest: more jobs than one form takes, or the filter cannot be read."""
+    suited = ENDED if deed.is_for_ended else UNENDED
+    parts = [suited, search_filter(where, time.time(), None)] if where else [suited]
+    rows = await page_of_jobs(asked.daemons, ("id", "status"), Expression.from_wire(all_of(parts)), limit=MOST + 1)
     if len(rows) > MOST:
         raise InvalidRequest(f"more than {MOST} jobs would be hit, and one form takes no more; narrow the filter")
-    return rows
+    return [JobId(row["id"]) for row in rows]
 
 
 def _ids(form: Form) -> list[JobId]:
@@ -153,6 +297,35 @@ def _ids(form: Form) -> list[JobId]:
     if wrong := [text for text in texts if not (text.isascii() and text.isdigit() and len(text) < 19)]:
         raise InvalidRequest(f"{wrong[0]!r:.40} is not the id of a job")
     return [JobId(int(text)) for text in texts]
+
+
+# which of the jobs run again
+_ALL: Final = "all"
+_FAILED: Final = "failed"
+
+
+async def _rerun_options(daemons: Daemons, job_ids: Sequence[JobId]) -> tuple[OptionsView, tuple[str, ...]]:
+    """Which of the jobs can run again together, if there is a choice; and why others cannot, in sentences."""
+    old = await old_jobs(daemons, job_ids)
+    every, failed = chosen(old, failed_only=False), chosen(old, failed_only=True)
+    ways = [(_ALL, f"all {len(every)}", every)]
+    if 0 < len(failed) < len(every):
+        ways.append((_FAILED, f"the {len(failed)} that did not succeed", failed))
+    wrong, offered = dict[str, None](), list[tuple[str, str]]()
+    for way, text, jobs in ways:
+        try:
+            await made_again(daemons, jobs)
+        except (Conflict, Denied, InvalidRequest) as error:
+            wrong[f"{error.message[:1].upper()}{error.message[1:]}."] = None
+        else:
+            offered.append((way, text))
+    return OptionsView("which", "of these", tuple(offered if len(ways) > 1 else ())), tuple(wrong)
+
+
+def _ran(job_id: int, answer: luxi.SubmitAnswer) -> luxi.Done:
+    if isinstance(answer, luxi.Refused):
+        return luxi.Done(False, answer.message)
+    return luxi.Done(True, f"job {job_id} runs again as job {answer.job_id}")
 
 
 # Pause jobs by a filter rule, delete rules, drain and open the queue.

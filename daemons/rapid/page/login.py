@@ -15,7 +15,7 @@ from daemons.rapid.page.pages import LIVE, Pages
 from daemons.rapid.page.templates import draw
 from daemons.rapid.page.views.boards import KeysView, LoginPage, RefusalView
 from daemons.rapid.page.views.frame import with_query
-from daemons.rapid.page.visitors import Form, first, own_path, set_theme
+from daemons.rapid.page.visitors import Form, first, own_path, set_looked_at, set_theme
 from daemons.rapid.transport.callers import address_of, host_of
 
 # (name, password, address of the client without its port) -> the user; None: the name or the password is wrong
@@ -64,6 +64,14 @@ class Login:
         self._pages.visitors.check_form(asked.http, form)
         response = replies.see(own_path(first(form, "back")))
         set_theme(response, first(form, "theme"))
+        return response
+
+    async def mark_seen(self, asked: Asked) -> Response:
+        """Remember in a cookie which failures the visitor has seen. Raises: RequestRefused: 403: a forged form."""
+        form = form_of(asked)
+        self._pages.visitors.check_form(asked.http, form)
+        response = replies.see(own_path(first(form, "back")))
+        set_looked_at(response, first(form, "until"))
         return response
 
     async def show_keys(self, asked: Asked) -> Response:

@@ -25,6 +25,7 @@ from daemons.rapid.page.login import CheckPassword, Login
 from daemons.rapid.page.pages import LIVE, Pages
 from daemons.rapid.page.recorder import Recorder
 from daemons.rapid.page.templates import StaticFiles
+from daemons.rapid.page.terminal import Place
 from daemons.rapid.page.views.frame import Frame, HealthLine
 from daemons.rapid.page.visitors import Sessions, Visitors
 from protocol.metrics import DaemonMetrics
@@ -52,16 +53,21 @@ class PageCalls:
         yield _row("GET", "/ui/static/{name:path}", files.show, "A style sheet, a script or an icon.")
         yield _row("GET", "/ui/", _show_dashboard, "Lead to the dashboard.")
         yield _row("GET", "/ui/login", login.show, "The page on which people log in.")
+        yield _row("GET", "/ui/find", joblist.find, "Lead to a job by its id, or to those that match.", Right.JOBS_READ)
         yield _row("GET", "/ui/keys", login.show_keys, "The page that lists the keys.")
         yield _row("POST", "/ui/login", login.log_in, "Begin a session.", is_form=True)
         yield _row("POST", "/ui/logout", login.log_out, "End the session.", is_form=True)
         yield _row("POST", "/ui/theme", login.set_theme, "Choose light or dark colours.", is_form=True)
+        yield _row("POST", "/ui/seen", login.mark_seen, "Mark failures as seen by this visitor.", is_form=True)
 
     def _boards(self) -> Iterator[Call]:
         yield from self._board(DashboardBoard(self.recorder).board())
         yield from self._board(RateBoard(self.recorder).board())
         yield from self._board(joblist.BOARD)
         yield from self._board(jobpage.BOARD)
+        summary = "The output of a job, as a file."
+        download = jobpage.BOARD.path + "/output"
+        yield _row("GET", download, jobpage.download, summary, *jobpage.BOARD.rights, media_type="text/plain")
         yield from self._board(lockpage.BOARD)
         yield from self._board(filterpage.BOARD)
         yield from self._board(historypage.BOARD)
@@ -78,7 +84,7 @@ class PageCalls:
         live = LIVE + (board.path.removeprefix("/ui") or "/dashboard")
         yield _row("GET", board.path, show, board.summary, *board.rights)
         summary = f"{board.summary.removesuffix('.')}, as it changes."
-        yield _row("GET", live, follow, summary, *board.rights, media_type="text/event-stream")
+        yield _row("GET", live, follow, summary, *board.rights, media_type="text/event-stream", only_waits=True)
 
     def _watched(self, asked: Asked, board: Board[F]) -> OpenPage[F]:
         def frame(health: HealthLine) -> Frame:
@@ -91,7 +97,7 @@ class PageCalls:
                 await trio.sleep_forever()
             await visitors.sessions.wait_until_over(visitors.visit(asked.http))
 
-        return OpenPage(asked, board, _following(asked), frame, self.hub, over)
+        return OpenPage(asked, board, _following(asked), frame, self.hub, lambda: self.recorder.silence, over)
 
     def _acts(self) -> Iterator[Call]:
         jobs, queue = JobActs(self.pages), QueueActs(self.pages)
@@ -104,6 +110,10 @@ class PageCalls:
         for verb, act in (("hold", jobs.hold), ("release", jobs.release)):
             summary = f"{verb.capitalize()} jobs."
             yield _row("POST", f"/ui/jobs/{verb}", act, summary, Right.JOBS_PRIORITY, own, is_form=True)
+        yield _row("POST", "/ui/jobs/rerun", jobs.rerun, "Run ended jobs again.", own, is_form=True)
+        yield _row(
+            "POST", "/ui/jobs/archive", jobs.archive, "Archive ended jobs.", Right.JOBS_ARCHIVE, own, is_form=True
+        )
         yield _row("POST", "/ui/filters/pause", queue.pause, "Pause jobs.", Right.FILTERS_WRITE, is_form=True)
         yield _row("POST", "/ui/filters/delete", queue.delete, "Delete a rule.", Right.FILTERS_WRITE, is_form=True)
         yield _row("POST", "/ui/queue", queue.drain, "Drain or open the queue.", Right.QUEUE_WRITE, is_form=True)
@@ -131,15 +141,14 @@ async def _show_dashboard(asked: Asked) -> Response:
 
 
 def _following(asked: Asked) -> Following | None:
-    """The output that the page follows: from the byte in its address, or the one that a browser saw last."""
-    last = asked.http.headers.get("last-event-id", "").removeprefix("output-")
-    text = asked.http.query_params.get("output", "")
-    if "id" not in asked.http.path_params or not text:
+    """The output that the page follows: from the place in its address, or the one that a browser saw last."""
+    if "id" not in asked.http.path_params:
         return None
-    offset = last if last.isascii() and last.isdigit() and len(last) < 19 else text
-    if not (offset.isascii() and offset.isdigit() and len(offset) < 19):
+    begin = Place.read(asked.http.query_params.get("output", ""))
+    if begin is None:
         return None
-    return Following(int(asked.http.path_params["id"]), int(offset))
+    last = Place.read(asked.http.headers.get("last-event-id", "").removeprefix("output-"))
+    return Following(int(asked.http.path_params["id"]), last or begin)
 
 
 def _row(
@@ -150,6 +159,7 @@ def _row(
     *rights: Right,
     is_form: bool = False,
     media_type: str = _HTML,
+    only_waits: bool = False,
 ) -> Call:
     return Call(
         verb,
@@ -160,6 +170,7 @@ def _row(
         rights,
         takes=object if is_form else None,
         media_type=media_type,
+        only_waits=only_waits,
         tag=_TAG,
         changes=is_form,
     )

@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 from typing import Final, TypeVar
+from urllib.parse import urlencode
 
 import attrs
 from starlette.requests import Request as HttpRequest
@@ -16,7 +17,8 @@ from daemons.rapid.page import replies
 from daemons.rapid.page.boards.board import Board
 from daemons.rapid.page.reading import cluster_now
 from daemons.rapid.page.templates import draw
-from daemons.rapid.page.views.frame import Frame, HealthLine
+from daemons.rapid.page.terminal import Place
+from daemons.rapid.page.views.frame import Frame, Freshness, HealthLine
 from daemons.rapid.page.visitors import Visitors, theme_of
 
 F = TypeVar("F")
@@ -33,6 +35,7 @@ class Pages:
         *,
         health: HealthLine | None = None,
         stream: str | None = None,
+        fresh: Freshness | None = None,
         visit: str = "",
     ) -> Frame:
         """Args: visit: value of the visitor's cookie, if the request does not have it yet."""
@@ -45,6 +48,7 @@ class Pages:
             self.visitors.session(http) is not None,
             health,
             stream,
+            fresh,
         )
 
     async def page(self, asked: Asked, template: str, title: str, view: object, status: int = 200) -> Response:
@@ -57,11 +61,12 @@ class Pages:
         """The whole page of a board. Raises: as its `read`."""
         now = await cluster_now(asked.daemons)
         facts = await board.read(asked, now)
+        fresh = Freshness(now_s)
         if board.complete is not None:
             facts = await board.complete(asked, facts)
         following = board.following(facts)
-        stream = live_address(asked.http, None if following is None else following.offset)
-        frame = self.frame(asked.http, asked.caller, health=now.health, stream=stream)
+        stream = live_address(asked.http, None if following is None else following.place)
+        frame = self.frame(asked.http, asked.caller, health=now.health, stream=stream, fresh=fresh)
         text = draw(board.template, title=board.title(facts), view=board.view(facts, now_s), frame=frame)
         return replies.page(text)
 
@@ -75,11 +80,11 @@ def address_of(http: HttpRequest) -> str:
 LIVE: Final = "/ui/live"
 
 
-def live_address(http: HttpRequest, offset: int | None) -> str:
-    """The address of the stream of a page. Args: offset: byte from which it follows an output."""
+def live_address(http: HttpRequest, place: Place | None) -> str:
+    """The address of the stream of a page. Args: place: from which it follows an output."""
     query = [http.url.query] if http.url.query else []
-    if offset is not None:
-        query.append(f"output={offset}")
+    if place is not None:
+        query.append(urlencode({"output": str(place)}))
     path = LIVE + (http.url.path.removeprefix("/ui") or "/dashboard")
     return f"{path}?{'&'.join(query)}" if query else path
 

@@ -1,6 +1,8 @@
 """What the pages ask luxid, in the caller's name. The number of calls never depends on the number of jobs."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from math import inf
 from typing import Final, cast
 
@@ -19,15 +21,16 @@ from common.queue.terms import is_label_key
 from common.system.program import release
 from common.wire import structure
 from common.words.fields import JobRow
-from common.words.filters.filtertext import Expression as Wire
-from common.words.filters.jobfilter import past_filter, statuses_filter
+from common.words.filters.jobfilter import past_filter
 from common.words.instants import Toward, parse_instant
 from common.words.outcome import FIELDS as OUTCOME_FIELDS
 from common.words.outcome import Outcome, outcome_of
 from common.words.times import duration
 from common.words.why import culprits
 from daemons.rapid.calls import Asked, Daemons
+from daemons.rapid.page.terminal import Bounds, FirstLines, LastLines, Line, Place, Terminal
 from daemons.rapid.page.views.frame import HealthLine
+from daemons.rapid.page.views.glance import CAUSES, CONSEQUENCES, Failures, failures_since
 from daemons.rapid.page.views.things import RULE_FIELDS
 from protocol.luxi.daemon import ReadMetrics
 from protocol.luxi.history import EndedJob, Grouping, Past, PastSum, ReadHistory, SummarizeHistory
@@ -44,7 +47,7 @@ from protocol.luxi.queries import (
     read_lock_view,
 )
 from protocol.luxi.queue import ReadRuleLoads
-from protocol.luxi.why import ExplainJobs
+from protocol.luxi.why import Blockers, ExplainJobs, ReadBlockers
 from protocol.metrics import DaemonMetrics
 from protocol.wconfd.locks import ListOrphanedLocks
 
@@ -105,7 +108,6 @@ async def _orphans(daemons: Daemons) -> int:
 # Jobs, and why they wait or ended so.
 
 
-UNENDED: Final[Wire] = ["!", statuses_filter(FINAL_NAMES)]
 # ends that need an explanation
 _UNHAPPY: Final = ("error", "canceled")
 
@@ -180,11 +182,17 @@ async def chains(daemons: Daemons, job_ids: Sequence[int]) -> Mapping[int, Seque
     return found
 
 
-# The output of a job's commands: a part of it, or its end.
+# The output of a job's commands, as bytes and as the lines of a terminal.
 
 
-# bytes of output on a page at first; a page that follows gets more as it comes
-SHOWN_BYTES: Final = 65536
+# what a page shows of an output at first; one that follows gets more as it comes
+SHOWN: Final = Bounds(1000, 1_000_000)
+# what it gets at once
+SHOWN_AT_ONCE: Final = Bounds(5000, 2_000_000)
+# lines that a search shows
+FOUND: Final = Bounds(500, 500_000)
+# bytes that are made lines before others have their turn
+_TURN_BYTES: Final = 65536
 
 
 @attrs.frozen
@@ -198,10 +206,6 @@ class Output:
     @property
     def end(self) -> int:
         return self.start + len(self.content)
-
-    @property
-    def text(self) -> str:
-        return self.content.decode(errors="replace")
 
 
 async def read_piece(
@@ -219,41 +223,181 @@ async def read_piece(
     return Output(content, piece.next_offset - len(content), piece.is_end)
 
 
-async def output_from(daemons: Daemons, job_id: int, offset: int, of_try: int | None = None) -> Output:
-    """The output from a byte on, as much as there is now and a page shows. Args, Raises: as `read_piece`."""
-    found = await read_piece(daemons, job_id, offset, of_try=of_try)
-    while found.content and not found.is_end and len(found.content) < SHOWN_BYTES:
-        more = await read_piece(daemons, job_id, found.end, of_try=of_try)
-        found = _joined(found, more)
-        if not more.content:
-            break
-    if len(found.content) > SHOWN_BYTES:
-        return Output(found.content[:SHOWN_BYTES], found.start, is_end=False)
-    return found
+async def output_bytes(
+    daemons: Daemons, job_id: int, first: Output, of_try: int | None = None
+) -> AsyncGenerator[bytes, None]:
+    """This piece, and all that follows it by now. Args, Raises: as `read_piece`."""
+    piece = first
+    while piece.content:
+        yield piece.content
+        piece = await read_piece(daemons, job_id, piece.end, of_try=of_try)
 
 
-async def output_end(daemons: Daemons, job_id: int, longest_s: float = inf) -> Output:
-    """The last part of the output. Cost: all of it is read.
+@attrs.frozen
+class ShownLines:
+    """A part of an output, as a terminal shows it."""
+
+    lines: tuple[Line, ...]
+    # the line without a line feed; None: there is none, or the part does not reach it
+    tail: Line | None
+    # as far as it was read; what comes next begins there
+    place: Place
+    # bytes before it are not kept, or are those of other tries
+    start: int
+    # bytes up to which it was read
+    end: int
+    # whether no more will come
+    is_end: bool
+    # lines that were found; None: nothing was looked for, all lines are meant
+    found: int | None = None
+
+
+class _Lines:
+    """Takes an output in pieces, and keeps the lines that are wanted; all by default."""
+
+    def __init__(self, kept: FirstLines | LastLines, terminal: Terminal | None = None) -> None:
+        self.kept = kept
+        self.terminal = terminal or Terminal()
+
+    def take(self, content: bytes) -> bool:
+        """Whether more is wanted."""
+        self.kept.add(self.terminal.feed(content))
+        return True
+
+    def flush(self) -> None:
+        """Take what was put aside."""
+
+
+class _EndLines(_Lines):
+    """The last lines. Theory: pieces are put aside until enough newer lines are there; then they are passed over."""
+
+    def __init__(self) -> None:
+        super().__init__(LastLines(SHOWN))
+        self._aside: deque[bytes] = deque()
+        self._count = 0
+
+    def take(self, content: bytes) -> bool:
+        self._aside.append(content)
+        self._count += content.count(b"\n")
+        while self._count - (first := self._aside[0].count(b"\n")) >= SHOWN.lines:
+            self._count -= first
+            self.kept.add(self.terminal.feed_where(self._aside.popleft(), lambda text: False))
+        return True
+
+    def flush(self) -> None:
+        while self._aside:
+            super().take(self._aside.popleft())
+        self._count = 0
+
+
+class _LinesFrom(_Lines):
+    """The lines from one on. Args: number: of the first one."""
+
+    def __init__(self, number: int) -> None:
+        self._first = FirstLines(SHOWN)
+        super().__init__(self._first)
+        self._number = number
+
+    def take(self, content: bytes) -> bool:
+        is_before = self.terminal.place.number + content.count(b"\n") <= self._number
+        lines = self.terminal.feed_where(content, lambda text: not is_before)
+        self._first.add(line for line in lines if line.number >= self._number)
+        return not self._first.is_full
+
+    def tail(self, line: Line | None) -> Line | None:
+        """The line that is being written, if it is one of them."""
+        return line if line is not None and line.number >= self._number and not self._first.is_full else None
+
+
+class _LinesWith(_Lines):
+    """The lines that have a text, in small or capital letters."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(FirstLines(FOUND))
+        self._pattern = re.compile(re.escape(text), re.IGNORECASE)
+        self.count = 0
+
+    def take(self, content: bytes) -> bool:
+        self.look(self.terminal.feed_where(content, lambda text: self._pattern.search(text) is not None))
+        return True
+
+    def look(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            if not line.is_note and self._pattern.search(line.text):
+                self.count += 1
+                # by itself it is in no group
+                self.kept.add([attrs.evolve(line, group=None)])
+
+
+async def last_lines(daemons: Daemons, job_id: int, longest_s: float = inf) -> ShownLines:
+    """The end of an output. Cost: all of it is read.
 
     Args: longest_s: time after which that counts as the end which was reached: a job may print faster than it is read.
     """
-    found, ends_at = await read_piece(daemons, job_id, 0), trio.current_time() + longest_s
-    while not found.is_end and trio.current_time() < ends_at:
-        more = await read_piece(daemons, job_id, found.end)
-        found = _joined(found, more)
-        if not more.content:
-            break
-    kept = found.content[-SHOWN_BYTES:]
-    return Output(kept, found.end - len(kept), found.is_end)
+    lines = _EndLines()
+    read = await _read_lines(daemons, job_id, None, lines, longest_s)
+    return attrs.evolve(read, lines=lines.kept.lines)
 
 
-def _joined(first: Output, more: Output) -> Output:
-    if more.start != first.end:
-        # what was between was rotated away
-        return more if more.content else attrs.evolve(first, is_end=more.is_end)
-    # only the last part is ever shown
-    content = (first.content + more.content)[-2 * SHOWN_BYTES :]
-    return Output(content, more.end - len(content), more.is_end)
+async def lines_from(daemons: Daemons, job_id: int, number: int, of_try: int | None = None) -> ShownLines:
+    """The lines from this one on, as many as a page shows. Cost: all before it is read. Raises: as `read_piece`."""
+    lines = _LinesFrom(number)
+    read = await _read_lines(daemons, job_id, of_try, lines)
+    return attrs.evolve(read, lines=lines.kept.lines, tail=lines.tail(read.tail))
+
+
+async def lines_with(
+    daemons: Daemons, job_id: int, text: str, of_try: int | None = None, longest_s: float = inf
+) -> ShownLines:
+    """The first lines that have this text, in small or capital letters. Cost: all is read. Args, Raises: as others."""
+    lines = _LinesWith(text)
+    read = await _read_lines(daemons, job_id, of_try, lines, longest_s)
+    lines.look([read.tail] if read.tail is not None else [])
+    return attrs.evolve(read, lines=lines.kept.lines, tail=None, found=lines.count)
+
+
+async def _read_lines(
+    daemons: Daemons, job_id: int, of_try: int | None, lines: _Lines, longest_s: float = inf
+) -> ShownLines:
+    """Read an output into `lines`; return what else is known of it."""
+    piece, ends_at = await read_piece(daemons, job_id, 0, of_try=of_try), trio.current_time() + longest_s
+    start, content = piece.start, piece.content
+    if start and of_try is None:
+        # the rest of a line whose beginning is gone
+        content = content[content.find(b"\n") + 1 :]
+    terminal = lines.terminal = Terminal(Place(piece.end - len(content)))
+    while piece.content and await _take(lines, content) and trio.current_time() < ends_at:
+        end = piece.end
+        piece = await read_piece(daemons, job_id, end, of_try=of_try)
+        content = piece.content
+        if content and piece.start > end:
+            lines.flush()
+            lines.kept.add(terminal.skip(piece.start - end))
+    lines.flush()
+    if piece.is_end:
+        terminal.finish()
+    return ShownLines((), terminal.tail, terminal.place, start, terminal.end, piece.is_end)
+
+
+async def _take(lines: _Lines, content: bytes) -> bool:
+    """Whether more is wanted. Others have their turn meanwhile."""
+    for at in range(0, len(content), _TURN_BYTES):
+        if not lines.take(content[at : at + _TURN_BYTES]):
+            return False
+        await trio.lowlevel.checkpoint()
+    return True
+
+
+async def read_on(terminal: Terminal, piece: Output) -> LastLines:
+    """The lines that this piece ends, as many as are sent at once. Others have their turn meanwhile."""
+    kept = LastLines(SHOWN_AT_ONCE)
+    lines = _Lines(kept, terminal)
+    if piece.content and piece.start > terminal.end:
+        kept.add(terminal.skip(piece.start - terminal.end))
+    await _take(lines, piece.content)
+    if piece.is_end:
+        terminal.finish()
+    return kept
 
 
 # The history, as far as a visitor chose it.
@@ -326,6 +470,30 @@ def _grouping(by: str) -> tuple[Grouping, str]:
     if by not in known:
         raise InvalidRequest(f"jobs are summed up by {', '.join(known)} or label.KEY, as in label.team; got {by!r:.60}")
     return known[by], ""
+
+
+# What failed lately, and what holds the most jobs back.
+
+
+# failures that the first screen looks at, of which many may be alike
+FAILURES: Final = 200
+
+
+async def read_failures(daemons: Daemons, now: float, looked_at: float | None) -> Failures:
+    """The failures of the last hour, and those since the visitor looked; newest first."""
+    since = failures_since(now, looked_at)
+    causes, consequences = (Past(since=since, filter=past_filter(each, now, None)) for each in (CAUSES, CONSEQUENCES))
+    try:
+        found = await daemons.luxid(ReadHistory(causes, limit=FAILURES))
+        left_out = await daemons.luxid(ReadHistory(consequences, limit=1))
+    except GantryError as error:
+        # the rest of the page says enough
+        return Failures(since, looked_at, wrong=error.message)
+    return Failures(since, looked_at, found.jobs, found.total, left_out.total)
+
+
+async def blockers(daemons: Daemons, most: int) -> Blockers:
+    return await daemons.luxid(ReadBlockers(most))
 
 
 # Filter rules, and what they and the buckets do to the jobs.

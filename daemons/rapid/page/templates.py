@@ -10,6 +10,7 @@ import jinja2
 from starlette.responses import Response
 
 from common.printable import defused
+from common.words.times import duration
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.replies import HEADERS
 from daemons.rapid.refusals import RequestRefused
@@ -31,6 +32,7 @@ def _environment() -> jinja2.Environment:
     environment.filters["static"] = static_href
     environment.filters["time_of_day"] = _time_of_day
     environment.filters["figure"] = figure
+    environment.filters["duration"] = duration
     return environment
 
 

@@ -11,6 +11,7 @@ Source: issue 12, item 6.
 import hashlib
 import hmac
 import os
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -112,8 +113,11 @@ def _is_over(session: Session, now: float) -> bool:
 
 COOKIE: Final = "gantry-visit"
 THEME_COOKIE: Final = "gantry-theme"
+LOOKED_COOKIE: Final = "gantry-looked"
 _PATH: Final = "/ui"
 _YEAR_S: Final = 365 * 86400
+# seconds since the epoch
+_INSTANT: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?", re.ASCII)
 # longer cookies are not ours
 _LONGEST_ID: Final = 64
 Form = Mapping[str, Sequence[str]]
@@ -173,6 +177,21 @@ def theme_of(http: HttpRequest) -> str:
 
 def set_theme(response: Response, theme: str) -> None:
     _set(response, THEME_COOKIE, theme if theme in THEMES else "auto", _YEAR_S)
+
+
+def looked_at(http: HttpRequest) -> float | None:
+    """End of the last failure that the visitor has marked as seen, in seconds since the epoch; None: of none."""
+    return _instant(http.cookies.get(LOOKED_COOKIE, ""))
+
+
+def set_looked_at(response: Response, text: str) -> None:
+    """Take the mark of a form; one that is no instant changes nothing."""
+    if (at := _instant(text)) is not None:
+        _set(response, LOOKED_COOKIE, repr(at), _YEAR_S)
+
+
+def _instant(text: str) -> float | None:
+    return float(text) if _INSTANT.fullmatch(text) else None
 
 
 def first(form: Form, name: str) -> str:

@@ -350,4 +350,14 @@ async def tell_caller(asked: Asked) -> Caller:
 
 def rows() -> Sequence[Call]:
     """The row of the caller."""
-    return [Call("GET", "/3/me", tell_caller, "Tell who calls, and with which rights.", gives=Caller, tag="access")]
+    return [
+        Call(
+            "GET",
+            "/3/me",
+            tell_caller,
+            "Tell who calls, and with which rights.",
+            name="getCaller",
+            gives=Caller,
+            tag="access",
+        )
+    ]

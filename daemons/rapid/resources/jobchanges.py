@@ -69,8 +69,7 @@ class JobActions:
 
     async def archive_job(self, asked: Asked) -> Done:
         """Raises: Conflict: the job has not ended, or is not in the queue. Denied."""
-        job_id = job_id_of(asked)
-        return _done(archive_done(await asked.daemons.luxid(luxi.ArchiveJob(job_id)), job_id))
+        return _done(await archive(asked.daemons, job_id_of(asked)))
 
     async def archive_old(self, asked: Asked) -> AutoArchived:
         wish = asked.body_as(AutoArchiveWish)
@@ -78,9 +77,9 @@ class JobActions:
         return AutoArchived(told.archived_count, told.unchecked_count)
 
 
-def archive_done(is_done: bool, job_id: int) -> luxi.Done:
-    """luxid's reply to `ArchiveJob` in words."""
-    if is_done:
+async def archive(daemons: Daemons, job_id: JobId) -> luxi.Done:
+    """Archive a job that has ended. Raises: Conflict, NotFound, Denied: as luxid says."""
+    if await daemons.luxid(luxi.ArchiveJob(job_id)):
         return luxi.Done(True, f"job {job_id} is archived")
     return luxi.Done(False, f"job {job_id} has not ended, or is not in the queue")
 
@@ -133,9 +132,6 @@ class BulkActions:
         return await change_many(asked.daemons, wish, verb)
 
     async def archive_many(self, asked: Asked) -> ManyChanged:
-        async def archive(daemons: Daemons, job_id: JobId) -> luxi.Done:
-            return archive_done(await daemons.luxid(luxi.ArchiveJob(job_id)), job_id)
-
         return await change_many(
             asked.daemons, asked.body_as(ArchiveMany), ManyJobsVerb("archive", ENDED, one_by_one(archive))
         )
@@ -295,17 +291,18 @@ class Reruns:
     async def rerun_job(self, asked: Asked) -> Rerun:
         """Raises: NotFound. Conflict: it has not ended. Denied: what it runs is not told to the caller."""
         job_id = job_id_of(asked)
-        (made,) = await _made(asked.daemons, chosen(await _read(asked.daemons, [job_id]), failed_only=False))
+        old = chosen(await old_jobs(asked.daemons, [job_id]), failed_only=False)
+        (made,) = await made_again(asked.daemons, old)
         new_id = await asked.daemons.luxid(SubmitJob(tuple(made.ops)))
         return Rerun(job_id, new_id)
 
     async def rerun_many(self, asked: Asked) -> ManyRerun:
         """Raises: as `rerun_job` and as `chosen_jobs`; then none runs again."""
         wish, daemons = asked.body_as(RerunMany), asked.daemons
-        old = chosen(await _read(daemons, await chosen_jobs(daemons, wish, ENDED)), failed_only=wish.failed_only)
+        old = chosen(await old_jobs(daemons, await chosen_jobs(daemons, wish, ENDED)), failed_only=wish.failed_only)
         ids = tuple(JobId(job.job_id) for job in old)
         ticket = ticket_for("rerun", ids)
-        made = await _made(daemons, old)
+        made = await made_again(daemons, old)
         if wish.dry_run:
             return ManyRerun(True, len(ids), ids, ticket)
         check_expected(wish, ids, ticket)
@@ -318,8 +315,8 @@ def _result(job_id: JobId, answer: SubmitAnswer) -> Rerun:
     return Rerun(job_id, refused=answer.message) if isinstance(answer, Refused) else Rerun(job_id, answer.job_id)
 
 
-async def _made(daemons: Daemons, jobs: Sequence[OldJob]) -> list[Successor]:
-    """Raises: as `successors`."""
+async def made_again(daemons: Daemons, jobs: Sequence[OldJob]) -> list[Successor]:
+    """The jobs to submit in place of these. Args: jobs: as `chosen` returns them. Raises: as `successors`."""
     ids = tuple(map(JobId, outside(jobs)))
     rows = await _rows(daemons, ids, ("id", "status"))
     states = {row["id"]: row["status"] for row in rows if row["status"] is not None}
@@ -327,8 +324,8 @@ async def _made(daemons: Daemons, jobs: Sequence[OldJob]) -> list[Successor]:
     return successors(jobs, states, new_ids, time.time_ns())
 
 
-async def _read(daemons: Daemons, job_ids: Sequence[JobId]) -> list[OldJob]:
-    """Raises: NotFound: one of them does not exist."""
+async def old_jobs(daemons: Daemons, job_ids: Sequence[JobId]) -> list[OldJob]:
+    """These jobs, also archived ones. Raises: NotFound: one of them does not exist."""
     return [_old_job(row) for row in await _rows(daemons, job_ids, _FIELDS)]
 
 

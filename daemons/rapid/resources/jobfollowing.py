@@ -19,7 +19,7 @@ from common.jsontext import read_json
 from common.queue.jobs import FINAL_NAMES, JobState
 from common.webaccess.rights import Right
 from common.wire import unstructure
-from daemons.rapid.calls import Asked, Call, CallParameter, Daemons
+from daemons.rapid.calls import Asked, Call, CallParameter, Daemons, EventTypes
 from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.joblists import FIELDS, fetch_job, known_fields
 from daemons.rapid.resources.parameters import (
@@ -38,7 +38,7 @@ from daemons.rapid.resources.parameters import (
 from daemons.rapid.streams import PING, ByteStream, FeedStream, Piecing
 from protocol.client import Client
 from protocol.envelope import read_reply
-from protocol.luxi.feed import CHANGES, Subscribe, Topic
+from protocol.luxi.feed import CHANGES, FeedBegin, FeedChanges, Subscribe, Topic
 from protocol.luxi.jobs import JobOutput, OutputStream, ReadJobOutput
 from protocol.luxi.queries import WaitForJobChange
 from protocol.messages import structure_reply
@@ -75,10 +75,12 @@ def rows() -> Sequence[Call]:
             "/3/jobs/follow",
             follow_jobs,
             "Follow jobs, their log and output, as server-sent events in LUXI's form.",
+            name="followJobs",
             rights=(Right.JOBS_READ,),
             takes=FollowWish,
             gives=str,
             media_type="text/event-stream",
+            events=EventTypes("FollowEvent", {"begin": FeedBegin, CHANGES: tuple[str, FeedChanges]}),
             errors=(404,),
             tag="events",
             only_waits=True,

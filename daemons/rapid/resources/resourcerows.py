@@ -50,7 +50,10 @@ _RIGHT_OF: Final = {
 
 
 def filters() -> Sequence[Call]:
-    """Calls about filter rules."""
+    """Calls about filter rules.
+
+    404 also where another caller deletes the rule meanwhile, 409 where another program has changed the configuration.
+    """
     rules = FilterRuleCalls()
     read, write = (Right.FILTERS_READ,), (Right.FILTERS_WRITE,)
     one = "/3/filters/{uuid}"
@@ -60,6 +63,7 @@ def filters() -> Sequence[Call]:
             "/3/filters",
             rules.list_filters,
             "List the filter rules, in the order of the chain.",
+            name="listFilters",
             tag="filters",
             rights=read,
             gives=FilterList,
@@ -69,11 +73,13 @@ def filters() -> Sequence[Call]:
             "/3/filters",
             rules.add_filter,
             "Add a filter rule.",
+            name="addFilter",
             tag="filters",
             rights=write,
             takes=FilterWish,
             gives=Filter,
             status=201,
+            errors=(404, 409),
             changes=True,
         ),
         Call(
@@ -81,23 +87,34 @@ def filters() -> Sequence[Call]:
             "/3/filters/try",
             rules.try_filter,
             "Say to which waiting jobs a rule would apply.",
+            name="tryFilter",
             tag="filters",
             rights=write,
             takes=FilterWish,
             gives=FilterTrial,
         ),
         Call(
-            "GET", one, rules.get_filter, "Show a filter rule.", tag="filters", rights=read, gives=Filter, errors=(404,)
+            "GET",
+            one,
+            rules.get_filter,
+            "Show a filter rule.",
+            name="getFilter",
+            tag="filters",
+            rights=read,
+            gives=Filter,
+            errors=(404,),
         ),
         Call(
             "PUT",
             one,
             rules.replace_filter,
             "Create or replace a filter rule.",
+            name="setFilter",
             tag="filters",
             rights=write,
             takes=FilterWish,
             gives=Filter,
+            errors=(404, 409),
             changes=True,
         ),
         Call(
@@ -105,10 +122,11 @@ def filters() -> Sequence[Call]:
             one,
             rules.delete_filter,
             "Delete a filter rule.",
+            name="deleteFilter",
             tag="filters",
             rights=write,
             status=204,
-            errors=(404,),
+            errors=(404, 409),
             changes=True,
         ),
     ]
@@ -120,13 +138,21 @@ def queue() -> Sequence[Call]:
     write = (Right.QUEUE_WRITE,)
     return [
         Call(
-            "GET", "/3/queue", queue.get_queue, "Show the state of the queue.", tag="queue", rights=_READ, gives=Queue
+            "GET",
+            "/3/queue",
+            queue.get_queue,
+            "Show the state of the queue.",
+            name="getQueue",
+            tag="queue",
+            rights=_READ,
+            gives=Queue,
         ),
         Call(
             "POST",
             "/3/queue/drain",
             queue.drain,
             "Refuse new jobs from now on.",
+            name="drainQueue",
             tag="queue",
             rights=write,
             gives=Queue,
@@ -137,6 +163,7 @@ def queue() -> Sequence[Call]:
             "/3/queue/undrain",
             queue.undrain,
             "Take new jobs again.",
+            name="undrainQueue",
             tag="queue",
             rights=write,
             gives=Queue,
@@ -147,10 +174,12 @@ def queue() -> Sequence[Call]:
             "/3/queue/limits",
             queue.set_limits,
             "Set how many jobs may run at once.",
+            name="setQueueLimits",
             tag="queue",
             rights=write,
             takes=LimitsWish,
             gives=Queue,
+            errors=(409,),
             changes=True,
         ),
         Call(
@@ -158,6 +187,7 @@ def queue() -> Sequence[Call]:
             "/3/cluster",
             queue.get_cluster,
             "Show facts of the cluster.",
+            name="getCluster",
             tag="cluster",
             rights=(Right.CLUSTER_READ,),
             gives=Mapping[str, object],
@@ -176,6 +206,7 @@ def things() -> Sequence[Call]:
             "/3/locks",
             LockCalls().list_locks,
             "Show who holds and who waits for each lock.",
+            name="listLocks",
             tag="locks",
             rights=(Right.LOCKS_READ,),
             gives=LockList,
@@ -186,6 +217,7 @@ def things() -> Sequence[Call]:
             "/3/fields",
             objects.list_fields,
             "Describe the fields of jobs and of other things.",
+            name="listFields",
             tag="cluster",
             rights=every,
             gives=FieldDefinitions,
@@ -197,6 +229,7 @@ def things() -> Sequence[Call]:
                 f"/3/{kind.value}s",
                 objects.list_of(kind),
                 f"List {kind.value}s.",
+                name=f"list{kind.value.capitalize()}s",
                 tag="cluster",
                 rights=(_RIGHT_OF[kind],),
                 gives=ObjectList,
@@ -210,6 +243,7 @@ def things() -> Sequence[Call]:
                 f"/3/query/{kind.value}",
                 objects.query_of(kind),
                 f"Query {kind.value}s as LUXI does.",
+                name=f"query{kind.value.capitalize()}s",
                 tag="queries",
                 rights=(_RIGHT_OF[kind],),
                 takes=ObjectQuery,

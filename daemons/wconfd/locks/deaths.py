@@ -36,7 +36,7 @@ from daemons.wconfd.locks.lockstore import LockStore
 # seconds between two attempts to free a dead owner's locks
 RETRY_S: Final = 1.0
 
-_DEATH: Final = EventKind.CLOSE_WRITE | EventKind.DELETE | EventKind.MOVED_FROM
+_DEATH: Final = EventKind.CLOSE_WRITE | EventKind.DELETE
 _log: Final = get_log(__name__)
 
 

@@ -56,10 +56,12 @@ class KnownOwners:
 
     def meet(self, owner: Owner) -> None:
         """Enter this owner. Cost: O(1)."""
-        if owner.livelock not in self._owners:
+        known = self._owners.get(owner.livelock)
+        if known is None:
             self._newcomers.append(owner.livelock)
             self._has_newcomers.set()
-        self._add(owner)
+        if known is None or owner not in known:
+            self._add(owner)
 
     def restore(self, owners: Iterable[Owner]) -> None:
         """Enter owners again that could not be freed; they are not newcomers."""
@@ -207,16 +209,18 @@ class LockNews:
     def tell(self, made: Sequence[Made]) -> None:
         """Tell what was done: who was granted a lock, and whose pending request is given up or dropped."""
         state = self._state()
+        changed = [owner for each in made for owner in (each.owner, *each.change.granted)]
         for each in made:
             self.since.note(each.owner, each.change, state)
-            for owner in (each.owner, *each.change.granted):
-                self._wake(owner)
+        for owner in changed:
+            self._wake(owner)
         if self.publisher:
-            self._changed.update(dict.fromkeys(owner for each in made for owner in (each.owner, *each.change.granted)))
+            self._changed.update(dict.fromkeys(changed))
             self._has_changed.set()
-        for owner in (owner for each in made for owner in each.change.granted):
-            _log.debug("lock.granted", owner=owner)
-            _hang_up(owner)
+        for each in made:
+            for owner in each.change.granted:
+                _log.debug("lock.granted", owner=owner)
+                _hang_up(owner)
         if state.may_run is not self._told_may_run:
             self._tell_orphans(state)
 

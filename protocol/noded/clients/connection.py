@@ -97,8 +97,11 @@ class Channel:
             h11.Data(data=request.body),
             h11.EndOfMessage(),
         )
-        # with passing through, the body is not copied for each node
+        # with passing through, a large body is not copied for each node
         pieces = [piece for part in parts for piece in self._http.send_with_data_passthrough(part) or ()]
+        if sum(map(len, pieces)) <= PIECE:
+            # h11 gives each header as a piece, and each piece would be a TLS record, which wakes the node's daemon
+            pieces = [b"".join(pieces)]
         self._unsent = [memoryview(piece) for piece in pieces if piece]
 
     def to_send(self) -> bytes:

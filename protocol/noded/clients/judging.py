@@ -129,6 +129,11 @@ def not_connected(node: NodeAddress, limit_s: float) -> Failed:
     return Failed(FailureKind.UNREACHABLE, f"{node} is not reached within {limit_s:g} s")
 
 
+def given_up(node: NodeAddress, call: NodeCall[R]) -> Failed:
+    """The outcome when the caller gives the call up while connection and handshake are not done."""
+    return Failed(FailureKind.UNREACHABLE, f"{node} was not reached when {call.METHOD} was given up")
+
+
 def no_reply(node: NodeAddress, call: NodeCall[R], limit_s: float) -> Failed:
     """The outcome when the time is over after the request was sent, or a part of it."""
     return Failed(FailureKind.TIMEOUT, f"{node} gave no reply to {call.METHOD} within {limit_s:g} s")

@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from common.commands.cgroups import ControlGroup, GroupTree, find_groups, while_starting
+from common.commands import cgroups
+from common.commands.cgroups import ControlGroup, GroupTree, Way, find_groups, while_starting
+from common.commands.execution import Launch, Prelude
+from common.commands.spec import Leave
+from common.commands.supervision import SupervisorTerms
+from common.commands.supervisor import RunningProgram, starter
+from common.system.livelock import Livelock
+from common.system.signals import ProcessSignals
 from tests.support.stopping import stop
 from tests.support.wait import wait_until
 
@@ -75,6 +82,73 @@ def test_a_stopped_process_ends_as_well(tree: GroupTree) -> None:
     end(group)
 
     assert process.wait() == -signal.SIGKILL
+
+
+def test_a_child_is_in_the_group_from_its_begin(tree: GroupTree) -> None:
+    group = tree.make("job-3.cg")
+    pid = group.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            signal.pause()
+        os._exit(1)
+    if tree.way is Way.V1:
+        assert pid is None
+        return
+
+    assert pid is not None
+    assert group.pids() == {pid}
+    end(group)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+def test_without_such_a_fork_or_such_a_group_no_process_is_made(
+    tree: GroupTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = tree.make("job-4.cg")
+    # a number that no kernel has: as one before 5.7, or a sandbox that refuses the call
+    with monkeypatch.context() as older:
+        older.setattr(cgroups, "_CLONE3", 1_000_000)
+        assert group.fork() is None
+    assert group.remove()
+
+    assert group.fork() is None
+
+
+@pytest.mark.parametrize("number", [435, 1_000_000])
+def test_a_command_runs_in_its_group_whether_the_kernel_forks_into_it_or_not(
+    tree: GroupTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(cgroups, "_CLONE3", number)
+    told = tmp_path / "told"
+    # a job process of its own, which adopts the command's orphans
+    pid = os.fork()
+    if pid == 0:
+        try:
+            run_in_group(tree, tmp_path, ("sh", "-c", f"cat /proc/self/cgroup > {told}"))
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+
+    assert "/job-5.cg\n" in told.read_text()
+
+
+def run_in_group(tree: GroupTree, folder: Path, argv: tuple[str, ...]) -> None:
+    terms = SupervisorTerms(
+        job_id=5,
+        title="supervisor",
+        leave=Leave.END,
+        timeout_s=None,
+        grace_s=1.0,
+        groups=tree,
+        group_name="job-5.cg",
+        run_folder=folder,
+    )
+    signals = ProcessSignals()
+    signals.install()
+    livelock = Livelock.create(folder, "job-5-")
+    RunningProgram(
+        Launch(argv, dict(os.environ), Prelude()), terms, lambda _: None, signals, starter(livelock, signals)
+    ).run(lambda: None)
 
 
 def test_a_group_that_is_made_for_a_command_being_started_is_left_alone_by_a_sweep(

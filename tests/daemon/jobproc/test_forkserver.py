@@ -15,8 +15,9 @@ import pytest
 
 from common.system.livelock import is_alive
 from protocol.envelope import request_bytes
+from protocol.forkserver import VERSION
 from protocol.framing import pack
-from tests.support.daemons.forkserver import Control, JobHost
+from tests.support.daemons.forkserver import Control, JobHost, read_message
 from tests.support.wait import PATIENCE_S, wait_until
 
 DUMMY: dict[str, Any] = {"OP_ID": "OP_TEST_DUMMY"}
@@ -88,28 +89,6 @@ def test_child_has_no_descriptor_of_its_parent(host: JobHost) -> None:
     assert kinds == sorted(["gantry-forkserver.pid", "jobs.log", livelock, "pipe", "pipe", "socket"])
 
 
-def test_every_client_is_told_of_every_exit_once(host: JobHost) -> None:
-    other = Control(host.paths.forkserver_socket)
-    with other.sock:
-        other.send(request_bytes("nonsense", []))
-        assert not other.reply()["success"]
-        pids = [host.start(job_id, DUMMY).pid for job_id in (1, 2, 3)]
-        statuses = [host.control.wait_exit(pid) for pid in pids]
-        for pid in pids:
-            other.wait_exit(pid)
-
-    assert statuses == [0, 0, 0]
-    assert sorted(exit[:2] for exit in other.exits) == [[1, pids[0]], [2, pids[1]], [3, pids[2]]]
-
-
-def test_exit_by_a_signal_is_in_the_wait_status(host: JobHost) -> None:
-    started = host.start(1, LONG_DELAY)
-
-    os.kill(started.pid, signal.SIGKILL)
-
-    assert os.WTERMSIG(host.control.wait_exit(started.pid)) == signal.SIGKILL
-
-
 @pytest.mark.parametrize(
     ("payload", "text"),
     [
@@ -117,10 +96,7 @@ def test_exit_by_a_signal_is_in_the_wait_status(host: JobHost) -> None:
         (b"[]", "empty batch"),
         (b'[{"jsonrpc": "2.0", "method": "startJob", "params": [1], "id": 1}]', "batches are not served"),
         (b'"startJob"', "not an object"),
-        (request_bytes("startJob", []), "lacks job_id"),
-        (request_bytes("startJob", [-1]), "job id"),
-        (request_bytes("startJob", [1, 2]), "at most 1 argument"),
-        (request_bytes("startJob", [1]), "socket pair"),
+        (request_bytes("startJob", [1]), "the notification startJob"),
         (request_bytes("stopJob", [1]), "unknown method 'stopJob'"),
         (b"\xff\xfe", "not JSON"),
     ],
@@ -132,11 +108,28 @@ def test_malformed_message_gets_an_error_and_hurts_nobody(host: JobHost, payload
     assert host.run(1, DUMMY).state.value == "success"
 
 
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [(b"[]", "lacks job_id"), (b"[-1]", "job id"), (b"[1, 2]", "at most 1 argument"), (b"[1]", "socket pair")],
+)
+def test_start_that_is_malformed_is_told_in_the_log_and_hurts_nobody(host: JobHost, params: bytes, text: str) -> None:
+    host.control.send(b'{"jsonrpc": "2.0", "method": "startJob", "params": %b}' % params)
+
+    wait_until(lambda: text in host.log(), what=f"{text} is logged")
+    assert host.run(1, DUMMY).state.value == "success"
+
+
 def test_descriptor_that_is_no_socket_is_refused(host: JobHost) -> None:
     with open("/dev/null") as file:
-        host.control.send(request_bytes("startJob", [1]), file.fileno())
+        host.control.send(b'{"jsonrpc": "2.0", "method": "startJob", "params": [1]}', file.fileno())
 
-    assert "is not a socket" in str(host.control.reply())
+    wait_until(lambda: "is not a socket" in host.log(), what="it is logged")
+
+
+def test_it_tells_the_version_of_its_messages(host: JobHost) -> None:
+    host.control.send(request_bytes("version", []))
+
+    assert host.control.reply()["result"] == VERSION
 
 
 def test_descriptors_that_no_message_wants_are_closed(host: JobHost, server: "subprocess.Popen[bytes]") -> None:
@@ -155,17 +148,9 @@ def test_descriptors_that_no_message_wants_are_closed(host: JobHost, server: "su
 
 
 def test_two_requests_in_one_write_each_get_their_own_descriptor(host: JobHost) -> None:
-    pairs = [socket.socketpair(), socket.socketpair()]
-    for job_id, (_, theirs) in enumerate(pairs, 1):
-        host.control.send(request_bytes("startJob", [job_id]), theirs.fileno())
-        theirs.close()
-    pids = [host.control.reply()["result"] for _ in pairs]
-
-    for ours, _ in pairs:
+    for job_id, ours in enumerate([host.control.start(1), host.control.start(2)], 1):
         with ours:
-            ours.settimeout(PATIENCE_S)
-            assert b"/job_" in ours.recv(4096)
-    assert len(set(pids)) == 2
+            assert f"/job_{job_id:06d}_".encode() in ours.recv(4096)
 
 
 def test_message_without_an_end_closes_the_connection_only(host: JobHost) -> None:
@@ -181,20 +166,28 @@ def test_message_without_an_end_closes_the_connection_only(host: JobHost) -> Non
 
 def test_client_that_goes_away_in_the_middle_hurts_nobody(host: JobHost) -> None:
     control = Control(host.paths.forkserver_socket)
-    control.sock.sendall(pack(request_bytes("startJob", [1]))[:10])
+    control.sock.sendall(pack(request_bytes("version", []))[:10])
     control.sock.close()
 
     assert host.run(1, DUMMY).state.value == "success"
 
 
-def test_job_that_has_a_process_gets_no_second_one(host: JobHost) -> None:
+def test_job_that_has_a_process_gets_the_next_one_when_that_has_ended(host: JobHost) -> None:
     """DESIGN section 3, invariant 5: no opcode is run twice."""
     started = host.start(1, LONG_DELAY)
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        host.control.send(request_bytes("startJob", [1]), theirs.fileno())
+    with host.control.start(1) as given_up:
+        given_up.close()
+    with host.control.start(1) as ours:
+        ours.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            ours.recv(1)
 
-    assert f"has a process already, with pid {started.pid}" in str(host.control.reply())
+        os.kill(started.pid, signal.SIGKILL)
+
+        ours.settimeout(PATIENCE_S)
+        livelock = read_message(ours).decode()
+        assert livelock != started.livelock
+        assert is_alive(livelock)
 
 
 def test_second_fork_server_is_refused_without_a_traceback(host: JobHost) -> None:
@@ -258,7 +251,7 @@ def test_hup_renews_the_program_and_keeps_socket_pid_and_children(
     host.control.reply()
     assert host.run(2, DUMMY).state.value == "success"
     os.kill(started.pid, signal.SIGTERM)
-    assert host.control.wait_exit(started.pid) == 0
+    host.wait_exit(started.pid)
     assert host.states(1) == ["canceled"]
     assert server.poll() is None
     second = host.spawn_server()

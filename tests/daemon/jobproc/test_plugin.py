@@ -161,7 +161,7 @@ def test_secrets_reach_the_unit_of_their_opcode_and_no_file(host: JobHost) -> No
     host.write_job(1, demo("nothing"), demo("secret"))
 
     started = host.go(host.fork(1), [None, {"password": "x"}])
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert [op.result for op in host.job(1).ops] == [[], {"password": "x"}]
     assert "password" not in str([op.input for op in host.job(1).ops])
@@ -209,7 +209,7 @@ def test_cancel_while_a_dynamic_level_is_awaited_frees_the_earlier_ones(host: Jo
     assert 1 in host.wconfd.owners()
 
     kill(started.pid, signal.SIGTERM)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["canceled"]
     assert host.wconfd.owners() == ["stranger"]
@@ -225,7 +225,7 @@ def test_new_priority_keeps_the_locks_of_earlier_levels(host: JobHost) -> None:
     kill(started.pid, signal.SIGUSR1)
     wait_until(lambda: [item.priority for item in host.wconfd.pending()] == [5], what="it is queued anew")
     host.wconfd.free(stranger)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["success"]
 

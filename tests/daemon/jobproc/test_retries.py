@@ -54,7 +54,7 @@ class Tried:
         return self.end(self.host.go(self.host.fork(self.job_id)))
 
     def end(self, started: Started) -> Job:
-        self.host.control.wait_exit(started.pid)
+        self.host.wait_exit(started.pid)
         return self.job
 
     @property

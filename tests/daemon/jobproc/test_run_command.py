@@ -199,7 +199,7 @@ def test_hundred_thousand_lines_are_kept_up_to_the_limit(host: JobHost) -> None:
 
 def test_output_of_later_opcodes_and_processes_goes_on_at_the_end(host: JobHost) -> None:
     host.run(1, shell("echo a"), shell("echo b"), shell("echo c", depends=[[9, []]]))
-    host.control.wait_exit(host.go(host.fork(1)).pid)
+    host.wait_exit(host.go(host.fork(1)).pid)
 
     assert output(host, 1) == b"a\nb\nc\n"
 
@@ -219,7 +219,7 @@ def test_timeout_stops_the_grandchildren_too(host: JobHost) -> None:
     script = f"sleep 600 & one=$!; setsid sleep 600 & echo $$ $one $! > {pids}; echo begun; wait"
     started = host.start(1, shell(script, timeout=6))
 
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert error_of(host, 1) == "'/bin/sh' did not end within 6 s and was stopped; last output: begun"
     assert len(pids.read_text().split()) == 3
@@ -265,7 +265,7 @@ def test_cancel_does_not_interrupt_a_program(host: JobHost) -> None:
 
     os.kill(started.pid, signal.SIGTERM)
     go.write_text("done\n")
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["success", "canceled"]
     assert output(host, 1) == b"begun\ndone\n"
@@ -280,7 +280,7 @@ def test_kill_of_the_group_ends_the_program_and_the_job_as_canceled(host: JobHos
     pids = processes_of(started)
 
     os.killpg(started.pid, signal.SIGTERM)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["canceled", "canceled"]
     wait_until(lambda: not any(map(is_living, pids)), what="the program has ended")
@@ -293,7 +293,7 @@ def test_sigkill_of_the_group_leaves_nothing(host: JobHost) -> None:
     pids = processes_of(started)
 
     os.killpg(started.pid, signal.SIGKILL)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     wait_until(lambda: not any(map(is_living, pids)), what="the program has ended")
     host.wait_dead(started.livelock)
@@ -307,7 +307,7 @@ def test_locks_outlive_a_killed_job_process_as_long_as_its_program(host: JobHost
     wait_until(lambda: "sleep" in map(name_of, processes), what="the shell has become the program")
 
     os.kill(started.pid, signal.SIGKILL)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
     assert len(processes) == 2
     assert all(map(is_living, processes))
     assert is_alive(started.livelock)
@@ -322,7 +322,7 @@ def test_background_process_with_kept_locks_does_not_hang_the_job_but_keeps_its_
     pid_file = host.root / "pid"
     started = host.start(1, shell(f"sleep 600 & echo $! > {pid_file}", keep_locks=True))
 
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["success"]
     assert host.wconfd.owners() == [1]
@@ -341,7 +341,7 @@ def test_following_opcode_waits_for_a_background_process_and_its_locks(host: Job
     assert host.wconfd.owners() == [1]
 
     go.write_text("")
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["success", "success"]
     assert host.wconfd.owners() == []
@@ -354,7 +354,7 @@ def test_cancel_while_a_background_process_is_waited_for(host: JobHost) -> None:
     wait_until(lambda: host.job(1).ops[1].log, what="the second opcode says what it waits for")
 
     os.kill(started.pid, signal.SIGTERM)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["success", "canceled"]
     assert is_alive(started.livelock)
@@ -389,7 +389,7 @@ def test_detached_daemon_runs_on_and_keeps_no_locks(host: JobHost) -> None:
     pid_file = host.root / "pid"
 
     started = host.start(1, command(sys.executable, "-c", DAEMON, str(pid_file), detach=True), shell("echo second"))
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     pid = int(pid_file.read_text())
     assert is_running(pid)
@@ -403,7 +403,7 @@ def test_daemon_that_closes_what_it_inherited_keeps_the_locks_if_that_is_wanted(
     pid_file = host.root / "pid"
     started = host.start(1, command(sys.executable, "-c", DAEMON, str(pid_file), keep_locks=True))
 
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["success"]
     assert host.wconfd.owners() == [1]

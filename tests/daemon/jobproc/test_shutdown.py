@@ -49,7 +49,7 @@ class Machine:
     def shut_down(self, started: Started, *before: int) -> None:
         """Signal these processes, and the job's; wait for the end of the job's."""
         self.begin_shutdown(*before, started.pid)
-        self.host.control.wait_exit(started.pid)
+        self.host.wait_exit(started.pid)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_signal_by_hand_is_a_request_to_cancel_on_a_machine_that_runs_on(machi
     host.wait_state(1, JobState.RUNNING)
 
     os.kill(started.pid, signal.SIGTERM)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["canceled"]
 
@@ -126,11 +126,11 @@ def test_a_command_that_ends_well_all_the_same_succeeds_and_what_follows_stays_q
     # it ends after the signal, else the job would go on to its next opcode
     machine.begin_shutdown(started.pid)
     gate.touch()
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["success", "queued"]
     machine.run_on()
-    host.control.wait_exit(host.go(host.fork(1)).pid)
+    host.wait_exit(host.go(host.fork(1)).pid)
     assert host.states(1) == ["success", "success"]
 
 
@@ -144,7 +144,7 @@ def test_a_command_that_may_be_run_again_is_tried_again_after_the_shutdown(machi
     assert host.states(1) == ["queued"]
     assert [each.is_lost for each in tries_of(host.job(1).ops[0])] == [True]
     machine.run_on()
-    host.control.wait_exit(host.go(host.fork(1)).pid)
+    host.wait_exit(host.go(host.fork(1)).pid)
     assert host.states(1) == ["success"]
 
 
@@ -160,7 +160,7 @@ def test_a_job_that_waits_for_locks_is_queued_again_and_runs_after_the_next_star
     assert host.wconfd.owners() == ["stranger"]
     machine.run_on()
     host.wconfd.free(STRANGER)
-    host.control.wait_exit(host.go(host.fork(1)).pid)
+    host.wait_exit(host.go(host.fork(1)).pid)
     assert host.states(1) == ["success", "success"]
 
 

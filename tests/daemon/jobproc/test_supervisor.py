@@ -105,7 +105,7 @@ def test_a_kill_ends_all_of_it_and_the_job_as_canceled(host: JobHost) -> None:
     processes = begun(host)
 
     ask_to_kill(host, started)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["canceled", "canceled"]
     assert_all_ended(host, processes)
@@ -117,7 +117,7 @@ def test_processes_that_are_always_gone_already_are_ended_too(host: JobHost) -> 
     wait_output(host, 1, b"begun")
 
     ask_to_kill(host, started)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["canceled"]
     assert not Path(started.livelock).exists()
@@ -139,7 +139,7 @@ def test_a_killed_job_is_canceling_until_nothing_of_it_lives(tmp_path: Path) -> 
         assert is_alive(started.livelock)
         assert host.wconfd.owners() == [1]
         os.kill(int(pid_file.read_text()), signal.SIGUSR1)
-        host.control.wait_exit(started.pid)
+        host.wait_exit(started.pid)
         # although its exit code is one that is expected
         assert host.states(1) == ["canceled", "canceled"]
         assert host.job(1).ops[0].result == "job was killed on request"
@@ -152,7 +152,7 @@ def test_what_a_command_leaves_behind_is_ended_with_it(host: JobHost) -> None:
     processes = begun(host)
 
     end_stubborn(host)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["success"]
     assert_all_ended(host, processes)
@@ -163,7 +163,7 @@ def test_a_command_outlives_its_job_process_and_is_ended_through_its_supervisor(
     processes = begun(host)
     supervisor = supervisor_of(started)
     os.kill(started.pid, signal.SIGKILL)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
     assert all(map(is_living, processes))
     assert is_alive(started.livelock)
 
@@ -178,7 +178,7 @@ def test_when_the_supervisor_is_killed_the_job_process_ends_what_it_supervised(h
     processes = begun(host)
 
     os.kill(supervisor_of(started), signal.SIGKILL)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert "the supervisor of" in error_of(host, 1)
     assert host.states(1) == ["error", "error"]
@@ -204,7 +204,7 @@ def test_a_kill_ends_what_an_earlier_opcode_left_under_the_locks(host: JobHost) 
     wait_until(lambda: host.job(1).ops[1].log, what="the second opcode says what it waits for")
 
     ask_to_kill(host, started)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["success", "canceled"]
     assert not any(map(is_living, processes))
@@ -218,6 +218,6 @@ def test_a_unit_without_a_command_ends_at_once_when_it_is_killed(host: JobHost) 
     host.wait_state(1, JobState.RUNNING)
 
     ask_to_kill(host, started)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["canceled"]

@@ -42,7 +42,7 @@ def test_a_wait_is_told_while_it_lasts_and_when_it_is_over(host: JobHost) -> Non
     wait_for_beginning(host)
 
     host.wconfd.free(HOLDER)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     beginning, whole = spans(host)
     assert beginning.cause == whole.cause == BEHIND_HOLDER
@@ -61,7 +61,7 @@ def test_a_wait_that_was_canceled_is_told(host: JobHost) -> None:
     wait_for_beginning(host)
 
     kill(started.pid, signal.SIGTERM)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.job(1).state is JobState.CANCELED
     assert [span.cause for span in spans(host)] == [Cause(WaitKind.LOCKS, names=("node/n1",), owners=("stranger",))] * 2
@@ -82,7 +82,7 @@ def test_a_history_that_cannot_be_written_stops_no_job(host: JobHost) -> None:
     wait_until(lambda: "waits.not_written" in host.log(), what="the failure is logged")
 
     host.wconfd.free(STRANGER)
-    host.control.wait_exit(started.pid)
+    host.wait_exit(started.pid)
 
     assert host.states(1) == ["success"]
 

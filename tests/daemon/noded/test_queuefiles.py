@@ -16,7 +16,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from common.ids import JobId
 from common.paths import Paths
-from common.system.running import record_lock_holder
+from common.system.livelock import record_lock_holder
 from daemons.luxid.files.queuefolder import take_lock
 from daemons.noded.files.nodefiles import upload
 from daemons.noded.files.queuefiles import FileLock, InUse, QueueFileCopies

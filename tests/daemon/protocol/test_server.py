@@ -284,6 +284,23 @@ async def test_idle_connection_is_closed_without_a_reply(
         assert trio.current_time() == started_at + 60
 
 
+async def test_each_connection_is_idle_from_its_own_last_bytes_on(
+    path: Path, echo: EchoService, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with serving(path, echo.service, ServerRules(idle_timeout_s=60)), await raw_caller(path) as early:
+        started_at = trio.current_time()
+        await trio.sleep(20)
+        async with await raw_caller(path) as late:
+            await trio.sleep(30)
+            await early.send(ganeti("repeat", "x", 1))
+            assert await early.read() == {"success": True, "result": "x"}
+
+            assert await late.read() is None
+            assert trio.current_time() == started_at + 80
+        assert await early.read() is None
+        assert trio.current_time() == started_at + 110
+
+
 async def test_call_in_progress_is_not_idle(
     path: Path, echo: EchoService, autojump_clock: trio.testing.MockClock
 ) -> None:

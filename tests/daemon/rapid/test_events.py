@@ -36,19 +36,7 @@ def settle(web: Web) -> None:
     wait_until(is_settled, what="rapid follows luxid and wconfd")
 
 
-def _named(name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-SCHEMAS: dict[str, Json] = {
-    "begin": _named("Begin"),
-    "state": _named("DaemonsState"),
-    "jobs": _named("JobsChanged"),
-    "reasons": {"const": {}},
-    "locks": _named("LocksChanged"),
-    "filters": _named("FiltersChanged"),
-    "queue": _named("QueueChanged"),
-}
+SCHEMA: Json = {"$ref": "#/components/schemas/ClusterEvent"}
 
 
 @cache
@@ -71,7 +59,7 @@ class Events:
             if not line and fields:
                 self.last = fields["id"]
                 data = orjson.loads(fields["data"])
-                assert not list(self._document.faults(SCHEMAS[fields["event"]], data)), fields
+                assert not list(self._document.faults(SCHEMA, {**fields, "data": data})), fields
                 return fields["event"], data
             name, _, value = line.partition(": ")
             if name:

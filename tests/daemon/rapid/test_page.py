@@ -33,8 +33,7 @@ HOSTILE = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     with Web(tmp_path_factory.mktemp("web")) as web:
-        web.paths.rapi_users.parent.mkdir(parents=True, exist_ok=True)
-        web.paths.rapi_users.write_text(USERS)
+        web.put_users(USERS)
         web.start()
         command = ["sh", "-c", "printf '%s' \"$0\"; exit 3", HOSTILE]
         reason = [["gnt:user", HOSTILE, 1]]
@@ -102,9 +101,13 @@ def test_the_stream_of_a_page_refuses_a_stranger_without_a_redirect(visitor: Vis
         "/ui/jobs?where=" + "(" * 3000,
         "/ui/jobs?where=user%3D~%28%28a%2B%29%2B%29%2B%24",
         "/ui/jobs?where=" + "%E2%80%AE" * 300,
-        "/ui/jobs/1?from=99999999999999999999",
-        "/ui/jobs/1?from=-3",
-        f"/ui/jobs/1?from={2**62}",
+        "/ui/jobs/1?line=99999999999999999999",
+        "/ui/jobs/1?line=-3",
+        f"/ui/jobs/1?line={2**62}",
+        "/ui/jobs/1?find=" + "%E2%80%AE" * 300,
+        "/ui/jobs/1?find=%28%3Cscript%3E%28&line=1",
+        "/ui/jobs/77/output",
+        "/ui/jobs/1/output?try=7",
         "/ui?by=nothing",
         "/ui/locks?lock=%3Cscript%3E&awaited",
         "/ui/static/../templates.py",
@@ -194,7 +197,7 @@ def test_a_user_who_is_removed_has_no_session(web: Web, operator: Visitor) -> No
 def test_a_forged_form_changes_nothing(operator: Visitor, token: str | None, origin: str | None) -> None:
     if origin is not None:
         operator.client.headers["Origin"] = origin
-    for path in ("/ui/queue", "/ui/filters/pause", "/ui/jobs/cancel", "/ui/logout"):
+    for path in ("/ui/queue", "/ui/filters/pause", "/ui/jobs/cancel", "/ui/seen", "/ui/logout"):
         reply = operator.post(path, token, drain="yes", sure="yes", job="1")
 
         assert reply.status_code == 403, path
@@ -236,10 +239,12 @@ def test_a_single_right_gives_one_change_only(web: Web) -> None:
     visitor.log_in("canceler", "canceler-secret")
 
     assert visitor.post("/ui/jobs/cancel", job="1").status_code == 200
-    assert visitor.post("/ui/jobs/priority", job="1").status_code == 403
     page = visitor.get("/ui/jobs").text
     assert "/ui/jobs/cancel" in page
-    assert "/ui/jobs/priority" not in page
+    for path in ("/ui/jobs/priority", "/ui/jobs/rerun", "/ui/jobs/archive"):
+        assert visitor.post(path, job="1").status_code == 403
+        assert path not in page
+    assert "/ui/jobs/" not in "".join(re.findall(r"formaction=\S+", visitor.get("/ui/jobs/1").text))
 
 
 def test_a_change_is_listed_first_and_done_by_the_second_form(operator: Visitor) -> None:
@@ -282,7 +287,7 @@ def test_the_stream_of_a_page_sends_what_changes(web: Web) -> None:
         job = web.cluster.submit({"OP_ID": "OP_RUN_COMMAND", "argv": command})
         wait_until(lambda: web.cluster.status(job) == "running", what="the job to run")
         text = ""
-        with web.local.stream("GET", f"/ui/live/jobs/{job}?output=4") as stream:
+        with web.local.stream("GET", f"/ui/live/jobs/{job}?output=4.2..") as stream:
             assert stream.headers["content-type"].startswith("text/event-stream")
             for piece in stream.iter_text():
                 text += piece
@@ -293,6 +298,23 @@ def test_the_stream_of_a_page_sends_what_changes(web: Web) -> None:
 
     assert "data: one" not in text
     assert text.count('hx-target="#relations"') >= 1
+
+
+def test_an_output_is_downloaded_as_it_was_printed(web: Web, visitor: Visitor) -> None:
+    printed = "\x1b[31m<b>\x1b[0m 50%\r100%\né".encode() + bytes(range(256))
+    escaped = "".join(f"\\0{byte:03o}" for byte in printed)
+    job = web.cluster.submit({"OP_ID": "OP_RUN_COMMAND", "argv": ["printf", "%b", escaped]})
+    assert web.cluster.wait(job) == ["success"]
+
+    reply = web.local.get(f"/ui/jobs/{job}/output")
+
+    assert reply.content == printed
+    assert reply.headers["content-disposition"] == f'attachment; filename="job-{job}.log"'
+    assert reply.headers["content-type"] == "application/octet-stream"
+    assert "default-src 'self'" in reply.headers["content-security-policy"]
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert f'href="/ui/jobs/{job}/output"' in web.local.get(f"/ui/jobs/{job}").text
+    assert visitor.get(f"/ui/jobs/{job}/output").status_code == 303
 
 
 def test_streams_end_with_the_session(operator: Visitor) -> None:

@@ -2,11 +2,16 @@
 
 import os
 import pwd
+import re
+import secrets
+import time
 from collections.abc import Iterator
 
 import httpx2
 import pytest
 
+from common.webaccess.tokens import NewToken, TokensFile
+from tests.support.accounts.users import OWN_LOGIN
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web
 
@@ -128,3 +133,72 @@ def test_browsers_and_proxies_take_replies_for_what_they_are_and_keep_none(web: 
     # it says by itself how long it may be kept
     assert web.local.get("/3/openapi.json").headers.get_list("cache-control") == ["no-cache"]
     assert web.local.get("/3/openapi.json").headers.get_list("x-content-type-options") == ["nosniff"]
+
+
+@pytest.mark.parametrize("given", ["nightly-7", "0e3c1f5a-7c1e-4d1a-9b53-0f2a4f0d9c11", "a.b_c~d:/+=@", "x" * 128])
+def test_the_id_that_a_client_gives_a_request_is_in_the_reply_and_in_the_log(web: Web, given: str) -> None:
+    before = len(web.log().splitlines())
+
+    reply = web.local.delete("/2/jobs/4711", headers={"X-Request-Id": given})
+
+    assert reply.headers.get_list("x-request-id") == [given]
+    (line,) = [line for line in web.log().splitlines()[before:] if "call.changed" in line]
+    assert f"request={given}" in line.replace('"', "")
+
+
+@pytest.mark.parametrize(
+    "given", [[], [""], ["two words"], ["a\tb"], ["x" * 129], ["caf\xe9"], ['say"no"'], ["a", "b"]]
+)
+def test_a_request_without_a_well_formed_id_gets_one(web: Web, given: list[str]) -> None:
+    headers = [(b"X-Request-Id", each.encode("latin-1")) for each in given]
+
+    ids = [web.local.get("/3/health", headers=headers).headers["x-request-id"] for _ in range(2)]
+
+    assert all(re.fullmatch("[0-9a-f]{16}", each) for each in ids)
+    assert ids[0] != ids[1]
+
+
+def test_each_kind_of_reply_has_an_id(web: Web) -> None:
+    refused = [web.local.post("/3/jobs", content=b"{"), web.local.get("/3/nothing"), web.local.delete("/3/health")]
+    replies = [*refused, *map(web.local.get, ("/", "/2/jobs", "/2/nothing", "/metrics", "/ui/login", "/3/docs"))]
+    with web.local.stream("GET", "/3/events") as stream:
+        replies.append(stream)
+
+    assert all(len(reply.headers.get_list("x-request-id")) == 1 for reply in replies)
+
+
+def test_a_large_reply_is_compressed_for_who_takes_that(web: Web) -> None:
+    client = web.remote(token=token_of(web))
+    plain = {"Accept-Encoding": "identity"}
+
+    for path in ("/3/openapi.json", "/metrics", "/3"):
+        whole, compressed, head = client.get(path, headers=plain), client.get(path), client.head(path)
+
+        assert "content-encoding" not in whole.headers
+        assert compressed.headers["content-encoding"] == head.headers["content-encoding"] == "gzip"
+        assert compressed.headers["vary"] == whole.headers["vary"] == "Accept-Encoding"
+        assert int(compressed.headers["content-length"]) < len(whole.content) / 2
+        if path != "/metrics":
+            assert compressed.content == whole.content
+            assert head.headers["content-length"] == compressed.headers["content-length"]
+
+
+def test_a_compressed_document_is_known_again(web: Web) -> None:
+    client = web.remote(token=token_of(web))
+    tag = client.get("/3/openapi.json").headers["etag"]
+
+    assert client.get("/3/openapi.json", headers={"If-None-Match": tag}).status_code == 304
+
+
+def test_neither_streams_nor_small_replies_nor_those_over_the_socket_are_compressed(web: Web) -> None:
+    client = web.remote(token=token_of(web))
+    with client.stream("GET", "/3/events") as stream:
+        assert "content-encoding" not in stream.headers
+
+    assert "content-encoding" not in client.get("/3/queue").headers
+    assert "content-encoding" not in web.local.get("/3/openapi.json").headers
+
+
+def token_of(web: Web) -> str:
+    name = f"reader-{secrets.token_hex(4)}"
+    return str(TokensFile(web.paths).create(NewToken(name, ("admin",), None, OWN_LOGIN), time.time())[1])

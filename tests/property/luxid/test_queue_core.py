@@ -19,6 +19,14 @@ NOW = 1e9
 ENDS = (JobState.SUCCESS, JobState.ERROR, JobState.CANCELED)
 PRIORITIES = (-10, 0, 10)
 wanted_states = st.lists(st.sampled_from(ENDS), max_size=2, unique=True)
+# states in which a job of a phase may be shown
+SHOWN = {
+    Phase.READY: {JobState.QUEUED},
+    Phase.BLOCKED: {JobState.WAITING},
+    Phase.HELD: set(JobState),
+    Phase.STARTING: set(JobState),
+    Phase.RUNNING: set(JobState),
+}
 # how far back the named job is; the last one may be a job that never was
 dependencies = st.lists(st.tuples(st.integers(1, 12), wanted_states), max_size=3)
 
@@ -185,6 +193,18 @@ class QueueMachine(RuleBasedStateMachine):
             assert self.queue.phase(JobId(job_id)) is self.twin.phase(job)
         for job_id in self.twin.ended:
             assert self.queue.phase(JobId(job_id)) is None
+
+    @invariant()
+    def whoever_asks_for_a_state_finds_all_jobs_shown_in_it(self) -> None:
+        shown = {JobId(job_id): SHOWN[self.twin.phase(job)] for job_id, job in self.twin.jobs.items()}
+        shown |= {JobId(job_id): {state} for job_id, state in self.twin.ended.items() if job_id not in self.archive}
+        for asked in JobState:
+            found = self.queue.perhaps_in({asked})
+            wanted = {job_id for job_id, states in shown.items() if asked in states}
+            assert found is None or wanted <= found <= shown.keys()
+            # those at rest are many
+            resting = {job_id for job_id, states in shown.items() if states == {JobState.QUEUED}}
+            assert found is None or not found & resting
 
     @invariant()
     def no_job_is_lost_and_slots_are_kept(self) -> None:

@@ -1,1 +1,1 @@
-"""The HTTP interface under made-up requests."""
+"""The HTTP interface under made-up requests, and by clients that are made of its document."""

@@ -34,8 +34,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="api-") as folder, Web(Path(folder)) as web:
-        web.paths.rapi_users.parent.mkdir(parents=True)
-        web.paths.rapi_users.write_text(f"{_USER.replace(':', ' ')} operate\n")
+        web.put_users(f"{_USER.replace(':', ' ')} operate\n")
         web.start()
         _prepare(web)
         codes = [_run(web, chosen, paths, checks) for paths, checks in _PARTS.items()]

@@ -1,8 +1,9 @@
-"""What one job costs, counted: `python -m tests.reliability.budgets.counts [JOBS]`.
+"""What one job costs, counted: `python -m tests.reliability.budgets.counts [JOBS] [--command]`.
 
-Real daemons run a job that does nothing under one lock, alone and again, and every process counts its durable
-operations, the files that it opens, and the messages that it sends. Prints a JSON object: process -> kind -> count of
-one job, the median of all jobs; then, if asked by `--paths`, what each durable operation was about.
+Real daemons run a job that does nothing under one lock, or the command `true`, alone and again, and every process
+counts its durable operations, the files that it opens, the messages that it sends, and its birth. Prints a JSON
+object: process -> kind -> count of one job, the median of all jobs; then, if asked by `--paths`, what each durable
+operation was about.
 """
 
 import argparse
@@ -25,9 +26,11 @@ DURABLE: Final = "durable"
 WHOLE: Final = "whole"
 OPENED: Final = "opened"
 SENT: Final = "sent"
+BORN: Final = "born"
 # a job is over in this time
 _QUIET_S: Final = 0.5
 NO_OP: Final[dict[str, Any]] = {"OP_ID": "OP_TEST_DUMMY", "locks": {"node/n1": "shared"}}
+COMMAND: Final[dict[str, Any]] = {"OP_ID": "OP_RUN_COMMAND", "argv": ["/bin/true"]}
 Counts = dict[str, dict[str, int]]
 
 
@@ -43,13 +46,17 @@ class CountingGate:
     def passes(self, call: SystemCall) -> Any:
         made = call.make()
         if kind := _kind_of(call):
-            fd = bare_open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-            bare_write(fd, f"{self._role} {kind} {call.path}\n".encode())
-            os.close(fd)
+            self._count(kind, call.path)
         return made
 
     def _become_child(self) -> None:
         self._role = "job" if self._role == "forkserver" else "command"
+        self._count(BORN, "")
+
+    def _count(self, kind: str, path: str) -> None:
+        fd = bare_open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        bare_write(fd, f"{self._role} {kind} {path}\n".encode())
+        os.close(fd)
 
 
 def _kind_of(call: SystemCall) -> str | None:
@@ -60,8 +67,8 @@ def _kind_of(call: SystemCall) -> str | None:
     return {"open": OPENED, "send": SENT}.get(call.name)
 
 
-def count(root: Path, jobs: int) -> tuple[Counts, list[str]]:
-    """Returns: the counts, and the lines of the last job."""
+def count(root: Path, jobs: int, op: dict[str, Any]) -> tuple[Counts, list[str]]:
+    """Args: op: the opcode of each job. Returns: the counts, and the lines of the last job."""
     from common.paths import Paths
     from protocol.blocking import BlockingClient
     from protocol.luxi.jobs import SubmitJob
@@ -79,7 +86,7 @@ def count(root: Path, jobs: int) -> tuple[Counts, list[str]]:
             for _ in range(jobs + 1):
                 time.sleep(_QUIET_S)
                 log.write_bytes(b"")
-                client.call(SubmitJob((NO_OP,)))
+                client.call(SubmitJob((op,)))
                 time.sleep(_QUIET_S)
                 found.append(log.read_text().splitlines())
     finally:
@@ -101,6 +108,7 @@ def _medians(tallies: list[collections.Counter[tuple[str, str]]]) -> Counts:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Count what one job costs.")
     parser.add_argument("jobs", type=int, nargs="?", default=5)
+    parser.add_argument("--command", action="store_true", help="count a command instead")
     parser.add_argument("--paths", action="store_true", help="print the lines of the last job, too")
     given = parser.parse_args(arguments)
     wrap_system_calls()
@@ -108,7 +116,7 @@ def main(arguments: list[str]) -> int:
 
     be_a_runner()
     with tempfile.TemporaryDirectory(prefix="gantry-counts-", dir=scratch()) as folder:
-        counts, lines = count(Path(folder) / "root", given.jobs)
+        counts, lines = count(Path(folder) / "root", given.jobs, COMMAND if given.command else NO_OP)
     print(json.dumps(counts))
     if given.paths:
         print(*lines, sep="\n")

@@ -74,7 +74,7 @@ class Machines:
     def run(self, number: int, script: str, *, limit_s: float = 300) -> str:
         """The output of a shell script on a machine, with its errors and its exit code, if that is not 0."""
         done = subprocess.run(
-            [*self._enter(number), "bash", "-c", script],
+            [*self.place(number), "bash", "-c", script],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -88,7 +88,8 @@ class Machines:
         for number in self._processes:
             self.run(number, script)
 
-    def _enter(self, number: int) -> Sequence[str]:
+    def place(self, number: int) -> Sequence[str]:
+        """The beginning of a command that is carried out on a machine."""
         place = ["nsenter", "-t", str(self._first(number)), "-m", "-p", "-u", "-n", "-i", "--root", "--wd=/"]
         return [*place, "env", "-i", "-C", "/root", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"]
 

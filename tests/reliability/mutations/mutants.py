@@ -30,6 +30,7 @@ _ATOMIC: Final = "common/durable/atomicfile.py"
 _FOLDERS: Final = "common/durable/folders.py"
 _LIVELOCK: Final = "common/system/livelock.py"
 _LIFE: Final = "daemons/jobproc/life.py"
+_LOADING: Final = "daemons/luxid/files/loading.py"
 _CONVERSATION: Final = "daemons/jobproc/nodecommands/conversation.py"
 _DEATHS: Final = "daemons/luxid/processes/deaths.py"
 _STARTING: Final = "daemons/luxid/processes/starting.py"
@@ -126,11 +127,25 @@ MUTANTS: Final = (
         "tests/unit/luxid/queue/test_recovery.py::test_results_and_reasons_say_that_the_process_died",
     ),
     _mutant(
-        "write the process into the job file before the go-ahead",
+        "tell the other nodes of the process before the go-ahead",
         _STARTING,
-        "        await self._write(job)\n        record = self._jobs.processes.has(job.job_id, livelock)\n",
-        "        record = self._jobs.processes.has(job.job_id, livelock)\n",
-        "tests/daemon/luxid/processes/test_starter_state.py::test_an_ended_job_leaves_nothing_behind",
+        "        if not is_ours or self._store.files.are_copied:\n            await self._write(job)\n",
+        "",
+        "tests/daemon/luxid/files/test_copies.py::test_a_job_begins_when_the_others_know_that_it_has_a_process",
+    ),
+    _mutant(
+        "know a process that has written nothing yet by its livelock",
+        _LOADING,
+        "    if (livelock := living.get(job_id)) is None:\n        return FoundJob(job, judge(job, is_alive=False))\n",
+        "    if (livelock := None) is None:\n        return FoundJob(job, judge(job, is_alive=False))\n",
+        "tests/daemon/luxid/files/test_reading_at_start.py::test_a_process_that_has_written_nothing_yet_is_known_by_its_livelock",
+    ),
+    _mutant(
+        "sync the end of a job before a step that follows it",
+        _LIFE,
+        "        if acts:\n            self._record.make_durable()\n",
+        "",
+        "tests/unit/jobproc/test_unwell_disk.py::test_what_follows_the_end_begins_when_the_end_is_durable",
     ),
     _mutant(
         "hold a job whose file cannot be read",
@@ -156,8 +171,8 @@ MUTANTS: Final = (
     _mutant(
         "count no start against a job that is not its fault",
         _STARTING,
-        "            await self._attempts.back_off(job, error.message)\n        except RemoteError",
-        "            await self._attempts.failed(job, error.message)\n        except RemoteError",
+        "            await self._attempts.back_off(job, error.message)\n        except GantryError",
+        "            await self._attempts.failed(job, error.message)\n        except GantryError",
         "tests/daemon/luxid/processes/test_starter_state.py::test_a_launcher_that_is_away_costs_the_job_nothing",
     ),
     # the queue

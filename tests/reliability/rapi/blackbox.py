@@ -30,8 +30,7 @@ def main() -> int:
         install()
     with tempfile.TemporaryDirectory() as root, Web(Path(root), SETTINGS) as web:
         web.paths.config_data.write_bytes(orjson.dumps(recorded_json()))
-        web.paths.rapi_users.parent.mkdir()
-        web.paths.rapi_users.write_text(USERS)
+        web.put_users(USERS)
         web.start()
         ended = subprocess.run([PYTHON, str(SESSION), HOST, str(web.port), str(web.paths.rapi_pem)], check=False)
         if ended.returncode:

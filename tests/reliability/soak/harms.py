@@ -14,9 +14,7 @@ from typing import Final
 
 import attrs
 
-from common.errors import GantryError
-from common.queue.jobfile import decode_job
-from common.system.livelock import is_alive
+from common.system.livelock import livelocks_of_jobs, process_of
 from tests.reliability.farm import ALL, Farm
 
 _OFFSET: Final = struct.Struct("d")
@@ -140,11 +138,8 @@ HARMS: Final[tuple[tuple[Harm, int], ...]] = (
 
 
 def _job_pids(farm: Farm) -> Iterator[int]:
-    for path in farm.paths.queue.glob("job-*"):
-        with contextlib.suppress(OSError, GantryError):
-            job = decode_job(path.read_bytes(), path.name)
-            if job.process_id and job.livelock and is_alive(job.livelock):
-                yield job.process_id
+    with contextlib.suppress(OSError):
+        yield from (pid for path in livelocks_of_jobs(farm.paths.livelocks).values() if (pid := process_of(path)))
 
 
 def _go_on(farm: Farm, pid: int) -> None:

@@ -19,8 +19,7 @@ from common.paths import Paths
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.sidefiles import add_lines, read_all_lines
-from common.system.livelock import is_alive
-from protocol.envelope import request_bytes
+from common.system.livelock import is_alive, process_of
 from protocol.framing import Framer, pack
 from tests.support.daemons.preloaded import start_daemon
 from tests.support.fakes.wconfd import FakeWconfd
@@ -40,27 +39,21 @@ class Control:
         self.sock.connect(str(path))
         self._framer = Framer()
         self._whole: list[Any] = []
-        # (job id, pid, wait status) as told so far
-        self.exits: list[list[int]] = []
 
     def send(self, payload: bytes, *fds: int) -> None:
         socket.send_fds(self.sock, [pack(payload)], fds)
 
-    def reply(self) -> Any:
-        """The next message that is no notification."""
-        while True:
-            message = self._next()
-            if message.get("method") != "jobExited":
-                return message
-            self.exits.append(message["params"])
+    def start(self, job_id: int) -> socket.socket:
+        """Ask for a process of this job; the returned socket leads to it."""
+        ours, theirs = socket.socketpair()
+        ours.settimeout(PATIENCE_S)
+        with theirs:
+            self.send(orjson.dumps({"jsonrpc": "2.0", "method": "startJob", "params": [job_id]}), theirs.fileno())
+        return ours
 
-    def wait_exit(self, pid: int) -> int:
-        """The wait status of a job process, once it has ended."""
-        while not any(exit[1] == pid for exit in self.exits):
-            message = self._next()
-            assert message.get("method") == "jobExited", message
-            self.exits.append(message["params"])
-        return next(exit[2] for exit in self.exits if exit[1] == pid)
+    def reply(self) -> Any:
+        """The next message."""
+        return self._next()
 
     def is_closed(self) -> bool:
         """Whether the fork server has closed the connection; waits until it does or says something."""
@@ -156,15 +149,17 @@ class JobHost:
 
     def fork(self, job_id: int) -> Started:
         """Start a process and read its livelock; it waits for the go-ahead then."""
-        ours, theirs = socket.socketpair()
-        ours.settimeout(PATIENCE_S)
+        ours = self.control.start(job_id)
         self._sockets.append(ours)
-        with theirs:
-            self.control.send(request_bytes("startJob", [job_id]), theirs.fileno())
-        reply = self.control.reply()
-        assert reply["success"], reply
-        self._pids.append(reply["result"])
-        return Started(job_id, reply["result"], read_message(ours).decode(), ours)
+        livelock = read_message(ours).decode()
+        pid = process_of(livelock)
+        assert pid is not None
+        self._pids.append(pid)
+        return Started(job_id, pid, livelock, ours)
+
+    def wait_exit(self, pid: int) -> None:
+        """Wait until a job process has ended and the fork server has reaped it."""
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), what=f"process {pid} has ended")
 
     def go(self, started: Started, secrets: Sequence[Any] = ()) -> Started:
         """Give the go-ahead and the secrets."""
@@ -180,7 +175,7 @@ class JobHost:
 
     def run(self, job_id: int, *ops: dict[str, Any]) -> Job:
         """Write a job, start it, wait for the end of its process; the job as it is then."""
-        self.control.wait_exit(self.start(job_id, *ops).pid)
+        self.wait_exit(self.start(job_id, *ops).pid)
         return self.job(job_id)
 
     def job(self, job_id: int) -> Job:

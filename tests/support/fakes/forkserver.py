@@ -13,11 +13,11 @@ import socket
 import sys
 from pathlib import Path
 
-from common.errors import Unavailable
 from common.paths import Paths
 from common.system.livelock import Livelock
 from common.system.program import notify
-from protocol.envelope import Call, failure, read_message, success
+from protocol.envelope import Call, read_message, success
+from protocol.forkserver import REFUSAL, VERSION
 from protocol.framing import Framer, pack
 
 
@@ -48,24 +48,25 @@ def _serve(control: socket.socket, root: Path, paths: Paths) -> None:
         for payload in framer.feed(received):
             call = read_message(payload)
             assert isinstance(call, Call)
-            control.sendall(pack(_start(call, fds.pop(0), root, paths)))
+            if call.notification:
+                _start(call, fds.pop(0), root, paths)
+            else:
+                control.sendall(pack(success(call, VERSION)))
 
 
-def _start(call: Call, fd: int, root: Path, paths: Paths) -> bytes:
+def _start(call: Call, fd: int, root: Path, paths: Paths) -> None:
     mode = (root / "fake").read_text()
     assert isinstance(call.params, list)
     with socket.socket(fileno=fd) as stream:
         if mode == "refuse":
-            return failure(call, Unavailable("no room for another process"))
-        pid = os.fork()
-        if not pid:
+            stream.sendall(pack(REFUSAL + b"no room for another process"))
+        elif not os.fork():
             try:
                 os.setsid()
                 if mode != "die":
                     _vanish(stream, int(str(call.params[0])), paths)
             finally:
                 os._exit(0)
-    return success(call, pid)
 
 
 def _vanish(stream: socket.socket, job_id: int, paths: Paths) -> None:

@@ -76,12 +76,15 @@ class Proxy:
         self._thread.join()
 
     def behave(self, behaviour: Behaviour) -> None:
-        """Behave so from now on."""
+        """Behave so from now on; what comes after this call finds it so."""
         assert self._token is not None
-        self._token.run_sync_soon(self._become, behaviour)
+        has_become = threading.Event()
+        self._token.run_sync_soon(self._become, behaviour, has_become)
+        assert has_become.wait(_BEGIN_S), "the proxy does not answer"
 
-    def _become(self, behaviour: Behaviour) -> None:
+    def _become(self, behaviour: Behaviour, has_become: threading.Event) -> None:
         self._behaviour = behaviour
+        has_become.set()
         self._changed.set()
         self._changed = trio.Event()
         if behaviour is Behaviour.RESET:

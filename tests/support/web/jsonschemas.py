@@ -3,11 +3,15 @@
 Source: JSON Schema 2020-12.
 """
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httpx2
+
+from daemons.rapid.openapi.document import openapi
+from daemons.rapid.rpc import RapidHandlers, rows
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "null": (type(None),),
@@ -21,7 +25,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 _KNOWN: Final = {
     *("$ref", "type", "enum", "const", "anyOf", "oneOf", "properties", "required", "additionalProperties"),
     *("propertyNames", "items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "minLength", "maxLength"),
-    *("pattern", "description", "default", "discriminator", "examples"),
+    *("pattern", "description", "default", "discriminator", "examples", "x-enum-varnames"),
 }
 
 
@@ -45,6 +49,13 @@ class Document:
         if kind.endswith("json"):
             wrong = list(self.faults(content[kind]["schema"], reply.json()))
             assert not wrong, f"{reply.request.url}: {wrong} in {reply.text[:500]}"
+
+    def check_status(self, reply: httpx2.Response) -> None:
+        """Check that the status of a reply is documented, if the call is."""
+        call = self._find(reply.request.method.lower(), reply.request.url.path)
+        if call is not None:
+            told = f"{reply.request.method} {reply.request.url}: {reply.status_code} is not documented"
+            assert str(reply.status_code) in call["responses"], told
 
     def faults(self, schema: Any, value: Any, place: str = "$") -> Iterator[str]:
         """What is wrong with a value, with the place."""
@@ -80,11 +91,35 @@ class Document:
             yield from self.faults(schema.get("propertyNames", {}), name, f"{place}.{name}")
 
     def _call(self, verb: str, path: str) -> Any:
-        """Fixed paths count before those with variables."""
+        call = self._find(verb, path)
+        assert call is not None, f"{verb} {path} is not documented"
+        return call
+
+    def _find(self, verb: str, path: str) -> Any:
+        """Fixed paths count before those with variables; None: there is no such call."""
         for pattern, verbs in sorted(self.content["paths"].items(), key=lambda each: each[0].count("{")):
             if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", pattern), path) and verb in verbs:
                 return verbs[verb]
-        raise AssertionError(f"{verb} {path} is not documented")
+        return None
+
+
+@functools.cache
+def document_of_calls() -> Document:
+    """The document of rapid, without a rapid that runs."""
+    return Document(openapi(rows(cast(RapidHandlers, Anything())), "1.2"))
+
+
+class Anything:
+    """Stands for the handlers of a table that is only looked at."""
+
+    def __getattr__(self, name: str) -> "Anything":
+        return self
+
+    def __call__(self, *_: object, **__: object) -> "Anything":
+        return self
+
+    def __iter__(self) -> Iterator["Anything"]:
+        return iter(())
 
 
 def _simple(schema: Any, value: Any, place: str) -> Iterator[str]:

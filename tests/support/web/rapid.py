@@ -4,6 +4,8 @@ with Web(tmp_path) as web:            # a one-node cluster; starts nothing
     web.start()                       # wconfd, forkserver, luxid, rapid
     web.local.get("/3/health").json() # over the Unix socket, as the user of the test, who may do everything
     web.remote(auth=("jack", "abc123")).get("/2/jobs")
+
+A reply with a status that the OpenAPI document does not tell of is an error.
 """
 
 import ssl
@@ -17,6 +19,7 @@ from tests.support.cluster import Cluster
 from tests.support.machines.nodes import HOST
 from tests.support.sockets.ports import free_port
 from tests.support.wait import PATIENCE_S
+from tests.support.web.jsonschemas import document_of_calls
 
 DAEMONS: Final = ("wconfd", "forkserver", "luxid", "rapid")
 
@@ -46,6 +49,11 @@ class Web:
     def configure(self, settings: str) -> None:
         """Write the settings file, for the daemons that are started from now on. Args: settings: as of the class."""
         self.cluster.configure(self._head + settings)
+
+    def put_users(self, lines: str) -> None:
+        """Let these users call, and nobody else. Args: lines: as of Ganeti's users file."""
+        self.paths.rapi_users.parent.mkdir(parents=True, exist_ok=True)
+        self.paths.rapi_users.write_text(lines)
 
     def start(self, *names: str) -> None:
         """Start daemons, without names all that a job needs, and rapid."""
@@ -89,5 +97,6 @@ class Web:
         return context
 
     def _keep(self, client: httpx2.Client) -> httpx2.Client:
+        client.event_hooks = {"response": [document_of_calls().check_status]}
         self._clients.append(client)
         return client

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from common.ids import JobId
-from daemons.jobproc.forkserver.server import Children
+from daemons.jobproc.forkserver.server import Children, ForkServer
 from protocol.forkserver import REFUSAL
 from protocol.framing import pack
 
@@ -46,3 +46,20 @@ def test_child_that_cannot_begin_says_why_so_that_it_is_no_try_of_its_job(
 
         assert ours.recv(4096) == pack(REFUSAL + reason)
     assert codes == [1]
+
+
+def test_a_fork_that_the_kernel_refuses_is_told_to_who_has_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "fork", refuse)
+    server = object.__new__(ForkServer)
+    server._children, server._postponed = Children({}), {}
+    ours, theirs = socket.socketpair()
+
+    with ours:
+        server._start(JobId(1), theirs)
+
+        text = b"no process for job 1: resource temporarily unavailable; try again later"
+        assert ours.recv(4096) == pack(REFUSAL + text)
+        assert ours.recv(1) == b""

@@ -1,12 +1,12 @@
 """The job process's own file: transitions, durability, log lines. luxid.md 3.1 and 4."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
 import pytest
 
-from common.durable.atomicfile import write_file
+from common.durable.atomicfile import FileWrite, StagedFiles, stage_files, write_file
 from common.errors import ConfigVerifyError, Conflict, ExecutionError
 from common.ids import JobId
 from common.queue.jobfile import decode_job, encode_job
@@ -42,13 +42,13 @@ def record(path: Path, log_path: Path) -> Iterator[JobRecord]:
 def writes(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The paths written, one for each write."""
     written: list[Path] = []
-    real = write_file
+    real = stage_files
 
-    def counting(path: Path, content: bytes, *, mode: int) -> None:
-        written.append(path)
-        real(path, content, mode=mode)
+    def counting(writes: Sequence[FileWrite]) -> StagedFiles:
+        written.extend(write.path for write in writes)
+        return real(writes)
 
-    monkeypatch.setattr(jobrecord, "write_file", counting)
+    monkeypatch.setattr(jobrecord, "stage_files", counting)
     return written
 
 
@@ -173,7 +173,13 @@ def test_a_line_is_in_the_log_before_it_is_in_the_file(
     record: JobRecord, log_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    monkeypatch.setattr(jobrecord, "write_file", lambda *_, **__: seen.append(len(read_all_lines(log_path))))
+    real = stage_files
+
+    def looking(writes: Sequence[FileWrite]) -> StagedFiles:
+        seen.append(len(read_all_lines(log_path)))
+        return real(writes)
+
+    monkeypatch.setattr(jobrecord, "stage_files", looking)
     record.log(0, "a")
     record.log(0, "b")
 

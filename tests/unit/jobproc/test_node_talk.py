@@ -81,6 +81,29 @@ def test_a_silence_and_its_end_are_told_once(tmp_path: Path, monkeypatch: pytest
     assert told[1] == "node 'web2' answers again"
 
 
+def test_a_command_that_ends_within_its_start_costs_one_call(tmp_path: Path) -> None:
+    made, conversation = talk(tmp_path, [], Replied(state(CommandPhase.ENDED)))
+
+    over = made.carry_on(conversation).over
+
+    # a second call would find no reply
+    assert over is not None
+    assert over.end is ConversationEnd.ENDED
+    assert over.outcome == CommandOutcome(exit_code=0)
+
+
+def test_one_that_has_written_costs_one_more(tmp_path: Path) -> None:
+    ended = state(CommandPhase.ENDED, 4)
+    news = CommandNews(state=ended, output=Content(b"one\n"))
+    made, conversation = talk(tmp_path, [], Replied(ended), Replied(news))
+
+    over = made.carry_on(conversation).over
+
+    assert over is not None
+    assert over.end is ConversationEnd.ENDED
+    assert made.output.written(4).tail == ["one"]
+
+
 def test_output_that_the_node_has_dropped_is_a_gap_and_is_counted(tmp_path: Path) -> None:
     late = CommandNews(state=state(CommandPhase.ENDED, 9), output_from=6, output=Content(b"end"))
     first = CommandNews(state=state(CommandPhase.RUNNING, 2), output=Content(b"ab"))

@@ -92,19 +92,7 @@ async def test_nobody_is_woken_for_the_process_of_a_job_that_has_ended() -> None
     told.has(JOB, "/livelocks/job_1")
     told.ended(JOB)
 
-    told.reaped(JOB)
     told.suspect(JOB)
     told.livelocks_touched(["job_1"])
 
     assert await suspects_of(told) == frozenset()
-
-
-def test_a_reaped_process_is_told_to_who_waits_to_start_the_next_one() -> None:
-    told = processes()
-    record = told.record(JOB)
-    record.reaped = trio.Event()
-
-    told.reaped(OTHER)
-    assert not record.reaped.is_set()
-    told.reaped(JOB)
-    assert record.reaped.is_set()

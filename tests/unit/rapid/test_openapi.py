@@ -2,8 +2,9 @@
 
 import enum
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -16,12 +17,18 @@ from common.queue.explanation import Faded, NotKnown, Reason, WaitsForJob
 from common.queue.jobs import JobState
 from common.validation import Checked, rule_of, says
 from common.wire import unstructure
+from daemons.rapid.calls import Face
 from daemons.rapid.ganeti.ganetirows import rows as ganetis_rows
 from daemons.rapid.openapi.docpage import draw_docs, draw_problems
 from daemons.rapid.openapi.document import openapi
 from daemons.rapid.openapi.schemas import Schemas, any_opcode
 from daemons.rapid.resources.resourcerows import rows
-from tests.support.web.jsonschemas import Document
+from daemons.rapid.rpc import RapidHandlers
+from daemons.rapid.rpc import rows as all_rows
+from protocol.rapid.problems import MEDIA_TYPE
+from tests.support.web.jsonschemas import Anything, Document, document_of_calls
+
+DATA = Path(__file__).parents[2] / "data"
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +49,75 @@ def test_every_call_and_every_opcode_is_there(document: Document) -> None:
     assert set(content["components"]["schemas"]["OpCode"]["discriminator"]["mapping"]) == set(opcode_classes())
 
 
-def test_every_reference_leads_somewhere_and_no_operation_has_the_id_of_another(document: Document) -> None:
+def test_every_row_but_pages_and_methods_of_luxi_is_in_the_document() -> None:
+    table = all_rows(cast(RapidHandlers, Anything()))
+    left_out = [call for call in table if not call.name and call.face is not Face.PAGE]
+
+    assert [call.path for call in left_out if not call.path.startswith("/luxi/")] == []
+
+
+def test_the_names_of_calls_stay_as_they_are() -> None:
+    paths = document_of_calls().content["paths"]
+    calls = [(path, verb, each["operationId"]) for path, verbs in paths.items() for verb, each in verbs.items()]
+    found = {f"{name} {verb.upper()} {path}" for path, verb, name in calls}
+    names = [name for _, _, name in calls]
+
+    # a new call gets a line there
+    assert found == set((DATA / "rapid" / "operations.txt").read_text().splitlines())
+    assert len(set(names)) == len(names)
+    assert [name for name in names if not re.fullmatch(r"[a-z]+([A-Z][a-z0-9]*)*", name)] == []
+
+
+def test_each_array_says_what_is_in_it_in_words_that_generators_know() -> None:
+    arrays = [each for each in _objects(document_of_calls().content) if "array" in each.get("type", ())]
+
+    assert arrays
+    for array in arrays:
+        assert "items" in array or "prefixItems" in array, array
+        assert not isinstance(array.get("items"), bool), array
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """All objects in a JSON value."""
+    if isinstance(value, dict):
+        yield value
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _objects(each)
+
+
+def test_the_events_of_a_stream_are_told_apart_by_their_name() -> None:
+    document = document_of_calls()
+    (content,) = document.content["paths"]["/3/events"]["get"]["responses"]["200"]["content"].values()
+    changed = {"jobs": [{"id": 7, "status": "running"}]}
+    begun = {"position": "1-2", "jobs": [[7, ["running"], [[1, [1700000000, 5], "message", "hello"]]]]}
+
+    def is_event(kind: str, name: str, data: object) -> bool:
+        return fits(document, kind, {"id": "1-2", "event": name, "data": data})
+
+    assert content["x-itemSchema"] == {"$ref": "#/components/schemas/ClusterEvent"}
+    assert is_event("ClusterEvent", "jobs", changed)
+    assert is_event("ClusterEvent", "reasons", {})
+    assert not is_event("ClusterEvent", "jobs", {"jobs": [{"id": "7"}]})
+    assert not is_event("ClusterEvent", "other", {})
+    assert is_event("FollowEvent", "begin", begun)
+    assert not is_event("FollowEvent", "begin", {**begun, "jobs": [[7, ["running"]]]})
+    assert is_event("FollowEvent", "changes", ["1-3", {"outputs": [[7, "output", "hello", 5, False]]}])
+
+
+def test_a_status_of_a_result_and_a_refusal_has_both() -> None:
+    paths = document_of_calls().content["paths"]
+
+    assert set(paths["/3/health"]["get"]["responses"]["503"]["content"]) == {"application/json", MEDIA_TYPE}
+    assert "content" not in paths["/3/openapi.json"]["get"]["responses"]["304"]
+
+
+def test_every_reference_leads_somewhere(document: Document) -> None:
     schemas = document.content["components"]["schemas"]
-    ids = [each["operationId"] for verbs in document.content["paths"].values() for each in verbs.values()]
 
     found = set(re.findall(r"#/components/schemas/(\w+)", str(document.content)))
     assert found <= set(schemas)
     assert {name for name, schema in schemas.items() if not schema} == set()
-    assert len(set(ids)) == len(ids)
 
 
 @pytest.mark.parametrize(

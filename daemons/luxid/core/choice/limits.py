@@ -2,7 +2,7 @@
 
 import enum
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import attrs
@@ -91,6 +91,12 @@ class LimitUsage:
     def limits(self) -> Collection[Limit]:
         """The limits with running jobs. Cost: linear in the jobs of batches."""
         return [*self._members, *dict.fromkeys(limit for jobs in self._batches.values() for limit in jobs.values())]
+
+    def full(self) -> Iterator[Limit]:
+        """All limits that are full, whether or not a job states them. Cost: linear in the running jobs of limits."""
+        yield from (limit for limit, jobs in self._members.items() if len(jobs) >= limit.count)
+        for (name, owner), jobs in self._batches.items():
+            yield from (BatchLimit(name, count, owner) for count in range(1, len(jobs) + 1))
 
     def counts(self) -> tuple[int, int]:
         """The number of limits with running jobs, and of those that are full. Cost: as `limits`."""

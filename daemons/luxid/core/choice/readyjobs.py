@@ -190,6 +190,23 @@ class ReadyJobs:
         """How many ready jobs are subject to this limit. Cost: linear in their admission classes."""
         return sum(each.size for each in self._limited.get(limit, ()))
 
+    def first_subject_to(self, limit: Limit) -> JobId | None:
+        """Of these jobs the one that came first; None: there is none. Cost: linear in their partitions."""
+        admissions = self._limited.get(limit, ())
+        firsts = (partition.first() for each in admissions for partition in each.partitions.values())
+        return _first(firsts)
+
+    def open_count(self) -> int:
+        """How many jobs wait for nothing but a slot. Cost: linear in the admission classes."""
+        return sum(each.size for each in self._admission_classes.values() if not each.closed_by)
+
+    def first_open(self) -> JobId | None:
+        """Of the jobs that wait for nothing but a slot the one that came first. Cost: linear in the weight classes."""
+        return _first(each.first() for classes in self._weight_classes.values() for each in classes.values())
+
+    def __contains__(self, job_id: JobId) -> bool:
+        return job_id in self._class_of
+
     def groups(self) -> int:
         """How many admission, weight and lock classes there are, and how many of the last are misfiled."""
         weight_classes = sum(map(len, self._weight_classes.values()))
@@ -336,6 +353,11 @@ class ReadyJobs:
         del weight_classes[weight_class.shape, weight_class.clashes, weight_class.user]
         if not weight_classes:
             del self._weight_classes[weight_class.priority]
+
+
+def _first(keys: Iterable[Key | None]) -> JobId | None:
+    key = min((each for each in keys if each is not None), default=None)
+    return None if key is None else JobId(key[1])
 
 
 # What the jobs with a process take from the ready ones: room in limits, units of resources, and locks.

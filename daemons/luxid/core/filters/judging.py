@@ -16,6 +16,7 @@ Source: filters design; luxid.md 6; DESIGN sections 6 and 11.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from heapq import nsmallest
+from itertools import islice
 from typing import Final
 
 from common.ids import JobId
@@ -41,6 +42,8 @@ from daemons.luxid.core.resources import uses_of
 
 # number of buckets that are told
 MOST_BUCKETS: Final = 200
+# jobs of a filter class of which the first ready one is looked for
+_LOOKED_AT: Final = 1000
 
 
 class RejectionTally:
@@ -86,6 +89,21 @@ class Loads:
             tuple(nsmallest(MOST_BUCKETS, buckets, key=lambda each: (-each.held, -each.running, each.name))),
             len(buckets),
         )
+
+    def paused(self) -> dict[str, tuple[int, JobId | None]]:
+        """The rules that pause ready jobs, by uuid: how many, and the one that came first, if it is found.
+
+        Cost: linear in the filter classes.
+        """
+        found: dict[str, tuple[int, JobId | None]] = {}
+        for each in self._filter_classes:
+            if each.ruling.rule is None or not each.ruling.is_pause or not each.ready:
+                continue
+            count, first = found.get(each.ruling.rule.uuid, (0, None))
+            members = islice(each.members, _LOOKED_AT)
+            ready = [job_id for job_id in (first, next(filter(self._ready.__contains__, members), None)) if job_id]
+            found[each.ruling.rule.uuid] = count + each.ready, min(ready, default=None)
+        return found
 
     def _rule(self, uuid: str, limit: int | None, held: int) -> RuleLoad:
         running = 0 if limit is None else self._limit_usage.used(RuleLimit(uuid, limit))

@@ -16,7 +16,7 @@ from common.opcodes.base import without_unset
 from common.query.predicate import Field, FilterError, compile_expression
 from common.query.qlang import Expression, Not, implied
 from common.queue import reasons, terms
-from common.queue.jobs import FINAL, Job, JobOp, JobState, LogEntry, Timestamp, job_state, to_timestamp
+from common.queue.jobs import Job, JobOp, JobState, LogEntry, Timestamp, job_state, to_timestamp
 from common.queue.reasons import batch_of, submitter, tries_of
 from common.queue.terms import is_label_key, terms_of
 from daemons.luxid.core.choice.readings import reading_of
@@ -118,6 +118,16 @@ def _reasons(job: Job) -> list[str]:
 def _node(job: Job) -> str:
     """The first node on which a command of the job is to run; "": none."""
     return next((node for op in job.ops if isinstance(node := op.input.get("node"), str)), "")
+
+
+def _words(view: JobView) -> str:
+    """What people remember of a job, in small letters."""
+    job, named = view.job, terms_of(view.job)
+    comments = (comment for op in job.ops if isinstance(comment := op.input.get("comment"), str))
+    labels = (f"{key}={value}" for key, value in named.labels.items())
+    return "\n".join(
+        (named.name, submitter(job), _node(job), *labels, *view.summaries, *comments, *_reasons(job))
+    ).lower()
 
 
 def _hold(job: Job) -> dict[str, object] | None:
@@ -232,6 +242,8 @@ _DECLARED: Final = (
     _other("reason", "Reasons", "texts in the reason trails of all opcodes", lambda view: _reasons(view.job)),
     _text("reason_text", "ReasonText", "the reasons as one text, to search in",
         lambda view: "\n".join(_reasons(view.job))),
+    _text("words", "Words", "name, labels, user, node, summary, comments and reasons in small letters, to search in",
+        lambda view: _words(view)),
     _text("user", "User", "name of the user who submitted the job, if known", lambda view: submitter(view.job)),
     _text("node", "Node", "node on which the job's command runs; empty for the master", lambda view: _node(view.job)),
     _text("batch", "Batch", "batch of the job: the jobs that were submitted together for many nodes",
@@ -338,16 +350,16 @@ JOBS: Final[Things[JobRow]] = Things.of(
 _STATUS: Final = "status"
 
 
-def hopeless_states(filter: Expression | None) -> frozenset[JobState]:
-    """The final states in which no job passes the filter."""
+def possible_states(filter: Expression | None) -> frozenset[JobState]:
+    """The states in which a job may pass the filter."""
     if filter is None or _STATUS not in filter.field_names():
-        return frozenset()
+        return frozenset(JobState)
     cannot_pass = compile_expression(Not(implied(filter, lambda name: name == _STATUS)), _status_field)
     try:
-        return frozenset(state for state in FINAL if cannot_pass(state))
+        return frozenset(state for state in JobState if not cannot_pass(state))
     except FilterError:
         # who asks hears of it when the first job is judged
-        return frozenset()
+        return frozenset(JobState)
 
 
 def _status_field(name: str) -> Field[JobState] | None:

@@ -6,7 +6,7 @@ when the job comes back to the queue.
 Source: chained-jobs design; luxid.md 5.4.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from common.errors import InvalidRequest, Unavailable
 from common.ids import JobId
@@ -58,6 +58,16 @@ class UnmetDependencies:
             for target in unmet:
                 self._dependents.setdefault(target, set()).add(job_id)
         return None
+
+    @property
+    def by_target(self) -> Mapping[JobId, Collection[JobId]]:
+        """The jobs that are waited for -> those that wait."""
+        return self._dependents
+
+    @property
+    def by_job(self) -> Mapping[JobId, Collection[JobId]]:
+        """The jobs that wait -> those that are waited for."""
+        return self._unmet
 
     def dependents(self, target: JobId) -> frozenset[JobId]:
         """The jobs that wait for this one."""

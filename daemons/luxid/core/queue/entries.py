@@ -201,6 +201,9 @@ class Entries:
         self.deferrals = Deferrals()
         self._entries: dict[JobId, Entry] = {}
         self._count = dict.fromkeys(Phase, 0)
+        # those without a process that are not shown as queued; all others without one are many, and are
+        self._held: set[JobId] = set()
+        self._blocked: set[JobId] = set()
         self._running: set[JobId] = set()
         # starting, running, or orphaned
         self._with_process: set[JobId] = set()
@@ -221,6 +224,7 @@ class Entries:
         """A job that has no entry; it is held."""
         self._entries[entry.job.job_id] = entry
         self._users.queue(entry.user, 1)
+        self._held.add(entry.job.job_id)
         self._count[Phase.HELD] += 1
 
     def drop(self, job_id: JobId, *, lives_on: bool = False) -> None:
@@ -236,6 +240,7 @@ class Entries:
         self._users.queue(entry.user, -1)
         if job_id in self._running_jobs.kept:
             self._running_jobs.release(job_id, lives_on=lives_on)
+        self._held.discard(job_id)
         self._count[Phase.HELD] -= 1
 
     def move(self, entry: Entry, phase: Phase) -> None:
@@ -272,6 +277,11 @@ class Entries:
             self._with_process.add(job_id)
             self._users.queue(entry.user, -1)
             self._users.run(entry.user, 1)
+        for jobs, of in ((self._held, Phase.HELD), (self._blocked, Phase.BLOCKED)):
+            if before is of:
+                jobs.discard(job_id)
+            if phase is of:
+                jobs.add(job_id)
         if Phase.RUNNING in (before, phase):
             (self._running.add if phase is Phase.RUNNING else self._running.discard)(job_id)
             self.pausing.note(entry)
@@ -292,13 +302,25 @@ class Entries:
         phases = (Phase.STARTING, Phase.RUNNING)
         return frozenset(job_id for job_id in self._with_process if self._entries[job_id].phase in phases)
 
+    def perhaps_not_queued(self, *, waiting: bool) -> set[JobId]:
+        """All jobs that may be shown in a state other than *queued*; a ready or deferred job is never.
+
+        Args: waiting: whether those are among them that wait for other jobs, and are shown as *waiting*.
+        Cost: linear in the returned jobs.
+        """
+        return self._with_process | self._held | (self._blocked if waiting else set())
+
     def oldest_waiting(self) -> Job | None:
         """The first job that has no process and is not to begin later, in the order in which they came.
 
         Cost: linear in jobs with a process, and in deferred ones.
         """
+        return next((entry.job for entry in self.without_process()), None)
+
+    def without_process(self) -> Iterator[Entry]:
+        """Yield the jobs that have no process and are not to begin later, in the order in which they came."""
         passed = (*_WITH_PROCESS, Phase.DEFERRED)
-        return next((entry.job for entry in self if entry.phase not in passed), None)
+        return (entry for entry in self if entry.phase not in passed)
 
     def taken_slots(self) -> int:
         return len(self._with_process)

@@ -13,7 +13,7 @@ nothing is believed that is not durable.
 Source: DESIGN section 6; chained-jobs, filters and predictive-queue designs; luxid.md 5, 6.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from common.ids import JobId
@@ -44,7 +44,7 @@ class FinalStates:
 
     def __init__(self) -> None:
         self._states: dict[JobId, JobState] = {}
-        self._counts = dict.fromkeys((state for state in JobState if state in FINAL), 0)
+        self._jobs: dict[JobState, set[JobId]] = {state: set() for state in JobState if state in FINAL}
 
     def get(self, job_id: JobId) -> JobState | None:
         return self._states.get(job_id)
@@ -52,15 +52,19 @@ class FinalStates:
     def put(self, job_id: JobId, state: JobState) -> None:
         self.forget(job_id)
         self._states[job_id] = state
-        self._counts[state] += 1
+        self._jobs[state].add(job_id)
 
     def forget(self, job_id: JobId) -> None:
         if (state := self._states.pop(job_id, None)) is not None:
-            self._counts[state] -= 1
+            self._jobs[state].discard(job_id)
 
     def counts(self) -> Mapping[JobState, int]:
         """The number of jobs in each final state. Cost: O(1)."""
-        return dict(self._counts)
+        return {state: len(jobs) for state, jobs in self._jobs.items()}
+
+    def of(self, states: Collection[JobState]) -> set[JobId]:
+        """The jobs that have ended in one of these states. Cost: linear in them."""
+        return set().union(*(jobs for state, jobs in self._jobs.items() if state in states))
 
 
 # number of jobs, best first, that `decide` judges by a new chain to find one that may start
@@ -101,7 +105,7 @@ class JobQueue:
         self._entries = Entries(self.ready, self._running_jobs, self._history, self.users)
         self.running, self.counts = self._entries.running, self._entries.counts
         self.busy = self._entries.busy
-        self.oldest_waiting = self._entries.oldest_waiting
+        self.oldest_waiting, self.without_process = self._entries.oldest_waiting, self._entries.without_process
         self._judging = Judging(self._entries, self.ready, self._running_jobs, self.limit_usage)
         self.loads = self._judging.loads
         # the rule by which a job that is not yet in the queue is to be refused
@@ -193,6 +197,16 @@ class JobQueue:
     def forget(self, job_id: JobId) -> None:
         """Forget a job that has ended, as it is archived."""
         self.ended.forget(job_id)
+
+    def perhaps_in(self, states: Collection[JobState]) -> set[JobId] | None:
+        """All jobs that may be shown in one of these states, and others; None: that may be nearly all.
+
+        Cost: linear in the returned jobs, however many are queued.
+        """
+        if JobState.QUEUED in states:
+            return None
+        # of a job whose first opcode has failed the others are about to be ended, too
+        return self._entries.perhaps_not_queued(waiting=JobState.WAITING in states) | self.ended.of(states)
 
     # what follows
 
@@ -286,6 +300,16 @@ class JobQueue:
     def awaited(self) -> dict[JobId, list[tuple[JobId, Dependency]]]:
         """The jobs that blocked ones wait for, each with those that wait, by id, and why."""
         return self._waits.awaited()
+
+    @property
+    def dependents(self) -> Mapping[JobId, Collection[JobId]]:
+        """The jobs that blocked or deferred ones wait for -> those that wait; for reading at once."""
+        return self._waits.by_target
+
+    @property
+    def targets(self) -> Mapping[JobId, Collection[JobId]]:
+        """The blocked or deferred jobs that wait for others -> those that they wait for; for reading at once."""
+        return self._waits.by_job
 
     def free_slots(self) -> int:
         return self.slots - self._entries.taken_slots()

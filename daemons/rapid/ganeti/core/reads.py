@@ -144,9 +144,14 @@ def optional_object(body: object) -> dict[str, object]:
 
 def member(body: Mapping[str, object], name: str, kind: type[T], default: T) -> T:
     """A member of an object; null and absence mean the default. Raises: InvalidRequest: it has another type."""
-    value = body.get(name)
-    if value is None:
+    return default if body.get(name) is None else given_member(body, name, kind, default)
+
+
+def given_member(body: Mapping[str, object], name: str, kind: type[T], default: T) -> T:
+    """A member of an object; absence means the default. Raises: InvalidRequest: it has another type, or is null."""
+    if name not in body:
         return default
+    value = body[name]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise InvalidRequest(f"'{name}' in the body must be {_WORDS[kind]}, got {word_for(value)}")
     return value
@@ -283,7 +288,7 @@ _NAMES: Final = ("priority", "predicates", "action", "reason")
 
 
 def rule_of(uuid: str | None, body: object) -> ReplaceFilter:
-    """The request that sets the rule; what the body does not say has the defaults.
+    """The request that sets the rule; what the body does not say has the defaults, and null is no value.
 
     Args: uuid: None: a new rule.
     Raises: InvalidRequest: the body is no object, has unknown parameters, or values of a wrong type; what is in
@@ -293,11 +298,19 @@ def rule_of(uuid: str | None, body: object) -> ReplaceFilter:
     check_names(given, _NAMES)
     return ReplaceFilter(
         uuid,
-        member(given, "priority", int, 0),
-        tuple(member(given, "predicates", list, [])),
-        "CONTINUE" if given.get("action") is None else given["action"],
-        tuple(member(given, "reason", list, [])),
+        given_member(given, "priority", int, 0),
+        tuple(given_member(given, "predicates", list, [])),
+        _action(given),
+        tuple(given_member(given, "reason", list, [])),
     )
+
+
+def _action(body: Mapping[str, object]) -> object:
+    """Raises: InvalidRequest: it is null."""
+    action = body.get("action", "CONTINUE")
+    if action is None:
+        raise InvalidRequest("'action' in the body must be a word such as PAUSE, or [RATE_LIMIT, n], got null")
+    return action
 
 
 # Waiting for a job: the body of the request, and the reply.

@@ -10,6 +10,7 @@ from common.webaccess.rights import ROLE_OF, Right
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.reading import ClusterNow
+from daemons.rapid.page.terminal import Place
 
 F = TypeVar("F")
 
@@ -44,8 +45,8 @@ class Following:
     """The output of a job that a page follows."""
 
     job_id: int
-    # byte at which the page ends so far
-    offset: int
+    # where the page ends so far: the line that is being written there
+    place: Place
 
 
 def may(asked: Asked, *rights: Right) -> bool:

@@ -1,26 +1,30 @@
-"""The list of jobs: a filter, fifty rows, and the pages after them."""
+"""The list of jobs: a filter or words, how many match, fifty rows, and the pages after them."""
 
 import time
 from typing import Final
 
 import attrs
+from starlette.responses import Response
 
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
 from common.webaccess.rights import Right
-from common.words.filters.jobfilter import COMPARED, job_filter
+from common.words.filters.jobfilter import COMPARED, search_filter
 from daemons.rapid.calls import Asked
+from daemons.rapid.page import replies
 from daemons.rapid.page.boards.board import Board, may
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.pages import login_of
-from daemons.rapid.page.reading import ClusterNow, ToldJobs, page_of_jobs, told
+from daemons.rapid.page.reading import ClusterNow, ToldJobs, jobs_by_id, page_of_jobs, told
 from daemons.rapid.page.views.boards import JobList
-from daemons.rapid.page.views.frame import Act, Choice, with_query
+from daemons.rapid.page.views.frame import Act, Choice, job_href, with_query
 from daemons.rapid.page.views.jobview import ROW_FIELDS, job_lines
 from protocol.metrics import DaemonMetrics
 from protocol.rapid.events import Topic
 
 ROWS: Final = 50
+# matches that are counted; more are told as more
+_MOST_COUNTED: Final = 1000
 _CHOICES: Final = (
     ("all", ""),
     ("queued", "status=queued"),
@@ -28,7 +32,7 @@ _CHOICES: Final = (
     ("running", "status=running"),
     ("failed", "status=error"),
 )
-_COMPARED: Final = ", ".join([*COMPARED, "label.KEY"])
+_COMPARED: Final = (*COMPARED, "label.KEY")
 
 
 @attrs.frozen
@@ -39,6 +43,8 @@ class JobListFacts:
     jobs: ToldJobs
     has_more: bool
     acts: tuple[Act, ...]
+    # jobs from the first of this page on that match the filter, at most one more than are counted; None: all match
+    matches: int | None = None
     # why the filter cannot be used; "": it can
     wrong: str = ""
 
@@ -62,11 +68,18 @@ async def read(asked: Asked, now: ClusterNow) -> JobListFacts:
     nothing = JobListFacts(now.metrics, where, after, ToldJobs((), {}, {}), False, acts_of(asked))
     try:
         filter = filter_of(where)
-        rows = await page_of_jobs(asked.daemons, ROW_FIELDS, filter, limit=ROWS + 1, after=after)
+        limit = ROWS if filter is None else _MOST_COUNTED
+        # ids first: one search finds the rows and counts the others
+        found = await page_of_jobs(asked.daemons, ("id", "status"), filter, limit=limit + 1, after=after)
     except InvalidRequest as error:
         return attrs.evolve(nothing, wrong=error.message)
-    jobs = await told(asked.daemons, rows[:ROWS])
-    return attrs.evolve(nothing, jobs=jobs, has_more=len(rows) > ROWS)
+    rows = await jobs_by_id(asked.daemons, [row["id"] for row in found[:ROWS]], ROW_FIELDS)
+    return attrs.evolve(
+        nothing,
+        jobs=await told(asked.daemons, rows),
+        has_more=len(found) > ROWS,
+        matches=None if filter is None else len(found),
+    )
 
 
 def interest(facts: JobListFacts) -> Interest:
@@ -76,8 +89,17 @@ def interest(facts: JobListFacts) -> Interest:
 
 
 def filter_of(where: str) -> Expression | None:
-    """The filter of jobs that people typed; None: all. Raises: InvalidRequest: it cannot be read."""
-    return Expression.from_wire(job_filter(where, time.time(), None)) if where else None
+    """The filter or the words that people typed; None: all jobs. Raises: InvalidRequest: it cannot be read."""
+    return Expression.from_wire(search_filter(where, time.time(), None)) if where else None
+
+
+async def find(asked: Asked) -> Response:
+    """Lead to the job with this id, else to the list of what matches."""
+    text = asked.http.query_params.get("where", "").strip()
+    is_number = text.isascii() and text.isdigit() and len(text) < 19
+    if is_number and await jobs_by_id(asked.daemons, [int(text)], ("id", "status")):
+        return replies.see(job_href(int(text)))
+    return replies.see(_address(text, None))
 
 
 def _after(asked: Asked) -> int | None:
@@ -92,17 +114,23 @@ def acts_of(asked: Asked) -> tuple[Act, ...]:
         acts += [Act("/ui/jobs/cancel", "cancel"), Act("/ui/jobs/kill", "kill", is_grave=True)]
     if may(asked, Right.JOBS_PRIORITY, Right.JOBS_SUBMIT):
         acts += [Act(f"/ui/jobs/{verb}", verb) for verb in ("priority", "hold", "release")]
+    if may(asked, Right.JOBS_SUBMIT):
+        acts.append(Act("/ui/jobs/rerun", "run again", is_for_ended=True))
+    if may(asked, Right.JOBS_ARCHIVE, Right.JOBS_SUBMIT):
+        acts.append(Act("/ui/jobs/archive", "archive", is_for_ended=True))
     return tuple(acts)
 
 
 def view(facts: JobListFacts, now: float) -> JobList:
     lines = job_lines(facts.jobs.rows, facts.jobs.reasons, facts.jobs.outcomes, now, login_of)
-    total = facts.metrics.number("jobs")
+    total = f"{facts.metrics.number('jobs'):,} in the queue"
+    if facts.matches is not None:
+        total = f"{_counted(facts.matches, is_first=facts.after is None)}, {total}"
     shown = f"{lines[0].job_id} to {lines[-1].job_id}" if lines else ""
     return JobList(
         facts.where,
         facts.wrong,
-        f"{len(lines)} on this page, {total:,} in the queue",
+        f"{len(lines)} on this page, {total}",
         lines,
         _address(facts.where, None) if facts.after is not None else None,
         _address(facts.where, lines[-1].job_id) if facts.has_more and lines else None,
@@ -111,6 +139,12 @@ def view(facts: JobListFacts, now: float) -> JobList:
         facts.acts,
         _COMPARED,
     )
+
+
+def _counted(matches: int, *, is_first: bool) -> str:
+    """`57 match`, `more than 1,000 match`; on later pages only those from there on are known."""
+    number = f"more than {_MOST_COUNTED:,}" if matches > _MOST_COUNTED else f"{matches:,}"
+    return f"{number} {'matches' if matches == 1 else 'match'}{'' if is_first else ' from here on'}"
 
 
 def _address(where: str, after: int | None) -> str:

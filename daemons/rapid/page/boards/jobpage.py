@@ -5,6 +5,7 @@ from math import inf
 from typing import Final
 
 import attrs
+from starlette.responses import Response
 
 from common.errors import Denied, NotFound
 from common.ids import JobId
@@ -19,11 +20,27 @@ from daemons.rapid.page.boards.joblist import acts_of
 from daemons.rapid.page.drawing import draw_graph, draw_timeline
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.pages import login_of
-from daemons.rapid.page.reading import ClusterNow, Output, chains, jobs_by_id, lock_rows, output_end, output_from
-from daemons.rapid.page.views.boards import JobPageBoard, OutputView
-from daemons.rapid.page.views.frame import Act, Choice, with_query
+from daemons.rapid.page.reading import (
+    SHOWN,
+    ClusterNow,
+    ShownLines,
+    chains,
+    jobs_by_id,
+    last_lines,
+    lines_from,
+    lines_with,
+    lock_rows,
+    output_bytes,
+    read_piece,
+)
+from daemons.rapid.page.replies import HEADERS
+from daemons.rapid.page.terminal import Line
+from daemons.rapid.page.views.boards import JobPageBoard
+from daemons.rapid.page.views.frame import Act, Choice, job_href, with_query
 from daemons.rapid.page.views.jobview import JOB_FIELDS, JobFacts, job_view, window
+from daemons.rapid.page.views.outputview import OutputView, rows_html, tail_html
 from daemons.rapid.page.views.things import dependents, lock_lines, rows_of_owner, waits
+from daemons.rapid.streams import ByteStream
 from protocol.luxi.queries import JOB, LockRow
 from protocol.luxi.why import ReadJobWaits
 from protocol.rapid.events import Topic
@@ -32,18 +49,49 @@ from protocol.rapid.events import Topic
 SHORTEST_S: Final = 2.0
 # seconds for which the end of a running job's output is looked for
 _LONGEST_S: Final = 2.0
+# characters of what is looked for
+_LONGEST_FIND: Final = 200
+# lines that are shown before one that was found
+_LINES_BEFORE: Final = 20
+
+
+@attrs.frozen
+class Wanted:
+    """What the address of the page says of the output."""
+
+    # number of the line with which it begins; None: its end is shown
+    line: int | None
+    # number of the only try whose output it is; None: all
+    of_try: int | None
+    # what is looked for; "": nothing
+    find: str
+    # whether what comes is not wanted
+    is_stopped: bool
+
+    @classmethod
+    def of(cls, asked: Asked) -> "Wanted":
+        query = asked.http.query_params
+        line = _number(query.get("line", ""))
+        return cls(
+            None if line is None else max(line, 1),
+            _number(query.get("try", "")),
+            query.get("find", "")[:_LONGEST_FIND],
+            "stop" in query,
+        )
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the end of the whole output is wanted."""
+        return self.line is None and self.of_try is None and not self.find
 
 
 @attrs.frozen
 class ShownOutput:
     """The part of the output that is on the page."""
 
-    output: Output
+    lines: ShownLines
+    wanted: Wanted
     is_followed: bool
-    # whether a place was asked for
-    is_part: bool
-    # number of the only try whose output it is; None: all
-    of_try: int | None = None
 
 
 @attrs.frozen
@@ -91,28 +139,30 @@ async def read(asked: Asked, now: ClusterNow) -> JobPageFacts:
 
 def _acts(asked: Asked, row: JobRow) -> tuple[Act, ...]:
     """The changes that this job can take as it is."""
-    if row["status"] in FINAL_NAMES:
-        return ()
+    is_final = row["status"] in FINAL_NAMES
     vain = {"hold"} if row["hold"] is not None else {"release"} if row["status"] == "queued" else {"hold", "release"}
-    return tuple(act for act in acts_of(asked) if act.text not in vain)
+    if row["archived"]:
+        vain = {"archive"}
+    return tuple(act for act in acts_of(asked) if act.is_for_ended == is_final and act.text not in vain)
 
 
 async def with_output(asked: Asked, facts: JobPageFacts) -> JobPageFacts:
-    """The facts with a part of the output: from a byte on, or its end, which is followed until the job ends."""
-    job_id, query = facts.row["id"], asked.http.query_params
-    start, of_try = _number(query.get("from", "")), _number(query.get("try", ""))
-    is_part = start is not None or of_try is not None
-    is_followed = not is_part and "stop" not in query and facts.row["status"] not in FINAL_NAMES
+    """The facts with a part of the output: from a line on, or its end, which is followed until the job ends."""
+    wanted, is_final = Wanted.of(asked), facts.row["status"] in FINAL_NAMES
+    longest_s = inf if is_final else _LONGEST_S
+    daemons, job_id = asked.daemons, facts.row["id"]
     try:
-        if is_part:
-            output = await output_from(asked.daemons, job_id, start or 0, of_try)
+        if wanted.is_end:
+            lines = await last_lines(daemons, job_id, longest_s)
+        elif wanted.find and wanted.line is None:
+            lines = await lines_with(daemons, job_id, wanted.find, wanted.of_try, longest_s)
         else:
-            is_final = facts.row["status"] in FINAL_NAMES
-            output = await output_end(asked.daemons, job_id, inf if is_final else _LONGEST_S)
+            lines = await lines_from(daemons, job_id, wanted.line or 1, wanted.of_try)
     except Denied:
         # it is told to the submitter and to operators
         return facts
-    return attrs.evolve(facts, shown=ShownOutput(output, is_followed, is_part, of_try))
+    is_followed = wanted.is_end and not wanted.is_stopped and not is_final
+    return attrs.evolve(facts, shown=ShownOutput(lines, wanted, is_followed))
 
 
 def _number(text: str) -> int | None:
@@ -121,7 +171,19 @@ def _number(text: str) -> int | None:
 
 def following(facts: JobPageFacts) -> Following | None:
     shown = facts.shown
-    return Following(facts.row["id"], shown.output.end) if shown is not None and shown.is_followed else None
+    return Following(facts.row["id"], shown.lines.place) if shown is not None and shown.is_followed else None
+
+
+async def download(asked: Asked) -> Response:
+    """The bytes of the output, as they were printed. Raises: Denied, JobLost, NotFound."""
+    job_id, of_try = int(asked.http.path_params["id"]), _number(asked.http.query_params.get("try", ""))
+    # the first piece is read here: what is wrong with the job is an error with its own status
+    first = await read_piece(asked.daemons, job_id, 0, of_try=of_try)
+    name = f"job-{job_id}.log" if of_try is None else f"job-{job_id}-try-{of_try}.log"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": "application/octet-stream"}
+    return ByteStream(
+        output_bytes(asked.daemons, job_id, first, of_try), {**HEADERS, **headers, "Cache-Control": "no-store"}
+    )
 
 
 def view(facts: JobPageFacts, now: float) -> JobPageBoard:
@@ -142,30 +204,85 @@ def view(facts: JobPageFacts, now: float) -> JobPageBoard:
 def _output_view(job_id: int, shown: ShownOutput | None, *, is_final: bool) -> OutputView | None:
     if shown is None:
         return None
-    path, output = f"/ui/jobs/{job_id}", shown.output
-    told = "goes on" if shown.is_followed else "whole" if output.is_end and not output.start else "a part"
-    if shown.of_try is not None:
-        told = f"of try {shown.of_try}"
-    is_start = shown.is_part and shown.of_try is None and output.start == 0
+    path, lines, wanted = job_href(job_id), shown.lines, shown.wanted
+    all_lines = [*lines.lines, *([lines.tail] if lines.tail is not None else [])]
+    first = next((line.number for line in lines.lines), lines.place.number)
+    is_lost = bool(lines.start) and wanted.of_try is None
     return OutputView(
-        output.text,
-        output.start,
-        told if output.content or shown.is_followed else "there is none",
-        f"bytes {output.start} to {output.end}, {size(len(output.content))}",
-        shown.is_followed,
-        (
-            *_ends(path, shown, is_final=is_final),
-            Choice("from the start", with_query(path, [("from", "0")]), is_start),
-            Choice("next part", with_query(path, [("from", output.end), ("try", shown.of_try)])),
+        rows_html(
+            lines.lines,
+            open_group=lines.place.group,
+            find=wanted.find,
+            href=None if lines.found is None else lambda number: _line_href(path, wanted, number),
         ),
+        tail_html(lines.tail),
+        first,
+        lines.found is None and first > 1,
+        f"the first {size(lines.start)} are not kept; lines are counted from there" if is_lost else "",
+        _told(shown, all_lines),
+        # what goes on changes it
+        "" if shown.is_followed else _range(lines, all_lines),
+        shown.is_followed,
+        (*_ends(path, shown, is_final=is_final), *_parts(path, wanted, first, _next(lines, all_lines))),
+        wanted.find,
+        "" if wanted.of_try is None else str(wanted.of_try),
+        with_query(f"{path}/output", [("try", wanted.of_try)]),
+        with_query(path, [("line", 1), ("try", wanted.of_try)]),
     )
+
+
+def _line_href(path: str, wanted: Wanted, number: int) -> str:
+    """The page on which this line has others before it."""
+    query = with_query(path, [("line", max(number - _LINES_BEFORE, 1)), ("try", wanted.of_try), ("find", wanted.find)])
+    return f"{query}#L{number}"
+
+
+def _told(shown: ShownOutput, lines: Sequence[Line]) -> str:
+    """What is shown, in words."""
+    found, wanted = shown.lines.found, shown.wanted
+    if found is not None:
+        some = f", of which the first {len(lines)} are shown" if found > len(lines) else ""
+        return f"{found} {'line has' if found == 1 else 'lines have'} '{wanted.find}'{some}"
+    if shown.is_followed:
+        return "goes on"
+    if not lines:
+        return "there is none" if wanted.line in (None, 1) else f"there is no line {wanted.line}"
+    if wanted.of_try is not None:
+        return f"of try {wanted.of_try}"
+    return "whole" if shown.lines.is_end and lines[0].number == 1 and not shown.lines.start else "a part"
+
+
+def _range(shown: ShownLines, lines: Sequence[Line]) -> str:
+    if not lines or shown.found is not None:
+        return ""
+    return f"lines {lines[0].number} to {lines[-1].number}"
 
 
 def _ends(path: str, shown: ShownOutput, *, is_final: bool) -> tuple[Choice, ...]:
     """The choices that show the end of the output; that of a job that has ended does not go on."""
+    is_end = shown.wanted.is_end
     if is_final:
-        return (Choice("end", path, not shown.is_part),)
+        return (Choice("end", path, is_end),)
     return (
         Choice("follow", path, shown.is_followed),
-        Choice("stop", with_query(path, [("stop", "yes")]), not shown.is_followed and not shown.is_part),
+        Choice("stop", with_query(path, [("stop", "yes")]), is_end and not shown.is_followed),
+    )
+
+
+def _next(shown: ShownLines, lines: Sequence[Line]) -> int | None:
+    """Number of the line after those that are shown; None: there is none yet."""
+    return lines[-1].number + 1 if lines and shown.place.number > lines[-1].number + 1 else None
+
+
+def _parts(path: str, wanted: Wanted, first: int, following: int | None) -> tuple[Choice, ...]:
+    """The choices that show another part. Args: following: number of the line after this one."""
+
+    def part(text: str, line: int, *, is_here: bool = False) -> Choice:
+        return Choice(text, with_query(path, [("line", line), ("try", wanted.of_try), ("find", wanted.find)]), is_here)
+
+    is_search = bool(wanted.find) and wanted.line is None
+    return (
+        part("from the start", 1, is_here=wanted.line == 1),
+        *([part("part before", max(first - SHOWN.lines, 1))] if first > 1 and not is_search else []),
+        *([part("next part", following)] if following is not None and not wanted.is_end and not is_search else []),
     )

@@ -53,9 +53,12 @@ def partial(target: str, text: str) -> str:
     return f'<hx-partial hx-target="#{target}" hx-swap="outerMorph">{text}</hx-partial>'
 
 
-def appended(target: str, text: str) -> str:
-    """The element by which htmx adds to the one with this id. Args: text: escaped."""
-    return f'<hx-partial hx-target="#{target}" hx-swap="beforeend">{text}</hx-partial>'
+def appended(target: str, text: str, *, is_all: bool = False) -> str:
+    """The element by which htmx adds to the one with this id.
+
+    Args: text: escaped. is_all: whether it takes the place of all that is in it.
+    """
+    return f'<hx-partial hx-target="#{target}" hx-swap="{"innerHTML" if is_all else "beforeend"}">{text}</hx-partial>'
 
 
 def event(data: str, event_id: str = "") -> bytes:

@@ -6,27 +6,26 @@ durations grow and curves move; then it asks nobody, and draws what it knows. Af
 queue is. A browser that comes back gets all parts anew.
 """
 
-import codecs
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
 import attrs
 import trio
-from markupsafe import escape
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from common.errors import GantryError
-from common.printable import defused
 from daemons.rapid.calls import Asked
 from daemons.rapid.events.hub import Hub
 from daemons.rapid.page.boards.board import Board, Following
-from daemons.rapid.page.live.parts import Interest, appended, event, partials
-from daemons.rapid.page.reading import ClusterNow, cluster_now, read_piece
+from daemons.rapid.page.live.parts import Interest, appended, event, partial, partials
+from daemons.rapid.page.reading import ClusterNow, cluster_now, read_on, read_piece
 from daemons.rapid.page.replies import HEADERS
 from daemons.rapid.page.templates import draw
-from daemons.rapid.page.views.frame import Frame, HealthLine
+from daemons.rapid.page.terminal import LastLines, Place, Terminal
+from daemons.rapid.page.views.frame import Frame, Freshness, HealthLine, Silence
+from daemons.rapid.page.views.outputview import TAIL, appended_rows, tail_html
 
 F = TypeVar("F")
 # seconds between two updates at least
@@ -40,7 +39,7 @@ _OUTPUT_S: Final = 60.0
 _RETRY_S: Final = 2.0
 
 
-@attrs.frozen
+@attrs.define
 class OpenPage(Generic[F]):
     """An open page."""
 
@@ -51,8 +50,12 @@ class OpenPage(Generic[F]):
     # what stands around it, with this line about the cluster
     frame: Callable[[HealthLine], Frame]
     hub: Hub
+    # None: luxid answers
+    silence: Callable[[], Silence | None]
     # ends when the page may not be shown any more
     over: Callable[[], Awaitable[None]]
+    # when what it shows was read, in seconds since the epoch
+    read_at: float = attrs.field(factory=time.time)
 
 
 class LiveResponse(StreamingResponse, Generic[F]):
@@ -81,6 +84,7 @@ class LiveResponse(StreamingResponse, Generic[F]):
             nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
             nursery.start_soon(_until_over, self._watched.over, nursery.cancel_scope)
             nursery.start_soon(_follow_view, self._watched, push)
+            nursery.start_soon(_tell_freshness, self._watched, push)
             if self._watched.following is not None:
                 nursery.start_soon(_follow_output, self._watched.asked, self._watched.following, push)
 
@@ -120,6 +124,15 @@ async def _follow_hub(watched: OpenPage[F], push: Push) -> None:
             now, facts, took_s = await _read(watched)
 
 
+async def _tell_freshness(watched: OpenPage[F], push: Push) -> None:
+    """Tell how old the page is, again and again: a page that hears nothing is cut off, and its script says so."""
+    while True:
+        silence, now = watched.silence(), time.time()
+        fresh = Freshness(watched.read_at, True, silence, 0.0 if silence is None else max(now - silence.since, 0.0))
+        await push(event(partial("fresh", draw("parts/fresh", fresh=fresh).strip())))
+        await trio.sleep(TICK_S)
+
+
 async def _until_concerned(hub: Hub, serial: int, interest: Interest) -> bool:
     """Wait for news of what the page shows; False: there was none for a while."""
     with trio.move_on_after(TICK_S):
@@ -138,6 +151,7 @@ async def _read(watched: OpenPage[F]) -> tuple[ClusterNow, F, float]:
         try:
             now = await cluster_now(watched.asked.daemons)
             facts = await watched.board.read(watched.asked, now)
+            watched.read_at = time.time()
             return now, facts, trio.current_time() - began
         except GantryError:
             # the page stays as it is; luxid may be starting, or the job be gone
@@ -152,20 +166,28 @@ def _drawn(watched: OpenPage[F], now: ClusterNow, facts: F) -> dict[str, str]:
 
 async def _follow_output(asked: Asked, following: Following, push: Push) -> None:
     """Send what comes, until the job has ended."""
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    offset = following.offset
+    terminal, shown = Terminal(following.place), ""
     while True:
         try:
-            piece = await read_piece(asked.daemons, following.job_id, offset, _OUTPUT_S)
+            piece = await read_piece(asked.daemons, following.job_id, terminal.end, _OUTPUT_S)
         except GantryError:
             await trio.sleep(_RETRY_S)
             continue
-        offset = piece.end
-        if text := decoder.decode(piece.content, final=piece.is_end):
-            # without the beginning of a character whose rest is still to come
-            shown = offset - len(decoder.getstate()[0])
-            await push(event(appended("output", str(escape(defused(text)))), f"output-{shown}"))
+        began, before = trio.current_time(), terminal.place
+        ended = await read_on(terminal, piece)
+        tail = str(tail_html(terminal.tail))
+        if ended.lines or tail != shown:
+            await push(event(_output(terminal, ended, before, tail), f"output-{terminal.place}"))
+            shown = tail
         if piece.is_end:
             return
         # a job may print line by line, and faster than anybody reads
-        await trio.sleep(LEAST_S)
+        await trio.sleep(max(LEAST_S, (trio.current_time() - began) * SHARE))
+
+
+def _output(terminal: Terminal, ended: LastLines, before: Place, tail: str) -> str:
+    """The elements for what has come; the line that was being written is a row of the others first."""
+    changes = [partial(TAIL, tail)]
+    for each in appended_rows(ended.lines, before, terminal.place.group, is_all=bool(ended.left_out)):
+        changes.append(appended(each.target, str(each.rows), is_all=each.is_all))
+    return "".join(changes)

@@ -5,7 +5,9 @@ import attrs
 from common.printable import json_text
 from daemons.rapid.page.drawing import Chart, LockGraph, Timeline
 from daemons.rapid.page.views.frame import Act, Choice, TextPart
+from daemons.rapid.page.views.glance import BlockerLine, FailuresView, RunningGroup, WaitLine
 from daemons.rapid.page.views.jobview import JobLine, JobPageView, PastView
+from daemons.rapid.page.views.outputview import OutputView
 from daemons.rapid.page.views.things import BucketLine, LockLine, ResourceLine, RuleLine, ScheduleLine
 
 
@@ -25,10 +27,33 @@ class Tile:
 
 
 @attrs.frozen
+class BlockersView:
+    lines: tuple[BlockerLine, ...]
+    # how many jobs wait, in words
+    told: str
+    # what is not known, and whether some may be missing
+    unknown: str
+    is_partial: bool
+
+
+@attrs.frozen
+class RunningView:
+    groups: tuple[RunningGroup, ...]
+    told: str
+    # groups, and jobs, that are not shown
+    more: int
+
+
+@attrs.frozen
 class Dashboard:
     tiles: tuple[Tile, ...]
-    current: tuple[JobLine, ...]
+    failed: FailuresView
+    blockers: BlockersView
+    longest: tuple[WaitLine, ...]
+    running: RunningView
     timeline: Timeline
+    # whether the lanes are of the jobs that matter; else of the newest
+    is_chosen: bool
     lanes_by: tuple[Choice, ...]
     locks: tuple[LockLine, ...]
     lock_count: int
@@ -52,19 +77,7 @@ class JobList:
     choices: tuple[Choice, ...]
     acts: tuple[Act, ...]
     # names of the fields that a filter may compare
-    fields: str
-
-
-@attrs.frozen
-class OutputView:
-    text: str
-    # offset of its first byte
-    start: int
-    # what is shown, in words
-    told: str
-    range: str
-    is_followed: bool
-    choices: tuple[Choice, ...]
+    fields: tuple[str, ...]
 
 
 @attrs.frozen
@@ -263,8 +276,9 @@ class KeysView:
         (("g", "h"), "history"),
         (("g", "s"), "schedules"),
         (("g", "u"), "resources, by units"),
-        (("/",), "to the filter"),
-        (("Esc",), "out of the filter"),
+        (("/",), "to the search or filter of this page; on the page of a job, of its output"),
+        (("Ctrl-K",), "to the search of jobs, from anywhere"),
+        (("Esc",), "out of it"),
         (("j", "k"), "next and previous job of the list"),
         (("Enter",), "open it"),
         (("x",), "choose it"),

@@ -36,6 +36,8 @@ class Act:
     href: str
     text: str
     is_grave: bool = False
+    # whether it is for jobs that have ended; else for unfinished ones
+    is_for_ended: bool = False
 
 
 @attrs.frozen
@@ -58,6 +60,29 @@ class HealthLine:
 
 
 @attrs.frozen
+class Silence:
+    """luxid does not answer."""
+
+    # seconds since the epoch
+    since: float
+    reason: str
+
+
+@attrs.frozen
+class Freshness:
+    """How old what a page shows is."""
+
+    # when it was read, in seconds since the epoch
+    read_at: float
+    # whether the page is told of changes as they come
+    is_live: bool = False
+    # None: luxid answers
+    silence: Silence | None = None
+    # seconds of the silence so far
+    silent_s: float = 0.0
+
+
+@attrs.frozen
 class Frame:
     # path and query of the page
     here: str
@@ -72,6 +97,8 @@ class Frame:
     health: HealthLine | None = None
     # address of the page's event stream; None: it has none
     stream: str | None = None
+    # None: the page shows nothing that ages
+    fresh: Freshness | None = None
     notice: str = ""
 
     @property

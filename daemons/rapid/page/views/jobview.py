@@ -439,7 +439,6 @@ class JobLine:
     time: str
     # why it waits, or why it did not succeed
     why: tuple[TextPart, ...]
-    is_final: bool
 
 
 def job_line(
@@ -462,7 +461,6 @@ def job_line(
         "" if received is None else bare_clock(received),
         field_of("time").show(row, now),
         linked(ended) if ended else why_short(reasons, now),
-        row["status"] in FINAL_NAMES,
     )
 
 

@@ -49,20 +49,36 @@ def job_changes() -> Sequence[Call]:
             f"{_JOB}/hold",
             terms.hold_job,
             "Keep a waiting job from beginning.",
+            name="holdJob",
             takes=HoldWish,
             is_body_required=False,
         ),
-        one("POST", f"{_JOB}/release", terms.release_job, "Let a job that is on hold go on."),
+        one("POST", f"{_JOB}/release", terms.release_job, "Let a job that is on hold go on.", name="releaseJob"),
         one(
             "PATCH",
             _JOB,
             terms.modify_job,
             "Change a waiting job's terms, what it waits for, or limits of its command.",
+            name="modifyJob",
             takes=NewTerms,
         ),
-        many("POST", "/3/jobs/hold", terms.hold_many, "Hold many jobs, or say which.", takes=HoldMany),
-        many("POST", "/3/jobs/release", terms.release_many, "Release many jobs, or say which.", takes=ReleaseMany),
-        many("POST", "/3/jobs/modify", terms.modify_many, "Change many waiting jobs, or say which.", takes=ModifyMany),
+        many("POST", "/3/jobs/hold", terms.hold_many, "Hold many jobs, or say which.", name="holdJobs", takes=HoldMany),
+        many(
+            "POST",
+            "/3/jobs/release",
+            terms.release_many,
+            "Release many jobs, or say which.",
+            name="releaseJobs",
+            takes=ReleaseMany,
+        ),
+        many(
+            "POST",
+            "/3/jobs/modify",
+            terms.modify_many,
+            "Change many waiting jobs, or say which.",
+            name="modifyJobs",
+            takes=ModifyMany,
+        ),
     ]
 
 
@@ -71,21 +87,31 @@ def reruns() -> Sequence[Call]:
     to = Reruns()
     row = partial(Call, tag="jobs", rights=_SUBMIT, changes=True)
     return [
-        row("POST", f"{_JOB}/rerun", to.rerun_job, "Run an ended job again.", gives=Rerun, errors=(404, 409)),
+        row(
+            "POST",
+            f"{_JOB}/rerun",
+            to.rerun_job,
+            "Run an ended job again.",
+            name="rerunJob",
+            gives=Rerun,
+            errors=(404, 409, 502),
+        ),
         row(
             "POST",
             "/3/jobs/rerun",
             to.rerun_many,
             "Run ended jobs again, or say which.",
+            name="rerunJobs",
             takes=RerunMany,
             gives=ManyRerun,
-            errors=(404, 409),
+            errors=(404, 409, 502),
         ),
         Call(
             "GET",
             "/3/batches",
             Batches().list_batches,
             "List the batches of the queue.",
+            name="listBatches",
             tag="jobs",
             rights=_READ,
             gives=BatchList,
@@ -103,6 +129,7 @@ def past() -> Sequence[Call]:
             "/3/history",
             past.read_history,
             "List ended jobs, archived ones included.",
+            name="listHistory",
             gives=History,
             parameters=(*history.CHOICE, history.SORT, history.ASCENDING, history.LIMIT, history.OFFSET),
         ),
@@ -111,6 +138,7 @@ def past() -> Sequence[Call]:
             "/3/history/summary",
             past.summarize,
             "Sum up ended jobs.",
+            name="summarizeHistory",
             gives=HistorySummary,
             parameters=(*history.CHOICE, history.BY, history.LABEL, history.ZONE),
         ),
@@ -119,6 +147,7 @@ def past() -> Sequence[Call]:
             "/3/prune",
             Prunes().prune,
             "Remove what is kept no longer, or tell what.",
+            name="prune",
             tag="history",
             rights=(Right.QUEUE_WRITE,),
             takes=PruneWish,
@@ -139,6 +168,7 @@ def schedules() -> Sequence[Call]:
             "/3/schedules",
             to.list_schedules,
             "List the schedules with their next runs, without the opcodes of their jobs.",
+            name="listSchedules",
             tag="schedules",
             rights=_READ,
             gives=ScheduleList,
@@ -149,6 +179,7 @@ def schedules() -> Sequence[Call]:
             one,
             to.get_schedule,
             "Show a schedule with its job.",
+            name="getSchedule",
             tag="schedules",
             rights=_READ,
             gives=ScheduleView,
@@ -160,17 +191,23 @@ def schedules() -> Sequence[Call]:
             one,
             to.set_schedule,
             "Add or change a schedule.",
+            name="setSchedule",
             takes=ScheduleForm,
             gives=ScheduleView,
             parameters=(IF_NONE_MATCH, IF_MATCH),
             errors=(404, 409),
         ),
-        row("DELETE", one, to.remove_schedule, "Remove a schedule; its jobs stay.", status=204),
-        row("POST", f"{one}/pause", to.pause, "Make no runs from now on.", gives=ScheduleView),
+        row("DELETE", one, to.remove_schedule, "Remove a schedule; its jobs stay.", name="deleteSchedule", status=204),
+        row("POST", f"{one}/pause", to.pause, "Make no runs from now on.", name="pauseSchedule", gives=ScheduleView),
         row(
-            "POST", f"{one}/resume", to.resume, "Make runs again; missed ones are not made up for.", gives=ScheduleView
+            "POST",
+            f"{one}/resume",
+            to.resume,
+            "Make runs again; missed ones are not made up for.",
+            name="resumeSchedule",
+            gives=ScheduleView,
         ),
-        row("POST", f"{one}/run", to.run_now, "Submit the schedule's job now.", gives=StartedRun),
+        row("POST", f"{one}/run", to.run_now, "Submit the schedule's job now.", name="runSchedule", gives=StartedRun),
     ]
 
 
@@ -181,8 +218,25 @@ def resources() -> Sequence[Call]:
     read = partial(Call, tag="resources", rights=_READ)
     write = partial(Call, tag="resources", rights=(Right.QUEUE_WRITE,), changes=True)
     return [
-        read("GET", "/3/resources", to.list_resources, "List the resources and their users.", gives=ResourceList),
-        read("GET", one, to.get_resource, "Show a resource.", gives=ResourceUse, errors=(404,)),
-        write("PUT", one, to.set_resource, "Set the total of a resource.", takes=TotalWish, gives=ResourceUse),
-        write("DELETE", one, to.remove_resource, "Remove a resource.", status=204, errors=(404,)),
+        read(
+            "GET",
+            "/3/resources",
+            to.list_resources,
+            "List the resources and their users.",
+            name="listResources",
+            gives=ResourceList,
+        ),
+        read("GET", one, to.get_resource, "Show a resource.", name="getResource", gives=ResourceUse, errors=(404,)),
+        write(
+            "PUT",
+            one,
+            to.set_resource,
+            "Set the total of a resource.",
+            name="setResource",
+            takes=TotalWish,
+            gives=ResourceUse,
+        ),
+        write(
+            "DELETE", one, to.remove_resource, "Remove a resource.", name="deleteResource", status=204, errors=(404,)
+        ),
     ]

@@ -1,11 +1,15 @@
 """A node that is silent when its command is to begin is waited for, and `why` tells it (DESIGN 13)."""
 
+import socket
 import time
 
 from common.ids import JobId
 from common.queue.explanation import SilentNode
+from protocol.luxi.jobs import CancelJob
 from protocol.luxi.why import ExplainJobs
+from protocol.wconfd.locks import ListOrphanedLocks
 from tests.cli.command import run
+from tests.daemon.jobproc.nodecommands.jobs import locks_of
 from tests.daemon.luxid.ops import command
 from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.wait import wait_until
@@ -54,5 +58,26 @@ def test_a_command_that_has_not_begun_fails_when_the_time_for_its_node_is_over(
         assert status == "error"
         assert "'true' was not started" in str(result)
         assert not impatient.master.paths.silence_note(job_id).exists()
+    finally:
+        node.start()
+
+
+def test_a_command_that_was_not_sent_to_a_silent_node_keeps_no_lock_when_its_job_is_killed(
+    fleet: Fleet, node: FleetNode
+) -> None:
+    node.kill()
+    try:
+        with socket.create_server(node.place) as mute:
+            job_id = fleet.master.submit(command("true", node=node.name))
+            # it is killed while it waits for the answer to its first bytes, which are no request
+            peer, _ = mute.accept()
+            with peer:
+                assert locks_of(fleet, job_id) != []
+                fleet.master.luxi(CancelJob(job_id, kill=True))
+                assert fleet.master.wait(job_id) == ["canceled"]
+
+        assert fleet.master.status(job_id) == "canceled"
+        assert fleet.master.wconf(ListOrphanedLocks()) == ()
+        wait_until(lambda: locks_of(fleet, job_id) == [], what="its locks are free")
     finally:
         node.start()

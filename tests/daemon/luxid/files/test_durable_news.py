@@ -3,9 +3,11 @@
 Source: DESIGN section 3, invariant 3.
 """
 
+import itertools
 import os
 import stat
 import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -128,6 +130,47 @@ async def test_all_that_was_replaced_meanwhile_shares_the_next_fsync(
 
     assert all(luxid.is_seen(number) for number in range(1, 22))
     assert gate.passed == luxid.parts.store.files.folder.fsyncs == 2
+
+
+@pytest.fixture
+def reads(luxid: Luxid, monkeypatch: pytest.MonkeyPatch) -> list[JobId]:
+    """Reading takes 10 ms of CPU, as of a job of thousands of opcodes; the jobs whose files were read."""
+    clock = itertools.count()
+    monkeypatch.setattr(time, "thread_time", lambda: next(clock) / 100)
+    found: list[JobId] = []
+    real = luxid.parts.store.read_job
+
+    def read(job_id: JobId) -> Job:
+        found.append(job_id)
+        return real(job_id)
+
+    monkeypatch.setattr(luxid.parts.store, "read_job", read)
+    return found
+
+
+async def test_a_large_file_is_not_read_at_each_step_but_its_end_is_seen(luxid: Luxid, reads: list[JobId]) -> None:
+    for step in range(20):
+        luxid.write_without_sync(attrs.evolve(RUNS, start_at=(step, 0)))
+        luxid.files.replaced([JobId(1)])
+        await trio.sleep(0.001)
+    assert len(reads) <= 2
+
+    luxid.write_without_sync(ENDED)
+    luxid.files.replaced([JobId(1)])
+
+    await wait_until_async(luxid.is_seen, what="the end is taken in")
+    assert len(reads) <= 3
+
+
+async def test_who_asks_for_all_changes_waits_for_no_rest(luxid: Luxid, reads: list[JobId]) -> None:
+    for step in range(3):
+        luxid.write_without_sync(changed := attrs.evolve(RUNS, start_at=(step, 0)))
+        luxid.files.replaced([JobId(1)])
+
+        await luxid.files.take_in()
+
+        assert luxid.jobs.unended(JobId(1)).start_at == changed.start_at
+    assert len(reads) == 3
 
 
 async def test_news_wake_their_reader_after_somebody_has_asked_while_there_were_none(luxid: Luxid) -> None:

@@ -174,7 +174,7 @@ def test_a_start_that_finds_the_disk_full_is_made_when_there_is_room(tmp_path: P
 
         with no_room(cluster.paths.data):
             cluster.start("forkserver")
-            wait_until(lambda: "job.start_failed" in cluster.log("luxid"), what="a start fails")
+            wait_until(lambda: "job.not_written" in cluster.log("forkserver"), what="its begin cannot be written")
             assert cluster.status(job_id) == "queued"
 
         assert cluster.wait(job_id) == ["success"]

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 from pathlib import Path
 
 import attrs
@@ -71,7 +72,7 @@ async def test_an_ended_job_leaves_nothing_behind(tmp_path: Path) -> None:
         assert record is not None
         assert (record.livelock, record.child_pid) == ("/livelocks/job_1", 999_999)
 
-        job = parts.store.read_job(JobId(1))
+        job = parts.jobs.unended(JobId(1))
         assert (job.livelock, job.process_id) == ("/livelocks/job_1", 999_999)
         ended = attrs.evolve(job, ops=(apply_event(job.ops[0], OpEvent.FAILED, (1, 1)),))
         parts.scheduler.ended(ended)
@@ -125,10 +126,12 @@ async def test_a_start_for_want_of_descriptors_is_no_attempt(tmp_path: Path, mon
 
     paths = Paths.under_root(tmp_path)
     client = ForkServerClient(paths)
+    client._sock = socket.socket()
     monkeypatch.setattr("socket.socketpair", no_socket)
 
     with pytest.raises(Unavailable, match="too many open files"):
         await client.start(JobId(1))
+    client._sock.close()
 
 
 @pytest.mark.parametrize("sends", [b"relative/path", b"/with\xff", b"x" * 100_000])

@@ -99,7 +99,9 @@ def test_a_fork_server_that_hangs_fails_no_job(idle: Cluster) -> None:
     job_id = idle.submit(command("sh", "-c", f"echo >> {tally}"))
 
     wait_until(lambda: idle.log("luxid").count("job.start_failed") >= 4, what="several attempts")
-    wait_until(lambda: any("no process was made" in why for why in why_not(idle, job_id)), what="luxid tells why")
+    wait_until(
+        lambda: any("no answer from the job's process" in why for why in why_not(idle, job_id)), what="luxid tells why"
+    )
     assert idle.status(job_id) == "queued"
     idle.daemons["forkserver"].send_signal(signal.SIGCONT)
 

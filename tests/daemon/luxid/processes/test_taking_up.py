@@ -52,7 +52,7 @@ class Luxid:
 
     async def run_command(self) -> None:
         """Let the process, which has just been started, say that its command runs."""
-        job = attrs.evolve(self.job(), livelock=f"/livelocks/job_{self.launcher.starts}")
+        job = attrs.evolve(self.parts.jobs.unended(ID), livelock=f"/livelocks/job_{self.launcher.starts}")
         op = job.ops[0]
         if op.state is JobState.QUEUED:
             job = replace_op(job, 0, apply_event(op, OpEvent.LOCKED, (1, 1)))
@@ -105,7 +105,7 @@ async def test_another_process_gets_the_job_which_runs_all_the_time(tmp_path: Pa
         await luxid.until(Phase.RUNNING)
 
         assert luxid.launcher.starts == 2
-        job = luxid.job()
+        job = luxid.parts.jobs.unended(ID)
         assert (job.state, job.livelock) == (JobState.RUNNING, "/livelocks/job_1_again")
 
 

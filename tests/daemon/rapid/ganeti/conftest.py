@@ -19,8 +19,7 @@ stranger ssecret
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     with Web(tmp_path_factory.mktemp("web"), SETTINGS) as web:
-        web.paths.rapi_users.parent.mkdir()
-        web.paths.rapi_users.write_text(USERS)
+        web.put_users(USERS)
         web.start()
         yield web
 

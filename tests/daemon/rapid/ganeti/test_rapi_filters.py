@@ -194,6 +194,8 @@ def test_a_replaced_rule_has_a_fresh_watermark_and_no_old_reasons(
         {"predicates": [["nosuch", [">", "id", 1]]]},
         {"action": ["RATE_LIMIT", 0]},
         {"action": "accept"},
+        {"action": None},
+        {"priority": None},
         {"reason": [["only two", "parts"]]},
         {"priority": -1},
     ],

@@ -86,7 +86,7 @@ def with_our_fields(theirs: Any) -> Any:
     ours += [{"name": "summary_text", "title": "SummaryText", "kind": "text"}]
     ours += [{"name": "reason", "title": "Reasons", "kind": "other"}]
     ours += [{"name": "reason_text", "title": "ReasonText", "kind": "text"}]
-    ours += [{"name": "user", "title": "User", "kind": "text"}]
+    ours += [{"name": word, "title": word.title(), "kind": "text"} for word in ("user", "words")]
     ours += [{"name": "node", "title": "Node", "kind": "text"}, {"name": "batch", "title": "Batch", "kind": "text"}]
     ours += [{"name": "name", "title": "Name", "kind": "text"}]
     ours += [{"name": word, "title": word.title(), "kind": "other"} for word in ("labels", "hold", "uses", "tries")]
@@ -131,6 +131,8 @@ class Conversation:
     def __init__(self, web: Web) -> None:
         self.web = web
         self.client = web.remote()
+        # as Ganeti's clients, which ask for no compression
+        del self.client.headers["Accept-Encoding"]
         # line number -> our reply
         self.replies: dict[int, httpx2.Response] = {}
         # recorded UUID of a rule -> ours

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 
-from common.system.log import format_value, get_log, reopen_log, set_up_logging
+from common.system.log import format_value, get_log, reopen_log, set_up_logging, shared_fields
 
 LOG = get_log("daemons.test")
 
@@ -119,6 +121,37 @@ def test_after_reopening_lines_go_to_the_new_file(path: Path) -> None:
 
     assert [line.split()[-1] for line in moved.read_text().splitlines()] == ["before", "between"]
     assert [line.split()[-1] for line in path.read_text().splitlines()] == ["after"]
+
+
+def test_lines_in_a_context_share_fields_and_others_do_not(path: Path) -> None:
+    with shared_fields(request="r-1"):
+        with shared_fields(part=2):
+            LOG.info("inner", job=7)
+        LOG.info("outer")
+    LOG.info("after")
+
+    lines = [line.partition(" luxid info ")[2] for line in path.read_text().splitlines()]
+    assert lines == ["inner job=7 request=r-1 part=2", "outer request=r-1", "after"]
+
+
+@pytest.mark.trio
+async def test_tasks_that_are_begun_in_a_context_have_its_fields_for_themselves(path: Path) -> None:
+    async def log_as(name: str) -> None:
+        with shared_fields(request=name):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(log_once)
+
+    async def log_once() -> None:
+        await trio.testing.wait_all_tasks_blocked()
+        LOG.info("seen")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log_as, "one")
+        nursery.start_soon(log_as, "two")
+    LOG.info("after")
+
+    endings = [line.split()[-1] for line in path.read_text().splitlines()]
+    assert (set(endings[:2]), endings[2]) == ({"request=one", "request=two"}, "after")
 
 
 def test_if_reopening_fails_the_old_file_stays_in_use(path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 import trio
 import trio.testing
 
-from common.system.daemon import give_signs, sign_interval_s
+from common.system.daemon import give_signs
+from common.system.program import sign_interval_s
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
 from common.words.filters.filtertext import parse_filter, starred
-from common.words.filters.jobfilter import is_filter, job_filter
+from common.words.filters.jobfilter import is_filter, job_filter, search_filter
 
 # 2026-11-21 12:00 UTC
 NOW: Final = 1_795_262_400.0
@@ -104,6 +104,32 @@ def test_a_wrong_text_is_refused_with_the_place(text: str, error: str) -> None:
 )
 def test_filters_of_jobs_have_names_of_their_own(text: str, expected: object) -> None:
     assert job_filter(text, NOW, UTC) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("web", ["=~", "words", "web"]),
+        ("Web upgrade", ["&", ["=~", "words", "web"], ["=~", "words", "upgrade"]]),
+        ("team=web", "no field 'team'"),
+        ("a.b* [x]", ["&", ["=~", "words", r"a\.b\*"], ["=~", "words", r"\[x\]"]]),
+        ("431", ["|", ["==", "id", 431], ["=~", "words", "431"]]),
+        ("9" * 19, ["=~", "words", "9" * 19]),
+        ("failed web", ["&", ["==", "status", "error"], ["=~", "words", "web"]]),
+        ("Running", ["==", "status", "running"]),
+        # fields that are conditions alone, and conditions
+        ("hold", ["?", "hold"]),
+        ("not name", ["!", ["=~", "name", "."]]),
+        ("web & name", "no field 'web'"),
+        ("status=queued", ["==", "status", "queued"]),
+    ],
+)
+def test_words_are_looked_for_and_filters_stay_filters(text: str, expected: object) -> None:
+    if isinstance(expected, str):
+        with pytest.raises(InvalidRequest, match=expected):
+            search_filter(text, NOW, UTC)
+        return
+    assert search_filter(text, NOW, UTC) == expected
 
 
 def test_opcodes_have_no_order() -> None:

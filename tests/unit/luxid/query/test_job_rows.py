@@ -10,7 +10,7 @@ import pytest
 
 from common.errors import Unavailable
 from common.paths import Paths
-from daemons.luxid.core.queue.jobqueue import FinalStates
+from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.handlers.queries import JobRows
 from daemons.luxid.jobs import JobTable
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.trio
 
 def rows(root: Path) -> JobRows:
     store = types.SimpleNamespace(paths=Paths.under_root(root))
-    return JobRows(JobTable(lambda _: None), cast(Any, store), cast(Any, None), FinalStates())
+    return JobRows(JobTable(lambda _: None), cast(Any, store), cast(Any, None), JobQueue(1, 1, lambda _: None))
 
 
 async def test_a_list_lacks_no_archived_jobs_because_their_folder_cannot_be_listed(

@@ -48,3 +48,7 @@ def test_output_is_added() -> None:
     assert (
         appended("output", "&lt;b&gt;") == '<hx-partial hx-target="#output" hx-swap="beforeend">&lt;b&gt;</hx-partial>'
     )
+
+
+def test_output_takes_the_place_of_what_was_left_out_of_it() -> None:
+    assert appended("rows", "a", is_all=True) == '<hx-partial hx-target="#rows" hx-swap="innerHTML">a</hx-partial>'
