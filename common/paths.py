@@ -341,6 +341,11 @@ class Paths(QueuePaths, RunPaths):
         return self.data / "resources.data"
 
     @property
+    def sessions_data(self) -> Path:
+        """The sessions of the web page; ours, and absent until somebody has logged in."""
+        return self.data / "sessions.data"
+
+    @property
     def server_pem(self) -> Path:
         """Key and certificate of the cluster, the same on all nodes."""
         return self.data / "server.pem"

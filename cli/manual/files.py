@@ -32,6 +32,7 @@ from common.resources import Resource
 from common.schedules.schedule import Schedule, ScheduleRun
 from common.settings import CLASSES
 from common.settingsfile import ALL_READERS, SYSTEM_FILE, SYSTEM_PATHS
+from common.webaccess.sessions import KeptSession
 
 # The page of an installation's files: paths from the class of paths, forms from the classes of what is kept.
 
@@ -154,6 +155,8 @@ def _forms() -> Iterator[Section]:
         (paragraph(_ROWS.format(noun="schedules")), _fields(Schedule), paragraph("A run:"), _fields(ScheduleRun)),
     )
     yield Section("resources.data", (paragraph(_ROWS.format(noun="resources")), _fields(Resource)))
+    told = "Who has logged in to the web page. It opens no session: the ids are in the browsers alone."
+    yield Section("sessions.data", (paragraph(told), paragraph(_ROWS.format(noun="sessions")), _fields(KeptSession)))
     yield Section("config.data", tuple(_configuration()))
 
 

@@ -115,7 +115,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     hub = hub_of(paths)
     page = make_page(
         gate.check_password,
-        gate.current,
+        gate.named,
         lambda: backend.luxid.call_once(ReadMetrics()),
         hub,
     )
@@ -139,6 +139,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(gate.follow)
                 nursery.start_soon(page.recorder.run)
+                nursery.start_soon(page.pages.visitors.sessions.run, paths.wconfd_socket)
                 nursery.start_soon(hub.run)
                 nursery.start_soon(parts.mastership.follow, parts.load.end_waits)
                 nursery.start_soon(over_network.serve, listener)

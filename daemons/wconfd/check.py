@@ -24,8 +24,9 @@ Problem = tuple[str, str]
 
 _USAGE: Final = """usage: gantry-wconfd --check FILE...
 
-Checks config.data, locks.data, ghosts.data, tempres.data, schedules.data and resources.data files, also copies of them
-under names that begin so. The journal of a locks.data is checked with it; it lies beside it, as locks.data.journal.
+Checks config.data, locks.data, ghosts.data, tempres.data, schedules.data, resources.data and sessions.data files, also
+copies of them under names that begin so. The journal of a locks.data is checked with it; it lies beside it, as
+locks.data.journal.
 Ends with 0 if all are sound, with 1 if any is not; for each problem a line says file, place and reason.
 """
 

@@ -1,4 +1,4 @@
-"""Rows of a file of ours in memory and on disk: schedules and resources.
+"""Rows of a file of ours in memory and on disk: schedules, resources and sessions.
 
 Theory. All rows are one state, which its writer replaces as a whole (`steps`). Without a file there are no rows; a
 damaged one stops the daemon. Under a lease only the rows that change are committed, each under a key of its own.
@@ -21,7 +21,8 @@ from common.paths import Paths
 from common.resources import Resource
 from common.schedules.schedule import Schedule
 from common.system.log import get_log
-from daemons.wconfd.core.keptrows import RESOURCES, SCHEDULES, Form, Rows, decode, encode, with_value
+from common.webaccess.sessions import KeptSession
+from daemons.wconfd.core.keptrows import RESOURCES, SCHEDULES, SESSIONS, Form, Rows, decode, encode, with_value
 from daemons.wconfd.distribution import ConfigDistribution, RowsChange
 from daemons.wconfd.steps import Step, StepWriter
 
@@ -99,15 +100,19 @@ class KeptStore(Generic[T]):
             raise Unavailable(f"'{self._path}' could not be written: {reason}; nothing was changed") from error
 
 
-# The stores of all files of ours that hold rows: schedules and resources.
+# The stores of all files of ours that hold rows.
 #
 # Source: DESIGN section 16.
+
+
+AnyStore = KeptStore[Schedule] | KeptStore[Resource] | KeptStore[KeptSession]
 
 
 @attrs.frozen
 class KeptFiles:
     schedules: KeptStore[Schedule]
     resources: KeptStore[Resource]
+    sessions: KeptStore[KeptSession]
 
     @classmethod
     def load(cls, paths: Paths, distribution: ConfigDistribution | None = None) -> Self:
@@ -115,16 +120,17 @@ class KeptFiles:
         return cls(
             KeptStore.load(paths.schedules_data, SCHEDULES, distribution),
             KeptStore.load(paths.resources_data, RESOURCES, distribution),
+            KeptStore.load(paths.sessions_data, SESSIONS, distribution),
         )
 
     @property
-    def stores(self) -> Mapping[str, KeptStore[Schedule] | KeptStore[Resource]]:
+    def stores(self) -> Mapping[str, AnyStore]:
         """By the names of their files."""
-        return {"schedules.data": self.schedules, "resources.data": self.resources}
+        return {"schedules.data": self.schedules, "resources.data": self.resources, "sessions.data": self.sessions}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the writers; for `nursery.start`. Raises, Cancellation: as `StepWriter.run`."""
         async with trio.open_nursery() as nursery:
-            await nursery.start(self.schedules.run)
-            await nursery.start(self.resources.run)
+            for store in self.stores.values():
+                await nursery.start(store.run)
             task_status.started()

@@ -17,8 +17,6 @@ from common.errors import GantryError
 from common.locks import Owner
 from common.metrics import Metrics
 from common.paths import Paths
-from common.resources import Resource
-from common.schedules.schedule import Schedule
 from common.settings import BY_NODES, Settings
 from common.system.daemon import run_daemon
 from common.system.livelock import Livelock
@@ -38,10 +36,10 @@ from daemons.wconfd.handlers.changes import (
 )
 from daemons.wconfd.handlers.config import ConfigFileHandlers, ConfigHandlers, ViolationHandlers
 from daemons.wconfd.handlers.events import SubscriptionHandlers, WconfdMetricHandlers, tell_config
-from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers
+from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers, SessionHandlers
 from daemons.wconfd.handlers.locks import ExplainingHandlers, LockHandlers, OrphanHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
-from daemons.wconfd.keptstore import KeptFiles, KeptStore
+from daemons.wconfd.keptstore import AnyStore, KeptFiles
 from daemons.wconfd.locks.deaths import LockOwnerDeaths, release_expired
 from daemons.wconfd.locks.lockfiles import journal_of
 from daemons.wconfd.locks.lockstore import LockStore
@@ -83,7 +81,7 @@ async def serve(
         await _serve(settings, mode, task_status)
 
 
-_Store = LockStore | ConfigStore | ReservationStore | KeptStore[Schedule] | KeptStore[Resource]
+_Store = LockStore | ConfigStore | ReservationStore | AnyStore
 
 
 @asynccontextmanager
@@ -143,7 +141,15 @@ async def _serve(settings: Settings, distribution: ConfigDistribution, task_stat
             item_bound = ItemBound(settings.limits.max_locks, "max_locks")
             counts = CallCounts()
             to = make_handlers(
-                locks, config, deaths, reservations, kept, short_lock, counts=counts, work=distribution.work
+                locks,
+                config,
+                deaths,
+                reservations,
+                kept,
+                short_lock,
+                counts=counts,
+                work=distribution.work,
+                gateway=settings.access_table(os.getuid()).gateway,
             )
             service = Service(routes(to), item_bound=item_bound, counts=counts)
             await nursery.start(serve_unix, paths.wconfd_socket, service, _rules(settings))
@@ -191,12 +197,14 @@ def make_handlers(
     random_bytes: RandomBytes = os.urandom,
     counts: CallCounts | None = None,
     work: Callable[[], Metrics | None] = lambda: None,
+    gateway: int | None = None,
 ) -> WconfdHandlers:
     """The handlers over these stores.
 
     Args:
         counts: those of the service; None: they are nobody's.
         work: returns the numbers of commits; None: nothing is committed elsewhere.
+        gateway: rapid's user, if it has one of its own.
     """
     return WconfdHandlers(
         locks=LockHandlers(locks, deaths),
@@ -215,6 +223,7 @@ def make_handlers(
         metrics=WconfdMetricHandlers(locks, config, reservations, deaths, counts or CallCounts(), work),
         resources=ResourceHandlers(kept.resources, locks.publisher),
         schedules=ScheduleHandlers(kept.schedules, locks.publisher),
+        sessions=SessionHandlers(kept.sessions, gateway),
         violations=ViolationHandlers(short_lock.checks),
     )
 

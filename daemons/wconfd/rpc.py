@@ -16,7 +16,7 @@ from daemons.wconfd.handlers.changes import (
 )
 from daemons.wconfd.handlers.config import ConfigFileHandlers, ConfigHandlers, ViolationHandlers
 from daemons.wconfd.handlers.events import SubscriptionHandlers, WconfdMetricHandlers
-from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers
+from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers, SessionHandlers
 from daemons.wconfd.handlers.locks import ExplainingHandlers, LockHandlers, OrphanHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
 from protocol.peer import Peer
@@ -49,8 +49,10 @@ from protocol.wconfd.changes import (
     UpdateNodeGroup,
 )
 from protocol.wconfd.config import (
+    ChangeSessions,
     FlushConfig,
     FlushConfigGroup,
+    FollowSessions,
     GetConfigStatus,
     GetObject,
     ListNodesBehind,
@@ -135,6 +137,7 @@ class WconfdHandlers:
     metrics: WconfdMetricHandlers
     resources: ResourceHandlers
     schedules: ScheduleHandlers
+    sessions: SessionHandlers
     violations: ViolationHandlers
 
 
@@ -229,6 +232,8 @@ def routes(to: WconfdHandlers) -> list[AnyRoute]:
         Route(PutSchedule, to.schedules.put_schedule, role=Role.FULL),
         Route(RemoveSchedule, to.schedules.remove_schedule, role=Role.FULL),
         Route(SettleRuns, to.schedules.settle_runs, role=Role.FULL),
+        Route(FollowSessions, to.sessions.follow_sessions, only_waits=True, role=Role.READ),
+        Route(ChangeSessions, to.sessions.change_sessions, role=Role.READ),
         Route(ListLockViolations, to.violations.list_lock_violations, role=Role.OPERATE),
         Route(ReadMetrics, to.metrics.read_metrics, role=Role.READ),
     ]

@@ -9,6 +9,7 @@ from common.locks import Owner
 from common.resources import Resource
 from common.schedules.schedule import Schedule, ScheduleRun
 from common.shapes import JsonObject
+from common.webaccess.sessions import KeptSession
 from protocol.messages import Request
 from protocol.wconfd.locks import Unit
 
@@ -216,3 +217,33 @@ class SettleRuns(Request[None]):
 
     METHOD = "settleRuns"
     settlements: tuple[Settlement, ...]
+
+
+# The sessions of the web page; ours. They are for rapid alone, whichever rights a caller has by its role.
+#
+# Source: DESIGN sections 15 and 16.
+
+
+@attrs.frozen
+class SessionsNow:
+    # what tells this state from others
+    stamp: str
+    sessions: tuple[KeptSession, ...]
+
+
+@attrs.frozen
+class FollowSessions(Request[SessionsNow]):
+    """All sessions, as soon as they are others than those with this stamp. Args: known: empty: at once."""
+
+    METHOD = "followSessions"
+    known: str
+
+
+@attrs.frozen
+class ChangeSessions(Request[None]):
+    """Note sessions, in place of those with their keys, and forget others, durably, in one write."""
+
+    METHOD = "changeSessions"
+    noted: tuple[KeptSession, ...]
+    # keys
+    ended: tuple[str, ...]

@@ -74,7 +74,7 @@ def test_without_rapid_it_counts_until_it_is_connected_again(web: Web, browser: 
     finally:
         back()
 
-    if state == "hung":
-        browser.wait_for("#fresh.good", text="live")
+    # who has logged in is known to the next rapid
+    browser.wait_for("#fresh.good", text="live")
     # refused connections are in the console of every browser
     browser.console()

@@ -32,6 +32,7 @@ _DATA_FILES: Final = (
     "rapi/tokens",
     "schedules.data",
     "resources.data",
+    "sessions.data",
     "hmac.key",
     "cluster-domain-secret",
 )

@@ -230,6 +230,12 @@ class Authenticator:
         now = self._accounts.user(name)
         return _of_user(now) if is_right and user is not None and now == user else None
 
+    def named(self, name: str) -> Principal | None:
+        """The user of this name, with the rights of now; None: there is none."""
+        self._refresh()
+        user = self._accounts.user(name)
+        return None if user is None else _of_user(user)
+
     def current(self, caller: Principal) -> Principal | None:
         """The caller with the rights of now; None: the user or the password, or the token, is good no more."""
         self._refresh()
@@ -240,8 +246,7 @@ class Authenticator:
 
     def _named_before(self, caller: Principal) -> Principal | None:
         if caller.token_id is None:
-            user = self._accounts.user(caller.name)
-            return None if user is None else _of_user(user)
+            return self.named(caller.name)
         token = self._accounts.token(caller.token_id)
         return None if token is None or token.state(self._clock()) != "valid" else _of_token(token)
 

@@ -55,7 +55,7 @@ class Login:
         """Raises: RequestRefused: 403: a forged form."""
         self._pages.visitors.check_form(asked.http, form_of(asked))
         response = replies.see("/ui/login")
-        self._pages.visitors.log_out(asked.http, response)
+        await self._pages.visitors.log_out(asked.http, response)
         return response
 
     async def set_theme(self, asked: Asked) -> Response:

@@ -24,10 +24,11 @@ from daemons.rapid.page.live.stream import LiveResponse, OpenPage
 from daemons.rapid.page.login import CheckPassword, Login
 from daemons.rapid.page.pages import LIVE, Pages
 from daemons.rapid.page.recorder import Recorder
+from daemons.rapid.page.sessions import Sessions
 from daemons.rapid.page.templates import StaticFiles
 from daemons.rapid.page.terminal import Place
 from daemons.rapid.page.views.frame import Frame, HealthLine
-from daemons.rapid.page.visitors import Sessions, Visitors
+from daemons.rapid.page.visitors import Visitors
 from protocol.metrics import DaemonMetrics
 
 F = TypeVar("F")
@@ -127,12 +128,12 @@ class PageCalls:
 
 def make_page(
     check_password: CheckPassword,
-    current: Callable[[Principal], Principal | None],
+    named: Callable[[str], Principal | None],
     read_metrics: Callable[[], Awaitable[DaemonMetrics]],
     hub: Hub,
 ) -> PageCalls:
     """The page with its parts; see their classes for the arguments."""
-    pages = Pages(Visitors(Sessions(current, trio.current_time)))
+    pages = Pages(Visitors(Sessions(named, trio.current_time)))
     return PageCalls(pages, Login(pages, check_password), Recorder(read_metrics), hub)
 
 

@@ -5,7 +5,7 @@ Source: DESIGN section 4, "Who is calling", and section 15.
 
 import ipaddress
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
@@ -53,14 +53,14 @@ class Gate(Protocol):
         ...
 
 
-# whom the cookie of a page names; None: nobody
-Visitor = Callable[[HttpRequest], Principal | None]
+# whom the cookie of a page names; None: nobody; raises Silent: it is not known now
+Visitor = Callable[[HttpRequest], Awaitable[Principal | None]]
 
 
 class RequestCallers:
     """Names the caller of each request, and the role of a call."""
 
-    def __init__(self, gate: Gate, visitor: Visitor = lambda http: None) -> None:
+    def __init__(self, gate: Gate, visitor: Visitor | None = None) -> None:
         self._gate = gate
         self._visitor = visitor
         # users over the Unix socket, and until when their names serve
@@ -69,11 +69,12 @@ class RequestCallers:
     async def identify(self, http: HttpRequest, face: Face) -> Principal:
         """The caller; credentials count more than the peer, which may be a proxy.
 
-        Raises: RequestRefused: as of the gate. Unavailable: users cannot be read now.
+        Raises: RequestRefused: as of the gate. Unavailable: users cannot be read now. As of `Visitor`.
         """
         peer = peer_over_socket(http)
         # elsewhere a cookie counts for nothing: another site could make a browser send it
-        if face is Face.PAGE and "authorization" not in http.headers and (visitor := self._visitor(http)) is not None:
+        is_page = face is Face.PAGE and "authorization" not in http.headers
+        if is_page and self._visitor is not None and (visitor := await self._visitor(http)) is not None:
             return visitor
         if peer is None or "authorization" in http.headers:
             return await self._gate.identify(http)

@@ -1,4 +1,4 @@
-"""Rows of values as the bytes of a file of ours, and back: of `schedules.data` and `resources.data`.
+"""Rows of values as the bytes of a file of ours, and back: of `schedules.data`, `resources.data` and `sessions.data`.
 
 A file is a JSON object with its version and a list, one row a line. Each row is encoded once, when it changes, so a
 file of thousands is made by joining. Under a lease the same bytes are kept row by row in etcd.
@@ -16,6 +16,7 @@ from immutables import Map
 from common.errors import DamagedFile, InvalidRequest
 from common.resources import Resource
 from common.schedules.schedule import Schedule
+from common.webaccess.sessions import KeptSession
 from common.wire import structure, unstructure
 
 T = TypeVar("T")
@@ -109,6 +110,11 @@ def _damaged(noun: str, where: str, what: str) -> DamagedFile:
 
 SCHEDULES: Final = Form("schedules", Schedule, lambda schedule: schedule.uuid)
 RESOURCES: Final = Form("resources", Resource, lambda resource: resource.key)
-AnyForm = Form[Schedule] | Form[Resource]
+SESSIONS: Final = Form("sessions", KeptSession, lambda session: session.key)
+AnyForm = Form[Schedule] | Form[Resource] | Form[KeptSession]
 # by the names of their files
-FORMS: Final[Mapping[str, AnyForm]] = {"schedules.data": SCHEDULES, "resources.data": RESOURCES}
+FORMS: Final[Mapping[str, AnyForm]] = {
+    "schedules.data": SCHEDULES,
+    "resources.data": RESOURCES,
+    "sessions.data": SESSIONS,
+}

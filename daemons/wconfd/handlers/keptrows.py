@@ -1,24 +1,31 @@
-"""What wconfd keeps for luxid: totals of resources, and schedules."""
+"""What wconfd keeps for luxid and rapid: totals of resources, schedules, and sessions of the web page."""
 
 import re
+import secrets
 from typing import Final
 
 import attrs
+import trio
 
-from common.errors import Conflict, InvalidRequest
+from common.access import Role
+from common.errors import Conflict, Denied, InvalidRequest
 from common.resources import Resource
 from common.schedules.schedule import Schedule, settled
 from common.system.log import get_log
+from common.webaccess.sessions import KeptSession
 from daemons.wconfd.core.keptrows import Rows
 from daemons.wconfd.keptstore import KeptStore
 from protocol.peer import Peer
 from protocol.serving.route import Publisher
 from protocol.wconfd.config import (
+    ChangeSessions,
+    FollowSessions,
     PutSchedule,
     ReadResources,
     ReadSchedules,
     RemoveResource,
     RemoveSchedule,
+    SessionsNow,
     SetResource,
     SettleRuns,
 )
@@ -136,3 +143,56 @@ class ScheduleHandlers:
             return rows, None
 
         await self._store.change(step)
+
+
+# The sessions of the web page, as rapid notes and follows them.
+#
+# Source: DESIGN sections 15 and 16.
+
+
+class SessionHandlers:
+    """Args: gateway: rapid's user, if it has one of its own."""
+
+    def __init__(self, store: KeptStore[KeptSession], gateway: int | None) -> None:
+        self._store = store
+        self._gateway = gateway
+        # of the state that was told last; another run of this daemon has other stamps
+        self._run = secrets.token_hex(8)
+        self._changes = 0
+        self._changed = trio.Event()
+
+    async def follow_sessions(self, call: FollowSessions, peer: Peer) -> SessionsNow:
+        """Raises: Denied."""
+        self._check(peer)
+        while call.known == self._stamp:
+            await self._changed.wait()
+        return SessionsNow(self._stamp, tuple(row.value for row in self._store.rows.values()))
+
+    async def change_sessions(self, call: ChangeSessions, peer: Peer) -> None:
+        """Raises: Denied. Unavailable: the file could not be written; nothing has changed."""
+        self._check(peer)
+
+        def step(rows: Rows[KeptSession]) -> tuple[Rows[KeptSession], bool]:
+            before = rows
+            for session in call.noted:
+                had = rows.get(session.key)
+                if had is None or had.value != session:
+                    rows = self._store.with_value(rows, session)
+            for key in call.ended:
+                if key in rows:
+                    rows = rows.delete(key)
+            return rows, rows is not before
+
+        if await self._store.change(step):
+            self._changes += 1
+            self._changed.set()
+            self._changed = trio.Event()
+
+    @property
+    def _stamp(self) -> str:
+        return f"{self._run}-{self._changes}"
+
+    def _check(self, peer: Peer) -> None:
+        # whoever notes a session is whom it names
+        if peer.role < Role.FULL and peer.uid != self._gateway:
+            raise Denied("the sessions of the web page are for rapid alone")

@@ -47,7 +47,9 @@ class Numbered:
 # beginning of the names of ssconf's files
 SSCONF_PREFIX: Final = "ssconf_"
 # parts that are files of their own, which wconfd replaces as a whole
-BESIDE: Final = (Part.SCHEDULES, Part.RESOURCES)
+BESIDE: Final = (Part.SCHEDULES, Part.RESOURCES, Part.SESSIONS)
+# those of them that a candidate sets aside when the master has lost them; a lost session is one more login
+LOSSES: Final = (Part.SCHEDULES, Part.RESOURCES)
 # parts that only candidates get
 FOR_CANDIDATES: Final = frozenset((Part.CONFIG, *BESIDE))
 Contents = Mapping[Part, Numbered]
@@ -158,6 +160,7 @@ _LIMITS_S: Final[Mapping[Part, float]] = {
     Part.CONFIG: 60.0,
     Part.SCHEDULES: 60.0,
     Part.RESOURCES: 60.0,
+    Part.SESSIONS: 60.0,
 }
 # time after which a node daemon has ended all requests that were left without a reply
 _SETTLING_S: Final = 10.0

@@ -31,8 +31,8 @@ from daemons.wconfd.core.config.configstate import ConfigState
 from daemons.wconfd.core.config.replicas import Part
 from daemons.wconfd.distribution import ConfigChange, ConfigDistribution, LocalDistribution, RowsChange, StateChange
 from daemons.wconfd.nodes.follower import (
-    BESIDE,
     FOR_CANDIDATES,
+    LOSSES,
     Beginning,
     ContentMaker,
     Contents,
@@ -74,7 +74,7 @@ async def distributing_to_nodes(settings: Settings) -> AsyncIterator["NodesDistr
     ):
         local = LocalDistribution(paths, settings.ganeti.release)
         sender = Sender(settings.cluster.own_name, settings.noded.port)
-        missing = frozenset(part for part in BESIDE if not paths.config_data.with_name(part.value).exists())
+        missing = frozenset(part for part in LOSSES if not paths.config_data.with_name(part.value).exists())
         clients, beginning = NodeClients(usual, first), Beginning(missing)
         yield NodesDistribution(local, maker, sender, clients, nursery, beginning)
         nursery.cancel_scope.cancel()

@@ -70,7 +70,8 @@ def test_every_problem_has_its_line_with_file_place_and_reason(tmp_path: Path) -
     assert shown[7:] == [
         "tempres.data: $.mACs[0]: expected text, got 7",
         "notes.txt: $: it is none of the files of wconfd by its name; "
-        "they begin with config.data, locks.data, ghosts.data, tempres.data, schedules.data, resources.data",
+        "they begin with config.data, locks.data, ghosts.data, tempres.data, schedules.data, resources.data, "
+        "sessions.data",
         "locks.data.none: -: it cannot be read: No such file or directory",
     ]
 

@@ -56,6 +56,8 @@ def test_each_method_of_wconfd_that_does_not_only_look_is_for_those_with_all_rig
     roles = table(wconfd.routes)
 
     assert len(roles) > 50
+    # of rapid's user, who may only read; the handlers refuse others (test_session_handlers.py)
+    assert [roles.pop(each) for each in ("followSessions", "changeSessions")] == [Role.READ] * 2
     for method, role in roles.items():
         assert (role is Role.FULL) is not method.lower().startswith(WCONFD_LOOKS), method
         assert role > Role.NONE, method

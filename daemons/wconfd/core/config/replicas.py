@@ -197,6 +197,7 @@ class Part(enum.Enum):
     # files of ours, beside the configuration
     SCHEDULES = "schedules.data"
     RESOURCES = "resources.data"
+    SESSIONS = "sessions.data"
 
 
 class CallFailure(enum.Enum):
