@@ -27,11 +27,13 @@ DAEMONS: Final = ("wconfd", "forkserver", "luxid", "rapid")
 class Web:
     """A cluster with rapid; a context manager that leaves no process behind.
 
-    Args: settings: more of them, as TOML; lines before the first table belong to [rapid].
+    Args: settings: more of them, as TOML; lines before the first table belong to [rapid]. port: None: a free one.
     """
 
-    def __init__(self, root: Path, settings: str = "", *, descriptors: int | None = None) -> None:
-        self.port: Final = free_port()
+    def __init__(
+        self, root: Path, settings: str = "", *, descriptors: int | None = None, port: int | None = None
+    ) -> None:
+        self.port: Final = port or free_port()
         self._head = f'[rapid]\nenabled = true\naddress = "{HOST}"\nport = {self.port}\n'
         self.cluster: Final = Cluster(root, settings=self._head + settings, descriptors=descriptors)
         self.paths: Final[Paths] = self.cluster.paths
