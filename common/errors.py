@@ -65,6 +65,12 @@ class Conflict(GantryError):
     code = "conflict"
 
 
+class PreconditionFailed(GantryError):
+    """a thing is not what the caller takes it for; nothing was changed"""
+
+    code = "precondition_failed"
+
+
 class Denied(GantryError):
     """this user may not do that"""
 
@@ -342,6 +348,12 @@ _CONFLICT: Final = ErrorCode(
     "For example, the job has ended, a rule refuses new jobs, or a filter now hits other jobs than in the dry run.",
     "Look at the present state before trying again.",
 )
+_PRECONDITION_FAILED: Final = ErrorCode(
+    "The thing is not what the request takes it for",
+    "It has another tag than the request names in If-Match, for somebody has changed it meanwhile; or it is there, or "
+    "is not, against the condition of the request. `current_tag` is its tag now, null if it is not there.",
+    "Nothing was changed; read it again, make the change to what it is now, and send that with its new tag.",
+)
 _ORDER_VIOLATION: Final = ErrorCode(
     "A lock would be taken out of order",
     "New locks must lie after those already held.",
@@ -374,6 +386,7 @@ ERROR_CODES: Final[Mapping[str, ErrorCode]] = {
     "invalid": _INVALID,
     "not_found": _NOT_FOUND,
     "conflict": _CONFLICT,
+    "precondition_failed": _PRECONDITION_FAILED,
     "order_violation": _ORDER_VIOLATION,
     "denied": _DENIED,
     "unavailable": _UNAVAILABLE,

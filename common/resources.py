@@ -12,6 +12,8 @@ from typing import Final
 
 import attrs
 
+from common.conditions import tag_of
+
 
 class Unit(enum.Enum):
     """How the count of a resource is read and shown."""
@@ -36,6 +38,11 @@ class Resource:
     def key(self) -> str:
         """`licences`, `web1:memory`."""
         return f"{self.node}:{self.name}" if self.node else self.name
+
+    @property
+    def tag(self) -> str:
+        """By which a change says what it takes the resource for."""
+        return tag_of(self)
 
 
 # Numbers of units in words: `5`, `64G`.

@@ -35,6 +35,7 @@ SERVER_CODES: Final[Mapping[str, int]] = {
     "denied": -32004,
     "unavailable": -32005,
     "over_limit": -32006,
+    "precondition_failed": -32007,
 }
 
 

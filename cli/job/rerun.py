@@ -1,6 +1,5 @@
 """`gnt-job rerun`: submit jobs again that have ended."""
 
-import os
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -21,6 +20,7 @@ from common.errors import PrerequisiteError
 from common.opcodes.base import summary
 from common.opcodes.registry import parse_opcode
 from common.printable import printable
+from common.queue.reasons import new_batch_id
 from common.queue.reruns import OldJob, Successor, batches_of, chosen, outside, successors
 from common.words.fields import JobRow
 from common.words.outcome import no_such_job
@@ -90,7 +90,7 @@ def rerun(
 def _made(client: Luxid, jobs: Sequence[OldJob]) -> list[Successor]:
     rows = query_jobs(client, ids, ("id", "status")) if (ids := outside(jobs)) else []
     states = {row["id"]: row["status"] for row in rows if row["status"] is not None}
-    new_ids = {old: "b" + os.urandom(6).hex()[1:] for old in batches_of(jobs)}
+    new_ids = {old: new_batch_id() for old in batches_of(jobs)}
     return successors(jobs, states, new_ids, time.time_ns())
 
 

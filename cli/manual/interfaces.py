@@ -138,8 +138,11 @@ def _blocks_of_operation(operation: Operation) -> Iterator[Block]:
     if operation.parameters:
         yield Definitions(tuple(map(_parameter, operation.parameters)))
     if operation.requestBody is not None:
-        (content,) = operation.requestBody.content.values()
-        yield paragraph(f"Body: {schema_words(content.schema)}.")
+        kinds = operation.requestBody.content
+        # it is the same in each media type
+        schema = next(iter(kinds.values())).schema
+        told = f", as {' or '.join(kinds)}" if len(kinds) > 1 else ""
+        yield paragraph(f"Body: {schema_words(schema)}{told}.")
     yield paragraph(f"Replies: {'; '.join(_reply(status, each) for status, each in operation.responses.items())}.")
 
 

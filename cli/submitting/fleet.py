@@ -12,7 +12,7 @@ from cli.submitting.fleetoptions import FleetWish, elements_of, fill, variable
 from cli.submitting.options import SubmissionOptions, job_with_wishes
 from common.errors import PrerequisiteError
 from common.objects.kinds import QueryKind, natural_key, short_names
-from common.queue.reasons import NODE, Batch, batch_entry
+from common.queue.reasons import NODE, Batch, batch_entry, new_batch_id
 from common.queue.terms import LONGEST_NAME
 from protocol.luxi.jobs import NewJob, OpInput
 from protocol.luxi.queries import Query
@@ -142,8 +142,7 @@ def spread(op: OpInput, nodes: Sequence[str], wish: FleetWish, wishes: Submissio
     """
     along = [variable(NODE, nodes)] if nodes else []
     elements = elements_of([*wish.variables, *along])
-    # a letter first: no id of a job looks like this
-    batch_id = "b" + os.urandom(6).hex()[1:]
+    batch_id = new_batch_id()
     names = tuple(each.name for each in wish.variables)
     jobs = []
     for place, element in enumerate(elements, 1):

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import attrs
 
+from common.conditions import tag_of
 from common.errors import InvalidRequest
 from common.ids import JobId
 from common.queue.reasons import ReasonTrail
@@ -100,6 +101,11 @@ class FilterRule:
     def place(self) -> tuple[int, int, str]:
         """By which the rules of a chain are ordered."""
         return self.priority, self.watermark, self.uuid
+
+
+def rule_tag(rule: FilterRule) -> str:
+    """By which a change says what it takes the rule for; what is shown beside a rule does not count."""
+    return tag_of({field.name: getattr(rule, field.name) for field in attrs.fields(FilterRule)})
 
 
 def asked_rule(

@@ -7,6 +7,7 @@ Source: luxid.md 2.1, 2.3, 5.5; opcodes.md 2; DESIGN section 11.
 """
 
 import re
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -54,6 +55,11 @@ def user_trail(reason: str | None, program: str, command: str, at_ns: int) -> Re
     """The trail of a command line: the user's own words, if any, then the program."""
     own: Sequence[ReasonEntry] = [ReasonEntry("gnt:user", reason, at_ns)] if reason else []
     return (*own, ReasonEntry(f"gnt:client:{program}", command, at_ns))
+
+
+def user_reason(trail: ReasonTrail) -> str:
+    """The user's own words in such a trail; "": there are none."""
+    return next((entry.reason for entry in trail if entry.source == "gnt:user"), "")
 
 
 @attrs.frozen
@@ -389,6 +395,7 @@ BATCH_SOURCE: Final = "gantry:batch"
 NODE: Final = "node"
 # jobs of a batch; who looks at each of them must come to an end
 MOST_JOBS: Final = 100_000
+_BATCH_ID: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
 # at most 9 digits: more jobs than any queue has
 _TEXT: Final = re.compile(
     r"id=([0-9a-zA-Z_-]{1,64});place=(\d{1,9});jobs=(\d{1,9})(?:;at-most=(\d{1,9}))?(?:;failures=(\d{1,9}))?"
@@ -423,6 +430,11 @@ class Batch:
         return f"id={self.batch_id};place={self.place};jobs={self.size}{''.join(told)}{each}"
 
 
+def new_batch_id() -> str:
+    """A name that no batch has; a letter first: no id of a job looks like this."""
+    return "b" + secrets.token_hex(6)[1:]
+
+
 def batch_entry(batch: Batch, at_ns: int) -> ReasonEntry:
     """The entry with which a client names the batch of a job."""
     return ReasonEntry(BATCH_SOURCE, batch.text, at_ns)
@@ -435,6 +447,28 @@ def check_batch(text: str) -> None:
             f"the job's batch '{text:.100}' cannot be read; write it as id=NAME;place=3;jobs=20, with at most "
             f"{MOST_JOBS} jobs, then if wanted ;at-most=N ;failures=N ;each=KEY,KEY"
         )
+
+
+def checked_batch(batch: Batch) -> Batch:
+    """The batch, if a job may name it. Raises: InvalidRequest: a part of it breaks a rule; says which, and the rule."""
+    if _BATCH_ID.fullmatch(batch.batch_id) is None:
+        raise InvalidRequest(
+            f"no batch can be named {batch.batch_id!r:.80}; a name has 1 to 64 letters, digits, '_' and '-'"
+        )
+    if batch.size > MOST_JOBS:
+        raise InvalidRequest(f"a batch has at most {MOST_JOBS} jobs, got {batch.size}")
+    if batch.at_most is not None and batch.at_most < 1:
+        raise InvalidRequest(f"at_most of a batch must be at least 1, got {batch.at_most}; leave it out for any number")
+    if batch.failures is not None and batch.failures < 0:
+        raise InvalidRequest(
+            f"failures of a batch must be at least 0, got {batch.failures}; leave it out for any number"
+        )
+    if _read(batch.text) is None:
+        raise InvalidRequest(
+            f"each of a batch must be keys of labels of a-z, 0-9 and '_', together at most 400 characters, got "
+            f"{','.join(batch.each)!r:.80}"
+        )
+    return batch
 
 
 def batch_of_trail(trail: object) -> Batch | None:

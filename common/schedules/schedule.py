@@ -14,6 +14,7 @@ from typing import Final
 
 import attrs
 
+from common.conditions import tag_of
 from common.ids import JobId
 
 
@@ -95,6 +96,15 @@ class Schedule:
     # name of the HTTP user who made it, and the role then; "": it was made on this machine
     http_user: str = ""
     http_role: str = ""
+
+    @property
+    def tag(self) -> str:
+        """By which a change says what it takes the schedule for: its runs, and when it was changed, do not count."""
+        names = (field.name for field in attrs.fields(Schedule) if field.name not in _NOT_IN_TAGS)
+        return tag_of({name: getattr(self, name) for name in names})
+
+
+_NOT_IN_TAGS: Final = frozenset({"changed_at", "settled_at", "runs"})
 
 
 # What a schedule knows of its runs: noting what became of one.

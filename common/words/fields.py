@@ -128,6 +128,8 @@ class JobRow(TypedDict, total=False):
     # "": its submitter gave it none
     name: str
     labels: Mapping[str, str]
+    # {"place", "jobs", "at_most", "failures", "each"}; None: it is in no batch
+    batch_terms: Mapping[str, object] | None
     # {"by", "at", "why"}; None: nobody holds it
     hold: Mapping[str, object] | None
     # resource -> number of units
@@ -254,6 +256,14 @@ def _hold(row: JobRow, _: float) -> str:
     return "" if hold is None else ": ".join(part for part in (f"by {hold['by'] or '?'}", str(hold["why"])) if part)
 
 
+def _batch_terms(row: JobRow, _: float) -> str:
+    terms = row["batch_terms"]
+    if terms is None:
+        return ""
+    limits = (("at most", terms["at_most"]), ("failures", terms["failures"]))
+    return ", ".join([f"{terms['place']}/{terms['jobs']}", *(f"{name} {n}" for name, n in limits if n is not None)])
+
+
 def tries_made(row: JobRow) -> int:
     """How many tries the opcode with the most has had, or may have next."""
     return 1 + max((len(tries) for tries in row["tries"] or ()), default=0)
@@ -289,6 +299,7 @@ FIELDS: Final[Mapping[str, FieldColumn]] = {
     "user": _plain("user", "USER"),
     "node": _plain("node", "NODE"),
     "batch": _plain("batch", "BATCH"),
+    "batch_terms": FieldColumn("IN_BATCH", ("batch_terms",), _batch_terms),
     "name": _plain("name", "NAME"),
     "labels": _pairs("labels", "LABELS"),
     "hold": FieldColumn("HOLD", ("hold",), _hold),

@@ -43,6 +43,7 @@ from common.queue.explanation import (
     YieldsUnits,
 )
 from common.queue.jobs import FINAL, JobState
+from common.queue.reasons import user_reason
 from common.resources import units_text
 from common.shapes import OtherKind
 from common.words.times import clock, duration
@@ -246,7 +247,7 @@ def _rule(reason: HeldByRule) -> str:
 
 def _rule_words(reason: HeldByRule) -> str:
     """The reason that was given for the rule; "": none."""
-    return next((entry.reason for entry in reason.reason_trail if entry.source == "gnt:user"), "")
+    return user_reason(reason.reason_trail)
 
 
 def _effect(action: Action) -> str:

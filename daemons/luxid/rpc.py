@@ -72,6 +72,7 @@ from protocol.luxi.queue import (
     SetDrainFlag,
     SetJobLimits,
     SetResource,
+    SetSchedule,
     SetWatcherPause,
     TryFilterRule,
 )
@@ -127,6 +128,7 @@ def _table(to: LuxidHandlers) -> list[AnyRoute]:
         Route(WaitForJobChange, to.waiting.wait_for_job_change, only_waits=True, role=Role.READ),
         Route(ListSchedules, to.schedules.list_schedules, role=Role.READ),
         Route(AddSchedule, to.schedules.add_schedule, role=Role.SUBMIT),
+        Route(SetSchedule, to.schedules.set_schedule, role=Role.SUBMIT),
         Route(ChangeSchedule, to.schedules.change_schedule, role=Role.SUBMIT),
         Route(PauseSchedule, to.schedules.pause_schedule, role=Role.SUBMIT),
         Route(RunSchedule, to.schedules.run_schedule, role=Role.SUBMIT),

@@ -7,7 +7,8 @@ from typing import Final, TypeVar
 import attrs
 import trio
 
-from common.errors import GantryError, InvalidRequest, NotFound, OverLimit, PlacesReserved, Unavailable
+from common.conditions import Condition, check_condition
+from common.errors import Conflict, GantryError, InvalidRequest, NotFound, OverLimit, PlacesReserved, Unavailable
 from common.ids import JobId
 from common.jsontext import ascii_json
 from common.metrics import Metrics, counter
@@ -45,6 +46,13 @@ class ScheduleBounds:
     count: int
     # of their jobs as JSON
     size: int
+
+
+class NameTaken(Conflict):
+    """there is a schedule of this name"""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is a schedule '{name}' already; choose another name, or change it")
 
 
 @attrs.define
@@ -135,10 +143,12 @@ class ScheduleBook:
         """Add a schedule. Durability: on return it survives a loss of power.
 
         Args: bounds: those of its user; None: there are none.
-        Raises: OverLimit: the user has so many, or so much. GantryError: wconfd has refused it. Unavailable: whether
-            it is there is unknown.
+        Raises: NameTaken. OverLimit: the user has so many, or so much. GantryError: wconfd has refused it.
+            Unavailable: whether it is there is unknown.
         """
         async with self._turn:
+            if any(each.name == schedule.name for each in self._schedules.values()):
+                raise NameTaken(schedule.name)
             self._check(schedule, bounds)
             await self._put(schedule)
         self.changed([schedule.uuid])
@@ -204,9 +214,15 @@ class ScheduleBook:
         """Settle a schedule up to now, although it is settled for later. Durability, Raises: as `change`."""
         return await self.change(uuid, lambda schedule: attrs.evolve(schedule, settled_at=now))
 
-    async def remove(self, schedule: Schedule) -> bool:
-        """False: it was gone already. Durability, Raises: as `add`."""
+    async def remove(self, schedule: Schedule, condition: Condition | None = None) -> bool:
+        """False: it was gone already.
+
+        Durability, Raises: as `add`. PreconditionFailed: it is another one than the condition says.
+        """
         async with self._turn:
+            await self._read_if_stale()
+            if (now := self._schedules.get(schedule.uuid)) is not None:
+                check_condition(condition, f"schedule '{schedule.name}'", now.tag)
             is_gone = await self._call(RemoveSchedule(schedule.uuid))
             if (gone := self._schedules.pop(schedule.uuid, None)) is not None:
                 self._count(gone, -1)

@@ -63,6 +63,16 @@ class Daemons(Protocol):
 
 
 @attrs.frozen
+class MergePatch:
+    """A body that is merged into what is there: what it leaves out stays as it is."""
+
+    # instance of `Call.takes`
+    wish: object
+    # names of the members that are null: they get their default
+    cleared: tuple[str, ...]
+
+
+@attrs.frozen
 class Asked:
     """A request whose caller may make it, with its body read and checked."""
 
@@ -70,13 +80,19 @@ class Asked:
     http: HttpRequest
     caller: Principal
     daemons: Daemons
-    # an instance of `Call.takes`; any JSON value where that is `object`; None: there was no body
+    # an instance of `Call.takes`, or a `MergePatch` of one; any JSON value where that is `object`; None: there was none
     body: object = None
 
     def body_as(self, kind: type[T]) -> T:
         """The body, whose class the row names."""
         assert isinstance(self.body, kind)
         return self.body
+
+    def patch_as(self, kind: type[T]) -> tuple[T, tuple[str, ...]]:
+        """The body of a row that merges: what it sets, and the names of the members that are null."""
+        assert isinstance(self.body, MergePatch)
+        assert isinstance(self.body.wish, kind)
+        return self.body.wish, self.body.cleared
 
 
 @attrs.frozen
@@ -131,9 +147,13 @@ class Call:
     # class of the body, `object` for any JSON; None: there is none
     takes: object = None
     is_body_required: bool = True
+    # whether the body is a JSON Merge Patch (RFC 7396)
+    merges: bool = False
     # class of the value with the status `status`; None: null
     gives: object = None
     status: int = 200
+    # whether the value is one thing with a tag, which is the `ETag` of the reply
+    is_tagged: bool = False
     # further statuses with such a value; 303 and 304 have none
     also: tuple[int, ...] = ()
     # media type of the result

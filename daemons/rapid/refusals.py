@@ -15,6 +15,7 @@ STATUS_OF: Final[Mapping[str, int]] = {
     "not_found": 404,
     "conflict": 409,
     "order_violation": 409,
+    "precondition_failed": 412,
     "over_limit": 429,
     "unavailable": 503,
     "internal": 500,

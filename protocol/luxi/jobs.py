@@ -9,8 +9,10 @@ from typing import Annotated, Final, Self
 
 import attrs
 
+from common.errors import InvalidRequest
 from common.ids import JobId
 from common.queue.jobs import JobState
+from common.queue.reasons import Batch, batch_entry, batch_of_trail, checked_batch
 from common.queue.terms import NO_TERMS, Hold, JobTerms, read_use, trail_with_terms
 from common.shapes import Lenient, Row, TaggedRow
 from protocol.messages import Request
@@ -72,6 +74,20 @@ class NewJob:
         return ({**first, "reason": trail_with_terms(trail, wanted, now_ns)}, *self.ops[1:])
 
 
+@attrs.frozen(kw_only=True)
+class NewBatch:
+    """The batch that the jobs of a submission are, in their order."""
+
+    # 1 to 64 letters, digits, `_` and `-`; empty: a new one is chosen
+    id: str = ""
+    # number of its jobs that may run at once, at least 1; null: any number
+    at_most: int | None = None
+    # number of failures after which its other jobs still begin; null: any
+    failures: int | None = None
+    # keys of the labels whose values tell its jobs apart; empty: their nodes do
+    each: tuple[str, ...] = ()
+
+
 @attrs.frozen
 class Submission:
     """Jobs to submit together.
@@ -82,6 +98,35 @@ class Submission:
 
     # at least one
     jobs: tuple[NewJob, ...]
+    # null: they are no batch
+    batch: NewBatch | None = None
+
+    def to_inputs(self, batch_id: str, now_ns: int) -> tuple[JobInput, ...]:
+        """The jobs as LUXI takes them; each of a batch says so in the trail of its first opcode.
+
+        Args: batch_id: for a batch that names none.
+        Raises: InvalidRequest: as `NewJob.to_input`; or a part of the batch is out of range.
+        """
+        jobs = tuple(job.to_input(now_ns) for job in self.jobs)
+        if self.batch is None:
+            return jobs
+        wanted, size = self.batch, len(jobs)
+        batches = (
+            checked_batch(Batch(wanted.id or batch_id, place, size, wanted.at_most, wanted.failures, wanted.each))
+            for place in range(1, size + 1)
+        )
+        return tuple(_in_batch(job, batch, now_ns) for job, batch in zip(jobs, batches, strict=True))
+
+
+def _in_batch(job: JobInput, batch: Batch, now_ns: int) -> JobInput:
+    """Raises: InvalidRequest: it names a batch already."""
+    trail = job[0].get("reason") or [] if job else None
+    if not isinstance(trail, list | tuple):
+        # luxid refuses it
+        return job
+    if batch_of_trail(trail) is not None:
+        raise InvalidRequest("a job names a batch in its trail, and the submission has another; name it once")
+    return ({**job[0], "reason": [*trail, batch_entry(batch, now_ns).to_wire()]}, *job[1:])
 
 
 @attrs.frozen

@@ -7,6 +7,7 @@ from typing import Self
 
 import attrs
 
+from common.conditions import Condition
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.ruleloads import RuleLoads
@@ -61,10 +62,12 @@ class ReplaceFilter(Request[str]):
     # ACCEPT, PAUSE, REJECT, CONTINUE or `["RATE_LIMIT", n]`
     action: object
     reason_trail: tuple[object, ...]
+    # what must hold of the rule before, else it stays as it is; null: nothing; ours
+    condition: Condition | None = None
 
     @classmethod
-    def of(cls, rule: FilterRule) -> Self:
-        return cls(rule.uuid or None, rule.priority, rule.predicates, rule.action, rule.reason_trail)
+    def of(cls, rule: FilterRule, condition: Condition | None = None) -> Self:
+        return cls(rule.uuid or None, rule.priority, rule.predicates, rule.action, rule.reason_trail, condition)
 
 
 @attrs.frozen
@@ -73,6 +76,8 @@ class DeleteFilter(Request[None]):
 
     METHOD = "DeleteFilter"
     uuid: str
+    # as for `ReplaceFilter`; ours
+    condition: Condition | None = None
 
 
 @attrs.frozen
@@ -120,6 +125,8 @@ class ResourceUse(Lenient):
     users: tuple[tuple[JobId, int], ...]
     # number of jobs that are ready but for it
     waiting: int
+    # by which a change says what it takes the resource for
+    tag: str = ""
 
 
 @attrs.frozen
@@ -135,6 +142,8 @@ class SetResource(Request[None]):
 
     METHOD = "SetResource"
     resource: Resource
+    # what must hold of it before, else it stays as it is; null: nothing
+    condition: Condition | None = None
 
 
 @attrs.frozen
@@ -145,6 +154,8 @@ class RemoveResource(Request[None]):
     # name of the node; "": the resource is the cluster's
     node: str
     name: str
+    # as for `SetResource`
+    condition: Condition | None = None
 
 
 # Schedules as users add, see and change them; ours.
@@ -180,6 +191,8 @@ class ScheduleView(Lenient):
     active_job: JobId | None = None
     # why it cannot run, such as an unknown time zone; "": it can
     stopped: str = ""
+    # by which a change says what it takes the schedule for; "": the caller does not see all of it
+    tag: str = ""
 
 
 @attrs.frozen
@@ -206,6 +219,23 @@ class ChangeSchedule(Request[ScheduleView]):
 
     METHOD = "ChangeSchedule"
     wish: ScheduleWish
+    # what must hold of the schedule before, else it stays as it is; null: nothing
+    condition: Condition | None = None
+    # parts that get their default, by their names in `ScheduleWish`
+    cleared: tuple[str, ...] | None = None
+
+
+@attrs.frozen
+class SetSchedule(Request[ScheduleView]):
+    """Add a schedule, or replace the one of this name; what the wish leaves out has its default.
+
+    Of one that is there, its user, whether it is paused, and what it knows of its runs stay.
+    """
+
+    METHOD = "SetSchedule"
+    wish: ScheduleWish
+    # as for `ChangeSchedule`
+    condition: Condition | None = None
 
 
 @attrs.frozen
@@ -233,3 +263,5 @@ class RemoveScheduleOf(Request[bool]):
 
     METHOD = "RemoveSchedule"
     name: str
+    # as for `ChangeSchedule`, if there is one
+    condition: Condition | None = None

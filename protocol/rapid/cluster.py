@@ -54,6 +54,8 @@ class Filter(FilterRule):
 
     # null: it is not in force
     load: FilterLoad | None = None
+    # by which a change says what it takes the rule for; "": the rule was changed by others right after
+    tag: str = ""
 
 
 @attrs.frozen
@@ -76,6 +78,20 @@ class FilterWish:
     where: str | None = None
     # shown to users who ask why a job waits
     reason: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class FilterPatch:
+    """What to change of a rule; what is left out stays as it is, null gives the default."""
+
+    action: Action | None = None
+    priority: int | None = None
+    # with `where`, all conditions of the rule from now on
+    predicates: tuple[object, ...] | None = None
+    # conditions as text; with `predicates`, all of the rule from now on
+    where: str | None = None
+    # null: none any more
+    reason: str | None = None
 
 
 @attrs.frozen
@@ -213,6 +229,15 @@ class TotalWish:
     unit: Unit = Unit.COUNT
 
 
+@attrs.frozen(kw_only=True)
+class TotalPatch:
+    """What to change of a resource; what is left out stays as it is, null gives the default."""
+
+    # as in `TotalWish`
+    total: int | None = None
+    unit: Unit | None = None
+
+
 # Schedules under /3.
 #
 # Source: DESIGN sections 15 and 16.
@@ -226,14 +251,30 @@ class ScheduleList:
 
 @attrs.frozen(kw_only=True)
 class ScheduleForm:
-    """A schedule to set; what is left out has its default, or stays as it is."""
+    """A schedule to set; what is left out has its default."""
 
+    # opcodes of the job
+    job: tuple[OpInput, ...]
     # five words of cron, or `every_s`
     cron: str | None = None
     # IANA name of a time zone
     zone: str | None = None
     every_s: float | None = None
-    # opcodes of the job
+    overlap: Overlap | None = None
+    missed: Missed | None = None
+    deadline_s: float | None = None
+    spread_s: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class SchedulePatch:
+    """What to change of a schedule; what is left out stays as it is, null gives the default."""
+
+    # as in `ScheduleForm`; cron words take the place of an interval, and an interval that of cron words
+    cron: str | None = None
+    zone: str | None = None
+    every_s: float | None = None
+    # the job as a whole
     job: tuple[OpInput, ...] | None = None
     overlap: Overlap | None = None
     missed: Missed | None = None

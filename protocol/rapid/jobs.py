@@ -24,7 +24,20 @@ LIST_FIELDS: Final = ("id", "status", "name", "summary", "user", "priority", "re
 JOB_FIELDS: Final = (
     *LIST_FIELDS,
     *("labels", "begin_ts", "hold", "uses", "tries"),
-    *("node", "batch", "archived", "ops", "opstatus", "opresult", "oplog", "opstart", "opexec", "opend", "oppriority"),
+    *(
+        "node",
+        "batch",
+        "batch_terms",
+        "archived",
+        "ops",
+        "opstatus",
+        "opresult",
+        "oplog",
+        "opstart",
+        "opexec",
+        "opend",
+        "oppriority",
+    ),
 )
 
 
@@ -50,6 +63,22 @@ class JobHold:
     # seconds since 1970
     at: float
     why: str
+
+
+@attrs.frozen
+class JobBatch(Lenient):
+    """The job's place in its batch, and the limits of the batch."""
+
+    # number of the job in its submission, from 1
+    place: int
+    # number of jobs
+    jobs: int
+    # number of them that may run at once; null: any number
+    at_most: int | None = None
+    # number of failures after which the others still begin; null: any
+    failures: int | None = None
+    # keys of the labels whose values tell its jobs apart; empty: their nodes do
+    each: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -88,6 +117,8 @@ class Job(Lenient):
     node: str | None = None
     # id shared by the jobs that were submitted together for many nodes; empty: none
     batch: str | None = None
+    # null: it is in no batch
+    batch_terms: JobBatch | None = None
     # shown instead of the summary; empty: it has none
     name: str | None = None
     labels: Mapping[str, str] | None = None
@@ -263,6 +294,8 @@ class Submitted:
     jobs: tuple[SubmittedJob, ...]
     # whether the same jobs were submitted before under this key: these are the results of then
     earlier: bool = False
+    # id of the batch that they are; empty: they are none
+    batch: str = ""
 
 
 # Batches: jobs that were submitted together.

@@ -85,7 +85,7 @@ PASSED: Final[Mapping[type[AnyRequest], Passed]] = {
         *_changes((*_OWN, Right.JOBS_ARCHIVE), jobs.ArchiveJob),
         *_changes((Right.JOBS_ARCHIVE,), jobs.AutoArchiveJobs),
         *_changes(_OWN, queue.AddSchedule, queue.ChangeSchedule, queue.PauseSchedule),
-        *_changes(_OWN, queue.RunSchedule, queue.RemoveScheduleOf),
+        *_changes(_OWN, queue.SetSchedule, queue.RunSchedule, queue.RemoveScheduleOf),
         *_changes(_RULES, queue.ReplaceFilter, queue.DeleteFilter),
         *_changes(_QUEUE, queue.SetDrainFlag, queue.SetWatcherPause, queue.SetJobLimits),
         *_changes(_QUEUE, queue.SetResource, queue.RemoveResource, history.Prune),

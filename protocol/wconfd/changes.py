@@ -11,6 +11,7 @@ from typing import Self
 
 import attrs
 
+from common.conditions import Condition
 from common.ids import JobId
 from common.locks import Owner
 from common.objects.filter import FilterRule
@@ -167,10 +168,12 @@ class ReplaceFilter(Request[str]):
     action: object
     reason_trail: ReasonTrail
     watermark: JobId
+    # what must hold of the rule before; null: nothing
+    condition: Condition | None = None
 
     @classmethod
-    def of(cls, rule: FilterRule) -> Self:
-        return cls(rule.uuid, rule.priority, rule.predicates, rule.action, rule.reason_trail, rule.watermark)
+    def of(cls, rule: FilterRule, condition: Condition | None = None) -> Self:
+        return cls(rule.uuid, rule.priority, rule.predicates, rule.action, rule.reason_trail, rule.watermark, condition)
 
 
 @attrs.frozen
@@ -179,6 +182,8 @@ class DeleteFilter(Request[bool]):
 
     METHOD = "deleteFilter"
     uuid: str
+    # as for `ReplaceFilter`, if there is one
+    condition: Condition | None = None
 
 
 @attrs.frozen

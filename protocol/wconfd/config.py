@@ -5,6 +5,7 @@ Source: wconfd.md 2.2; `redistributeConfig`, `listNodesBehind`, `getObject`, `co
 
 import attrs
 
+from common.conditions import Condition
 from common.locks import Owner
 from common.resources import Resource
 from common.schedules.schedule import Schedule, ScheduleRun
@@ -158,6 +159,8 @@ class SetResource(Request[None]):
 
     METHOD = "setResource"
     resource: Resource
+    # what must hold of it before; null: nothing
+    condition: Condition | None = None
 
 
 @attrs.frozen
@@ -167,6 +170,8 @@ class RemoveResource(Request[bool]):
     METHOD = "removeResource"
     node: str
     name: str
+    # as for `SetResource`, if there is one
+    condition: Condition | None = None
 
 
 # The schedules; ours.

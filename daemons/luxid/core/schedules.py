@@ -2,7 +2,7 @@
 
 import heapq
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar, assert_never
 
 import attrs
@@ -25,6 +25,16 @@ from protocol.luxi.queue import ScheduleWish
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 # seconds; missed runs of schedules with a shorter period are not made up for by default
 SHORT_PERIOD_S: Final = 3600.0
+# what parts are that a user leaves out; that of `missed` depends on the period
+_DEFAULTS: Final[Mapping[str, object]] = {
+    "cron": "",
+    "zone": "",
+    "every_s": 0.0,
+    "overlap": Overlap.SKIP,
+    "missed": Missed.ONCE,
+    "deadline_s": 0.0,
+    "spread_s": 0.0,
+}
 T = TypeVar("T")
 
 
@@ -69,8 +79,31 @@ def new_schedule(wish: ScheduleWish, uuid: str, owner: ScheduleOwner, now: float
     return schedule if wish.missed else attrs.evolve(schedule, missed=_default_missed(schedule, now))
 
 
-def changed_schedule(schedule: Schedule, wish: ScheduleWish, now: float) -> Schedule:
-    """The schedule with what the wish names. Raises: InvalidRequest: as `new_schedule`."""
+def replaced_schedule(schedule: Schedule, wish: ScheduleWish, now: float) -> Schedule:
+    """The schedule as the wish says, with defaults for what that leaves out.
+
+    Its user, its age, whether it is paused, and what it knows of its runs stay.
+
+    Raises: InvalidRequest: as `new_schedule`.
+    """
+    owner = ScheduleOwner(schedule.uid, schedule.user, schedule.http_user, schedule.http_role)
+    wanted = new_schedule(wish, schedule.uuid, owner, now)
+    after = attrs.evolve(
+        wanted,
+        is_paused=schedule.is_paused,
+        created_at=schedule.created_at,
+        settled_at=schedule.settled_at,
+        runs=schedule.runs,
+    )
+    return _settled_anew(schedule, after, now)
+
+
+def changed_schedule(schedule: Schedule, wish: ScheduleWish, now: float, cleared: Sequence[str] = ()) -> Schedule:
+    """The schedule with what the wish names.
+
+    Args: cleared: names of parts that get their default.
+    Raises: InvalidRequest: as `new_schedule`.
+    """
     cron = (wish.cron or "").strip() if wish.every_s is None else ""
     every_s = wish.every_s or 0.0
     has_new_times = wish.cron is not None or wish.every_s is not None
@@ -86,10 +119,27 @@ def changed_schedule(schedule: Schedule, wish: ScheduleWish, now: float) -> Sche
         spread_s=_or(wish.spread_s, schedule.spread_s),
         changed_at=now,
     )
+    after = _with_defaults(after, cleared, now)
     if wish.cron and wish.every_s:
         raise InvalidRequest(f"schedule '{schedule.name}' needs either cron words or an interval, one of both")
     _check(after)
-    # what the old words missed is not made up for
+    return _settled_anew(schedule, after, now)
+
+
+def _with_defaults(schedule: Schedule, names: Sequence[str], now: float) -> Schedule:
+    """Raises: InvalidRequest: a name is that of no part, or of one that has no default."""
+    for name in names:
+        if name not in _DEFAULTS:
+            raise InvalidRequest(f"schedule '{schedule.name}' cannot be without {name!r:.40}; give it another value")
+    after = attrs.evolve(schedule, **{name: _DEFAULTS[name] for name in names})  # type: ignore[arg-type]
+    if "missed" not in names:
+        return after
+    check_times(after)
+    return attrs.evolve(after, missed=_default_missed(after, now))
+
+
+def _settled_anew(schedule: Schedule, after: Schedule, now: float) -> Schedule:
+    """The schedule after a change; what its old words missed is not made up for."""
     is_other = (after.cron, after.zone, after.every_s, after.spread_s) != (
         *(schedule.cron, schedule.zone, schedule.every_s, schedule.spread_s),
     )

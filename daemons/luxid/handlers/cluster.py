@@ -234,7 +234,7 @@ class Resources:
         Raises: InvalidRequest: the name or the total is wrong. Unavailable: nothing is changed, or may be.
         """
         async with Client(self._wconfd, daemon="wconfd") as client:
-            await client.call_retrying(wconfd.SetResource(call.resource), PATIENCE_S)
+            await client.call_retrying(wconfd.SetResource(call.resource, call.condition), PATIENCE_S)
         _log.info("resource.set", resource=call.resource.key, total=call.resource.total, **peer.named)
         await self._refresh()
 
@@ -242,7 +242,8 @@ class Resources:
         """Raises: NotFound: there is none. Unavailable: nothing is changed, or may be."""
         key = Resource(call.node, call.name, 0).key
         async with Client(self._wconfd, daemon="wconfd") as client:
-            if not await client.call_retrying(wconfd.RemoveResource(call.node, call.name), PATIENCE_S):
+            removal = wconfd.RemoveResource(call.node, call.name, call.condition)
+            if not await client.call_retrying(removal, PATIENCE_S):
                 raise NotFound(f"there is no resource '{key:.80}'; list them with 'gantry resource list'")
         _log.info("resource.removed", resource=key, **peer.named)
         await self._refresh()
@@ -256,7 +257,7 @@ class Resources:
     def _use(self, resource: Resource) -> ResourceUse:
         units = self._queue.units
         users = tuple(sorted(units.stock.users(resource.key).items()))
-        return ResourceUse(resource, units.stock.used(resource.key), users, units.waiting(resource.key))
+        return ResourceUse(resource, units.stock.used(resource.key), users, units.waiting(resource.key), resource.tag)
 
 
 # The copies of the queue on the master candidates.

@@ -58,6 +58,7 @@ class FilterHandlers:
         """Durability: the rule is in the configuration; and in force here.
 
         Raises: InvalidRequest: it can never match, or is malformed. Unavailable: nothing is changed, or may be.
+            RemoteError: the rule is another one than the condition says.
         """
         # chosen here, so that a call that is delivered twice makes one rule
         uuid = call.uuid or str(uuids.uuid4())
@@ -66,16 +67,18 @@ class FilterHandlers:
         if peer.speaker is not None:
             trail = (*trail, http_entry(peer.speaker.name, time.time_ns()))
         trail = (*trail, ReasonEntry("luxid", "", time.time_ns()))
-        await self._change(changes.ReplaceFilter.of(attrs.evolve(rule, reason_trail=trail)))
+        await self._change(changes.ReplaceFilter.of(attrs.evolve(rule, reason_trail=trail), call.condition))
         _log.info("filter.replaced", rule=uuid, action=rule.action.to_wire(), **peer.named)
         await self._rules.refresh()
         return uuid
 
     async def delete_filter(self, call: DeleteFilter, peer: Peer) -> None:
-        """Raises: NotFound: there is no such rule. Unavailable: nothing is changed, or may be."""
+        """Raises: NotFound: there is no such rule. Unavailable: nothing is changed, or may be.
+        RemoteError: as `replace_filter`.
+        """
         if call.uuid not in (await self._config.current()).config.filters:
             raise NotFound(f"there is no filter rule {call.uuid!r:.60}; list them with 'gnt-filter list'")
-        await self._change(changes.DeleteFilter(call.uuid))
+        await self._change(changes.DeleteFilter(call.uuid, call.condition))
         _log.info("filter.deleted", rule=call.uuid, **peer.named)
         await self._rules.refresh()
 

@@ -4,12 +4,14 @@ import os
 import time
 import uuid as uuids
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from typing import Final
 
 import attrs
 import trio
 
 from common.access import Role, check_role
+from common.conditions import Condition, check_condition
 from common.errors import Conflict, GantryError, InvalidRequest, NotFound, Unavailable
 from common.ids import JobId
 from common.jsontext import ascii_json
@@ -20,13 +22,21 @@ from common.settings import LimitsSettings
 from common.system.clocks import WallClock
 from common.system.log import get_log
 from daemons.luxid.core.rights import Submitter, Viewer, public_input
-from daemons.luxid.core.schedules import changed_schedule, hand_key, new_schedule, paused, run_job, upcoming
+from daemons.luxid.core.schedules import (
+    changed_schedule,
+    hand_key,
+    new_schedule,
+    paused,
+    replaced_schedule,
+    run_job,
+    upcoming,
+)
 from daemons.luxid.core.submission.newjobs import JobBounds
 from daemons.luxid.files.submissionkeys import SubmissionKeys
 from daemons.luxid.handlers.submission import Acceptance, SubmissionHandlers, read_jobs
 from daemons.luxid.jobs import LiveJobs
 from daemons.luxid.processes.killing import Canceller
-from daemons.luxid.schedules import Firing, ScheduleBook, ScheduleBounds
+from daemons.luxid.schedules import Firing, NameTaken, ScheduleBook, ScheduleBounds
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.turns import in_turns
 from protocol.luxi.jobs import JobInput
@@ -38,6 +48,8 @@ from protocol.luxi.queue import (
     RemoveScheduleOf,
     RunSchedule,
     ScheduleView,
+    ScheduleWish,
+    SetSchedule,
 )
 from protocol.peer import Peer
 
@@ -112,6 +124,8 @@ MOST_SCHEDULES: Final = 10_000
 # of these, for users with the role *operate* or more
 RESERVED_SCHEDULES: Final = 500
 MOST_NEXT: Final = 100
+# times that a schedule is looked for again, as it was added or removed meanwhile
+_TURNS: Final = 10
 # schedules whose times are computed before other tasks run
 _COSTS: Final = 20
 
@@ -140,11 +154,47 @@ class Schedules:
 
     async def add_schedule(self, call: AddSchedule, peer: Peer) -> ScheduleView:
         """Durability: on return the schedule survives a loss of power."""
+        return await self._add(call.wish, peer)
+
+    async def set_schedule(self, call: SetSchedule, peer: Peer) -> ScheduleView:
+        """Durability: as `add_schedule`. Raises: PreconditionFailed: it is another one than the condition says."""
+        name = call.wish.name
+        for _ in range(_TURNS):
+            schedule = await self._book.find(name)
+            if schedule is not None:
+                view = await self._replace(schedule, call, peer)
+                if view is not None:
+                    return view
+                continue
+            check_condition(call.condition, f"schedule '{name:.80}'", None)
+            with suppress(NameTaken):
+                return await self._add(call.wish, peer)
+        raise Conflict(f"schedule '{name:.80}' is added and removed by others all the time; try again")
+
+    async def _replace(self, schedule: Schedule, call: SetSchedule, peer: Peer) -> ScheduleView | None:
+        """None: it was removed meanwhile. Raises: as `set_schedule`."""
+        _check_owner(schedule, "changed", peer)
+        now, bounds = time.time(), None
+        after = replaced_schedule(schedule, call.wish, now)
+        if after.job != schedule.job:
+            bounds = await self._check_job(schedule, after, peer)
+        replaced = await self._book.change(
+            schedule.uuid,
+            lambda each: _conditional(each, replaced_schedule(each, call.wish, now), call.condition),
+            bounds,
+        )
+        if replaced is None:
+            return None
+        _log.info("schedule.replaced", schedule=replaced.name, **peer.named)
+        return self._view(replaced, 3, peer)
+
+    async def _add(self, wish: ScheduleWish, peer: Peer) -> ScheduleView:
+        """Raises: NameTaken; else as `add_schedule`."""
         submitter = await self._submitters.of(peer)
         owner = await self._submitters.owner_of_schedules(submitter)
-        schedule = new_schedule(call.wish, str(uuids.uuid4()), owner, time.time())
+        schedule = new_schedule(wish, str(uuids.uuid4()), owner, time.time())
         if await self._book.find(schedule.name) is not None:
-            raise Conflict(f"there is a schedule '{schedule.name}' already; choose another name, or change it")
+            raise NameTaken(schedule.name)
         most = MOST_SCHEDULES - (0 if submitter.role >= Role.OPERATE else RESERVED_SCHEDULES)
         if len(self._book) >= most:
             reserved = "" if most == MOST_SCHEDULES else "; the last ones are reserved for operators"
@@ -156,19 +206,27 @@ class Schedules:
         return self._view(schedule, 3, peer)
 
     async def change_schedule(self, call: ChangeSchedule, peer: Peer) -> ScheduleView:
-        """Durability: as `add_schedule`."""
+        """Durability: as `add_schedule`. Raises: PreconditionFailed: it is another one than the condition says."""
         schedule = await self._owned(call.wish.name, "changed", peer)
-        now, bounds = time.time(), None
-        after = changed_schedule(schedule, call.wish, now)
+        now, bounds, cleared = time.time(), None, call.cleared or ()
+        after = changed_schedule(schedule, call.wish, now, cleared)
         if call.wish.job is not None:
-            submitter = await self._submitters.of_schedule(after)
-            _check_job_change(schedule, submitter, peer)
-            self._check_size(after, submitter)
-            await self._own_jobs.check(run_job(after, after.created_at), submitter)
-            bounds = self._bounds(submitter)
-        after = await self._change(schedule, lambda each: changed_schedule(each, call.wish, now), bounds)
+            bounds = await self._check_job(schedule, after, peer)
+        after = await self._change(
+            schedule,
+            lambda each: _conditional(each, changed_schedule(each, call.wish, now, cleared), call.condition),
+            bounds,
+        )
         _log.info("schedule.changed", schedule=after.name, **peer.named)
         return self._view(after, 3, peer)
+
+    async def _check_job(self, schedule: Schedule, after: Schedule, peer: Peer) -> ScheduleBounds | None:
+        """Make sure that a schedule may get another job; return the bounds of its user. Raises: as `add_schedule`."""
+        submitter = await self._submitters.of_schedule(after)
+        _check_job_change(schedule, submitter, peer)
+        self._check_size(after, submitter)
+        await self._own_jobs.check(run_job(after, after.created_at), submitter)
+        return self._bounds(submitter)
 
     async def pause_schedule(self, call: PauseSchedule, peer: Peer) -> ScheduleView:
         """Durability: as `add_schedule`."""
@@ -193,11 +251,11 @@ class Schedules:
         return job_id
 
     async def remove_schedule(self, call: RemoveScheduleOf, peer: Peer) -> bool:
-        """Durability: as `add_schedule`."""
+        """Durability: as `add_schedule`. Raises: PreconditionFailed: it is another one than the condition says."""
         if await self._book.find(call.name) is None:
             return False
         schedule = await self._owned(call.name, "removed", peer)
-        is_gone = await self._book.remove(schedule)
+        is_gone = await self._book.remove(schedule, call.condition)
         _log.info("schedule.removed", schedule=schedule.name, uuid=schedule.uuid, **peer.named)
         return is_gone
 
@@ -232,28 +290,29 @@ class Schedules:
         Raises: NotFound. Denied: it is another's, and the caller is no operator.
         """
         schedule = await self._book.named(name)
-        if not _owns(schedule, peer):
-            owner = schedule.user or schedule.http_user
-            refusal = f"schedule '{name}' cannot be {deed}: it belongs to {owner!r}; another user"
-            check_role(peer.role, Role.OPERATE, peer.caller, refusal)
+        _check_owner(schedule, deed, peer)
         return schedule
 
     def _views(self, count: int, peer: Peer) -> Generator[int, None, list[ScheduleView]]:
         views = []
         for schedule in self._book.all():
             # jobs may be large, and lists long
-            views.append(self._view(attrs.evolve(schedule, job=()), count, peer))
+            view = self._view(schedule, count, peer)
+            views.append(attrs.evolve(view, schedule=attrs.evolve(view.schedule, job=())))
             yield _COSTS
         return views
 
     def _view(self, schedule: Schedule, count: int, peer: Peer) -> ScheduleView:
         times, stopped = _times_or_why(schedule)
         unended = self._unended(schedule)
+        is_seen = _owns(schedule, peer) or _sees_all(peer)
         return ScheduleView(
-            schedule if _owns(schedule, peer) or _sees_all(peer) else _public(schedule),
+            schedule if is_seen else _public(schedule),
             next_at=upcoming(schedule, times, time.time(), count) if times is not None else (),
             active_job=unended[-1] if unended else None,
             stopped=stopped,
+            # it would let others guess at what they do not see
+            tag=schedule.tag if is_seen else "",
         )
 
 
@@ -262,6 +321,28 @@ def _times_or_why(schedule: Schedule) -> tuple[ScheduleTimes | None, str]:
         return times_of(schedule), ""
     except (InvalidRequest, Unavailable) as error:
         return None, error.message
+
+
+def _check_owner(schedule: Schedule, deed: str, peer: Peer) -> None:
+    """Args, Raises: as `Schedules._owned`."""
+    if not _owns(schedule, peer):
+        owner = schedule.user or schedule.http_user
+        refusal = f"schedule '{schedule.name}' cannot be {deed}: it belongs to {owner!r}; another user"
+        check_role(peer.role, Role.OPERATE, peer.caller, refusal)
+
+
+def _conditional(schedule: Schedule, after: Schedule, condition: Condition | None) -> Schedule:
+    """What a schedule becomes at its turn: the very same one, if a change finds what it wants.
+
+    Raises: PreconditionFailed: it is another one than the condition says.
+    """
+    if condition is None:
+        return after
+    tag = schedule.tag
+    if tag == after.tag and condition.is_there is not False:
+        return schedule
+    check_condition(condition, f"schedule '{schedule.name}'", tag)
+    return after
 
 
 def _check_job_change(schedule: Schedule, submitter: Submitter, peer: Peer) -> None:

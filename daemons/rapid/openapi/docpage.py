@@ -104,12 +104,14 @@ def _parameters(parameters: Sequence[Part]) -> str:
 def _body(body: Part | None) -> str:
     if body is None:
         return ""
-    (content,) = body["content"].values()
+    kinds = body["content"]
+    # a body is the same in each media type
+    content = next(iter(kinds.values()))
     examples = (
         f"<p>{escape(name)}</p><pre>{escape(json.dumps(example['value'], indent=2))}</pre>"
         for name, example in content.get("examples", {}).items()
     )
-    return f"<p>Body: {_schema(content['schema'])}</p>{''.join(examples)}"
+    return f"<p>Body: {_schema(content['schema'])} <small>{escape(', '.join(kinds))}</small></p>{''.join(examples)}"
 
 
 def _responses(responses: Part) -> str:

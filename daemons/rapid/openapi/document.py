@@ -16,6 +16,7 @@ from common.system.inthread import in_thread
 from daemons.rapid.calls import Asked, Call, CallParameter, Face
 from daemons.rapid.openapi.docpage import CSS, EVENT_SCHEMA, POLICY, draw_docs, draw_problems
 from daemons.rapid.openapi.schemas import Schema, Schemas, any_opcode
+from daemons.rapid.transport.routing import body_types
 from protocol.rapid.problems import MEDIA_TYPE, Problem
 
 _JSON: Final = "application/json"
@@ -116,7 +117,7 @@ def _body(call: Call, schemas: Schemas) -> Schema:
     content: dict[str, object] = {"schema": schemas.of_request(call.takes)}
     if call.examples:
         content["examples"] = {name: {"value": body} for name, body in call.examples.items()}
-    return {"required": call.is_body_required, "content": {_JSON: content}}
+    return {"required": call.is_body_required, "content": dict.fromkeys(body_types(call), content)}
 
 
 def _responses(call: Call, schemas: Schemas) -> Schema:
@@ -128,7 +129,16 @@ def _responses(call: Call, schemas: Schemas) -> Schema:
     for status in sorted(_refusals(call)):
         # a status may have a result and a refusal
         contents.setdefault(status, {})[media_type] = {"schema": schema}
-    return {str(status): _response(status, content) for status, content in contents.items()}
+    return {str(status): _response(status, content, _headers(call, status)) for status, content in contents.items()}
+
+
+def _headers(call: Call, status: int) -> Schema:
+    """The headers of a reply that its client needs for its next request."""
+    if status == HTTPStatus.PRECONDITION_FAILED or (call.is_tagged and status in (call.status, *call.also)):
+        return {"ETag": {"description": "its tag, for `If-Match`", "schema": {"type": "string"}}}
+    if status == HTTPStatus.UNSUPPORTED_MEDIA_TYPE and call.verb == "PATCH":
+        return {"Accept-Patch": {"description": "media types that the body may have", "schema": {"type": "string"}}}
+    return {}
 
 
 def _refusals(call: Call) -> set[int]:
@@ -138,8 +148,10 @@ def _refusals(call: Call) -> set[int]:
     return statuses
 
 
-def _response(status: int, content: Schema) -> Schema:
+def _response(status: int, content: Schema, headers: Schema) -> Schema:
     response: dict[str, object] = {"description": HTTPStatus(status).phrase}
+    if headers:
+        response["headers"] = headers
     return {**response, "content": content} if content else response
 
 

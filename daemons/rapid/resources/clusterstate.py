@@ -2,22 +2,25 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
 from starlette.responses import Response
 
 from common.access import Role
+from common.conditions import Condition
 from common.errors import InvalidRequest, JobLost, NotFound
 from common.ids import JobId
-from common.objects.filter import FilterRule, asked_rule
+from common.objects.filter import FilterRule, asked_rule, rule_tag
 from common.objects.kinds import QueryKind
 from common.query.qlang import All, Expression
-from common.queue.reasons import NO_UID, JobOwner, user_trail
+from common.queue.reasons import NO_UID, JobOwner, user_reason, user_trail
 from common.queue.ruleloads import RuleLoad
 from common.wire import structure
 from common.words.filters.rulefilter import rule_predicates
 from daemons.rapid.calls import Asked, Call, CallParameter, Daemons, Given, Handler
+from daemons.rapid.resources.conditions import condition_of, merge, tagged
 from daemons.rapid.resources.joblists import fetch_job, read_object_filter
 from daemons.rapid.resources.parameters import choice, choice_of, job_id_of, text_of, words_of
 from protocol.luxi import queue as luxi
@@ -38,6 +41,7 @@ from protocol.rapid.cluster import (
     Filter,
     FilterList,
     FilterLoad,
+    FilterPatch,
     FilterTrial,
     FilterWish,
     LimitsWish,
@@ -76,21 +80,31 @@ class FilterRuleCalls:
     async def list_filters(self, asked: Asked) -> FilterList:
         return FilterList(await fetch_filters(asked.daemons))
 
-    async def get_filter(self, asked: Asked) -> Filter:
+    async def get_filter(self, asked: Asked) -> Given:
         """Raises: NotFound."""
-        return await _fetch(asked.daemons, _uuid(asked))
+        return tagged(await _fetch(asked.daemons, _uuid(asked)))
 
     async def add_filter(self, asked: Asked) -> Given:
-        rule = await _set(asked, None)
-        return Given(rule, 201, {"Location": f"/3/filters/{rule.uuid}"})
+        rule = await _set(asked, _asked_rule(asked, None), None)
+        return tagged(rule, 201, {"Location": f"/3/filters/{rule.uuid}"})
 
-    async def replace_filter(self, asked: Asked) -> Filter:
-        """Create the rule, or replace it."""
-        return await _set(asked, _uuid(asked))
+    async def replace_filter(self, asked: Asked) -> Given:
+        """Create the rule, or replace it. Raises: RemoteError: the condition does not hold."""
+        return tagged(await _set(asked, _asked_rule(asked, _uuid(asked)), condition_of(asked)))
+
+    async def patch_filter(self, asked: Asked) -> Given:
+        """Raises: NotFound. PreconditionFailed: the condition does not hold. InvalidRequest: as for a new rule."""
+        uuid = _uuid(asked)
+
+        async def replace(before: Filter, condition: Condition) -> Filter:
+            return await _set(asked, _merged_rule(asked, before), condition)
+
+        rule = await merge(asked, f"filter rule '{uuid:.60}'", partial(_fetch, asked.daemons, uuid), replace)
+        return tagged(rule)
 
     async def delete_filter(self, asked: Asked) -> Response:
-        """Raises: NotFound."""
-        await asked.daemons.luxid(luxi.DeleteFilter(_uuid(asked)))
+        """Raises: NotFound. RemoteError: as `replace_filter`."""
+        await asked.daemons.luxid(luxi.DeleteFilter(_uuid(asked), condition_of(asked)))
         return Response(status_code=204)
 
     async def try_filter(self, asked: Asked) -> FilterTrial:
@@ -103,7 +117,7 @@ async def fetch_filters(daemons: Daemons) -> tuple[Filter, ...]:
     found = await daemons.luxid(Query(QueryKind.FILTER, _FIELDS))
     rules = [structure(dict(zip(_FIELDS, values, strict=True)), Filter, "filter rule") for values in found.values()]
     loads = {load.uuid: _load(load) for load in (await daemons.luxid(luxi.ReadRuleLoads())).rules}
-    loaded = (attrs.evolve(rule, load=loads.get(rule.uuid)) for rule in rules)
+    loaded = (attrs.evolve(rule, load=loads.get(rule.uuid), tag=rule_tag(rule)) for rule in rules)
     return tuple(sorted(loaded, key=lambda rule: rule.place))
 
 
@@ -119,10 +133,34 @@ def _asked_rule(asked: Asked, uuid: str | None) -> FilterRule:
     return asked_rule(wish.action, predicates, priority=wish.priority, reason_trail=trail, uuid=uuid)
 
 
-async def _set(asked: Asked, uuid: str | None) -> Filter:
-    """Raises: InvalidRequest: it can never match, or is malformed."""
-    call = luxi.ReplaceFilter.of(_asked_rule(asked, uuid))
-    return await _fetch(asked.daemons, await asked.daemons.luxid(call))
+def _merged_rule(asked: Asked, before: Filter) -> FilterRule:
+    """The rule with what the body changes, set by the caller now. Raises: InvalidRequest: as `_asked_rule`."""
+    patch, cleared = asked.patch_as(FilterPatch)
+    if "action" in cleared:
+        raise InvalidRequest("a filter rule cannot be without an action; DELETE removes the rule")
+    has_conditions = patch.predicates is not None or patch.where is not None or "predicates" in cleared
+    named = (*(patch.predicates or ()), *(rule_predicates(patch.where) if patch.where else ()))
+    priority = before.priority if patch.priority is None else patch.priority
+    reason = patch.reason if patch.reason is not None or "reason" in cleared else user_reason(before.reason_trail)
+    return asked_rule(
+        patch.action or before.action,
+        named if has_conditions else before.predicates,
+        priority=0 if "priority" in cleared else priority,
+        reason_trail=user_trail(reason or None, "rapid", asked.caller.name, time.time_ns()),
+        uuid=before.uuid,
+    )
+
+
+async def _set(asked: Asked, rule: FilterRule, condition: Condition | None) -> Filter:
+    """The rule as it is then; without its tag, if others have changed it since: they are not to be overwritten by it.
+
+    Raises: InvalidRequest: it can never match, or is malformed. RemoteError: the condition does not hold.
+    """
+    uuid = await asked.daemons.luxid(luxi.ReplaceFilter.of(rule, condition))
+    found = await _fetch(asked.daemons, uuid)
+    # the trail says who asked, and when
+    is_ours = set(rule.reason_trail) <= set(found.reason_trail)
+    return found if is_ours else attrs.evolve(found, tag="")
 
 
 async def _fetch(daemons: Daemons, uuid: str) -> Filter:

@@ -4,7 +4,6 @@ Source: DESIGN sections 15 and 16.
 """
 
 import hashlib
-import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, cast
@@ -15,6 +14,7 @@ import trio
 from common.errors import Conflict, GantryError, InvalidRequest, NotFound
 from common.ids import JobId
 from common.objects.kinds import QueryKind
+from common.queue.reasons import new_batch_id
 from common.queue.reruns import OldJob, Successor, batches_of, chosen, outside, successors
 from common.wire import read_job_id
 from common.words.fields import JobRow
@@ -320,7 +320,7 @@ async def made_again(daemons: Daemons, jobs: Sequence[OldJob]) -> list[Successor
     ids = tuple(map(JobId, outside(jobs)))
     rows = await _rows(daemons, ids, ("id", "status"))
     states = {row["id"]: row["status"] for row in rows if row["status"] is not None}
-    new_ids = {old: "b" + os.urandom(6).hex()[1:] for old in batches_of(jobs)}
+    new_ids = {old: new_batch_id() for old in batches_of(jobs)}
     return successors(jobs, states, new_ids, time.time_ns())
 
 

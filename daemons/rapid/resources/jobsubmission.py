@@ -7,10 +7,12 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from common.errors import Conflict
+from common.errors import Conflict, JobLost
 from common.ids import JobId
+from common.queue.reasons import new_batch_id
 from daemons.rapid.calls import Asked, CallParameter, Given
 from daemons.rapid.refusals import RequestRefused
+from daemons.rapid.resources.joblists import fetch_job
 from daemons.rapid.resources.parameters import text_of
 from protocol.luxi import jobs as luxi
 from protocol.rapid.jobs import Submitted, SubmittedJob
@@ -37,13 +39,24 @@ class JobSubmission:
         submission, key = asked.body_as(luxi.Submission), _key(asked)
         if not submission.jobs:
             raise RequestRefused(400, "jobs must have at least one job")
-        wanted = tuple(job.to_input(time.time_ns()) for job in submission.jobs)
+        batch_id = "" if submission.batch is None else submission.batch.id or new_batch_id()
+        wanted = submission.to_inputs(batch_id, time.time_ns())
         answers, is_earlier = await _send(asked, wanted, key)
         jobs = tuple(_result(answer) for answer in answers)
         first = next((job.id for job in jobs if job.id is not None), None)
         if first is None:
             raise Conflict(f"none of the {len(jobs)} jobs was taken; the first: {jobs[0].refused}", jobs=_told(jobs))
-        return _created(Submitted(jobs, is_earlier), first)
+        if batch_id and is_earlier:
+            batch_id = await _batch_of(asked, first)
+        return _created(Submitted(jobs, is_earlier, batch_id), first)
+
+
+async def _batch_of(asked: Asked, job_id: JobId) -> str:
+    """The batch that was chosen for a job when it was submitted; "": the job was removed since."""
+    try:
+        return str((await fetch_job(asked.daemons, job_id, ("batch",)))["batch"])
+    except JobLost:
+        return ""
 
 
 async def _send(

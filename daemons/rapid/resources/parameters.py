@@ -6,7 +6,6 @@ from typing import Final
 import attrs
 
 from common.ids import JobId
-from common.queue.reasons import Batch
 from daemons.rapid.calls import Asked, Call, CallParameter, Handler
 from daemons.rapid.refusals import RequestRefused
 
@@ -145,14 +144,6 @@ def _wrong(parameter: CallParameter, what: str) -> RequestRefused:
 
 _HELLO: Final = {"OP_ID": "OP_RUN_COMMAND", "argv": ["echo", "hello"]}
 
-_NODES: Final = ((1, "web1"), (2, "web2"))
-
-
-def _batch(place: int) -> list[list[object]]:
-    """The reason trail of a job of a batch; its time is of no importance."""
-    return [["gantry:batch", Batch("any-name-of-your-own", place, 2, at_most=1, failures=0).text, 0]]
-
-
 # (verb, path) -> name of the example -> body
 EXAMPLES: Final[Mapping[tuple[str, str], Mapping[str, object]]] = {
     ("POST", "/3/jobs"): {
@@ -171,7 +162,8 @@ EXAMPLES: Final[Mapping[tuple[str, str], Mapping[str, object]]] = {
             "jobs": [{"ops": [_HELLO]}, {"ops": [{**_HELLO, "depends": [[-1, ["success"]]]}]}]
         },
         "on two nodes, one at a time, and not on the second if the first fails": {
-            "jobs": [{"ops": [{**_HELLO, "node": node, "reason": _batch(place)}]} for place, node in _NODES]
+            "jobs": [{"ops": [{**_HELLO, "node": node}]} for node in ("web1", "web2")],
+            "batch": {"at_most": 1, "failures": 0},
         },
     },
     ("POST", "/3/jobs/query"): {

@@ -20,12 +20,14 @@ from daemons.rapid.resources.clusterstate import (
     ObjectLists,
     QueueStateCalls,
 )
+from daemons.rapid.resources.conditions import CONDITIONS
 from daemons.rapid.resources.operating import operatingrows
 from daemons.rapid.resources.parameters import EXAMPLES, strict
 from protocol.luxi.queries import FieldDefinitions
 from protocol.rapid.cluster import (
     Filter,
     FilterList,
+    FilterPatch,
     FilterTrial,
     FilterWish,
     LimitsWish,
@@ -79,6 +81,7 @@ def filters() -> Sequence[Call]:
             takes=FilterWish,
             gives=Filter,
             status=201,
+            is_tagged=True,
             errors=(404, 409),
             changes=True,
         ),
@@ -102,6 +105,7 @@ def filters() -> Sequence[Call]:
             tag="filters",
             rights=read,
             gives=Filter,
+            is_tagged=True,
             errors=(404,),
         ),
         Call(
@@ -114,7 +118,25 @@ def filters() -> Sequence[Call]:
             rights=write,
             takes=FilterWish,
             gives=Filter,
-            errors=(404, 409),
+            is_tagged=True,
+            errors=(404, 409, 412),
+            parameters=CONDITIONS,
+            changes=True,
+        ),
+        Call(
+            "PATCH",
+            one,
+            rules.patch_filter,
+            "Change parts of a filter rule.",
+            name="modifyFilter",
+            tag="filters",
+            rights=write,
+            takes=FilterPatch,
+            merges=True,
+            gives=Filter,
+            is_tagged=True,
+            errors=(404, 409, 412),
+            parameters=CONDITIONS,
             changes=True,
         ),
         Call(
@@ -126,7 +148,8 @@ def filters() -> Sequence[Call]:
             tag="filters",
             rights=write,
             status=204,
-            errors=(404, 409),
+            errors=(404, 409, 412),
+            parameters=CONDITIONS,
             changes=True,
         ),
     ]

@@ -26,7 +26,7 @@ from common.jsontext import ascii_json, read_json
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.wire import read_asked, unstructure
-from daemons.rapid.calls import Call, Face, Given
+from daemons.rapid.calls import Call, Face, Given, MergePatch
 from daemons.rapid.refusals import RequestRefused, Silent, status_of
 from protocol.http.connection import BadRequestReply
 from protocol.rapid.problems import CODES, MEDIA_TYPE, type_of
@@ -130,6 +130,7 @@ def _path(scope: Scope) -> str:
 
 
 _JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
 _FORM: Final = "application/x-www-form-urlencoded"
 _MAX_FIELDS: Final = 20_000
 # bytes from which a body is read in a thread
@@ -137,7 +138,9 @@ _LARGE: Final = 64 * 1024
 
 
 async def read_body(call: Call, http: HttpRequest, raw: bytes) -> object:
-    """Return the body as an instance of `call.takes`; a form of a page as a dict of name to list of texts.
+    """Return the body as an instance of `call.takes`, or a `MergePatch` of one.
+
+    A form of a page is a dict of name to list of texts.
 
     Raises: RequestRefused: 415, the body is not JSON, or of a page no form. InvalidRequest: it is not such a value, or
         it is missing.
@@ -146,7 +149,7 @@ async def read_body(call: Call, http: HttpRequest, raw: bytes) -> object:
         if call.takes is not None and call.is_body_required and call.face is not Face.GANETI:
             raise InvalidRequest(f"{call.verb} {http.url.path} needs a body")
         return None
-    _check_type(call.face, http.headers.get("content-type", ""))
+    _check_type(call, http.headers.get("content-type", ""))
     if call.takes is None and call.face is not Face.GANETI:
         raise InvalidRequest(f"{call.verb} {http.url.path} takes no body")
     if len(raw) >= _LARGE:
@@ -154,13 +157,24 @@ async def read_body(call: Call, http: HttpRequest, raw: bytes) -> object:
     return _parse(call, raw)
 
 
-def _check_type(face: Face, content_type: str) -> None:
+def body_types(call: Call) -> tuple[str, ...]:
+    """The media types that a body may have."""
+    if call.face is Face.PAGE:
+        return (_FORM,)
+    return (_JSON, MERGE_PATCH) if call.merges else (_JSON,)
+
+
+def _check_type(call: Call, content_type: str) -> None:
     """Raises: RequestRefused."""
     # Ganeti refuses a parameter after the type; it does no harm
     kind = content_type.partition(";")[0].strip()
-    wanted = _FORM if face is Face.PAGE else _JSON
-    if kind.lower() != wanted:
-        raise RequestRefused(415, f"the content type of the body must be '{wanted}', got '{content_type[:80]}'")
+    wanted = body_types(call)
+    if kind.lower() not in wanted:
+        raise RequestRefused(
+            415,
+            f"the content type of the body must be {' or '.join(map(repr, wanted))}, got '{content_type[:80]}'",
+            headers={"Accept-Patch": ", ".join(wanted)} if call.verb == "PATCH" else {},
+        )
 
 
 def _parse(call: Call, raw: bytes) -> object:
@@ -173,7 +187,11 @@ def _parse(call: Call, raw: bytes) -> object:
     if call.takes is None or call.takes is object:
         return value
     # a class, or a type made of classes
-    return read_asked(value, cast(type[object], call.takes))
+    wish = read_asked(value, cast(type[object], call.takes))
+    if not call.merges:
+        return wish
+    assert isinstance(value, Mapping)
+    return MergePatch(wish, tuple(name for name, member in value.items() if member is None))
 
 
 def _form(raw: bytes) -> dict[str, list[str]]:
@@ -229,6 +247,8 @@ class Faces:
             response.headers["Retry-After"] = "1"
         if isinstance(error, RequestRefused):
             response.headers.update(error.headers)
+        if status == HTTPStatus.PRECONDITION_FAILED and (tag := error.fields.get("current_tag")):
+            response.headers["ETag"] = f'"{tag}"'
         return response
 
 

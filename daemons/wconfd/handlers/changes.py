@@ -182,11 +182,11 @@ class ChangeHandlers:
             "watermark": call.watermark,
         }
         rule = decode_object(value, FilterRule, "filter rule")
-        await self._wait(call, peer, lambda config, now: changes.replace_filter(config, rule, now))
+        await self._wait(call, peer, lambda config, now: changes.replace_filter(config, rule, now, call.condition))
         return uuid
 
     async def delete_filter(self, call: DeleteFilter, peer: Peer) -> bool:
-        await self._wait(call, peer, lambda config, now: changes.delete_filter(config, call.uuid, now))
+        await self._wait(call, peer, lambda config, now: changes.delete_filter(config, call.uuid, now, call.condition))
         return True
 
     async def set_job_limits(self, call: SetJobLimits, peer: Peer) -> bool:

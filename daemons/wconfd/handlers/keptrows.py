@@ -8,6 +8,7 @@ import attrs
 import trio
 
 from common.access import Role
+from common.conditions import Condition, check_condition
 from common.errors import Conflict, Denied, InvalidRequest
 from common.resources import Resource
 from common.schedules.schedule import Schedule, settled
@@ -58,7 +59,11 @@ class ResourceHandlers:
 
         def step(rows: Rows[Resource]) -> tuple[Rows[Resource], bool]:
             had = rows.get(resource.key)
-            if had is not None and had.value == resource:
+            is_so = had is not None and had.value == resource
+            # a second delivery finds what it wants; but what had to be new is not
+            if not is_so or (call.condition is not None and call.condition.is_there is False):
+                _check_row(call.condition, resource.key, rows)
+            if is_so:
                 return rows, False
             return self._store.with_value(rows, resource), True
 
@@ -70,13 +75,23 @@ class ResourceHandlers:
         key = Resource(call.node, call.name, 0).key
 
         def step(rows: Rows[Resource]) -> tuple[Rows[Resource], bool]:
-            return (rows.delete(key), True) if key in rows else (rows, False)
+            if key not in rows:
+                return rows, False
+            _check_row(call.condition, key, rows)
+            return rows.delete(key), True
 
         is_gone = await self._store.change(step)
         if is_gone:
             _log.info("resource.removed", resource=key, by=peer)
             self._publisher.publish(KEPT_CHANGED, RESOURCES)
         return is_gone
+
+
+def _check_row(condition: Condition | None, key: str, rows: Rows[Resource]) -> None:
+    """Raises: PreconditionFailed."""
+    if condition is not None:
+        row = rows.get(key)
+        check_condition(condition, f"resource '{key}'", None if row is None else row.value.tag)
 
 
 def _check(resource: Resource) -> None:

@@ -207,12 +207,21 @@ def add_filter(wish: FilterWish) -> HttpCall[Filter]:
     return post("/3/filters", Filter, wish)
 
 
-def replace_filter(uuid: str, wish: FilterWish) -> HttpCall[Filter]:
-    return HttpCall("PUT", f"/3/filters/{segment(uuid)}", Filter, body=unstructure(wish))
+def replace_filter(uuid: str, wish: FilterWish, tag: str | None = None) -> HttpCall[Filter]:
+    """Args: tag: that the rule must still have; None: whichever it has."""
+    call = HttpCall("PUT", f"/3/filters/{segment(uuid)}", Filter, body=unstructure(wish))
+    # a second delivery would find the tag of the first
+    return attrs.evolve(call, headers=_if_match(tag), is_repeatable=tag is None)
 
 
-def delete_filter(uuid: str) -> HttpCall[None]:
-    return HttpCall("DELETE", f"/3/filters/{segment(uuid)}", type(None), is_repeatable=False)
+def delete_filter(uuid: str, tag: str | None = None) -> HttpCall[None]:
+    """Args: tag: as of `replace_filter`."""
+    path = f"/3/filters/{segment(uuid)}"
+    return HttpCall("DELETE", path, type(None), headers=_if_match(tag), is_repeatable=False)
+
+
+def _if_match(tag: str | None) -> Mapping[str, str]:
+    return {} if tag is None else {"If-Match": f'"{tag}"'}
 
 
 def try_filter(wish: FilterWish) -> HttpCall[FilterTrial]:

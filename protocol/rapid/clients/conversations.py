@@ -221,13 +221,17 @@ class Conversations:
         """Add a filter rule."""
         return self.run(calls.add_filter(wish))
 
-    def replace_filter(self, uuid: str, wish: FilterWish) -> Conversation[Filter]:
-        """Create or replace the rule with this UUID."""
-        return self.run(calls.replace_filter(uuid, wish))
+    def replace_filter(self, uuid: str, wish: FilterWish, tag: str | None = None) -> Conversation[Filter]:
+        """Create or replace the rule with this UUID.
 
-    def delete_filter(self, uuid: str) -> Conversation[None]:
-        """Delete a filter rule."""
-        return self.run(calls.delete_filter(uuid))
+        Args: tag: `Filter.tag` of the rule that was read: if it has another by now, it stays as it is, and the error
+            has the code "precondition_failed"; None: whichever it has.
+        """
+        return self.run(calls.replace_filter(uuid, wish, tag))
+
+    def delete_filter(self, uuid: str, tag: str | None = None) -> Conversation[None]:
+        """Delete a filter rule. Args: tag: as of `replace_filter`."""
+        return self.run(calls.delete_filter(uuid, tag))
 
     def try_filter(self, wish: FilterWish) -> Conversation[FilterTrial]:
         """Say to which waiting jobs a rule would apply; nothing is changed."""

@@ -132,7 +132,7 @@ def test_a_schedule_is_added_shown_paused_run_and_removed(web: Web) -> None:
     run = web.local.post("/3/schedules/nightly/run").json()["id"]
     ended(web, run)
     assert job(web, run)["labels"]["schedule"] == "nightly"
-    assert web.local.put("/3/schedules/nightly", json={"cron": "0 3 * * *"}).status_code == 200
+    assert web.local.patch("/3/schedules/nightly", json={"cron": "0 3 * * *"}).status_code == 200
     assert web.local.put("/3/schedules/bad", json={"cron": "61 * * * *", "job": [TRUE]}).status_code == 400
     assert web.local.delete("/3/schedules/nightly").status_code == 204
     assert web.local.get("/3/schedules/nightly").status_code == 404

@@ -126,3 +126,46 @@ def test_pruning_tells_first_what_it_would_remove(web: Web) -> None:
 
     assert (told.status_code, told.json()["jobs"]) == (200, 0)
     assert web.local.post("/3/prune", json={}).status_code == 400
+
+
+def test_the_batch_of_a_submission_is_a_field(web: Web) -> None:
+    body = {
+        "jobs": [
+            {"ops": [command("true")], "name": f"each-{host}", "labels": {"host": host}} for host in ("web1", "web2")
+        ],
+        "batch": {"at_most": 1, "failures": 0, "each": ["host"]},
+    }
+
+    key = {"Idempotency-Key": "a-batch"}
+    first, again = (web.local.post("/3/jobs", json=body, headers=key).json() for _ in range(2))
+
+    assert first["batch"]
+    assert (again["earlier"], again["batch"], again["jobs"]) == (True, first["batch"], first["jobs"])
+    for job in first["jobs"]:
+        shown = web.local.get(f"/3/jobs/{job['id']}").json()
+        assert shown["batch"] == first["batch"]
+        place = first["jobs"].index(job) + 1
+        assert shown["batch_terms"] == {"place": place, "jobs": 2, "at_most": 1, "failures": 0, "each": ["host"]}
+    named = web.local.post("/3/jobs", json={**body, "batch": {"id": "release-7"}}).json()
+    assert named["batch"] == "release-7"
+    assert {"release-7", first["batch"]} <= {each["batch"] for each in web.local.get("/3/batches").json()["batches"]}
+    assert web.local.post("/3/jobs", json={"jobs": body["jobs"]}).json()["batch"] == ""
+
+
+def test_a_malformed_batch_is_refused_by_its_field(web: Web) -> None:
+    jobs = [{"ops": [command("true")]}]
+    for batch, words in (
+        ({"id": "a b"}, "no batch can be named 'a b'"),
+        ({"id": "x" * 65}, "1 to 64 letters"),
+        ({"at_most": 0}, "at_most of a batch must be at least 1"),
+        ({"failures": -1}, "failures of a batch must be at least 0"),
+        ({"each": ["Host"]}, "each of a batch must be keys of labels"),
+        ({"at_most": "2"}, "at_most"),
+        ({"place": 1}, "place"),
+        ([], "batch"),
+    ):
+        reply = web.local.post("/3/jobs", json={"jobs": jobs, "batch": batch})
+        assert (reply.status_code, words in reply.json()["detail"]) == (400, True), reply.text
+    twice = [{"ops": [command("true", reason=[["gantry:batch", Batch("b", 1, 1).text, 0]])]}]
+    reply = web.local.post("/3/jobs", json={"jobs": twice, "batch": {}})
+    assert (reply.status_code, "name it once" in reply.json()["detail"]) == (400, True), reply.text

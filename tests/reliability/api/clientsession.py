@@ -150,7 +150,11 @@ def set_a_rule(session: Session) -> None:
     check([type(each).__name__ for each in reasons], ["HeldByRule"], "why the job waits")
     check([each.uuid for each in session.get("listFilters").filters], [rule.uuid], "the rules")
     check(session.get("cancelJob", held, body=session.types.CancelWish()).done, True, "a cancelled job")
-    check(session.get("deleteFilter", rule.uuid), None, "a deleted rule")
+    seen = session.call("getFilter", rule.uuid).headers["ETag"]
+    changed = session.get("modifyFilter", rule.uuid, body=session.types.FilterPatch(priority=7), if_match=seen)
+    check((changed.priority, changed.action, f'"{changed.tag}"' == seen), (7, wish.action, False), "a changed rule")
+    session.refused(412, "precondition_failed", "setFilter", rule.uuid, body=wish, if_match=seen)
+    check(session.get("deleteFilter", rule.uuid, if_match=f'"{changed.tag}"'), None, "a deleted rule")
 
 
 def read_all(session: Session) -> int:

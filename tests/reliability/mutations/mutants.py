@@ -488,6 +488,31 @@ MUTANTS: Final = (
         "        pass\n",
         "tests/daemon/noded/test_old_master.py::test_an_old_master_that_hears_of_a_newer_one_ends_with_its_jobs",
     ),
+    # changes under a condition
+    _mutant(
+        "replace a filter rule only if it is what the caller has read",
+        "daemons/wconfd/core/config/changes.py",
+        "    if condition is not None and not (before is not None and _is_of_one_call(before, rule)):\n",
+        "    if False:\n",
+        "tests/unit/wconfd/config/test_config_change_objects.py::"
+        "test_a_rule_changes_only_if_it_is_what_the_condition_says",
+        "tests/daemon/rapid/test_conditions_over_http.py::test_of_two_that_read_the_same_one_wins",
+    ),
+    _mutant(
+        "change a schedule only if it is what the caller has read",
+        "daemons/luxid/handlers/schedules.py",
+        "    check_condition(condition, f\"schedule '{schedule.name}'\", tag)\n    return after\n",
+        "    return after\n",
+        "tests/unit/luxid/schedules/test_schedule_changes.py::test_a_condition_counts_at_the_turn_of_a_change",
+        "tests/daemon/rapid/test_conditions_over_http.py::test_of_two_that_read_the_same_one_wins",
+    ),
+    _mutant(
+        "set a resource only if it is what the caller has read",
+        "daemons/wconfd/handlers/keptrows.py",
+        "                _check_row(call.condition, resource.key, rows)\n",
+        "                pass\n",
+        "tests/daemon/rapid/test_conditions_over_http.py::test_of_two_that_read_the_same_one_wins",
+    ),
     # node groups and tags
     _mutant(
         "let two groups have one name",

@@ -135,6 +135,19 @@ def _hold(job: Job) -> dict[str, object] | None:
     return None if hold is None else {"by": hold.by, "at": hold.at, "why": hold.why}
 
 
+def _batch_terms(job: Job) -> dict[str, object] | None:
+    batch = batch_of(job)
+    if batch is None:
+        return None
+    return {
+        "place": batch.place,
+        "jobs": batch.size,
+        "at_most": batch.at_most,
+        "failures": batch.failures,
+        "each": list(batch.each),
+    }
+
+
 def _tries(op: JobOp) -> list[dict[str, object]]:
     """The tries before the last one."""
     return [
@@ -215,6 +228,11 @@ def _is_held(hold: object) -> bool:
     return hold is not None
 
 
+def _batch_place(terms: object) -> object:
+    """A filter compares the place in the batch."""
+    return terms.get("place") if isinstance(terms, Mapping) else terms
+
+
 # fmt: off
 _DECLARED: Final = (
     _number("id", "ID", "number of the job", lambda view: view.job.job_id),
@@ -248,6 +266,8 @@ _DECLARED: Final = (
     _text("node", "Node", "node on which the job's command runs; empty for the master", lambda view: _node(view.job)),
     _text("batch", "Batch", "batch of the job: the jobs that were submitted together for many nodes",
         lambda view: batch.batch_id if (batch := batch_of(view.job)) is not None else ""),
+    _other("batch_terms", "BatchTerms", "place of the job in its batch, number of jobs, and limits of the batch; "
+        "null if it is in none", lambda view: _batch_terms(view.job), comparable=_batch_place),
     _text("name", "Name", "name that its submitter gave the job; empty for none", lambda view: terms_of(view.job).name),
     _other("labels", "Labels", "labels of the job; each is also a field of its own: label.KEY",
         lambda view: dict(terms_of(view.job).labels)),

@@ -9,15 +9,24 @@ from typing import Final
 
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Call
+from daemons.rapid.resources.conditions import CONDITIONS
 from daemons.rapid.resources.jobchanges import Reruns, TermChanges
 from daemons.rapid.resources.operating import history
 from daemons.rapid.resources.operating.batches import Batches
 from daemons.rapid.resources.operating.history import PastOfJobs, Prunes
 from daemons.rapid.resources.operating.resourcecounts import ResourceCounts
-from daemons.rapid.resources.operating.schedules import IF_MATCH, IF_NONE_MATCH, NEXT, ScheduleCalls
+from daemons.rapid.resources.operating.schedules import NEXT, ScheduleCalls
 from protocol.luxi.jobs import NewTerms
 from protocol.luxi.queue import ResourceUse, ScheduleView
-from protocol.rapid.cluster import ResourceList, ScheduleForm, ScheduleList, StartedRun, TotalWish
+from protocol.rapid.cluster import (
+    ResourceList,
+    ScheduleForm,
+    ScheduleList,
+    SchedulePatch,
+    StartedRun,
+    TotalPatch,
+    TotalWish,
+)
 from protocol.rapid.explanations import History, HistorySummary, PruneWish, Removed
 from protocol.rapid.jobactions import (
     Done,
@@ -162,6 +171,7 @@ def schedules() -> Sequence[Call]:
     to = ScheduleCalls()
     one = "/3/schedules/{name}"
     row = partial(Call, tag="schedules", rights=_SUBMIT, errors=(404,), changes=True)
+    view = partial(row, gives=ScheduleView, is_tagged=True)
     return [
         Call(
             "GET",
@@ -183,29 +193,48 @@ def schedules() -> Sequence[Call]:
             tag="schedules",
             rights=_READ,
             gives=ScheduleView,
+            is_tagged=True,
             errors=(404,),
             parameters=(NEXT,),
         ),
-        row(
+        view(
             "PUT",
             one,
             to.set_schedule,
-            "Add or change a schedule.",
+            "Add or replace a schedule.",
             name="setSchedule",
             takes=ScheduleForm,
-            gives=ScheduleView,
-            parameters=(IF_NONE_MATCH, IF_MATCH),
-            errors=(404, 409),
+            parameters=CONDITIONS,
+            errors=(404, 409, 412),
         ),
-        row("DELETE", one, to.remove_schedule, "Remove a schedule; its jobs stay.", name="deleteSchedule", status=204),
-        row("POST", f"{one}/pause", to.pause, "Make no runs from now on.", name="pauseSchedule", gives=ScheduleView),
+        view(
+            "PATCH",
+            one,
+            to.patch_schedule,
+            "Change parts of a schedule.",
+            name="modifySchedule",
+            takes=SchedulePatch,
+            merges=True,
+            parameters=CONDITIONS,
+            errors=(404, 409, 412),
+        ),
         row(
+            "DELETE",
+            one,
+            to.remove_schedule,
+            "Remove a schedule; its jobs stay.",
+            name="deleteSchedule",
+            status=204,
+            parameters=CONDITIONS,
+            errors=(404, 412),
+        ),
+        view("POST", f"{one}/pause", to.pause, "Make no runs from now on.", name="pauseSchedule"),
+        view(
             "POST",
             f"{one}/resume",
             to.resume,
             "Make runs again; missed ones are not made up for.",
             name="resumeSchedule",
-            gives=ScheduleView,
         ),
         row("POST", f"{one}/run", to.run_now, "Submit the schedule's job now.", name="runSchedule", gives=StartedRun),
     ]
@@ -216,7 +245,7 @@ def resources() -> Sequence[Call]:
     to = ResourceCounts()
     one = "/3/resources/{key}"
     read = partial(Call, tag="resources", rights=_READ)
-    write = partial(Call, tag="resources", rights=(Right.QUEUE_WRITE,), changes=True)
+    write = partial(Call, tag="resources", rights=(Right.QUEUE_WRITE,), parameters=CONDITIONS, changes=True)
     return [
         read(
             "GET",
@@ -226,7 +255,16 @@ def resources() -> Sequence[Call]:
             name="listResources",
             gives=ResourceList,
         ),
-        read("GET", one, to.get_resource, "Show a resource.", name="getResource", gives=ResourceUse, errors=(404,)),
+        read(
+            "GET",
+            one,
+            to.get_resource,
+            "Show a resource.",
+            name="getResource",
+            gives=ResourceUse,
+            is_tagged=True,
+            errors=(404,),
+        ),
         write(
             "PUT",
             one,
@@ -235,8 +273,28 @@ def resources() -> Sequence[Call]:
             name="setResource",
             takes=TotalWish,
             gives=ResourceUse,
+            is_tagged=True,
+            errors=(404, 412),
         ),
         write(
-            "DELETE", one, to.remove_resource, "Remove a resource.", name="deleteResource", status=204, errors=(404,)
+            "PATCH",
+            one,
+            to.patch_resource,
+            "Change the total of a resource, or its unit.",
+            name="modifyResource",
+            takes=TotalPatch,
+            merges=True,
+            gives=ResourceUse,
+            is_tagged=True,
+            errors=(404, 409, 412),
+        ),
+        write(
+            "DELETE",
+            one,
+            to.remove_resource,
+            "Remove a resource.",
+            name="deleteResource",
+            status=204,
+            errors=(404, 412),
         ),
     ]

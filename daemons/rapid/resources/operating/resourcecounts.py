@@ -3,15 +3,21 @@
 Source: DESIGN sections 15 and 16.
 """
 
+from functools import partial
+
+import attrs
 from starlette.responses import Response
 
+from common.conditions import Condition
 from common.errors import NotFound
 from common.queue.terms import Use, read_use
-from common.resources import Resource
-from daemons.rapid.calls import Asked, Daemons
+from common.resources import Resource, Unit
+from daemons.rapid.calls import Asked, Daemons, Given
+from daemons.rapid.refusals import RequestRefused
+from daemons.rapid.resources.conditions import condition_of, merge, tagged
 from protocol.luxi import queue as luxi
 from protocol.luxi.queue import ResourceUse
-from protocol.rapid.cluster import ResourceList, TotalWish
+from protocol.rapid.cluster import ResourceList, TotalPatch, TotalWish
 
 
 class ResourceCounts:
@@ -20,21 +26,46 @@ class ResourceCounts:
     async def list_resources(self, asked: Asked) -> ResourceList:
         return ResourceList(await asked.daemons.luxid(luxi.ReadResourceUse()))
 
-    async def get_resource(self, asked: Asked) -> ResourceUse:
+    async def get_resource(self, asked: Asked) -> Given:
         """Raises: NotFound. InvalidRequest: the path names no resource."""
-        return await _find(asked.daemons, _named(asked))
+        return tagged(await _find(asked.daemons, _named(asked)))
 
-    async def set_resource(self, asked: Asked) -> ResourceUse:
-        """Set its total; a resource of a new name comes to be by it. Raises: InvalidRequest. Denied."""
+    async def set_resource(self, asked: Asked) -> Given:
+        """Set its total; a resource of a new name comes to be by it.
+
+        Raises: InvalidRequest. Denied. RemoteError: the condition does not hold.
+        """
         wish, named = asked.body_as(TotalWish), _named(asked)
-        await asked.daemons.luxid(luxi.SetResource(Resource(named.node, named.resource, wish.total, wish.unit)))
-        return await _find(asked.daemons, named)
+        resource = Resource(named.node, named.resource, wish.total, wish.unit)
+        return tagged(await _set(asked.daemons, named, resource, condition_of(asked)))
+
+    async def patch_resource(self, asked: Asked) -> Given:
+        """Raises: NotFound. PreconditionFailed: the condition does not hold. Else as `set_resource`."""
+        patch, cleared = asked.patch_as(TotalPatch)
+        named = _named(asked)
+        if "total" in cleared:
+            raise RequestRefused(400, f"resource '{named.key}' cannot be without a total; DELETE removes it")
+
+        async def replace(before: ResourceUse, condition: Condition) -> ResourceUse:
+            there = before.resource
+            unit = Unit.COUNT if "unit" in cleared else patch.unit or there.unit
+            total = there.total if patch.total is None else patch.total
+            return await _set(asked.daemons, named, attrs.evolve(there, total=total, unit=unit), condition)
+
+        read = partial(_find, asked.daemons, named)
+        return tagged(await merge(asked, f"resource '{named.key}'", read, replace))
 
     async def remove_resource(self, asked: Asked) -> Response:
-        """Raises: NotFound."""
+        """Raises: NotFound. RemoteError: as `set_resource`."""
         named = _named(asked)
-        await asked.daemons.luxid(luxi.RemoveResource(named.node, named.resource))
+        await asked.daemons.luxid(luxi.RemoveResource(named.node, named.resource, condition_of(asked)))
         return Response(status_code=204)
+
+
+async def _set(daemons: Daemons, named: Use, resource: Resource, condition: Condition | None) -> ResourceUse:
+    """The resource as it was set, whatever others have made of it since; with its users now."""
+    await daemons.luxid(luxi.SetResource(resource, condition))
+    return attrs.evolve(await _find(daemons, named), resource=resource, tag=resource.tag)
 
 
 async def _find(daemons: Daemons, named: Use) -> ResourceUse:

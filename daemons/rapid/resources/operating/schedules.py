@@ -8,20 +8,14 @@ from typing import Final
 from starlette.responses import Response
 
 from common.errors import NotFound
-from daemons.rapid.calls import Asked, CallParameter, Daemons
+from daemons.rapid.calls import Asked, Daemons, Given
+from daemons.rapid.resources.conditions import condition_of, tagged
 from daemons.rapid.resources.parameters import whole, whole_of
 from protocol.luxi import queue as luxi
 from protocol.luxi.queue import ScheduleView
-from protocol.rapid.cluster import ScheduleForm, ScheduleList, StartedRun
+from protocol.rapid.cluster import ScheduleForm, ScheduleList, SchedulePatch, StartedRun
 
 NEXT: Final = whole("next", "How many next runs are told of each schedule.", default=3, high=100)
-IF_NONE_MATCH: Final = CallParameter(
-    "If-None-Match", "With `*` a schedule is added; one of this name is not changed, but refused.", place="header"
-)
-IF_MATCH: Final = CallParameter(
-    "If-Match", "With `*` a schedule is changed; if there is none of this name it is refused.", place="header"
-)
-_ANY: Final = "*"
 
 
 class ScheduleCalls:
@@ -30,54 +24,61 @@ class ScheduleCalls:
     async def list_schedules(self, asked: Asked) -> ScheduleList:
         return ScheduleList(await asked.daemons.luxid(luxi.ListSchedules(_next_count(asked))))
 
-    async def get_schedule(self, asked: Asked) -> ScheduleView:
+    async def get_schedule(self, asked: Asked) -> Given:
         """Raises: NotFound."""
-        return await _find(asked.daemons, _name(asked), _next_count(asked))
+        return tagged(await _find(asked.daemons, _name(asked), _next_count(asked)))
 
-    async def set_schedule(self, asked: Asked) -> ScheduleView:
-        """Add the schedule, or change it. Raises: InvalidRequest: its words name no instant, its job is malformed."""
-        form, name = asked.body_as(ScheduleForm), _name(asked)
-        wish = luxi.ScheduleWish(
-            name=name,
-            cron=form.cron,
-            zone=form.zone,
-            every_s=form.every_s,
-            job=form.job,
-            overlap=form.overlap,
-            missed=form.missed,
-            deadline_s=form.deadline_s,
-            spread_s=form.spread_s,
-        )
-        is_there = await _is_there(asked, name)
-        return await asked.daemons.luxid(luxi.ChangeSchedule(wish) if is_there else luxi.AddSchedule(wish))
+    async def set_schedule(self, asked: Asked) -> Given:
+        """Add the schedule, or replace it.
+
+        Raises: InvalidRequest: its words name no instant, its job is malformed. RemoteError: the condition does not
+            hold.
+        """
+        wish = _wish(_name(asked), asked.body_as(ScheduleForm))
+        view = await asked.daemons.luxid(luxi.SetSchedule(wish, condition_of(asked)))
+        return tagged(view)
+
+    async def patch_schedule(self, asked: Asked) -> Given:
+        """Raises: NotFound; else as `set_schedule`."""
+        patch, cleared = asked.patch_as(SchedulePatch)
+        change = luxi.ChangeSchedule(_wish(_name(asked), patch), condition_of(asked), cleared or None)
+        view = await asked.daemons.luxid(change)
+        return tagged(view)
 
     async def remove_schedule(self, asked: Asked) -> Response:
-        """Raises: NotFound."""
+        """Raises: NotFound. RemoteError: as `set_schedule`."""
         name = _name(asked)
-        if not await asked.daemons.luxid(luxi.RemoveScheduleOf(name)):
+        if not await asked.daemons.luxid(luxi.RemoveScheduleOf(name, condition_of(asked))):
             raise _none_of(name)
         return Response(status_code=204)
 
-    async def pause(self, asked: Asked) -> ScheduleView:
+    async def pause(self, asked: Asked) -> Given:
         """Raises: NotFound."""
-        return await asked.daemons.luxid(luxi.PauseSchedule(_name(asked), True))
+        view = await asked.daemons.luxid(luxi.PauseSchedule(_name(asked), True))
+        return tagged(view)
 
-    async def resume(self, asked: Asked) -> ScheduleView:
+    async def resume(self, asked: Asked) -> Given:
         """Raises: NotFound."""
-        return await asked.daemons.luxid(luxi.PauseSchedule(_name(asked), False))
+        view = await asked.daemons.luxid(luxi.PauseSchedule(_name(asked), False))
+        return tagged(view)
 
     async def run_now(self, asked: Asked) -> StartedRun:
         """Raises: NotFound; else as a submission."""
         return StartedRun(await asked.daemons.luxid(luxi.RunSchedule(_name(asked))))
 
 
-async def _is_there(asked: Asked, name: str) -> bool:
-    """Whether there is such a schedule, or must be one; luxid refuses what then proves wrong."""
-    headers = asked.http.headers
-    if headers.get(IF_NONE_MATCH.name) == _ANY or headers.get(IF_MATCH.name) == _ANY:
-        return headers.get(IF_NONE_MATCH.name) != _ANY
-    found = await asked.daemons.luxid(luxi.ListSchedules(0, (name,)))
-    return bool(found)
+def _wish(name: str, form: ScheduleForm | SchedulePatch) -> luxi.ScheduleWish:
+    return luxi.ScheduleWish(
+        name=name,
+        cron=form.cron,
+        zone=form.zone,
+        every_s=form.every_s,
+        job=form.job,
+        overlap=form.overlap,
+        missed=form.missed,
+        deadline_s=form.deadline_s,
+        spread_s=form.spread_s,
+    )
 
 
 def _next_count(asked: Asked) -> int:

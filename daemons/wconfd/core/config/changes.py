@@ -5,11 +5,13 @@ from typing import Final, Protocol, TypeVar
 
 import attrs
 
+from common.conditions import Condition, check_condition
 from common.errors import ConfigurationError, Conflict, InvalidRequest
 from common.objects.codec import decode_object, to_json
 from common.objects.config import Cluster, Config, Entity
-from common.objects.filter import FilterRule
-from common.objects.kinds import check_count, check_tags
+from common.objects.filter import FilterRule, rule_tag
+from common.objects.kinds import FilterUuid, check_count, check_tags
+from common.queue.reasons import ReasonTrail
 from daemons.wconfd.core.config.configstate import (
     CLUSTER,
     TABLES,
@@ -209,15 +211,39 @@ def _tagged(stored: E, added: Collection[str], removed: Collection[str], now: fl
 # Source: filters design; wconfd.md 7.3.
 
 
-def replace_filter(config: Config, rule: FilterRule, now: float) -> Config:
-    """With this rule under its uuid, whether there was one or not."""
+def replace_filter(config: Config, rule: FilterRule, now: float, condition: Condition | None = None) -> Config:
+    """With this rule under its uuid, whether there was one or not.
+
+    Raises: PreconditionFailed: there is another one than the condition says.
+    """
+    before = config.filters.get(FilterUuid(rule.uuid))
+    if condition is not None and not (before is not None and _is_of_one_call(before, rule)):
+        check_condition(condition, f"filter rule '{rule.uuid}'", None if before is None else rule_tag(before))
     return advanced(config, with_entry(config, "filters", rule.uuid, rule), now)
 
 
-def delete_filter(config: Config, uuid: str, now: float) -> Config:
-    """Without the rule of this uuid; nothing if there is none."""
-    if uuid not in config.filters:
+def _is_of_one_call(one: FilterRule, other: FilterRule) -> bool:
+    """Whether both were asked for by one call, which was delivered twice: who asked, and when, is the same."""
+    asked = _asked(one)
+    return bool(asked) and (asked, one.predicates, one.priority, one.action) == (
+        *(_asked(other), other.predicates, other.priority, other.action),
+    )
+
+
+def _asked(rule: FilterRule) -> ReasonTrail:
+    """What the client has put into the trail; luxid adds the time of the delivery."""
+    return tuple(entry for entry in rule.reason_trail if entry.source.startswith("gnt:"))
+
+
+def delete_filter(config: Config, uuid: str, now: float, condition: Condition | None = None) -> Config:
+    """Without the rule of this uuid; nothing if there is none.
+
+    Raises: PreconditionFailed: there is another one than the condition says.
+    """
+    rule = config.filters.get(FilterUuid(uuid))
+    if rule is None:
         return config
+    check_condition(condition, f"filter rule '{uuid}'", rule_tag(rule))
     return advanced(config, without_entry(config, "filters", uuid), now)
 
 

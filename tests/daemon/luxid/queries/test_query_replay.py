@@ -43,7 +43,7 @@ LIVE = {
 }
 # fields that Ganeti has not
 OURS = {
-    *("opid", "summary_text", "reason", "reason_text", "words", "user", "node", "batch"),
+    *("opid", "summary_text", "reason", "reason_text", "words", "user", "node", "batch", "batch_terms"),
     *("name", "labels", "hold", "uses", "tries", "exit_code", "begin_ts"),
 }
 # of the program, and the two keys that follow the cluster's own

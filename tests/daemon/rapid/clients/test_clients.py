@@ -120,7 +120,12 @@ def test_a_rule_is_tried_set_and_deleted(client: RapidClient) -> None:
     rule = client.add_filter(wish)
     assert [each.uuid for each in client.filters()] == [rule.uuid]
     assert client.replace_filter(rule.uuid, FilterWish(Action(ActionKind.ACCEPT))).uuid == rule.uuid
-    client.delete_filter(rule.uuid)
+    with pytest.raises(RemoteError) as refused:
+        client.replace_filter(rule.uuid, FilterWish(Action(ActionKind.REJECT)), rule.tag)
+    assert refused.value.code == "precondition_failed"
+    (present,) = client.filters()
+    assert present.action.kind is ActionKind.ACCEPT
+    client.delete_filter(rule.uuid, present.tag)
     assert client.filters() == ()
 
 

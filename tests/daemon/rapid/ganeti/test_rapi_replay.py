@@ -88,6 +88,7 @@ def with_our_fields(theirs: Any) -> Any:
     ours += [{"name": "reason_text", "title": "ReasonText", "kind": "text"}]
     ours += [{"name": word, "title": word.title(), "kind": "text"} for word in ("user", "words")]
     ours += [{"name": "node", "title": "Node", "kind": "text"}, {"name": "batch", "title": "Batch", "kind": "text"}]
+    ours += [{"name": "batch_terms", "title": "BatchTerms", "kind": "other"}]
     ours += [{"name": "name", "title": "Name", "kind": "text"}]
     ours += [{"name": word, "title": word.title(), "kind": "other"} for word in ("labels", "hold", "uses", "tries")]
     ours += [{"name": "exit_code", "title": "ExitCode", "kind": "number"}]

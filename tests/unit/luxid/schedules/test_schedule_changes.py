@@ -1,5 +1,6 @@
 """Changes of one schedule that meet: none is lost, and what was removed stays so (DESIGN section 16)."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import attrs
@@ -8,15 +9,24 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from common.access import Role
-from common.errors import Conflict, NotFound, Unavailable
-from common.schedules.schedule import Schedule
+from common.conditions import Condition
+from common.errors import Conflict, NotFound, PreconditionFailed, Unavailable
+from common.schedules.schedule import Overlap, Schedule
 from common.settings import LimitsSettings
 from daemons.luxid.core.rights import Submitter
 from daemons.luxid.core.schedules import ScheduleOwner
 from daemons.luxid.handlers.schedules import MOST_SCHEDULES, RESERVED_SCHEDULES, Schedules
 from daemons.luxid.schedules import ScheduleBook
 from protocol.client import Client
-from protocol.luxi.queue import AddSchedule, ChangeSchedule, PauseSchedule, RemoveScheduleOf, ScheduleWish
+from protocol.luxi.queue import (
+    AddSchedule,
+    ChangeSchedule,
+    ListSchedules,
+    PauseSchedule,
+    RemoveScheduleOf,
+    ScheduleWish,
+    SetSchedule,
+)
 from protocol.messages import AnyRequest
 from protocol.peer import Peer
 from protocol.wconfd.config import ReadSchedules
@@ -111,6 +121,56 @@ async def test_a_change_does_not_bring_back_what_was_removed_meanwhile(nursery: 
 
     assert wconfd.schedules == {}
     assert [error.message for error in refused] == [f"schedule '{NIGHTLY.name}' was removed meanwhile"]
+
+
+async def test_a_condition_counts_at_the_turn_of_a_change(nursery: trio.Nursery) -> None:
+    schedules, checks, wconfd = calls()
+    seen = Condition(tags=(NIGHTLY.tag,))
+    refused: list[PreconditionFailed] = []
+
+    async def change(make: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await make()
+        except PreconditionFailed as error:
+            refused.append(error)
+
+    patch = ChangeSchedule(ScheduleWish(name=NIGHTLY.name, job=OTHER_JOB), seen)
+    whole = SetSchedule(ScheduleWish(name=NIGHTLY.name, every_s=60.0, job=OTHER_JOB), seen)
+    nursery.start_soon(change, lambda: schedules.change_schedule(patch, ROOT))
+    nursery.start_soon(change, lambda: schedules.set_schedule(whole, ROOT))
+    await wait_all_tasks_blocked()
+
+    await schedules.pause_schedule(PauseSchedule(NIGHTLY.name, True), ROOT)
+    checks.is_found.set()
+    await wait_all_tasks_blocked()
+
+    after = wconfd.schedules[NIGHTLY.uuid]
+    assert [error.fields["current_tag"] for error in refused] == [after.tag] * 2
+    assert (after.is_paused, after.job) == (True, NIGHTLY.job)
+    with pytest.raises(PreconditionFailed):
+        await schedules.remove_schedule(RemoveScheduleOf(NIGHTLY.name, seen), ROOT)
+    assert await schedules.remove_schedule(RemoveScheduleOf(NIGHTLY.name, Condition(tags=(after.tag,))), ROOT)
+
+
+async def test_a_change_that_is_delivered_twice_is_made_once() -> None:
+    schedules, checks, wconfd = calls()
+    checks.is_found.set()
+    change = ChangeSchedule(ScheduleWish(name=NIGHTLY.name, overlap=Overlap.ALLOW), Condition(tags=(NIGHTLY.tag,)))
+
+    views = [await schedules.change_schedule(change, ROOT) for _ in range(2)]
+
+    assert views[0] == views[1]
+    assert wconfd.schedules[NIGHTLY.uuid].overlap is Overlap.ALLOW
+
+
+async def test_what_others_may_not_see_is_not_in_the_tag_that_they_get() -> None:
+    schedules, _, __ = calls()
+    stranger = Peer(1, 2000, 2000, role=Role.READ)
+
+    (hers,) = await schedules.list_schedules(ListSchedules(0), ROOT)
+    (others,) = await schedules.list_schedules(ListSchedules(0), stranger)
+
+    assert (hers.tag, others.tag) == (NIGHTLY.tag, "")
 
 
 async def test_the_last_schedules_of_all_are_for_operators() -> None:

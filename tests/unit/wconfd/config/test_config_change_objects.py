@@ -5,10 +5,11 @@ from typing import Any
 import attrs
 import pytest
 
-from common.errors import ConfigurationError, Conflict, InvalidRequest, NotFound
+from common.conditions import Condition
+from common.errors import ConfigurationError, Conflict, InvalidRequest, NotFound, PreconditionFailed
 from common.objects.codec import decode_object, encode_config
 from common.objects.config import Config
-from common.objects.filter import FilterRule
+from common.objects.filter import FilterRule, rule_tag
 from common.objects.kinds import DiskUuid, FilterUuid, GroupUuid, InstanceUuid, NodeUuid
 from daemons.wconfd.core.config import changes as filterrules
 from daemons.wconfd.core.config import instances
@@ -147,6 +148,38 @@ def test_a_filter_rule_is_added_replaced_and_deleted_once_each() -> None:
     assert filterrules.replace_filter(replaced, rule(action=["RATE_LIMIT", 2]), NOW) is replaced
     assert not deleted.filters
     assert filterrules.delete_filter(deleted, "f", NOW) is deleted
+
+
+def test_a_rule_changes_only_if_it_is_what_the_condition_says() -> None:
+    config = filterrules.replace_filter(small_config(), rule(), NOW, Condition(is_there=False))
+    seen = Condition(tags=(rule_tag(rule()),))
+    other = rule(action="REJECT")
+
+    after = filterrules.replace_filter(config, other, NOW, seen)
+    for condition in (seen, Condition(is_there=False)):
+        with pytest.raises(PreconditionFailed) as caught:
+            filterrules.replace_filter(after, rule(action="ACCEPT"), NOW, condition)
+        assert caught.value.fields == {"current_tag": rule_tag(other)}
+    with pytest.raises(PreconditionFailed):
+        filterrules.delete_filter(after, "f", NOW, seen)
+    with pytest.raises(PreconditionFailed, match="there is no filter rule 'f'"):
+        filterrules.replace_filter(small_config(), rule(), NOW, seen)
+    assert filterrules.delete_filter(small_config(), "f", NOW, seen).filters == {}
+
+
+def test_a_rule_that_one_call_sets_twice_is_no_other_rule() -> None:
+    seen = Condition(tags=(rule_tag(rule()),))
+    config = filterrules.replace_filter(small_config(), rule(), NOW)
+
+    def asked(at_ns: int, delivered_ns: int) -> FilterRule:
+        return rule(action="REJECT", reason_trail=[["gnt:client:rapid", "ann", at_ns], ["luxid", "", delivered_ns]])
+
+    once = filterrules.replace_filter(config, asked(1, 2), NOW, seen)
+    twice = filterrules.replace_filter(once, asked(1, 3), NOW, seen)
+
+    assert twice.filters == {"f": asked(1, 3)}
+    with pytest.raises(PreconditionFailed):
+        filterrules.replace_filter(once, asked(2, 3), NOW, seen)
 
 
 # finding
