@@ -103,7 +103,7 @@ MAP: Final = (
     Row(("daemons/supervisor/",), ("tests/unit/supervisor",), ("tests/daemon/supervisor",)),
     Row(("cli/",), ("tests/unit/cli",), ("tests/cli",)),
     Row(("cli/manual/",), ("tests/unit/cli/manual",)),
-    Row(("cli/plans/",), ("tests/unit/cli/plans",), ("tests/property/test_plans.py", "tests/cli/verbs/job")),
+    Row(("protocol/plans/",), ("tests/unit/protocol/plans",), ("tests/property/test_plans.py", "tests/cli/verbs/job")),
     Row(("cli/remote.py",), ("tests/unit/cli/remote",), ("tests/cli/remote",)),
     Row(
         ("deploy/",),

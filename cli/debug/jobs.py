@@ -16,8 +16,6 @@ from cli.exitcodes import DONE, FAILED
 from cli.live.following import job_changes, until_ended
 from cli.options import DURATION
 from cli.outcomes import fetch_outcomes
-from cli.plans.documents import read_document
-from cli.plans.jobs import read_plan
 from cli.query import query_jobs
 from cli.screen import complain, remark, say, say_json, warn
 from cli.submitting.options import PRIORITIES, SubmissionOptions, SubmitOptions, job_with_wishes, submit_options
@@ -30,6 +28,8 @@ from common.words.logs import LogLine
 from common.words.times import to_seconds
 from protocol.luxi.jobs import NewJob, OpInput, SubmitAnswer, SubmitJob, SubmitManyJobs
 from protocol.messages import AnyRequest
+from protocol.plans.documents import read_document
+from protocol.plans.jobs import read_plan
 
 # `gnt-debug delay`: a job that sleeps.
 #

@@ -23,7 +23,6 @@ from cli.submitting.arguments import (
     SIZE,
     ULIMIT,
     VARIABLE,
-    LockWish,
     check_text,
     lock_modes,
     read_standard_input,
@@ -51,6 +50,7 @@ from cli.submitting.options import (
 )
 from cli.submitting.submission import submit_jobs
 from common.queue.jobs import FINAL_NAMES, JobState
+from common.words.typed import LockWish
 from protocol.luxi.jobs import NewJob, OpInput
 
 # The jobs that a new job waits for, named by an id, by a batch, or by the word PREV.

@@ -8,8 +8,6 @@ import click
 
 from cli.commands import WaitingCommand
 from cli.exitcodes import DONE
-from cli.plans.documents import read_document
-from cli.plans.jobs import JobPlan, read_plan
 from cli.screen import say
 from cli.submitting.options import (
     FollowOptions,
@@ -22,6 +20,8 @@ from cli.submitting.options import (
 )
 from cli.submitting.submission import submit_jobs
 from common.errors import InvalidRequest, RemoteError
+from protocol.plans.documents import read_document
+from protocol.plans.jobs import JobPlan, read_plan
 
 _STANDARD_INPUT = "-"
 
@@ -82,7 +82,7 @@ def submit(file: Path | None, wants_schema: bool, **options: Unpack[FollowOption
 def _print_schema() -> int:
     import json
 
-    from cli.plans.jobs import plan_schema
+    from protocol.plans.jobs import plan_schema
 
     say(json.dumps(plan_schema(), indent=2))
     return DONE

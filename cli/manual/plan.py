@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from cli.manual.page import Code, Definition, Definitions, Literal, ManualPage, PageLink, Paragraph, Section, paragraph
-from cli.plans.jobs import COMMAND, ENDS, OPCODES, PRIORITY, REASON, RUN, SHELL, TERMS, PlanField
+from protocol.plans.jobs import COMMAND, ENDS, OPCODES, PRIORITY, REASON, RUN, SHELL, TERMS, PlanField
 
 _ABOUT: Final = (
     "A plan is a file of several jobs, in YAML or JSON, that 'gnt-job submit' submits together: all or none. A "

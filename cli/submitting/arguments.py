@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-import attrs
 import click
 
 from cli.choosing.jobids import JOB_IDS, Named
@@ -15,9 +14,10 @@ from cli.options import ReadType
 from cli.screen import remark
 from common.commands.spec import ULIMITS
 from common.errors import InvalidRequest
-from common.locks import LockLevel, asked_lock, parse_lock
 from common.queue.jobs import FINAL_NAMES, JobState
 from common.queue.terms import Use, check_label, check_name, read_use
+from common.words import typed
+from common.words.typed import LockWish, read_lock, read_size
 
 # Values of a command's options as the user types them: `12:success`, `NAME=VALUE`, `512M`, `nofile=1024`.
 
@@ -42,16 +42,6 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value if equals else os.environ[name]
 
 
-def _size(text: str) -> int:
-    """`512M`: bytes; K, M, G or T multiply by powers of 1024."""
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        raise ValueError(f"'{text}' is not a size; write bytes, or a number with K, M, G or T")
-    if "." in match[1] and not match[2]:
-        raise ValueError(f"'{text}' is not whole; write a whole number, or one with K, M, G or T, as in 1.5G")
-    return int(float(match[1]) * 1024 ** _UNITS.index(match[2].upper()))
-
-
 def _cpus(text: str) -> float:
     """`1.5`: a number of processors; `nan` and `inf` are refused, as JSON does not have them."""
     if _CPUS.fullmatch(text) is None:
@@ -70,13 +60,11 @@ def _ulimit(text: str) -> tuple[str, list[int]]:
     return name, [int(number) for number in numbers]
 
 
-_UNITS: Final = ("", "K", "M", "G", "T")
-_SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
 _CPUS: Final = re.compile(r"\d{1,4}(\.\d{1,6})?|\.\d{1,6}", re.ASCII)
 _NUMBER: Final = re.compile(r"-1|\d{1,19}", re.ASCII)
 CPUS: Final = ReadType(_cpus, name="float")
 DEPENDENCY: Final = ReadType(_dependency, name="dependency")
-SIZE: Final = ReadType(_size, name="size")
+SIZE: Final = ReadType(read_size, name="size")
 ULIMIT: Final = ReadType(_ulimit, name="limit")
 VARIABLE: Final = ReadType(_variable, name="variable")
 
@@ -110,18 +98,6 @@ if TYPE_CHECKING:
     # what completes a word imports it; the start of every other command does without
     from click.shell_completion import CompletionItem
 
-_MODES: Final = ("shared", "exclusive")
-# the end of an IPv6 or MAC address: such a name contains colons itself
-_ADDRESS: Final = re.compile(r".*:.*:[0-9a-fA-F]{1,4}")
-
-
-@attrs.frozen
-class LockWish:
-    """A lock by name and the mode to hold it in."""
-
-    lock: str
-    mode: str
-
 
 class LockType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
     """`NAME[:shared|exclusive]`; exclusive if left out."""
@@ -131,23 +107,10 @@ class LockType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
     def convert(self, value: str | LockWish, param: click.Parameter | None, ctx: click.Context | None) -> LockWish:
         if isinstance(value, LockWish):
             return value
-        name, colon, mode = value.rpartition(":")
-        if not colon or _ADDRESS.fullmatch(value):
-            name, mode = value, "exclusive"
-        if mode not in _MODES:
-            self.fail(
-                f"'{mode}' is not a lock mode; write shared or exclusive, "
-                f"or '{value}:exclusive' if the colon belongs to the name",
-                param,
-                ctx,
-            )
         try:
-            lock = asked_lock(parse_lock(name))
+            return read_lock(value)
         except InvalidRequest as error:
             self.fail(error.message, param, ctx)
-        if not (lock.name or lock.is_group or lock.level is LockLevel.CONFIG):
-            self.fail(f"lock name '{name}' names nothing; write it as 'node/NAME'", param, ctx)
-        return LockWish(str(lock), mode)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
         from cli.completion import complete_locks
@@ -162,11 +125,10 @@ LOCK: Final = LockType()
 
 def lock_modes(wishes: Iterable[LockWish]) -> dict[str, str]:
     """Lock -> mode. Raises: UsageError: a lock is wanted in two modes."""
-    modes: dict[str, str] = {}
-    for wish in wishes:
-        if modes.setdefault(wish.lock, wish.mode) != wish.mode:
-            raise click.UsageError(f"--lock names '{wish.lock}' as shared and as exclusive; write it once")
-    return modes
+    try:
+        return typed.lock_modes(wishes)
+    except InvalidRequest as error:
+        raise click.UsageError(f"--lock {error.message}") from None
 
 
 # Terms of jobs as the user types them: `team=web`, `licences=2`, `web1:memory=4G`, `tomorrow 02:00`.
@@ -195,7 +157,7 @@ def _label(text: str) -> tuple[str, str]:
 def _use(text: str) -> Use:
     """`[NODE:]NAME=COUNT`; a count with K, M, G or T is in bytes, `NAME` alone is one unit."""
     key, equals, count_text = text.partition("=")
-    count = _size(count_text) if equals else 1
+    count = read_size(count_text) if equals else 1
     if count < 1:
         raise ValueError(f"'{text}' uses nothing; write a count of at least 1")
     return read_use(key, count)

@@ -142,7 +142,7 @@ def spread(op: OpInput, nodes: Sequence[str], wish: FleetWish, wishes: Submissio
     """
     along = [variable(NODE, nodes)] if nodes else []
     elements = elements_of([*wish.variables, *along])
-    batch_id = new_batch_id()
+    batch_id = new_batch_id(os.urandom(6))
     names = tuple(each.name for each in wish.variables)
     jobs = []
     for place, element in enumerate(elements, 1):

@@ -7,7 +7,6 @@ Source: luxid.md 2.1, 2.3, 5.5; opcodes.md 2; DESIGN section 11.
 """
 
 import re
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -430,9 +429,9 @@ class Batch:
         return f"id={self.batch_id};place={self.place};jobs={self.size}{''.join(told)}{each}"
 
 
-def new_batch_id() -> str:
-    """A name that no batch has; a letter first: no id of a job looks like this."""
-    return "b" + secrets.token_hex(6)[1:]
+def new_batch_id(random: bytes) -> str:
+    """A name that no batch has; a letter first: no id of a job looks like this. Args: random: 6 bytes."""
+    return "b" + random.hex()[1:]
 
 
 def batch_entry(batch: Batch, at_ns: int) -> ReasonEntry:

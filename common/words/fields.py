@@ -134,6 +134,8 @@ class JobRow(TypedDict, total=False):
     hold: Mapping[str, object] | None
     # resource -> number of units
     uses: Mapping[str, int]
+    # jobs on which its opcodes depend
+    dependencies: Sequence[int]
     # of each opcode those before the last one
     tries: Sequence[Sequence[Mapping[str, object]]]
     # None: no command has ended, or the last one has none
@@ -307,6 +309,7 @@ FIELDS: Final[Mapping[str, FieldColumn]] = {
     "tries": FieldColumn(
         "TRIES", ("tries",), lambda row, _: str(tries_made(row)), is_number=True, rank=lambda row, _: tries_made(row)
     ),
+    "dependencies": _plain("dependencies", "DEPENDENCIES"),
     "exit_code": _plain("exit_code", "EXIT", is_number=True),
     "ops": _plain("ops", "OPCODES"),
     "opresult": _plain("opresult", "OPCODE_RESULT"),

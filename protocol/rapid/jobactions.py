@@ -143,10 +143,34 @@ class ModifyMany(ManyJobs):
 # Source: DESIGN sections 15 and 16.
 
 
+@attrs.frozen
+class RerunWish:
+    # whether the opcodes before the one that failed are left out
+    from_failed: bool = False
+
+
 @attrs.frozen(kw_only=True)
 class RerunMany(ManyJobs):
     # whether those that succeeded, or have not ended, are left out
     failed_only: bool = False
+    # whether those that depend on them, directly or through others, run again too, at most 1000
+    with_dependents: bool = False
+    # whether the opcodes before the one that failed are left out
+    from_failed: bool = False
+
+
+@attrs.frozen
+class RerunLook:
+    """A job that would be made."""
+
+    # the old job
+    of: JobId
+    # number of opcodes of the old job that are left out
+    left_out: int
+    # its opcodes, each in a word
+    summary: tuple[str, ...]
+    # old jobs, on the copies of which it would depend
+    depends_on: tuple[JobId, ...] = ()
 
 
 @attrs.frozen
@@ -171,3 +195,5 @@ class ManyRerun:
     ticket: str
     # one for each job, in order; empty after a dry run
     results: tuple[Rerun, ...] = ()
+    # the jobs that would be made; only after a dry run
+    would_make: tuple[RerunLook, ...] = ()

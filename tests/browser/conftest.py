@@ -1,5 +1,7 @@
 """One cluster and one browser for all tests: each makes its own jobs."""
 
+import os
+import pwd
 from collections.abc import Iterator
 
 import pytest
@@ -7,7 +9,8 @@ import pytest
 from tests.browser.browser import Browser
 from tests.support.web.rapid import Web
 
-USERS = "op op-secret operate\nreader reader-secret read\n"
+ME = pwd.getpwuid(os.getuid()).pw_name
+USERS = f"op op-secret operate\nreader reader-secret read\nworker worker-secret operate,unix={ME}\n"
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +36,15 @@ def stranger(web: Web, window: Browser) -> Browser:
     window.open(f"{web.url}/ui/login")
     window.console()
     return window
+
+
+@pytest.fixture
+def worker(web: Web, stranger: Browser) -> Iterator[Browser]:
+    """A browser of an operator for whom commands can run; at the end its console must be empty."""
+    stranger.log_in(web.url, "worker", "worker-secret")
+    stranger.wait_for("nav", text="Dashboard")
+    yield stranger
+    stranger.check_console()
 
 
 @pytest.fixture

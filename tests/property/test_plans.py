@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.plans.documents import read_document
-from cli.plans.jobs import COMMAND, TERMS, read_plan
 from common.errors import InvalidRequest
+from protocol.plans.documents import read_document
+from protocol.plans.jobs import COMMAND, TERMS, read_plan
 
 words = st.sampled_from(
     ["", "a", "web1", "5m", "2G", "node/web1", "success", "exit=75", "tomorrow", "é", "\x00", "\ud7ff"]

@@ -14,8 +14,6 @@ from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.gantry.schedule.schedules import SCHEDULE, ahead, ask, explained, info_lines, instant, view_json
 from cli.options import DURATION, POSITIVE_DURATION, F, with_options
-from cli.plans.documents import read_document
-from cli.plans.jobs import read_plan
 from cli.remoteoptions import is_remote
 from cli.screen import remark, say, say_json
 from cli.submitting.arguments import (
@@ -25,7 +23,6 @@ from cli.submitting.arguments import (
     SIZE,
     USE,
     VARIABLE,
-    LockWish,
     check_text,
     lock_modes,
     read_standard_input,
@@ -44,8 +41,11 @@ from common.errors import InvalidRequest
 from common.queue.terms import Use
 from common.schedules.schedule import Missed, Overlap
 from common.schedules.times import offset_of, read_words, zone_named
+from common.words.typed import LockWish
 from protocol.luxi.jobs import JobInput, NewJob, OpInput
 from protocol.luxi.queue import AddSchedule, ChangeSchedule, ScheduleView, ScheduleWish
+from protocol.plans.documents import read_document
+from protocol.plans.jobs import read_plan
 
 # The job of a schedule, or one for each of several: from the command line, or from a plan file.
 

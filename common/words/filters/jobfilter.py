@@ -41,7 +41,7 @@ _TEXTS: Final = (
     "op",
     "words",
 )
-_NUMBERS: Final = ("id", "priority", "tries", "exit_code")
+_NUMBERS: Final = ("id", "priority", "tries", "dependencies", "exit_code")
 # other names of fields, as the history has them
 _NAMES: Final = {"exit": "exit_code"}
 _EQUALITIES: Final = ("==", "!=")

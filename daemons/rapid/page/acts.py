@@ -15,7 +15,7 @@ from common.objects.filter import asked_rule
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
 from common.queue.reasons import ReasonEntry
-from common.queue.reruns import chosen
+from common.queue.reruns import MOST_DEPENDENTS, OldJob, Successor, chosen
 from common.words.fields import JobRow
 from common.words.filters.jobfilter import all_of, search_filter
 from common.words.filters.rulefilter import rule_predicates
@@ -28,13 +28,14 @@ from daemons.rapid.page.views.frame import TextPart, linked, rule_href
 from daemons.rapid.page.views.jobview import ROW_FIELDS, JobLine, job_lines
 from daemons.rapid.page.views.things import when_words
 from daemons.rapid.page.visitors import Form, first, own_path
-from daemons.rapid.resources.jobchanges import archive, made_again, old_jobs, one_by_one
+from daemons.rapid.resources.jobchanges import and_dependents, archive, made_again, old_jobs, one_by_one
 from daemons.rapid.resources.joblists import ENDED, UNENDED
 from protocol.luxi import jobs as luxi
 from protocol.luxi.queue import (
     DeleteFilter,
     ListSchedules,
     PauseSchedule,
+    RemoveScheduleOf,
     ReplaceFilter,
     RunSchedule,
     SetDrainFlag,
@@ -71,6 +72,10 @@ class _Deed:
     is_for_ended: bool = False
     # whether archived jobs are left out
     is_for_live: bool = False
+    # whether it is done to those that depend on the jobs, too
+    has_dependents: bool = False
+    # whether jobs begin again with the opcode that failed
+    from_failed: bool = False
     # what it comes to
     told: str = ""
 
@@ -97,6 +102,21 @@ _RERUN: Final = _Deed(
     "run again",
     is_for_ended=True,
     told="New jobs with the same opcodes would be submitted; the old ones stay as they are.",
+)
+_RERUN_DEPENDENTS: Final = attrs.evolve(
+    _RERUN,
+    name="rerun-dependents",
+    told="These are the chosen jobs and those that depend on them, directly or through others, at most "
+    f"{MOST_DEPENDENTS:,}. New jobs with the same opcodes would be submitted, which depend on each other as these do; "
+    "the old ones stay as they are.",
+    has_dependents=True,
+)
+_RERUN_FROM_FAILED: Final = attrs.evolve(
+    _RERUN,
+    name="rerun-from-failed",
+    words="run {} again from the failed opcode on",
+    told="New jobs with the opcodes from the failed one on would be submitted; the old ones stay as they are.",
+    from_failed=True,
 )
 _ARCHIVE: Final = _Deed(
     "archive",
@@ -141,35 +161,49 @@ class JobActs:
 
         Raises: as the other acts. NotFound, Conflict, InvalidRequest, Denied: one of them cannot run again.
         """
+        return await self._rerun(asked, _RERUN)
+
+    async def rerun_dependents(self, asked: Asked) -> Response:
+        """Let ended jobs and those that depend on them run again, all of them or none. Raises: as `rerun`."""
+        return await self._rerun(asked, _RERUN_DEPENDENTS)
+
+    async def rerun_from_failed(self, asked: Asked) -> Response:
+        """Let failed jobs run again, each from the opcode that failed on. Raises: as `rerun`."""
+        return await self._rerun(asked, _RERUN_FROM_FAILED)
+
+    async def _rerun(self, asked: Asked, deed: _Deed) -> Response:
         form = self._checked(asked)
         if first(form, "sure") == "yes":
-            return await self._run_again(asked, form)
-        choice = await _choice_of(asked, form, _RERUN)
-        options, wrong = await _rerun_options(asked.daemons, [JobId(row["id"]) for row in choice.hit])
-        view = _confirmation(form, _RERUN, choice)
+            return await self._run_again(asked, form, deed)
+        choice = await _choice_of(asked, form, deed)
+        ways = await _rerun_ways(asked.daemons, [JobId(row["id"]) for row in choice.hit], deed)
+        options = ways.options
+        alone = "No other job depends on these." if deed.has_dependents and choice.hit and not choice.added else ""
+        view = _confirmation(form, deed, choice)
         view = attrs.evolve(
             view,
             # a form that is sent twice lets the jobs run again once
             values=(*view.values, ("key", str(uuid.uuid4()))),
-            told=_sentences(view.told, *wrong),
-            do=_RERUN.verb if options.options else view.do,
+            told=_sentences(view.told, alone, *ways.wrong, *ways.begun),
+            do=deed.verb if options.options else view.do,
             fields=(options,) if options.options else (),
-            can_do=view.can_do and (bool(options.options) or not wrong),
+            can_do=view.can_do and (bool(options.options) or not ways.wrong),
         )
         return await self._pages.page(asked, "confirm", view.question, view)
 
-    async def _run_again(self, asked: Asked, form: Form) -> Response:
+    async def _run_again(self, asked: Asked, form: Form, deed: _Deed) -> Response:
         way = first(form, "which")
         old = chosen(await old_jobs(asked.daemons, _ids(form)), failed_only=way == _FAILED)
-        made, key = await made_again(asked.daemons, old), first(form, "key") or str(uuid.uuid4())
+        made = await made_again(asked.daemons, old, from_failed=deed.from_failed)
+        key = first(form, "key") or str(uuid.uuid4())
         if not made:
-            return await self._done(asked, form, _RERUN, {})
+            return await self._done(asked, form, deed, {})
         # under one key only the same jobs can be submitted
         call = luxi.SubmitOnce(tuple(tuple(each.ops) for each in made), f"{key} {way}")
         submitted = await asked.daemons.luxid(call)
-        told = {JobId(each.of): _ran(each.of, to) for each, to in zip(made, submitted.answers, strict=True)}
+        told = {JobId(each.of): _ran(each, to) for each, to in zip(made, submitted.answers, strict=True)}
         note = "this form was sent before: these are the jobs of then" if submitted.is_earlier else ""
-        return await self._done(asked, form, _RERUN, told, note)
+        return await self._done(asked, form, deed, told, note)
 
     async def _ask_or_do(self, asked: Asked, deed: _Deed, change: Change, *fields: OptionsView | Words) -> Response:
         """Raises: RequestRefused: a forged form. InvalidRequest: no job is named, or too many."""
@@ -225,6 +259,8 @@ class _Choice:
     # sentences about the others
     left_out: str
     is_empty: bool
+    # number of jobs that are hit only because they depend on others
+    added: int = 0
 
 
 def _confirmation(form: Form, deed: _Deed, choice: _Choice) -> Confirmation:
@@ -253,6 +289,14 @@ async def _choice_of(asked: Asked, form: Form, deed: _Deed) -> _Choice:
     """The jobs of a form: those that it names, or those of its filter to which the deed applies."""
     is_named = first(form, "every") != "yes"
     job_ids = _ids(form) if is_named else await _found(asked, first(form, "where").strip(), deed)
+    count = len(job_ids)
+    if deed.has_dependents:
+        job_ids = await and_dependents(asked.daemons, job_ids)
+        if len(job_ids) > MOST:
+            raise InvalidRequest(
+                f"{len(job_ids)} jobs would be hit with the dependents, and one form takes at most {MOST}; "
+                "choose fewer, or use gnt-job rerun --with-dependents"
+            )
     rows = await jobs_by_id(asked.daemons, job_ids, (*ROW_FIELDS, "archived"))
     there, hit, unsuited, archived = {row["id"] for row in rows}, list[JobRow](), list[int](), list[int]()
     for row in rows:
@@ -268,7 +312,7 @@ async def _choice_of(asked: Asked, form: Form, deed: _Deed) -> _Choice:
         _left_out(archived, "is archived already", "are archived already"),
         _left_out([job_id for job_id in job_ids if job_id not in there], "does not exist", "do not exist"),
     )
-    return _Choice(hit, left_out, is_empty=is_named and not job_ids)
+    return _Choice(hit, left_out, is_empty=is_named and not job_ids, added=len(job_ids) - count)
 
 
 def _left_out(job_ids: Sequence[int], one: str, many: str) -> str:
@@ -304,28 +348,49 @@ _ALL: Final = "all"
 _FAILED: Final = "failed"
 
 
-async def _rerun_options(daemons: Daemons, job_ids: Sequence[JobId]) -> tuple[OptionsView, tuple[str, ...]]:
-    """Which of the jobs can run again together, if there is a choice; and why others cannot, in sentences."""
+@attrs.frozen
+class _Ways:
+    """How jobs can run again."""
+
+    # which of them together; empty: there is no choice
+    options: OptionsView
+    # sentences: why some cannot, and with which opcode others begin
+    wrong: tuple[str, ...]
+    begun: tuple[str, ...]
+
+
+async def _rerun_ways(daemons: Daemons, job_ids: Sequence[JobId], deed: _Deed) -> _Ways:
     old = await old_jobs(daemons, job_ids)
     every, failed = chosen(old, failed_only=False), chosen(old, failed_only=True)
     ways = [(_ALL, f"all {len(every)}", every)]
     if 0 < len(failed) < len(every):
         ways.append((_FAILED, f"the {len(failed)} that did not succeed", failed))
-    wrong, offered = dict[str, None](), list[tuple[str, str]]()
+    wrong, begun, offered = dict[str, None](), dict[str, None](), list[tuple[str, str]]()
     for way, text, jobs in ways:
         try:
-            await made_again(daemons, jobs)
+            made = await made_again(daemons, jobs, from_failed=deed.from_failed)
         except (Conflict, Denied, InvalidRequest) as error:
             wrong[f"{error.message[:1].upper()}{error.message[1:]}."] = None
         else:
             offered.append((way, text))
-    return OptionsView("which", "of these", tuple(offered if len(ways) > 1 else ())), tuple(wrong)
+            begun |= dict.fromkeys(_beginnings(jobs, made))
+    return _Ways(OptionsView("which", "of these", tuple(offered if len(ways) > 1 else ())), tuple(wrong), tuple(begun))
 
 
-def _ran(job_id: int, answer: luxi.SubmitAnswer) -> luxi.Done:
+def _beginnings(jobs: Sequence[OldJob], made: Sequence[Successor]) -> list[str]:
+    """With which opcode jobs begin again that do not begin with their first."""
+    later = [(job, each.left_out) for job, each in zip(jobs, made, strict=True) if each.left_out]
+    told = [
+        f"Job {job.job_id} begins again with its opcode {left_out + 1} of {len(job.ops)}." for job, left_out in later
+    ]
+    return told[:_TOLD] + ([f"So do {len(told) - _TOLD} more, each with its own."] if len(told) > _TOLD else [])
+
+
+def _ran(made: Successor, answer: luxi.SubmitAnswer) -> luxi.Done:
     if isinstance(answer, luxi.Refused):
         return luxi.Done(False, answer.message)
-    return luxi.Done(True, f"job {job_id} runs again as job {answer.job_id}")
+    begin = f" from its opcode {made.left_out + 1} on" if made.left_out else ""
+    return luxi.Done(True, f"job {made.of} runs again{begin} as job {answer.job_id}")
 
 
 # Pause jobs by a filter rule, delete rules, drain and open the queue.
@@ -432,7 +497,7 @@ async def _lines(asked: Asked, job_ids: Sequence[JobId]) -> tuple[JobLine, ...]:
     return job_lines(rows, {}, {}, time.time(), login_of)
 
 
-# Pause schedules, let them go on, and run them by hand.
+# Pause schedules, let them go on, run them by hand, and delete them.
 
 
 _SCHEDULES = "/ui/schedules"
@@ -445,12 +510,14 @@ class _Wish:
     told: str
     do: str
     title: str
+    is_grave: bool = False
 
 
 _PAUSE = _Wish("pause", "Pause", "It would make no runs; its jobs go on.", "pause it", "Paused")
 _RESUME = _Wish(
     "resume", "Resume", "It would make runs again; missed ones are not made up for.", "resume it", "Resumed"
 )
+_DELETE = _Wish("delete", "Delete", "It would make no more runs; its jobs stay.", "delete it", "Deleted", is_grave=True)
 _RUN = _Wish("run", "Run", "Its job would be submitted now; its times stay as they are.", "run it now", "Submitted")
 
 
@@ -475,6 +542,16 @@ class ScheduleActs:
             return (TextPart(f"'{view.schedule.name}' makes runs again: {when_words(view.schedule)}"),)
 
         return await self._ask_or_do(asked, _RESUME, do)
+
+    async def delete(self, asked: Asked) -> Response:
+        """Raises: as `pause`."""
+
+        async def do(form: Form) -> tuple[TextPart, ...]:
+            is_gone = await asked.daemons.luxid(RemoveScheduleOf(first(form, "name")))
+            told = "is no more; its jobs stay" if is_gone else "was deleted before"
+            return (TextPart(f"'{first(form, 'name')}' {told}"),)
+
+        return await self._ask_or_do(asked, _DELETE, do)
 
     async def run(self, asked: Asked) -> Response:
         """Raises: as `pause`; else as a submission."""
@@ -506,5 +583,6 @@ class ScheduleActs:
             wish.do,
             _SCHEDULES,
             told=wish.told,
+            is_grave=wish.is_grave,
         )
         return await self._pages.page(asked, "confirm", view.question, view)

@@ -24,7 +24,9 @@ from daemons.rapid.page.live.stream import LiveResponse, OpenPage
 from daemons.rapid.page.login import CheckPassword, Login
 from daemons.rapid.page.pages import LIVE, Pages
 from daemons.rapid.page.recorder import Recorder
+from daemons.rapid.page.scheduling import Scheduling
 from daemons.rapid.page.sessions import Sessions
+from daemons.rapid.page.submitting import Submitting
 from daemons.rapid.page.templates import StaticFiles
 from daemons.rapid.page.terminal import Place
 from daemons.rapid.page.views.frame import Frame, HealthLine
@@ -47,7 +49,7 @@ class PageCalls:
 
     def rows(self) -> list[Call]:
         """The rows for rapid's table."""
-        return [*self._visits(), *self._boards(), *self._acts(), *self._schedule_acts()]
+        return [*self._visits(), *self._boards(), *self._acts(), *self._submitting(), *self._schedule_acts()]
 
     def _visits(self) -> Iterator[Call]:
         files, login = StaticFiles(), self.login
@@ -111,7 +113,12 @@ class PageCalls:
         for verb, act in (("hold", jobs.hold), ("release", jobs.release)):
             summary = f"{verb.capitalize()} jobs."
             yield _row("POST", f"/ui/jobs/{verb}", act, summary, Right.JOBS_PRIORITY, own, is_form=True)
-        yield _row("POST", "/ui/jobs/rerun", jobs.rerun, "Run ended jobs again.", own, is_form=True)
+        for name, act, summary in (
+            ("rerun", jobs.rerun, "Run ended jobs again."),
+            ("rerun-dependents", jobs.rerun_dependents, "Run ended jobs and their dependents again."),
+            ("rerun-from-failed", jobs.rerun_from_failed, "Run failed jobs again from the failed opcode on."),
+        ):
+            yield _row("POST", f"/ui/jobs/{name}", act, summary, own, is_form=True)
         yield _row(
             "POST", "/ui/jobs/archive", jobs.archive, "Archive ended jobs.", Right.JOBS_ARCHIVE, own, is_form=True
         )
@@ -119,11 +126,20 @@ class PageCalls:
         yield _row("POST", "/ui/filters/delete", queue.delete, "Delete a rule.", Right.FILTERS_WRITE, is_form=True)
         yield _row("POST", "/ui/queue", queue.drain, "Drain or open the queue.", Right.QUEUE_WRITE, is_form=True)
 
+    def _submitting(self) -> Iterator[Call]:
+        to, own = Submitting(self.pages), Right.JOBS_SUBMIT
+        yield _row("GET", "/ui/submit", to.show, "The form with jobs to submit.", own)
+        yield _row("POST", "/ui/submit", to.submit, "Look at jobs to submit, or submit them.", own, is_form=True)
+
     def _schedule_acts(self) -> Iterator[Call]:
         to, own = ScheduleActs(self.pages), Right.JOBS_SUBMIT
         yield _row("POST", "/ui/schedules/pause", to.pause, "Pause a schedule.", own, is_form=True)
         yield _row("POST", "/ui/schedules/resume", to.resume, "Let a schedule go on.", own, is_form=True)
         yield _row("POST", "/ui/schedules/run", to.run, "Run a schedule's job now.", own, is_form=True)
+        yield _row("POST", "/ui/schedules/delete", to.delete, "Delete a schedule.", own, is_form=True)
+        form = Scheduling(self.pages)
+        yield _row("GET", "/ui/schedules/edit", form.show, "The form of a schedule.", own)
+        yield _row("POST", "/ui/schedules/edit", form.save, "Look at a schedule, or save it.", own, is_form=True)
 
 
 def make_page(

@@ -4,6 +4,7 @@ Source: DESIGN sections 15 and 16.
 """
 
 import hashlib
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, cast
@@ -14,8 +15,21 @@ import trio
 from common.errors import Conflict, GantryError, InvalidRequest, NotFound
 from common.ids import JobId
 from common.objects.kinds import QueryKind
+from common.opcodes.base import summary
+from common.opcodes.registry import parse_opcode
+from common.query.qlang import Expression
+from common.queue.jobs import Dependency
 from common.queue.reasons import new_batch_id
-from common.queue.reruns import OldJob, Successor, batches_of, chosen, outside, successors
+from common.queue.reruns import (
+    OldJob,
+    Successor,
+    batches_of,
+    chosen,
+    dependents_filters,
+    outside,
+    successors,
+    with_dependents,
+)
 from common.wire import read_job_id
 from common.words.fields import JobRow
 from common.words.filters.filtertext import Expression as Wire
@@ -46,7 +60,9 @@ from protocol.rapid.jobactions import (
     PriorityWish,
     ReleaseMany,
     Rerun,
+    RerunLook,
     RerunMany,
+    RerunWish,
 )
 
 # Change one job: cancel it, reprioritize it, archive it.
@@ -282,7 +298,7 @@ async def _change_one(asked: Asked, change: JobChange) -> Done:
 # Source: DESIGN sections 15 and 16; `common.queue.reruns`.
 
 
-_FIELDS: Final = ("id", "status", "ops", "opexec")
+_FIELDS: Final = ("id", "status", "ops", "opexec", "opstatus")
 
 
 class Reruns:
@@ -291,20 +307,24 @@ class Reruns:
     async def rerun_job(self, asked: Asked) -> Rerun:
         """Raises: NotFound. Conflict: it has not ended. Denied: what it runs is not told to the caller."""
         job_id = job_id_of(asked)
+        wish = asked.body if isinstance(asked.body, RerunWish) else RerunWish()
         old = chosen(await old_jobs(asked.daemons, [job_id]), failed_only=False)
-        (made,) = await made_again(asked.daemons, old)
+        (made,) = await made_again(asked.daemons, old, from_failed=wish.from_failed)
         new_id = await asked.daemons.luxid(SubmitJob(tuple(made.ops)))
         return Rerun(job_id, new_id)
 
     async def rerun_many(self, asked: Asked) -> ManyRerun:
         """Raises: as `rerun_job` and as `chosen_jobs`; then none runs again."""
         wish, daemons = asked.body_as(RerunMany), asked.daemons
-        old = chosen(await old_jobs(daemons, await chosen_jobs(daemons, wish, ENDED)), failed_only=wish.failed_only)
+        job_ids = await chosen_jobs(daemons, wish, ENDED)
+        if wish.with_dependents:
+            job_ids = await and_dependents(daemons, job_ids)
+        old = chosen(await old_jobs(daemons, job_ids), failed_only=wish.failed_only)
         ids = tuple(JobId(job.job_id) for job in old)
-        ticket = ticket_for("rerun", ids)
-        made = await made_again(daemons, old)
+        ticket = ticket_for("rerun from the failed opcode" if wish.from_failed else "rerun", ids)
+        made = await made_again(daemons, old, from_failed=wish.from_failed)
         if wish.dry_run:
-            return ManyRerun(True, len(ids), ids, ticket)
+            return ManyRerun(True, len(ids), ids, ticket, would_make=_looks(made))
         check_expected(wish, ids, ticket)
         answers = await daemons.luxid(SubmitManyJobs(tuple(tuple(each.ops) for each in made))) if made else ()
         results = tuple(_result(job_id, answer) for job_id, answer in zip(ids, answers, strict=True))
@@ -315,13 +335,48 @@ def _result(job_id: JobId, answer: SubmitAnswer) -> Rerun:
     return Rerun(job_id, refused=answer.message) if isinstance(answer, Refused) else Rerun(job_id, answer.job_id)
 
 
-async def made_again(daemons: Daemons, jobs: Sequence[OldJob]) -> list[Successor]:
+def _looks(made: Sequence[Successor]) -> tuple[RerunLook, ...]:
+    ids = [JobId(each.of) for each in made]
+    return tuple(
+        RerunLook(
+            ids[place],
+            each.left_out,
+            tuple(summary(parse_opcode(op)) for op in each.ops),
+            tuple(dict.fromkeys(ids[place + offset] for offset in _offsets(each))),
+        )
+        for place, each in enumerate(made)
+    )
+
+
+def _offsets(made: Successor) -> list[int]:
+    """Of the jobs of the same submission on which it depends."""
+    lists = [depends for op in made.ops if isinstance(depends := op.get("depends"), list)]
+    found = [Dependency.from_wire(each).job_id for depends in lists for each in depends]
+    return [offset for offset in found if offset < 0]
+
+
+async def and_dependents(daemons: Daemons, job_ids: Sequence[JobId]) -> list[JobId]:
+    """These jobs and those that depend on them, directly or through others, also archived ones.
+
+    Raises: Conflict: too many depend on these.
+    """
+    if not job_ids:
+        return []
+    depends: dict[int, Sequence[int]] = {}
+    for fields, condition in dependents_filters(job_ids):
+        found = await daemons.luxid(Query(QueryKind.JOB, fields, Expression.from_wire(condition)))
+        rows = (cast(JobRow, dict(zip(fields, values, strict=True))) for values in found.values())
+        depends |= {row["id"]: row["dependencies"] for row in rows}
+    return [JobId(job_id) for job_id in with_dependents(job_ids, depends)]
+
+
+async def made_again(daemons: Daemons, jobs: Sequence[OldJob], *, from_failed: bool = False) -> list[Successor]:
     """The jobs to submit in place of these. Args: jobs: as `chosen` returns them. Raises: as `successors`."""
     ids = tuple(map(JobId, outside(jobs)))
     rows = await _rows(daemons, ids, ("id", "status"))
     states = {row["id"]: row["status"] for row in rows if row["status"] is not None}
-    new_ids = {old: new_batch_id() for old in batches_of(jobs)}
-    return successors(jobs, states, new_ids, time.time_ns())
+    new_ids = {old: new_batch_id(os.urandom(6)) for old in batches_of(jobs)}
+    return successors(jobs, states, new_ids, time.time_ns(), from_failed=from_failed)
 
 
 async def old_jobs(daemons: Daemons, job_ids: Sequence[JobId]) -> list[OldJob]:
@@ -340,4 +395,5 @@ def _old_job(row: JobRow) -> OldJob:
     """Raises: NotFound."""
     if row["status"] is None:
         raise NotFound(no_such_job(row["id"]))
-    return OldJob(row["id"], row["status"], row["ops"] or (), [stamp is not None for stamp in row["opexec"] or ()])
+    executed = [stamp is not None for stamp in row["opexec"] or ()]
+    return OldJob(row["id"], row["status"], row["ops"] or (), executed, row["opstatus"] or ())

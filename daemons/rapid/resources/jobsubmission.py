@@ -3,6 +3,7 @@
 Source: luxid.md 2.2; draft-ietf-httpapi-idempotency-key-header.
 """
 
+import os
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -39,7 +40,7 @@ class JobSubmission:
         submission, key = asked.body_as(luxi.Submission), _key(asked)
         if not submission.jobs:
             raise RequestRefused(400, "jobs must have at least one job")
-        batch_id = "" if submission.batch is None else submission.batch.id or new_batch_id()
+        batch_id = "" if submission.batch is None else submission.batch.id or new_batch_id(os.urandom(6))
         wanted = submission.to_inputs(batch_id, time.time_ns())
         answers, is_earlier = await _send(asked, wanted, key)
         jobs = tuple(_result(answer) for answer in answers)

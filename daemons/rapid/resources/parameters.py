@@ -186,7 +186,11 @@ EXAMPLES: Final[Mapping[tuple[str, str], Mapping[str, object]]] = {
     ("POST", "/3/jobs/modify"): {
         "list first": {"filter": "status=queued", "change": {"labels": {"team": "web"}}, "dry_run": True}
     },
-    ("POST", "/3/jobs/rerun"): {"failed ones, listed first": {"filter": "status=error", "dry_run": True}},
+    ("POST", "/3/jobs/rerun"): {
+        "failed ones, listed first": {"filter": "status=error", "dry_run": True},
+        "with the jobs that depend on them": {"filter": "status=error", "with_dependents": True, "dry_run": True},
+        "from the failed opcode on": {"filter": "status=error", "from_failed": True, "dry_run": True},
+    },
     ("POST", "/3/prune"): {"tell only": {"dry_run": True}},
     ("PUT", "/3/schedules/{name}"): {
         "every night": {"cron": "0 2 * * *", "zone": "Europe/Athens", "job": [_HELLO], "overlap": "skip"},

@@ -7,6 +7,8 @@ Source: rapi.md 3.
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from email.parser import BytesParser
+from email.policy import HTTP
 from html import escape
 from http import HTTPStatus
 from re import Pattern
@@ -132,7 +134,10 @@ def _path(scope: Scope) -> str:
 _JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 _FORM: Final = "application/x-www-form-urlencoded"
+# of a form with a file
+_PARTS: Final = "multipart/form-data"
 _MAX_FIELDS: Final = 20_000
+_MAX_PARTS: Final = 100
 # bytes from which a body is read in a thread
 _LARGE: Final = 64 * 1024
 
@@ -142,6 +147,9 @@ async def read_body(call: Call, http: HttpRequest, raw: bytes) -> object:
 
     A form of a page is a dict of name to list of texts.
 
+    A file of a form is a text, too, with lone surrogates in place of bytes that are not UTF-8; its own name stands
+    under that of its field with `.filename` behind it.
+
     Raises: RequestRefused: 415, the body is not JSON, or of a page no form. InvalidRequest: it is not such a value, or
         it is missing.
     """
@@ -149,18 +157,19 @@ async def read_body(call: Call, http: HttpRequest, raw: bytes) -> object:
         if call.takes is not None and call.is_body_required and call.face is not Face.GANETI:
             raise InvalidRequest(f"{call.verb} {http.url.path} needs a body")
         return None
-    _check_type(call, http.headers.get("content-type", ""))
+    content_type = http.headers.get("content-type", "")
+    _check_type(call, content_type)
     if call.takes is None and call.face is not Face.GANETI:
         raise InvalidRequest(f"{call.verb} {http.url.path} takes no body")
     if len(raw) >= _LARGE:
-        return await in_thread(_parse, call, raw)
-    return _parse(call, raw)
+        return await in_thread(_parse, call, raw, content_type)
+    return _parse(call, raw, content_type)
 
 
 def body_types(call: Call) -> tuple[str, ...]:
     """The media types that a body may have."""
     if call.face is Face.PAGE:
-        return (_FORM,)
+        return (_FORM, _PARTS)
     return (_JSON, MERGE_PATCH) if call.merges else (_JSON,)
 
 
@@ -177,9 +186,9 @@ def _check_type(call: Call, content_type: str) -> None:
         )
 
 
-def _parse(call: Call, raw: bytes) -> object:
+def _parse(call: Call, raw: bytes, content_type: str) -> object:
     if call.face is Face.PAGE:
-        return _form(raw)
+        return _form(raw) if content_type.lower().startswith(_FORM) else _parts(raw, content_type)
     try:
         value = read_json(raw)
     except orjson.JSONDecodeError as error:
@@ -199,6 +208,35 @@ def _form(raw: bytes) -> dict[str, list[str]]:
         return parse_qs(raw.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError as error:
         raise InvalidRequest(f"the form cannot be read: {error}") from None
+
+
+def _parts(raw: bytes, content_type: str) -> dict[str, list[str]]:
+    """A form with files. Raises: InvalidRequest: it cannot be read, or has too many fields."""
+    if "\r" in content_type or "\n" in content_type or not content_type.isascii():
+        raise InvalidRequest("the form cannot be read: its content type is malformed")
+    head = f"Content-Type: {content_type}\r\n\r\n".encode()
+    message = BytesParser(policy=HTTP).parsebytes(head, headersonly=True)
+    boundary = message.get_boundary()
+    if not boundary:
+        raise InvalidRequest("the form cannot be read: its content type names no boundary")
+    # before the parser makes an object of each
+    if raw.count(f"--{boundary}".encode(errors="replace")) > _MAX_PARTS + 1:
+        raise InvalidRequest(f"the form has more than {_MAX_PARTS} fields")
+    found: dict[str, list[str]] = {}
+    for part in BytesParser(policy=HTTP).parsebytes(head + raw).walk():
+        name = part.get_param("name", header="content-disposition")
+        content = None if part.is_multipart() else part.get_payload(decode=True)
+        if not isinstance(name, str) or not isinstance(content, bytes):
+            continue
+        file_name = part.get_filename()
+        if file_name is not None:
+            found.setdefault(f"{name}.filename", []).append(file_name)
+        try:
+            text = content.decode("utf-8", "strict" if file_name is None else "surrogateescape")
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(f"the form cannot be read: {error}") from None
+        found.setdefault(name, []).append(text)
+    return found
 
 
 # Replies: values as JSON, and errors in the form of each face.

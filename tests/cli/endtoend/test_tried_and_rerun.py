@@ -126,3 +126,42 @@ def test_what_cannot_run_again_is_refused_with_the_reason(cluster: Cluster) -> N
     assert job(cluster, "rerun", "--dry-run", good).out == f"job {good} would run again: RUN_COMMAND(sh -c true)\n"
     none = job(cluster, "rerun", "--failed-only", good)
     assert none == Ended(0, "", "none of these jobs has failed; nothing to do\n")
+
+
+def test_a_job_runs_again_with_its_dependents(cluster: Cluster) -> None:
+    chain = submit(
+        cluster,
+        [command("false")],
+        [command("true", depends=[[-1, ["success"]]])],
+        [command("true", depends=[[-1, ["error"]]])],
+        [command("true")],
+    )
+
+    dry = job(cluster, "rerun", "--with-dependents", "--dry-run", chain[0])
+    assert [line.partition(" would run again: ")[0] for line in dry.out.splitlines()] == [
+        f"job {job_id}" for job_id in chain[:3]
+    ]
+    ended = job(cluster, "rerun", "--with-dependents", chain[0])
+
+    new = [int(word) for word in ended.out.split()]
+    assert cluster.wait(*new) == ["error", "error", "success"]
+    assert [cluster.job(job_id, "dependencies")[0] for job_id in new] == [[], new[:1], new[1:2]]
+    listed = job(cluster, "list", "--no-headers", "-o", "id", "--where", f"dependencies > 0 & id >= {new[0]}")
+    assert [int(word) for word in listed.out.split()] == new[1:]
+
+
+def test_a_job_runs_again_from_its_failed_opcode_on(cluster: Cluster) -> None:
+    (old,) = submit(cluster, [command("true"), command("exit 3"), command("true")])
+
+    dry = job(cluster, "rerun", "--from-failed", "--dry-run", old)
+    assert dry.out.startswith(f"job {old} would run again from opcode 2 on: ")
+    ended = job(cluster, "rerun", "--from-failed", old)
+
+    new = int(ended.out)
+    assert cluster.wait(new) == ["error"]
+    assert len(cluster.job(new, "ops")[0]) == 2
+    (well,) = submit(cluster, [command("true")])
+    refused = job(cluster, "rerun", "--from-failed", well)
+    assert refused == Ended(
+        1, "", f"error: no opcode of job {well} failed, it ended as success; run it again from its beginning\n"
+    )

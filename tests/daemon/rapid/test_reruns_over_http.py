@@ -85,6 +85,68 @@ def test_what_has_not_ended_and_who_may_only_read_run_nothing_again(web: Web) ->
     web.local.post("/3/jobs/cancel", json={"ids": [held]})
 
 
+def chain(web: Web, marker: Path) -> list[int]:
+    """A job that fails until the file is there, one behind it, one behind that in any case, and one beside them."""
+    ids = submit(
+        web,
+        {"ops": [command(f"[ -e {marker} ]")], "name": "root"},
+        {"ops": [command("true", depends=[[-1, ["success"]]])], "name": "next"},
+        {"ops": [command("true", depends=[[-1, ["success", "error", "canceled"]]])], "name": "last"},
+        {"ops": [command("true")], "name": "beside"},
+    )
+    assert web.cluster.wait(*ids) == ["error", "error", "success", "success"]
+    return ids
+
+
+def test_a_job_runs_again_with_its_dependents_also_from_the_archive(web: Web, tmp_path: Path) -> None:
+    marker = tmp_path / "mended"
+    root, following, last, _ = chain(web, marker)
+    web.local.post("/3/jobs/archive", json={"ids": [following]})
+    marker.touch()
+    wish = {"ids": [root], "with_dependents": True}
+
+    looked = web.local.post("/3/jobs/rerun", json={**wish, "dry_run": True}).json()
+    assert looked["ids"] == [root, following, last]
+    assert [(each["of"], each["left_out"], each["depends_on"]) for each in looked["would_make"]] == [
+        (root, 0, []),
+        (following, 0, [root]),
+        (last, 0, [following]),
+    ]
+    assert looked["results"] == []
+    done = web.local.post("/3/jobs/rerun", json={**wish, "ticket": looked["ticket"]}).json()
+
+    new = [each["id"] for each in done["results"]]
+    assert (web.cluster.wait(*new), done["would_make"]) == (["success"] * 3, [])
+    ops = [web.local.get(f"/3/jobs/{job_id}").json()["ops"][0] for job_id in new]
+    assert [op.get("depends") for op in ops[1:]] == [
+        [[new[0], ["success"]]],
+        [[new[1], ["success", "error", "canceled"]]],
+    ]
+    failed = web.local.post("/3/jobs/rerun", json={**wish, "failed_only": True, "dry_run": True}).json()
+    assert failed["ids"] == [root, following]
+
+
+def test_a_job_runs_again_from_its_failed_opcode_on(web: Web, tmp_path: Path) -> None:
+    marker, log = tmp_path / "mended", tmp_path / "log"
+    ops = [command(f"echo 1 >> {log}"), command(f"[ -e {marker} ]"), command(f"echo 3 >> {log}")]
+    (old,) = submit(web, {"ops": ops, "name": "three"})
+    assert web.cluster.wait(old) == ["error"]
+    marker.touch()
+
+    wish = {"ids": [old], "from_failed": True, "dry_run": True}
+    (look,) = web.local.post("/3/jobs/rerun", json=wish).json()["would_make"]
+    assert (look["left_out"], len(look["summary"])) == (1, 2)
+    new = web.local.post(f"/3/jobs/{old}/rerun", json={"from_failed": True}).json()["id"]
+
+    assert web.cluster.wait(new) == ["success"]
+    assert log.read_text() == "1\n3\n"
+    shown = web.local.get(f"/3/jobs/{new}").json()
+    assert (shown["name"], shown["labels"], len(shown["ops"])) == ("three", {"rerun-of": str(old)}, 2)
+    refused = web.local.post(f"/3/jobs/{new}/rerun", json={"from_failed": True})
+    assert refused.status_code == 409
+    assert f"no opcode of job {new} failed, it ended as success" in refused.text
+
+
 def test_each_try_has_its_output(web: Web, tmp_path: Path) -> None:
     op = command(FIRST_FAILS.replace("{0}", str(tmp_path / "x")), retries=1, retry_delay=0.1)
     (job_id,) = submit(web, {"ops": [op]})

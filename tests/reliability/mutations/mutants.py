@@ -544,4 +544,33 @@ MUTANTS: Final = (
         "        self.lock_names = {kind.level: []}",
         "tests/unit/jobproc/test_tag_units.py::test_tags_are_changed_under_the_lock_of_their_object_alone",
     ),
+    # jobs that run again, and what the page submits
+    _mutant(
+        "let a job run again behind a later one that it depends on",
+        "common/queue/reruns.py",
+        "    ordered = _ordered(jobs)\n",
+        "    ordered = sorted(jobs, key=lambda job: job.job_id)\n",
+        "tests/unit/common/queue/test_reruns.py::test_a_job_runs_again_behind_a_later_one_that_it_came_to_depend_on",
+    ),
+    _mutant(
+        "bound the dependents that run again",
+        "common/queue/reruns.py",
+        "        if len(found) - len(given) > MOST_DEPENDENTS:\n",
+        "        if False:\n",
+        "tests/unit/common/queue/test_reruns.py::test_no_more_dependents_run_again_than_the_bound",
+    ),
+    _mutant(
+        "submit from the page only what it has shown",
+        "daemons/rapid/page/submitting.py",
+        '        if texts["seen"] != texts.digest(FIELDS):\n',
+        "        if False:\n",
+        "tests/daemon/rapid/test_acts_page.py::test_what_was_not_looked_at_is_not_submitted",
+    ),
+    _mutant(
+        "keep the job of a schedule whose times are changed",
+        "daemons/rapid/page/scheduleforms.py",
+        'None if there is not None and texts["was"] == texts.digest(JOB_FIELDS) else ',
+        "",
+        "tests/unit/rapid/page/test_schedule_forms.py::test_a_job_that_is_not_told_stays",
+    ),
 )

@@ -10,13 +10,13 @@ from typing import Final
 
 import attrs
 
-from common.errors import PrerequisiteError
+from common.errors import InvalidRequest, PrerequisiteError
 from common.ids import JobId
 from common.opcodes.base import without_unset
 from common.query.predicate import Field, FilterError, compile_expression
 from common.query.qlang import Expression, Not, implied
 from common.queue import reasons, terms
-from common.queue.jobs import Job, JobOp, JobState, LogEntry, Timestamp, job_state, to_timestamp
+from common.queue.jobs import Dependency, Job, JobOp, JobState, LogEntry, Timestamp, job_state, to_timestamp
 from common.queue.reasons import batch_of, submitter, tries_of
 from common.queue.terms import is_label_key, terms_of
 from daemons.luxid.core.choice.readings import reading_of
@@ -130,6 +130,19 @@ def _words(view: JobView) -> str:
     ).lower()
 
 
+def _dependencies(job: Job) -> list[int]:
+    """The jobs on which its opcodes depend, each once; what is in no form that is known to us is none."""
+    found = dict[int, None]()
+    for op in job.ops:
+        depends = op.input.get("depends")
+        for each in depends if isinstance(depends, list | tuple) else ():
+            try:
+                found[Dependency.from_wire(each).job_id] = None
+            except (InvalidRequest, TypeError):
+                continue
+    return list(found)
+
+
 def _hold(job: Job) -> dict[str, object] | None:
     hold = terms_of(job).hold
     return None if hold is None else {"by": hold.by, "at": hold.at, "why": hold.why}
@@ -223,6 +236,11 @@ def _count_tries(tries: object) -> object:
     return 1 + max(map(len, tries), default=0) if isinstance(tries, list) else tries
 
 
+def _count(values: object) -> object:
+    """A filter asks how many there are."""
+    return len(values) if isinstance(values, list) else values
+
+
 def _is_held(hold: object) -> bool:
     """A filter asks only whether somebody holds the job."""
     return hold is not None
@@ -275,6 +293,8 @@ _DECLARED: Final = (
         lambda view: _hold(view.job), comparable=_is_held),
     _other("uses", "Uses", "units of resources that the job takes",
         lambda view: {use.key: use.count for use in terms_of(view.job).uses}),
+    _other("dependencies", "Dependencies", "jobs on which the opcodes of the job depend; filters compare their number",
+        lambda view: _dependencies(view.job), comparable=_count),
     _other("tries", "Tries", "tries of each opcode before the last one", _per_op(_tries), comparable=_count_tries),
     _number("exit_code", "ExitCode", "exit code of the last command of the job that has ended",
         lambda view: exit_code(view.job), is_optional=True),

@@ -107,6 +107,10 @@ def _after(asked: Asked) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
+RERUN: Final = "/ui/jobs/rerun"
+RERUN_FROM_FAILED: Final = "/ui/jobs/rerun-from-failed"
+
+
 def acts_of(asked: Asked) -> tuple[Act, ...]:
     """The changes of jobs for which the caller has the right."""
     acts = []
@@ -115,7 +119,11 @@ def acts_of(asked: Asked) -> tuple[Act, ...]:
     if may(asked, Right.JOBS_PRIORITY, Right.JOBS_SUBMIT):
         acts += [Act(f"/ui/jobs/{verb}", verb) for verb in ("priority", "hold", "release")]
     if may(asked, Right.JOBS_SUBMIT):
-        acts.append(Act("/ui/jobs/rerun", "run again", is_for_ended=True))
+        acts += [
+            Act(RERUN, "run again", is_for_ended=True),
+            Act("/ui/jobs/rerun-dependents", "run again with dependents", is_for_ended=True),
+            Act(RERUN_FROM_FAILED, "run again from the failed opcode", is_for_ended=True),
+        ]
     if may(asked, Right.JOBS_ARCHIVE, Right.JOBS_SUBMIT):
         acts.append(Act("/ui/jobs/archive", "archive", is_for_ended=True))
     return tuple(acts)
@@ -138,6 +146,7 @@ def view(facts: JobListFacts, now: float) -> JobList:
         tuple(Choice(text, _address(where, None), where == facts.where) for text, where in _CHOICES),
         facts.acts,
         _COMPARED,
+        any(act.href == RERUN for act in facts.acts),
     )
 
 

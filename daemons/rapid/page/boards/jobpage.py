@@ -16,7 +16,7 @@ from common.words.fields import JobRow, size
 from common.words.outcome import no_such_job
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, Following, may
-from daemons.rapid.page.boards.joblist import acts_of
+from daemons.rapid.page.boards.joblist import RERUN, RERUN_FROM_FAILED, acts_of
 from daemons.rapid.page.drawing import draw_graph, draw_timeline
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.pages import login_of
@@ -143,7 +143,9 @@ def _acts(asked: Asked, row: JobRow) -> tuple[Act, ...]:
     vain = {"hold"} if row["hold"] is not None else {"release"} if row["status"] == "queued" else {"hold", "release"}
     if row["archived"]:
         vain = {"archive"}
-    return tuple(act for act in acts_of(asked) if act.is_for_ended == is_final and act.text not in vain)
+    acts = [act for act in acts_of(asked) if act.is_for_ended == is_final and act.text not in vain]
+    has_begun_well = "error" in row["opstatus"][1:] and row["opstatus"][0] == "success"
+    return tuple(act for act in acts if act.href != RERUN_FROM_FAILED or has_begun_well)
 
 
 async def with_output(asked: Asked, facts: JobPageFacts) -> JobPageFacts:
@@ -197,7 +199,14 @@ def view(facts: JobPageFacts, now: float) -> JobPageBoard:
     graph = draw_graph(waits(facts.reasons))
     timeline = draw_timeline(drawn, *window(drawn, drawn[0].until if job.is_final and drawn else now, SHORTEST_S))
     return JobPageBoard(
-        job, user, timeline, graph, owner, facts.acts, _output_view(job_id, facts.shown, is_final=job.is_final)
+        job,
+        user,
+        timeline,
+        graph,
+        owner,
+        facts.acts,
+        _output_view(job_id, facts.shown, is_final=job.is_final),
+        f"/ui/submit?of={job_id}" if any(act.href == RERUN for act in facts.acts) else None,
     )
 
 

@@ -78,6 +78,7 @@ class JobList:
     acts: tuple[Act, ...]
     # names of the fields that a filter may compare
     fields: tuple[str, ...]
+    may_submit: bool = False
 
 
 @attrs.frozen
@@ -92,6 +93,8 @@ class JobPageBoard:
     acts: tuple[Act, ...]
     # None: it has none
     output: OutputView | None
+    # address of the form that is filled with it; None: it has not ended, or the caller may submit nothing
+    edit: str | None = None
 
 
 @attrs.frozen
@@ -243,6 +246,89 @@ class Confirmation:
     words: tuple[Words, ...] = ()
     is_grave: bool = False
     can_do: bool = True
+
+
+@attrs.frozen
+class FormField:
+    """A field of a form, with what its visitor wrote."""
+
+    name: str
+    title: str
+    value: str
+    # what is wrong with it; "": nothing
+    wrong: str = ""
+    example: str = ""
+    is_long: bool = False
+    is_box: bool = False
+    # (value, text); empty: it is a text
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@attrs.frozen
+class JobLook:
+    """A job that would be submitted."""
+
+    # from 1
+    place: int
+    # "": none
+    name: str
+    # its opcodes, each in a word
+    summary: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+
+
+@attrs.frozen
+class SubmitView:
+    """A form with jobs to submit."""
+
+    title: str
+    told: str
+    is_plan: bool
+    fields: tuple[FormField, ...]
+    plan: FormField
+    # name of the file from which the plan is
+    file_name: str
+    # what is wrong with the form as a whole; "": nothing
+    wrong: str = ""
+    # the jobs of a form that was checked
+    looks: tuple[JobLook, ...] = ()
+    # number of jobs beyond these
+    more: int = 0
+    # chosen for one submission
+    key: str = ""
+    # stands for the texts that were checked; "": they were not
+    seen: str = ""
+    # when they were, in seconds since the epoch
+    at: str = ""
+
+
+@attrs.frozen
+class ScheduleFormView:
+    """A form with a schedule."""
+
+    title: str
+    name: FormField
+    # name of the schedule that is changed; "": it is a new one
+    of: str
+    is_plan: bool
+    times: tuple[FormField, ...]
+    fields: tuple[FormField, ...]
+    plan: FormField
+    # name of the file from which the plan is
+    file_name: str
+    # stands for the job as it is
+    was: str
+    # of the schedule when the form was opened; "": it is a new one
+    tag: str
+    # what is wrong with the form as a whole; "": nothing
+    wrong: str
+    is_looked_at: bool
+    # its job, if it is another one
+    looks: tuple[JobLook, ...]
+    next: tuple[str, ...]
+    note: str
+    # stands for the texts that were looked at; "": they were not
+    seen: str
 
 
 @attrs.frozen

@@ -38,6 +38,7 @@ from protocol.rapid.jobactions import (
     ReleaseMany,
     Rerun,
     RerunMany,
+    RerunWish,
 )
 from protocol.rapid.jobs import BatchList
 
@@ -100,8 +101,10 @@ def reruns() -> Sequence[Call]:
             "POST",
             f"{_JOB}/rerun",
             to.rerun_job,
-            "Run an ended job again.",
+            "Run an ended job again, whole or from its failed opcode on.",
             name="rerunJob",
+            takes=RerunWish,
+            is_body_required=False,
             gives=Rerun,
             errors=(404, 409, 502),
         ),

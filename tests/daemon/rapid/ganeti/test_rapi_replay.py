@@ -91,6 +91,7 @@ def with_our_fields(theirs: Any) -> Any:
     ours += [{"name": "batch_terms", "title": "BatchTerms", "kind": "other"}]
     ours += [{"name": "name", "title": "Name", "kind": "text"}]
     ours += [{"name": word, "title": word.title(), "kind": "other"} for word in ("labels", "hold", "uses", "tries")]
+    ours += [{"name": "dependencies", "title": "Dependencies", "kind": "other"}]
     ours += [{"name": "exit_code", "title": "ExitCode", "kind": "number"}]
     ours += [{"name": "begin_ts", "title": "Begin", "kind": "other"}]
     return status, {"fields": sorted([*found["fields"], *ours], key=lambda field: field["name"])}

@@ -20,12 +20,12 @@ from cli.manual.manual import all_pages, write_man, write_reference
 from cli.manual.markdown import file_name
 from cli.manual.page import Definitions, ManualPage, links_of, plain
 from cli.manual.roff import roff
-from cli.plans.jobs import COMMAND, TERMS
 from common.opcodes.base import OpCode
 from common.opcodes.registry import opcode_classes
 from common.settings import CLASSES
 from common.words.fields import FIELDS
 from protocol.face import requests_of
+from protocol.plans.jobs import COMMAND, TERMS
 from tests.unit.cli.manual.rendering import needs_mandoc, shown
 
 CHECKOUT = Path(__file__).parents[4]

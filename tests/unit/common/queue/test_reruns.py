@@ -9,7 +9,16 @@ from common.errors import Conflict, Denied, InvalidRequest
 from common.opcodes.base import write_opcode
 from common.opcodes.registry import parse_opcode
 from common.queue.reasons import Batch, Try, batch_entry, batch_of_trail, submitter_entry, try_entry
-from common.queue.reruns import OldJob, Successor, batches_of, chosen, outside, successors
+from common.queue.reruns import (
+    MOST_DEPENDENTS,
+    OldJob,
+    Successor,
+    batches_of,
+    chosen,
+    outside,
+    successors,
+    with_dependents,
+)
 from common.queue.terms import Hold, JobTerms, Use, terms_entry, terms_of_trail
 
 AT_NS = 5
@@ -187,3 +196,71 @@ def test_what_is_made_can_be_submitted() -> None:
     (made,) = rerun(old(3, op(env={"A": "b"}, locks={"node/web1": "exclusive"}, retries=2, fail_on=["exit=2"])))
 
     assert parse_opcode(made.ops[0])
+
+
+def test_jobs_run_again_with_those_that_depend_on_them_also_through_others() -> None:
+    depends = {2: [1], 3: [2, 9], 4: [8], 7: [3], 5: [6], 6: [5, 1]}
+
+    assert with_dependents([1], depends) == [1, 2, 3, 5, 6, 7]
+    assert with_dependents([4, 3], depends) == [3, 4, 7]
+    assert with_dependents([10], depends) == [10]
+
+
+def test_no_more_dependents_run_again_than_the_bound() -> None:
+    depends = {job_id: [1] for job_id in range(2, MOST_DEPENDENTS + 2)}
+
+    assert len(with_dependents([1], depends)) == MOST_DEPENDENTS + 1
+    with pytest.raises(Conflict, match="more than 1,000 jobs depend on the chosen ones"):
+        with_dependents([1], {**depends, MOST_DEPENDENTS + 2: [5]})
+
+
+def test_a_job_runs_again_behind_a_later_one_that_it_came_to_depend_on() -> None:
+    jobs = chosen([old(3, after((5, ["success"]))), old(5), old(4)], failed_only=False)
+
+    made = rerun(*jobs)
+
+    assert [each.of for each in made] == [4, 5, 3]
+    assert made[2].ops[0]["depends"] == [[-1, ["success"]]]
+
+
+def test_jobs_in_a_ring_are_refused() -> None:
+    with pytest.raises(Conflict, match="jobs wait for each other in a ring, 3, 5 among them"):
+        chosen([old(3, after((5, []))), old(5, after((3, []))), old(6)], failed_only=False)
+
+
+def three_opcodes(*states: str, status: str = "error") -> OldJob:
+    entry = terms_entry(JobTerms("deploy", {"team": "web"}), 1).to_wire()
+    ops = [
+        op(argv=["build"], reason=[entry]),
+        op(argv=["test"], depends=[[2, ["success"]]]),
+        op(argv=["install"], reason=[["gnt:user", "rate-limit:2:install", 1]]),
+    ]
+    return OldJob(7, status, ops, [state != "error" or index == 1 for index, state in enumerate(states)], states)
+
+
+def test_a_job_begins_again_with_the_opcode_that_failed() -> None:
+    job = three_opcodes("success", "error", "error")
+
+    (made,) = successors([job], {2: "success"}, {}, AT_NS, from_failed=True)
+
+    assert (made.of, made.left_out) == (7, 1)
+    assert [each["argv"] for each in made.ops] == [["test"], ["install"]]
+    assert terms_of_trail(made.ops[0]["reason"]) == JobTerms("deploy", {"team": "web", "rerun-of": "7"})
+    assert [entry[1] for entry in dict[str, Any](made.ops[1])["reason"]] == ["rate-limit:2:install"]
+
+
+@pytest.mark.parametrize("states", [("success", "success", "success"), ("success", "canceled", "canceled")])
+def test_without_a_failed_opcode_no_job_begins_with_one(states: tuple[str, ...]) -> None:
+    job = three_opcodes(*states, status=states[-1])
+
+    with pytest.raises(Conflict, match=f"no opcode of job 7 failed, it ended as {states[-1]}; run it again from"):
+        successors([job], {2: "success"}, {}, AT_NS, from_failed=True)
+
+
+def test_secrets_of_an_opcode_that_is_left_out_do_not_matter() -> None:
+    create = {"OP_ID": "OP_INSTANCE_REINSTALL", "instance_name": "web1", "osparams_secret": {"password": "<redacted>"}}
+    job = OldJob(3, "error", [write_opcode(parse_opcode(create)), op()], [True, True], ("success", "error"))
+
+    (made,) = successors([job], {}, {}, AT_NS, from_failed=True)
+
+    assert [each["OP_ID"] for each in made.ops] == ["OP_RUN_COMMAND"]

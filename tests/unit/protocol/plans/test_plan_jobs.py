@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from cli.plans.documents import read_document
-from cli.plans.jobs import JobPlan, plan_schema, read_plan
 from common.errors import InvalidRequest
 from common.opcodes.registry import parse_opcode
 from common.queue.terms import Hold, JobTerms, Use, terms_of_trail
+from protocol.plans.documents import read_document
+from protocol.plans.jobs import JobPlan, plan_schema, read_plan
 
 EXAMPLES = Path(__file__).parents[4] / "deploy" / "examples" / "plans"
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.plans.yamltext import read_yaml
 from common.errors import InvalidRequest
+from protocol.plans.yamltext import read_yaml
 
 
 def value(text: str) -> Any:

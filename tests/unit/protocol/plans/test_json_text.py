@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.plans.documents import locate_json, read_document
 from common.errors import InvalidRequest
+from protocol.plans.documents import locate_json, read_document
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

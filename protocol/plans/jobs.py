@@ -6,17 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
-import click
 
-from cli.options import DURATION
-from cli.plans.documents import Path, PlanDocument, shown
-from cli.submitting.arguments import LOCK, SIZE, lock_modes
 from common.errors import InvalidRequest
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
 from common.queue.reasons import ReasonEntry
 from common.queue.terms import check_label, check_name, checked, read_use
 from common.wire import read_asked
+from common.words.typed import lock_modes, read_duration, read_lock, read_size
 from protocol.luxi.jobs import NewJob, OpInput, Submission
+from protocol.plans.documents import Path, PlanDocument, shown
 
 # The keys of a job in a plan: what each takes, and what it becomes.
 #
@@ -35,7 +33,7 @@ _TEXT_OR_WHOLE: Final[Schema] = {"type": ["string", "integer"]}
 class PlanField:
     """A key."""
 
-    # value -> what it becomes. Raises: InvalidRequest, UsageError, BadParameter: it cannot be that
+    # value -> what it becomes. Raises: InvalidRequest: it cannot be that
     read: Callable[[object], object]
     # as JSON Schema
     schema: Schema
@@ -88,12 +86,12 @@ def wholes(value: object) -> list[int]:
 def duration(value: object) -> float:
     """Seconds: 90, or `90s`, `5m`, `2h`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return DURATION.convert(str(value) if is_number else text(value), None, None)
+    return read_duration(str(value) if is_number else text(value))
 
 
 def size(value: object) -> int:
     """Bytes, or `512M`."""
-    return SIZE.convert(str(whole(value)) if isinstance(value, int) else text(value), None, None)
+    return read_size(str(whole(value)) if isinstance(value, int) else text(value))
 
 
 def mapping(value: object) -> dict[str, str]:
@@ -125,7 +123,7 @@ def locks(value: object) -> dict[str, str]:
     """`node/web1`, a list of such, or names with their modes."""
     if isinstance(value, dict):
         value = [f"{key}:{text(mode)}" for key, mode in value.items()]
-    return lock_modes(LOCK.convert(each, None, None) for each in texts(value))
+    return lock_modes(read_lock(each) for each in texts(value))
 
 
 def begin(value: object) -> float:
@@ -233,14 +231,6 @@ COMMAND: Final[Mapping[str, PlanField]] = {
 AFTER_SCHEMA: Final = _either(
     _TEXT_OR_WHOLE, _listed(_TEXT_OR_WHOLE), _named(_either({"enum": sorted(ENDS)}, _listed({"enum": sorted(ENDS)})))
 )
-
-
-def read_field(field: PlanField, value: object) -> object:
-    """Raises: InvalidRequest: the value cannot be that."""
-    try:
-        return field.read(value)
-    except click.ClickException as error:
-        raise InvalidRequest(error.message) from None
 
 
 # Plans: the jobs of a document, and the places of their opcodes in it.
@@ -491,7 +481,7 @@ class _Given:
 
     def _read_at(self, path: Path, value: object, field: PlanField) -> object:
         try:
-            return read_field(field, value)
+            return field.read(value)
         except InvalidRequest as error:
             raise self._document.error_of_value(path, error.message) from None
 

@@ -56,7 +56,7 @@ def read_document(text: bytes, name: str) -> PlanDocument:
     if not name.endswith(_YAML) and (name.endswith(".json") or text.lstrip()[:1] in (b"{", b"[")):
         return PlanDocument(name, read_json(text, name), lambda path: locate_json(text, path))
     # imported late: few files are YAML
-    from cli.plans.yamltext import read_yaml
+    from protocol.plans.yamltext import read_yaml
 
     root = read_yaml(text, name)
     return PlanDocument(name, root.value(), root.locate)
