@@ -31,6 +31,20 @@ def zone_mark(seconds: float) -> str:
     return "UTC" if local.tm_zone == "UTC" else time.strftime("%z", local)
 
 
+def zone_words(seconds: float) -> str:
+    """`UTC`, `CEST, UTC+0200`: the name of the zone of local time then, and how far it is from UTC."""
+    name, mark = time.localtime(seconds).tm_zone, zone_mark(seconds)
+    if mark == "UTC":
+        return mark
+    # some zones have no name but this
+    return f"UTC{mark}" if name[:1] in "+-" else f"{name}, UTC{mark}"
+
+
+def zone_offset(seconds: float) -> int:
+    """Seconds by which local time then is ahead of UTC."""
+    return time.localtime(seconds).tm_gmtoff
+
+
 def bare_clock(seconds: float) -> str:
     """`2026-03-01 12:00:00` in local time, where all is of one zone that is told elsewhere."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))

@@ -76,7 +76,7 @@ from protocol.luxi.queue import (
     SetWatcherPause,
     TryFilterRule,
 )
-from protocol.luxi.why import ExplainJobs, ReadBlockers, ReadJobWaits, ReadLeftProcesses
+from protocol.luxi.why import ExplainJobs, ReadBlockers, ReadJobWaits, ReadLeftProcesses, ReadWaitGraph
 from protocol.serving.route import AnyRoute, Route
 
 
@@ -165,6 +165,7 @@ def _table(to: LuxidHandlers) -> list[AnyRoute]:
         Route(Subscribe, to.subscribing.subscribe, only_waits=True, role=Role.READ),
         Route(ExplainJobs, to.explaining.explain_jobs, role=Role.READ),
         Route(ReadBlockers, to.blocking.read_blockers, only_waits=True, role=Role.READ),
+        Route(ReadWaitGraph, to.blocking.read_wait_graph, only_waits=True, role=Role.READ),
         Route(ReadLeftProcesses, to.explaining.read_left_processes, role=Role.READ),
         Route(ReadJobWaits, to.history.read_job_waits, role=Role.READ),
         Route(ReadHistory, to.past.read_history, only_waits=True, role=Role.READ),

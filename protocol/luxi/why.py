@@ -110,6 +110,64 @@ class ReadBlockers(Request[Blockers]):
     most: int = 10
 
 
+# The graph of waits around some jobs. Ours.
+
+
+@attrs.frozen
+class WaitNode(Lenient):
+    """A job, another owner of locks, or a place where jobs wait together."""
+
+    # any but `RING`
+    kind: BlockerKind
+    name: str
+    # of a limit, a resource or the slots: places, or units, that are taken, and that there are
+    used: int = 0
+    limit: int | None = None
+    # number of waits of it that the graph does not have as edges
+    more_ahead: int = 0
+    # number of those that wait for it, and of ended jobs that it waited for, that are not in the graph
+    more_behind: int = 0
+    more_ended: int = 0
+
+
+@attrs.frozen
+class WaitEdge(Lenient):
+    # places in the list of nodes, from 0
+    waiter: int
+    holder: int
+    # lock that is waited for; empty: the other's end, or a place
+    lock: str = ""
+    # number of nodes that are left out between the two; 0: it waits for the other directly
+    skipped: int = 0
+    # whether the other is a job that has ended, for which it waits no longer
+    is_over: bool = False
+
+
+@attrs.frozen
+class WaitGraph(Lenient):
+    nodes: tuple[WaitNode, ...] = ()
+    edges: tuple[WaitEdge, ...] = ()
+    # number of jobs with which it was to begin, and which are not in it
+    left_out: int = 0
+    # whether there was no room for more nodes
+    is_full: bool = False
+    # whether the bound of the work was reached before the end of every chain was found
+    is_partial: bool = False
+    # why waits for locks are left out; empty: they are not
+    unknown: str = ""
+
+
+@attrs.frozen
+class ReadWaitGraph(Request[WaitGraph]):
+    """Who waits for whom around these jobs: first the way to what waits for nothing, then the rest, nearest first."""
+
+    METHOD = "ReadWaitGraph"
+    # those that are not live are left out; empty: all that wait, those for locks first
+    job_ids: tuple[JobId, ...] = ()
+    # number of nodes
+    most: int = 500
+
+
 # The waits of jobs. Ours.
 
 

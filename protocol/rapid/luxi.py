@@ -67,6 +67,7 @@ PASSED: Final[Mapping[type[AnyRequest], Passed]] = {
     for row in (
         *_reads(_JOBS, queries.QueryJobs, why.ExplainJobs, why.ReadJobWaits, why.ReadLeftProcesses),
         *_reads(_JOBS, why.ReadBlockers, only_waits=True),
+        *_reads(_JOBS, why.ReadWaitGraph, only_waits=True),
         *_reads(_JOBS, queries.WaitForJobChange, jobs.ReadJobOutput, only_waits=True),
         *_reads(_JOBS, history.ReadHistory, history.SummarizeHistory, only_waits=True),
         *_reads(_JOBS, queue.ListSchedules, queue.ReadResourceUse),

@@ -12,11 +12,15 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGES = ("chromium", "chromium-driver")
 PROGRAMS = ("/usr/bin/chromium", "/usr/bin/chromedriver")
+# it brings axe-core's file (MPL-2.0), which is all that is used of it: so what it needs itself is not installed
+AXE = "axe-playwright-python==0.1.8"
 
 
 def main(arguments: list[str]) -> int:
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if find_spec("axe_playwright_python") is None:
+        subprocess.run([*pip, "--no-deps", AXE], check=True)
     if find_spec("selenium") is None:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "--editable", ".[browser]"], cwd=CHECKOUT, check=True)
     if missing := [program for program in PROGRAMS if not Path(program).exists()]:
         if os.geteuid():

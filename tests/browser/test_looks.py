@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from protocol.luxi.queue import ReplaceFilter
+from tests.browser.axe import findings
 from tests.browser.browser import NARROW, WIDE, Browser
 from tests.browser.test_watching import held
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web
 
 THEMES = ("light", "dark")
+PHONE = (390, 844)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,10 @@ def pages(web: Web, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[s
         "job-waiting": f"/ui/jobs/{waiting[1]}",
         "job-failed": f"/ui/jobs/{failed}",
         "locks": "/ui/locks",
+        "graph": "/ui/graph",
+        "nodes": "/ui/nodes",
+        "schedules": "/ui/schedules",
+        "resources": "/ui/resources",
         "filters": "/ui/filters",
         "rates": "/ui/rates",
         "history": "/ui/history",
@@ -85,6 +91,32 @@ def test_the_pages_fit_their_window(
         assert browser.all("tr:has(td.check):not(:has(input[name=job]))") == [], name
     browser.resize(WIDE)
     # a page that is not there is told by the browser, too
+    assert [line for line in browser.console() if "404" not in line] == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_axe_finds_nothing_on_any_page(
+    web: Web, browser: Browser, pages: dict[str, str], size: tuple[int, int], theme: str
+) -> None:
+    browser.press(theme)
+    wait_until(lambda: browser.all(f'html[data-theme="{theme}"]'), what=f"the page in {theme} colours")
+    browser.resize(size)
+    found = {}
+    for name, path in pages.items():
+        browser.open(web.url + path)
+        found[name] = findings(browser)
+    browser.open(f"{web.url}/ui/filters")
+    browser.type("main input[name=where]", "op=OP_TEST_DELAY")
+    browser.press("pause")
+    browser.wait_for("h1", text="Pause")
+    found["dry-run"] = findings(browser)
+    browser.driver.delete_all_cookies()
+    browser.open(f"{web.url}/ui/login")
+    found["login"] = findings(browser)
+    browser.resize(WIDE)
+
+    assert {name: each for name, each in found.items() if each} == {}
     assert [line for line in browser.console() if "404" not in line] == []
 
 

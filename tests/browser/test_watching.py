@@ -70,7 +70,7 @@ def test_why_a_job_waits_leads_to_the_culprit(web: Web, browser: Browser, tmp_pa
 
     browser.open(f"{web.url}/ui/locks")
     browser.wait_for("#locks", text="node/web1")
-    browser.wait_for("#graph", text=f"job/{holder}")
+    browser.wait_for("#graph", text=f"{holder} RUN_COMMAND")
     browser.open(f"{web.url}/ui/jobs/{waiter}")
     browser.wait_for("#jobhead .lines", text=f"job/{holder}")
     browser.click(f"#jobhead .lines a[href='/ui/jobs/{holder}']")

@@ -36,16 +36,26 @@ from common.queue.sidefiles import SilenceNote
 from common.system.inthread import give_way, in_thread
 from common.system.livelock import is_alive
 from daemons.luxid.core.copies.etcdroom import CommitsNow
+from daemons.luxid.core.queue.dependents import all_dependencies
 from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.recovery import RecoveryRequest
-from daemons.luxid.core.why.blockers import HeldLock, LockOwner, lock_waits, rank, waits_of, way_from
+from daemons.luxid.core.why.blockers import HeldLock, LockOwner, Waits, lock_waits, rank, waits_of, way_from
 from daemons.luxid.core.why.explain import FollowedJob, explain, lock_reasons
+from daemons.luxid.core.why.waitgraph import LEAST, walk
 from daemons.luxid.files.store import Store, WaitFiles
 from daemons.luxid.jobs import JobTable, JobViews, LiveJobs
 from daemons.luxid.processes.signals import job_process, pids_of
 from protocol.client import Client
-from protocol.luxi.why import Blockers, ExplainJobs, ReadBlockers, ReadJobWaits, ReadLeftProcesses
+from protocol.luxi.why import (
+    Blockers,
+    ExplainJobs,
+    ReadBlockers,
+    ReadJobWaits,
+    ReadLeftProcesses,
+    ReadWaitGraph,
+    WaitGraph,
+)
 from protocol.messages import Request
 from protocol.peer import Peer
 from protocol.wconfd.locks import ExplainHoldings, ExplainWait, HoldingsExplanation, ListLocksWaitingStatus
@@ -224,13 +234,16 @@ def _with_instants(reason: LevelWeight, told: HoldingsExplanation) -> LevelWeigh
 MOST_STEPS: Final = 10_000
 SHARE: Final = 10.0
 MOST_BLOCKERS: Final = 30
+# nodes of a graph, and edges for each of them
+MOST_NODES: Final = 2_000
+_EDGES: Final = 4
 # seconds to wait for wconfd
 _LOCKS_S: Final = 1.0
 
 
 @attrs.define(eq=False)
 class Blocking:
-    """The method that ranks what holds jobs back.
+    """The methods that rank what holds jobs back, and that show who waits for whom.
 
     Args: wconfd: a client of its own, because a slow reply is abandoned with its connection.
     """
@@ -266,6 +279,28 @@ class Blocking:
             self._next_at = trio.current_time() + SHARE * (trio.current_time() - began)
             return self._last
 
+    async def read_wait_graph(self, call: ReadWaitGraph, _: Peer) -> WaitGraph:
+        """Raises: InvalidRequest: too many nodes are asked for. Cost: as `walk`."""
+        if not LEAST <= call.most <= MOST_NODES:
+            raise InvalidRequest(f"a graph has at most {MOST_NODES} nodes, and at least {LEAST}; got {call.most}")
+        async with self._gate:
+            await trio.sleep_until(self._next_at)
+            locks, unknown = await self._locks()
+            began = trio.current_time()
+            waits = waits_of(self._jobs.queue, locks, self._since)
+            starts = [each for each in call.job_ids if each in self._jobs.table] if call.job_ids else _waiting(waits)
+            found = walk(waits, starts, call.most, _EDGES * call.most, MOST_STEPS, self._over)
+            self._next_at = trio.current_time() + SHARE * (trio.current_time() - began)
+        return attrs.evolve(found, unknown=unknown)
+
+    def _over(self, job_id: JobId) -> tuple[JobId, ...]:
+        """The ended jobs on which a live one depends."""
+        job = self._jobs.table.in_memory(job_id)
+        if job is None:
+            return ()
+        found = dict.fromkeys(JobId(each.job_id) for each in all_dependencies(job))
+        return tuple(each for each in found if each >= 0 and self._jobs.phase(each) is None)
+
     async def _locks(self) -> tuple[Mapping[LockOwner, Sequence[HeldLock]], str]:
         """Which locks are waited for, and why that is not known."""
         try:
@@ -297,6 +332,13 @@ class Blocking:
             return None
         asked_at = job.ops[index].start_at if self._jobs.phase(job_id) is Phase.RUNNING else None
         return _seconds(asked_at or (job.ops[index - 1].end_at if index else None) or job.received_at)
+
+
+def _waiting(waits: Waits) -> list[JobId]:
+    """The jobs that wait: for locks, for other jobs, and the first at each gate."""
+    found = [each for each in waits.locks if not isinstance(each, str)]
+    first = [gate.first for gate in waits.gates if gate.first is not None]
+    return [*found, *first, *waits.targets]
 
 
 # Return what jobs waited for.

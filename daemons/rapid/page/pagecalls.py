@@ -16,7 +16,17 @@ from daemons.rapid.calls import Asked, Call, Face, Handler
 from daemons.rapid.events.hub import Hub
 from daemons.rapid.page import replies
 from daemons.rapid.page.acts import JobActs, QueueActs, ScheduleActs
-from daemons.rapid.page.boards import filterpage, historypage, joblist, jobpage, lockpage, resourcepage, schedulepage
+from daemons.rapid.page.boards import (
+    filterpage,
+    graphpage,
+    historypage,
+    joblist,
+    jobpage,
+    lockpage,
+    nodepage,
+    resourcepage,
+    schedulepage,
+)
 from daemons.rapid.page.boards.board import Board, Following
 from daemons.rapid.page.boards.dashboard import DashboardBoard
 from daemons.rapid.page.boards.ratepage import RateBoard
@@ -72,10 +82,12 @@ class PageCalls:
         download = jobpage.BOARD.path + "/output"
         yield _row("GET", download, jobpage.download, summary, *jobpage.BOARD.rights, media_type="text/plain")
         yield from self._board(lockpage.BOARD)
+        yield from self._board(graphpage.BOARD)
         yield from self._board(filterpage.BOARD)
         yield from self._board(historypage.BOARD)
         yield from self._board(schedulepage.BOARD)
         yield from self._board(resourcepage.BOARD)
+        yield from self._board(nodepage.BOARD)
 
     def _board(self, board: Board[F]) -> Iterator[Call]:
         async def show(asked: Asked) -> Response:

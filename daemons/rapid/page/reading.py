@@ -26,12 +26,12 @@ from common.words.instants import Toward, parse_instant
 from common.words.outcome import FIELDS as OUTCOME_FIELDS
 from common.words.outcome import Outcome, outcome_of
 from common.words.times import duration
-from common.words.why import culprits
 from daemons.rapid.calls import Asked, Daemons
 from daemons.rapid.page.terminal import Bounds, FirstLines, LastLines, Line, Place, Terminal
 from daemons.rapid.page.views.frame import HealthLine
-from daemons.rapid.page.views.glance import CAUSES, CONSEQUENCES, Failures, failures_since
-from daemons.rapid.page.views.things import RULE_FIELDS
+from daemons.rapid.page.views.glance import CAUSES, CONSEQUENCES, Failures, Known, failures_since
+from daemons.rapid.page.views.graphview import NODE_FIELDS, GraphFacts
+from daemons.rapid.page.views.things import RULE_FIELDS, is_dependency, rule_lines, waiting_jobs
 from protocol.luxi.daemon import ReadMetrics
 from protocol.luxi.history import EndedJob, Grouping, Past, PastSum, ReadHistory, SummarizeHistory
 from protocol.luxi.jobs import JobOutput, ReadJobOutput
@@ -47,7 +47,7 @@ from protocol.luxi.queries import (
     read_lock_view,
 )
 from protocol.luxi.queue import ReadRuleLoads
-from protocol.luxi.why import Blockers, ExplainJobs, ReadBlockers
+from protocol.luxi.why import BlockerKind, Blockers, ExplainJobs, ReadBlockers, ReadWaitGraph
 from protocol.metrics import DaemonMetrics
 from protocol.wconfd.locks import ListOrphanedLocks
 
@@ -162,8 +162,8 @@ async def reasons_of(daemons: Daemons, job_ids: Sequence[int]) -> Mapping[int, S
 # Locks, and the graph of waits to the root of each chain.
 
 
-# jobs that one graph shows; chains may be long
-MOST: Final = 60
+# jobs of which it is asked since when their locks are held
+_EXPLAINED: Final = 60
 
 
 async def lock_rows(daemons: Daemons) -> tuple[LockRow, ...]:
@@ -171,15 +171,26 @@ async def lock_rows(daemons: Daemons) -> tuple[LockRow, ...]:
     return read_lock_view(await daemons.luxid(Query(QueryKind.LOCK, LOCK_FIELDS)))
 
 
-async def chains(daemons: Daemons, job_ids: Sequence[int]) -> Mapping[int, Sequence[Reason] | None]:
-    """The reasons of these jobs, and of those that stop them, directly or through others; at most `MOST` jobs."""
-    found: dict[int, Sequence[Reason] | None] = {}
-    wanted = list(dict.fromkeys(job_ids))[:MOST]
-    while wanted:
-        found.update(await reasons_of(daemons, wanted))
-        named = dict.fromkeys(culprit for job_id in wanted for culprit in culprits(found[job_id]))
-        wanted = [job_id for job_id in named if job_id not in found][: MOST - len(found)]
-    return found
+async def held_since(daemons: Daemons, rows: Sequence[LockRow]) -> Mapping[int, Sequence[Reason] | None]:
+    """The reasons of those that wait in these rows, from which it is known since when locks are held; of some of them.
+
+    So the times of a lock are the same on all pages: they are known if somebody waits for it.
+    """
+    return await reasons_of(daemons, waiting_jobs([row for row in rows if not is_dependency(row)])[:_EXPLAINED])
+
+
+async def wait_graph(daemons: Daemons, job_ids: Sequence[int], most: int, *, with_rules: bool = False) -> GraphFacts:
+    """Who waits for whom around these jobs, or, if there are none, among all that wait.
+
+    Args: with_rules: whether filter rules may be named as users call them.
+    """
+    graph = await daemons.luxid(ReadWaitGraph(tuple(map(JobId, job_ids)), most))
+    facts = GraphFacts(graph, Known({}, {}, {}))
+    rows = await jobs_by_id(daemons, facts.job_ids, NODE_FIELDS)
+    has_rules = any(node.kind in (BlockerKind.RULE, BlockerKind.PAUSE) for node in graph.nodes)
+    rules = await filter_rules(daemons) if with_rules and has_rules else ()
+    names = {each.uuid: each.name for each in rule_lines(rules, RuleLoads())}
+    return GraphFacts(graph, Known({row["id"]: row for row in rows}, {}, names))
 
 
 # The output of a job's commands, as bytes and as the lines of a terminal.

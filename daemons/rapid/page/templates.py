@@ -10,7 +10,7 @@ import jinja2
 from starlette.responses import Response
 
 from common.printable import defused
-from common.words.times import duration
+from common.words.times import duration, zone_offset, zone_words
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.replies import HEADERS
 from daemons.rapid.refusals import RequestRefused
@@ -33,6 +33,8 @@ def _environment() -> jinja2.Environment:
     environment.filters["time_of_day"] = _time_of_day
     environment.filters["figure"] = figure
     environment.filters["duration"] = duration
+    environment.globals["zone"] = lambda: zone_words(time.time())
+    environment.globals["zone_offset"] = lambda: zone_offset(time.time())
     return environment
 
 

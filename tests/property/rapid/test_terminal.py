@@ -42,7 +42,7 @@ OUTPUTS = st.lists(st.sampled_from(USUAL) | st.sampled_from(PIECES) | st.binary(
 
 TAG = re.compile(
     r'</?(?:div|span|mark|details|summary)(?: (?:class|id|open)="[-\w ]*")*>'
-    r'|<a href="#L\d+" data-n="\d+" tabindex="-1">|</a>'
+    r'|<a href="#L\d+" data-n="\d+" tabindex="-1" aria-hidden="true">|</a>|<i data-n="\d+"></i>'
 )
 
 # a sequence as a whole, which may lack its end only where the line ends

@@ -116,8 +116,15 @@ class UnmetDependencies:
 def next_dependencies(job: Job) -> tuple[Dependency, ...]:
     """The dependencies of the job's next opcode; one whose form is unknown to us has none (luxid.md 3.1)."""
     index = job.next_index
-    if index is None:
-        return ()
+    return () if index is None else _of_opcode(job, index)
+
+
+def all_dependencies(job: Job) -> tuple[Dependency, ...]:
+    """Those of all opcodes of the job, whether they are met or not."""
+    return tuple(each for index in range(len(job.ops)) for each in _of_opcode(job, index))
+
+
+def _of_opcode(job: Job, index: int) -> tuple[Dependency, ...]:
     try:
         depends = job.ops[index].input.get("depends")
         return tuple(map(Dependency.from_wire, depends)) if depends else ()

@@ -120,7 +120,7 @@ def rank(waits: Waits, most: int, steps: int) -> Ranked:
 
 def way_from(waits: Waits, job_id: JobId) -> LongWait:
     """The wait of a job, with the shortest way to a root; or, if there is none, a way once around a ring."""
-    return _long_wait(waits, job_id, _way(_Chains(waits), job_id))
+    return _long_wait(waits, job_id, _way(Chains(waits), job_id))
 
 
 @attrs.define
@@ -143,7 +143,7 @@ class _Behind:
         return len(self.jobs) + (sum(held) if len(held) < 2 else max(held))
 
 
-class _Chains:
+class Chains:
     """The waits, from each that waits to those in its way."""
 
     def __init__(self, waits: Waits) -> None:
@@ -159,6 +159,15 @@ class _Chains:
             yield from ((target, "") for target in sorted(self.waits.targets.get(node, ())))
             yield from ((gate, "") for gate in self.waits.gates_of(node))
 
+    def ahead_count(self, node: Node) -> int:
+        """How much `ahead` gives."""
+        if isinstance(node, Gate):
+            return len(self.opened_by(node))
+        count = len(self.waits.locks.get(node, ()))
+        if isinstance(node, str):
+            return count
+        return count + len(self.waits.targets.get(node, ())) + len(self.waits.gates_of(node))
+
     def opened_by(self, gate: Gate) -> tuple[JobId, ...]:
         """The jobs for which a gate waits; none: several may open it, or a user."""
         going_on = tuple(islice((each for each in gate.members if each not in self.waits.locks), 2))
@@ -168,7 +177,7 @@ class _Chains:
 class _Ranking:
     def __init__(self, waits: Waits, steps: int) -> None:
         self._waits = waits
-        self._chains = _Chains(waits)
+        self._chains = Chains(waits)
         self._steps = steps
         # holder -> those who wait for one of its locks
         self._lock_waiters: dict[Node, dict[LockOwner, None]] = defaultdict(dict)
@@ -296,7 +305,7 @@ class _Ranking:
 
     def _told(self, behind: _Behind) -> Blocker:
         root = behind.root
-        kind, name = _named(root)
+        kind, name = named(root)
         gate = root if isinstance(root, Gate) else None
         of_ring = tuple(sorted(each for each in behind.ring if not isinstance(each, str)))
         members = of_ring if gate is None else gate.members
@@ -346,7 +355,7 @@ class _Ranking:
 
 
 def _way(
-    chains: _Chains, start: JobId, end: Node | None = None, may_pass: Callable[[Node], bool] = lambda _: True
+    chains: Chains, start: JobId, end: Node | None = None, may_pass: Callable[[Node], bool] = lambda _: True
 ) -> tuple[WayStep, ...]:
     """The shortest way from a job to this end; None: to the first root. Of a longer one only the first steps are known,
     and the end."""
@@ -365,10 +374,10 @@ def _way(
     if end is None and not left:
         return _into_ring(chains, start)
     steps = _steps(came_from, start, node)
-    return steps if end is None else (*steps, WayStep(*_named(end)))
+    return steps if end is None else (*steps, WayStep(*named(end)))
 
 
-def _into_ring(chains: _Chains, start: JobId) -> tuple[WayStep, ...]:
+def _into_ring(chains: Chains, start: JobId) -> tuple[WayStep, ...]:
     """The way of a job whose waits lead to no root, until it comes back to where it was."""
     passed: dict[Node, None] = {}
     steps: list[WayStep] = []
@@ -376,7 +385,7 @@ def _into_ring(chains: _Chains, start: JobId) -> tuple[WayStep, ...]:
     while node not in passed:
         passed[node] = None
         node, lock = next(chains.ahead(node))
-        steps.append(WayStep(*_named(node), lock))
+        steps.append(WayStep(*named(node), lock))
     return tuple(steps)
 
 
@@ -384,7 +393,7 @@ def _steps(came_from: Mapping[Node, tuple[Node, str]], start: Node, end: Node) -
     found: list[WayStep] = []
     node = end
     while node != start:
-        kind_and_name = _named(node)
+        kind_and_name = named(node)
         node, lock = came_from[node]
         found.append(WayStep(*kind_and_name, lock))
     return tuple(reversed(found))
@@ -396,7 +405,8 @@ def _long_wait(waits: Waits, job_id: JobId, steps: tuple[WayStep, ...]) -> LongW
     return LongWait(job_id, waits.since(job_id), told, left_out)
 
 
-def _named(node: Node) -> tuple[BlockerKind, str]:
+def named(node: Node) -> tuple[BlockerKind, str]:
+    """What a node is, and its name, as clients are told."""
     if isinstance(node, Gate):
         return node.kind, node.name
     return (BlockerKind.OWNER, node) if isinstance(node, str) else (BlockerKind.JOB, str(node))

@@ -1,6 +1,7 @@
 """A page that shows something: once as a whole, then its parts as they change."""
 
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import Generic, TypeVar
 
 import attrs
@@ -38,6 +39,8 @@ class Board(Generic[F]):
     complete: Callable[[Asked, F], Awaitable[F]] | None = None
     # output that goes on under a page; None: there is none, or it is not wanted
     following: Callable[[F], "Following | None"] = lambda facts: None
+    # seconds after which it is read anew without an event: some of what it shows has none
+    reread_s: float = inf
 
 
 @attrs.frozen

@@ -8,6 +8,7 @@ import attrs
 
 from common.objects.filter import FilterRule
 from common.query.qlang import Expression
+from common.queue.explanation import Reason
 from common.queue.ruleloads import RuleLoads
 from common.webaccess.rights import Right
 from common.words.fields import JobRow, wire_fields
@@ -22,6 +23,7 @@ from daemons.rapid.page.reading import (
     ClusterNow,
     blockers,
     filter_rules,
+    held_since,
     jobs_by_id,
     lock_rows,
     page_of_jobs,
@@ -46,7 +48,7 @@ from daemons.rapid.page.views.glance import (
     worth_drawing,
 )
 from daemons.rapid.page.views.jobview import LIFE_FIELDS, ROW_FIELDS, LaneBy, lives, window
-from daemons.rapid.page.views.things import bucket_lines, lock_lines, rule_lines
+from daemons.rapid.page.views.things import bucket_lines, is_dependency, lock_lines, rule_lines
 from daemons.rapid.page.visitors import looked_at
 from protocol.luxi.queries import LockRow
 from protocol.luxi.why import Blockers
@@ -79,8 +81,10 @@ class DashboardFacts:
     running: tuple[JobRow, ...]
     drawn: tuple[JobRow, ...]
     by: LaneBy
-    # None: the caller may not see them
+    # empty: the caller may not see them
     locks: tuple[LockRow, ...]
+    # of those that wait in the rows that are shown
+    held: Mapping[int, Sequence[Reason] | None]
     rules: tuple[FilterRule, ...]
     loads: RuleLoads
     # of now, whenever it is drawn
@@ -114,6 +118,8 @@ class DashboardBoard:
         loads = await rule_loads(daemons) if may_see_rules else RuleLoads()
         named = await jobs_by_id(daemons, jobs_named(found.blockers, found.longest), _KNOWN_FIELDS)
         rows = {row["id"]: row for row in named}
+        rows_of_locks = await lock_rows(daemons) if may(asked, Right.LOCKS_READ) else ()
+        locks = tuple(row for row in rows_of_locks if not is_dependency(row))
         return DashboardFacts(
             now.metrics,
             failures,
@@ -126,7 +132,8 @@ class DashboardBoard:
             running,
             await _drawn(asked, by, found, failures, running),
             by,
-            await lock_rows(daemons) if may(asked, Right.LOCKS_READ) else (),
+            locks,
+            await held_since(daemons, locks[:LOCKS]),
             rules,
             loads,
             lambda: self._recorder.samples,
@@ -178,7 +185,7 @@ def view(facts: DashboardFacts, now: float) -> Dashboard:
         draw_timeline(drawn, *window(drawn, now)),
         facts.by is LaneBy.JOB,
         tuple(Choice(by.value, with_query("/ui", [("by", by.value)]), by is facts.by) for by in LaneBy),
-        lock_lines(facts.locks[:LOCKS], facts.known.reasons, now),
+        lock_lines(facts.locks[:LOCKS], facts.held, now),
         len(facts.locks),
         rule_lines(facts.rules, facts.loads)[:RULES],
         bucket_lines(facts.loads)[:RULES],
@@ -216,7 +223,7 @@ def tiles(facts: DashboardFacts, now: float) -> tuple[Tile, ...]:
         _tile("queued", jobs, full),
         Tile("error", "failed", failed, _jobs("status=error"), "", since_start),
         Tile("", "jobs/s", "-" if lately is None else figure(lately.ended), "/ui/rates", "", "ended, last minute"),
-        Tile("", "oldest wait", oldest, _jobs("status=queued"), "", "for its process"),
+        Tile("", "oldest queued", oldest, _jobs("status=queued"), "", "waits for its process"),
     )
 
 

@@ -17,14 +17,14 @@ from common.words.outcome import no_such_job
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, Following, may
 from daemons.rapid.page.boards.joblist import RERUN, RERUN_FROM_FAILED, acts_of
-from daemons.rapid.page.drawing import draw_graph, draw_timeline
+from daemons.rapid.page.drawing import draw_timeline
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.pages import login_of
 from daemons.rapid.page.reading import (
     SHOWN,
     ClusterNow,
     ShownLines,
-    chains,
+    held_since,
     jobs_by_id,
     last_lines,
     lines_from,
@@ -32,14 +32,17 @@ from daemons.rapid.page.reading import (
     lock_rows,
     output_bytes,
     read_piece,
+    reasons_of,
+    wait_graph,
 )
 from daemons.rapid.page.replies import HEADERS
 from daemons.rapid.page.terminal import Line
 from daemons.rapid.page.views.boards import JobPageBoard
 from daemons.rapid.page.views.frame import Act, Choice, job_href, with_query
+from daemons.rapid.page.views.graphview import MOST_BESIDE, NOTHING, GraphFacts, Shown, graph_view
 from daemons.rapid.page.views.jobview import JOB_FIELDS, JobFacts, job_view, window
 from daemons.rapid.page.views.outputview import OutputView, rows_html, tail_html
-from daemons.rapid.page.views.things import dependents, lock_lines, rows_of_owner, waits
+from daemons.rapid.page.views.things import dependents, lock_lines, rows_of_owner
 from daemons.rapid.streams import ByteStream
 from protocol.luxi.queries import JOB, LockRow
 from protocol.luxi.why import ReadJobWaits
@@ -98,9 +101,13 @@ class ShownOutput:
 class JobPageFacts:
     row: JobRow
     spans: tuple[Span, ...]
+    # all
     locks: tuple[LockRow, ...]
-    # of the job itself, and of those that stop it
+    # of those that wait in rows of its locks
+    held: Mapping[int, Sequence[Reason] | None]
+    # of the job itself; empty: it has ended
     reasons: Mapping[int, Sequence[Reason] | None]
+    graph: GraphFacts
     acts: tuple[Act, ...]
     # None: the caller may not read it, or it was not asked for
     shown: ShownOutput | None = None
@@ -115,7 +122,7 @@ BOARD: Final[Board[JobPageFacts]] = Board(
     lambda asked, now: read(asked, now),
     lambda facts, now: view(facts, now),
     lambda facts: f"Job {facts.row['id']}",
-    lambda facts: Interest.of(Topic.JOBS, Topic.REASONS, Topic.LOCKS, job_ids=[facts.row["id"], *facts.reasons]),
+    lambda facts: Interest.of(Topic.JOBS, Topic.REASONS, Topic.LOCKS, job_ids=[facts.row["id"], *facts.graph.job_ids]),
     lambda asked, facts: with_output(asked, facts),
     lambda facts: following(facts),
 )
@@ -127,12 +134,16 @@ async def read(asked: Asked, now: ClusterNow) -> JobPageFacts:
     rows = await jobs_by_id(asked.daemons, [job_id], JOB_FIELDS)
     if not rows:
         raise NotFound(no_such_job(job_id))
+    is_final, may_see_rules = rows[0]["status"] in FINAL_NAMES, may(asked, Right.FILTERS_READ)
     (spans,) = await asked.daemons.luxid(ReadJobWaits((JobId(job_id),)))
+    locks = await lock_rows(asked.daemons) if may(asked, Right.LOCKS_READ) else ()
     return JobPageFacts(
         rows[0],
         spans or (),
-        await lock_rows(asked.daemons) if may(asked, Right.LOCKS_READ) else (),
-        {} if rows[0]["status"] in FINAL_NAMES else await chains(asked.daemons, [job_id]),
+        locks,
+        await held_since(asked.daemons, rows_of_owner(locks, f"{JOB}{job_id}")),
+        {} if is_final else await reasons_of(asked.daemons, [job_id]),
+        NOTHING if is_final else await wait_graph(asked.daemons, [job_id], MOST_BESIDE, with_rules=may_see_rules),
         _acts(asked, rows[0]),
     )
 
@@ -191,19 +202,17 @@ async def download(asked: Asked) -> Response:
 def view(facts: JobPageFacts, now: float) -> JobPageBoard:
     job_id = facts.row["id"]
     owner = f"{JOB}{job_id}"
-    locks = lock_lines(rows_of_owner(facts.locks, owner), facts.reasons, now)
+    locks = lock_lines(rows_of_owner(facts.locks, owner), facts.held, now)
     told = JobFacts(facts.row, facts.reasons.get(job_id), facts.spans, locks, dependents(facts.locks, job_id))
     job = job_view(told, now, login_of)
     drawn = [job.life] if job.life is not None else []
     user = with_query("/ui/jobs", [("where", f'user="{job.user}"')]) if job.user else ""
-    graph = draw_graph(waits(facts.reasons))
     timeline = draw_timeline(drawn, *window(drawn, drawn[0].until if job.is_final and drawn else now, SHORTEST_S))
     return JobPageBoard(
         job,
         user,
         timeline,
-        graph,
-        owner,
+        graph_view(facts.graph, Shown((job_id,))),
         facts.acts,
         _output_view(job_id, facts.shown, is_final=job.is_final),
         f"/ui/submit?of={job_id}" if any(act.href == RERUN for act in facts.acts) else None,

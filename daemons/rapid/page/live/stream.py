@@ -113,15 +113,18 @@ async def _follow_hub(watched: OpenPage[F], push: Push) -> None:
     sent: dict[str, str] = {}
     serial = watched.hub.log.last
     now, facts, took_s = await _read(watched)
+    read_at = trio.current_time()
     while True:
         drawn = _drawn(watched, now, facts)
         if changes := "".join(partials(sent, drawn)):
             await push(event(changes))
             sent = drawn
         await trio.sleep(max(LEAST_S, took_s * SHARE))
-        if await _until_concerned(watched.hub, serial, watched.board.interest(facts)):
+        is_concerned = await _until_concerned(watched.hub, serial, watched.board.interest(facts))
+        if is_concerned or trio.current_time() - read_at >= watched.board.reread_s:
             serial = watched.hub.log.last
             now, facts, took_s = await _read(watched)
+            read_at = trio.current_time()
 
 
 async def _tell_freshness(watched: OpenPage[F], push: Push) -> None:

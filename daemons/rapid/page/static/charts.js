@@ -5,7 +5,9 @@
   const plots = new Map();
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const stroke = (kind) => colour({"curve-1": "--running", "curve-2": "--waiting", "curve-3": "--success"}[kind]);
-  const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
+  // of the zone in which all other times of the page are
+  const offset = Number(document.documentElement.dataset.offset);
+  const clock = (seconds) => new Date((seconds + offset) * 1000).toISOString().slice(11, 19);
   const dash = {"curve-2": [7, 4], "curve-3": [2, 4]};
 
   function options(element, data) {

@@ -1,7 +1,7 @@
 // Keys, an output that stays at its end and within bounds, and a page that does not outlive its session. Nothing here decides anything; pages are whole without it.
 (() => {
   "use strict";
-  const places = {d: "/ui", j: "/ui/jobs", l: "/ui/locks", f: "/ui/filters", r: "/ui/rates", h: "/ui/history", s: "/ui/schedules", u: "/ui/resources"};
+  const places = {d: "/ui", j: "/ui/jobs", l: "/ui/locks", w: "/ui/graph", f: "/ui/filters", r: "/ui/rates", h: "/ui/history", s: "/ui/schedules", u: "/ui/resources", n: "/ui/nodes"};
   let went = false;
   let at = -1;
 
@@ -85,6 +85,10 @@
       fresh.lastChild.textContent = ` · reconnecting for ${silent} s; what is shown is of ${fresh.dataset.at}`;
     }, 1000);
   }
+
+  // on a telephone the names of the pages are one row, and may be wider than it
+  const here = document.querySelector(".top nav [aria-current]");
+  if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 60;
 
   const output = document.getElementById("output");
   const found = () => document.getElementById(location.hash.slice(1));

@@ -3,10 +3,12 @@
 import attrs
 
 from common.printable import json_text
-from daemons.rapid.page.drawing import Chart, LockGraph, Timeline
+from daemons.rapid.page.drawing import Chart, Timeline
 from daemons.rapid.page.views.frame import Act, Choice, TextPart
 from daemons.rapid.page.views.glance import BlockerLine, FailuresView, RunningGroup, WaitLine
+from daemons.rapid.page.views.graphview import GraphView
 from daemons.rapid.page.views.jobview import JobLine, JobPageView, PastView
+from daemons.rapid.page.views.nodeview import NodeLine
 from daemons.rapid.page.views.outputview import OutputView
 from daemons.rapid.page.views.things import BucketLine, LockLine, ResourceLine, RuleLine, ScheduleLine
 
@@ -87,9 +89,7 @@ class JobPageBoard:
     # "": the user is not known
     user_href: str
     timeline: Timeline
-    graph: LockGraph
-    # the job's own name in the graph
-    own: str
+    graph: GraphView
     acts: tuple[Act, ...]
     # None: it has none
     output: OutputView | None
@@ -104,9 +104,22 @@ class LockPage:
     choices: tuple[Choice, ...]
     locks: tuple[LockLine, ...]
     lock_count: int
-    graph: LockGraph
-    own: str = ""
+    graph: GraphView
+    # jobs whose end others wait for
+    awaited: tuple[LockLine, ...] = ()
+    awaited_count: int = 0
     is_glance: bool = False
+    is_beside: bool = True
+
+
+@attrs.frozen
+class GraphPage:
+    graph: GraphView
+    # jobs around which the graph is, as they were typed
+    jobs: str
+    # why these cannot be used; "": they can
+    wrong: str = ""
+    is_beside: bool = False
 
 
 @attrs.frozen
@@ -189,6 +202,11 @@ class ResourcePage:
     text: str
     lines: tuple[ResourceLine, ...]
     count: int
+
+
+@attrs.frozen
+class NodePage:
+    lines: tuple[NodeLine, ...]
 
 
 @attrs.frozen
@@ -357,11 +375,13 @@ class KeysView:
         (("g", "d"), "dashboard"),
         (("g", "j"), "jobs"),
         (("g", "l"), "locks"),
+        (("g", "w"), "who waits for whom"),
         (("g", "f"), "filters"),
         (("g", "r"), "rates"),
         (("g", "h"), "history"),
         (("g", "s"), "schedules"),
         (("g", "u"), "resources, by units"),
+        (("g", "n"), "nodes"),
         (("/",), "to the search or filter of this page; on the page of a job, of its output"),
         (("Ctrl-K",), "to the search of jobs, from anywhere"),
         (("Esc",), "out of it"),

@@ -12,6 +12,7 @@ PLACES: Final = (
     ("Jobs", "/ui/jobs"),
     ("Schedules", "/ui/schedules"),
     ("Resources", "/ui/resources"),
+    ("Nodes", "/ui/nodes"),
     ("Locks", "/ui/locks"),
     ("Filters", "/ui/filters"),
     ("Rates", "/ui/rates"),

@@ -211,7 +211,8 @@ def _failure_line(
 
 # jobs that a line names
 _NAMED: Final = 5
-_WORDS: Final = {
+# what holds jobs back, in a word
+WORDS: Final = {
     BlockerKind.OWNER: "owner of locks",
     BlockerKind.RING: "they wait for each other",
     BlockerKind.BUCKET: "limit",
@@ -291,8 +292,8 @@ def _blocker_line(blocker: Blocker, known: Known, now: float) -> BlockerLine:
     holders = blocker.job_ids[:_NAMED]
     at_least = "at least " if blocker.is_at_least else ""
     return BlockerLine(
-        _part(blocker.kind, blocker.name, known),
-        known.title(int(blocker.name)) if is_job else _WORDS.get(blocker.kind, blocker.kind.value),
+        part_of(blocker.kind, blocker.name, known),
+        known.title(int(blocker.name)) if is_job else WORDS.get(blocker.kind, blocker.kind.value),
         shown_status(row["status"]) if row is not None and row["status"] else "",
         _doing(row, known, now) if is_job else _fullness(blocker),
         tuple(map(known.job, holders)),
@@ -328,7 +329,8 @@ def _fullness(blocker: Blocker) -> str:
     return f"{blocker.used:,} of {blocker.limit:,} {unit}"
 
 
-def _part(kind: BlockerKind, name: str, known: Known) -> TextPart:
+def part_of(kind: BlockerKind, name: str, known: Known) -> TextPart:
+    """What holds jobs back, by its name, and the page that tells more."""
     match kind:
         case BlockerKind.JOB:
             return known.job(int(name))
@@ -358,8 +360,8 @@ def way_view(wait: LongWait, known: Known) -> WayView:
 
 
 def _way_part(step: WayStep, known: Known) -> WayPart:
-    part = _part(step.kind, step.name, known)
-    word = _WORDS.get(step.kind) if step.kind not in (BlockerKind.SLOTS, BlockerKind.OWNER) else None
+    part = part_of(step.kind, step.name, known)
+    word = WORDS.get(step.kind) if step.kind not in (BlockerKind.SLOTS, BlockerKind.OWNER) else None
     shown = TextPart(f"{word} {part.text}" if word else part.text, part.href, part.whole)
     lock = TextPart(step.lock, with_query("/ui/locks", [("lock", step.lock)])) if step.lock else None
     return WayPart(shown, lock)

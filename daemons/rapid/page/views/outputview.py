@@ -107,15 +107,17 @@ class Rows:
         )
 
     def _heading(self, line: Line) -> Markup:
+        # what opens and closes must have no link in it
+        number = Markup('<i data-n="{}"></i>').format(line.number)
         return Markup('<summary class="l" id="L{}">{}<span>{}\n</span></summary>').format(
-            line.number, self._number(line.number), self._text(line)
+            line.number, number, self._text(line)
         )
 
     def _number(self, number: int) -> Markup:
         if self._href is not None:
-            return Markup('<a href="{}" data-n="{}"></a>').format(self._href(number), number)
-        # whoever uses the keyboard alone must not pass a thousand of them
-        return Markup('<a href="#L{0}" data-n="{0}" tabindex="-1"></a>').format(number)
+            return Markup('<a href="{0}" data-n="{1}" aria-label="line {1}"></a>').format(self._href(number), number)
+        # who uses the keyboard alone, or listens, must not pass a thousand of them
+        return Markup('<a href="#L{0}" data-n="{0}" tabindex="-1" aria-hidden="true"></a>').format(number)
 
     def _text(self, line: Line) -> Markup:
         places = [match.span() for match in self._pattern.finditer(line.text)] if self._pattern else []

@@ -7,18 +7,17 @@ import attrs
 
 from common.objects.filter import ActionKind, FilterRule
 from common.printable import json_text
-from common.queue.explanation import Holding, LetsPass, LockChain, LockWait, Reason, WaitsForJob, WaitsForLock
+from common.queue.explanation import LockChain, LockWait, Reason, WaitsForLock
 from common.queue.ruleloads import BucketLoad, RuleLoad, RuleLoads
 from common.resources import Unit
 from common.schedules.schedule import RunState, Schedule, ScheduleRun
 from common.words.fields import size
 from common.words.times import bare_clock, duration
-from daemons.rapid.page.drawing import WaitArrow
 from daemons.rapid.page.views.frame import TextPart, job_href, lock_href, owner_href, with_query
 from protocol.luxi.queries import JOB, LockRow
 from protocol.luxi.queue import ResourceUse, ScheduleView
 
-# The locks: who holds each, since when, and who waits for it, in order; and the graph of these waits.
+# The locks: who holds each, since when, and who waits for it, in order; and the jobs whose end others wait for.
 
 
 @attrs.frozen
@@ -43,16 +42,23 @@ class LockLine:
 def lock_lines(
     rows: Sequence[LockRow], reasons: Mapping[int, Sequence[Reason] | None], now: float
 ) -> tuple[LockLine, ...]:
-    """Args: reasons: of the jobs that wait; from them it is known since when locks are held."""
+    """The rows that are locks; luxid lists jobs that others wait for among them, as Ganeti does.
+
+    Args: reasons: of the jobs that wait; from them it is known since when locks are held.
+    """
     since = dict(_held_since(reasons))
-    return tuple(_lock_line(row, since, now) for row in rows)
+    return tuple(_lock_line(row, since, now) for row in rows if not is_dependency(row))
+
+
+def is_dependency(row: LockRow) -> bool:
+    """Whether it is a job whose end others wait for."""
+    return row.name.startswith(JOB)
 
 
 def _lock_line(row: LockRow, since: Mapping[tuple[str, str], float], now: float) -> LockLine:
     held = [at for owner in row.owners if (at := since.get((row.name, owner))) is not None]
-    is_job = row.name.startswith(JOB)
     return LockLine(
-        TextPart(row.name, owner_href(row.name) if is_job else lock_href(row.name)),
+        TextPart(row.name, owner_href(row.name) if is_dependency(row) else lock_href(row.name)),
         row.mode or "",
         tuple(TextPart(owner, owner_href(owner)) for owner in row.owners),
         duration(now - min(held)) if held else "",
@@ -80,33 +86,16 @@ def rows_of_owner(rows: Sequence[LockRow], owner: str) -> tuple[LockRow, ...]:
     return tuple(row for row in rows if owner in row.owners or any(owner in owners for _, owners in row.pending))
 
 
+def awaited_lines(rows: Sequence[LockRow]) -> tuple[LockLine, ...]:
+    """The rows that are jobs whose end others wait for."""
+    return tuple(_lock_line(row, {}, 0.0) for row in rows if is_dependency(row))
+
+
 def dependents(rows: Sequence[LockRow], job_id: int) -> tuple[Waiter, ...]:
     """The jobs that wait for the end of this one."""
     name = f"{JOB}{job_id}"
     row = next((row for row in rows if row.name == name), None)
     return () if row is None else _lock_line(row, {}, 0.0).waiters
-
-
-def waits(reasons: Mapping[int, Sequence[Reason] | None]) -> tuple[WaitArrow, ...]:
-    """Who waits for whom, from the reasons of jobs."""
-    return tuple(wait for job_id, told in reasons.items() for reason in told or () for wait in _waits(job_id, reason))
-
-
-def _waits(job_id: int, reason: Reason) -> Iterator[WaitArrow]:
-    waiter = f"{JOB}{job_id}"
-    if isinstance(reason, WaitsForJob):
-        yield WaitArrow(waiter, f"{JOB}{reason.job_id}", "its end")
-    elif isinstance(reason, WaitsForLock):
-        yield from _for_lock(waiter, str(reason.lock), reason.holders)
-    elif isinstance(reason, LetsPass):
-        yield from (WaitArrow(waiter, owner, "its turn") for owner in reason.owners)
-    elif isinstance(reason, LockChain):
-        for wait in reason.waits:
-            yield from _for_lock(wait.owner, str(wait.lock), wait.holders)
-
-
-def _for_lock(waiter: str, lock: str, holders: Sequence[Holding]) -> Iterator[WaitArrow]:
-    return (WaitArrow(waiter, held.owner, lock) for held in holders)
 
 
 # The filter rules in the order in which they are evaluated, and the buckets of rate limits.
@@ -151,10 +140,6 @@ class BucketLine:
     @classmethod
     def of(cls, load: BucketLoad) -> Self:
         return cls(load.name, load.running, load.limit, load.held)
-
-    @property
-    def percent(self) -> int:
-        return min(100, round(100 * self.running / self.limit)) if self.limit else 100
 
 
 def in_order(rules: Sequence[FilterRule]) -> list[FilterRule]:
@@ -271,7 +256,7 @@ class ResourceLine:
     key: str
     used: str
     total: str
-    # for the bar
+    # more than 100: more are in use than there are
     percent: int
     is_over: bool
     # (job, its units), those with the most first
@@ -292,7 +277,7 @@ def resource_line(use: ResourceUse) -> ResourceLine:
         resource.key,
         shown(use.used),
         shown(resource.total),
-        min(100, round(100 * use.used / resource.total)) if resource.total else 100 if use.used else 0,
+        round(100 * use.used / resource.total) if resource.total else 100 if use.used else 0,
         use.used > resource.total,
         tuple((TextPart(f"job {job_id}", job_href(job_id)), shown(count)) for job_id, count in users[:USERS]),
         max(0, len(users) - USERS),

@@ -20,10 +20,10 @@ def rows(printed: bytes, find: str = "") -> str:
 
 
 def test_a_row_has_its_number_which_leads_to_it() -> None:
-    number = '<a href="#L1" data-n="1" tabindex="-1"></a>'
+    number = '<a href="#L1" data-n="1" tabindex="-1" aria-hidden="true"></a>'
     assert rows(b"a<b>\n") == f'<div class="l" id="L1">{number}<span>a&lt;b&gt;\n</span></div>'
     found = rows_html([Line(1, (Span("a"),))], href='/ui/jobs/4?find="&line={}'.format)
-    assert '<a href="/ui/jobs/4?find=&#34;&amp;line=1" data-n="1"></a>' in found
+    assert '<a href="/ui/jobs/4?find=&#34;&amp;line=1" data-n="1" aria-label="line 1"></a>' in found
 
 
 @pytest.mark.parametrize(
