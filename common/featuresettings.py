@@ -84,6 +84,9 @@ class KeeperdSettings:
 
 # the word in `trusted_proxies` for the Unix socket
 OVER_SOCKET: Final = "unix"
+# scheme, port; the host is a name, in the form of the wire, or an address
+_ORIGIN: Final = re.compile(r"(https?)://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::([1-9][0-9]{0,4}))?", re.ASCII)
+_OWN_PORTS: Final = {"http": "80", "https": "443"}
 _PROXY_HEADERS: Final = ("X-Forwarded-For", "Forwarded")
 
 
@@ -102,6 +105,20 @@ def _proxies(_: object, field: Checked, value: Sequence[str]) -> None:
 def _proxy_header(_: object, field: Checked, value: str) -> None:
     if value not in _PROXY_HEADERS:
         raise ValueError(f"{field.name} must be one of {', '.join(_PROXY_HEADERS)}")
+
+
+def _origins(_: object, field: Checked, value: Sequence[str]) -> None:
+    for text in value:
+        if not _is_origin(text):
+            raise ValueError(
+                f"{field.name}: '{text}' is no origin as browsers write it, such as 'https://tools.example.org' or "
+                "'http://localhost:8080': in small letters, without a path or the scheme's own port; '*' is none"
+            )
+
+
+def _is_origin(text: str) -> bool:
+    found = _ORIGIN.fullmatch(text)
+    return found is not None and found[2] != _OWN_PORTS[found[1]] and (not found[2] or 1 <= int(found[2]) <= 65535)
 
 
 @attrs.frozen
@@ -145,6 +162,8 @@ class RapidSettings:
     trusted_proxies: tuple[str, ...] = attrs.field(default=(), validator=_proxies)
     # header in which they say it
     proxy_header: str = attrs.field(default="X-Forwarded-For", validator=_proxy_header)
+    # sites whose pages may call what is under /3 from a browser, as "https://tools.example.org"
+    allowed_origins: tuple[str, ...] = attrs.field(default=(), validator=_origins)
 
     def url(self, node: str) -> str:
         """The address of the interface on a node. Args: node: its name; an address to listen at counts more."""

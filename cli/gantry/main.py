@@ -9,6 +9,9 @@ VERBS: Final = {
     "up": CommandVerb("cli.gantry.up:up", "Start the daemons; an empty root becomes a cluster of one node."),
     "status": CommandVerb("cli.gantry.status:status", "Which daemons run, since when, and what the queue holds."),
     "logs": CommandVerb("cli.gantry.logs:logs", "The logs of all daemons, in the order of time."),
+    "export-traces": CommandVerb(
+        "cli.gantry.exporttraces:export_traces", "Send each ended job as a trace to an OpenTelemetry collector."
+    ),
     "join": CommandVerb("cli.gantry.join:join", "Make this machine a node of a cluster."),
     "orphaned-locks": CommandVerb(
         "cli.gantry.orphans:orphaned_locks", "Locks kept for commands on nodes that do not answer."

@@ -111,6 +111,8 @@ def _term_lines(row: JobRow) -> Iterator[str]:
         yield f"  Held: since {_instant(hold.at)}{f' by {hold.by}' if hold.by else ''}{why}"
     if terms.uses:
         yield f"  Uses: {', '.join(f'{use.key}={use.count}' for use in terms.uses)}"
+    if terms.trace:
+        yield f"  Trace: {terms.trace}"
 
 
 def _op_lines(row: JobRow, index: int) -> Iterator[str]:

@@ -299,7 +299,8 @@ def run_command(
     and SHELL of its user, and what --env adds; umask 022, at most 1024 open files, no other limits, niceness 0; this
     folder or --cwd; nothing on standard input. Its variables GANTRY_JOB_ID and GANTRY_OPCODE_INDEX (from 0) tell which
     command it is, GANTRY_TRY (from 1) which try if there may be several, GANTRY_USES the units that it has, as
-    "licences=2 web1:memory=4294967296".
+    "licences=2 web1:memory=4294967296". A TRACEPARENT in the environment of 'gnt-job' stays with the job, and is in its
+    command's, too.
 
     On nodes each has a job of its own, all in one submission; the id of each is printed. In the name of a lock
     {node} stands for the job's node, and so does the variable GANTRY_NODE in the command. Users, folders and programs

@@ -1,5 +1,6 @@
 """The options that all verbs have which submit jobs, and what they write into the opcodes."""
 
+import os
 import time
 from collections.abc import Sequence
 from typing import Final, TypedDict, cast
@@ -16,6 +17,7 @@ from common.errors import InvalidRequest
 from common.queue.jobs import SUBMIT_PRIORITIES
 from common.queue.reasons import submitter_entry, user_trail
 from common.queue.terms import Use, checked
+from common.tracecontext import VARIABLE, trace_text
 from protocol.luxi.jobs import NewJob, OpInput
 
 # What the common options of a submission say, written into the opcodes.
@@ -69,6 +71,8 @@ class SubmissionOptions:
 def job_with_wishes(job: NewJob, wishes: SubmissionOptions, command: str) -> list[OpInput]:
     """The job with the chosen priority and terms, and with its submitter at the end of the reason trails.
 
+    The trace is that of the environment, if there is one.
+
     Raises: InvalidRequest: a term of the job breaks a rule, or it gets too many of them.
     """
     now_ns = time.time_ns()
@@ -82,7 +86,7 @@ def job_with_wishes(job: NewJob, wishes: SubmissionOptions, command: str) -> lis
         uses={**job.uses, **{use.key: use.count for use in wishes.uses}},
     )
     checked(wanted.terms())
-    return list(wanted.to_input(now_ns))
+    return list(wanted.to_input(now_ns, trace_text([os.environ.get(VARIABLE, "")])))
 
 
 def _with_origin(op: OpInput, wishes: SubmissionOptions, command: str, now_ns: int) -> OpInput:

@@ -350,5 +350,5 @@ def _first_entries(job: OldJob, batch: Batch | None, at_ns: int) -> list[ReasonE
     """Raises: InvalidRequest: the job has as many labels as a job can have."""
     terms = terms_of_trail(job.ops[0].get("reason"))
     labels = {**terms.labels, LABEL: str(job.job_id)}
-    entry = terms_entry(checked(attrs.evolve(terms, labels=labels, begin_at=None, hold=None)), at_ns)
+    entry = terms_entry(checked(attrs.evolve(terms, labels=labels, begin_at=None, hold=None, trace="")), at_ns)
     return [entry, *([batch_entry(batch, at_ns)] if batch is not None else [])]

@@ -1,4 +1,4 @@
-"""The terms of a job: its name and labels, when it may begin, whether it is on hold, and which resources it uses.
+"""The terms of a job: its name and labels, when it may begin, a hold, the resources that it uses, and its trace.
 
 They travel with the job: the trail of its first opcode has one entry with the source `gantry:terms` and a JSON object
 as its text, without the terms that are not set:
@@ -25,6 +25,7 @@ from common.errors import InvalidRequest
 from common.queue import reasons
 from common.queue.jobs import Job, JobOp, replace_op, to_seconds
 from common.queue.reasons import ReasonEntry, next_try
+from common.tracecontext import read_traceparent
 
 SOURCE: Final = "gantry:terms"
 LONGEST_NAME: Final = 120
@@ -32,6 +33,7 @@ MOST_LABELS: Final = 32
 LONGEST_VALUE: Final = 256
 MOST_USES: Final = 32
 _LABEL: Final = re.compile(r"[a-z0-9][a-z0-9._/-]{0,62}", re.ASCII)
+_KEYS: Final = ("name", "labels", "begin", "hold", "uses", "trace")
 # name of a resource, of the cluster or, after `NODE:`, of a node
 _USE: Final = re.compile(r"(?:([A-Za-z0-9][A-Za-z0-9._-]{0,252}):)?([a-z][a-z0-9._-]{0,62})", re.ASCII)
 # instants after the year 9999 cannot be shown
@@ -78,6 +80,8 @@ class JobTerms:
     hold: Hold | None = None
     # taken together with the job's slot, all or none; each resource once
     uses: tuple[Use, ...] = ()
+    # `traceparent` of the span that submitted it, as `common.tracecontext` writes it; "": none
+    trace: str = ""
 
 
 NO_TERMS: Final = JobTerms()
@@ -97,6 +101,7 @@ def write_terms(terms: JobTerms) -> str:
         "begin": terms.begin_at,
         "hold": None if hold is None else {"by": hold.by, "at": hold.at, "why": hold.why},
         "uses": {use.key: use.count for use in terms.uses},
+        "trace": terms.trace,
     }
     return orjson.dumps({key: value for key, value in written.items() if value or value == 0.0}).decode()
 
@@ -112,10 +117,8 @@ def check_terms(text: str) -> JobTerms:
         raise InvalidRequest(f"the terms of the job are not JSON: {error.msg}") from None
     if not isinstance(given, dict):
         raise InvalidRequest(f"the terms of the job must be an object, got {given!r:.60}")
-    if unknown := sorted(given.keys() - {"name", "labels", "begin", "hold", "uses"}):
-        raise InvalidRequest(
-            f"the job has unknown terms: {', '.join(unknown)}; known are name, labels, begin, hold, uses"
-        )
+    if unknown := sorted(given.keys() - _KEYS):
+        raise InvalidRequest(f"the job has unknown terms: {', '.join(unknown)}; known are {', '.join(_KEYS)}")
     try:
         terms = _terms(given)
     except (TypeError, ValueError, AttributeError, KeyError) as error:
@@ -139,6 +142,8 @@ def checked(terms: JobTerms) -> JobTerms:
     for use in terms.uses:
         if isinstance(use.count, bool) or not 1 <= use.count < 2**63:
             raise InvalidRequest(f"a job uses at least 1 of '{use.key}', got {use.count!r}")
+    if terms.trace and ((found := read_traceparent(terms.trace)) is None or found.text != terms.trace):
+        raise InvalidRequest(f"trace must be a traceparent of version 00, as W3C writes it; got {terms.trace!r:.80}")
     return terms
 
 
@@ -223,6 +228,7 @@ def _joined(given: JobTerms, wanted: JobTerms) -> JobTerms:
         given.begin_at if wanted.begin_at is None else wanted.begin_at,
         wanted.hold or given.hold,
         tuple(uses.values()),
+        wanted.trace or given.trace,
     )
 
 
@@ -273,6 +279,7 @@ def _terms(given: Mapping[str, Any]) -> JobTerms:
         None if begin is None else float(begin),
         None if hold is None else Hold(_text(hold["by"]), float(hold["at"]), _text(hold["why"])),
         tuple(read_use(_text(key), _count(count)) for key, count in uses),
+        _text(given.get("trace", "")),
     )
 
 

@@ -138,6 +138,10 @@ class JobRow(TypedDict, total=False):
     dependencies: Sequence[int]
     # of each opcode those before the last one
     tries: Sequence[Sequence[Mapping[str, object]]]
+    # 32 digits of base 16; "": none
+    trace: str
+    # as W3C writes it; "": none
+    traceparent: str
     # None: no command has ended, or the last one has none
     exit_code: int | None
     # [seconds, microseconds]
@@ -310,6 +314,8 @@ FIELDS: Final[Mapping[str, FieldColumn]] = {
         "TRIES", ("tries",), lambda row, _: str(tries_made(row)), is_number=True, rank=lambda row, _: tries_made(row)
     ),
     "dependencies": _plain("dependencies", "DEPENDENCIES"),
+    "trace": _plain("trace", "TRACE"),
+    "traceparent": _plain("traceparent", "TRACEPARENT"),
     "exit_code": _plain("exit_code", "EXIT", is_number=True),
     "ops": _plain("ops", "OPCODES"),
     "opresult": _plain("opresult", "OPCODE_RESULT"),

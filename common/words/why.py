@@ -400,9 +400,9 @@ def waited_words(spans: Sequence[Span], now: float) -> str | None:
         return None
     sums: dict[str, float] = {}
     for span in spans:
-        words = _words(span.cause)
+        words = cause_words(span.cause)
         sums[words] = sums.get(words, 0.0) + max(0.0, (now if span.until is None else span.until) - span.since)
-    present = _words(spans[-1].cause) if spans[-1].until is None else None
+    present = cause_words(spans[-1].cause) if spans[-1].until is None else None
     told = ", ".join(_told(sums, present))
     total = f"{duration(sum(sums.values()))} {'in all' if present is None else 'so far'}: " if len(sums) > 1 else ""
     return f"{total}{told}"
@@ -423,7 +423,8 @@ def _told(sums: Mapping[str, float], present: str | None) -> list[str]:
     return told
 
 
-def _words(cause: Cause) -> str:
+def cause_words(cause: Cause) -> str:
+    """What a job waited for: `for jobs 1, 2 to end`, `for its turn`."""
     match cause.kind:
         case WaitKind.HOLD:
             return f"held{''.join(f' by {name}' for name in cause.names)}{_because(cause)}"

@@ -14,6 +14,7 @@ from common.commands.spec import CommandOutcome, CommandSpec, Leave
 from common.errors import CommandFailed, JobCanceled
 from common.opcodes.command import OpRunCommand
 from common.system.signals import SHUT_DOWN_TEXT
+from common.tracecontext import VARIABLE
 from daemons.jobproc.context import UnitContext
 
 EACH_PROCESS: Final = (
@@ -28,7 +29,7 @@ def command_spec(op: OpRunCommand, context: UnitContext) -> CommandSpec:
     return CommandSpec(
         argv=op.argv,
         shell=op.shell,
-        env={**op.env, **_job_env(op, context)},
+        env={**_trace_env(context), **op.env, **_job_env(op, context)},
         cwd=op.cwd or "/",
         user=op.user,
         submitter=None if op.user is None else context.owner_login,
@@ -51,6 +52,11 @@ def _job_env(op: OpRunCommand, context: UnitContext) -> Mapping[str, str]:
     uses = " ".join(f"{use.key}={use.count}" for use in context.units_used)
     of_job = {**tried, "GANTRY_USES": uses} if uses else tried
     return {"GANTRY_JOB_ID": str(context.job_id), "GANTRY_OPCODE_INDEX": str(context.op_index), **node, **of_job}
+
+
+def _trace_env(context: UnitContext) -> Mapping[str, str]:
+    """The span that submitted the job, for spans of the command's own; a variable that the opcode names wins."""
+    return {VARIABLE: context.trace} if context.trace else {}
 
 
 class TryFailed(CommandFailed):

@@ -156,6 +156,11 @@ class UnitContext:
         return terms_of(self._record.job).uses
 
     @property
+    def trace(self) -> str:
+        """`traceparent` of the span that submitted the job; "": none."""
+        return terms_of(self._record.job).trace
+
+    @property
     def config(self) -> UnitConfig:
         """The cluster's configuration: read once, and again with the locks held and after each change of the unit.
 

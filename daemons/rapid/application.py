@@ -4,7 +4,7 @@ Theory. A request is checked before its body is read, so a stranger cannot make 
 its end, within bounds, before the reply, else the connection could not be used again. A call that only waits is
 cancelled as soon as its client goes, or the daemon is told to stop, or its caller's password or token is good no more;
 a stream ends then, too. Whatever fails in a handler becomes a reply. Each request has an id, its client's if that is
-well-formed, which stands in the reply and in all lines of the log that the request has caused.
+well-formed, which stands in the reply and in all lines of the log that the request has caused; so does its trace.
 
 Source: rapi.md 2 to 4.
 """
@@ -25,6 +25,7 @@ from starlette.types import Receive, Scope, Send
 from common.access import Role
 from common.errors import GantryError
 from common.system.log import get_log, shared_fields
+from common.tracecontext import HEADER, read_traceparent, trace_text
 from common.webaccess.rights import Principal
 from daemons.rapid.backend import Backend, CallersDaemons
 from daemons.rapid.calls import WAITS, Asked, Call, Face
@@ -33,6 +34,7 @@ from daemons.rapid.mastership import Mastership
 from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.transport.callers import Proxies, RequestCallers, address_of, is_encrypted, is_of_another_site
 from daemons.rapid.transport.compression import Compression
+from daemons.rapid.transport.crossorigin import CrossOrigin
 from daemons.rapid.transport.routing import Faces, MatchedRoute, Routes, bug, read_body, success
 from protocol.http.body import Bodies, BodyRefused, HungUp
 from protocol.http.connections import CROWDED
@@ -71,6 +73,7 @@ class ApplicationParts:
     load: Load
     proxies: Proxies = attrs.field(factory=Proxies)
     compression: Compression = attrs.field(factory=Compression)
+    cross_origin: CrossOrigin = attrs.field(factory=CrossOrigin)
 
 
 class RapidApplication:
@@ -86,17 +89,19 @@ class RapidApplication:
         self._load = parts.load
         self._proxies = parts.proxies
         self._compression = parts.compression
+        self._cross_origin = parts.cross_origin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._proxies.look_behind(scope)
         http = HttpRequest(scope, receive)
         request_id = request_id_of(http.headers.getlist(_REQUEST_ID))
-        with self._load.request(), suppress(HungUp), shared_fields(request=request_id):
+        with self._load.request(), suppress(HungUp), shared_fields(**_log_fields(http, request_id)):
             found = self._routes.find(scope)
             response = await self._response(found, http, receive)
             if found.face is Face.OURS:
                 _protect(response)
             response.headers[_REQUEST_ID] = request_id
+            self._cross_origin.mark(http, response)
             # the tag of a thing is a strong one, and would be weak of other bytes; nothing matches that in `If-Match`
             if found.call is None or not found.call.is_tagged:
                 await self._compression.apply(found.face, http, response)
@@ -128,13 +133,12 @@ class RapidApplication:
         """Raises: HungUp: nobody waits for it."""
         http.scope["path_params"] = dict(found.params)
         try:
+            _check_place(http)
+            if (told := self._cross_origin.answers(http) or self._of_server(http)) is not None:
+                return await self._without_body(told, http, receive)
             admitted = await self._admit(found, http)
         except GantryError as error:
-            is_whole = await self._bodies.skip(http.scope, receive)
-            response = await self._faces.refusal(found.face, http, error)
-            if not is_whole:
-                response.headers["Connection"] = "close"
-            return response
+            return await self._without_body(await self._faces.refusal(found.face, http, error), http, receive)
         if not _has_body(http):
             return await self._reply(admitted, http, b"")
         try:
@@ -147,10 +151,20 @@ class RapidApplication:
             return await self._faces.refusal(found.face, http, refusal)
         return response
 
+    def _of_server(self, http: HttpRequest) -> Response | None:
+        """What the server as a whole can do (`OPTIONS *`); None: another request."""
+        if http.scope["path"] != "*":
+            return None
+        return Response(None, 204, {"Allow": ", ".join(self._routes.verbs)})
+
+    async def _without_body(self, response: Response, http: HttpRequest, receive: Receive) -> Response:
+        """The reply to a request whose body nobody wants. Raises: HungUp: nobody waits for it."""
+        if not await self._bodies.skip(http.scope, receive):
+            response.headers["Connection"] = "close"
+        return response
+
     async def _admit(self, found: MatchedRoute, http: HttpRequest) -> _Admitted:
         """Raises: RequestRefused: the request is not to be carried out."""
-        if (http.scope.get("state") or {}).get(CROWDED):
-            raise RequestRefused(503, "there is no room for more connections; try again", headers=_CROWDED)
         if found.call is None:
             # where everybody must say a name, nobody else learns what there is
             self._callers.check_unknown(found.face, http)
@@ -159,11 +173,22 @@ class RapidApplication:
             await self._mastership.check(http.url.path)
         # a page looks for itself, and for more
         if found.face is not Face.PAGE:
-            _check_site(found.call, http)
+            self._check_site(found.call, http)
         caller = await self._callers.identify(http, found.face)
         if found.call.is_for_tokens:
             _check_token(caller)
         return _Admitted(found.call, caller, self._callers.role_for(found.call, caller))
+
+    def _check_site(self, call: Call, http: HttpRequest) -> None:
+        """Raises: RequestRefused: a browser sends this for a page of another site, which the settings do not allow.
+
+        With a password that the browser knows it may not read either: some of Ganeti's resources submit jobs to read.
+        """
+        has_password = http.headers.get("authorization", "")[:6].lower() == "basic "
+        if not (call.changes or has_password) or self._cross_origin.admits(http):
+            return
+        if is_of_another_site(http.headers, is_encrypted=is_encrypted(http)):
+            raise RequestRefused(403, "another site made a browser send this, so nothing was done")
 
     async def _reply(self, admitted: _Admitted, http: HttpRequest, raw: bytes) -> Response:
         call, caller = admitted.call, admitted.caller
@@ -249,14 +274,16 @@ def request_id_of(given: Sequence[str]) -> str:
     return secrets.token_hex(8)
 
 
-def _check_site(call: Call, http: HttpRequest) -> None:
-    """Raises: RequestRefused: a browser sends this for a page of another site.
+def _log_fields(http: HttpRequest, request_id: str) -> dict[str, object]:
+    """What all lines of the log have that the request causes: its id, and its trace, if it names one."""
+    parent = read_traceparent(trace_text(http.headers.getlist(HEADER)))
+    return {"request": request_id} if parent is None else {"request": request_id, "trace": parent.trace_id}
 
-    With a password that the browser knows it may not read either: some of Ganeti's resources submit jobs to read.
-    """
-    has_password = http.headers.get("authorization", "")[:6].lower() == "basic "
-    if (call.changes or has_password) and is_of_another_site(http.headers, is_encrypted=is_encrypted(http)):
-        raise RequestRefused(403, "another site made a browser send this, so nothing was done")
+
+def _check_place(http: HttpRequest) -> None:
+    """Raises: RequestRefused: its connection has no place."""
+    if (http.scope.get("state") or {}).get(CROWDED):
+        raise RequestRefused(503, "there is no room for more connections; try again", headers=_CROWDED)
 
 
 def _check_token(caller: Principal) -> None:

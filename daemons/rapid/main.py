@@ -47,6 +47,7 @@ from daemons.rapid.page.pagecalls import PageCalls, make_page
 from daemons.rapid.rpc import RapidHandlers, rows
 from daemons.rapid.transport.callers import Gate, Proxies, RequestCallers, describer
 from daemons.rapid.transport.certificate import FileIdentity
+from daemons.rapid.transport.crossorigin import CrossOrigin
 from daemons.rapid.transport.routing import Faces, no_request
 from protocol.client import Client
 from protocol.http.body import Bodies
@@ -165,6 +166,7 @@ def make_parts(settings: Settings, gate: Gate, backend: Backend, page: PageCalls
         faces=Faces(page.login.draw_error),
         load=Load(),
         proxies=Proxies.of(rules.trusted_proxies, rules.proxy_header),
+        cross_origin=CrossOrigin(rules.allowed_origins),
     )
 
 

@@ -10,12 +10,11 @@ A small reply is sent at once: its head waits for the body that it announces. Th
 once, so only a socket whose buffer is full is waited for.
 
 Nobody can change to another protocol: a header that asks for it is left out. What is no request gets a reply that the
-daemon's clients can read.
+daemon's clients can read. The host of a request is that of its target, if that names one (`protocol.http.target`).
 
 Source: ASGI 3.0; RFC 9112; rapi.md 4.
 """
 
-import re
 import socket
 import ssl
 import time
@@ -31,6 +30,7 @@ import h11
 import trio
 
 from common.system.log import get_log
+from protocol.http.target import BadTarget, check_hosts, read_target
 
 # what ASGI passes, as Starlette has it
 _Event = MutableMapping[str, Any]
@@ -47,7 +47,6 @@ _LARGE: Final = 64 * 2**10
 # bytes of further requests that are taken while one is under way
 _AHEAD: Final = 64 * 2**10
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
-_BAD_ESCAPE: Final = re.compile(rb"%(?![0-9a-fA-F]{2})")
 
 
 class HttpSocket:
@@ -297,6 +296,10 @@ class _Exchange:
 
     async def run(self, facts: Mapping[str, object]) -> None:
         """Let the application answer."""
+        if self._request is not None and self._request.method == b"CONNECT":
+            # we are no proxy
+            await self.fail(HTTPStatus.NOT_IMPLEMENTED)
+            return
         scope = self._scope(facts)
         if scope is None:
             await self.fail(HTTPStatus.BAD_REQUEST)
@@ -326,16 +329,18 @@ class _Exchange:
         await self._send({"type": "http.response.body", "body": failure.body})
 
     def _scope(self, facts: Mapping[str, object]) -> Scope | None:
-        """None: the path cannot be read."""
+        """None: the target, the host, or the path cannot be read."""
         request = self._request
         assert request is not None
-        path, _, query = request.target.partition(b"?")
+        headers = [(name, value) for name, value in request.headers if name != b"upgrade"]
         try:
-            text = unquote_to_bytes(path).decode()
-        except UnicodeDecodeError:
+            check_hosts(value for name, value in headers if name == b"host")
+            target = read_target(request.method.upper(), request.target)
+            text = unquote_to_bytes(target.path).decode()
+        except (BadTarget, UnicodeDecodeError):
             return None
-        if _BAD_ESCAPE.search(path):
-            return None
+        if target.host is not None:
+            headers = [(b"host", target.host), *((name, value) for name, value in headers if name != b"host")]
         return {
             **facts,
             "type": "http",
@@ -343,10 +348,10 @@ class _Exchange:
             "http_version": request.http_version.decode(),
             "method": request.method.decode().upper(),
             "path": text,
-            "raw_path": path,
-            "query_string": query,
+            "raw_path": target.path,
+            "query_string": target.query,
             "root_path": "",
-            "headers": [(name, value) for name, value in request.headers if name != b"upgrade"],
+            "headers": headers,
         }
 
     async def _receive(self) -> Message:

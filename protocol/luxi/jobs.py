@@ -59,12 +59,13 @@ class NewJob:
         uses = tuple(read_use(key, count) for key, count in self.uses.items())
         return JobTerms(self.name, self.labels, self.begin_at, hold, uses)
 
-    def to_input(self, now_ns: int) -> JobInput:
+    def to_input(self, now_ns: int, trace: str = "") -> JobInput:
         """The job as LUXI takes it; what it states here wins over what the trail of its first opcode states.
 
+        Args: trace: `traceparent` of the span that submits it; "": none.
         Raises: InvalidRequest: as `terms`; or the trail states malformed terms.
         """
-        wanted = self.terms()
+        wanted = attrs.evolve(self.terms(), trace=trace)
         if wanted == NO_TERMS or not self.ops:
             return self.ops
         first, trail = self.ops[0], self.ops[0].get("reason") or []
@@ -101,13 +102,13 @@ class Submission:
     # null: they are no batch
     batch: NewBatch | None = None
 
-    def to_inputs(self, batch_id: str, now_ns: int) -> tuple[JobInput, ...]:
+    def to_inputs(self, batch_id: str, now_ns: int, trace: str = "") -> tuple[JobInput, ...]:
         """The jobs as LUXI takes them; each of a batch says so in the trail of its first opcode.
 
-        Args: batch_id: for a batch that names none.
+        Args: batch_id: for a batch that names none. trace: as of `NewJob.to_input`.
         Raises: InvalidRequest: as `NewJob.to_input`; or a part of the batch is out of range.
         """
-        jobs = tuple(job.to_input(now_ns) for job in self.jobs)
+        jobs = tuple(job.to_input(now_ns, trace) for job in self.jobs)
         if self.batch is None:
             return jobs
         wanted, size = self.batch, len(jobs)

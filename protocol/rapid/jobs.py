@@ -19,25 +19,14 @@ from common.shapes import Lenient
 PAGE_MOST: Final = 1000
 PAGE_DEFAULT: Final = 50
 # fields of a list that names none
-LIST_FIELDS: Final = ("id", "status", "name", "summary", "user", "priority", "received_ts", "start_ts", "end_ts")
+LIST_FIELDS: Final = (
+    *("id", "status", "name", "summary", "user", "priority", "trace", "received_ts", "start_ts", "end_ts"),
+)
 # fields of one job that names none
 JOB_FIELDS: Final = (
     *LIST_FIELDS,
-    *("labels", "begin_ts", "hold", "uses", "tries"),
-    *(
-        "node",
-        "batch",
-        "batch_terms",
-        "archived",
-        "ops",
-        "opstatus",
-        "opresult",
-        "oplog",
-        "opstart",
-        "opexec",
-        "opend",
-        "oppriority",
-    ),
+    *("labels", "begin_ts", "hold", "uses", "tries", "traceparent", "node", "batch", "batch_terms", "archived"),
+    *("ops", "opstatus", "opresult", "oplog", "opstart", "opexec", "opend", "oppriority"),
 )
 
 
@@ -128,6 +117,10 @@ class Job(Lenient):
     hold: JobHold | None = None
     # resource -> units that it takes while it runs
     uses: Mapping[str, int] | None = None
+    # id of the trace that it belongs to, 32 digits of base 16; empty: none
+    trace: str | None = None
+    # the span that submitted it, as W3C's Trace Context writes it; empty: none
+    traceparent: str | None = None
     # for each opcode the tries before the last one
     tries: tuple[tuple[JobTry, ...], ...] | None = None
     # each opcode in a word

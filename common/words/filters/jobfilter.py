@@ -33,6 +33,8 @@ _TEXTS: Final = (
     "user",
     "node",
     "batch",
+    "trace",
+    "traceparent",
     "name",
     "summary",
     "summary_text",

@@ -391,7 +391,7 @@ def run_job(schedule: Schedule, nominal_at: float, after: Sequence[JobId] = ()) 
     trail = first.get("reason")
     entries = [entry for entry in trail if not _is_terms(entry)] if isinstance(trail, list | tuple) else []
     terms = terms_of_trail(trail)
-    named = attrs.evolve(terms, name=schedule.name, labels={**terms.labels, LABEL: schedule.name})
+    named = attrs.evolve(terms, name=schedule.name, labels={**terms.labels, LABEL: schedule.name}, trace="")
     entry = terms_entry(named, int(nominal_at * _NS)).to_wire()
     run: dict[str, object] = {**first, "reason": [*entries, entry]}
     if after:

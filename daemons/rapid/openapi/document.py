@@ -28,8 +28,9 @@ Send a user and a password (Basic) or a token (Bearer). Over the Unix socket the
 problem details (RFC 9457), whose `code` is for programs. The calls under /2 are Ganeti's, with its own forms.
 
 A request may have an id of its client's in `X-Request-Id`: 1 to 128 letters, digits and `._~:/+=@-`. Each reply has
-that id, or a new one, and rapid's log has it in each line about the request, as `request=`. Over the network a reply of
-4 KiB or more comes compressed by gzip where `Accept-Encoding` allows it; streams and pages never do.
+that id, or a new one, and rapid's log has it in each line about the request, as `request=`; of a request with a
+`traceparent` (W3C Trace Context) also the id of the trace, as `trace=`. Over the network a reply of 4 KiB or more comes
+compressed by gzip where `Accept-Encoding` allows it; streams and pages never do.
 
 This document serves generators of clients: the names of the calls (`operationId`) stay as they are, and
 `x-itemSchema` names the type of the events of a stream."""

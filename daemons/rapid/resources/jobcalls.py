@@ -13,7 +13,7 @@ from daemons.rapid.resources.clusterstate import WhyJobs
 from daemons.rapid.resources.jobchanges import BulkActions, JobActions
 from daemons.rapid.resources.jobfollowing import JobOutputs, JobWaits
 from daemons.rapid.resources.joblists import JobLists
-from daemons.rapid.resources.jobsubmission import KEY, JobSubmission
+from daemons.rapid.resources.jobsubmission import KEY, TRACE, JobSubmission
 from protocol.luxi.jobs import JobOutput, Submission
 from protocol.rapid.explanations import (
     Explanation,
@@ -211,7 +211,7 @@ def changes() -> Sequence[Call]:
             gives=Submitted,
             status=201,
             errors=(409, 502),
-            parameters=(KEY,),
+            parameters=(KEY, TRACE),
             changes=True,
         ),
         Call(

@@ -11,6 +11,7 @@ from typing import Final
 from common.errors import Conflict, JobLost
 from common.ids import JobId
 from common.queue.reasons import new_batch_id
+from common.tracecontext import HEADER, trace_text
 from daemons.rapid.calls import Asked, CallParameter, Given
 from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.joblists import fetch_job
@@ -29,6 +30,14 @@ KEY: Final = CallParameter(
 )
 
 
+TRACE: Final = CallParameter(
+    HEADER,
+    "span that submits, as W3C's Trace Context writes it: it stays with the jobs; ignored if it is malformed",
+    {"type": "string"},
+    place="header",
+)
+
+
 class JobSubmission:
     """The call that submits."""
 
@@ -41,7 +50,8 @@ class JobSubmission:
         if not submission.jobs:
             raise RequestRefused(400, "jobs must have at least one job")
         batch_id = "" if submission.batch is None else submission.batch.id or new_batch_id(os.urandom(6))
-        wanted = submission.to_inputs(batch_id, time.time_ns())
+        trace = trace_text(asked.http.headers.getlist(TRACE.name))
+        wanted = submission.to_inputs(batch_id, time.time_ns(), trace)
         answers, is_earlier = await _send(asked, wanted, key)
         jobs = tuple(_result(answer) for answer in answers)
         first = next((job.id for job in jobs if job.id is not None), None)

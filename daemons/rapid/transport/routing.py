@@ -77,6 +77,8 @@ class Routes:
             verb, verbs = call.verb.upper(), by_path[call.path].calls
             assert verb not in verbs, f"two rows for {verb} {call.path}"
             verbs[verb] = call
+        # of all paths
+        self.verbs: Final = sorted({verb for route in by_path.values() for verb in route.calls} | {"HEAD"})
         self._plain = {path: route for path, route in by_path.items() if "{" not in path}
         # paths with variables, by their beginning: a request is compared with few of them
         self._patterns: dict[str, list[_Route]] = {}

@@ -200,6 +200,14 @@ def test_the_systems_file_is_read(system: Path) -> None:
         ),
         ("[access]\nsocket_mode = 1660", r"socket_mode must be a file mode such as 0o660"),
         ("[luxid\n", r"not valid TOML: .*line 1"),
+        *(
+            (f"[rapid]\nallowed_origins = ['https://a', '{origin}']", f"'{re.escape(origin)}' is no origin as browsers")
+            for origin in (
+                *("*", "null", "", "tools.example", "https://tools.example/", "https://Tools.example", "ftp://x"),
+                *("https://x:443", "http://x:80", "https://x:0", "https://x:65536", "https://a@x", "https://*.example"),
+            )
+        ),
+        ("[rapid]\nallowed_origins = '*'", r"must be a list of strings"),
     ],
 )
 def test_what_is_wrong_is_refused_with_file_table_key_and_value(tmp_path: Path, text: str, message: str) -> None:
@@ -207,6 +215,14 @@ def test_what_is_wrong_is_refused_with_file_table_key_and_value(tmp_path: Path, 
         read(tmp_path, text)
 
     assert str(refused.value).startswith(f"{tmp_path}/gantry.toml: ")
+
+
+def test_sites_whose_pages_may_call_are_read_as_browsers_write_them(tmp_path: Path) -> None:
+    origins = ("https://tools.example.org", "http://localhost:8080", "http://[::1]:3000", "http://x:443")
+
+    found = read(tmp_path, f"rapid.allowed_origins = {list(origins)}")
+
+    assert found.rapid.allowed_origins == origins
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from common.queue import reasons, terms
 from common.queue.jobs import Dependency, Job, JobOp, JobState, LogEntry, Timestamp, job_state, to_timestamp
 from common.queue.reasons import batch_of, submitter, tries_of
 from common.queue.terms import is_label_key, terms_of
+from common.tracecontext import read_traceparent
 from daemons.luxid.core.choice.readings import reading_of
 from daemons.luxid.core.query.engine import CellStatus, FieldKind, QueryField, Things
 
@@ -178,6 +179,11 @@ def _tries(op: JobOp) -> list[dict[str, object]]:
     ]
 
 
+def _trace_id(job: Job) -> str:
+    parent = read_traceparent(terms_of(job).trace)
+    return "" if parent is None else parent.trace_id
+
+
 def exit_code(job: Job) -> int | None:
     """The exit code of the last command that has ended; None: none has, or it ended without one."""
     for op in reversed(job.ops):
@@ -296,6 +302,10 @@ _DECLARED: Final = (
     _other("dependencies", "Dependencies", "jobs on which the opcodes of the job depend; filters compare their number",
         lambda view: _dependencies(view.job), comparable=_count),
     _other("tries", "Tries", "tries of each opcode before the last one", _per_op(_tries), comparable=_count_tries),
+    _text("trace", "Trace", "id of the trace that the job belongs to; empty for none",
+        lambda view: _trace_id(view.job)),
+    _text("traceparent", "TraceParent", "span that submitted the job, as W3C's traceparent; empty for none",
+        lambda view: terms_of(view.job).trace),
     _number("exit_code", "ExitCode", "exit code of the last command of the job that has ended",
         lambda view: exit_code(view.job), is_optional=True),
     _moment("begin_ts", "Begin", "instant before which the job does not begin: seconds, microseconds",

@@ -76,8 +76,8 @@ def ids_text(submission: KeyedSubmission) -> str:
 # An opcode without what depends on the time of its submission.
 #
 # A command that is run again under the key of an earlier submission is the same one, if it differs only in this: the
-# times in the reason trails, the id of the batch, which is drawn anew, and the instant at which the job may begin,
-# which `--begin 'in 2h'` names anew.
+# times in the reason trails, the id of the batch, which is drawn anew, the instant at which the job may begin,
+# which `--begin 'in 2h'` names anew, and the span that submits it, which each attempt has for itself.
 #
 # Source: DESIGN section 16, "a submission key for scripts".
 
@@ -106,4 +106,4 @@ def _terms(text: str) -> str:
         # it is refused, and its words tell why
         return text
     hold = None if found.hold is None else attrs.evolve(found.hold, by="", at=0.0)
-    return terms.write_terms(attrs.evolve(found, begin_at=None, hold=hold))
+    return terms.write_terms(attrs.evolve(found, begin_at=None, hold=hold, trace=""))

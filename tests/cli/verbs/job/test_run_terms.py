@@ -271,3 +271,28 @@ def test_a_failure_that_none_is_called_is_told_by_its_option(luxid: FakeLuxid, j
     assert ended.code == 2
     assert ended.err.startswith("error: --retry-on: 'exti=3' names no failure of a command; write one of exit=CODE")
     assert not luxid.calls
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",) * 2,
+        ("00-4bf92f3577b34da6a3ce929d0e0e4736", ""),
+        ("", ""),
+    ],
+)
+def test_the_trace_of_the_environment_stays_with_the_job(luxid: FakeLuxid, job: Job, given: str, kept: str) -> None:
+    ended = job("run", "--", "true", env={"TRACEPARENT": given})
+
+    assert ended.code == 0
+    assert terms(ops(luxid)[0]).trace == kept
+
+
+def test_a_plan_has_the_trace_of_the_environment(luxid: FakeLuxid, job: Job, tmp_path: Path) -> None:
+    plan, parent = tmp_path / "plan.json", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    plan.write_text('{"jobs": [{"run": ["true"]}, {"run": ["true"]}]}')
+
+    ended = job("submit", plan, env={"TRACEPARENT": parent})
+
+    assert (ended.code, ended.err) == (0, "")
+    assert [terms(op).trace for op in ops(luxid)] == [parent, parent]

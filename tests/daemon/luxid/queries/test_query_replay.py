@@ -44,7 +44,7 @@ LIVE = {
 # fields that Ganeti has not
 OURS = {
     *("opid", "summary_text", "reason", "reason_text", "words", "user", "node", "batch", "batch_terms"),
-    *("name", "labels", "hold", "uses", "tries", "dependencies", "exit_code", "begin_ts"),
+    *("name", "labels", "hold", "uses", "tries", "dependencies", "trace", "traceparent", "exit_code", "begin_ts"),
 }
 # of the program, and the two keys that follow the cluster's own
 FACTS_THAT_DIFFER = {"software_version", "vcs_version", "architecture", "uuid", "ctime", "mtime"}

@@ -92,6 +92,8 @@ def with_our_fields(theirs: Any) -> Any:
     ours += [{"name": "name", "title": "Name", "kind": "text"}]
     ours += [{"name": word, "title": word.title(), "kind": "other"} for word in ("labels", "hold", "uses", "tries")]
     ours += [{"name": "dependencies", "title": "Dependencies", "kind": "other"}]
+    ours += [{"name": "trace", "title": "Trace", "kind": "text"}]
+    ours += [{"name": "traceparent", "title": "TraceParent", "kind": "text"}]
     ours += [{"name": "exit_code", "title": "ExitCode", "kind": "number"}]
     ours += [{"name": "begin_ts", "title": "Begin", "kind": "other"}]
     return status, {"fields": sorted([*found["fields"], *ours], key=lambda field: field["name"])}

@@ -24,7 +24,8 @@ from common.queue.terms import (
 )
 
 ALL = JobTerms(
-    "nightly", {"team": "web", "x/y": ""}, 1_790_000_000.5, Hold("ada", 5.0, "wait"), (Use("", "licences", 2),)
+    *("nightly", {"team": "web", "x/y": ""}, 1_790_000_000.5, Hold("ada", 5.0, "wait"), (Use("", "licences", 2),)),
+    trace="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 )
 FAILED = Try(1, 1.0, 2.0, "ended with exit code 75", 75, 32.0, 812)
 
@@ -71,6 +72,9 @@ def test_terms_are_stated_beside_a_malformed_trail(trail: object) -> None:
         ('{"uses":{"a:b:c":1}}', "names no resource"),
         ('{"uses":{"licences":0}}', "at least 1"),
         ('{"uses":{"licences":1.5}}', "whole number"),
+        ('{"trace":5}', "expected a text"),
+        ('{"trace":"mine"}', "trace must be a traceparent"),
+        ('{"trace":"01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}', "version 00"),
     ],
 )
 def test_malformed_terms_are_refused_with_what_is_wrong(text: str, named: str) -> None:

@@ -1,0 +1,1 @@
+"""Traces that reach a collector."""
