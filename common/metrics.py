@@ -13,7 +13,8 @@ which a daemon puts into its reply of `ReadMetrics`; rapid turns families into t
 for the manual.
 
 Names are without the `gantry_` before them and a counter's `_total`, and end with their unit. The values of a label are
-always of a bounded set, and never names that users choose. Counters and histograms begin anew with each daemon.
+always of a bounded set, and never names that users choose; but those of `label`, of which only the first few count.
+Counters and histograms begin anew with each daemon.
 
 Source: DESIGN section 15; Prometheus, "Metric and label naming".
 """
@@ -70,6 +71,15 @@ class Distribution(Lenient):
     def count(self) -> int:
         """Number of all values."""
         return sum(self.counts)
+
+
+def together(found: Iterable[Distribution]) -> Distribution:
+    """All values of these, which have the same bounds; of none: no value."""
+    parts = tuple(found)
+    if not parts:
+        return Distribution()
+    counts = zip(*(part.counts for part in parts), strict=True)
+    return Distribution(parts[0].bounds, tuple(map(sum, counts)), sum(part.total for part in parts))
 
 
 class Histogram:

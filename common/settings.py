@@ -22,6 +22,7 @@ from common.featuresettings import (
     RetentionSettings,
 )
 from common.paths import Paths
+from common.queue.terms import is_label_key
 from common.system.accounts import group_named, user_named
 from common.validation import (
     Checked,
@@ -57,6 +58,13 @@ def is_on(enabled: str, *, has_nodes: bool) -> bool:
 def _way_to_replicate(_: object, field: Checked, value: str) -> None:
     if value not in (NO_REPLICATION, BY_NODES, BY_ETCD):
         raise ValueError(f"{field.name} must be one of {NO_REPLICATION}, {BY_NODES}, {BY_ETCD}")
+
+
+def _label_or_none(_: object, field: Checked, value: str) -> None:
+    if value and not is_label_key(value):
+        raise ValueError(
+            f"'{field.name}' must be the key of a label, 1 to 63 of a-z, 0-9, '.', '_', '/' and '-', got {value!r:.80}"
+        )
 
 
 def _moment_of_reply(_: object, field: Checked, value: str) -> None:
@@ -205,6 +213,10 @@ class LuxidSettings:
     max_unit_bypass: int = attrs.field(default=8, validator=positive)
     # whether a submission is refused that uses more of a resource than there is; false: the job waits for more
     strict_uses: bool = False
+    # key of a label of jobs, for each of whose first values delays and lock waits are counted apart; empty: no label
+    metrics_label: str = attrs.field(default="", validator=_label_or_none)
+    # wait for a place or for units of resources that is too long; how many jobs wait for longer is a metric
+    start_goal_s: float = attrs.field(default=30.0, validator=positive)
 
 
 @attrs.frozen

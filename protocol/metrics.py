@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import attrs
 
 from common.errors import ProtocolError
-from common.metrics import Distribution, Family, MetricSample
+from common.metrics import Distribution, Family, MetricSample, together
 from common.shapes import Lenient
 from common.system.processuse import ProcessUse
 
@@ -29,9 +29,12 @@ class DaemonMetrics(Lenient):
         return {sample.labels[-1]: sample.number for sample in self._samples(name)}
 
     def distribution(self, name: str, *labels: str) -> Distribution:
-        """The histogram with these values of its labels; empty, if nothing was counted there."""
-        found = (sample.distribution for sample in self._samples(name) if sample.labels == labels)
-        return next(filter(None, found), Distribution())
+        """The histogram with these values of its labels; without any, those of all values together.
+
+        Empty, if nothing was counted there.
+        """
+        found = (sample.distribution for sample in self._samples(name) if not labels or sample.labels == labels)
+        return together(each for each in found if each is not None)
 
     def _samples(self, name: str) -> list[MetricSample]:
         families = [family for family in self.families if family.metric.name == name]

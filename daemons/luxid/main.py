@@ -165,7 +165,13 @@ def service_of(
                     settings.paths, jobs, past, early.nodes.lost_count if early.nodes else lambda: 0
                 ),
                 metrics=LuxidMetricHandlers(
-                    jobs, views, store, (calls, book.counts, pruning.counts), lags, early.commits
+                    jobs,
+                    views,
+                    store,
+                    (calls, book.counts, pruning.counts),
+                    lags,
+                    early.commits,
+                    settings.luxid.start_goal_s,
                 ),
                 explaining=Explaining(
                     jobs,

@@ -71,7 +71,7 @@ class JobParts:
             _user_bounds(settings.max_queued_jobs, limits or LimitsSettings()),
         )
         processes = JobProcesses(KillMessages(store.paths), ToldPriorities(store.paths))
-        counts = JobCounts(opcode_classes())
+        counts = JobCounts(opcode_classes(), settings.metrics_label)
         jobs = LiveJobs(queue, JobTable(store.find_live), processes, counts=counts, takes_up=takes_up)
         waits, ends = WaitFiles(store.paths), Ends()
         # with an external executor each process reports for itself whether it supports pauses

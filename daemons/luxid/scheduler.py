@@ -224,6 +224,8 @@ class Scheduler:
         decisions = self._queue.decide(clock.now(), may_start=not self._jobs.obstacles)
         clock.wake_at(self._queue.begins_at())
         self._waits.write(decisions.waited)
+        for each in decisions.waited:
+            self._jobs.counts.note_waited(each.job_id, each.spans)
         self._ends.put(decisions.doomed, decisions.rejected)
         for job_id in (*decisions.unblocked, *decisions.begun):
             self._tell(job_id)

@@ -121,6 +121,10 @@ class QueueNow(Metrics):
         "oldest_wait_seconds",
         "Time since the arrival of the job that has waited longest for its process, whatever it waits for.",
     )
+    delayed: int = gauge(
+        "jobs_delayed",
+        "Jobs that could begin and have waited for a place, or for units of resources, longer than `start_goal_s`.",
+    )
     limits: int = gauge("limits_in_use", "Rate limits, of reasons and filter rules, with running jobs.")
     limits_full: int = gauge("limits_full", "Rate limits that let no further job start.")
     deferred: int = gauge("jobs_deferred", "Queued jobs on hold, or that begin or are tried again later.")
@@ -151,6 +155,7 @@ class LuxidMetricHandlers:
         parts: those that count, besides jobs and store.
         lags: what the candidates lack of the queue; None: it is not copied.
         commits: how commits are doing; None: there is no lease.
+        start_goal_s: seconds that a job that could begin may wait.
     """
 
     def __init__(
@@ -161,8 +166,10 @@ class LuxidMetricHandlers:
         parts: Sequence[Metrics],
         lags: Callable[[], Sequence[QueueLag]] | None = None,
         commits: Callable[[], CommitsNow] | None = None,
+        start_goal_s: float = 30.0,
     ) -> None:
         self._jobs = jobs
+        self._start_goal_s = start_goal_s
         self._views = views
         self._store = store
         self._parts = parts
@@ -190,6 +197,7 @@ class LuxidMetricHandlers:
             slots=queue.slots,
             slots_taken=queue.slots - queue.free_slots(),
             oldest_wait_s=max(0.0, time.time() - to_seconds(received_at)) if received_at is not None else 0.0,
+            delayed=queue.delayed(time.time(), self._start_goal_s),
             limits=limits,
             limits_full=full,
             is_drained=self._store.is_drained,

@@ -281,6 +281,10 @@ class JobQueue:
         entry = self._entries.get(job_id)
         return self._history.spans(entry, now_s) if entry else ()
 
+    def delayed(self, now_s: float, for_s: float) -> int:
+        """As `WaitHistory.delayed`."""
+        return self._history.delayed(now_s, for_s)
+
     def should_pause(self, job_id: JobId) -> bool:
         """Whether the running job is to stop before its next opcode."""
         return job_id in self._entries.pausing

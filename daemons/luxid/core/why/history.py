@@ -23,8 +23,10 @@ dependencies know them until they change), and a span for each job of a limit (a
 Source: DESIGN section 6, "Explain".
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from math import ceil
 from typing import Final, assert_never
 
 import attrs
@@ -126,6 +128,8 @@ class WaitHistory:
         self._nobody_starts = Stretches()
         # the first `decide`
         self._began_at: float | None = None
+        # ready jobs that nothing holds but their turn or a want of units, by the end of the second since when they are
+        self._since = Counter[int]()
 
     # what happened
 
@@ -175,6 +179,13 @@ class WaitHistory:
             if (waited := self._let_go(entry)).spans:
                 yield waited
 
+    def delayed(self, now_s: float, for_s: float) -> int:
+        """How many jobs could begin, and have waited for their turn or for units of resources for so long, to a second.
+
+        Cost: linear in the different seconds since when jobs wait so.
+        """
+        return sum(count for since, count in self._since.items() if now_s - since >= for_s)
+
     # one job
 
     def _settle(self, entry: Entry, before: Cause | None, now_s: float) -> bool:
@@ -201,8 +212,10 @@ class WaitHistory:
         entry.waited = _joined(entry.waited, self._until_now(entry, before, now_s))
         if isinstance(entry.waiting_on, tuple):
             self._leave_lines(entry.waiting_on)
+            self._count(entry.waiting_on, entry.waiting_since, -1)
         if isinstance(waiting_on, tuple):
             self._enter_lines(waiting_on, now_s)
+            self._count(waiting_on, now_s, 1)
         entry.waiting_on, entry.waiting_since = waiting_on, now_s
 
     def _let_go(self, entry: Entry) -> Waited:
@@ -254,6 +267,14 @@ class WaitHistory:
                 line = self._lines[limit] = _Line()
                 line.full.set(self._is_full(limit), now_s)
             line.jobs += 1
+
+    def _count(self, limits: tuple[Limit, ...], since: float, by: int) -> None:
+        # a limit is what somebody asked for
+        if all(isinstance(limit, Want) for limit in limits):
+            second = ceil(since)
+            self._since[second] += by
+            if not self._since[second]:
+                del self._since[second]
 
     def _is_full(self, limit: Limit) -> bool:
         return self._units.is_short(limit) if isinstance(limit, Want) else self._limit_usage.is_full(limit)

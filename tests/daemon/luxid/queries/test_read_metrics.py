@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import RemoteError
+from common.queue.terms import JobTerms, terms_entry
 from protocol.luxi.daemon import ReadMetrics
 from protocol.metrics import DaemonMetrics
 from protocol.wconfd.daemon import ReadMetrics as ReadLockMetrics
@@ -83,3 +84,27 @@ def check_durations(told: DaemonMetrics) -> None:
     for op_id in ("OP_TEST_DUMMY", "OP_RUN_COMMAND"):
         assert told.distribution("opcode_run_seconds", op_id).count == 1
     assert told.distribution("lock_wait_seconds").count == 2
+
+
+def test_delays_of_starts_are_counted_by_a_label_and_while_they_last(tmp_path: Path) -> None:
+    settings = '[luxid]\nmax_running_jobs = 1\nmetrics_label = "team"\nstart_goal_s = 0.2\n'
+    with Cluster(tmp_path / "c", settings=settings) as cluster:
+        cluster.start("wconfd", "forkserver", "luxid")
+        first = cluster.submit({**gated(tmp_path / "gate"), "reason": of_team("web")})
+        cluster.wait(first, status="running")
+        second = cluster.submit({**dummy(), "reason": of_team("db")})
+
+        wait_until(lambda: cluster.luxi(ReadMetrics()).number("jobs_delayed") == 1, what="the second job is delayed")
+        (tmp_path / "gate").touch()
+        cluster.wait(first, second, status="success")
+
+        told = cluster.luxi(ReadMetrics())
+        assert told.number("jobs_delayed") == 0
+        web, db = (told.distribution("start_delay_seconds", team) for team in ("web", "db"))
+        assert (web.count, web.total, db.count) == (1, 0.0, 1)
+        assert db.total >= 0.2
+        assert told.distribution("start_delay_seconds").count == 2
+
+
+def of_team(name: str) -> list[object]:
+    return [terms_entry(JobTerms(labels={"team": name}), 0).to_wire()]

@@ -51,7 +51,8 @@ JOBS = JobCounts(
     submission=seconds(),
     scheduling=seconds(),
     queue_delay=seconds(),
-    lock_wait=seconds(),
+    start_delay=by("web"),
+    lock_wait=by("web"),
     run=by("OP_TEST_DUMMY"),
 )
 RUNS, PRUNED = RunCounts(Counter({RunState.SUBMITTED: 2})), PruneCounts(3)
