@@ -21,7 +21,7 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import GantryError
+from common.errors import GantryError, Unavailable
 from common.system.log import get_log
 from common.webaccess.rights import NOBODY, Principal
 from common.webaccess.sessions import KeptSession, key_of, proof_of
@@ -186,7 +186,9 @@ class Sessions:
             try:
                 now = await wconfd.call(FollowSessions(known))
             except GantryError as error:
-                self._tell(error.message)
+                if not isinstance(error, Unavailable):
+                    # waiting does not help
+                    self._tell(error.message)
                 await trio.sleep(next(pauses_s))
             else:
                 self.take(now.sessions)
