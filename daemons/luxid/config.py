@@ -257,7 +257,7 @@ class FilterRuleSync:
             config = (await self._config.current()).config
             self._scheduler.limit_running(config.cluster.max_running_jobs)
             try:
-                self._scheduler.filters_changed(config.filters.values())
+                self._scheduler.install_rules(config.filters.values())
             except InvalidRequest as error:
                 effect = "the rules stay as they were; with none so far no job starts"
                 _log.error("filters.refused", reason=error, effect=effect)
@@ -315,7 +315,7 @@ class ResourceTotals:
             return
         async with self._turn:
             resources = await self._wconfd.call(ReadResources())
-            self._scheduler.resources_changed(resources)
+            self._scheduler.install_resources(resources)
             self._is_known = True
 
     async def require(self) -> None:
@@ -371,11 +371,11 @@ class ConfigFollowing:
             await self._take(event)
 
     async def _take(self, event: Event) -> None:
-        self._jobs.news.reasons_changed()
+        self._jobs.news.tell_reasons()
         match event:
             case Snapshot(holdings=holdings):
                 for job_id in self._jobs.queue.running():
-                    self._jobs.queue.locks_changed(job_id, {})
+                    self._jobs.queue.set_locks(job_id, {})
                 self._tell(holdings)
                 self._on_config()
                 self._on_orphans(None)
@@ -401,7 +401,7 @@ class ConfigFollowing:
             job = self._jobs.table.in_memory(JobId(owner.ident)) if isinstance(owner.ident, int) else None
             # an event may name an earlier process of the job
             if job is not None and job.livelock == owner.livelock:
-                self._jobs.queue.locks_changed(job.job_id, dict(held))
+                self._jobs.queue.set_locks(job.job_id, dict(held))
 
     async def _refresh_rules(self) -> None:
         try:

@@ -16,7 +16,7 @@ from common.queue.sidefiles import SilenceNote
 from common.system.inthread import give_way, in_thread
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
-from daemons.luxid.bells import Bells
+from daemons.luxid.broadcasts import Broadcasts
 from daemons.luxid.core.query.jobs import JobView
 from daemons.luxid.core.queue.entry import Doomed, Phase, Rejected
 from daemons.luxid.core.queue.jobcounts import JobCounts
@@ -32,7 +32,7 @@ from daemons.luxid.core.queue.recovery import (
 )
 from daemons.luxid.core.rights import Viewer, public_job
 from daemons.luxid.files.store import JobLogs, Store
-from daemons.luxid.outboxes import Endings, FeedNews, Untold
+from daemons.luxid.outboxes import Endings, FeedNews, NoticeOutbox
 from daemons.luxid.processes.jobprocesses import JobProcesses
 
 # Job files that cannot be read at the moment: their jobs are held, the log says so, and reading is tried again.
@@ -249,14 +249,14 @@ class LiveJobs:
     queue: JobQueue
     table: JobTable
     processes: JobProcesses
-    # bells that ring at every change of a job
-    bells: Bells[JobId] = attrs.Factory(Bells)
+    # broadcasts that ring at every change of a job
+    changes: Broadcasts[JobId] = attrs.Factory(Broadcasts)
     # all changes, for luxid's feed
     news: FeedNews = attrs.Factory(FeedNews)
     # jobs that have ended, for the history
     endings: Endings = attrs.Factory(Endings)
     # events of jobs, for those who are to be told of them
-    untold: Untold = attrs.Factory(Untold)
+    notices: NoticeOutbox = attrs.Factory(NoticeOutbox)
     # job files that cannot be read at the moment
     unread: UnreadFiles = attrs.Factory(UnreadFiles)
     # reasons why no job is started at the moment

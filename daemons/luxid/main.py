@@ -110,8 +110,8 @@ def service_of(
     outputs = OutputWatch(settings.paths, nursery)
     output = OutputHandlers(jobs, store, outputs)
     changes = JobHandlers(jobs, store, parts.rewriting, events, canceller, early.room)
-    is_told = jobs.untold.is_told
-    pruning = Pruning(settings.retention, store, jobs, past, keys, changes.archive_ended, early.room, is_told)
+    is_notified = jobs.notices.is_notified
+    pruning = Pruning(settings.retention, store, jobs, past, keys, changes.archive_ended, early.room, is_notified)
     nursery.start_soon(pruning.run)
     lags, calls = early.nodes.lags if early.nodes else None, CallCounts()
     bounds = _job_bounds(settings.limits)

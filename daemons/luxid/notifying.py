@@ -25,7 +25,7 @@ from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from daemons.luxid.core.telling import Occasions, delivery, is_delivery
 from daemons.luxid.jobs import LiveJobs
-from daemons.luxid.outboxes import UntoldEvent
+from daemons.luxid.outboxes import PendingNotice
 
 # Whether all jobs of a batch have ended.
 #
@@ -131,7 +131,7 @@ class JobNotifier:
         self._path = settings.paths.notify_since
         self._paths = settings.paths
         self._jobs = jobs
-        self._untold = jobs.untold
+        self._notices = jobs.notices
         self._configuration = configuration
         self._serial = serial
         self._moved_at = 0.0
@@ -142,14 +142,14 @@ class JobNotifier:
             self._forget()
             return
         occasions = Occasions(self._rules.rules, BatchEnds(self._paths, self._jobs, self._serial).find)
-        self._untold.occasions = occasions
+        self._notices.occasions = occasions
         jobs = list(found)
         since = self._since(jobs, time.time())
         self._note(since)
         ended = sorted((job for job in jobs if job.state in FINAL), key=_ended_at)
         last_of = {_key_of(job, batch): job.job_id for job in ended if (batch := batch_of(job)) is not None}
         for job in ended:
-            self._untold.note_end(job)
+            self._notices.note_end(job)
             batch = batch_of(job)
             if batch is not None and last_of[_key_of(job, batch)] != job.job_id:
                 # all its jobs are in the table: for each of them the whole batch would be looked at
@@ -157,28 +157,28 @@ class JobNotifier:
                 continue
             events = occasions.ended(job)
             if _ended_at(job) >= since:
-                self._untold.put(job, events)
+                self._notices.put(job, events)
         for job in jobs:
             failed = None if job.state in FINAL else next_try(job)
             if failed is not None and failed.end_at >= since:
-                self._untold.retried(job)
-        _log.info("notify.on", rules=len(self._rules.rules), since=since, looked_at_again=len(self._untold))
+                self._notices.retried(job)
+        _log.info("notify.on", rules=len(self._rules.rules), since=since, looked_at_again=len(self._notices))
 
     async def run(self, submit: SubmitOwn) -> None:
         """Submit what is to be told, until cancelled."""
         if not self._rules.is_on:
             return
         while True:
-            events: list[UntoldEvent] = []
+            events: list[PendingNotice] = []
             # the instant moves on without events, too: a late one would be behind the keys that say what was told
             with trio.move_on_after(_MOVE_S):
-                events = await self._untold.first(_AT_ONCE)
+                events = await self._notices.first(_AT_ONCE)
             async with trio.open_nursery() as nursery:
                 for each in events:
                     nursery.start_soon(self._tell, submit, each)
             await self._move_on()
 
-    async def _tell(self, submit: SubmitOwn, each: UntoldEvent) -> None:
+    async def _tell(self, submit: SubmitOwn, each: PendingNotice) -> None:
         """Submit the delivery of one event, as soon as the queue takes it."""
         for pause_s in retry_pauses():
             try:
@@ -202,9 +202,9 @@ class JobNotifier:
             else:
                 _log.info("notify.queued", job=each.job.job_id, rule=each.event.rule, by_job=job_id)
                 break
-        self._untold.told(each.key)
+        self._notices.remove(each.key)
 
-    async def _delivery(self, each: UntoldEvent) -> Mapping[str, object]:
+    async def _delivery(self, each: PendingNotice) -> Mapping[str, object]:
         """Raises: GantryError: the configuration cannot be read now."""
         cluster = (await self._configuration()).cluster
         place = JobLocation(cluster.cluster_name, cluster.uuid, self._rules.job_url)
@@ -236,7 +236,7 @@ class JobNotifier:
 
     async def _move_on(self) -> None:
         now_s = time.time()
-        if not len(self._untold) and abs(now_s - self._moved_at) >= _MOVE_S:
+        if not len(self._notices) and abs(now_s - self._moved_at) >= _MOVE_S:
             await in_thread(self._note, now_s - _BEHIND_S)
 
     def _note(self, since: float) -> None:

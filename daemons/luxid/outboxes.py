@@ -111,7 +111,7 @@ class FeedNews:
     _grown: set[JobId] = attrs.Factory(set)
     _some: trio.Event = attrs.Factory(trio.Event)
 
-    def job_changed(self, job_id: JobId, job: Job | None = None) -> None:
+    def tell_job(self, job_id: JobId, job: Job | None = None) -> None:
         """A job is new, different or archived.
 
         Args: job: the job as it is now, if it may not be in memory any more.
@@ -127,7 +127,7 @@ class FeedNews:
             self._grown.add(job_id)
             self._some.set()
 
-    def rules_changed(self, rules: Iterable[FilterRule]) -> None:
+    def tell_rules(self, rules: Iterable[FilterRule]) -> None:
         """These rules are in force now."""
         ordered = tuple(sorted(rules, key=lambda rule: (rule.priority, rule.watermark, rule.uuid)))
         before, self.rules = self.rules, ordered
@@ -135,12 +135,12 @@ class FeedNews:
             self.has_rules = True
             self._some.set()
 
-    def queue_changed(self) -> None:
+    def tell_queue(self) -> None:
         """The drain flag, a limit or an obstacle changed; changes of jobs imply it."""
         if self.is_on:
             self._some.set()
 
-    def reasons_changed(self) -> None:
+    def tell_reasons(self) -> None:
         """The reasons why jobs wait may be others."""
         if self.is_on:
             self.has_reasons = True
@@ -177,7 +177,7 @@ _log = get_log(__name__)
 
 
 @attrs.frozen
-class UntoldEvent:
+class PendingNotice:
     """An event, and the job as it was then."""
 
     key: str
@@ -192,13 +192,13 @@ class UntoldEvent:
 
 
 @attrs.define
-class Untold(Metrics):
+class NoticeOutbox(Metrics):
     """The events; `occasions` is set when luxid tells of jobs."""
 
     # None: nobody is told of anything
     occasions: Occasions | None = None
     given_up: int = counter("notices_given_up", "Deliveries of events that were given up.")
-    _events: dict[str, UntoldEvent] = attrs.Factory(dict)
+    _events: dict[str, PendingNotice] = attrs.Factory(dict)
     _of_jobs: Counter[JobId] = attrs.Factory(Counter)
     _some: trio.Event = attrs.Factory(trio.Event)
 
@@ -232,13 +232,13 @@ class Untold(Metrics):
     def put(self, job: Job, events: Iterable[JobNotification]) -> None:
         """Keep events of a job; a later one with the same key counts."""
         for event in events:
-            each = UntoldEvent(event.key(job.job_id), event, job)
-            self.told(each.key)
+            each = PendingNotice(event.key(job.job_id), event, job)
+            self.remove(each.key)
             self._events[each.key] = each
             self._of_jobs.update(each.job_ids)
             self._some.set()
 
-    def told(self, key: str) -> None:
+    def remove(self, key: str) -> None:
         """Forget an event: its delivery is in the queue, or nobody will be told."""
         each = self._events.pop(key, None)
         if each is not None:
@@ -247,14 +247,14 @@ class Untold(Metrics):
                 if not self._of_jobs[job_id]:
                     del self._of_jobs[job_id]
 
-    def is_told(self, job_id: JobId) -> bool:
+    def is_notified(self, job_id: JobId) -> bool:
         """Whether all events of the job, and of its batch, are on their way.
 
         Until then its file is neither archived nor removed.
         """
         return job_id not in self._of_jobs and not (self.occasions is not None and self.occasions.holds(job_id))
 
-    async def first(self, most: int) -> list[UntoldEvent]:
+    async def first(self, most: int) -> list[PendingNotice]:
         """The oldest events; waits until there are some."""
         while not self._events:
             self._some = trio.Event()

@@ -17,7 +17,7 @@ import trio
 from common.ids import JobId
 from common.paths import Paths
 from common.system.watch import EventKind, FolderWatch
-from daemons.luxid.bells import Bell, Bells
+from daemons.luxid.broadcasts import Broadcast, Broadcasts
 
 # limit of one reply in bytes
 LONGEST_PIECE: Final = 2**20
@@ -39,26 +39,26 @@ class OutputWatch:
     def __init__(self, paths: Paths, nursery: trio.Nursery) -> None:
         self._folder = paths.output
         self._nursery = nursery
-        self._bells: Bells[JobId] = Bells()
+        self._broadcasts: Broadcasts[JobId] = Broadcasts()
         self._watch: FolderWatch | None = None
 
     @contextmanager
-    def listen(self, job_id: JobId, called: Callable[[], None] | None = None) -> Iterator[Bell]:
-        """Yield the bell that rings when the job may have printed something.
+    def listen(self, job_id: JobId, called: Callable[[], None] | None = None) -> Iterator[Broadcast]:
+        """Yield the broadcast that rings when the job may have printed something.
 
         Args: called: called at each ring.
         """
-        with self._bells.listen(job_id) as bell:
+        with self._broadcasts.listen(job_id) as broadcast:
             if self._watch is None:
                 self._watch = self._begin()
             if called is not None:
-                bell.calls.append(called)
+                broadcast.calls.append(called)
             try:
-                yield bell
+                yield broadcast
             finally:
                 if called is not None:
-                    bell.calls.remove(called)
-                if len(self._bells) == 1 and bell.listeners == 1 and self._watch is not None:
+                    broadcast.calls.remove(called)
+                if len(self._broadcasts) == 1 and broadcast.listeners == 1 and self._watch is not None:
                     self._watch.close()
                     self._watch = None
 
@@ -72,11 +72,11 @@ class OutputWatch:
             while True:
                 events = await watch.events()
                 if any(event.needs_rescan for event in events):
-                    self._bells.ring_all()
+                    self._broadcasts.notify_all()
                     continue
                 for name in {event.name for event in events}:
                     if (match := _PIECE.fullmatch(name)) is not None:
-                        self._bells.ring(JobId(int(match[1])))
+                        self._broadcasts.notify(JobId(int(match[1])))
         except trio.ClosedResourceError:
             # there are no listeners any more
             return

@@ -173,7 +173,7 @@ def early_parts(
     queue = parts.jobs.queue
 
     def on_read(index: ConfigIndex) -> None:
-        queue.aliases_changed(aliases_of(index.config))
+        queue.set_aliases(aliases_of(index.config))
         if nodes is not None:
             nodes.follow(index)
 

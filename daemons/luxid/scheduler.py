@@ -57,7 +57,7 @@ class Scheduler:
     ) -> None:
         self._jobs = jobs
         self._clock = clock
-        self._queue, self._table, self._bells, self._news = jobs.queue, jobs.table, jobs.bells, jobs.news
+        self._queue, self._table, self._changes, self._news = jobs.queue, jobs.table, jobs.changes, jobs.news
         self._store = store
         self._waits = waits
         self._ends = ends
@@ -110,7 +110,7 @@ class Scheduler:
         for job in jobs:
             self._table.put(job)
             self._queue.add(job)
-            self._news.job_changed(job.job_id)
+            self._news.tell_job(job.job_id)
         self.pump()
 
     def restored(self, jobs: Iterable[Job]) -> None:
@@ -133,7 +133,7 @@ class Scheduler:
             assert self._nursery is not None
             assert self._take_up is not None
             self._nursery.start_soon(self._take_up, job.job_id)
-        self._jobs.untold.retried(job)
+        self._jobs.notices.retried(job)
         self._tell(job.job_id)
         self.pump()
 
@@ -170,7 +170,7 @@ class Scheduler:
         self._store.logs.forget(job.job_id)
         self._tell(job.job_id, job)
         self._jobs.endings.ended(job)
-        self._jobs.untold.ended(job)
+        self._jobs.notices.ended(job)
         _log.info("job.ended", job=job.job_id, state=state.value)
         self.pump()
 
@@ -182,14 +182,14 @@ class Scheduler:
             self._queue.forget(job_id)
             self._tell(job_id)
 
-    def filters_changed(self, rules: Iterable[FilterRule]) -> None:
+    def install_rules(self, rules: Iterable[FilterRule]) -> None:
         """Install new filter rules, which are durable already.
 
         Raises: InvalidRequest: a rule is malformed; those in force stay.
         """
         rules = tuple(rules)
-        self._queue.filters_changed(rules)
-        self._news.rules_changed(rules)
+        self._queue.install_rules(rules)
+        self._news.tell_rules(rules)
         self.pump()
 
     def limit_running(self, count: int) -> None:
@@ -199,7 +199,7 @@ class Scheduler:
             self._queue.slots = count
             self.pump()
 
-    def resources_changed(self, resources: Iterable[Resource]) -> None:
+    def install_resources(self, resources: Iterable[Resource]) -> None:
         """These are the present totals, which are durable."""
         self._queue.units.replace(resources)
         self.pump()
@@ -213,7 +213,7 @@ class Scheduler:
 
     def pump(self) -> None:
         """Start what the core decides."""
-        self._news.reasons_changed()
+        self._news.tell_reasons()
         if self._nursery is None or self._start is None or self._clock is None:
             return
         began = time.perf_counter()
@@ -229,7 +229,7 @@ class Scheduler:
         self._ends.put(decisions.doomed, decisions.rejected)
         for job_id in (*decisions.unblocked, *decisions.begun):
             self._tell(job_id)
-        for job_id in decisions.untold:
+        for job_id in decisions.unknown:
             if job_id not in self._sought:
                 self._sought.add(job_id)
                 nursery.start_soon(self._find_out, job_id)
@@ -245,8 +245,8 @@ class Scheduler:
 
         Args: job: the job, if it may not be in memory any more.
         """
-        self._bells.ring(job_id)
-        self._news.job_changed(job_id, job)
+        self._changes.notify(job_id)
+        self._news.tell_job(job_id, job)
 
     def _tell_pauses(self, job_ids: Iterable[JobId]) -> None:
         for job_id in self._pauses.tell(job_ids):

@@ -224,11 +224,11 @@ class ChangedFiles:
     def logs_grew(self, job_ids: Iterable[JobId]) -> None:
         """Report that job processes appended to their logs."""
         for job_id in job_ids:
-            self._jobs.bells.ring(job_id)
+            self._jobs.changes.notify(job_id)
             self._jobs.news.log_grew(job_id)
             if self._has_process(job_id) and _is_on_node(self._jobs.unended(job_id)):
                 # it may say that the node is silent, or answers again, by which the job is shown as waiting
-                self._jobs.news.job_changed(job_id, None)
+                self._jobs.news.tell_job(job_id, None)
 
     def look_at_all(self) -> None:
         """Report that anything may have changed."""

@@ -85,7 +85,7 @@ class LuxidHealth(Lenient):
     # ended jobs that the history does not have yet
     history_behind: int = 0
     # events that somebody is still to be told of
-    untold: int = 0
+    notices: int = 0
     # deliveries of events that were given up
     given_up: int = 0
     # rules of `[notify]` whose receivers want no more

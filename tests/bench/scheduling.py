@@ -73,7 +73,7 @@ def _show_chains(count: int, queue: JobQueue) -> None:
 
 def _show_chain(count: int, name: str, queue: JobQueue, rules: list[FilterRule]) -> None:
     judged, until_start, begun = queue.judged, None, time.process_time()
-    queue.filters_changed(rules)
+    queue.install_rules(rules)
     spent = [time.process_time() - begun]
     is_unfinished = True
     while is_unfinished:
@@ -126,15 +126,15 @@ def _arrive(queue: JobQueue, draw: random.Random, count: int, step: int) -> None
 
 def _change_locks(queue: JobQueue, draw: random.Random, step: int) -> None:
     held = {parse_lock(f"node/n{draw.randrange(200)}"): LockMode.EXCLUSIVE}
-    queue.locks_changed(draw.choice(tuple(queue.running())), held)
+    queue.set_locks(draw.choice(tuple(queue.running())), held)
     queue.decide(_NOW_S + step)
 
 
 def _live(queue: JobQueue, draw: random.Random, step: int) -> None:
     job_id = draw.choice(tuple(queue.running()))
-    queue.locks_changed(job_id, {parse_lock(f"node/n{draw.randrange(200)}"): LockMode.EXCLUSIVE})
+    queue.set_locks(job_id, {parse_lock(f"node/n{draw.randrange(200)}"): LockMode.EXCLUSIVE})
     queue.decide(_NOW_S + step)
-    queue.locks_changed(job_id, {})
+    queue.set_locks(job_id, {})
     queue.decide(_NOW_S + step)
     _end_one(queue, draw, step)
 

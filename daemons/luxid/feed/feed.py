@@ -90,7 +90,7 @@ class Feed:
         if Topic.QUEUE in stream.topics:
             # it was told a state that others may not have been told
             self._told_state = b""
-            self.news.queue_changed()
+            self.news.tell_queue()
 
     def expected(self) -> None:
         """A subscriber has joined, or could not."""
@@ -330,7 +330,7 @@ class _Rows:
             if len(changed) <= AT_ONCE:
                 for job_id in changed:
                     # those who join now hear of it in the next turn
-                    self._feed.news.job_changed(job_id)
+                    self._feed.news.tell_job(job_id)
                 return
             job_ids = changed
 

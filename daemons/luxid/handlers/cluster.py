@@ -148,7 +148,7 @@ class WholeQueueHandlers:
 
     async def set_drain_flag(self, call: SetDrainFlag, peer: Peer) -> bool:
         await self._store.set_drained(call.drain)
-        self._news.queue_changed()
+        self._news.tell_queue()
         _log.info("queue.drain", drained=call.drain, **peer.named)
         return True
 

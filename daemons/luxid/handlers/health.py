@@ -55,7 +55,7 @@ class LuxidHealthHandlers:
             for folder in dict.fromkeys((self._paths.data, self._paths.queue, self._paths.run, self._paths.log)):
                 nursery.start_soon(_measure, folder, rooms)
             process.append(await in_thread(own_use, release(), unwatched()))
-        untold = self._jobs.untold
+        notices = self._jobs.notices
         return LuxidHealth(
             rooms=tuple(sorted(rooms, key=lambda room: room.path)),
             process=process[0],
@@ -64,9 +64,9 @@ class LuxidHealthHandlers:
             lost_outputs=self._jobs.counts.lost_outputs,
             unread_jobs=len(self._jobs.unread),
             history_behind=self._past.lacking,
-            untold=len(untold),
-            given_up=untold.given_up,
-            rules_off=untold.rules_off,
+            notices=len(notices),
+            given_up=notices.given_up,
+            rules_off=notices.rules_off,
         )
 
 
@@ -130,7 +130,7 @@ class QueueNow(Metrics):
     deferred: int = gauge("jobs_deferred", "Queued jobs on hold, or that begin or are tried again later.")
     resources: int = gauge("resources", "Counted resources.")
     resources_full: int = gauge("resources_full", "Counted resources of which no unit is free.")
-    untold: int = gauge("notices_untold", "Events that somebody is still to be told of.")
+    notices: int = gauge("notices_pending", "Events that somebody is still to be told of.")
     is_drained: bool = gauge("queue_drained", "1 if the queue takes no new jobs.", begin=bool)
 
 
@@ -182,7 +182,7 @@ class LuxidMetricHandlers:
         # in a thread, as a disk may hang
         process, room, epoch = await in_thread(_read_files, paths.queue, paths.epoch_file)
         now = (self._queue_now(), self._store_now(room, epoch), self._commits())
-        counted = (*self._parts, self._jobs.counts, self._jobs.untold, self._store.files.counts)
+        counted = (*self._parts, self._jobs.counts, self._jobs.notices, self._store.files.counts)
         return DaemonMetrics(process, tuple(read(*now, *counted, daemon="luxid", store="queue")))
 
     def _queue_now(self) -> QueueNow:
@@ -204,7 +204,7 @@ class LuxidMetricHandlers:
             deferred=queue.counts().deferred,
             resources=len(resources),
             resources_full=sum(stock.used(each.key) >= each.total for each in resources),
-            untold=len(self._jobs.untold),
+            notices=len(self._jobs.notices),
         )
 
     def _by_status(self) -> Counter[JobState]:

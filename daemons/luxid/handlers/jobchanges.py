@@ -127,7 +127,7 @@ class JobHandlers:
             job = self._jobs.table.get(call.job_id)
             if job is None or job.next_index is not None:
                 return False
-            if not self._jobs.untold.is_told(call.job_id):
+            if not self._jobs.notices.is_notified(call.job_id):
                 raise Conflict(
                     f"notifications for job {call.job_id} or its batch are still pending; "
                     "try again when its batch has ended"
@@ -170,7 +170,7 @@ class JobHandlers:
 
     def _is_old(self, job: Job, ended_before: float | None) -> bool:
         """Whether the job may be archived: it ended before, and nobody is still to be told of it."""
-        return _is_old(job, ended_before) and self._jobs.untold.is_told(job.job_id)
+        return _is_old(job, ended_before) and self._jobs.notices.is_notified(job.job_id)
 
     async def _archive(self, job_ids: list[JobId]) -> list[JobId]:
         """Archive these jobs; forget and return those whose files were removed by others.
@@ -305,9 +305,9 @@ class ManyJobsHandlers:
 
     async def _settled(self, job_id: JobId) -> None:
         """Wait until the job is neither just being started nor being rewritten."""
-        with self._jobs.bells.listen(job_id) as bell:
+        with self._jobs.changes.listen(job_id) as broadcast:
             while self._jobs.phase(job_id) in (Phase.HELD, Phase.STARTING):
-                await bell.wait()
+                await broadcast.wait()
 
     def _check_known(self, job_ids: Iterable[JobId]) -> None:
         """Raises: InvalidRequest: one is neither in the queue nor in the archive. Unavailable."""

@@ -17,7 +17,7 @@ from common.jsontext import ascii_json
 from common.queue.jobs import Job
 from common.queue.reasons import OutputRange, output_of_try, tried_index, tries_of
 from common.system.inthread import in_thread
-from daemons.luxid.bells import wait_for_any
+from daemons.luxid.broadcasts import wait_for_any
 from daemons.luxid.core.query.jobs import JobView, newer_entries, row_of, select_fields
 from daemons.luxid.core.rights import Deed, Viewer
 from daemons.luxid.feed.feed import Feed, begin
@@ -61,13 +61,13 @@ class Waiting:
             raise JobLost(f"there is no job {call.job_id} in the queue")
         viewer = Viewer(peer.uid, peer.role, peer.caller)
         timeout_s = max(0.0, min(call.timeout, LONGEST_WAIT_S))
-        with self._jobs.bells.listen(call.job_id) as bell:
+        with self._jobs.changes.listen(call.job_id) as broadcast:
             with trio.move_on_after(timeout_s):
                 while True:
                     news = await self._news(call, viewer)
                     if news.is_final or news.differs_from(call.previous):
                         return news.change
-                    await bell.wait()
+                    await broadcast.wait()
             return JobChange((await self._news(call, viewer)).change.values, ())
 
     def _look(self, call: WaitForJobChange) -> JobView:
@@ -151,7 +151,7 @@ class OutputHandlers:
             return answer
         with (
             self._watch.listen(call.job_id) as printed,
-            self._jobs.bells.listen(call.job_id) as changed,
+            self._jobs.changes.listen(call.job_id) as changed,
             trio.move_on_after(timeout_s),
         ):
             while not ((answer := self.read(call, part)).text or answer.is_end):

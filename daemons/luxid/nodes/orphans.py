@@ -326,9 +326,9 @@ class OrphanWatch:
 
     async def _until_over(self, node: str, key: str) -> None:
         """Tell the node's task when the opcode of this key is over."""
-        with self._jobs.bells.listen(JobId(job_of_key(key))) as bell:
+        with self._jobs.changes.listen(JobId(job_of_key(key))) as broadcast:
             while not self.is_over(key):
-                await bell.wait()
+                await broadcast.wait()
         self._awaited.discard(key)
         if (of_node := self._nodes.get(node)) is not None:
             of_node.tell()
@@ -571,9 +571,9 @@ class OrphanParts:
 
     async def _until_ended(self, job_ids: Iterable[JobId]) -> None:
         for job_id in job_ids:
-            with self._jobs.bells.listen(job_id) as bell:
+            with self._jobs.changes.listen(job_id) as broadcast:
                 while self._jobs.phase(job_id) is not None:
-                    await bell.wait()
+                    await broadcast.wait()
 
     async def _has_moved(self) -> bool:
         try:

@@ -308,11 +308,11 @@ class LeftUnits:
 
     async def _until_over(self, job: Job, free: Callable[[JobId], None]) -> None:
         livelock = job.livelock or ""
-        with self._jobs.processes.livelock_bells.listen(os.path.basename(livelock)) as bell:
+        with self._jobs.processes.livelock_releases.listen(os.path.basename(livelock)) as broadcast:
             while not self._is_over(job):
                 with trio.move_on_after(SWEEP_S):
-                    await bell.wait()
-                # the bell rings a moment before the lock is released
+                    await broadcast.wait()
+                # the broadcast rings a moment before the lock is released
                 await is_found_dead(livelock)
         del self._kept[job.job_id]
         _log.debug("units.free", job=job.job_id)
@@ -342,7 +342,7 @@ class LeftUnits:
         self._has_news.set()
 
     def _ring(self, job: Job) -> None:
-        self._jobs.processes.livelock_bells.ring(os.path.basename(job.livelock or ""))
+        self._jobs.processes.livelock_releases.notify(os.path.basename(job.livelock or ""))
 
     def _is_over(self, job: Job) -> bool:
         """Whether it is proven that nothing of the ended job runs."""

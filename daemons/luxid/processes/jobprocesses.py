@@ -23,7 +23,7 @@ from common.ids import JobId
 from common.paths import Paths
 from common.queue.sidefiles import left_priority, note_asker, remove_priority, write_priority
 from common.system.log import get_log
-from daemons.luxid.bells import Bells
+from daemons.luxid.broadcasts import Broadcasts
 from daemons.luxid.core.queue.recovery import RecoveryRequest
 from protocol.forkserver import Secrets
 
@@ -199,8 +199,8 @@ class JobProcesses:
         self._records: dict[JobId, JobProcess] = {}
         # file name of a livelock -> the job whose present process holds it
         self._by_livelock: dict[str, JobId] = {}
-        # bells by the file name of a livelock that may have been released, for any livelock
-        self.livelock_bells: Bells[str] = Bells()
+        # broadcasts by the file name of a livelock that may have been released, for any livelock
+        self.livelock_releases: Broadcasts[str] = Broadcasts()
         self._suspects: set[JobId] = set()
         self._has_suspects = trio.Event()
 
@@ -286,7 +286,7 @@ class JobProcesses:
         for name in names:
             if (job_id := self._by_livelock.get(name)) is not None:
                 self.suspect(job_id)
-            self.livelock_bells.ring(name)
+            self.livelock_releases.notify(name)
 
     def suspect(self, job_id: JobId) -> None:
         """Report that the process of the job, if it has one, may be dead."""

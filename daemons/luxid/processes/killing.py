@@ -27,7 +27,7 @@ from common.queue.jobs import FINAL, Job, JobState
 from common.system.inthread import in_thread
 from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.system.log import get_log
-from daemons.luxid.bells import Bell
+from daemons.luxid.broadcasts import Broadcast
 from daemons.luxid.core.queue.entry import AT_REST, Phase
 from daemons.luxid.core.queue.recovery import RecoveryRequest, cancel_for, cancel_queued
 from daemons.luxid.files.store import Store
@@ -118,8 +118,8 @@ class Kills:
     def ask(self, job_id: JobId) -> None:
         """Record that the job is being killed; from now on it is shown as being canceled."""
         self._processes.ask_kill(job_id)
-        self._jobs.bells.ring(job_id)
-        self._jobs.news.job_changed(job_id)
+        self._jobs.changes.notify(job_id)
+        self._jobs.news.tell_job(job_id)
 
     async def end_left(self, job: Job) -> bool:
         """End the processes that an ended job left running under its locks; return false if there are none."""
@@ -136,30 +136,30 @@ class Kills:
 
     async def _carry_out(self, job: Job, livelock: str) -> None:
         try:
-            with self._processes.livelock_bells.listen(os.path.basename(livelock)) as bell:
+            with self._processes.livelock_releases.listen(os.path.basename(livelock)) as broadcast:
                 if self._is_external:
-                    await self._end_external(job, livelock, bell)
+                    await self._end_external(job, livelock, broadcast)
                 else:
-                    await self._end(job, livelock, bell)
+                    await self._end(job, livelock, broadcast)
         finally:
             self._under_way.discard(livelock)
         self._processes.suspect(job.job_id)
 
-    async def _end_external(self, job: Job, livelock: str, bell: Bell) -> None:
+    async def _end_external(self, job: Job, livelock: str, broadcast: Broadcast) -> None:
         pause_s = FIRST_ROUND_S
         while signal_group(job, signal.SIGKILL):
             _log.warning("job.killed", job=job.job_id, pid=job.process_id)
-            if await _is_gone(livelock, bell, pause_s):
+            if await _is_gone(livelock, broadcast, pause_s):
                 return
             pause_s = min(2 * pause_s, LONGEST_ROUND_S)
 
-    async def _end(self, job: Job, livelock: str, bell: Bell) -> None:
-        if await _is_gone(livelock, bell, QUICK_S):
+    async def _end(self, job: Job, livelock: str, broadcast: Broadcast) -> None:
+        if await _is_gone(livelock, broadcast, QUICK_S):
             return
         patience_s = await self._patience_s(job)
-        if patience_s and await _is_gone(livelock, bell, patience_s - QUICK_S):
+        if patience_s and await _is_gone(livelock, broadcast, patience_s - QUICK_S):
             return
-        await self._kill_by_force(job, livelock, bell)
+        await self._kill_by_force(job, livelock, broadcast)
 
     async def _patience_s(self, job: Job) -> float:
         """Seconds that its own processes get to end what it runs; 0: it runs no command."""
@@ -168,7 +168,7 @@ class Kills:
             return self._grace_s + NODE_S + MARGIN_S
         return self._grace_s + MARGIN_S if await in_thread(supervisors, job) else 0.0
 
-    async def _kill_by_force(self, job: Job, livelock: str, bell: Bell) -> None:
+    async def _kill_by_force(self, job: Job, livelock: str, broadcast: Broadcast) -> None:
         rounds, pause_s = 0, FIRST_ROUND_S
         while is_alive(livelock):
             left = await in_thread(kill_all, job)
@@ -178,16 +178,16 @@ class Kills:
                 _log.error("job.not_killed", job=job.job_id, pids=pids, retry_s=pause_s, effect="its locks are kept")
             else:
                 _log.warning("job.killed", job=job.job_id, pids=pids)
-            if await _is_gone(livelock, bell, pause_s):
+            if await _is_gone(livelock, broadcast, pause_s):
                 return
             pause_s = min(2 * pause_s, LONGEST_ROUND_S)
 
 
-async def _is_gone(livelock: str, bell: Bell, within_s: float) -> bool:
+async def _is_gone(livelock: str, broadcast: Broadcast, within_s: float) -> bool:
     with trio.move_on_after(within_s):
         while is_alive(livelock):
-            await bell.wait()
-            # the bell rings a moment before the lock is released
+            await broadcast.wait()
+            # the broadcast rings a moment before the lock is released
             await trio.sleep(PROBE_AGAIN_AFTER_S[-1])
     return not is_alive(livelock)
 
@@ -250,7 +250,7 @@ class Canceller:
 
         Args: caller: who asks.
         """
-        with self._jobs.bells.listen(job_id) as bell, trio.move_on_after(CANCEL_WAIT_S):
+        with self._jobs.changes.listen(job_id) as broadcast, trio.move_on_after(CANCEL_WAIT_S):
             while (phase := self._jobs.phase(job_id)) is not None:
                 if phase in AT_REST:
                     return await self._cancel_queued(job_id, caller)
@@ -265,9 +265,9 @@ class Canceller:
                     await self._commit_ask(job_id, caller, kill=True)
                     return done
                 if phase is Phase.RUNNING:
-                    return await self._cancel_running(job_id, bell, caller)
+                    return await self._cancel_running(job_id, broadcast, caller)
                 # the job is just being started or rewritten
-                await bell.wait()
+                await broadcast.wait()
             if kill and await self._end_left(job_id):
                 return True, f"job {job_id} has ended; what it left running is being ended"
             return self._answer_ended(job_id)
@@ -287,11 +287,11 @@ class Canceller:
             ask = RecoveryRequest.KILL if kill else RecoveryRequest.CANCEL
             await self._commit(job_id, ask.value, caller_text(caller), is_orphan=is_orphan)
 
-    async def _cancel_running(self, job_id: JobId, bell: Bell, caller: Caller) -> Done:
+    async def _cancel_running(self, job_id: JobId, broadcast: Broadcast, caller: Caller) -> Done:
         record = self._jobs.processes.record(job_id)
         record.ask = record.ask or RecoveryRequest.CANCEL
         with trio.move_on_after(PID_WAIT_S) as scope:
-            await self._until_pid(job_id, bell)
+            await self._until_pid(job_id, broadcast)
         if scope.cancelled_caught:
             return False, f"job {job_id} is just being started; try again"
         if self._jobs.phase(job_id) is None:
@@ -302,10 +302,10 @@ class Canceller:
         await self._commit_ask(job_id, caller, kill=False)
         while self._jobs.phase(job_id) is not None:
             if self._views.state(job_id) is not JobState.RUNNING:
-                await bell.wait()
+                await broadcast.wait()
                 continue
             with trio.move_on_after(RUNNING_WAIT_S) as scope:
-                await self._until_ended(job_id, bell)
+                await self._until_ended(job_id, broadcast)
             if scope.cancelled_caught:
                 return _goes_on(job_id)
         return self._answer_canceled(job_id)
@@ -319,13 +319,13 @@ class Canceller:
         record.ask = record.ask or RecoveryRequest.CANCEL
         return _goes_on(job_id)
 
-    async def _until_pid(self, job_id: JobId, bell: Bell) -> None:
+    async def _until_pid(self, job_id: JobId, broadcast: Broadcast) -> None:
         while self._jobs.phase(job_id) is not None and self._jobs.unended(job_id).process_id is None:
-            await bell.wait()
+            await broadcast.wait()
 
-    async def _until_ended(self, job_id: JobId, bell: Bell) -> None:
+    async def _until_ended(self, job_id: JobId, broadcast: Broadcast) -> None:
         while self._jobs.phase(job_id) is not None:
-            await bell.wait()
+            await broadcast.wait()
 
     async def _kill(self, job_id: JobId) -> Done:
         job = self._jobs.unended(job_id)
@@ -412,7 +412,7 @@ class MakingWay:
 
     async def _until_idle(self, job_id: JobId, kill: bool) -> None:  # from `start_soon`
         has_killed = False
-        with self._jobs.bells.listen(job_id) as bell:
+        with self._jobs.changes.listen(job_id) as broadcast:
             while (phase := self._jobs.phase(job_id)) in _BUSY:
                 if phase is Phase.RUNNING and self._jobs.processes.ask(job_id) is not RecoveryRequest.KILL:
                     job = self._jobs.unended(job_id)
@@ -423,7 +423,7 @@ class MakingWay:
                         has_killed = True
                         await self._kills.kill(job)
                         continue
-                await bell.wait()
+                await broadcast.wait()
 
     def _tell(self, job_ids: Iterable[JobId]) -> None:
         # one that the disk refuses runs on to its end, or stops once for nothing

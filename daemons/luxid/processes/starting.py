@@ -259,9 +259,9 @@ class TakeUps:
     async def _pause(self, job_id: JobId) -> None:
         record = self._jobs.processes.record(job_id)
         pause_s = pause_before(record.short_lives, record.failures)
-        with self._jobs.bells.listen(job_id) as bell, trio.move_on_after(pause_s):
+        with self._jobs.changes.listen(job_id) as broadcast, trio.move_on_after(pause_s):
             while record.ask is not RecoveryRequest.KILL:
-                await bell.wait()
+                await broadcast.wait()
 
     async def _start(self, job_id: JobId) -> None:
         record = self._jobs.processes.record(job_id)

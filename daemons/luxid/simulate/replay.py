@@ -252,7 +252,7 @@ class _Replay:
     def _execute(self, granted: Iterable[JobId], now_s: float) -> None:
         for job_id in granted:
             self._executed[job_id] = now_s
-            self._queue.locks_changed(job_id, self._wanted(job_id))
+            self._queue.set_locks(job_id, self._wanted(job_id))
             heapq.heappush(self._events, (now_s + self._trace[job_id - 1].duration_s, _END, job_id))
 
     def _end(self, job_id: JobId, now_s: float) -> None:

@@ -134,7 +134,7 @@ class HistoryMachine(RuleBasedStateMachine):
 
     @rule(numbers=st.sets(st.sampled_from(range(len(RULES)))))
     def set_rules(self, numbers: set[int]) -> None:
-        self.queue.filters_changed([make_rule(number) for number in sorted(numbers)])
+        self.queue.install_rules([make_rule(number) for number in sorted(numbers)])
         self.settle()
 
     @rule()

@@ -105,7 +105,7 @@ class Run:
         self._running: dict[JobId, int] = {}
         self.waiting: set[JobId] = set()
         self._queue.adopt(self._job(command({"node/busy": "exclusive"}), BEGIN_S))
-        self._queue.locks_changed(JobId(1), {parse_lock("node/busy"): LockMode.EXCLUSIVE})
+        self._queue.set_locks(JobId(1), {parse_lock("node/busy"): LockMode.EXCLUSIVE})
 
     def submit(self, op: Input, waited_s: int = 0) -> JobId:
         job = self._job(op, self.now_s - waited_s)

@@ -187,12 +187,12 @@ class Scheduling(RuleBasedStateMachine):
     def draw(self, data: st.DataObject, *busy: Phase | None) -> NaiveJob:
         return self.twin.jobs[data.draw(st.sampled_from(self.twin.ids(*busy)))]
 
-    def aliases_changed(self) -> None:
-        self.queue.aliases_changed(Aliases((LEVELS, tuple(pair)) for pair in self.twin.same))
+    def set_aliases(self) -> None:
+        self.queue.set_aliases(Aliases((LEVELS, tuple(pair)) for pair in self.twin.same))
 
     def report_locks(self) -> None:
         for job_id in self.twin.ids(Phase.RUNNING):
-            self.queue.locks_changed(JobId(job_id), self.twin.jobs[job_id].held)
+            self.queue.set_locks(JobId(job_id), self.twin.jobs[job_id].held)
 
     def add(self, job: Job) -> None:
         self.twin.jobs[job.job_id] = NaiveJob(job)
@@ -268,7 +268,7 @@ class Scheduling(RuleBasedStateMachine):
         for held in changes:
             each = self.draw(data, Phase.RUNNING)
             each.held = held
-            self.queue.locks_changed(each.job.job_id, held)
+            self.queue.set_locks(each.job.job_id, held)
         self.settle()
 
     @precondition(lambda self: self.twin.ids(Phase.RUNNING))
@@ -278,11 +278,11 @@ class Scheduling(RuleBasedStateMachine):
     ) -> None:
         each = self.draw(data, Phase.RUNNING)
         each.held = held
-        self.queue.locks_changed(each.job.job_id, held)
+        self.queue.set_locks(each.job.job_id, held)
         self.add(make_job(self.next_id, [job[0]], job[1], self.now_s))
         self.next_id += 1
         each.held = {}
-        self.queue.locks_changed(each.job.job_id, {})
+        self.queue.set_locks(each.job.job_id, {})
         self.settle()
 
     @precondition(lambda self: self.twin.ids(Phase.RUNNING) and self.twin.ids(None))
@@ -290,13 +290,13 @@ class Scheduling(RuleBasedStateMachine):
     def locks_change_and_jobs_go_before_the_choice(self, data: st.DataObject, held: Any) -> None:
         each = self.draw(data, Phase.RUNNING)
         each.held = held
-        self.queue.locks_changed(each.job.job_id, held)
+        self.queue.set_locks(each.job.job_id, held)
         self.remove(self.draw(data, None).job.job_id, JobState.CANCELED)
         self.settle()
 
     @rule(held=held_locks)
     def locks_of_a_stranger_change(self, held: Any) -> None:
-        self.queue.locks_changed(JobId(self.next_id + 1), held)
+        self.queue.set_locks(JobId(self.next_id + 1), held)
         self.settle()
 
     @precondition(lambda self: self.twin.ids(None))
@@ -330,7 +330,7 @@ class Scheduling(RuleBasedStateMachine):
         ]
         self.twin.rules = rules
         self.keep_rejections()
-        self.queue.filters_changed(rules)
+        self.queue.install_rules(rules)
         self.settle()
 
     @precondition(lambda self: self.twin.rules)
@@ -340,7 +340,7 @@ class Scheduling(RuleBasedStateMachine):
         gone = data.draw(st.sampled_from(self.twin.rules))
         self.twin.rules = [each for each in self.twin.rules if each is not gone]
         self.keep_rejections()
-        self.queue.filters_changed(self.twin.rules)
+        self.queue.install_rules(self.twin.rules)
         self.settle()
 
     @rule(same=st.lists(st.sampled_from(NAMES_ONLY), max_size=4, unique=True))
@@ -348,7 +348,7 @@ class Scheduling(RuleBasedStateMachine):
         """Two pairs of words for one lock each."""
         pairs = [same[:2], same[2:]]
         self.twin.same = [frozenset(pair) for pair in pairs]
-        self.aliases_changed()
+        self.set_aliases()
         self.settle()
 
     @rule(by_s=st.sampled_from((1, 10, 25, 100)))
@@ -376,8 +376,8 @@ class Scheduling(RuleBasedStateMachine):
         for job_id in doomed:
             self.remove(job_id, JobState.CANCELED)
         told = {
-            "rules": lambda: self.queue.filters_changed(self.twin.rules),
-            "words": self.aliases_changed,
+            "rules": lambda: self.queue.install_rules(self.twin.rules),
+            "words": self.set_aliases,
             "locks": self.report_locks,
         }
         for what in order:

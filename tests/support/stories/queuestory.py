@@ -137,7 +137,7 @@ class QueueStory:
         self._add(tried(self.jobs[job_id], self.now_s, self.now_s + int(words[0])))
 
     def locks(self, job_id: JobId, words: list[str]) -> None:
-        self.queue.locks_changed(job_id, {parse_lock(lock): LockMode(mode) for lock, mode in pairs(words)})
+        self.queue.set_locks(job_id, {parse_lock(lock): LockMode(mode) for lock, mode in pairs(words)})
 
     def found(self, job_id: JobId, words: list[str]) -> None:
         self.queue.found(job_id, None if words[0] == "none" else JobState(words[0]))
@@ -146,7 +146,7 @@ class QueueStory:
 
     def change_rules(self, words: list[str]) -> None:
         self.rules = [rule(text.split()) for text in " ".join(words).split("; ") if text]
-        self.queue.filters_changed(self.rules)
+        self.queue.install_rules(self.rules)
 
     def written(self, _: list[str]) -> None:
         unwritten, self.unwritten = self.unwritten, []
@@ -175,7 +175,7 @@ class QueueStory:
             else:
                 assert fate is Fate.CONTINUE, "a death is told before"
                 queued.append(job)
-        self.queue.filters_changed(self.rules)
+        self.queue.install_rules(self.rules)
         self.queue.add_all(queued)
 
     # what is shown
@@ -194,7 +194,7 @@ class QueueStory:
         for name, job_ids in (
             ("unblocks", decisions.unblocked),
             ("begins", decisions.begun),
-            ("asks for the state of", decisions.untold),
+            ("asks for the state of", decisions.unknown),
             ("pauses", decisions.pause),
             ("resumes", decisions.resume),
             ("starts", decisions.start),

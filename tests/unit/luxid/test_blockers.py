@@ -32,7 +32,7 @@ def bucket(text: str) -> list[object]:
 def queue_with(*jobs: Job, slots: int = 10, rules: Sequence[FilterRule] = (), resources: Mapping[str, int] | None = None) -> JobQueue:  # fmt: skip  # noqa: E501
     """The queue after all jobs that can have been started."""
     queue = JobQueue(slots, slots, lambda _: None)
-    queue.filters_changed(rules)
+    queue.install_rules(rules)
     queue.units.replace([Resource("", key, total) for key, total in (resources or {}).items()])
     queue.add_all(jobs)
     while decisions := queue.decide(2000.0).start:

@@ -128,7 +128,7 @@ async def test_hints_are_few_however_much_happens(autojump_clock: trio.testing.M
     async with trio.open_nursery() as nursery:
         nursery.start_soon(luxid.feed.run)
         for _ in range(100):
-            luxid.jobs.news.reasons_changed()
+            luxid.jobs.news.tell_reasons()
             await trio.sleep(0.01)
         await trio.sleep(1)
         told = (await taken(stream)).count(b'"reasons":true')
@@ -145,7 +145,7 @@ async def test_nobody_is_hinted_whose_jobs_do_not_wait(autojump_clock: trio.test
     ended = await joined(luxid, field, OPERATOR, JOBS[0], topics=topics)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(luxid.feed.run)
-        luxid.jobs.news.reasons_changed()
+        luxid.jobs.news.tell_reasons()
         assert await taken(ended) == b""
         nursery.cancel_scope.cancel()
 

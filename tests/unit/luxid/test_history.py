@@ -71,7 +71,7 @@ class Story:
         self.at(now)
 
     def rules(self, now: float, rules: Iterable[FilterRule]) -> None:
-        self.queue.filters_changed(rules)
+        self.queue.install_rules(rules)
         self.at(now)
 
     def now(self, number: int, now: float) -> list[Span]:

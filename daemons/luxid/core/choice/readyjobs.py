@@ -81,7 +81,7 @@ class ReadyJobs:
         self._enter_class(after, (entry.received_tick, job_id))
         self._leave_class(before)
 
-    def names_changed(self, changes: Iterable[NameChange]) -> None:
+    def change_names(self, changes: Iterable[NameChange]) -> None:
         """Take note that running jobs began or ceased to take these names."""
         for lock_class in self._lock_classes.concerned(changes):
             self.touched += 1
@@ -387,7 +387,7 @@ class RunningJobs:
         if entry.uses:
             self._units.take(job_id, entry.uses, entry.place if is_chosen else None)
         self._ready.close(self._limit_usage.enter(job_id, entry.limits))
-        self._ready.names_changed(self._locks.declare(job_id, entry.needs))
+        self._ready.change_names(self._locks.declare(job_id, entry.needs))
 
     def remove(self, entry: Entry) -> None:
         """Count a job no longer, but for its batch and its units: its process is gone."""
@@ -395,7 +395,7 @@ class RunningJobs:
         if (kept := tuple(limit for limit in entry.limits if isinstance(limit, BatchLimit))) or entry.uses:
             self.kept[job_id] = kept
         self._ready.open(self._limit_usage.leave(job_id, [limit for limit in entry.limits if limit not in kept]))
-        self._ready.names_changed(self._locks.leave(job_id))
+        self._ready.change_names(self._locks.leave(job_id))
 
     def release(self, job_id: JobId, *, lives_on: bool = False) -> None:
         """Count a job without a process no longer at all: it has ended, or waits for its turn again.
@@ -416,12 +416,12 @@ class RunningJobs:
 
     def declare(self, job_id: JobId, needs: Needs) -> None:
         """Take note that another opcode of the job is under way."""
-        self._ready.names_changed(self._locks.declare(job_id, needs))
+        self._ready.change_names(self._locks.declare(job_id, needs))
 
     def set_held(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
         """Take note that the job holds exactly these locks; nothing follows for one without a process."""
-        self._ready.names_changed(self._locks.set_held(job_id, held))
+        self._ready.change_names(self._locks.set_held(job_id, held))
 
     def set_aliases(self, aliases: Aliases) -> None:
         """Compare locks by these names for the same object from now on."""
-        self._ready.names_changed(self._locks.set_aliases(aliases))
+        self._ready.change_names(self._locks.set_aliases(aliases))

@@ -29,7 +29,7 @@ class UnmetDependencies:
         # job -> the blocked jobs that wait for it
         self._dependents: dict[JobId, set[JobId]] = {}
         # jobs that are waited for because their states could not be told, since these were last taken
-        self._untold: set[JobId] = set()
+        self._unknown: set[JobId] = set()
 
     def __contains__(self, job_id: JobId) -> bool:
         return job_id in self._unmet
@@ -45,7 +45,7 @@ class UnmetDependencies:
             try:
                 state = self._state_of(target)
             except Unavailable:
-                self._untold.add(target)
+                self._unknown.add(target)
                 unmet.setdefault(target, []).append(dependency)
                 continue
             verdict = _judge(dependency, state)
@@ -73,10 +73,10 @@ class UnmetDependencies:
         """The jobs that wait for this one."""
         return frozenset(self._dependents.get(target, ()))
 
-    def take_untold(self) -> tuple[JobId, ...]:
+    def take_unknown(self) -> tuple[JobId, ...]:
         """The jobs, new since the last call, whose states could not be told; `end` is to be called when they can."""
-        untold, self._untold = tuple(sorted(self._untold)), set()
-        return untold
+        unknown, self._unknown = tuple(sorted(self._unknown)), set()
+        return unknown
 
     def end(self, target: JobId, state: JobState | None) -> dict[JobId, Doomed | None]:
         """Take note that a job ended, or that there is none; returns the jobs that waited for it, each with why its

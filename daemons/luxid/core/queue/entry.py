@@ -83,7 +83,7 @@ class Decisions:
     # jobs that were deferred until now, whether they wait for others or not
     begun: tuple[JobId, ...] = ()
     # jobs that others wait for, and whose states the shell is to find out
-    untold: tuple[JobId, ...] = ()
+    unknown: tuple[JobId, ...] = ()
     # running jobs to stop before their next opcode, and those that need not any more
     pause: tuple[JobId, ...] = ()
     resume: tuple[JobId, ...] = ()

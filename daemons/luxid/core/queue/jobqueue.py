@@ -163,15 +163,15 @@ class JobQueue:
             if self._judging.follow(entry, job):
                 self._running_jobs.declare(job.job_id, entry.needs)
 
-    def locks_changed(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
+    def set_locks(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
         """Take note that a job holds exactly these locks; ignored if it has no process."""
         self._running_jobs.set_held(job_id, held)
 
-    def aliases_changed(self, aliases: Aliases) -> None:
+    def set_aliases(self, aliases: Aliases) -> None:
         """Use these aliases from now on. Cost: linear in the jobs with a process, and the classes they clash with."""
         self._running_jobs.set_aliases(aliases)
 
-    def filters_changed(self, rules: Iterable[FilterRule]) -> None:
+    def install_rules(self, rules: Iterable[FilterRule]) -> None:
         """Put these rules in force.
 
         Raises: InvalidRequest: one of them is wrong; those in force stay.
@@ -233,7 +233,7 @@ class JobQueue:
             rejected=self._judging.take_rejected(),
             unblocked=unblocked,
             begun=begun,
-            untold=self._waits.take_untold(),
+            unknown=self._waits.take_unknown(),
             pause=changes.pause,
             resume=changes.resume,
             is_unfinished=self._judging.is_unfinished,

@@ -74,7 +74,7 @@ async def test_single_writes_pass_between_the_ends_of_a_thousand_jobs(tmp_path: 
         tasks: list[int] = []
 
         if why == "rejected":
-            scheduler.filters_changed([REJECT])
+            scheduler.install_rules([REJECT])
         else:
             await parts.rewriting.change(
                 first.job_id, lambda job: attrs.evolve(job, ops=(attrs.evolve(job.ops[0], state=JobState.CANCELED),))

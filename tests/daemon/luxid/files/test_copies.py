@@ -155,8 +155,8 @@ async def test_nobody_hears_of_an_end_before_the_others_have_it(luxid: Luxid, is
     luxid.copies.slow = {"job-1"}
     write_files([FileWrite(luxid.store.paths.job_file(1), encode_job(ENDED))])
 
-    with parts.jobs.bells.listen(JobId(1)) as bell:
-        ring = bell.next_ring
+    with parts.jobs.changes.listen(JobId(1)) as broadcast:
+        ring = broadcast.next_notice
         if is_dead:
             luxid.nursery.start_soon(deaths_of(parts, luxid.nursery).settle, RUNS)
         else:

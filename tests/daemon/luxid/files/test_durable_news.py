@@ -97,9 +97,9 @@ async def test_an_end_is_told_when_the_folder_is_synced_and_not_before(
 ) -> None:
     gate = Gate(monkeypatch)
     told = []
-    with luxid.jobs.bells.listen(JobId(1)) as bell:
+    with luxid.jobs.changes.listen(JobId(1)) as broadcast:
         luxid.write_without_sync(ENDED)
-        ring = bell.next_ring
+        ring = broadcast.next_notice
         luxid.files.replaced([JobId(1)])
         await wait_until_async(gate.is_reached.is_set, what="the folder is being synced")
         await trio.testing.wait_all_tasks_blocked()

@@ -43,7 +43,7 @@ async def test_a_job_that_is_found_after_the_rules_is_judged_once(
 
     class KnownRules(FilterRuleSync):
         async def load(self) -> None:
-            self._scheduler.filters_changed([PAUSE_ALL])
+            self._scheduler.install_rules([PAUSE_ALL])
             are_known.set()
 
     class KeptParts(JobParts):

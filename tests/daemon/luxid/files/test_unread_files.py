@@ -89,9 +89,9 @@ def dependent() -> Job:
 
 
 async def until_phase(parts: Luxid, job_id: JobId, phase: Phase | None) -> None:
-    with parts.jobs.bells.listen(job_id) as bell:
+    with parts.jobs.changes.listen(job_id) as broadcast:
         while parts.jobs.phase(job_id) is not phase:
-            await bell.wait()
+            await broadcast.wait()
 
 
 async def test_a_dead_job_ends_as_its_file_says_however_often_reading_fails(

@@ -58,9 +58,9 @@ def has_ended(parts: Luxid) -> bool:
 
 
 async def until_phase(parts: Luxid, phase: Phase) -> None:
-    with parts.jobs.bells.listen(JobId(1)) as bell:
+    with parts.jobs.changes.listen(JobId(1)) as broadcast:
         while parts.jobs.phase(JobId(1)) is not phase:
-            await bell.wait()
+            await broadcast.wait()
 
 
 async def test_an_ended_job_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -139,10 +139,10 @@ async def test_a_process_that_sends_nonsense_is_given_up_after_three_times(tmp_p
     async with trio.open_nursery() as nursery:
         parts = await run_parts(tmp_path, nursery)
         parts.launcher.sends = sends
-        with parts.jobs.bells.listen(JobId(1)) as bell:
+        with parts.jobs.changes.listen(JobId(1)) as broadcast:
             parts.scheduler.add([new_job()])
             while parts.jobs.phase(JobId(1)) is not None:
-                await bell.wait()
+                await broadcast.wait()
 
         assert parts.launcher.starts == 3
         assert parts.store.read_job(JobId(1)).ops[0].state.value == "error"
@@ -164,9 +164,9 @@ async def test_a_job_that_was_to_be_killed_between_two_opcodes_is_canceled_and_n
 
         kills.recover()
         parts.begin(nursery, starter_of(parts, launcher).start)
-        with parts.jobs.bells.listen(JobId(1)) as bell:
+        with parts.jobs.changes.listen(JobId(1)) as broadcast:
             while parts.jobs.phase(JobId(1)) is not None:
-                await bell.wait()
+                await broadcast.wait()
 
         assert store.read_job(JobId(1)).ops[0].state.value == "canceled"
         assert launcher.starts == 0

@@ -46,9 +46,9 @@ class Luxid:
         return self.parts.jobs.phase(ID)
 
     async def until(self, phase: Phase | None) -> None:
-        with self.parts.jobs.bells.listen(ID) as bell:
+        with self.parts.jobs.changes.listen(ID) as broadcast:
             while self.phase() is not phase:
-                await bell.wait()
+                await broadcast.wait()
 
     async def run_command(self) -> None:
         """Let the process, which has just been started, say that its command runs."""
@@ -156,9 +156,9 @@ async def test_a_launcher_that_is_away_neither_ends_the_job_nor_delays_others(tm
         luxid.launcher.is_away = True
         await luxid.die()
         record = luxid.parts.jobs.processes.record(ID)
-        with luxid.parts.jobs.bells.listen(ID) as bell:
+        with luxid.parts.jobs.changes.listen(ID) as broadcast:
             while record.failures < 3:
-                await bell.wait()
+                await broadcast.wait()
         assert not luxid.parts.jobs.obstacles
 
         luxid.launcher.is_away = False

@@ -41,9 +41,9 @@ def on_nodes(queue: JobQueue, job_id: int) -> LevelWeight:
 def test_a_held_uuid_clashes_with_every_word_for_the_node_and_with_no_other_node() -> None:
     words = (UUID, "n1", "n1.example.com", "n2", "n9")
     queue = run_first(make_job(1, "n5"), *(make_job(n, word) for n, word in enumerate(words, 2)))
-    queue.aliases_changed(Aliases(NODES))
+    queue.set_aliases(Aliases(NODES))
 
-    queue.locks_changed(JobId(1), HELD)
+    queue.set_locks(JobId(1), HELD)
 
     assert [on_nodes(queue, n).weight for n in range(2, 7)] == [CLASH, CLASH, CLASH, 0.5, 0.5]
 
@@ -52,10 +52,10 @@ def test_jobs_that_were_queued_before_the_words_were_known_are_compared_right() 
     queue = run_first(make_job(1, UUID), make_job(2, "n1"))
     assert on_nodes(queue, 2).weight == 0.5
 
-    queue.aliases_changed(Aliases(NODES))
+    queue.set_aliases(Aliases(NODES))
     assert on_nodes(queue, 2).weight == CLASH
 
-    queue.aliases_changed(Aliases())
+    queue.set_aliases(Aliases())
     assert on_nodes(queue, 2).weight == 0.5
 
 
@@ -63,7 +63,7 @@ def test_a_short_name_of_two_hosts_is_a_word_for_neither() -> None:
     hosts = [(NODE_LEVELS, (UUID, "n1.a.com", "n1")), (NODE_LEVELS, (OTHER_UUID, "n1.b.com", "n1"))]
     queue = run_first(make_job(1, UUID), make_job(2, "n1"), make_job(3, "n1.a.com"))
 
-    queue.aliases_changed(Aliases(hosts))
+    queue.set_aliases(Aliases(hosts))
 
     assert on_nodes(queue, 2).weight == 0.5
     assert on_nodes(queue, 3).weight == CLASH
@@ -71,8 +71,8 @@ def test_a_short_name_of_two_hosts_is_a_word_for_neither() -> None:
 
 def test_the_lock_in_the_way_is_named_as_it_is_held() -> None:
     queue = run_first(make_job(1, "n1"), make_job(2, "n1"))
-    queue.aliases_changed(Aliases(NODES))
-    queue.locks_changed(JobId(1), HELD)
+    queue.set_aliases(Aliases(NODES))
+    queue.set_locks(JobId(1), HELD)
 
     assert [str(each.lock) for each in on_nodes(queue, 2).held] == [f"node/{UUID}"]
 
@@ -81,7 +81,7 @@ def test_other_words_touch_only_what_clashes_with_running_jobs_however_many_wait
     queue = run_first(make_job(1, UUID), *(make_job(n, f"m{n}") for n in range(2, 1_000)), make_job(1_000, "n1"))
     before = queue.touched
 
-    queue.aliases_changed(Aliases(NODES))
+    queue.set_aliases(Aliases(NODES))
     queue.decide(NOW)
 
     assert queue.touched - before <= 2
@@ -89,10 +89,10 @@ def test_other_words_touch_only_what_clashes_with_running_jobs_however_many_wait
 
 def test_the_same_words_again_touch_nothing() -> None:
     queue = run_first(make_job(1, UUID), make_job(2, "n1"))
-    queue.aliases_changed(Aliases(NODES))
+    queue.set_aliases(Aliases(NODES))
     before = queue.running_locks.epoch
 
-    queue.aliases_changed(Aliases(reversed(NODES)))
+    queue.set_aliases(Aliases(reversed(NODES)))
 
     assert queue.running_locks.epoch == before
 

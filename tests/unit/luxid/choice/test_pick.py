@@ -68,9 +68,9 @@ def start(queue: JobQueue, now_s: float = NOW) -> tuple[int, ...]:
 def test_an_orphaned_job_takes_a_place_of_the_rule_that_came_while_its_file_was_read() -> None:
     queue = make_queue(make_job(1))
     start(queue)
-    queue.filters_changed([rule(["RATE_LIMIT", 1])])
+    queue.install_rules([rule(["RATE_LIMIT", 1])])
     queue.hold(JobId(1))
-    queue.filters_changed([rule(["RATE_LIMIT", 2])])
+    queue.install_rules([rule(["RATE_LIMIT", 2])])
 
     queue.orphan(make_job(1))
     queue.add_all([make_job(2), make_job(3)])
@@ -90,7 +90,7 @@ def test_a_drain_lets_what_is_queued_run_and_refuses_what_comes() -> None:
     queue = make_queue(make_job(1), make_job(2))
     drain = rule("REJECT", NEWER, watermark=2)
 
-    queue.filters_changed([drain])
+    queue.install_rules([drain])
 
     assert queue.decide(NOW) == Decisions(start=(JobId(1), JobId(2)))
     assert queue.rejecting_rule(make_job(3)) is drain
@@ -99,20 +99,20 @@ def test_a_drain_lets_what_is_queued_run_and_refuses_what_comes() -> None:
 def test_a_soft_drain_lets_what_is_queued_run_and_what_comes_waits_until_it_is_deleted() -> None:
     queue = make_queue(make_job(1), make_job(2))
 
-    queue.filters_changed([rule("PAUSE", NEWER, watermark=2)])
+    queue.install_rules([rule("PAUSE", NEWER, watermark=2)])
 
     assert start(queue) == (1, 2)
     assert queue.rejecting_rule(make_job(3)) is None
     queue.add(make_job(3))
     assert start(queue) == ()
-    queue.filters_changed([])
+    queue.install_rules([])
     assert start(queue) == (3,)
 
 
 def test_all_but_one_maintenance_is_paused() -> None:
     queue = make_queue(make_job(1, reason="nightly"), make_job(2, reason="maintenance of rack 5"))
 
-    queue.filters_changed(
+    queue.install_rules(
         [
             rule("ACCEPT", ["reason", ["=~", "reason", "maintenance of rack 5"]], uuid="a", priority=0),
             rule("PAUSE", uuid="b", priority=1),
@@ -120,7 +120,7 @@ def test_all_but_one_maintenance_is_paused() -> None:
     )
 
     assert start(queue) == (2,)
-    queue.filters_changed([])
+    queue.install_rules([])
     assert start(queue) == (1,)
 
 
@@ -131,7 +131,7 @@ def test_instance_creations_are_canceled_and_nothing_else() -> None:
         make_job(3, {**REPLACE, "instance_name": "c"}, {**CREATE, "instance_name": "d"}),
     )
 
-    queue.filters_changed([rule("REJECT", ["opcode", ["==", "OP_ID", "OP_INSTANCE_CREATE"]])])
+    queue.install_rules([rule("REJECT", ["opcode", ["==", "OP_ID", "OP_INSTANCE_CREATE"]])])
 
     decisions = queue.decide(NOW)
     assert [each.job_id for each in decisions.rejected] == [1, 3]
@@ -141,7 +141,7 @@ def test_instance_creations_are_canceled_and_nothing_else() -> None:
 def test_at_most_ten_disk_replacements_run() -> None:
     queue = make_queue(*(make_job(n, {**REPLACE, "instance_name": f"i{n}"}) for n in range(1, 21)), make_job(21))
 
-    queue.filters_changed([rule(["RATE_LIMIT", 10], ["opcode", ["==", "OP_ID", "OP_INSTANCE_REPLACE_DISKS"]])])
+    queue.install_rules([rule(["RATE_LIMIT", 10], ["opcode", ["==", "OP_ID", "OP_INSTANCE_REPLACE_DISKS"]])])
 
     assert sorted(start(queue)) == [*range(1, 11), 21]
     queue.end(JobId(21), JobState.SUCCESS)
@@ -159,7 +159,7 @@ def test_a_rule_that_rejects_all_cancels_what_waits_lets_what_runs_run_and_refus
     queue.add(make_job(2))
     reject = rule("REJECT")
 
-    queue.filters_changed([reject])
+    queue.install_rules([reject])
 
     assert queue.decide(NOW) == Decisions(rejected=(Rejected(JobId(2), reject),))
     assert queue.phase(JobId(2)) is Phase.HELD
@@ -172,7 +172,7 @@ def test_a_rule_limit_counts_running_jobs_to_which_this_rule_applies() -> None:
     assert start(queue) == (1, 2, 3, 4, 5, 6)
     queue.add_all([make_job(7, reason="y"), make_job(8, reason="x")])
 
-    queue.filters_changed(
+    queue.install_rules(
         [
             rule(["RATE_LIMIT", 3], ["reason", ["==", "reason", "x"]], uuid="a"),
             rule(["RATE_LIMIT", 3], uuid="b", priority=1),
@@ -185,13 +185,13 @@ def test_a_rule_limit_counts_running_jobs_to_which_this_rule_applies() -> None:
 def test_a_running_job_is_told_to_pause_once_and_to_go_on_once() -> None:
     queue = make_queue(make_job(1), make_job(2, reason="spared"))
     start(queue)
-    queue.filters_changed([rule("ACCEPT", ["reason", ["==", "reason", "spared"]], uuid="a"), rule("PAUSE", uuid="b")])
+    queue.install_rules([rule("ACCEPT", ["reason", ["==", "reason", "spared"]], uuid="a"), rule("PAUSE", uuid="b")])
 
     assert queue.decide(NOW) == Decisions(pause=(JobId(1),))
     assert queue.decide(NOW) == Decisions()
     assert queue.should_pause(JobId(1))
 
-    queue.filters_changed([])
+    queue.install_rules([])
 
     assert queue.decide(NOW) == Decisions(resume=(JobId(1),))
     assert not queue.should_pause(JobId(1))
@@ -200,21 +200,21 @@ def test_a_running_job_is_told_to_pause_once_and_to_go_on_once() -> None:
 def test_a_job_that_stopped_between_opcodes_waits_until_the_rule_is_gone() -> None:
     queue = make_queue(make_job(1))
     start(queue)
-    queue.filters_changed([rule("PAUSE")])
+    queue.install_rules([rule("PAUSE")])
     queue.decide(NOW)
 
     queue.hold(JobId(1))
     queue.add(make_job(1))
 
     assert queue.decide(NOW) == Decisions(resume=(JobId(1),))
-    queue.filters_changed([])
+    queue.install_rules([])
     assert start(queue) == (1,)
 
 
 def test_a_job_that_begins_under_a_new_pause_is_told() -> None:
     queue = make_queue(make_job(1))
     assert queue.decide(NOW).start == (1,)
-    queue.filters_changed([rule("PAUSE")])
+    queue.install_rules([rule("PAUSE")])
     assert queue.decide(NOW) == Decisions()
 
     queue.started(JobId(1))
@@ -224,10 +224,10 @@ def test_a_job_that_begins_under_a_new_pause_is_told() -> None:
 
 def test_a_bad_rule_leaves_the_chain_in_force() -> None:
     queue = make_queue(make_job(1))
-    queue.filters_changed([rule("PAUSE")])
+    queue.install_rules([rule("PAUSE")])
 
     with pytest.raises(InvalidRequest):
-        queue.filters_changed([rule("ACCEPT", ["reason", ["=~", "reason", "("]])])
+        queue.install_rules([rule("ACCEPT", ["reason", ["=~", "reason", "("]])])
 
     assert start(queue) == ()
 
@@ -235,11 +235,11 @@ def test_a_bad_rule_leaves_the_chain_in_force() -> None:
 def test_a_job_is_judged_once_for_each_chain() -> None:
     queue = make_queue(*(make_job(n) for n in range(1, 11)), slots=2)
     chain = [rule("ACCEPT", ["jobid", ["<", "id", 100]])]
-    queue.filters_changed(chain)
+    queue.install_rules(chain)
     assert start(queue) == (1, 2)
     assert queue.judged == 10
 
-    queue.filters_changed(chain)
+    queue.install_rules(chain)
     queue.end(JobId(1), JobState.SUCCESS)
     assert start(queue) == (3,)
     for job in (make_job(4, priority=-10), make_job(2)):
@@ -252,11 +252,11 @@ def test_a_job_is_judged_once_for_each_chain() -> None:
 
 def test_a_new_chain_is_applied_slice_by_slice_and_nobody_starts_before_those_that_it_may_let_through() -> None:
     queue = make_queue(*(make_job(n, reason="x") for n in range(1, 2 * SLICE + 2)), slots=1)
-    queue.filters_changed([rule("PAUSE")])
+    queue.install_rules([rule("PAUSE")])
     while queue.decide(NOW).is_unfinished:
         pass
 
-    queue.filters_changed([rule("PAUSE", ["jobid", ["<=", "id", 2 * SLICE]])])
+    queue.install_rules([rule("PAUSE", ["jobid", ["<=", "id", 2 * SLICE]])])
 
     assert queue.decide(NOW) == Decisions(is_unfinished=True)
     assert queue.decide(NOW) == Decisions(is_unfinished=True)
@@ -267,7 +267,7 @@ def test_who_was_let_through_is_judged_when_it_is_the_best_and_started_before_th
     queue = make_queue(*(make_job(n, age_s=30 * n) for n in range(1, 10 * SLICE)), slots=1)
     oldest = 10 * SLICE - 1
 
-    queue.filters_changed([rule("PAUSE", ["jobid", ["==", "id", oldest]])])
+    queue.install_rules([rule("PAUSE", ["jobid", ["==", "id", oldest]])])
 
     assert queue.decide(NOW) == Decisions(start=(JobId(oldest - 1),), is_unfinished=True)
     assert queue.judged == SLICE + 2
@@ -286,9 +286,9 @@ def test_a_rule_about_opcodes_that_no_job_has_is_looked_at_once_however_many_wai
     start(queue)
     before, judged = queue.touched, queue.judged
 
-    queue.filters_changed([rule("PAUSE", ["opcode", unlike])])
+    queue.install_rules([rule("PAUSE", ["opcode", unlike])])
     assert queue.decide(NOW) == Decisions()
-    queue.filters_changed([])
+    queue.install_rules([])
     assert queue.decide(NOW) == Decisions()
 
     # the jobs with a process are judged each time
@@ -299,12 +299,12 @@ def test_a_rule_about_opcodes_that_no_job_has_is_looked_at_once_however_many_wai
 def test_a_rule_that_goes_is_forgotten_by_those_to_whom_it_applied_and_nobody_else_is_looked_at() -> None:
     kept = rule("ACCEPT", ["reason", ["==", "reason", "spared"]], uuid="a")
     queue = make_queue(*(make_job(n, reason="spared" if n % 100 else "") for n in range(1, 1_000)), slots=1)
-    queue.filters_changed([kept, rule("PAUSE", uuid="b", priority=1)])
+    queue.install_rules([kept, rule("PAUSE", uuid="b", priority=1)])
     while queue.decide(NOW).is_unfinished:
         pass
     judged, touched = queue.judged, queue.touched
 
-    queue.filters_changed([kept])
+    queue.install_rules([kept])
     queue.decide(NOW)
 
     assert queue.phase(JobId(100)) is Phase.READY
@@ -315,13 +315,13 @@ def test_a_rule_that_goes_is_forgotten_by_those_to_whom_it_applied_and_nobody_el
 def test_when_a_rule_goes_the_ones_behind_it_get_their_say() -> None:
     first, second = rule("ACCEPT", uuid="a"), rule("PAUSE", uuid="b", priority=1)
     queue = make_queue(make_job(1))
-    queue.filters_changed([first, second])
+    queue.install_rules([first, second])
     queue.decide(NOW, may_start=False)
 
-    queue.filters_changed([second])
+    queue.install_rules([second])
 
     assert start(queue) == ()
-    queue.filters_changed([])
+    queue.install_rules([])
     assert start(queue) == (1,)
 
 
@@ -329,11 +329,11 @@ def test_a_chain_that_comes_before_the_last_one_was_applied_is_what_counts() -> 
     queue = make_queue(*(make_job(n, reason="x" if n % 2 else "y") for n in range(1, 4 * SLICE)))
     first = rule("PAUSE", ["reason", ["==", "reason", "x"]], uuid="a")
     second = rule("PAUSE", ["reason", ["==", "reason", "y"]], uuid="b")
-    queue.filters_changed([first])
+    queue.install_rules([first])
     queue.decide(NOW, may_start=False)
-    queue.filters_changed([second])
+    queue.install_rules([second])
     queue.decide(NOW, may_start=False)
-    queue.filters_changed([first, rule("REJECT", ["jobid", ["==", "id", 3]], uuid="c", priority=1)])
+    queue.install_rules([first, rule("REJECT", ["jobid", ["==", "id", 3]], uuid="c", priority=1)])
 
     while (decisions := queue.decide(NOW, may_start=False)).is_unfinished:
         assert not decisions.rejected
@@ -380,7 +380,7 @@ def test_live_locks_change_the_order() -> None:
     start(queue)
     queue.add_all([make_job(2, command(node_a="exclusive")), make_job(3, command(node_b="exclusive"))])
 
-    queue.locks_changed(JobId(1), {parse_lock("node/b"): LockMode.EXCLUSIVE})
+    queue.set_locks(JobId(1), {parse_lock("node/b"): LockMode.EXCLUSIVE})
 
     assert start(queue) == (2,)
 
@@ -404,7 +404,7 @@ def test_news_of_a_job_whose_process_is_gone_take_no_locks() -> None:
     queue.hold(JobId(1))
 
     queue.advanced(make_job(1, command(node_b="exclusive")))
-    queue.locks_changed(JobId(1), {parse_lock("node/b"): LockMode.EXCLUSIVE})
+    queue.set_locks(JobId(1), {parse_lock("node/b"): LockMode.EXCLUSIVE})
 
     assert queue.running_locks.weight_of(next_needs(make_job(2, command(node_b="exclusive")))) == 1
 
@@ -468,7 +468,7 @@ def end_and_start(queue: JobQueue) -> None:
 
 
 def change_locks(queue: JobQueue) -> None:
-    queue.locks_changed(JobId(1), {parse_lock("node/b"): LockMode.EXCLUSIVE})
+    queue.set_locks(JobId(1), {parse_lock("node/b"): LockMode.EXCLUSIVE})
     queue.decide(NOW)
 
 
@@ -486,7 +486,7 @@ def test_an_event_touches_as_much_with_many_queued_jobs_as_with_few(event: Calla
 def change_locks_and_back(queue: JobQueue) -> None:
     """And then somebody chooses, among jobs that are where they were."""
     change_locks(queue)
-    queue.locks_changed(JobId(1), {parse_lock("node/a"): LockMode.EXCLUSIVE})
+    queue.set_locks(JobId(1), {parse_lock("node/a"): LockMode.EXCLUSIVE})
     assert queue.ready.best(NOW) == 2
 
 

@@ -64,7 +64,7 @@ def test_a_rule_that_rejects_all_ends_deferred_jobs_too() -> None:
     queue = queue_with(deferred_job(1, stated(HELD)))
     queue.decide(1.0)
 
-    queue.filters_changed([REJECT])
+    queue.install_rules([REJECT])
 
     assert [each.job_id for each in queue.decide(1.0).rejected] == [1]
 
@@ -72,7 +72,7 @@ def test_a_rule_that_rejects_all_ends_deferred_jobs_too() -> None:
 def test_a_rule_that_pauses_is_told_beside_the_begin() -> None:
     pause = filter_rule(watermark=JobId(0), priority=0, predicates=(), action="PAUSE", reason_trail=(), uuid="0000-1")
     queue = queue_with(deferred_job(1, stated(JobTerms(begin_at=9.0))))
-    queue.filters_changed([pause])
+    queue.install_rules([pause])
     queue.decide(1.0)
 
     kinds = [type(each) for each in explain(queue, ONE, 1.0, lambda _: None)]

@@ -19,7 +19,7 @@ from daemons.luxid.core.queue.jobqueue import FinalStates
 from daemons.luxid.core.telling import Occasions
 from daemons.luxid.jobs import JobTable
 from daemons.luxid.notifying import BatchEnds, JobNotifier
-from daemons.luxid.outboxes import Untold
+from daemons.luxid.outboxes import NoticeOutbox
 from tests.support.notifying import settings_of
 
 
@@ -51,7 +51,7 @@ class Live:
 
 @attrs.define
 class LiveWithEvents(Live):
-    untold: Untold = attrs.Factory(Untold)
+    notices: NoticeOutbox = attrs.Factory(NoticeOutbox)
 
 
 def ends(live: Live, root: Path, serial: int) -> BatchEnds:
@@ -90,20 +90,20 @@ def test_a_batch_that_cannot_be_is_none(text: str) -> None:
 def test_jobs_that_ended_early_stay_live_until_their_batch_is_told(tmp_path: Path) -> None:
     """An archived failure would be missing from the counts, and the batch be told as a success."""
     live, rules = Live(), {"r": NotifyRule(on=("end",), program=("/bin/true",))}
-    untold = Untold(Occasions(rules, ends(live, tmp_path, 12).find))
+    notices = NoticeOutbox(Occasions(rules, ends(live, tmp_path, 12).find))
     failed, last = member(11, 1, 2, JobState.ERROR), member(12, 2, 2, JobState.QUEUED)
     live.put(failed, last)
 
-    untold.ended(failed)
-    assert (len(untold), untold.is_told(JobId(11))) == (0, False)
+    notices.ended(failed)
+    assert (len(notices), notices.is_notified(JobId(11))) == (0, False)
 
     done = member(12, 2, 2, JobState.SUCCESS)
     live.put(done)
-    untold.ended(done)
-    assert (len(untold), untold.is_told(JobId(11)), untold.is_told(JobId(12))) == (1, False, False)
+    notices.ended(done)
+    assert (len(notices), notices.is_notified(JobId(11)), notices.is_notified(JobId(12))) == (1, False, False)
 
-    untold.told("notify/batch-b-1790000000/error/r")
-    assert (len(untold), untold.is_told(JobId(11)), untold.is_told(JobId(12))) == (0, True, True)
+    notices.remove("notify/batch-b-1790000000/error/r")
+    assert (len(notices), notices.is_notified(JobId(11)), notices.is_notified(JobId(12))) == (0, True, True)
 
 
 def test_batches_that_have_the_same_id_one_after_the_other_are_each_told(tmp_path: Path) -> None:
@@ -172,5 +172,5 @@ def test_a_batch_is_looked_at_once_when_its_jobs_are_found_at_the_start(
     JobNotifier(settings, cast(Any, live), cast(Any, None), lambda: JobId(size)).recover(jobs)
 
     assert len(looked_at) <= 3 * size
-    assert len(live.untold) == int(has_ended)
-    assert not live.untold.is_told(JobId(1))
+    assert len(live.notices) == int(has_ended)
+    assert not live.notices.is_notified(JobId(1))

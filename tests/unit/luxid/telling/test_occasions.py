@@ -11,7 +11,7 @@ from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import Batch, batch_entry
 from common.queue.terms import JobTerms, terms_entry
 from daemons.luxid.core.telling import MOST_FAILING, Occasions
-from daemons.luxid.outboxes import Untold
+from daemons.luxid.outboxes import NoticeOutbox
 
 RULES = {
     "ends": NotifyRule(on=("end", "recovered"), program=("/bin/true",)),
@@ -94,23 +94,23 @@ def test_a_receiver_that_wants_no_more_switches_its_rule_off() -> None:
 
 
 def test_a_job_is_told_when_the_last_of_its_deliveries_is_on_its_way() -> None:
-    untold = Untold(occasions())
+    notices = NoticeOutbox(occasions())
     failed = job(7, JobState.ERROR)
-    untold.ended(failed)
+    notices.ended(failed)
     # found again, as after a restart
-    untold.ended(attrs.evolve(failed))
+    notices.ended(attrs.evolve(failed))
 
-    assert (len(untold), untold.is_told(JobId(7)), untold.is_told(JobId(8))) == (2, False, True)
-    untold.told("notify/7/error/ends")
-    assert not untold.is_told(JobId(7))
-    untold.told("notify/7/error/failures")
-    untold.told("notify/7/error/failures")
-    assert untold.is_told(JobId(7))
+    assert (len(notices), notices.is_notified(JobId(7)), notices.is_notified(JobId(8))) == (2, False, True)
+    notices.remove("notify/7/error/ends")
+    assert not notices.is_notified(JobId(7))
+    notices.remove("notify/7/error/failures")
+    notices.remove("notify/7/error/failures")
+    assert notices.is_notified(JobId(7))
 
 
 def test_without_rules_nothing_is_kept() -> None:
-    untold = Untold()
-    untold.ended(job(7, JobState.ERROR))
-    untold.retried(job(7))
+    notices = NoticeOutbox()
+    notices.ended(job(7, JobState.ERROR))
+    notices.retried(job(7))
 
-    assert len(untold) == 0
+    assert len(notices) == 0

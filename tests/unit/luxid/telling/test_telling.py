@@ -18,7 +18,7 @@ from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid import notifying
 from daemons.luxid.config import ConfigurationMissing
 from daemons.luxid.notifying import JobNotifier
-from daemons.luxid.outboxes import Untold
+from daemons.luxid.outboxes import NoticeOutbox
 from tests.support.configs import small_config
 from tests.support.notifying import settings_of
 
@@ -31,7 +31,7 @@ DAY = 86_400.0
 class Live:
     """As much of the live jobs as is asked here."""
 
-    untold: Untold = attrs.Factory(Untold)
+    notices: NoticeOutbox = attrs.Factory(NoticeOutbox)
 
 
 async def nobody() -> Any:
@@ -84,8 +84,8 @@ async def test_what_cannot_be_told_now_is_told_later(
     of_luxid.recover([])
     nursery.start_soon(of_luxid.run, take)
 
-    live.untold.ended(Job(JobId(7), (JobOp({"OP_ID": "OP_TEST_DUMMY"}, state=JobState.ERROR),)))
+    live.notices.ended(Job(JobId(7), (JobOp({"OP_ID": "OP_TEST_DUMMY"}, state=JobState.ERROR),)))
     await trio.sleep(10)
 
     assert keys == ["notify/7/error/r"]
-    assert len(live.untold) == 0
+    assert len(live.notices) == 0

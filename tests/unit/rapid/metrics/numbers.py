@@ -11,7 +11,7 @@ from daemons.luxid.core.copies.etcdroom import CommitsNow
 from daemons.luxid.core.queue.jobcounts import JobCounts
 from daemons.luxid.files.queuefiles import WriteCounts
 from daemons.luxid.handlers.health import QueueNow, StoreNow
-from daemons.luxid.outboxes import Untold
+from daemons.luxid.outboxes import NoticeOutbox
 from daemons.luxid.retention import PruneCounts
 from daemons.luxid.schedules import RunCounts
 from daemons.rapid.metrics.httpcounts import HttpCounts, HttpNow
@@ -63,7 +63,7 @@ def luxid(*parts: Metrics) -> DaemonMetrics:
     return DaemonMetrics(USE, tuple(read(*parts, daemon="luxid", store="queue")))
 
 
-LUXID = luxid(CALLS, QUEUE, StoreNow(), COMMITS, JOBS, Untold(), RUNS, PRUNED, WriteCounts(seconds()))
+LUXID = luxid(CALLS, QUEUE, StoreNow(), COMMITS, JOBS, NoticeOutbox(), RUNS, PRUNED, WriteCounts(seconds()))
 STATE = StateNow(held=3, owners=2, waiting=1, longest_wait_s=0.5, serial_no=8)
 LOCK_STEPS = StepCounts(4, 4, 0, seconds())
 WORK = ConfigCommits(commits=12, retries=1, waiting=2, uncopied=3, durations=seconds().read())

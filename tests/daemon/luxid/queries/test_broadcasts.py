@@ -1,4 +1,4 @@
-"""Bells and the job table: woken only by one's own news, and nothing kept for ever."""
+"""Broadcasts and the job table: woken only by one's own news, and nothing kept for ever."""
 
 import pytest
 import trio
@@ -7,7 +7,7 @@ from trio.testing import wait_all_tasks_blocked
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState, LogEntry
 from daemons.luxid import jobs as jobtable
-from daemons.luxid.bells import Bells, wait_for_any
+from daemons.luxid.broadcasts import Broadcasts, wait_for_any
 from daemons.luxid.jobs import JobTable
 from tests.support.wait import PATIENCE_S
 
@@ -15,47 +15,47 @@ pytestmark = pytest.mark.trio
 
 
 async def test_a_ring_wakes_those_who_listen_to_its_key_and_nobody_else() -> None:
-    bells: Bells[int] = Bells()
+    broadcasts: Broadcasts[int] = Broadcasts()
     woken: list[str] = []
 
     async def listen(key: int, name: str) -> None:
-        with bells.listen(key) as bell:
-            await bell.wait()
+        with broadcasts.listen(key) as broadcast:
+            await broadcast.wait()
             woken.append(name)
 
     async with trio.open_nursery() as nursery:
         for key, name in ((1, "a"), (1, "b"), (2, "c")):
             nursery.start_soon(listen, key, name)
         await wait_all_tasks_blocked()
-        bells.ring(1)
-        bells.ring(3)
+        broadcasts.notify(1)
+        broadcasts.notify(3)
         await wait_all_tasks_blocked()
         assert sorted(woken) == ["a", "b"]
-        assert len(bells) == 1
-        bells.ring_all()
+        assert len(broadcasts) == 1
+        broadcasts.notify_all()
 
-    assert len(bells) == 0
+    assert len(broadcasts) == 0
 
 
 async def test_any_of_several_bells_ends_the_wait() -> None:
-    bells: Bells[int] = Bells()
+    broadcasts: Broadcasts[int] = Broadcasts()
 
-    with bells.listen(1) as first, bells.listen(2) as second:
+    with broadcasts.listen(1) as first, broadcasts.listen(2) as second:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait_for_any, first, second)
             await wait_all_tasks_blocked()
-            bells.ring(2)
+            broadcasts.notify(2)
 
 
 async def test_a_ring_that_comes_while_the_wait_begins_ends_it_too() -> None:
-    bells: Bells[int] = Bells()
+    broadcasts: Broadcasts[int] = Broadcasts()
     begun = trio.Event()
 
     async def wait() -> None:
         begun.set()
         await wait_for_any(first, second)
 
-    with bells.listen(1) as first, bells.listen(2) as second, trio.fail_after(PATIENCE_S):
+    with broadcasts.listen(1) as first, broadcasts.listen(2) as second, trio.fail_after(PATIENCE_S):
         # which task of a round is next is drawn by trio: in one of so many rounds the ring is
         for _ in range(40):
             begun = trio.Event()
@@ -63,7 +63,7 @@ async def test_a_ring_that_comes_while_the_wait_begins_ends_it_too() -> None:
                 nursery.start_soon(wait)
                 while not begun.is_set():
                     await trio.lowlevel.checkpoint()
-                bells.ring(2)
+                broadcasts.notify(2)
 
 
 def make_job(job_id: int, state: JobState, entries: int = 0) -> Job:

@@ -86,7 +86,7 @@ async def test_a_request_that_cannot_be_written_is_tried_again(
 ) -> None:
     disk = RefusingDisk(3).install(monkeypatch)
 
-    parts.scheduler.filters_changed([PAUSE_ALL])
+    parts.scheduler.install_rules([PAUSE_ALL])
 
     assert not message(parts).exists()
     await wait_until_async(message(parts).exists, what="the request")
@@ -96,10 +96,10 @@ async def test_a_request_that_cannot_be_written_is_tried_again(
 async def test_a_withdrawal_that_the_disk_refuses_is_tried_again(
     parts: JobParts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts.scheduler.filters_changed([PAUSE_ALL])
+    parts.scheduler.install_rules([PAUSE_ALL])
     RefusingDisk(3).install(monkeypatch)
 
-    parts.scheduler.filters_changed([])
+    parts.scheduler.install_rules([])
 
     assert message(parts).exists()
     await wait_until_async(lambda: not message(parts).exists(), what="the withdrawal")
@@ -110,8 +110,8 @@ async def test_what_is_tried_again_is_what_the_rules_say_by_then(
 ) -> None:
     disk = RefusingDisk(2).install(monkeypatch)
 
-    parts.scheduler.filters_changed([PAUSE_ALL])
-    parts.scheduler.filters_changed([])
+    parts.scheduler.install_rules([PAUSE_ALL])
+    parts.scheduler.install_rules([])
 
     await wait_until_async(lambda: disk.calls >= 3, what="the third attempt")
     await trio.testing.wait_all_tasks_blocked()

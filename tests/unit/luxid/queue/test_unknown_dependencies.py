@@ -29,7 +29,7 @@ def test_a_job_is_blocked_while_the_state_cannot_be_told_and_it_is_asked_for_onc
 
     decisions = queue.decide(0.0)
 
-    assert (decisions.untold, decisions.doomed, decisions.start) == ((TARGET,), (), ())
+    assert (decisions.unknown, decisions.doomed, decisions.start) == ((TARGET,), (), ())
     assert queue.phase(JOB) is Phase.BLOCKED
     assert queue.waits_for(JOB) == (TARGET,)
     assert queue.decide(0.0) == Decisions()
