@@ -70,11 +70,6 @@ def positional(request: AnyRequest) -> list[object]:
     return values
 
 
-def reply_to_wire(reply: object) -> object:
-    """Convert a handler's reply to JSON-able values."""
-    return unstructure(reply)
-
-
 def structure_reply(kind: type[Request[R]], value: object) -> R:
     """Read a daemon's reply.
 

@@ -1,6 +1,7 @@
 """Subscriptions that survive the restarts of their daemon: luxid's feed, and the changes in wconfd."""
 
-from collections.abc import Awaitable, Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -9,6 +10,7 @@ import trio
 
 from common.errors import ProtocolError, RemoteError, Unavailable
 from common.locks import Owner
+from common.system.signals import do_nothing
 from common.wire import structure
 from protocol.client import Client
 from protocol.luxi.feed import FeedBegin, FeedChanges, FeedPlace, read_changes
@@ -26,37 +28,36 @@ from protocol.wconfd.locks import Subscribe as SubscribeLocks
 T = TypeVar("T")
 
 
-def nothing() -> None:
-    """For what nobody needs to know."""
-
-
-class LastingFeed(Generic[T]):
+class LastingFeed(ABC, Generic[T]):
     """What a daemon tells, in order; for one task.
 
-    Args:
-        begin: subscribes; returns the beginning.
-        read: waits for the next event; None: it means nothing to us.
-        lost: called when the daemon is away, once until it is back.
+    Args: lost: called when the daemon is away, once until it is back.
     """
 
-    def __init__(
-        self,
-        begin: Callable[[], Awaitable[T]],
-        read: Callable[[], Awaitable[T | None]],
-        lost: Callable[[], None] = nothing,
-    ) -> None:
-        self._begin = begin
-        self._read = read
+    def __init__(self, client: Client, lost: Callable[[], None]) -> None:
+        self._client = client
         self._lost = lost
         # after attempts, and after refusals, in a row
         self._pauses = pauses()
         self._refusals = pauses()
         self._is_connected = False
 
+    @abstractmethod
+    async def _begin(self) -> T:
+        """Subscribe; return the beginning."""
+
+    @abstractmethod
+    async def _read(self) -> T | None:
+        """Wait for the next event; None: it means nothing to us."""
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
     async def next(self) -> T:
         """Wait for the next event, however long the daemon is away.
 
-        Raises: as `begin` and `read`, except Unavailable.
+        Raises: Denied, RemoteError: this caller may not subscribe, or the daemon cannot serve it. ProtocolError,
+            InvalidRequest: a daemon of another release.
         Cancellation: safe; the next call begins with a beginning.
         """
         while True:
@@ -93,7 +94,7 @@ class LastingFeed(Generic[T]):
 # Source: `protocol.luxi.feed`.
 
 
-class LuxidFeed:
+class LuxidFeed(LastingFeed[FeedBegin | FeedChanges]):
     """A beginning, then changes, in order; for one task.
 
     After a lost connection it continues where it was, if luxid can; a beginning says so.
@@ -104,28 +105,16 @@ class LuxidFeed:
     """
 
     def __init__(
-        self, path: Path, asked: SubscribeJobs, speaker: Speaker | None = None, lost: Callable[[], None] = nothing
+        self, path: Path, asked: SubscribeJobs, speaker: Speaker | None = None, lost: Callable[[], None] = do_nothing
     ) -> None:
-        self._client = Client(path, daemon="luxid")
+        super().__init__(Client(path, daemon="luxid"), lost)
         self._place = FeedPlace(asked)
         self._speaker = speaker
-        self._feed = LastingFeed[FeedBegin | FeedChanges](self._begin, self._read, lost)
-
-    async def next(self) -> FeedBegin | FeedChanges:
-        """Wait for the next event, however long luxid is away.
-
-        Raises: Denied, RemoteError: luxid refuses the subscription. ProtocolError, InvalidRequest: another luxid.
-        Cancellation: safe; the next call begins with a beginning.
-        """
-        return await self._feed.next()
 
     @property
     def position(self) -> str | None:
         """The place up to which everything was read."""
         return self._place.position
-
-    async def aclose(self) -> None:
-        await self._client.aclose()
 
     async def _begin(self) -> FeedBegin:
         begun = await self._client.subscribe(self._place.request(), self._speaker)
@@ -185,7 +174,7 @@ class KeptChanged:
 Event = Snapshot | LocksChanged | ConfigChanged | OrphansChanged | KeptChanged
 
 
-class WconfdEvents:
+class WconfdEvents(LastingFeed[Event]):
     """Snapshots and changes, in order; for one task.
 
     A change that is seen is durable. A snapshot comes first, and again after each reconnection:
@@ -194,20 +183,8 @@ class WconfdEvents:
     Args: lost: called when wconfd is away, once until it is back.
     """
 
-    def __init__(self, path: Path, lost: Callable[[], None] = nothing) -> None:
-        self._client = Client(path, daemon="the lock daemon")
-        self._feed = LastingFeed[Event](self._begin, self._read, lost)
-
-    async def next(self) -> Event:
-        """Wait for the next event, however long wconfd is away.
-
-        Raises: Denied, RemoteError: this caller may not subscribe, or that wconfd cannot serve it.
-        Cancellation: safe; the next call begins with a snapshot.
-        """
-        return await self._feed.next()
-
-    async def aclose(self) -> None:
-        await self._client.aclose()
+    def __init__(self, path: Path, lost: Callable[[], None] = do_nothing) -> None:
+        super().__init__(Client(path, daemon="the lock daemon"), lost)
 
     async def _begin(self) -> Snapshot:
         return Snapshot(*await self._client.subscribe(SubscribeLocks()))

@@ -62,7 +62,8 @@ def is_usable(sock: socket.socket) -> bool:
         sock: non-blocking.
     """
     try:
-        sock.recv(1, socket.MSG_PEEK)
+        # of the bytes below TLS, if there is any
+        socket.socket.recv(sock, 1, socket.MSG_PEEK)
     except BlockingIOError:
         return True
     except OSError:

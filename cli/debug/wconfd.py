@@ -18,9 +18,10 @@ from cli.exitcodes import DONE
 from cli.screen import remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
 from common.ids import JobId
+from common.wire import unstructure
 from common.words.times import clock
 from protocol.face import requests_of
-from protocol.messages import AnyRequest, reply_to_wire, structure_request
+from protocol.messages import AnyRequest, structure_request
 from protocol.wconfd.daemon import ListLockViolations
 from protocol.wconfd.locks import Echo, ListAllLocksOwners, ListLocks
 
@@ -53,7 +54,7 @@ def wconfd(method: str | None, words: Sequence[str]) -> int:
     if kind is ListLocks and len(values) == 1 and isinstance(values[0], int):
         answer = _locks_of_job(JobId(values[0]))
     else:
-        answer = reply_to_wire(ask_wconfd(structure_request(kind, values)))
+        answer = unstructure(ask_wconfd(structure_request(kind, values)))
     if kind is Echo and not wants_json():
         say(str(answer))
     else:
@@ -85,7 +86,7 @@ def _value(word: str) -> object:
 def _locks_of_job(job_id: JobId) -> object:
     """The locks of a job in the form of `listLocks`."""
     held = ask_wconfd(ListAllLocksOwners())
-    return reply_to_wire([(lock, mode) for lock, owners in held for owner, mode in owners if owner.ident == job_id])
+    return unstructure([(lock, mode) for lock, owners in held for owner, mode in owners if owner.ident == job_id])
 
 
 def _tell_methods() -> int:

@@ -21,13 +21,12 @@ from typing import Final, assert_never
 
 import attrs
 
-from common.commands.cgroups import MEMORY, GroupTree, WantedLimits
+from common.commands.cgroups import GroupTree, WantedLimits
 from common.commands.execution import Launch, NotStarted, Prelude, Stage, StartStep, StepFailure, UnixAccount
 from common.commands.spec import CommandOutcome, CommandSpec
 from common.commands.supervision import SupervisorTerms
 from common.commands.supervisor import (
     KeptProcesses,
-    ProgramEnd,
     RunningProgram,
     Sink,
     StartSupervisor,
@@ -39,7 +38,7 @@ from common.errors import GantryError, PrerequisiteError, Unavailable
 from common.settings import Settings
 from common.system.accounts import groups_of, user_named
 from common.system.livelock import Livelock
-from common.system.signals import ProcessSignals
+from common.system.signals import ProcessSignals, do_nothing
 
 # Why a command could not be started, in words: each reason has its own text.
 
@@ -139,10 +138,6 @@ NO_CPUS: Final = (
 )
 
 
-def _do_nothing() -> None:
-    pass
-
-
 # starter of supervisors by the launcher: for this submitter, as this user
 MakeStarter = Callable[[str, str, Livelock], StartSupervisor]
 
@@ -179,7 +174,8 @@ class LocalCommand:
         self._place = place
         # processes that the command left under the locks, after `run`; the caller closes it
         self.left: KeptProcesses | None = None
-        self._limited_each = False
+        # see `CommandOutcome`; known when the program has begun
+        self.limited_each = False
 
     def check(self) -> None:
         """Look whether this machine has what the spec names.
@@ -198,8 +194,8 @@ class LocalCommand:
         self,
         sink: Sink,
         error_sink: Sink | None = None,
-        on_begun: Callable[[], None] = _do_nothing,
-        on_kill: Callable[[], None] = _do_nothing,
+        on_begun: Callable[[], None] = do_nothing,
+        on_kill: Callable[[], None] = do_nothing,
     ) -> CommandOutcome:
         """Run the command to its end; what could not be begun is an outcome as well.
 
@@ -213,9 +209,9 @@ class LocalCommand:
         program: RunningProgram | None = None
         try:
             program = self._start(sink, error_sink if self._spec.stderr_apart else None)
-            self._limited_each = self._spec.memory is not None and MEMORY not in program.limited.by_controller
+            self.limited_each = program.limited_each
             on_begun()
-            end = program.run(on_kill)
+            outcome, self.left = program.run(on_kill)
         except _NotBegun as reason:
             return CommandOutcome(not_begun=str(reason))
         except SupervisorLost:
@@ -223,25 +219,7 @@ class LocalCommand:
         finally:
             if program is not None:
                 program.close()
-        self.left = end.left
-        return self._outcome(end)
-
-    @property
-    def limited_each(self) -> bool:
-        """See `CommandOutcome`; known when the program has begun."""
-        return self._limited_each
-
-    def _outcome(self, end: ProgramEnd) -> CommandOutcome:
-        return CommandOutcome(
-            exit_code=end.exit_code,
-            signal=end.signal_name,
-            timed_out=end.timed_out,
-            was_killed=end.was_killed,
-            duration_s=end.duration_s,
-            usage=end.usage,
-            oom_kills=end.oom_kills,
-            limited_each=self._limited_each,
-        )
+        return outcome
 
     def _start(self, sink: Sink, error_sink: Sink | None) -> RunningProgram:
         """Raises: _NotBegun; SupervisorLost."""

@@ -46,7 +46,7 @@ from common.commands.spec import Leave
 from common.commands.stopping import Course, Seen, StopPhase, StopStep, advance, begin
 from common.system.log import get_log, log_fds
 from common.system.processes import descendants, own_children, send_all
-from common.system.signals import HANDLED, ProcessSignals
+from common.system.signals import HANDLED, ProcessSignals, do_nothing
 
 # What a supervisor tells its job process: lines of JSON through a pipe.
 #
@@ -153,10 +153,6 @@ _REPORT_BYTES: Final = 64 * 2**10
 _log = get_log(__name__)
 
 
-def _do_nothing() -> None:
-    pass
-
-
 @attrs.frozen
 class SupervisorTerms:
     """The instructions for a supervisor."""
@@ -178,7 +174,7 @@ class SupervisorTerms:
     wanted: WantedLimits = attrs.field(factory=WantedLimits)
 
 
-def supervise_and_exit(supervision: "Supervision", at_end: Callable[[], None] = _do_nothing) -> NoReturn:
+def supervise_and_exit(supervision: "Supervision", at_end: Callable[[], None] = do_nothing) -> NoReturn:
     """Run the supervisor to its end, in a forked child.
 
     Args: at_end: called when all is over, unless the supervisor failed.
@@ -197,7 +193,7 @@ def supervise_and_exit(supervision: "Supervision", at_end: Callable[[], None] = 
 
 @attrs.define
 class Supervision:
-    """The life of the supervisor, in the forked child."""
+    """The life of the supervisor, in the forked child; until it runs, the signals in `HANDLED` are blocked there."""
 
     launch: Launch
     terms: SupervisorTerms

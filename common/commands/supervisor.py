@@ -12,14 +12,14 @@ import fcntl
 import os
 import resource
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import attrs
 
 from common.commands.cgroups import CPU, MEMORY, ControlGroup, Limited, WantedLimits, limit_groups, while_starting
 from common.commands.execution import Launch, NotStarted, Stage, become_subreaper, read_report
-from common.commands.spec import Leave
+from common.commands.spec import CommandOutcome, Leave
 from common.commands.supervision import Supervision, SupervisorLine, SupervisorTerms, read_fact, supervise_and_exit
 from common.system.livelock import Livelock
 from common.system.log import get_log
@@ -79,7 +79,19 @@ def starter(livelock: Livelock, signals: ProcessSignals) -> StartSupervisor:
                 job_process = os.getpid()
                 pid = os.fork()
                 if pid == 0:
-                    supervise_and_exit(held.supervision(terms, signals, outputs, writer, livelock_fd, job_process))
+                    supervise_and_exit(
+                        Supervision(
+                            held.launch,
+                            terms,
+                            signals,
+                            outputs,
+                            writer,
+                            livelock_fd,
+                            job_process,
+                            held.group,
+                            held.limited,
+                        )
+                    )
         except OSError:
             os.close(reader)
             held.remove()
@@ -99,30 +111,6 @@ class HeldProgram:
     launch: Launch
     group: ControlGroup | None
     limited: Limited
-
-    def supervision(
-        self,
-        terms: SupervisorTerms,
-        signals: ProcessSignals,
-        outputs: Sequence[int],
-        status: int,
-        livelock_fd: int,
-        process_group: int,
-        control: int = -1,
-    ) -> Supervision:
-        """What the supervisor does, in its process; until then the signals in `HANDLED` are blocked there."""
-        return Supervision(
-            self.launch,
-            terms,
-            signals,
-            outputs,
-            status,
-            livelock_fd,
-            process_group,
-            self.group,
-            self.limited,
-            control,
-        )
 
     def remove(self) -> None:
         """Remove the groups of a program that was not started."""
@@ -162,7 +150,7 @@ def _make_group(terms: SupervisorTerms) -> ControlGroup | None:
         return None
 
 
-# The end of a program, and the processes that it leaves running under the job's locks.
+# The processes that a program leaves running under the job's locks.
 #
 # Source: DESIGN sections 5 and 16.
 
@@ -190,37 +178,6 @@ class KeptProcesses:
     def close(self) -> None:
         os.close(self._supervisor.status)
         self._supervisor.reap()
-
-
-@attrs.frozen
-class ProgramEnd:
-    """The end of a program."""
-
-    # exit code as in `subprocess`: negative for a signal
-    returncode: int
-    timed_out: bool
-    duration_s: float
-    # whether the job was killed while it ran
-    was_killed: bool
-    # usage as in `usage_so_far`
-    usage: Mapping[str, object]
-    # number of its processes that the kernel killed for memory
-    oom_kills: int
-    # processes left under the locks; None: there are none, or they do not matter; the receiver closes it
-    left: KeptProcesses | None
-
-    @property
-    def exit_code(self) -> int | None:
-        return self.returncode if self.returncode >= 0 else None
-
-    @property
-    def signal_name(self) -> str | None:
-        if self.returncode >= 0:
-            return None
-        try:
-            return signal.Signals(-self.returncode).name
-        except ValueError:
-            return f"SIG{-self.returncode}"
 
 
 # A program that a unit runs: a supervisor starts it, its output is pumped, its end awaited.
@@ -308,15 +265,15 @@ class RunningProgram:
             raise
 
     @property
-    def limited(self) -> Limited:
-        """The limits that hold for all its processes together."""
-        return self._supervisor.limited
+    def limited_each(self) -> bool:
+        """Whether its memory is limited for each process by itself, for want of a control group."""
+        return self._terms.wanted.memory_bytes is not None and MEMORY not in self._supervisor.limited.by_controller
 
-    def run(self, on_kill: Callable[[], None]) -> ProgramEnd:
+    def run(self, on_kill: Callable[[], None]) -> tuple[CommandOutcome, KeptProcesses | None]:
         """Pump the output until all is over; or until the program ends, if its background processes keep the locks.
 
-        Args:
-            on_kill: called once when a kill of the job has requested the end.
+        Args: on_kill: called once when a kill of the job has requested the end.
+        Returns: its end; and the processes that it has left under the locks, which the caller closes, if any matter.
         Raises: SupervisorLost.
         """
         try:
@@ -351,21 +308,24 @@ class RunningProgram:
         os.set_blocking(writer, True)
         return writer
 
-    def _judge(self) -> ProgramEnd:
+    def _judge(self) -> tuple[CommandOutcome, KeptProcesses | None]:
         assert self._end is not None
         left = None if self._is_over else KeptProcesses(self._supervisor, self._signals)
         if left is None:
             self._drop_supervisor()
-        returncode = os.waitstatus_to_exitcode(self._end["ended"])
-        return ProgramEnd(
-            returncode,
-            self._end["timed_out"],
-            self._end["duration_s"],
-            self._was_killed,
-            self._used["usage"],
-            self._used["oom_kills"],
-            left,
+        # negative for a signal
+        code = os.waitstatus_to_exitcode(self._end["ended"])
+        outcome = CommandOutcome(
+            exit_code=code if code >= 0 else None,
+            signal=_signal_name(-code) if code < 0 else None,
+            timed_out=self._end["timed_out"],
+            was_killed=self._was_killed,
+            duration_s=self._end["duration_s"],
+            usage=self._used["usage"],
+            oom_kills=self._used["oom_kills"],
+            limited_each=self.limited_each,
         )
+        return outcome, left
 
     def _is_done(self) -> bool:
         if self._is_over:
@@ -448,6 +408,13 @@ class RunningProgram:
                 return
             self._outputs[fd](data)
             limit -= len(data)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"
 
 
 def _has_children() -> bool:

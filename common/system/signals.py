@@ -48,7 +48,7 @@ def is_shutting_down() -> bool:
 HANDLED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGCHLD)
 
 
-def _do_nothing() -> None:
+def do_nothing() -> None:
     pass
 
 
@@ -68,7 +68,7 @@ class ProcessSignals:
         # set by HUP
         self.hup_came = False
         # function called after USR1, outside the handler, in the next `wait` or `look`
-        self.on_priority: Callable[[], None] = _do_nothing
+        self.on_priority: Callable[[], None] = do_nothing
         self._priority_changed = False
         self._reader = self._writer = -1
 
@@ -88,7 +88,7 @@ class ProcessSignals:
         os.close(reader)
         os.close(writer)
         self.cancel_asked = self._is_killed = self.hup_came = self._term_came = self._priority_changed = False
-        self.on_priority, self.is_kill = _do_nothing, _never
+        self.on_priority, self.is_kill = do_nothing, _never
 
     def open(self) -> None:
         """Make the pipe for signals that have handlers already; install none."""

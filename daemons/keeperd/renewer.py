@@ -225,11 +225,11 @@ async def setup_of(settings: Settings) -> Setup:
     return Setup(
         str(settings.paths.deadline_file),
         tuple(places),
-        etcd.user,
-        etcd.password_file,
-        etcd.ca_file,
-        etcd.cert_file,
-        etcd.key_file,
+        user=etcd.user,
+        password_file=etcd.password_file,
+        ca_file=etcd.ca_file,
+        cert_file=etcd.cert_file,
+        key_file=etcd.key_file,
     )
 
 

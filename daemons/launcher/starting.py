@@ -20,7 +20,7 @@ from common.commands.cgroups import GroupTree, WantedLimits, is_group_name
 from common.commands.execution import Launch, NotStarted, Prelude, UnixAccount
 from common.commands.localcommand import NO_CPUS
 from common.commands.spec import Leave
-from common.commands.supervision import SupervisorTerms, supervise_and_exit
+from common.commands.supervision import Supervision, SupervisorTerms, supervise_and_exit
 from common.commands.supervisor import HeldProgram, hold
 from common.errors import Denied, GantryError, InvalidRequest, PrerequisiteError, Unavailable
 from common.settingsfile import parse_toml
@@ -174,8 +174,17 @@ class LauncherConnection:
             program=command.argv[0],
         )
         self._sock.setblocking(False)
-        supervision = held.supervision(
-            terms, place.signals, fds.outputs, fds.status, fds.livelock, 0, self._sock.fileno()
+        supervision = Supervision(
+            launch=held.launch,
+            terms=terms,
+            signals=place.signals,
+            outputs=fds.outputs,
+            status=fds.status,
+            livelock_fd=fds.livelock,
+            process_group=0,
+            group=held.group,
+            limited=held.limited,
+            control=self._sock.fileno(),
         )
         supervise_and_exit(supervision, lambda: place.records.remove(own.pid))
 

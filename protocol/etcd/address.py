@@ -10,6 +10,7 @@ import attrs
 
 from common.errors import InvalidRequest
 from common.settings import Settings
+from protocol.etcd.credentials import EtcdAccount
 
 _PORT: Final = 2379
 # a request may take this part of the lease; five of them fit before the mastership ends
@@ -49,17 +50,11 @@ class Endpoint:
 
 
 @attrs.frozen
-class EtcdAddress:
+class EtcdAddress(EtcdAccount):
     # in the order in which they are tried
     endpoints: tuple[Endpoint, ...]
     # seconds; limit of one request to one member
     request_limit_s: float = 1.0
-    # user of etcd; empty: none
-    user: str = ""
-    password_file: str = ""
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
     # whether releases that are known to lose data are used all the same
     allow_broken_releases: bool = False
 
@@ -72,10 +67,10 @@ class EtcdAddress:
         return cls(
             tuple(Endpoint.of(url) for url in etcd.endpoints),
             etcd.request_timeout_s or settings.keeperd.ttl_s * _PART_OF_TTL,
-            etcd.user,
-            etcd.password_file,
-            etcd.ca_file,
-            etcd.cert_file,
-            etcd.key_file,
             etcd.allow_broken_releases,
+            user=etcd.user,
+            password_file=etcd.password_file,
+            ca_file=etcd.ca_file,
+            cert_file=etcd.cert_file,
+            key_file=etcd.key_file,
         )

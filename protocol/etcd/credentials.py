@@ -10,26 +10,30 @@ import os
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
+
+import attrs
 
 from common.errors import InvalidRequest
 from common.system.log import get_log
 
 
-class Account(Protocol):
-    """A user, and the path of the file with the password."""
+@attrs.frozen(kw_only=True)
+class EtcdAccount:
+    """Who asks etcd, and what proves it; all but the user are paths, and each may be empty."""
 
-    @property
-    def user(self) -> str: ...
-
-    @property
-    def password_file(self) -> str: ...
+    # of etcd; empty: none, so etcd asks for none
+    user: str = ""
+    password_file: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
 
 
 class EtcdCredentials:
     """Raises: InvalidRequest: the file of the password cannot be read."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: EtcdAccount) -> None:
         self.user = account.user
         self._path = Path(account.password_file)
         self.password = self._read()
@@ -69,23 +73,10 @@ _Stamp = tuple[int, int, int, int]
 _log: Final = get_log(__name__)
 
 
-class TlsFiles(Protocol):
-    """Paths, each of which may be empty."""
-
-    @property
-    def ca_file(self) -> str: ...
-
-    @property
-    def cert_file(self) -> str: ...
-
-    @property
-    def key_file(self) -> str: ...
-
-
 class TlsContexts:
     """Raises: InvalidRequest: a file cannot be read, or is no certificate."""
 
-    def __init__(self, files: TlsFiles) -> None:
+    def __init__(self, files: EtcdAccount) -> None:
         self._of = files
         # before they are read: what is replaced meanwhile is found to have changed
         self._stamps = self._look()

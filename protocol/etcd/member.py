@@ -12,7 +12,7 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final
 
 import attrs
 import h11
@@ -23,17 +23,7 @@ from common.errors import explain_os_error
 from protocol.etcd.address import Endpoint
 from protocol.etcd.credentials import TlsContexts
 from protocol.etcd.kv import UnsafeRelease
-from protocol.unixsocket import is_usable
-
-# The bytes of one connection to a member of etcd, plain or under TLS, for trio.
-#
-# Theory. A request of luxid waits for these lines, so a send that the kernel takes at once costs no turn of the event
-# loop, and a reply costs one.
-#
-# Source: lease.md 1.
-
-
-CHUNK: Final = 64 * 2**10
+from protocol.streamsocket import StreamSocket, closing_unless_done
 
 
 class ConnectionBroken(Exception):
@@ -44,131 +34,22 @@ class TlsBroken(ConnectionBroken):
     """TLS has failed; perhaps a certificate was renewed."""
 
 
-class Wire(Protocol):
-    """Raises, all methods: ConnectionBroken."""
-
-    @property
-    def may_be_kept(self) -> bool:
-        """Whether the peer has sent nothing since, and has not closed it, as far as is known here."""
-        ...
-
-    async def send(self, data: bytes) -> None: ...
-
-    async def receive(self) -> bytes:
-        """Empty: the peer has closed."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class PlainWire:
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-
-    @property
-    def may_be_kept(self) -> bool:
-        return is_usable(self._sock)
-
-    async def send(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[self._sock.send(rest) :]
-            except BlockingIOError:
-                await trio.lowlevel.wait_writable(self._sock)
-            except OSError as error:
-                raise _lost(error) from error
-
-    async def receive(self) -> bytes:
-        while True:
-            await trio.lowlevel.wait_readable(self._sock)
-            try:
-                return self._sock.recv(CHUNK)
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise _lost(error) from error
-
-    def close(self) -> None:
-        self._sock.close()
-
-
-class TlsWire:
-    """TLS over a plain wire; `shake_hands` comes first."""
-
-    def __init__(self, below: PlainWire, context: ssl.SSLContext, host: str) -> None:
-        self._below = below
-        self._incoming = ssl.MemoryBIO()
-        self._outgoing = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
-
-    @property
-    def may_be_kept(self) -> bool:
-        # tickets of TLS 1.3 come with the first reply, not later
-        return self._below.may_be_kept
-
-    async def shake_hands(self) -> None:
-        while True:
-            try:
-                self._tls.do_handshake()
-            except ssl.SSLWantReadError:
-                await self._flush()
-                await self._fill()
-            except ssl.SSLError as error:
-                raise TlsBroken(_tls_words(error)) from error
-            else:
-                await self._flush()
-                return
-
-    async def send(self, data: bytes) -> None:
-        try:
-            self._tls.write(data)
-        except ssl.SSLError as error:
-            raise TlsBroken(_tls_words(error)) from error
-        await self._flush()
-
-    async def receive(self) -> bytes:
-        while True:
-            try:
-                return self._tls.read(CHUNK)
-            except ssl.SSLWantReadError:
-                await self._flush()
-                await self._fill()
-            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                return b""
-            except ssl.SSLError as error:
-                raise TlsBroken(_tls_words(error)) from error
-
-    def close(self) -> None:
-        self._below.close()
-
-    async def _flush(self) -> None:
-        if self._outgoing.pending:
-            await self._below.send(self._outgoing.read())
-
-    async def _fill(self) -> None:
-        data = await self._below.receive()
-        if data:
-            self._incoming.write(data)
-        else:
-            self._incoming.write_eof()
-
-
-async def connect(endpoint: Endpoint, context: ssl.SSLContext | None) -> Wire:
+async def connect(endpoint: Endpoint, context: ssl.SSLContext | None) -> StreamSocket:
     """Connect to a member. Args: context: for TLS; None: plain.
 
     Raises: ConnectionBroken: certainly nothing was sent.
     Cancellation: nothing is left open.
     """
-    plain = PlainWire(await _socket(endpoint))
+    sock = await _socket(endpoint)
     if context is None:
-        return plain
-    wire = TlsWire(plain, context, endpoint.host)
+        return StreamSocket(sock)
     try:
-        await wire.shake_hands()
-    except BaseException:
-        wire.close()
-        raise
+        with closing_unless_done(sock):
+            wire = StreamSocket(context.wrap_socket(sock, server_hostname=endpoint.host, do_handshake_on_connect=False))
+        with closing_unless_done(wire):
+            await wire.shake_hands()
+    except OSError as error:
+        raise _broken(error) from error
     return wire
 
 
@@ -207,7 +88,9 @@ async def _socket_to(family: int, place: tuple[object, ...]) -> socket.socket:
     return sock
 
 
-def _lost(error: OSError) -> ConnectionBroken:
+def _broken(error: OSError) -> ConnectionBroken:
+    if isinstance(error, ssl.SSLError):
+        return TlsBroken(_tls_words(error))
     return ConnectionBroken((error.strerror or str(error)).lower())
 
 
@@ -236,7 +119,7 @@ class EtcdHttpReply:
 class EtcdConnection:
     """HTTP over one connection, one request at a time. Raises, all methods: ConnectionBroken."""
 
-    def __init__(self, wire: Wire, host: str) -> None:
+    def __init__(self, wire: StreamSocket, host: str) -> None:
         self._wire = wire
         self._host = host
         self._http = h11.Connection(h11.CLIENT)
@@ -257,8 +140,11 @@ class EtcdConnection:
             self._http.start_next_cycle()
         lines = [("Host", self._host), ("Content-Length", str(len(body))), *headers.items()]
         head = self._http.send(h11.Request(method=method, target=path, headers=lines)) or b""
-        # one packet for most requests
-        await self._wire.send(head + (self._http.send(h11.Data(data=body)) or b""))
+        try:
+            # one packet for most requests
+            await self._wire.send(head + (self._http.send(h11.Data(data=body)) or b""))
+        except OSError as error:
+            raise _broken(error) from error
         self._http.send(h11.EndOfMessage())
 
     async def reply(self) -> EtcdHttpReply:
@@ -305,21 +191,14 @@ class EtcdConnection:
                 self._http.receive_data(await self._wire.receive())
         except h11.RemoteProtocolError as error:
             raise ConnectionBroken(f"its reply is cut, or not HTTP: {error}") from error
+        except OSError as error:
+            raise _broken(error) from error
         if isinstance(event, h11.Event):
             return event
         raise ConnectionBroken("it sent more than its reply")
 
     def close(self) -> None:
         self._wire.close()
-
-
-@contextmanager
-def closing_unless_done(connection: EtcdConnection) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        connection.close()
-        raise
 
 
 # a crash under load makes them lose entries that others have

@@ -31,6 +31,7 @@ import trio
 
 from common.system.log import get_log
 from protocol.http.target import BadTarget, check_hosts, read_target
+from protocol.streamsocket import StreamSocket
 
 # what ASGI passes, as Starlette has it
 _Event = MutableMapping[str, Any]
@@ -41,64 +42,11 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _log: Final = get_log(__name__)
-_CHUNK: Final = 64 * 2**10
 # bodies from which head and body are sent separately, as joining them would copy much
 _LARGE: Final = 64 * 2**10
 # bytes of further requests that are taken while one is under way
 _AHEAD: Final = 64 * 2**10
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
-
-
-class HttpSocket:
-    """A connected socket, encrypted or not.
-
-    Args: sock: non-blocking; the wire owns it.
-    """
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-
-    async def shake_hands(self) -> None:
-        """Begin TLS. Raises: OSError: the peer is not trusted, or has gone."""
-        assert isinstance(self.sock, ssl.SSLSocket)
-        while True:
-            try:
-                return self.sock.do_handshake()
-            except ssl.SSLWantReadError:
-                await trio.lowlevel.wait_readable(self.sock)
-            except ssl.SSLWantWriteError:
-                await trio.lowlevel.wait_writable(self.sock)
-
-    async def receive(self) -> bytes:
-        """Wait for bytes; none: the peer has ended its side, or the connection is broken."""
-        if not (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending()):
-            await trio.lowlevel.wait_readable(self.sock)
-        while True:
-            try:
-                return self.sock.recv(_CHUNK)
-            except (BlockingIOError, ssl.SSLWantReadError):
-                await trio.lowlevel.wait_readable(self.sock)
-            except ssl.SSLWantWriteError:
-                await trio.lowlevel.wait_writable(self.sock)
-            except OSError:
-                return b""
-
-    async def send(self, content: bytes) -> None:
-        """Send all of it. Raises: OSError: the connection is broken. Cancellation: a part may have been sent."""
-        rest = memoryview(content)
-        while rest:
-            try:
-                rest = rest[self.sock.send(rest) :]
-            except (BlockingIOError, ssl.SSLWantWriteError):
-                await trio.lowlevel.wait_writable(self.sock)
-            except ssl.SSLWantReadError:
-                await trio.lowlevel.wait_readable(self.sock)
-
-    def close(self) -> None:
-        """Close the connection. TLS is ended without waiting for the peer's farewell, which may never come."""
-        with suppress(OSError):
-            self.sock.shutdown(socket.SHUT_WR)
-        self.sock.close()
 
 
 @attrs.frozen
@@ -150,7 +98,7 @@ class Serving:
 class _Peer:
     """The client, as h11 understands it."""
 
-    def __init__(self, wire: HttpSocket) -> None:
+    def __init__(self, wire: StreamSocket) -> None:
         self.http = h11.Connection(h11.SERVER)
         # whether it sends nothing more
         self.has_ended = False
@@ -160,9 +108,10 @@ class _Peer:
 
     async def read(self) -> bool:
         """Wait for its next bytes; return whether there were any."""
-        if not self.has_ended and (data := await self._wire.receive()):
-            self.http.receive_data(data)
-            return True
+        with suppress(OSError):
+            if not self.has_ended and (data := await self._wire.receive()):
+                self.http.receive_data(data)
+                return True
         self.has_ended = True
         return False
 
@@ -188,7 +137,7 @@ class HttpConnection:
     def __init__(
         self,
         serving: Serving,
-        wire: HttpSocket,
+        wire: StreamSocket,
         state: Mapping[str, object],
         is_idle: Callable[[bool], None] = lambda _: None,
     ) -> None:

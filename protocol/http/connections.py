@@ -25,7 +25,6 @@ from protocol.http.connection import (
     Application,
     DrawFailure,
     HttpConnection,
-    HttpSocket,
     Receive,
     Scope,
     Send,
@@ -33,6 +32,7 @@ from protocol.http.connection import (
     plain_failure,
 )
 from protocol.peer import peer_of
+from protocol.streamsocket import StreamSocket
 
 # The places for connections: at most so many, and an idle one is closed for a new one.
 #
@@ -259,7 +259,7 @@ class Connections:
         except Exception:
             _log.exception("connection.crashed", peer=peer)
 
-    async def _serve_requests(self, wire: HttpSocket, place: ConnectionSlot) -> None:
+    async def _serve_requests(self, wire: StreamSocket, place: ConnectionSlot) -> None:
         state = {**self._describe(wire.sock), **({CROWDED: True} if place.is_spare else {})}
         connection = HttpConnection(self._serving, wire, state, partial(self._places.set_idle, place))
         self._served.add(connection)
@@ -270,18 +270,18 @@ class Connections:
         finally:
             self._served.discard(connection)
 
-    def _wire(self, sock: socket.socket, peer: str) -> HttpSocket | None:
+    def _wire(self, sock: socket.socket, peer: str) -> StreamSocket | None:
         """Take over the socket, for TLS if there is an identity; None: the peer has gone."""
         if self._identity is None:
-            return HttpSocket(sock)
+            return StreamSocket(sock)
         try:
             context = self._identity.context()
-            return HttpSocket(context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False))
+            return StreamSocket(context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False))
         except OSError as error:
             _log.info("handshake.failed", peer=peer, reason=error)
             return None
 
-    async def _has_shaken_hands(self, wire: HttpSocket, peer: str) -> bool:
+    async def _has_shaken_hands(self, wire: StreamSocket, peer: str) -> bool:
         """Begin TLS; return False if the peer is not trusted, or too slow."""
         try:
             with trio.fail_after(self._rules.handshake_timeout_s):

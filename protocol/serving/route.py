@@ -12,9 +12,10 @@ import trio
 from common.access import Role
 from common.errors import GantryError, Unavailable
 from common.jsontext import ascii_json
+from common.wire import unstructure
 from protocol.envelope import STREAM_ENDED
 from protocol.framing import pack
-from protocol.messages import AnyRequest, reply_to_wire, structure_request
+from protocol.messages import AnyRequest, structure_request
 from protocol.peer import Peer
 
 # A reply that is made while it is sent, piece by piece, so that a large one is never in memory as a whole.
@@ -210,7 +211,7 @@ class Publisher:
 
 def packed(method: str, *params: object) -> bytes:
     """The bytes of one notification; parameters may contain `orjson.Fragment`s."""
-    return pack(ascii_json({"jsonrpc": "2.0", "method": method, "params": [reply_to_wire(each) for each in params]}))
+    return pack(ascii_json({"jsonrpc": "2.0", "method": method, "params": [unstructure(each) for each in params]}))
 
 
 Q = TypeVar("Q", bound=AnyRequest)

@@ -38,6 +38,7 @@ from common.system.shortages import PASSING
 from common.webaccess import tokens, users
 from common.webaccess.folder import read_bounded
 from common.webaccess.rights import Grants
+from common.wire import unstructure
 from protocol.envelope import (
     Call,
     CallBatch,
@@ -50,7 +51,6 @@ from protocol.envelope import (
     success,
     success_frame,
 )
-from protocol.messages import reply_to_wire
 from protocol.peer import Peer, Speaker
 from protocol.serving.route import AT_ONCE_BYTES, AnyRoute, Pieces, Stream, take
 
@@ -503,8 +503,8 @@ class Service:
         except GantryError as error:
             return _fail(call, error)
         if isinstance(reply, Stream):
-            return Answer(success(call, reply_to_wire(reply.first)), stream=reply)
-        return Answer(success(call, reply_to_wire(reply)))
+            return Answer(success(call, unstructure(reply.first)), stream=reply)
+        return Answer(success(call, unstructure(reply)))
 
     def _route(self, method: str) -> AnyRoute:
         try:

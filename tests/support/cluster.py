@@ -29,10 +29,11 @@ from common.jsontext import ascii_json
 from common.paths import Paths
 from common.settingsfile import load_settings
 from common.system.processes import Process, descendants, holders, is_living, send_all
+from common.wire import unstructure
 from protocol.blocking import BlockingClient
 from protocol.luxi.jobs import OpInput, Refused, SubmitJob, SubmitManyJobs, Submitted
 from protocol.luxi.queries import QueryJobs
-from protocol.messages import Request, reply_to_wire
+from protocol.messages import Request
 from tests.support.daemons.preloaded import start_daemon
 from tests.support.forks.forked import Forked
 from tests.support.leftovers import kill_all_under
@@ -131,11 +132,11 @@ class Cluster:
 
     def luxi_wire(self, request: Request[R]) -> Any:
         """The same, with the reply as it goes over the wire."""
-        return orjson.loads(ascii_json(reply_to_wire(self.luxi(request))))
+        return orjson.loads(ascii_json(unstructure(self.luxi(request))))
 
     def wconf_wire(self, request: Request[R]) -> Any:
         """The same of wconfd."""
-        return orjson.loads(ascii_json(reply_to_wire(self.wconf(request))))
+        return orjson.loads(ascii_json(unstructure(self.wconf(request))))
 
     def wconf(self, request: Request[R]) -> R:
         """Call wconfd; waits for it to come back if it is being restarted."""

@@ -12,6 +12,8 @@ from typing import Final
 import attrs
 import orjson
 
+from protocol.etcd.credentials import EtcdAccount
+
 # bytes of a message
 MAX_MESSAGE: Final = 64 * 1024
 
@@ -34,17 +36,11 @@ class ResolvedEndpoint:
 
 
 @attrs.frozen
-class Setup:
+class Setup(EtcdAccount):
     """What the process needs to know at its start: the first message."""
 
     deadline_file: str
     places: tuple[ResolvedEndpoint, ...]
-    # user of etcd, and the file with the password; empty: etcd asks for none
-    user: str = ""
-    password_file: str = ""
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
 
 
 @attrs.frozen

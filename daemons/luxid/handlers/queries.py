@@ -21,7 +21,7 @@ from common.query.qlang import Bounds, bounds_of
 from common.queue.jobs import FINAL, Job, JobState
 from common.system.inthread import give_way, in_thread
 from common.system.log import get_log
-from common.wire import read_job_id
+from common.wire import read_job_id, unstructure
 from daemons.luxid.config import WAIT_S, ConfigCache
 from daemons.luxid.core.query.engine import Need, QueryPlan, RowsWithNotes, Things
 from daemons.luxid.core.query.instances import INSTANCES, InstanceRow, instance_rows
@@ -52,7 +52,6 @@ from protocol.luxi.queries import (
     QueryTags,
     Rows,
 )
-from protocol.messages import reply_to_wire
 from protocol.peer import Peer
 from protocol.serving.route import Pieces
 from protocol.wconfd.locks import ListLocksWaitingStatus
@@ -83,7 +82,7 @@ def query_reply(
 
     Args: most: maximum number of rows, >= 1; None: no limit.
     """
-    head = b'{"fields":%b,"data":[' % ascii_json(reply_to_wire(plan.definitions()))
+    head = b'{"fields":%b,"data":[' % ascii_json(unstructure(plan.definitions()))
     return Pieces(_framed(head, _encode(plan, plan.rows, pieces, most), b"]}"), lambda: [*notes, *plan.notes()])
 
 

@@ -20,6 +20,7 @@ from common.objects.filter import FilterRule
 from common.objects.kinds import NodeUuid
 from common.shapes import JsonObject
 from common.system.log import get_log
+from common.wire import unstructure
 from daemons.wconfd.configstore import ConfigStore, Step, UpdateStep
 from daemons.wconfd.core.config import changes, instances
 from daemons.wconfd.core.config.changes import change_cluster, change_tags
@@ -30,7 +31,7 @@ from daemons.wconfd.core.locks.waiting import try_update, update_or_queue
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.shortlock import ConfigChanger, ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
-from protocol.messages import AnyRequest, reply_to_wire
+from protocol.messages import AnyRequest
 from protocol.peer import Peer
 from protocol.wconfd.changes import (
     AddInstance,
@@ -69,7 +70,7 @@ from protocol.wconfd.locks import Unit
 
 def delivery_of(call: AnyRequest) -> Delivery:
     """Args: call: one with the serial numbers of what it changes, so that equal calls want one change."""
-    value = reply_to_wire(call)
+    value = unstructure(call)
     assert isinstance(value, Mapping)
     return Delivery.of(value)
 

@@ -9,8 +9,7 @@ Source: noded.md sections 2 and 4.
 import socket
 import ssl
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -49,6 +48,7 @@ from protocol.noded.clients.judging import (
     not_connected,
     paused,
 )
+from protocol.streamsocket import closing_unless_done
 
 # The bodies of requests, packed once.
 #
@@ -236,7 +236,7 @@ class NodeClient:
     async def _connect(self, context: ssl.SSLContext, node: NodeAddress) -> NodeConnection:
         self._kept.leave_room(MAX_CONNECTIONS - self._places.borrowed_tokens)
         connection = NodeConnection(node, context)
-        with _closing_unless_done(connection), trio.move_on_after(CONNECT_S):
+        with closing_unless_done(connection), trio.move_on_after(CONNECT_S):
             while not connection.is_up:
                 await _ready(connection)
                 connection.advance()
@@ -260,7 +260,7 @@ class NodeClient:
         return await self._converse(await self._connect(connection.context, connection.node), request)
 
     async def _converse(self, connection: NodeConnection, request: HttpRequest) -> NodedHttpReply:
-        with _closing_unless_done(connection):
+        with closing_unless_done(connection):
             connection.ask(request)
             connection.advance()
             while connection.reply is None:
@@ -274,15 +274,6 @@ async def _outcome(node: NodeAddress, call: NodeCall[R], epoch: int | None, repl
     if len(reply.body) > HEAVY_BYTES:
         return await in_thread(after_reply, node, call, epoch, reply)
     return after_reply(node, call, epoch, reply)
-
-
-@contextmanager
-def _closing_unless_done(connection: NodeConnection) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        connection.close()
-        raise
 
 
 async def _ready(connection: NodeConnection) -> None:

@@ -78,10 +78,10 @@ class Conversations:
     """
 
     def __init__(self, place: Place, timeout_s: float, patience_s: float, clock: Callable[[], float]) -> None:
-        self._place = place
+        self.place = place
         self._timeout_s = timeout_s
         self._patience_s = patience_s
-        self._clock = clock
+        self.clock = clock
         # whether the server has replied before; one that has not may be away for ever
         self.has_replied = False
 
@@ -91,31 +91,31 @@ class Conversations:
         Args: limit_s: seconds for all attempts together, beside what it takes to look up the name of the server; None:
             each attempt has its usual time.
         """
-        began, attempt, pause_s = self._clock(), 0, 0.0
+        began, attempt, pause_s = self.clock(), 0, 0.0
         while True:
             attempt += 1
-            left_s = None if limit_s is None else began + limit_s - self._clock() - pause_s
+            left_s = None if limit_s is None else began + limit_s - self.clock() - pause_s
             options = connecting.request_options(call, self._timeout_s if left_s is None else max(left_s, 0.001))
             answer = yield CallAttempt(pause_s, call.verb, call.path, options)
             try:
                 return self._value(call, answer)
             except NoReply as error:
                 pause = self.next_pause(error.failure, attempt, began, is_repeatable=call.is_repeatable)
-                if pause is None or (limit_s is not None and self._clock() + pause >= began + limit_s):
+                if pause is None or (limit_s is not None and self.clock() + pause >= began + limit_s):
                     raise
                 pause_s = pause
 
     def _value(self, call: HttpCall[T], answer: Answer) -> T:
         if isinstance(answer, httpx2.RequestError):
-            raise explain_failure(answer, self._place, is_harmless=call.is_harmless) from answer
-        value = read_value(call, answer, self._place.name)
+            raise explain_failure(answer, self.place, is_harmless=call.is_harmless) from answer
+        value = read_value(call, answer, self.place.name)
         self.has_replied = True
         return value
 
     def next_pause(self, failure: Failure | None, attempt: int, began: float, *, is_repeatable: bool) -> float | None:
         """Seconds to wait before the next attempt; None: there is none. Args: began: time of the first attempt."""
         patience_s = self._patience_s if self.has_replied else min(self._patience_s, FIRST_PATIENCE_S)
-        spent_s = self._clock() - began
+        spent_s = self.clock() - began
         return next_pause(failure, attempt, spent_s, patience_s, random.random(), is_repeatable=is_repeatable)
 
     def submit(self, ops: Sequence[OpInput], *, key: str | None = None) -> Conversation[JobId]:
@@ -171,11 +171,11 @@ class Conversations:
 
         Returns: the job as it is then; at the time-out as it is, whatever its state.
         """
-        deadline = None if timeout_s is None else self._clock() + timeout_s
+        deadline = None if timeout_s is None else self.clock() + timeout_s
         while True:
-            left_s = POLL_S if deadline is None else min(max(deadline - self._clock(), 0.0), POLL_S)
+            left_s = POLL_S if deadline is None else min(max(deadline - self.clock(), 0.0), POLL_S)
             job = (yield from self.run(calls.wait_until(job_id, until, left_s))).job
-            if _is_awaited(job, until) or (deadline is not None and self._clock() >= deadline):
+            if _is_awaited(job, until) or (deadline is not None and self.clock() >= deadline):
                 return job
 
     def output(
@@ -251,7 +251,7 @@ class Conversations:
 
     def events(self, topics: Sequence[Topic], ids: Sequence[int], last_id: str) -> "EventStreams":
         """The streams of events. Args: as of the clients' `events`."""
-        return EventStreams(self, self._place, self._clock, calls.stream_events(topics, ids), last_id)
+        return EventStreams(self, calls.stream_events(topics, ids), last_id)
 
 
 def _is_awaited(job: Job, states: Sequence[str]) -> bool:
@@ -263,17 +263,9 @@ def _is_awaited(job: Job, states: Sequence[str]) -> bool:
 class EventStreams:
     """Streams of events, one after the other: each goes on where the one before broke."""
 
-    def __init__(
-        self,
-        conversations: Conversations,
-        place: Place,
-        clock: Callable[[], float],
-        call: HttpCall[None],
-        last_id: str,
-    ) -> None:
+    def __init__(self, conversations: Conversations, call: HttpCall[None], last_id: str) -> None:
         self._conversations = conversations
-        self._place = place
-        self._clock = clock
+        self._clock = conversations.clock
         self.call = call
         # of the stream that is to be opened, or is open
         self.parser = EventParser(last_id)
@@ -281,7 +273,7 @@ class EventStreams:
         self.pause_s = 0.0
         # attempts since an event came, and the time of the first
         self._attempts = 0
-        self._began = clock()
+        self._began = self._clock()
 
     def take(self, event: Event) -> Iterator[News]:
         """What an event of the stream tells: nothing if only a newer server has it."""
@@ -294,7 +286,7 @@ class EventStreams:
 
         Raises: NoReply: the server stays away.
         """
-        lost = error or NoReply(f"{self._place.name} ended the stream of events", self.parser.failure())
+        lost = error or NoReply(f"{self._conversations.place.name} ended the stream of events", self.parser.failure())
         if self._attempts == 0:
             # a stream may have been quiet for long before it broke
             self._began = self._clock()

@@ -19,7 +19,15 @@ from common.errors import ConnectionLost, InvalidRequest, JobLost, NotFound, Pro
 from common.printable import printable
 from common.wire import structure
 from protocol.rapid.clients.calls import HttpCall
-from protocol.rapid.events import Begin, DaemonsState, FiltersChanged, JobsChanged, LocksChanged, QueueChanged
+from protocol.rapid.events import (
+    Begin,
+    DaemonsState,
+    FiltersChanged,
+    JobsChanged,
+    LocksChanged,
+    QueueChanged,
+    ReasonsChanged,
+)
 from protocol.rapid.problems import MEDIA_TYPE
 
 # Whether and when a call that failed is sent again: a decision without a clock.
@@ -292,11 +300,6 @@ class EventParser:
 # Events of `GET /3/events` as typed values.
 #
 # Source: `protocol.rapid.events`.
-
-
-@attrs.frozen
-class ReasonsChanged:
-    """The reasons why jobs wait may have changed."""
 
 
 NewsValue = Begin | DaemonsState | JobsChanged | ReasonsChanged | LocksChanged | FiltersChanged | QueueChanged

@@ -88,7 +88,7 @@ async def test_a_watch_without_a_token_logs_in_first(guarded_etcd: Etcd, passwor
 async def test_a_user_without_the_right_is_denied(guarded_etcd: Etcd, password_file: Path) -> None:
     async with EtcdClient(as_root(guarded_etcd.address(), password_file)) as client:
         await client.get(Get("k"))
-        token = client._asker.members[0].token
+        token = client._members[client.first].token
     guarded_etcd.members[0].post("/v3/auth/user/add", {"name": "guest", "password": PASSWORD}, token)
     address = attrs.evolve(guarded_etcd.address(), user="guest", password_file=str(password_file))
 
@@ -102,7 +102,7 @@ async def test_a_password_that_was_changed_is_read_again(guarded_etcd: Etcd, pas
         await put(client, "/changed")
         member = guarded_etcd.members[0]
         for password in ("second password", PASSWORD):
-            token = client._asker.members[0].token
+            token = client._members[client.first].token
             member.post("/v3/auth/user/changepw", {"name": "root", "password": password}, token)
             password_file.write_text(password)
 
@@ -129,12 +129,12 @@ async def test_a_member_that_was_restarted_gives_a_new_token(
         etcd.ask_for_users(PASSWORD)
         async with EtcdClient(as_root(etcd.address(), password_file)) as client:
             await put(client, "/before")
-            token = client._asker.members[0].token
+            token = client._members[client.first].token
             etcd.members[0].stop()
             etcd.members[0].restart()
 
             await put(client, "/after")
-            assert client._asker.members[0].token not in ("", token)
+            assert client._members[client.first].token not in ("", token)
 
 
 async def test_a_user_who_is_not_asked_for_is_no_hindrance(etcd: TestEtcd, password_file: Path) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 from common.errors import GantryError
 from common.locks import LockRequest, Owner
 from common.objects.codec import to_json
+from common.wire import unstructure
 from daemons.wconfd.core.locks import waiting
 from daemons.wconfd.core.locks.waiting import LockState, PendingRequest
 from protocol.envelope import Call, failure, read_message, success
 from protocol.framing import Framer, pack
-from protocol.messages import Request, reply_to_wire, structure_request
+from protocol.messages import Request, structure_request
 from protocol.wconfd.changes import AllocatePort
 from protocol.wconfd.config import ReadConfig
 from protocol.wconfd.locks import (
@@ -131,7 +132,7 @@ class FakeWconfd:
         with self._changed:
             self.requests.append(request)
             try:
-                return success(call, reply_to_wire(self._carry_out(request)))
+                return success(call, unstructure(self._carry_out(request)))
             except GantryError as error:
                 return failure(call, error)
 

@@ -26,8 +26,9 @@ from common.queue.explanation import (
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonEntry
 from common.shapes import OtherKind
+from common.wire import unstructure
 from protocol.luxi.why import ExplainJobs, ReadJobWaits
-from protocol.messages import reply_to_wire, structure_reply
+from protocol.messages import structure_reply
 
 HOLDING = Holding("job/4", JobId(4), parse_lock("node/a"), LockMode.SHARED, 5.5)
 HOLDING_TEXT = b'{"owner":"job/4","job_id":4,"lock":"node/a","mode":"shared","since":5.5}'
@@ -66,7 +67,7 @@ WRITTEN: list[tuple[Reason, bytes]] = [
 
 @pytest.mark.parametrize(("reason", "text"), WRITTEN)
 def test_a_reason_is_written_with_its_kind_in_front_and_read_as_its_class(reason: Reason, text: bytes) -> None:
-    wire = reply_to_wire(((reason,), None))
+    wire = unstructure(((reason,), None))
 
     assert ascii_json(wire) == b"[[" + text + b"],null]"
     assert structure_reply(ExplainJobs, wire) == ((reason,), None)
@@ -80,7 +81,7 @@ def test_a_known_kind_with_other_fields_is_refused() -> None:
 def test_spans_are_written_without_what_is_empty() -> None:
     span = Span(Cause(WaitKind.LIMIT, names=("3:backup",), limit=3, is_bucket=True), 2.0, None)
 
-    wire = reply_to_wire(((span,), None))
+    wire = unstructure(((span,), None))
 
     text = b'{"kind":"limit","names":["3:backup"],"limit":3,"is_bucket":true,"since":2.0,"until":null}'
     assert ascii_json(wire) == b"[[" + text + b"],null]"

@@ -17,7 +17,7 @@ from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job
 from common.settings import LimitsSettings, LuxidSettings
-from common.wire import structure
+from common.wire import structure, unstructure
 from daemons.luxid.core.submission import newjobs as core
 from daemons.luxid.core.submission.newjobs import JobBounds
 from daemons.luxid.files import store as store_module
@@ -29,7 +29,6 @@ from daemons.luxid.jobs import LiveJobs
 from daemons.luxid.parts import JobParts
 from daemons.luxid.submitters import Submitters
 from protocol.luxi.jobs import JobInput, SubmitJob, SubmitManyJobs
-from protocol.messages import reply_to_wire
 from protocol.peer import Peer
 from tests.daemon.luxid.ops import dummy
 from tests.support.fakes.launcher import FakeLauncher
@@ -70,7 +69,7 @@ class Luxid:
 
     async def submit(self, jobs: tuple[JobInput, ...], key: str | None = None) -> list[Any]:
         wire: list[Any] = structure(
-            reply_to_wire(await self.submission.submit_many_jobs(SubmitManyJobs(jobs, key), PEER)), list[Any]
+            unstructure(await self.submission.submit_many_jobs(SubmitManyJobs(jobs, key), PEER)), list[Any]
         )
         return wire
 

@@ -11,7 +11,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from protocol.http.connection import HttpConnection, HttpSocket, Serving
+from protocol.http.connection import HttpConnection, Serving
+from protocol.streamsocket import StreamSocket
 
 KEEP_ALIVE_S = 10.0
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -19,7 +20,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 pytestmark = pytest.mark.trio
 
 
-class CountedSocket(HttpSocket):
+class CountedSocket(StreamSocket):
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
         self.sent: list[bytes] = []

@@ -7,21 +7,21 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.http.connection import HttpSocket
+from protocol.streamsocket import StreamSocket
 
 pytestmark = pytest.mark.trio
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[HttpSocket, socket.socket]]:
+def pair() -> Iterator[tuple[StreamSocket, socket.socket]]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
     with ours, theirs:
-        yield HttpSocket(ours), theirs
+        yield StreamSocket(ours), theirs
 
 
-async def test_bytes_go_both_ways(pair: tuple[HttpSocket, socket.socket]) -> None:
+async def test_bytes_go_both_ways(pair: tuple[StreamSocket, socket.socket]) -> None:
     wire, peer = pair
     peer.send(b"question")
 
@@ -30,7 +30,7 @@ async def test_bytes_go_both_ways(pair: tuple[HttpSocket, socket.socket]) -> Non
     assert peer.recv(100) == b"answer"
 
 
-async def test_more_than_the_kernel_takes_waits_for_the_reader(pair: tuple[HttpSocket, socket.socket]) -> None:
+async def test_more_than_the_kernel_takes_waits_for_the_reader(pair: tuple[StreamSocket, socket.socket]) -> None:
     wire, peer = pair
     content, found = b"x" * 2**22, 0
 
@@ -44,7 +44,7 @@ async def test_more_than_the_kernel_takes_waits_for_the_reader(pair: tuple[HttpS
     assert found == len(content)
 
 
-async def test_the_end_of_the_peer_is_the_end_of_its_bytes(pair: tuple[HttpSocket, socket.socket]) -> None:
+async def test_the_end_of_the_peer_is_the_end_of_its_bytes(pair: tuple[StreamSocket, socket.socket]) -> None:
     wire, peer = pair
     peer.close()
 
