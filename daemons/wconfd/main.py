@@ -26,15 +26,8 @@ from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.keptrows import FORMS
 from daemons.wconfd.core.reservations import RandomBytes, without_written
 from daemons.wconfd.distribution import ConfigDistribution, LocalDistribution, check_copies
-from daemons.wconfd.handlers.changes import (
-    ChangeHandlers,
-    ClusterHandlers,
-    GroupHandlers,
-    NetworkHandlers,
-    NodeHandlers,
-    TagHandlers,
-)
-from daemons.wconfd.handlers.config import ConfigFileHandlers, ConfigHandlers, ViolationHandlers
+from daemons.wconfd.handlers.changes import ChangeHandlers, DestructionHandlers
+from daemons.wconfd.handlers.config import ConfigHandlers
 from daemons.wconfd.handlers.events import SubscriptionHandlers, WconfdMetricHandlers, tell_config
 from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers, SessionHandlers
 from daemons.wconfd.handlers.locks import ExplainingHandlers, LockHandlers, OrphanHandlers
@@ -212,19 +205,13 @@ def make_handlers(
         explaining=ExplainingHandlers(locks),
         events=SubscriptionHandlers(locks, config),
         config=ConfigHandlers(config, locks, short_lock.checks),
-        file=ConfigFileHandlers(config, locks),
         changes=ChangeHandlers(short_lock, reservations),
-        nodes=NodeHandlers(short_lock),
-        groups=GroupHandlers(short_lock),
-        tags=TagHandlers(short_lock),
-        networks=NetworkHandlers(short_lock),
         reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
-        cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock), short_lock),
+        destruction=DestructionHandlers(config, locks, Owner("wconfd", short_lock.livelock)),
         metrics=WconfdMetricHandlers(locks, config, reservations, deaths, counts or CallCounts(), work),
         resources=ResourceHandlers(kept.resources, locks.publisher),
         schedules=ScheduleHandlers(kept.schedules, locks.publisher),
         sessions=SessionHandlers(kept.sessions, gateway),
-        violations=ViolationHandlers(short_lock.checks),
     )
 
 

@@ -6,15 +6,8 @@ Source: wconfd.md section 2.
 import attrs
 
 from common.access import Role
-from daemons.wconfd.handlers.changes import (
-    ChangeHandlers,
-    ClusterHandlers,
-    GroupHandlers,
-    NetworkHandlers,
-    NodeHandlers,
-    TagHandlers,
-)
-from daemons.wconfd.handlers.config import ConfigFileHandlers, ConfigHandlers, ViolationHandlers
+from daemons.wconfd.handlers.changes import ChangeHandlers, DestructionHandlers
+from daemons.wconfd.handlers.config import ConfigHandlers
 from daemons.wconfd.handlers.events import SubscriptionHandlers, WconfdMetricHandlers
 from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers, SessionHandlers
 from daemons.wconfd.handlers.locks import ExplainingHandlers, LockHandlers, OrphanHandlers
@@ -126,19 +119,13 @@ class WconfdHandlers:
     explaining: ExplainingHandlers
     events: SubscriptionHandlers
     config: ConfigHandlers
-    file: ConfigFileHandlers
     changes: ChangeHandlers
-    nodes: NodeHandlers
-    groups: GroupHandlers
-    tags: TagHandlers
-    networks: NetworkHandlers
     reservations: ReservationHandlers
-    cluster: ClusterHandlers
+    destruction: DestructionHandlers
     metrics: WconfdMetricHandlers
     resources: ResourceHandlers
     schedules: ScheduleHandlers
     sessions: SessionHandlers
-    violations: ViolationHandlers
 
 
 def routes(to: WconfdHandlers) -> list[AnyRoute]:
@@ -183,8 +170,8 @@ def routes(to: WconfdHandlers) -> list[AnyRoute]:
         Route(ListNodesBehind, to.config.list_nodes_behind, role=Role.READ),
         Route(VerifyConfigCopies, to.config.verify_config_copies, role=Role.OPERATE),
         Route(GetObject, to.config.get_object, role=Role.OPERATE),
-        Route(GetConfigStatus, to.file.config_status, role=Role.READ),
-        Route(ReloadConfig, to.file.reload_config, role=Role.FULL),
+        Route(GetConfigStatus, to.config.config_status, role=Role.READ),
+        Route(ReloadConfig, to.config.reload_config, role=Role.FULL),
         Route(AddInstance, to.changes.add_instance, role=Role.FULL),
         Route(AddInstanceDisk, to.changes.add_instance_disk, role=Role.FULL),
         Route(AttachInstanceDisk, to.changes.attach_instance_disk, role=Role.FULL),
@@ -201,10 +188,10 @@ def routes(to: WconfdHandlers) -> list[AnyRoute]:
         Route(UpdateNodeGroup, to.changes.update_node_group, role=Role.FULL),
         Route(UpdateNetwork, to.changes.update_network, role=Role.FULL),
         Route(UpdateDisk, to.changes.update_disk, role=Role.FULL),
-        Route(ChangeNodes, to.nodes.change_nodes, role=Role.FULL),
-        Route(ChangeGroups, to.groups.change_groups, role=Role.FULL),
-        Route(ChangeTags, to.tags.change_tags, role=Role.FULL),
-        Route(ChangeNetworks, to.networks.change_networks, role=Role.FULL),
+        Route(ChangeNodes, to.changes.change_nodes, role=Role.FULL),
+        Route(ChangeGroups, to.changes.change_groups, role=Role.FULL),
+        Route(ChangeTags, to.changes.change_tags, role=Role.FULL),
+        Route(ChangeNetworks, to.changes.change_networks, role=Role.FULL),
         Route(ReplaceFilter, to.changes.replace_filter, role=Role.FULL),
         Route(DeleteFilter, to.changes.delete_filter, role=Role.FULL),
         Route(SetJobLimits, to.changes.set_job_limits, role=Role.FULL),
@@ -222,8 +209,8 @@ def routes(to: WconfdHandlers) -> list[AnyRoute]:
         Route(ListReservedIps, to.reservations.list_reserved_ips, role=Role.READ),
         Route(CommitTemporaryIps, to.reservations.commit_temporary_ips, role=Role.FULL),
         Route(CommitReleaseTemporaryIp, to.reservations.commit_release_temporary_ip, role=Role.FULL),
-        Route(ChangeCluster, to.cluster.change_cluster, role=Role.FULL),
-        Route(PrepareClusterDestruction, to.cluster.prepare_cluster_destruction, role=Role.FULL),
+        Route(ChangeCluster, to.changes.change_cluster, role=Role.FULL),
+        Route(PrepareClusterDestruction, to.destruction.prepare_cluster_destruction, role=Role.FULL),
         Route(ReadResources, to.resources.read_resources, role=Role.READ),
         Route(SetResource, to.resources.set_resource, role=Role.FULL),
         Route(RemoveResource, to.resources.remove_resource, role=Role.FULL),
@@ -234,7 +221,7 @@ def routes(to: WconfdHandlers) -> list[AnyRoute]:
         Route(SettleRuns, to.schedules.settle_runs, role=Role.FULL),
         Route(FollowSessions, to.sessions.follow_sessions, only_waits=True, role=Role.READ),
         Route(ChangeSessions, to.sessions.change_sessions, role=Role.READ),
-        Route(ListLockViolations, to.violations.list_lock_violations, role=Role.OPERATE),
+        Route(ListLockViolations, to.config.list_lock_violations, role=Role.OPERATE),
         Route(ReadMetrics, to.metrics.read_metrics, role=Role.READ),
     ]
 
