@@ -10,7 +10,7 @@ Source: wconfd.md 6.3, 7.4, 7.5; DESIGN section 8.
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
@@ -159,39 +159,31 @@ class DurableConfig:
             self._note = note
             return
         change = ConfigChange(before, ConfigState.of(config, before), self._note, note)
-        self._check_file()
+        with self._told_to_callers():
+            self._file.check_ours()
         try:
             self._distribution.carry_out(change, lambda: self._write_file(change.after, note))
         except NoLongerMaster as error:
             raise self._mastership.lose(error) from error
         self.state, self._note = change.after, note
 
-    def _check_file(self) -> None:
-        try:
-            self._file.check_ours()
-        except ForeignChange as error:
-            # it could not be written
-            raise self._refused(str(error)) from error
-        except OSError as error:
-            raise self._unwritten(error) from error
-
     def _write_file(self, state: ConfigState, note: bytes) -> None:
-        try:
+        with self._told_to_callers():
             self._file.write(state.content, note)
+
+    @contextlib.contextmanager
+    def _told_to_callers(self) -> Iterator[None]:
+        """Turn what the file refuses into errors for callers."""
+        try:
+            yield
         except ForeignChange as error:
-            raise self._refused(str(error)) from error
+            _log.error("config.foreign", path=self._file.path, error=error)
+            raise Conflict(str(error), path=str(self._file.path)) from error
         except OSError as error:
-            raise self._unwritten(error) from error
-
-    def _unwritten(self, error: OSError) -> Unavailable:
-        _log.error("config.unwritten", path=self._file.path, error=error)
-        reason = error.strerror or error
-        text = f"the configuration could not be written: {reason}; nothing was changed, repeat the call"
-        return Unavailable(text, path=str(self._file.path))
-
-    def _refused(self, foreign: str) -> Conflict:
-        _log.error("config.foreign", path=self._file.path, error=foreign)
-        return Conflict(foreign, path=str(self._file.path))
+            _log.error("config.unwritten", path=self._file.path, error=error)
+            reason = error.strerror or error
+            text = f"the configuration could not be written: {reason}; nothing was changed, repeat the call"
+            raise Unavailable(text, path=str(self._file.path)) from error
 
 
 T = TypeVar("T")

@@ -26,19 +26,18 @@ from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.keptrows import FORMS
 from daemons.wconfd.core.reservations import RandomBytes, without_written
 from daemons.wconfd.distribution import ConfigDistribution, LocalDistribution, check_copies
+from daemons.wconfd.filestores import AnyStore, KeptFiles, ReservationStore
 from daemons.wconfd.handlers.changes import ChangeHandlers, DestructionHandlers
 from daemons.wconfd.handlers.config import ConfigHandlers
 from daemons.wconfd.handlers.events import SubscriptionHandlers, WconfdMetricHandlers, tell_config
 from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers, SessionHandlers
 from daemons.wconfd.handlers.locks import ExplainingHandlers, LockHandlers, OrphanHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
-from daemons.wconfd.keptstore import AnyStore, KeptFiles
 from daemons.wconfd.locks.deaths import LockOwnerDeaths, release_expired
 from daemons.wconfd.locks.lockfiles import journal_of
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.rpc import WconfdHandlers, routes
 from daemons.wconfd.shortlock import LockChecks, ShortLock
-from daemons.wconfd.tempresstore import ReservationStore
 from protocol.mastercheck import check_master, reply_guard
 from protocol.serving.bounds import BudgetLimits, ConnectionLimits
 from protocol.serving.server import ServerRules, Service, serve_unix

@@ -26,9 +26,9 @@ from daemons.wconfd.core.config.configstate import Delivery, Stamp, advanced
 from daemons.wconfd.core.config.groupchanges import GroupChange, NetworkChange, change_groups, change_networks
 from daemons.wconfd.core.config.nodechanges import NodeChange, change_nodes
 from daemons.wconfd.core.locks.waiting import try_update, update_or_queue
+from daemons.wconfd.filestores import ReservationStore
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.shortlock import ConfigChanger, ShortLock
-from daemons.wconfd.tempresstore import ReservationStore
 from protocol.messages import AnyRequest, reply_to_wire
 from protocol.peer import Peer
 from protocol.wconfd.changes import (

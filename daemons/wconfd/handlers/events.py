@@ -15,9 +15,9 @@ from common.system.program import release
 from common.system.watch import unwatched
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.config.changes import job_limits
+from daemons.wconfd.filestores import ReservationStore
 from daemons.wconfd.locks.deaths import LockOwnerDeaths
 from daemons.wconfd.locks.lockstore import LockStore
-from daemons.wconfd.tempresstore import ReservationStore
 from protocol.metrics import DaemonMetrics
 from protocol.peer import Peer
 from protocol.serving.route import Publisher, Stream

@@ -15,7 +15,7 @@ from common.schedules.schedule import Schedule, settled
 from common.system.log import get_log
 from common.webaccess.sessions import KeptSession
 from daemons.wconfd.core.keptrows import Rows
-from daemons.wconfd.keptstore import KeptStore
+from daemons.wconfd.filestores import KeptStore
 from protocol.peer import Peer
 from protocol.serving.route import Publisher
 from protocol.wconfd.config import (
@@ -50,7 +50,7 @@ class ResourceHandlers:
     _publisher: Publisher
 
     async def read_resources(self, _: ReadResources, __: Peer) -> tuple[Resource, ...]:
-        resources = (row.value for row in self._store.rows.values())
+        resources = (row.value for row in self._store.state.values())
         return tuple(sorted(resources, key=lambda each: (each.node, each.name)))
 
     async def set_resource(self, call: SetResource, peer: Peer) -> None:
@@ -115,7 +115,7 @@ class ScheduleHandlers:
     _publisher: Publisher
 
     async def read_schedules(self, _: ReadSchedules, __: Peer) -> tuple[Schedule, ...]:
-        return tuple(sorted((row.value for row in self._store.rows.values()), key=lambda each: each.name))
+        return tuple(sorted((row.value for row in self._store.state.values()), key=lambda each: each.name))
 
     async def put_schedule(self, call: PutSchedule, peer: Peer) -> None:
         """A second delivery finds what it wants already there."""
@@ -181,7 +181,7 @@ class SessionHandlers:
         self._check(peer)
         while call.known == self._stamp:
             await self._changed.wait()
-        return SessionsNow(self._stamp, tuple(row.value for row in self._store.rows.values()))
+        return SessionsNow(self._stamp, tuple(row.value for row in self._store.state.values()))
 
     async def change_sessions(self, call: ChangeSessions, peer: Peer) -> None:
         """Raises: Denied. Unavailable: the file could not be written; nothing has changed."""

@@ -13,10 +13,9 @@ from common.ids import JobId
 from common.locks import Owner
 from common.paths import Paths
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.keptstore import KeptFiles
+from daemons.wconfd.filestores import KeptFiles, ReservationStore
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.rpc import routes
-from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
 from protocol.serving.service import Service
 from tests.support.daemons.wconfd import handlers_over
