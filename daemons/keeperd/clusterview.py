@@ -122,10 +122,7 @@ class ClusterViews:
         # the record of a member goes with its lease; where etcd was not read, no silence is known
         silent = [name for name in found.candidates if name not in records] if seen else []
         master = own.node if keeper.held else other
-        members = [
-            *(self._member(record, found, master) for record in records.values()),
-            *(_silent(name, found) for name in silent),
-        ]
+        members = [self._member(record, found, master) for record in (*records.values(), *map(_silent, silent))]
         return ClusterView(
             asked=own.node,
             state=own.state,
@@ -239,19 +236,9 @@ class ClusterViews:
             return
 
 
-def _silent(name: str, found: _Found) -> MemberView:
-    """A candidate without a record."""
-    return MemberView(
-        name=name,
-        role=Role.SILENT,
-        state="",
-        epoch=0,
-        release="",
-        priority=1,
-        copies=_copies(name, found),
-        lag_files=None if found.lags is None else found.lags.get(name, 0),
-        config_behind=None if found.behind is None else name in found.behind,
-    )
+def _silent(name: str) -> MemberRecord:
+    """In place of the record that a candidate lacks."""
+    return MemberRecord(node=name, nonce="", machine_id="", boot_id="", release="", state="", role=Role.SILENT)
 
 
 def _copies(node: str, found: _Found) -> str:

@@ -26,7 +26,6 @@ from common.system.program import release
 from common.system.watch import unwatched
 from daemons.keeperd.clusterview import ClusterViews, mastership_now
 from daemons.keeperd.core.events import RestoreAccepted
-from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import State
 from daemons.keeperd.core.wishes import living_node
 from daemons.keeperd.keys import ClusterViewer
@@ -94,7 +93,7 @@ class RequestHandlers:
 
     async def maintenance(self, call: SetMaintenance, peer: Peer) -> None:
         """Raises: Conflict: somebody else has just changed it."""
-        keeper = self._keeper()
+        keeper = self._shell.present()
         found = await self._client.get(Get(self._keys.maintenance))
         revision = found.values[0].mod_revision if found.values else 0
         stored = [decode(pair.value, Maintenance, pair.key) for pair in found.values]
@@ -109,14 +108,14 @@ class RequestHandlers:
 
     async def accept_restore(self, _: AcceptRestoredEtcd, __: Peer) -> None:
         """Raises: Conflict: there is no doubt here."""
-        keeper = self._keeper()
+        keeper = self._shell.present()
         if keeper.state is not State.DOUBT:
             raise Conflict(
                 f"keeperd on this node is not in doubt about etcd but in state '{keeper.state.value}'; nothing is to "
                 "be accepted"
             )
         self._shell.report(RestoreAccepted())
-        while self._keeper().state is State.DOUBT:
+        while self._shell.present().state is State.DOUBT:
             await self._shell.changed.wait()
 
     async def starve_watchdog(self, _: TestWatchdog, peer: Peer) -> None:
@@ -125,12 +124,6 @@ class RequestHandlers:
             raise Conflict("this node has no watchdog: set 'watchdog' in [keeperd] of gantry.toml")
         _log.error("watchdog.starved", by=_name(peer), effect="the machine restarts if the watchdog works")
         await trio.lowlevel.checkpoint()
-
-    def _keeper(self) -> Keeper:
-        keeper = self._shell.keeper
-        if keeper is None:
-            raise Unavailable("keeperd is just starting; ask again")
-        return keeper
 
     async def _wish(self, wanted: OperatorRequest) -> OperatorRequest:
         """Note it for whoever is, or will be, the master; return it with the whole name of its node.
@@ -269,10 +262,7 @@ class ClusterViewHandlers:
 
     async def show_cluster(self, _: ShowCluster, __: Peer) -> ClusterView:
         """Raises: Unavailable: keeperd is just starting."""
-        keeper = self._shell.keeper
-        if keeper is None:
-            raise Unavailable("keeperd is just starting; ask again")
-        return await self._views.view(keeper, self._viewer.heard_at, self._problems())
+        return await self._views.view(self._shell.present(), self._viewer.heard_at, self._problems())
 
     async def read_metrics(self, _: ReadMetrics, peer: Peer) -> DaemonMetrics:
         """Raises: as `show_cluster`."""

@@ -22,7 +22,7 @@ from common.commands.localcommand import NO_CPUS
 from common.commands.spec import Leave
 from common.commands.supervision import SupervisorTerms, supervise_and_exit
 from common.commands.supervisor import HeldProgram, hold
-from common.errors import Denied, GantryError, InvalidRequest, PrerequisiteError, Unavailable
+from common.errors import Denied, GantryError, InvalidRequest, PrerequisiteError, Unavailable, reason_of
 from common.settingsfile import parse_toml
 from common.system.accounts import check_trusted, group_numbered, groups_of, user_named
 from common.system.log import get_log
@@ -221,7 +221,7 @@ def read_rules(path: Path) -> LauncherRules:
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb") as file:
             content = file.read()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         raise PrerequisiteError(f"the rules of the launcher cannot be read: '{path}': {reason}") from error
     return structure(parse_toml(path, content), LauncherRules, f"rules in '{path}'")
 

@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from common.durable.atomicfile import remove_leftovers
-from common.errors import GantryError, explain_os_error
+from common.errors import GantryError, explain
 from common.paths import Paths
 from common.settings import Settings
 from common.system.daemon import run_daemon
@@ -118,10 +118,8 @@ def _begin(queue: QueueFileCopies) -> None:
     """Prepare the queue; a queue that cannot be used fails its own calls, one by one."""
     try:
         queue.begin()
-    except GantryError as error:
-        _log.error("queue.unusable", reason=error.message)
-    except OSError as error:
-        _log.error("queue.unusable", reason=explain_os_error(error))
+    except (GantryError, OSError) as error:
+        _log.error("queue.unusable", reason=explain(error))
 
 
 def _remove_leftovers(paths: Paths) -> None:
@@ -130,7 +128,7 @@ def _remove_leftovers(paths: Paths) -> None:
         try:
             left = remove_leftovers(folder, lambda _: True, min_age_s=_LEFT_AFTER_S)
         except OSError as error:
-            _log.warning("leftovers.kept", folder=folder, reason=explain_os_error(error))
+            _log.warning("leftovers.kept", folder=folder, reason=explain(error))
             continue
         if left:
             _log.info("writes.cut_off", files=",".join(sorted(set(left))), effect="each file is as it was before")

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from common.errors import DamagedFile, GantryError, NotFound, explain_os_error
+from common.errors import DamagedFile, GantryError, NotFound, explain_os_error, reason_of
 from common.nodes.certificates import certificates_in, digest_of, has_key
 from common.paths import Paths
 from common.system.log import get_log
@@ -227,7 +227,7 @@ class NodedApplication:
 
 def _text(error: OSError) -> str:
     place = f": '{error.filename}'" if error.filename else ""
-    return f"{(error.strerror or str(error)).lower()}{place}"
+    return f"{reason_of(error)}{place}"
 
 
 def _epoch(scope: Scope) -> str | None:

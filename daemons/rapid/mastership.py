@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import GantryError, explain_os_error
+from common.errors import GantryError, explain, explain_os_error
 from common.lease.deadline import Deadline
 from common.nodes.nodeplace import master_name, why_not_master
 from common.settings import Settings
@@ -122,7 +122,7 @@ class Mastership:
                 self._standing = await in_thread(self._read)
                 self._stamps = stamps
             except (GantryError, OSError) as error:
-                reason = explain_os_error(error) if isinstance(error, OSError) else error.message
+                reason = explain(error)
                 _log.error("place.unknown", reason=reason, effect="as before")
         return self._standing
 

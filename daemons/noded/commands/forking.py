@@ -28,7 +28,7 @@ from common.commands.cgroups import GroupTree, take_groups
 from common.commands.spec import CommandOutcome, CommandSpec
 from common.commands.surroundings import take_surroundings
 from common.durable.atomicfile import write_files
-from common.errors import GantryError
+from common.errors import GantryError, reason_of
 from common.installation import UMASK
 from common.paths import Paths
 from common.settings import Settings
@@ -171,7 +171,7 @@ class ForkingServer:
             if pid == 0:
                 self._live_and_exit(order)
         except OSError as error:
-            reason = f"no process for it: {(error.strerror or str(error)).lower()}"
+            reason = f"no process for it: {reason_of(error)}"
             _log.warning("command.not_forked", command=order.key, reason=reason)
             self._say(RunnerWord(number=order.number, word=OrderResult.REFUSED, reason=reason))
         else:
