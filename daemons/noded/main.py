@@ -24,15 +24,15 @@ from daemons.noded.commands.nodecommands import NodeCommands
 from daemons.noded.epochs import Epochs
 from daemons.noded.files.places import NodePaths
 from daemons.noded.files.queuefiles import QueueFileCopies
-from daemons.noded.handlers.facts import FactsHandlers, InstanceHandlers
-from daemons.noded.handlers.files import QueueHandlers, StateHandlers, UploadHandlers
+from daemons.noded.handlers.facts import FactsHandlers
+from daemons.noded.handlers.files import QueueHandlers, UploadHandlers
 from daemons.noded.handlers.mastership import FailoverHandlers
-from daemons.noded.handlers.membership import MembershipHandlers, RenewalHandlers
+from daemons.noded.handlers.membership import MembershipHandlers
 from daemons.noded.handlers.verifying import VerifyHandlers
-from daemons.noded.handlers.work import CommandHandlers, WorkHandlers
+from daemons.noded.handlers.work import WorkHandlers
 from daemons.noded.joining import JoinGate
-from daemons.noded.rpc import NodedHandlers, Procedures, rows
-from daemons.noded.transport import NodedApplication, TlsIdentity
+from daemons.noded.rpc import NodedApplication, NodedHandlers, rows
+from daemons.noded.transport import TlsIdentity
 from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
 from protocol.noded.files import WireNames
@@ -63,8 +63,8 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     is_leaving = trio.Event()
     commands = NodeCommands(settings)
     handlers = make_handlers(settings, queue, epochs, is_leaving, commands)
-    table = rows(handlers)
-    app = NodedApplication(Procedures(table, callers, epochs), Bodies(rules.max_body_bytes, rules.body_timeout_s))
+    bodies = Bodies(rules.max_body_bytes, rules.body_timeout_s)
+    app = NodedApplication(rows(handlers), callers, epochs, bodies)
     connections = Connections(app, TlsIdentity(paths), rules)
     gate = JoinGate(settings)
     await in_thread(_begin, queue)
@@ -93,16 +93,12 @@ def make_handlers(
     version = settings.ganeti.release or release()
     return NodedHandlers(
         queue=QueueHandlers(queue, places),
-        state=StateHandlers(queue, places),
         uploads=UploadHandlers(settings, places),
         facts=FactsHandlers(),
-        instances=InstanceHandlers(),
         mastership=FailoverHandlers(settings, epochs),
         membership=MembershipHandlers(paths, queue, own_name, is_leaving.set, commands.leave),
         verifying=VerifyHandlers(paths, places, own_name, settings.noded.port, version),
-        work=WorkHandlers(paths),
-        renewal=RenewalHandlers(paths, own_name),
-        commands=CommandHandlers(commands),
+        work=WorkHandlers(paths, commands),
     )
 
 

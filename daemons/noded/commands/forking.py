@@ -34,7 +34,7 @@ from common.paths import Paths
 from common.settings import Settings
 from common.settingsfile import load_settings
 from common.system.log import get_log, rename_program, reopen_log, set_up_logging
-from common.system.processes import Process, holders, is_living, send, send_all
+from common.system.processes import Process, boot_id, holders, is_living, send, send_all
 from common.system.signals import HANDLED, ProcessSignals
 from common.wire import unstructure
 from daemons.noded.commands.commandrecords import (
@@ -44,7 +44,6 @@ from daemons.noded.commands.commandrecords import (
     CommandRecords,
     EndRecord,
     StartRecord,
-    boot_id,
 )
 from daemons.noded.commands.runner import Runner
 from daemons.noded.commands.runnermessages import (

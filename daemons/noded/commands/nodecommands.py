@@ -25,6 +25,7 @@ from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.livelock import PROBE_AGAIN_AFTER_S
 from common.system.log import get_log
+from common.system.processes import boot_id
 from common.system.shortages import retry_pauses
 from common.system.watch import EventKind, FolderEvent, FolderWatch
 from daemons.noded.commands.commandrecords import (
@@ -38,7 +39,6 @@ from daemons.noded.commands.commandrecords import (
     CommandRecords,
     KeyRecords,
     StartRecord,
-    boot_id,
     digest_of_command,
 )
 from daemons.noded.commands.forking import signal_runner

@@ -30,7 +30,7 @@ from common.jsontext import ascii_json
 from common.settings import Settings
 from common.system.livelock import Livelock
 from common.system.log import get_log
-from common.system.processes import find_process
+from common.system.processes import boot_id, find_process
 from common.system.shortages import retry_pauses
 from common.system.signals import ProcessSignals
 from common.wire import unstructure
@@ -42,7 +42,6 @@ from daemons.noded.commands.commandrecords import (
     BegunRecord,
     CommandRecords,
     EndRecord,
-    boot_id,
 )
 from daemons.noded.commands.runnermessages import OrderResult, RunnerOrder, RunnerWord, pack_word
 from daemons.noded.core.commandphases import may_begin
