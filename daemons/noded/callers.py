@@ -15,7 +15,7 @@ from typing import Final
 from common.errors import DamagedFile, Unavailable, explain
 from common.nodes.certificates import digest_of
 from common.system.log import get_log
-from daemons.noded.files.places import MISSING, Stamp, stamp_at
+from common.system.stamps import MISSING, Stamp, stamp_at
 
 # limit of the file; as for all of ssconf
 _MAX_BYTES: Final = 128 * 1024

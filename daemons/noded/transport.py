@@ -13,7 +13,7 @@ from common.errors import DamagedFile, NotFound, explain_os_error
 from common.nodes.certificates import certificates_in, digest_of, has_key
 from common.paths import Paths
 from common.system.log import get_log
-from daemons.noded.files.places import Stamp, stamp_at, stamp_of
+from common.system.stamps import Stamp, stamp_at, stamp_of
 from protocol.http.connection import Scope
 from protocol.noded.call import EPOCH_HEADER
 

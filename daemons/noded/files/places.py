@@ -214,23 +214,3 @@ def named_owner(user: str, group: str, folder: Path) -> Owner | None:
         return None
     found, found_group = user_named(user), group_named(group)
     return owner if found is None or found_group is None else (found.pw_uid, found_group.gr_gid)
-
-
-# Stamps of files: another file was put in place when they differ.
-
-
-# device, inode, time of change and size
-Stamp = tuple[int, int, int, int]
-MISSING: Final[Stamp] = (0, 0, 0, 0)
-
-
-def stamp_of(status: os.stat_result) -> Stamp:
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def stamp_at(path: Path) -> Stamp:
-    """The stamp of the file there; `MISSING`: there is none. Raises: OSError."""
-    try:
-        return stamp_of(os.stat(path))
-    except FileNotFoundError:
-        return MISSING
