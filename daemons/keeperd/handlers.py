@@ -26,8 +26,8 @@ from common.system.program import release
 from common.system.watch import unwatched
 from daemons.keeperd.clusterview import ClusterViews, mastership_now
 from daemons.keeperd.core.events import RestoreAccepted
+from daemons.keeperd.core.mastership import living_node
 from daemons.keeperd.core.states import State
-from daemons.keeperd.core.wishes import living_node
 from daemons.keeperd.keys import ClusterViewer
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.shell import Shell

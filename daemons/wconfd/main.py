@@ -29,8 +29,8 @@ from daemons.wconfd.distribution import ConfigDistribution, LocalDistribution, c
 from daemons.wconfd.filestores import AnyStore, KeptFiles, ReservationStore
 from daemons.wconfd.handlers.changes import ChangeHandlers, DestructionHandlers
 from daemons.wconfd.handlers.config import ConfigHandlers
-from daemons.wconfd.handlers.events import SubscriptionHandlers, WconfdMetricHandlers, tell_config
-from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers, SessionHandlers
+from daemons.wconfd.handlers.events import StateHandlers, tell_config
+from daemons.wconfd.handlers.keptrows import KeptHandlers, SessionHandlers
 from daemons.wconfd.handlers.locks import ExplainingHandlers, LockHandlers, OrphanHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
 from daemons.wconfd.locks.deaths import LockOwnerDeaths, release_expired
@@ -202,14 +202,12 @@ def make_handlers(
         locks=LockHandlers(locks, deaths),
         orphans=OrphanHandlers(locks, deaths),
         explaining=ExplainingHandlers(locks),
-        events=SubscriptionHandlers(locks, config),
         config=ConfigHandlers(config, locks, short_lock.checks),
         changes=ChangeHandlers(short_lock, reservations),
         reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
         destruction=DestructionHandlers(config, locks, Owner("wconfd", short_lock.livelock)),
-        metrics=WconfdMetricHandlers(locks, config, reservations, deaths, counts or CallCounts(), work),
-        resources=ResourceHandlers(kept.resources, locks.publisher),
-        schedules=ScheduleHandlers(kept.schedules, locks.publisher),
+        state=StateHandlers(locks, config, reservations, deaths, counts or CallCounts(), work),
+        kept=KeptHandlers(kept.resources, kept.schedules, locks.publisher),
         sessions=SessionHandlers(kept.sessions, gateway),
     )
 

@@ -8,8 +8,8 @@ import attrs
 from common.access import Role
 from daemons.wconfd.handlers.changes import ChangeHandlers, DestructionHandlers
 from daemons.wconfd.handlers.config import ConfigHandlers
-from daemons.wconfd.handlers.events import SubscriptionHandlers, WconfdMetricHandlers
-from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers, SessionHandlers
+from daemons.wconfd.handlers.events import StateHandlers
+from daemons.wconfd.handlers.keptrows import KeptHandlers, SessionHandlers
 from daemons.wconfd.handlers.locks import ExplainingHandlers, LockHandlers, OrphanHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
 from protocol.peer import Peer
@@ -24,14 +24,12 @@ class WconfdHandlers:
     locks: LockHandlers
     orphans: OrphanHandlers
     explaining: ExplainingHandlers
-    events: SubscriptionHandlers
     config: ConfigHandlers
     changes: ChangeHandlers
     reservations: ReservationHandlers
     destruction: DestructionHandlers
-    metrics: WconfdMetricHandlers
-    resources: ResourceHandlers
-    schedules: ScheduleHandlers
+    state: StateHandlers
+    kept: KeptHandlers
     sessions: SessionHandlers
 
 
@@ -62,7 +60,7 @@ def routes(to: WconfdHandlers) -> list[AnyRoute]:
         Route(locks.AdoptLocks, to.orphans.adopt_locks, role=Role.FULL),
         Route(locks.ClaimLocks, to.orphans.claim_locks, role=Role.FULL),
         Route(locks.ListOrphanedLocks, to.orphans.list_orphaned_locks, role=Role.READ),
-        Route(locks.Subscribe, to.events.subscribe, role=Role.READ),
+        Route(locks.Subscribe, to.state.subscribe, role=Role.READ),
         Route(locks.ExplainWait, to.explaining.explain_wait, role=Role.READ),
         Route(locks.ExplainHoldings, to.explaining.explain_holdings, role=Role.READ),
         Route(config.ReadConfig, to.config.read_config, role=Role.OPERATE),
@@ -118,18 +116,18 @@ def routes(to: WconfdHandlers) -> list[AnyRoute]:
         Route(reservations.CommitReleaseTemporaryIp, to.reservations.commit_release_temporary_ip, role=Role.FULL),
         Route(changes.ChangeCluster, to.changes.change_cluster, role=Role.FULL),
         Route(changes.PrepareClusterDestruction, to.destruction.prepare_cluster_destruction, role=Role.FULL),
-        Route(config.ReadResources, to.resources.read_resources, role=Role.READ),
-        Route(config.SetResource, to.resources.set_resource, role=Role.FULL),
-        Route(config.RemoveResource, to.resources.remove_resource, role=Role.FULL),
+        Route(config.ReadResources, to.kept.read_resources, role=Role.READ),
+        Route(config.SetResource, to.kept.set_resource, role=Role.FULL),
+        Route(config.RemoveResource, to.kept.remove_resource, role=Role.FULL),
         # jobs of schedules have arguments, which are not for all
-        Route(config.ReadSchedules, to.schedules.read_schedules, role=Role.OPERATE),
-        Route(config.PutSchedule, to.schedules.put_schedule, role=Role.FULL),
-        Route(config.RemoveSchedule, to.schedules.remove_schedule, role=Role.FULL),
-        Route(config.SettleRuns, to.schedules.settle_runs, role=Role.FULL),
+        Route(config.ReadSchedules, to.kept.read_schedules, role=Role.OPERATE),
+        Route(config.PutSchedule, to.kept.put_schedule, role=Role.FULL),
+        Route(config.RemoveSchedule, to.kept.remove_schedule, role=Role.FULL),
+        Route(config.SettleRuns, to.kept.settle_runs, role=Role.FULL),
         Route(config.FollowSessions, to.sessions.follow_sessions, only_waits=True, role=Role.READ),
         Route(config.ChangeSessions, to.sessions.change_sessions, role=Role.READ),
         Route(daemon.ListLockViolations, to.config.list_lock_violations, role=Role.OPERATE),
-        Route(daemon.ReadMetrics, to.metrics.read_metrics, role=Role.READ),
+        Route(daemon.ReadMetrics, to.state.read_metrics, role=Role.READ),
     ]
 
 

@@ -26,7 +26,7 @@ from daemons.keeperd.core.events import (
 )
 from daemons.keeperd.core.fitness import bars, may_still_run, settled
 from daemons.keeperd.core.keeper import EndCause, Keeper, OwnMastership, Step, moved, remembering
-from daemons.keeperd.core.leaving import give_up
+from daemons.keeperd.core.mastership import give_up
 from daemons.keeperd.core.states import State, View
 
 # seconds that each better priority goes before this one, and most of the jitter

@@ -44,20 +44,26 @@ from daemons.keeperd.core.events import (
 )
 from daemons.keeperd.core.fitness import bars, settled
 from daemons.keeperd.core.keeper import EndCause, Keeper, Me, OwnMastership, Step, moved, remembering
-from daemons.keeperd.core.leaving import daemons_ended, drained, kill, leave, lose, stop
 from daemons.keeperd.core.mastership import (
+    consider_wish,
+    daemons_ended,
     daemons_failed,
     daemons_ready,
+    drained,
     fitness_changed,
     is_ours,
+    kill,
     lease_lost,
+    leave,
+    lose,
     nodes_told,
     own_node_silent,
+    reconsider,
     renewed,
     restart,
+    stop,
 )
 from daemons.keeperd.core.states import HOLDING, IDLE, NodeMemory, State, View
-from daemons.keeperd.core.wishes import consider_wish, reconsider
 
 # Whether etcd is what it was, and what is remembered of it.
 #

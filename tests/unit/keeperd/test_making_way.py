@@ -24,9 +24,8 @@ from daemons.keeperd.core.events import (
     StopAsked,
     StopDaemons,
 )
-from daemons.keeperd.core.leaving import STOP_LIMIT_S, TAKER_LIMIT_S
+from daemons.keeperd.core.mastership import COPIES_LIMIT_S, SLACK_S, STOP_LIMIT_S, TAKER_LIMIT_S
 from daemons.keeperd.core.states import State, View
-from daemons.keeperd.core.wishes import COPIES_LIMIT_S, SLACK_S
 from daemons.keeperd.identity import KeeperIdentity
 from tests.unit.keeperd.playing import NEW, Play, maintenance, mastered, member, vacated, wish
 
