@@ -87,9 +87,13 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
 def make_handlers(
     settings: Settings, queue: QueueFileCopies, epochs: Epochs, is_leaving: trio.Event, commands: NodeCommands
 ) -> NodedHandlers:
-    """The handlers of a node. Args: is_leaving: is set when the node has left the cluster."""
+    """The handlers of a node.
+
+    Args: is_leaving: is set when the node has left the cluster.
+    Raises: InvalidRequest: Ganeti's variables for a virtual cluster contradict each other.
+    """
     paths, own_name = settings.paths, settings.cluster.own_name
-    places = NodePaths(paths, wire_names(settings))
+    places = NodePaths(paths, WireNames.of_installation(settings.root, os.environ))
     version = settings.ganeti.release or release()
     return NodedHandlers(
         queue=QueueHandlers(queue, places),
@@ -100,14 +104,6 @@ def make_handlers(
         verifying=VerifyHandlers(paths, places, own_name, settings.noded.port, version),
         work=WorkHandlers(paths, commands),
     )
-
-
-def wire_names(settings: Settings) -> WireNames:
-    """The names of files on the wire: those of a private installation are virtual.
-
-    Raises: InvalidRequest: Ganeti's variables for a virtual cluster contradict each other.
-    """
-    return WireNames.of_installation(settings.root, os.environ)
 
 
 def _begin(queue: QueueFileCopies) -> None:

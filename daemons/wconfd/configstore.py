@@ -158,7 +158,8 @@ class DurableConfig:
             self._write_file(before, note)
             self._note = note
             return
-        change = ConfigChange(before, ConfigState.of(config, before), self._note, note)
+        after = ConfigState.of(config, before)
+        change = ConfigChange(before=before, after=after, note_before=self._note, note=note)
         with self._told_to_callers():
             self._file.check_ours()
         try:

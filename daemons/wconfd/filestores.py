@@ -150,7 +150,7 @@ class ReservationStore(FileStore[Reservations]):
         await self.change(lambda state: (state.without_minors(*disks), None))
 
     def change_to(self, state: Reservations) -> StateChange:
-        return ReservationsChange(self.state, state)
+        return ReservationsChange(before=self.state, after=state)
 
     def encoded(self, state: Reservations) -> bytes:
         return reservations.encode(state)
@@ -202,7 +202,7 @@ class KeptStore(FileStore[Rows[T]], Generic[T]):
         return keptrows.with_value(self._form, rows, value)
 
     def change_to(self, state: Rows[T]) -> StateChange:
-        return RowsChange(self._path.name, self.state, state)
+        return RowsChange(before=self.state, after=state, file=self._path.name)
 
     def encoded(self, state: Rows[T]) -> bytes:
         return keptrows.encode(self._form, state)
