@@ -48,13 +48,13 @@ from protocol.peer import Peer
 
 # What operators ask of the mastership: move it, leave it where it is, take etcd as it is.
 #
-# Theory. A wish is a key in etcd, so any candidate may be asked for it, and who holds the mastership, or wants it,
-# obeys. What became of the wish is a key as well, with the nonce of the wish.
+# Theory. A request is a key in etcd, so any candidate may be asked for it, and who holds the mastership, or wants it,
+# obeys. What became of the request is a key as well, with the nonce of the request.
 #
 # Source: DESIGN section 14; lease.md 2 and 7.
 
 
-# seconds in which etcd replies, or a wish is refused
+# seconds in which etcd replies, or a request is refused
 _HEARD_S: Final = 2.0
 _log: Final = get_log(__name__)
 
@@ -67,7 +67,7 @@ class RequestHandlers:
         self._renewer = renewer
 
     async def switchover(self, call: Switchover, peer: Peer) -> str:
-        """Raises: Conflict: it may not be, or another wish is pending. Unavailable: not in time; it is taken back."""
+        """Raises: Conflict: it may not be, or another is pending. Unavailable: not in time; it is taken back."""
         wanted = OperatorRequest(
             kind=WantedKind.SWITCHOVER,
             node=call.node,
@@ -76,20 +76,20 @@ class RequestHandlers:
             nonce=secrets.token_hex(8),
             by=_name(peer),
         )
-        wanted = await self._wish(wanted)
+        wanted = await self._note(wanted)
         limit_s = call.limit_s or float("inf")
         with trio.move_on_after(limit_s):
             return await self._fulfilled(wanted)
         await self._take_back(wanted)
         raise Unavailable(
-            f"the mastership was not moved within {limit_s:g} s, as jobs run on the master; the wish is taken back: "
+            f"the mastership was not moved within {limit_s:g} s, as jobs run on the master; the request is taken back: "
             "give it more time by --limit, or end the jobs by --kill"
         )
 
     async def takeover(self, call: Takeover, peer: Peer) -> str:
         """Raises: Conflict: it may not be, or there is a master, or the node dies before it is the master."""
         wanted = OperatorRequest(kind=WantedKind.TAKEOVER, node=call.node, nonce=secrets.token_hex(8), by=_name(peer))
-        return await self._fulfilled(await self._wish(wanted))
+        return await self._fulfilled(await self._note(wanted))
 
     async def maintenance(self, call: SetMaintenance, peer: Peer) -> None:
         """Raises: Conflict: somebody else has just changed it."""
@@ -125,7 +125,7 @@ class RequestHandlers:
         _log.error("watchdog.starved", by=_name(peer), effect="the machine restarts if the watchdog works")
         await trio.lowlevel.checkpoint()
 
-    async def _wish(self, wanted: OperatorRequest) -> OperatorRequest:
+    async def _note(self, wanted: OperatorRequest) -> OperatorRequest:
         """Note it for whoever is, or will be, the master; return it with the whole name of its node.
 
         Raises: Conflict: nothing was noted; the message says why.
@@ -148,16 +148,16 @@ class RequestHandlers:
                 pending = decode(pair.value, OperatorRequest, pair.key)
                 if pending != wanted and not await self._replace(pair, pending, wanted):
                     raise Conflict(
-                        f"another wish is being fulfilled: {pending.kind.value} to '{pending.node or 'any node'}'; "
+                        f"another request is being fulfilled: {pending.kind.value} to '{pending.node or 'any node'}'; "
                         "wait for its end, or take it back: gantry cluster maintenance on, and then off"
                     )
         self._shell.looker.look_now()
         return wanted
 
     async def _replace(self, pair: KeyValue, pending: OperatorRequest, wanted: OperatorRequest) -> bool:
-        """While no node is the master, nobody judges a wish: the last word of an operator on a takeover counts.
+        """While no node is the master, nobody judges a request: the last word of an operator on a takeover counts.
 
-        Returns: whether the wish has taken the place of the pending one.
+        Returns: whether the request has taken the place of the pending one.
         """
         if wanted.kind is not WantedKind.TAKEOVER:
             return False
@@ -182,7 +182,7 @@ class RequestHandlers:
     async def _fulfilled(self, wanted: OperatorRequest) -> str:
         """Wait for the verdict; return the name of the master.
 
-        An etcd that is silent for a while says nothing of the wish: it is asked again.
+        An etcd that is silent for a while says nothing of the request: it is asked again.
 
         Raises: Conflict: it was refused, with the reason.
         """
@@ -197,13 +197,15 @@ class RequestHandlers:
             await changed.wait()
 
     async def _outcome(self, wanted: OperatorRequest) -> str | None:
-        """The name of the master by this wish; None: it is not fulfilled yet. Raises: Conflict, EtcdError."""
+        """The name of the master by this request; None: it is not fulfilled yet. Raises: Conflict, EtcdError."""
         verdict = await self._verdict(wanted)
         if verdict is None:
             if wanted.kind is WantedKind.TAKEOVER and wanted.node not in await self._living():
                 # there is no master who would refuse it
                 await self._take_back(wanted)
-                raise Conflict(f"keeperd on '{wanted.node}' has ended before it was the master; the wish is taken back")
+                raise Conflict(
+                    f"keeperd on '{wanted.node}' has ended before it was the master; the request is taken back"
+                )
             return None
         if verdict.refusal:
             raise Conflict(verdict.refusal)
@@ -211,7 +213,7 @@ class RequestHandlers:
         return next((_master_of(pair.value) for pair in found.values), wanted.node)
 
     async def _verdict(self, wanted: OperatorRequest) -> OperatorReply | None:
-        """What became of the wish; None: it is still there. Raises: EtcdError."""
+        """What became of the request; None: it is still there. Raises: EtcdError."""
         asked = Transaction((), [Get(self._keys.verdict), Get(self._keys.wanted)])
         verdicts, pending = (await self._client.transact(asked)).found
         for pair in verdicts:
@@ -219,7 +221,7 @@ class RequestHandlers:
                 return verdict
         if any(decode(pair.value, OperatorRequest, pair.key) == wanted for pair in pending):
             return None
-        return OperatorReply(nonce=wanted.nonce, refusal="it was taken back, or another wish has followed it since")
+        return OperatorReply(nonce=wanted.nonce, refusal="it was taken back, or another request has followed it since")
 
     async def _take_back(self, wanted: OperatorRequest) -> None:
         found = await self._client.get(Get(self._keys.wanted))

@@ -369,7 +369,7 @@ class MasterKeys:
         return outcome.succeeded
 
     async def remove_wanted(self, wanted: OperatorRequest, refusal: str) -> None:
-        """Remove an operator's wish, if it is still this one, and say what became of it. Raises: EtcdError."""
+        """Remove an operator's request, if it is still this one, and say what became of it. Raises: EtcdError."""
         found = await self._client.get(Get(self._keys.wanted))
         for pair in found.values:
             if _record(pair, OperatorRequest) == wanted:
@@ -508,10 +508,10 @@ def _cause(view: View | None, node: str) -> str:
     """Why this node has become the master, by what was there before."""
     if view is None or view.last_master is None:
         return "the first master"
-    wish, last = view.wanted, view.last_master
-    if wish is not None and wish.node in ("", node):
-        word = "switch-over" if wish.kind is WantedKind.SWITCHOVER else "take-over"
-        return f"{word}, asked by {wish.by}" if wish.by else word
+    request, last = view.wanted, view.last_master
+    if request is not None and request.node in ("", node):
+        word = "switch-over" if request.kind is WantedKind.SWITCHOVER else "take-over"
+        return f"{word}, asked by {request.by}" if request.by else word
     if last.node == node:
         return "it was the master before, and was stopped" if last.clean else "it was the master before, and failed"
     return f"{last.node} has given it up" if last.clean else f"{last.node} was silent"

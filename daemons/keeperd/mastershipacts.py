@@ -448,7 +448,7 @@ class MastershipActs:
             case Remember(memory):
                 await self._remember(memory)
             case RemoveWanted(wanted, refusal):
-                begin("wish", self._again, lambda: parts.keys.remove_wanted(wanted, refusal))
+                begin("request", self._again, lambda: parts.keys.remove_wanted(wanted, refusal))
             case AcceptRestore(accepted):
                 begin("accept", self._accept, accepted)
             case Tell(event, fields, is_error):
@@ -485,8 +485,8 @@ class MastershipActs:
         self._tasks.begin("address", self._parts.address.bring_up)
         record = won.event.record
         cluster_id = keeper.view.cluster_id if keeper.view else ""
-        wish = keeper.held.wish if keeper.held else None
-        takes_loss = wish is not None and wish.kind is WantedKind.TAKEOVER and wish.node == record.node
+        request = keeper.held.request if keeper.held else None
+        takes_loss = request is not None and request.kind is WantedKind.TAKEOVER and request.node == record.node
         grant = Grant(record.node, record.nonce, won.fence, cluster_id, record.ttl_s, takes_loss)
         self._tasks.begin("servants", self._parts.servants.start, grant)
 
@@ -532,7 +532,7 @@ class MastershipActs:
                 self._report(Drained(won.fence.epoch))
         except* GantryError as failed:
             _log.error(
-                "master.not_drained", reason=failed.exceptions[0], effect="the wish stays until it is taken back"
+                "master.not_drained", reason=failed.exceptions[0], effect="the request stays until it is taken back"
             )
 
     async def _again(self, work: Callable[[], Awaitable[object]]) -> None:

@@ -138,7 +138,7 @@ def daemons_ready(keeper: Keeper, event: DaemonsReady) -> Step:
     keeper = attrs.evolve(keeper, held=attrs.evolve(held, is_ready=True))
     if keeper.state is not State.TAKING:
         return keeper, ()
-    keeper, acts = conclude_wish(moved(keeper, State.MASTER))
+    keeper, acts = conclude_request(moved(keeper, State.MASTER))
     return keeper, (*acts, Look())
 
 
@@ -220,14 +220,14 @@ def _is_ours(standing: NodeProgress, epoch: int, own_name: str) -> bool:
     return standing.epoch < epoch or (standing.epoch == epoch and standing.epoch_master in ("", own_name))
 
 
-# What the master does with the wish of an operator.
+# What the master does with the request of an operator.
 #
 # Source: lease.md 2 and 7.
 
 
 # seconds that a switch-over waits for a candidate that has not all copies yet
 COPIES_LIMIT_S: Final = 60.0
-# seconds beyond the limit of a wish in which whoever asked takes it back
+# seconds beyond the limit of a request in which whoever asked takes it back
 SLACK_S: Final = 5.0
 
 
@@ -240,107 +240,107 @@ class RequestRefusal:
     may_pass: bool = False
 
 
-def consider_wish(keeper: Keeper, now: float) -> Step:
+def consider_request(keeper: Keeper, now: float) -> Step:
     """The master has read what is wanted: obey, wait for copies, or refuse with the reason."""
     view, held = keeper.view, keeper.held
     if view is None or held is None or keeper.state is not State.MASTER or not held.is_ready:
         return keeper, ()
-    wish = view.wanted
-    if wish is None:
+    request = view.wanted
+    if request is None:
         return attrs.evolve(keeper, verdict=None, heard=None), ()
-    if keeper.verdict is not None and keeper.verdict.wanted == wish:
+    if keeper.verdict is not None and keeper.verdict.wanted == request:
         # its removal is on its way, or was in vain
         return keeper, (keeper.verdict,)
-    keeper, heard = _heard(keeper, wish, now)
-    refusal = _late(heard, now) or refused(keeper, view, wish)
+    keeper, heard = _heard(keeper, request, now)
+    refusal = _late(heard, now) or refused(keeper, view, request)
     if refusal is None:
-        return make_way(keeper, wish)
+        return make_way(keeper, request)
     if not refusal.may_pass:
-        return _decided(keeper, RemoveWanted(wish, refusal.reason))
+        return _decided(keeper, RemoveWanted(request, refusal.reason))
     if now < heard.at + COPIES_LIMIT_S:
         return keeper, ()
-    return _decided(keeper, RemoveWanted(wish, f"{refusal.reason}; that did not end within {COPIES_LIMIT_S:g} s"))
+    return _decided(keeper, RemoveWanted(request, f"{refusal.reason}; that did not end within {COPIES_LIMIT_S:g} s"))
 
 
 def reconsider(keeper: Keeper, now: float) -> Step:
     """Make way on only while the operator wants it, and another node can take over."""
-    view, wish = keeper.view, keeper.leaving
-    if view is None or wish is None or not keeper.is_draining:
+    view, request = keeper.view, keeper.leaving
+    if view is None or request is None or not keeper.is_draining:
         return keeper, ()
-    if view.wanted != wish:
+    if view.wanted != request:
         return stay(keeper)
-    keeper, heard = _heard(keeper, wish, now)
-    refusal = _late(heard, now) or refused(keeper, view, wish)
+    keeper, heard = _heard(keeper, request, now)
+    refusal = _late(heard, now) or refused(keeper, view, request)
     if refusal is None:
         return keeper, ()
     keeper, acts = stay(keeper)
     if refusal.may_pass:
         # its record was from before this mastership; the master waits first
         return keeper, (*acts, Look())
-    keeper, more = _decided(keeper, RemoveWanted(wish, refusal.reason))
+    keeper, more = _decided(keeper, RemoveWanted(request, refusal.reason))
     return keeper, (*acts, *more)
 
 
-def _heard(keeper: Keeper, wish: OperatorRequest, now: float) -> tuple[Keeper, Heard]:
+def _heard(keeper: Keeper, request: OperatorRequest, now: float) -> tuple[Keeper, Heard]:
     heard = keeper.heard
-    if heard is None or heard.wish != wish:
-        heard = Heard(wish, now)
+    if heard is None or heard.request != request:
+        heard = Heard(request, now)
     return attrs.evolve(keeper, heard=heard), heard
 
 
 def _late(heard: Heard, now: float) -> RequestRefusal | None:
     """Whoever asked takes it back in time; this is for one who has gone."""
-    limit_s = heard.wish.limit_s
+    limit_s = heard.request.limit_s
     if not limit_s or now < heard.at + limit_s + SLACK_S:
         return None
     return RequestRefusal(f"the mastership was not moved within {limit_s:g} s")
 
 
-def conclude_wish(keeper: Keeper) -> Step:
-    """The daemons serve: the wish by which, or beside which, the mastership was won is over."""
+def conclude_request(keeper: Keeper) -> Step:
+    """The daemons serve: the request by which, or beside which, the mastership was won is over."""
     assert keeper.held is not None
-    wish = keeper.held.wish
+    request = keeper.held.request
     came_back = keeper.made_way_until > 0
     keeper = attrs.evolve(keeper, made_way_until=0.0)
-    if wish is None:
+    if request is None:
         return keeper, ()
     me = keeper.me.node
-    if wish.node not in ("", me):
-        return _decided(keeper, RemoveWanted(wish, f"'{wish.node}' has not taken over in time; '{me}' has"))
+    if request.node not in ("", me):
+        return _decided(keeper, RemoveWanted(request, f"'{request.node}' has not taken over in time; '{me}' has"))
     if came_back:
         refusal = f"no other node has taken over within {TAKER_LIMIT_S:g} s; '{me}' is the master again"
-        return _decided(keeper, RemoveWanted(wish, refusal))
-    return _decided(keeper, RemoveWanted(wish))
+        return _decided(keeper, RemoveWanted(request, refusal))
+    return _decided(keeper, RemoveWanted(request))
 
 
 def _decided(keeper: Keeper, verdict: RemoveWanted) -> Step:
     return attrs.evolve(keeper, verdict=verdict), (verdict,)
 
 
-def refused(keeper: Keeper, view: View, wish: OperatorRequest) -> RequestRefusal | None:
+def refused(keeper: Keeper, view: View, request: OperatorRequest) -> RequestRefusal | None:
     """Return why the master does not obey; None: it does."""
     me = keeper.me.node
-    match wish.kind:
+    match request.kind:
         case WantedKind.TAKEOVER:
             return RequestRefusal(
                 f"'{me}' is the master and renews its lease; use 'gantry cluster switchover', or stop keeperd on '{me}'"
             )
         case WantedKind.SWITCHOVER:
-            return _switchover_refused(keeper, view, wish)
+            return _switchover_refused(keeper, view, request)
         case _:
-            assert_never(wish.kind)
+            assert_never(request.kind)
 
 
-def _switchover_refused(keeper: Keeper, view: View, wish: OperatorRequest) -> RequestRefusal | None:
+def _switchover_refused(keeper: Keeper, view: View, request: OperatorRequest) -> RequestRefusal | None:
     me = keeper.me.node
-    if wish.node == me:
+    if request.node == me:
         return RequestRefusal(f"'{me}' is the master already")
     if keeper.in_maintenance:
         return RequestRefusal("maintenance is on; end it with 'gantry cluster maintenance off' first")
     if view.is_full:
         return RequestRefusal("etcd is full, so nobody could take over; make room first")
-    if wish.node:
-        return _target_refused(view, wish.node)
+    if request.node:
+        return _target_refused(view, request.node)
     if fit_others(view):
         return None
     others = "; ".join(f"{name}: {_why_not(view, name)}" for name in sorted(view.others))
@@ -407,10 +407,10 @@ TAKER_LIMIT_S: Final = 10.0
 _IN_TIME: Final = (EndCause.DEADLINE, EndCause.CORRUPT)
 
 
-def make_way(keeper: Keeper, wish: OperatorRequest) -> Step:
+def make_way(keeper: Keeper, request: OperatorRequest) -> Step:
     """Begin a switch-over: the daemons run on until nothing is left to do."""
-    keeper = attrs.evolve(moved(keeper, State.LEAVING), cause=EndCause.SWITCHOVER, leaving=wish, is_draining=True)
-    return keeper, (Drain(wish.node, wish.kill),)
+    keeper = attrs.evolve(moved(keeper, State.LEAVING), cause=EndCause.SWITCHOVER, leaving=request, is_draining=True)
+    return keeper, (Drain(request.node, request.kill),)
 
 
 def stay(keeper: Keeper) -> Step:
