@@ -48,8 +48,7 @@ class CurrentSnapshot:
         if stamps == self._stamps:
             return
         started_at = time.monotonic()
-        key, config = await in_thread(_read, self._paths)
-        self.current = await in_thread(_snapshot_of, key, config)
+        key, config, self.current = await in_thread(_read, self._paths)
         # what has changed meanwhile is found by the next check, which its event causes
         self._stamps = None if isinstance(key, OSError) or isinstance(config, OSError) else stamps
         self._tell(key, time.monotonic() - started_at)
@@ -87,8 +86,11 @@ class CurrentSnapshot:
 _Found = bytes | OSError | None
 
 
-def _read(paths: Paths) -> tuple[_Found, _Found]:
-    return _content(paths.hmac_key), _content(paths.config_data)
+def _read(paths: Paths) -> tuple[_Found, _Found, ConfigSnapshot]:
+    """The key, the configuration, and what follows from both."""
+    key, config = _content(paths.hmac_key), _content(paths.config_data)
+    # of the key all bytes: the last newline belongs to it
+    return key, config, ConfigSnapshot((key or None) if isinstance(key, bytes) else None, _catalogue_of(config))
 
 
 def _content(path: Path) -> _Found:
@@ -98,15 +100,6 @@ def _content(path: Path) -> _Found:
         return None
     except OSError as error:
         return error
-
-
-def _snapshot_of(key: _Found, config: _Found) -> ConfigSnapshot:
-    return ConfigSnapshot(_key_of(key), _catalogue_of(config))
-
-
-def _key_of(found: _Found) -> bytes | None:
-    # all its bytes: the last newline belongs to it
-    return found or None if isinstance(found, bytes) else None
 
 
 def _catalogue_of(found: _Found) -> Catalogue | str:

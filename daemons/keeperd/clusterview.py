@@ -24,12 +24,11 @@ from daemons.keeperd.core.fitness import bars, only_lacks_copies
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import ROLES, State
 from daemons.keeperd.identity import KeeperIdentity
-from daemons.keeperd.keys import Chronicle
+from daemons.keeperd.keys import Chronicle, number_in
 from protocol.client import Client
 from protocol.etcd.address import Endpoint, EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.kv import EtcdError, Get, KeyValue, Transaction
-from protocol.etcd.questions import MemberEntry
+from protocol.etcd.kv import EtcdError, Get, Transaction
 from protocol.keeperd import ClusterView, EtcdMemberView, MemberView
 from protocol.luxi.queries import QUEUE_LAGS, QueryConfigValues, QueueLag
 from protocol.wconfd.config import ListNodesBehind
@@ -178,13 +177,13 @@ class ClusterViews:
             _log.info("etcd.silent", reason=error.message)
             return
         found.stale = frozenset(pair.key.removeprefix(keys.stales) for pair in stale)
-        found.synced = {pair.key.removeprefix(keys.synceds): _number(pair) for pair in synced}
+        found.synced = {pair.key.removeprefix(keys.synceds): number_in(pair) for pair in synced}
         found.dirty = len(dirty) + len(config)
 
     async def _ask_members(self, found: _Found) -> None:
         names: dict[str, str] = {}
         try:
-            names = _names(await self._client.members(_ASK_S))
+            names = {each.member_id: each.name for each in await self._client.members(_ASK_S)}
             found.alarms = sorted({alarm.kind for alarm in await self._client.alarms(_ASK_S)})
         except EtcdError as error:
             _log.info("etcd.silent", reason=error.message)
@@ -247,14 +246,6 @@ def _copies(node: str, found: _Found) -> str:
     if found.lags is None:
         return "unknown" if node not in found.synced else "fresh"
     return "catching up" if found.lags.get(node) else "fresh"
-
-
-def _names(members: Sequence[MemberEntry]) -> dict[str, str]:
-    return {each.member_id: each.name for each in members}
-
-
-def _number(pair: KeyValue) -> int:
-    return int(pair.value) if pair.value.isdigit() else 0
 
 
 # Numbers of the mastership for graphs and alerts.

@@ -210,7 +210,7 @@ class RequestHandlers:
         if verdict.refusal:
             raise Conflict(verdict.refusal)
         found = await self._client.get(Get(self._keys.master))
-        return next((_master_of(pair.value) for pair in found.values), wanted.node)
+        return next((decode(pair.value, MasterRecord, pair.key).node for pair in found.values), wanted.node)
 
     async def _verdict(self, wanted: OperatorRequest) -> OperatorReply | None:
         """What became of the request; None: it is still there. Raises: EtcdError."""
@@ -230,10 +230,6 @@ class RequestHandlers:
                 when = [Equals(pair.key, ComparedField.MODIFIED, pair.mod_revision)]
                 await self._client.transact(Transaction(when, [Delete(pair.key)]))
         self._shell.looker.look_now()
-
-
-def _master_of(value: bytes) -> str:
-    return decode(value, MasterRecord, "master").node
 
 
 def _name(peer: Peer) -> str:

@@ -420,7 +420,7 @@ def stay(keeper: Keeper) -> Step:
 
 
 def drained(keeper: Keeper, event: Drained, now: float) -> Step:
-    if keeper.state is not State.LEAVING or not keeper.is_draining or not _is_of(keeper.held, event.epoch):
+    if keeper.state is not State.LEAVING or not keeper.is_draining or held_of(keeper, event.epoch) is None:
         return keeper, ()
     return _end_daemons(keeper, now)
 
@@ -489,7 +489,3 @@ def _over(keeper: Keeper, now: float, acts: tuple[Act, ...]) -> Step:
     keeper = attrs.evolve(keeper, held=None, heard=None, leaving=None, is_draining=False, kill_at=None, vacant_at=None)
     then: Act = MayEnd() if keeper.is_ending else Look()
     return settled(keeper, now), (*acts, then)
-
-
-def _is_of(held: OwnMastership | None, epoch: int) -> bool:
-    return held is not None and held.epoch == epoch
