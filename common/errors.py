@@ -317,6 +317,16 @@ def explain_os_error(error: OSError) -> str:
     return f"{text[:1].lower()}{text[1:]}{place}; {next_step}"
 
 
+def explain(error: Exception) -> str:
+    """The text for a user: as `explain_os_error` of a system error, else the message."""
+    return explain_os_error(error) if isinstance(error, OSError) else str(error)
+
+
+def reason_of(error: OSError) -> str:
+    """What the system says of an error, as a part of a sentence."""
+    return (error.strerror or str(error)).lower()
+
+
 # The codes of errors: what each means, and what to do.
 #
 # The daemons send a code with each error; programs decide by it, while its message is for people. The HTTP interface

@@ -22,7 +22,7 @@ from cattrs import BaseConverter, Converter
 from cattrs.gen import make_dict_unstructure_fn, override
 
 from common.access import Role
-from common.errors import GantryError, InvalidRequest
+from common.errors import InvalidRequest
 from common.lockdecl import BIG_LOCK, LockDeclaration, LockRules, Resolver, apply_rules, is_declarable
 from common.locks import Lock, asked_lock, read_lock
 from common.opcodes.types import DeviceChange, DiskParams, NicParams, Reader, RecreatedDisk, Secrecy, number
@@ -343,7 +343,7 @@ def read_opcode(kind: type[OpCode], value: Mapping[str, object]) -> OpCode:
             }
         )
     except Exception as error:
-        found = _all_faults(known, given) or [error.message if isinstance(error, GantryError) else str(error)]
+        found = _all_faults(known, given) or [str(error)]
         raise InvalidRequest(f"invalid opcode {kind.OP_ID}: {'; '.join(found)}") from error
 
 

@@ -8,15 +8,13 @@ operation would fail jobs later.
 Source: DESIGN section 7.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
-from importlib.metadata import entry_points
-from types import ModuleType
 from typing import Final
 
 from common.errors import InvalidRequest, OpcodeUnknown
 from common.opcodes.base import OpCode, read_opcode
+from common.plugins import modules, subclasses_in
 
 _OWN: Final = tuple(
     f"common.opcodes.{family}"
@@ -41,8 +39,9 @@ def opcode_classes() -> Mapping[str, type[OpCode]]:
     Raises: InvalidRequest: two modules define the same id.
     """
     classes: dict[str, type[OpCode]] = {}
-    for module in _modules():
-        for kind in _defined_in(module):
+    for module in modules(_OWN, GROUP):
+        # a common base of several opcodes has no id
+        for kind in (each for each in subclasses_in(module, OpCode) if "OP_ID" in vars(each)):
             if kind.OP_ID in classes:
                 raise InvalidRequest(
                     f"{module.__name__} defines {kind.OP_ID}, which {classes[kind.OP_ID].__module__} has"
@@ -73,18 +72,3 @@ def _similar(op_id: str) -> str:
 
     found = get_close_matches(op_id, opcode_classes())
     return f"; did you mean {' or '.join(found)}?" if found else ""
-
-
-def _modules() -> Iterator[ModuleType]:
-    for name in _OWN:
-        yield import_module(name)
-    for point in entry_points(group=GROUP):
-        yield point.load()
-
-
-def _defined_in(module: ModuleType) -> Iterator[type[OpCode]]:
-    for value in vars(module).values():
-        is_opcode = isinstance(value, type) and issubclass(value, OpCode) and value.__module__ == module.__name__
-        # a common base of several opcodes has no id
-        if is_opcode and "OP_ID" in vars(value):
-            yield value

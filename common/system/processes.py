@@ -252,6 +252,11 @@ def _still_held(livelocks: Path, names: Iterable[str]) -> frozenset[str]:
 # How one of our programs starts another: with this Python, and with our packages importable.
 
 
+def boot_id() -> str:
+    """The present life of the machine, as the kernel names it. Raises: OSError."""
+    return _BOOT_ID.read_text().strip()
+
+
 def python_command(module: str, *words: str) -> list[str]:
     """The command that runs a module; nothing is imported from the current folder."""
     return [sys.executable, "-P", "-m", module, *words]
@@ -271,6 +276,7 @@ def python_environment() -> dict[str, str]:
 # Source: DESIGN section 13; daemons/noded/core/commandphases.py says what the files mean.
 
 
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _LOCK: Final = ".live"
 _END: Final = ".end"
 

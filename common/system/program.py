@@ -19,7 +19,7 @@ from typing import Final, NoReturn, Self
 import attrs
 
 from common.durable.folders import check_kinds
-from common.errors import Conflict, GantryError
+from common.errors import Conflict
 from common.installation import take_up
 from common.replica.replica import NoLongerMaster
 from common.settings import Settings
@@ -211,7 +211,7 @@ def prepare(name: str, options: DaemonOptions) -> tuple[Settings, PidFile]:
 
 def fail(name: str, error: Exception) -> NoReturn:
     """Report why the daemon cannot run, and exit with 1, or with 11 if another node is the master."""
-    message = error.message if isinstance(error, GantryError) else str(error)
+    message = str(error)
     has_log = logging.getLogger().hasHandlers()
     if not (has_log and is_journal()):
         print(f"{ERROR if is_journal() else ''}{name}: error: {message}", file=sys.stderr)

@@ -8,12 +8,10 @@ descriptors, or by a fault of the disk, each check reads it again.
 Source: confd.md 5.
 """
 
-import os
 import time
 from pathlib import Path
 from typing import Final
 
-import attrs
 import orjson
 import trio
 
@@ -22,6 +20,7 @@ from common.objects.codec import decode_config
 from common.paths import Paths
 from common.system.inthread import in_thread
 from common.system.log import get_log
+from common.system.stamps import stamp_if_known
 from common.system.watch import EventKind, FolderWatch
 from daemons.confd.core.answers import ConfigSnapshot
 from daemons.confd.core.catalogue import Catalogue
@@ -32,36 +31,26 @@ _KINDS: Final = EventKind.CLOSE_WRITE | EventKind.MOVED_TO | EventKind.MOVED_FRO
 _log: Final = get_log(__name__)
 
 
-@attrs.frozen
-class _Mark:
-    """A state of a file."""
-
-    inode: int
-    modified_ns: int
-    size: int
-
-
 class CurrentSnapshot:
     """The current snapshot."""
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
-        # states of both files when they were read; None: they have to be read
-        self._marks: object = None
+        # stamps of both files when they were read; None: they have to be read
+        self._stamps: object = None
         # what the log has told is missing
         self._told: object = None
         self.current = ConfigSnapshot(None, "the configuration is not loaded yet")
 
     async def load(self) -> None:
         """Read both files, if one of them has changed since they were read."""
-        marks = (_mark_of(self._paths.hmac_key), _mark_of(self._paths.config_data))
-        if marks == self._marks:
+        stamps = (stamp_if_known(self._paths.hmac_key), stamp_if_known(self._paths.config_data))
+        if stamps == self._stamps:
             return
         started_at = time.monotonic()
-        key, config = await in_thread(_read, self._paths)
-        self.current = await in_thread(_snapshot_of, key, config)
+        key, config, self.current = await in_thread(_read, self._paths)
         # what has changed meanwhile is found by the next check, which its event causes
-        self._marks = None if isinstance(key, OSError) or isinstance(config, OSError) else marks
+        self._stamps = None if isinstance(key, OSError) or isinstance(config, OSError) else stamps
         self._tell(key, time.monotonic() - started_at)
 
     async def follow(self) -> None:
@@ -80,7 +69,7 @@ class CurrentSnapshot:
         now = self.current
         reason = explain_os_error(key) if isinstance(key, OSError) else "there is none"
         told = (reason if now.key is None else None, now.catalogue if isinstance(now.catalogue, str) else None)
-        if self._marks is None and told == self._told:
+        if self._stamps is None and told == self._told:
             # nothing new since the last check
             return
         self._told = told
@@ -93,20 +82,15 @@ class CurrentSnapshot:
             _log.info("config.loaded", serial=config.serial_no, nodes=len(config.nodes), took_s=took_s)
 
 
-def _mark_of(path: Path) -> _Mark | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return _Mark(found.st_ino, found.st_mtime_ns, found.st_size)
-
-
 # content of a file; None: there is no such file; an error, which says nothing about it
 _Found = bytes | OSError | None
 
 
-def _read(paths: Paths) -> tuple[_Found, _Found]:
-    return _content(paths.hmac_key), _content(paths.config_data)
+def _read(paths: Paths) -> tuple[_Found, _Found, ConfigSnapshot]:
+    """The key, the configuration, and what follows from both."""
+    key, config = _content(paths.hmac_key), _content(paths.config_data)
+    # of the key all bytes: the last newline belongs to it
+    return key, config, ConfigSnapshot((key or None) if isinstance(key, bytes) else None, _catalogue_of(config))
 
 
 def _content(path: Path) -> _Found:
@@ -116,15 +100,6 @@ def _content(path: Path) -> _Found:
         return None
     except OSError as error:
         return error
-
-
-def _snapshot_of(key: _Found, config: _Found) -> ConfigSnapshot:
-    return ConfigSnapshot(_key_of(key), _catalogue_of(config))
-
-
-def _key_of(found: _Found) -> bytes | None:
-    # all its bytes: the last newline belongs to it
-    return found or None if isinstance(found, bytes) else None
 
 
 def _catalogue_of(found: _Found) -> Catalogue | str:

@@ -33,30 +33,7 @@ from common.objects.kinds import AdminState, AdminStateSource, GroupUuid, Networ
 from protocol.blocking import BlockingClient
 from protocol.messages import Request
 from protocol.unixsocket import pauses
-from protocol.wconfd.changes import (
-    AddInstance,
-    AddInstanceDisk,
-    AddTcpUdpPort,
-    AllocatePort,
-    AttachInstanceDisk,
-    ChangeCluster,
-    ChangeGroups,
-    ChangeNetworks,
-    ChangeNodes,
-    ChangeTags,
-    DetachInstanceDisk,
-    RemoveInstance,
-    RemoveInstanceDisk,
-    SetInstancePrimaryNode,
-    SetInstanceStatus,
-    UpdateCall,
-    UpdateCluster,
-    UpdateDisk,
-    UpdateInstance,
-    UpdateNetwork,
-    UpdateNode,
-    UpdateNodeGroup,
-)
+from protocol.wconfd import changes
 from protocol.wconfd.config import ReadConfig, RedistributeConfig, VerifyConfig
 
 R = TypeVar("R")
@@ -106,11 +83,11 @@ class UnitConfig(ConfigIndex):
 
     def add_instance(self, instance: AnyInstance, *, replace: bool = False) -> None:
         """Add an instance, or replace it; the addresses that the job has reserved for it become permanent."""
-        self._make(AddInstance(to_json(instance), self._wconfd.owner, replace))
+        self._make(changes.AddInstance(to_json(instance), self._wconfd.owner, replace))
 
     def remove_instance(self, instance: str) -> None:
         """Delete an instance, and free its port and addresses; its disks stay."""
-        self._make(RemoveInstance(instance))
+        self._make(changes.RemoveInstance(instance))
 
     def set_instance_status(
         self,
@@ -121,36 +98,36 @@ class UnitConfig(ConfigIndex):
         admin_state_source: AdminStateSource | None = None,
     ) -> AnyInstance:
         """Set the given values; return the instance after that."""
-        request = SetInstanceStatus(instance, admin_state, disks_active, admin_state_source)
+        request = changes.SetInstanceStatus(instance, admin_state, disks_active, admin_state_source)
         return decode_object(self._ask(request), AnyInstance, "instance")  # type: ignore[arg-type]  # a union
 
     def set_primary_node(self, instance: str, node: str) -> None:
-        self._make(SetInstancePrimaryNode(instance, node))
+        self._make(changes.SetInstancePrimaryNode(instance, node))
 
     def add_disk(self, instance: str, disk: AnyDisk, index: int | None = None, *, replace: bool = False) -> None:
         """Add a disk, or replace it, and attach it.
 
         Args: index: place among the instance's disks; None: the last.
         """
-        self._make(AddInstanceDisk(instance, to_json(disk), index, replace))
+        self._make(changes.AddInstanceDisk(instance, to_json(disk), index, replace))
 
     def attach_disk(self, instance: str, disk: str, index: int | None = None) -> None:
-        self._make(AttachInstanceDisk(instance, disk, index))
+        self._make(changes.AttachInstanceDisk(instance, disk, index))
 
     def detach_disk(self, instance: str, disk: str) -> None:
         """Detach a disk from an instance; it stays in the configuration."""
-        self._make(DetachInstanceDisk(instance, disk))
+        self._make(changes.DetachInstanceDisk(instance, disk))
 
     def remove_disk(self, instance: str, disk: str) -> None:
         """Detach a disk from an instance, and delete it."""
-        self._make(RemoveInstanceDisk(instance, disk))
+        self._make(changes.RemoveInstanceDisk(instance, disk))
 
     def allocate_port(self) -> int:
         """Take a free TCP or UDP port."""
-        return self._ask(AllocatePort())
+        return self._ask(changes.AllocatePort())
 
     def return_port(self, port: int) -> None:
-        self._make(AddTcpUdpPort(port))
+        self._make(changes.AddTcpUdpPort(port))
 
     def update(self, changed: V) -> V:
         """Replace an object by a changed one; refused if it was changed since it was read.
@@ -178,7 +155,7 @@ class UnitConfig(ConfigIndex):
             may_fall_short: whether fewer candidates may be left than the pool should have.
             candidate_pool_size: new size of the pool; None: as it is.
         """
-        call = ChangeNodes(
+        call = changes.ChangeNodes(
             nodes=tuple(map(to_json, nodes)),
             removed=tuple(removed),
             certificates=certificates or {},
@@ -192,21 +169,21 @@ class UnitConfig(ConfigIndex):
 
         Args: groups: as they should be; a new one with the serial number 0.
         """
-        self._ask(ChangeGroups(groups=tuple(map(to_json, groups)), removed=tuple(removed)))
+        self._ask(changes.ChangeGroups(groups=tuple(map(to_json, groups)), removed=tuple(removed)))
 
     def change_tags(self, kind: TagKind, uuid: str, *, added: Sequence[str] = (), removed: Sequence[str] = ()) -> None:
         """Add tags to an object and remove tags from it, whatever else of it has changed since it was read.
 
         Args: uuid: ignored for the cluster.
         """
-        self._make(ChangeTags(kind=kind, uuid=uuid, added=tuple(added), removed=tuple(removed)))
+        self._make(changes.ChangeTags(kind=kind, uuid=uuid, added=tuple(added), removed=tuple(removed)))
 
     def change_networks(self, networks: Sequence[Network] = (), *, removed: Sequence[NetworkUuid] = ()) -> None:
         """Add, replace and remove networks in one change; what instances have taken of their pools stays.
 
         Args: networks: as they should be; a new one with the serial number 0.
         """
-        self._ask(ChangeNetworks(networks=tuple(map(to_json, networks)), removed=tuple(removed)))
+        self._ask(changes.ChangeNetworks(networks=tuple(map(to_json, networks)), removed=tuple(removed)))
 
     def change_cluster(self, after: Cluster) -> None:
         """Set the values of the cluster that differ from those that were read, and leave all others.
@@ -216,7 +193,7 @@ class UnitConfig(ConfigIndex):
         old, new = to_json(self.cluster), to_json(after)
         values = {key: new.get(key) for key in {**old, **new} if old.get(key) != new.get(key)}
         if values:
-            self._ask(ChangeCluster(values=values, serial_no=self.cluster.serial_no))
+            self._ask(changes.ChangeCluster(values=values, serial_no=self.cluster.serial_no))
 
     def wconfds_problems(self) -> Sequence[str]:
         """What wconfd finds inconsistent in its configuration; nothing if all is well."""
@@ -259,20 +236,20 @@ class UnitConfig(ConfigIndex):
         )
 
 
-def _update_of(changed: Cluster | Node | NodeGroup | Network | AnyInstance | AnyDisk) -> UpdateCall:
+def _update_of(changed: Cluster | Node | NodeGroup | Network | AnyInstance | AnyDisk) -> changes.UpdateCall:
     value = to_json(changed)
     match changed:
         case Cluster():
-            return UpdateCluster(value)
+            return changes.UpdateCluster(value)
         case Node():
-            return UpdateNode(value)
+            return changes.UpdateNode(value)
         case NodeGroup():
-            return UpdateNodeGroup(value)
+            return changes.UpdateNodeGroup(value)
         case Network():
-            return UpdateNetwork(value)
+            return changes.UpdateNetwork(value)
         case Instance() | ForthcomingInstance():
-            return UpdateInstance(value)
+            return changes.UpdateInstance(value)
         case Disk() | ForthcomingDisk():
-            return UpdateDisk(value)
+            return changes.UpdateDisk(value)
         case _:
             assert_never(changed)

@@ -60,6 +60,7 @@ from common.system.livelock import Livelock
 from common.system.log import get_log
 from common.system.shortages import NoThread, retry_pauses, start_thread
 from common.system.signals import ProcessSignals
+from common.system.stamps import stamp_if_known
 from protocol.wconfd.locks import InTheWay
 
 # lines of a job; then one line says that others are left out
@@ -84,7 +85,7 @@ class JobRecord:
         self._log_file = JobLogFile(log_path)
         self._job = job
         # of the file that was read, or written last; None: there was none
-        self._stamp = _stamp(path)
+        self._stamp = stamp_if_known(path)
         self._lock = threading.RLock()
         self._next_serial = job.next_log_serial
         # log lines that are not in the job yet
@@ -226,7 +227,7 @@ class JobRecord:
                 self._check_own()
                 staged = stage_files([FileWrite(self._path, content, _MODE)])
                 durably(staged.rename if is_end else staged.put_in_place)
-                self._stamp = _stamp(self._path)
+                self._stamp = stamp_if_known(self._path)
                 return
             except OSError as error:
                 if error.errno in _NOWHERE:
@@ -239,7 +240,7 @@ class JobRecord:
 
     def _check_own(self) -> None:
         """Raises: OSError: the file is another's (ESTALE), or cannot be read."""
-        if (stamp := _stamp(self._path)) is None or stamp == self._stamp:
+        if (stamp := stamp_if_known(self._path)) is None or stamp == self._stamp:
             return
         try:
             found = decode_job(self._path.read_bytes(), self._path.name).livelock
@@ -271,15 +272,6 @@ class JobRecord:
         self._write_patiently(encode_job(job), is_end=job.next_index is None)
         self._job = job
         self._fresh.clear()
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """What differs when another file is put in place; None: there is none, or nothing can be told of it now."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def result_of(error: BaseException) -> list[object]:

@@ -13,7 +13,7 @@ import orjson
 import trio
 
 from common.durable.atomicfile import write_file
-from common.errors import DamagedFile, GantryError
+from common.errors import DamagedFile, GantryError, reason_of
 from common.lease.times import watchdog_s
 from common.settings import Settings
 from common.shapes import Lenient
@@ -74,7 +74,7 @@ def why_no_room(folder: Path) -> str:
     try:
         status = os.statvfs(folder)
     except OSError as error:
-        return f"'{folder}' cannot be looked at: {(error.strerror or str(error)).lower()}"
+        return f"'{folder}' cannot be looked at: {reason_of(error)}"
     if status.f_flag & os.ST_RDONLY:
         return f"'{folder}' is read-only"
     free = status.f_bavail * status.f_frsize

@@ -24,12 +24,11 @@ from daemons.keeperd.core.fitness import bars, only_lacks_copies
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.states import ROLES, State
 from daemons.keeperd.identity import KeeperIdentity
-from daemons.keeperd.keys import Chronicle
+from daemons.keeperd.keys import Chronicle, number_in
 from protocol.client import Client
 from protocol.etcd.address import Endpoint, EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.kv import EtcdError, Get, KeyValue, Transaction
-from protocol.etcd.questions import MemberEntry
+from protocol.etcd.kv import EtcdError, Get, Transaction
 from protocol.keeperd import ClusterView, EtcdMemberView, MemberView
 from protocol.luxi.queries import QUEUE_LAGS, QueryConfigValues, QueueLag
 from protocol.wconfd.config import ListNodesBehind
@@ -122,10 +121,7 @@ class ClusterViews:
         # the record of a member goes with its lease; where etcd was not read, no silence is known
         silent = [name for name in found.candidates if name not in records] if seen else []
         master = own.node if keeper.held else other
-        members = [
-            *(self._member(record, found, master) for record in records.values()),
-            *(_silent(name, found) for name in silent),
-        ]
+        members = [self._member(record, found, master) for record in (*records.values(), *map(_silent, silent))]
         return ClusterView(
             asked=own.node,
             state=own.state,
@@ -181,13 +177,13 @@ class ClusterViews:
             _log.info("etcd.silent", reason=error.message)
             return
         found.stale = frozenset(pair.key.removeprefix(keys.stales) for pair in stale)
-        found.synced = {pair.key.removeprefix(keys.synceds): _number(pair) for pair in synced}
+        found.synced = {pair.key.removeprefix(keys.synceds): number_in(pair) for pair in synced}
         found.dirty = len(dirty) + len(config)
 
     async def _ask_members(self, found: _Found) -> None:
         names: dict[str, str] = {}
         try:
-            names = _names(await self._client.members(_ASK_S))
+            names = {each.member_id: each.name for each in await self._client.members(_ASK_S)}
             found.alarms = sorted({alarm.kind for alarm in await self._client.alarms(_ASK_S)})
         except EtcdError as error:
             _log.info("etcd.silent", reason=error.message)
@@ -239,19 +235,9 @@ class ClusterViews:
             return
 
 
-def _silent(name: str, found: _Found) -> MemberView:
-    """A candidate without a record."""
-    return MemberView(
-        name=name,
-        role=Role.SILENT,
-        state="",
-        epoch=0,
-        release="",
-        priority=1,
-        copies=_copies(name, found),
-        lag_files=None if found.lags is None else found.lags.get(name, 0),
-        config_behind=None if found.behind is None else name in found.behind,
-    )
+def _silent(name: str) -> MemberRecord:
+    """In place of the record that a candidate lacks."""
+    return MemberRecord(node=name, nonce="", machine_id="", boot_id="", release="", state="", role=Role.SILENT)
 
 
 def _copies(node: str, found: _Found) -> str:
@@ -260,14 +246,6 @@ def _copies(node: str, found: _Found) -> str:
     if found.lags is None:
         return "unknown" if node not in found.synced else "fresh"
     return "catching up" if found.lags.get(node) else "fresh"
-
-
-def _names(members: Sequence[MemberEntry]) -> dict[str, str]:
-    return {each.member_id: each.name for each in members}
-
-
-def _number(pair: KeyValue) -> int:
-    return int(pair.value) if pair.value.isdigit() else 0
 
 
 # Numbers of the mastership for graphs and alerts.

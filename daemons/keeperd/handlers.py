@@ -26,9 +26,8 @@ from common.system.program import release
 from common.system.watch import unwatched
 from daemons.keeperd.clusterview import ClusterViews, mastership_now
 from daemons.keeperd.core.events import RestoreAccepted
-from daemons.keeperd.core.keeper import Keeper
+from daemons.keeperd.core.mastership import living_node
 from daemons.keeperd.core.states import State
-from daemons.keeperd.core.wishes import living_node
 from daemons.keeperd.keys import ClusterViewer
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.shell import Shell
@@ -49,13 +48,13 @@ from protocol.peer import Peer
 
 # What operators ask of the mastership: move it, leave it where it is, take etcd as it is.
 #
-# Theory. A wish is a key in etcd, so any candidate may be asked for it, and who holds the mastership, or wants it,
-# obeys. What became of the wish is a key as well, with the nonce of the wish.
+# Theory. A request is a key in etcd, so any candidate may be asked for it, and who holds the mastership, or wants it,
+# obeys. What became of the request is a key as well, with the nonce of the request.
 #
 # Source: DESIGN section 14; lease.md 2 and 7.
 
 
-# seconds in which etcd replies, or a wish is refused
+# seconds in which etcd replies, or a request is refused
 _HEARD_S: Final = 2.0
 _log: Final = get_log(__name__)
 
@@ -68,7 +67,7 @@ class RequestHandlers:
         self._renewer = renewer
 
     async def switchover(self, call: Switchover, peer: Peer) -> str:
-        """Raises: Conflict: it may not be, or another wish is pending. Unavailable: not in time; it is taken back."""
+        """Raises: Conflict: it may not be, or another is pending. Unavailable: not in time; it is taken back."""
         wanted = OperatorRequest(
             kind=WantedKind.SWITCHOVER,
             node=call.node,
@@ -77,24 +76,24 @@ class RequestHandlers:
             nonce=secrets.token_hex(8),
             by=_name(peer),
         )
-        wanted = await self._wish(wanted)
+        wanted = await self._note(wanted)
         limit_s = call.limit_s or float("inf")
         with trio.move_on_after(limit_s):
             return await self._fulfilled(wanted)
         await self._take_back(wanted)
         raise Unavailable(
-            f"the mastership was not moved within {limit_s:g} s, as jobs run on the master; the wish is taken back: "
+            f"the mastership was not moved within {limit_s:g} s, as jobs run on the master; the request is taken back: "
             "give it more time by --limit, or end the jobs by --kill"
         )
 
     async def takeover(self, call: Takeover, peer: Peer) -> str:
         """Raises: Conflict: it may not be, or there is a master, or the node dies before it is the master."""
         wanted = OperatorRequest(kind=WantedKind.TAKEOVER, node=call.node, nonce=secrets.token_hex(8), by=_name(peer))
-        return await self._fulfilled(await self._wish(wanted))
+        return await self._fulfilled(await self._note(wanted))
 
     async def maintenance(self, call: SetMaintenance, peer: Peer) -> None:
         """Raises: Conflict: somebody else has just changed it."""
-        keeper = self._keeper()
+        keeper = self._shell.present()
         found = await self._client.get(Get(self._keys.maintenance))
         revision = found.values[0].mod_revision if found.values else 0
         stored = [decode(pair.value, Maintenance, pair.key) for pair in found.values]
@@ -109,14 +108,14 @@ class RequestHandlers:
 
     async def accept_restore(self, _: AcceptRestoredEtcd, __: Peer) -> None:
         """Raises: Conflict: there is no doubt here."""
-        keeper = self._keeper()
+        keeper = self._shell.present()
         if keeper.state is not State.DOUBT:
             raise Conflict(
                 f"keeperd on this node is not in doubt about etcd but in state '{keeper.state.value}'; nothing is to "
                 "be accepted"
             )
         self._shell.report(RestoreAccepted())
-        while self._keeper().state is State.DOUBT:
+        while self._shell.present().state is State.DOUBT:
             await self._shell.changed.wait()
 
     async def starve_watchdog(self, _: TestWatchdog, peer: Peer) -> None:
@@ -126,13 +125,7 @@ class RequestHandlers:
         _log.error("watchdog.starved", by=_name(peer), effect="the machine restarts if the watchdog works")
         await trio.lowlevel.checkpoint()
 
-    def _keeper(self) -> Keeper:
-        keeper = self._shell.keeper
-        if keeper is None:
-            raise Unavailable("keeperd is just starting; ask again")
-        return keeper
-
-    async def _wish(self, wanted: OperatorRequest) -> OperatorRequest:
+    async def _note(self, wanted: OperatorRequest) -> OperatorRequest:
         """Note it for whoever is, or will be, the master; return it with the whole name of its node.
 
         Raises: Conflict: nothing was noted; the message says why.
@@ -155,16 +148,16 @@ class RequestHandlers:
                 pending = decode(pair.value, OperatorRequest, pair.key)
                 if pending != wanted and not await self._replace(pair, pending, wanted):
                     raise Conflict(
-                        f"another wish is being fulfilled: {pending.kind.value} to '{pending.node or 'any node'}'; "
+                        f"another request is being fulfilled: {pending.kind.value} to '{pending.node or 'any node'}'; "
                         "wait for its end, or take it back: gantry cluster maintenance on, and then off"
                     )
         self._shell.looker.look_now()
         return wanted
 
     async def _replace(self, pair: KeyValue, pending: OperatorRequest, wanted: OperatorRequest) -> bool:
-        """While no node is the master, nobody judges a wish: the last word of an operator on a takeover counts.
+        """While no node is the master, nobody judges a request: the last word of an operator on a takeover counts.
 
-        Returns: whether the wish has taken the place of the pending one.
+        Returns: whether the request has taken the place of the pending one.
         """
         if wanted.kind is not WantedKind.TAKEOVER:
             return False
@@ -189,7 +182,7 @@ class RequestHandlers:
     async def _fulfilled(self, wanted: OperatorRequest) -> str:
         """Wait for the verdict; return the name of the master.
 
-        An etcd that is silent for a while says nothing of the wish: it is asked again.
+        An etcd that is silent for a while says nothing of the request: it is asked again.
 
         Raises: Conflict: it was refused, with the reason.
         """
@@ -204,21 +197,23 @@ class RequestHandlers:
             await changed.wait()
 
     async def _outcome(self, wanted: OperatorRequest) -> str | None:
-        """The name of the master by this wish; None: it is not fulfilled yet. Raises: Conflict, EtcdError."""
+        """The name of the master by this request; None: it is not fulfilled yet. Raises: Conflict, EtcdError."""
         verdict = await self._verdict(wanted)
         if verdict is None:
             if wanted.kind is WantedKind.TAKEOVER and wanted.node not in await self._living():
                 # there is no master who would refuse it
                 await self._take_back(wanted)
-                raise Conflict(f"keeperd on '{wanted.node}' has ended before it was the master; the wish is taken back")
+                raise Conflict(
+                    f"keeperd on '{wanted.node}' has ended before it was the master; the request is taken back"
+                )
             return None
         if verdict.refusal:
             raise Conflict(verdict.refusal)
         found = await self._client.get(Get(self._keys.master))
-        return next((_master_of(pair.value) for pair in found.values), wanted.node)
+        return next((decode(pair.value, MasterRecord, pair.key).node for pair in found.values), wanted.node)
 
     async def _verdict(self, wanted: OperatorRequest) -> OperatorReply | None:
-        """What became of the wish; None: it is still there. Raises: EtcdError."""
+        """What became of the request; None: it is still there. Raises: EtcdError."""
         asked = Transaction((), [Get(self._keys.verdict), Get(self._keys.wanted)])
         verdicts, pending = (await self._client.transact(asked)).found
         for pair in verdicts:
@@ -226,7 +221,7 @@ class RequestHandlers:
                 return verdict
         if any(decode(pair.value, OperatorRequest, pair.key) == wanted for pair in pending):
             return None
-        return OperatorReply(nonce=wanted.nonce, refusal="it was taken back, or another wish has followed it since")
+        return OperatorReply(nonce=wanted.nonce, refusal="it was taken back, or another request has followed it since")
 
     async def _take_back(self, wanted: OperatorRequest) -> None:
         found = await self._client.get(Get(self._keys.wanted))
@@ -235,10 +230,6 @@ class RequestHandlers:
                 when = [Equals(pair.key, ComparedField.MODIFIED, pair.mod_revision)]
                 await self._client.transact(Transaction(when, [Delete(pair.key)]))
         self._shell.looker.look_now()
-
-
-def _master_of(value: bytes) -> str:
-    return decode(value, MasterRecord, "master").node
 
 
 def _name(peer: Peer) -> str:
@@ -269,10 +260,7 @@ class ClusterViewHandlers:
 
     async def show_cluster(self, _: ShowCluster, __: Peer) -> ClusterView:
         """Raises: Unavailable: keeperd is just starting."""
-        keeper = self._shell.keeper
-        if keeper is None:
-            raise Unavailable("keeperd is just starting; ask again")
-        return await self._views.view(keeper, self._viewer.heard_at, self._problems())
+        return await self._views.view(self._shell.present(), self._viewer.heard_at, self._problems())
 
     async def read_metrics(self, _: ReadMetrics, peer: Peer) -> DaemonMetrics:
         """Raises: as `show_cluster`."""

@@ -9,7 +9,8 @@ from typing import Final, Self
 
 import attrs
 
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+from common.system.processes import boot_id
+
 _MACHINE_ID: Final = Path("/etc/machine-id")
 
 
@@ -29,4 +30,4 @@ class KeeperIdentity:
             machine_id = _MACHINE_ID.read_text().strip()
         except FileNotFoundError:
             machine_id = ""
-        return cls(node, secrets.token_hex(8), _BOOT_ID.read_text().strip(), machine_id)
+        return cls(node, secrets.token_hex(8), boot_id(), machine_id)

@@ -341,8 +341,11 @@ class MasterKeys:
             return Fence(record.epoch, outcome.header.revision, outcome.header.revision)
         pairs = {pair.key: pair for found in outcome.found for pair in found}
         master, epoch = pairs.get(self._keys.master), pairs.get(self._keys.epoch)
+        found = _record(master, MasterRecord)
+        if master is None or epoch is None or found is None:
+            return None
         # a late transaction of an earlier campaign has put another lease, which nobody renews
-        if master is None or epoch is None or master.lease != lease or not _is_of(master, record):
+        if master.lease != lease or (found.nonce, found.epoch) != (record.nonce, record.epoch):
             return None
         return Fence(record.epoch, master.create_revision, epoch.mod_revision)
 
@@ -366,10 +369,10 @@ class MasterKeys:
         return outcome.succeeded
 
     async def remove_wanted(self, wanted: OperatorRequest, refusal: str) -> None:
-        """Remove an operator's wish, if it is still this one, and say what became of it. Raises: EtcdError."""
+        """Remove an operator's request, if it is still this one, and say what became of it. Raises: EtcdError."""
         found = await self._client.get(Get(self._keys.wanted))
         for pair in found.values:
-            if _decoded_wanted(pair) == wanted:
+            if _record(pair, OperatorRequest) == wanted:
                 when = [Equals(self._keys.wanted, ComparedField.MODIFIED, pair.mod_revision)]
                 verdict = OperatorReply(nonce=wanted.nonce, refusal=refusal)
                 then: list[Operation] = [Delete(self._keys.wanted), Put(self._keys.verdict, encode(verdict))]
@@ -428,21 +431,6 @@ class MasterKeys:
             pass
         except EtcdError as error:
             _log.info("lease.not_revoked", reason=error.message, effect="it runs out")
-
-
-def _is_of(pair: KeyValue, record: MasterRecord) -> bool:
-    try:
-        found = decode(pair.value, MasterRecord, pair.key)
-    except DamagedFile:
-        return False
-    return found.nonce == record.nonce and found.epoch == record.epoch
-
-
-def _decoded_wanted(pair: KeyValue) -> OperatorRequest | None:
-    try:
-        return decode(pair.value, OperatorRequest, pair.key)
-    except DamagedFile:
-        return None
 
 
 # The last changes of the master, in etcd.
@@ -520,10 +508,10 @@ def _cause(view: View | None, node: str) -> str:
     """Why this node has become the master, by what was there before."""
     if view is None or view.last_master is None:
         return "the first master"
-    wish, last = view.wanted, view.last_master
-    if wish is not None and wish.node in ("", node):
-        word = "switch-over" if wish.kind is WantedKind.SWITCHOVER else "take-over"
-        return f"{word}, asked by {wish.by}" if wish.by else word
+    request, last = view.wanted, view.last_master
+    if request is not None and request.node in ("", node):
+        word = "switch-over" if request.kind is WantedKind.SWITCHOVER else "take-over"
+        return f"{word}, asked by {request.by}" if request.by else word
     if last.node == node:
         return "it was the master before, and was stopped" if last.clean else "it was the master before, and failed"
     return f"{last.node} has given it up" if last.clean else f"{last.node} was silent"

@@ -141,8 +141,8 @@ class _Keeperd:
 
     def _service(self) -> Service:
         cluster = ClusterViewHandlers(self.shell, self._views, self._viewer, self._problems)
-        wishes = RequestHandlers(self.shell, self._client, self._keys, self._renewer)
-        return Service(routes(KeeperdHandlers(cluster, wishes)))
+        requests = RequestHandlers(self.shell, self._client, self._keys, self._renewer)
+        return Service(routes(KeeperdHandlers(cluster, requests)))
 
     def _problems(self) -> list[str]:
         """What is wrong here, in words for an operator."""

@@ -10,7 +10,7 @@ import os
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 import trio
@@ -18,7 +18,7 @@ import trio
 from common.errors import GantryError, InvalidRequest, UnknownMethod
 from common.featuresettings import KeeperdSettings
 from common.lease.grant import Grant
-from common.lease.records import AcceptedRestore, Fence, LastMaster, OperatorRequest, WantedKind
+from common.lease.records import AcceptedRestore, Fence, LastMaster, WantedKind
 from common.lease.times import LeaseTimes
 from common.nodes.nodeplace import node_ips
 from common.settings import Settings
@@ -26,13 +26,39 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from daemons.keeperd.ailments import Ailments, Memories
-from daemons.keeperd.core.events import Campaign, CampaignLost, Drained, Event, NodesTold, OwnNodeSilent
+from daemons.keeperd.core.events import (
+    AcceptRestore,
+    Act,
+    Campaign,
+    CampaignLost,
+    Drain,
+    Drained,
+    DrainNoMore,
+    DropLease,
+    Event,
+    FenceOld,
+    KillDaemons,
+    Look,
+    MayEnd,
+    NodesTold,
+    OwnNodeSilent,
+    Release,
+    Remember,
+    RemoveWanted,
+    Renew,
+    SetDeadline,
+    StartDaemons,
+    StopDaemons,
+    Tell,
+    TellNodes,
+)
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.mastership import Claimed, judge_claims
+from daemons.keeperd.core.states import NodeMemory
 from daemons.keeperd.keys import MasterKeys, Won
+from daemons.keeperd.looker import Looker
 from daemons.keeperd.renewer import Renewer
 from daemons.keeperd.servants import Servants
-from daemons.keeperd.tasks import Tasks
 from protocol.client import Client
 from protocol.etcd.kv import EtcdError
 from protocol.luxi.daemon import PrepareMove
@@ -136,6 +162,25 @@ def _has_refused(outcome: Outcome[None]) -> bool:
     return isinstance(outcome, Failed) and outcome.kind in (FailureKind.REFUSED, FailureKind.OUTDATED)
 
 
+@attrs.frozen
+class _ProgramEnd:
+    code: int
+    # its last bytes
+    output: str
+
+
+async def _run(command: Sequence[str], env: Mapping[str, str], limit_s: float) -> _ProgramEnd | str:
+    """Run a program of the operator's; a text says why it has not ended."""
+    try:
+        with trio.fail_after(limit_s):
+            done = await trio.run_process(command, env=env, capture_stdout=True, stderr=subprocess.STDOUT, check=False)
+    except trio.TooSlowError:
+        return f"not done within {limit_s:g} s"
+    except OSError as error:
+        return str(error)
+    return _ProgramEnd(done.returncode, done.stdout.decode(errors="replace").strip()[-400:])
+
+
 # Have an old master fenced: by the operator's programs, one after the other, until one has done it.
 #
 # Theory. A program says by its exit code that the node certainly runs no more (0), that it could not do it (1), or that
@@ -183,31 +228,18 @@ class Fencing:
         return False
 
     async def _by(self, program: str, node: str, surroundings: Mapping[str, str]) -> bool:
-        limit_s = self._settings.fence_timeout_s
         _log.info("fence.begun", node=node, program=program)
-        try:
-            with trio.fail_after(limit_s):
-                done = await trio.run_process(
-                    [program, node],
-                    env=surroundings,
-                    capture_stdout=True,
-                    stderr=subprocess.STDOUT,
-                    check=False,
-                )
-        except trio.TooSlowError:
-            _log.error("fence.failed", node=node, program=program, reason=f"not done within {limit_s:g} s")
+        ended = await _run([program, node], surroundings, self._settings.fence_timeout_s)
+        if isinstance(ended, str):
+            _log.error("fence.failed", node=node, program=program, reason=ended)
             return False
-        except OSError as error:
-            _log.error("fence.failed", node=node, program=program, reason=error)
-            return False
-        output = done.stdout.decode(errors="replace").strip()[-400:]
-        if done.returncode == 0:
-            _log.warning("fence.done", node=node, program=program, output=output)
-        elif done.returncode == _NOT_FOR_IT:
+        if ended.code == 0:
+            _log.warning("fence.done", node=node, program=program, output=ended.output)
+        elif ended.code == _NOT_FOR_IT:
             _log.info("fence.not_for_node", node=node, program=program)
         else:
-            _log.error("fence.failed", node=node, program=program, code=done.returncode, output=output)
-        return done.returncode == 0
+            _log.error("fence.failed", node=node, program=program, code=ended.code, output=ended.output)
+        return ended.code == 0
 
     async def _tell_wconfd(self, node: str) -> None:
         """As an operator does by `gantry fenced NODE`, once luxid has claimed the locks of the old master's jobs."""
@@ -259,26 +291,15 @@ class Address:
         # not known while the program runs, also if it is cut off
         self._is_up = None
         word = "up" if is_up else "down"
-        try:
-            with trio.fail_after(_LIMIT_S):
-                done = await trio.run_process(
-                    [self._program, word],
-                    env={**os.environ, "GANTRY_NODE": self._node},
-                    capture_stdout=True,
-                    stderr=subprocess.STDOUT,
-                    check=False,
-                )
-        except trio.TooSlowError:
-            _log.error("address.failed", program=self._program, word=word, reason=f"not done within {_LIMIT_S:g} s")
-        except OSError as error:
-            _log.error("address.failed", program=self._program, word=word, reason=error)
+        ended = await _run([self._program, word], {**os.environ, "GANTRY_NODE": self._node}, _LIMIT_S)
+        if isinstance(ended, str):
+            _log.error("address.failed", program=self._program, word=word, reason=ended)
+            return
+        if ended.code:
+            _log.error("address.failed", program=self._program, word=word, code=ended.code, output=ended.output)
         else:
-            text = done.stdout.decode(errors="replace").strip()[-400:]
-            if done.returncode:
-                _log.error("address.failed", program=self._program, word=word, code=done.returncode, output=text)
-            else:
-                _log.info("address.changed", word=word)
-            self._is_up = is_up
+            _log.info("address.changed", word=word)
+        self._is_up = is_up
 
 
 # Have luxid prepare the mastership for another node: nothing new begins, and what runs here ends.
@@ -326,16 +347,59 @@ class MastershipParts:
     ailments: Ailments
 
 
-class MastershipActs:
-    """Args: report: tells the machine. look_now: says that something has changed in etcd."""
+# What is done beside the machine: at most one task for each kind of work.
 
-    def __init__(
-        self, parts: MastershipParts, tasks: Tasks, report: Callable[[Event], None], look_now: Callable[[], None]
+
+class Tasks:
+    """Args: nursery: of the machine's loop; all tasks end with it."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        # kind of work -> what ends it
+        self._running: dict[str, trio.CancelScope] = {}
+
+    def begin(self, kind: str, work: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Do this beside the machine; what is under way of this kind ends."""
+        self.end(kind)
+        scope = self._running[kind] = trio.CancelScope()
+        self._nursery.start_soon(self._work, kind, scope, work, *args)
+
+    def end(self, *kinds: str) -> None:
+        for kind in kinds:
+            if (scope := self._running.pop(kind, None)) is not None:
+                scope.cancel()
+
+    def runs(self, kind: str) -> bool:
+        return kind in self._running
+
+    def finish(self, work: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Do this to its end, also while keeperd ends."""
+        self._nursery.start_soon(self._shielded, work, *args)
+
+    async def _work(
+        self, kind: str, scope: trio.CancelScope, work: Callable[..., Awaitable[object]], *args: object
     ) -> None:
+        with scope:
+            try:
+                await work(*args)
+            except (GantryError, OSError) as error:
+                _log.error("work.failed", work=kind, reason=error)
+        if self._running.get(kind) is scope:
+            del self._running[kind]
+
+    async def _shielded(self, work: Callable[..., Awaitable[object]], *args: object) -> None:
+        with trio.CancelScope(shield=True):
+            await work(*args)
+
+
+class MastershipActs:
+    """Carries out what the machine asks for. Args: report: tells the machine."""
+
+    def __init__(self, parts: MastershipParts, tasks: Tasks, report: Callable[[Event], None], looker: Looker) -> None:
         self._parts = parts
         self._tasks = tasks
         self._report = report
-        self._look_now = look_now
+        self._looker = looker
         # the mastership that was won last; the machine says whether it is held
         self._won: Won | None = None
         # whether luxid has prepared the move of the mastership
@@ -346,73 +410,102 @@ class MastershipActs:
         """Of the mastership that was won last and is not released; 0: there is none."""
         return self._won.fence.epoch if self._won else 0
 
+    async def carry_out(self, act: Act, keeper: Keeper) -> bool:
+        """Carry out an act that led to this keeper; return whether keeperd is to end. Never raises: failures are told.
+
+        Only what must be durable before the next act is waited for.
+        """
+        parts, begin = self._parts, self._tasks.begin
+        match act:
+            case Look(elsewhere):
+                self._looker.look_at(elsewhere=elsewhere)
+            case Campaign():
+                begin("campaign", self.campaign, act)
+            case Renew(epoch, times):
+                self._renew(epoch, times)
+            case SetDeadline(until):
+                parts.renewer.hold(self.epoch, until)
+            case TellNodes(fence):
+                begin("tell", parts.teller.tell, fence, self._report)
+            case FenceOld(last):
+                begin("fence", parts.fencing.fence, last, self.epoch)
+            case StartDaemons():
+                self._start_daemons(keeper)
+            case Drain(node, kill):
+                self.drain(node, kill=kill)
+            case DrainNoMore():
+                self._drain_no_more()
+            case StopDaemons():
+                self._end_daemons("servants", parts.servants.end, keeper.started_epoch)
+            case KillDaemons():
+                # one that is under way kills all that it finds until nothing is left
+                if not self._tasks.runs("kill"):
+                    self._end_daemons("kill", parts.servants.kill, keeper.started_epoch)
+            case Release(clean):
+                self._release(is_clean=clean)
+            case DropLease():
+                parts.renewer.renew_no_more()
+            case Remember(memory):
+                await self._remember(memory)
+            case RemoveWanted(wanted, refusal):
+                begin("request", self._again, lambda: parts.keys.remove_wanted(wanted, refusal))
+            case AcceptRestore(accepted):
+                begin("accept", self._accept, accepted)
+            case Tell(event, fields, is_error):
+                (_log.error if is_error else _log.info)(event, **fields)
+            case MayEnd():
+                return True
+            case _:
+                assert_never(act)
+        return False
+
     async def campaign(self, act: Campaign) -> None:
         try:
             above = max(act.above, await self._parts.teller.highest_epoch())
             outcome = await self._parts.keys.campaign(above, act.epoch_revision)
         except (GantryError, OSError) as error:
             # whatever fails, the machine hears of the end of its campaign
-            outcome = CampaignLost(error.message if isinstance(error, GantryError) else str(error))
+            outcome = CampaignLost(str(error))
         if isinstance(outcome, Won):
             self._won = outcome
             self._report(outcome.event)
         else:
             self._report(outcome)
 
-    def renew(self, epoch: int, times: LeaseTimes) -> None:
+    def _renew(self, epoch: int, times: LeaseTimes) -> None:
         if self._won is not None and self._won.fence.epoch == epoch:
             self._parts.renewer.renew(epoch, self._won.lease, times, self._won.event.sent_at)
 
-    def fence_old(self, last: LastMaster) -> None:
-        self._tasks.begin("fence", self._parts.fencing.fence, last, self.epoch)
-
-    def start_daemons(self, keeper: Keeper | None) -> None:
+    def _start_daemons(self, keeper: Keeper) -> None:
         won = self._won
         if won is None:
             return
         self._tasks.end("servants", "kill")
-        self.drain_no_more()
+        self._drain_no_more()
         self._tasks.begin("address", self._parts.address.bring_up)
-        view = keeper.view if keeper else None
         record = won.event.record
-        cluster_id = view.cluster_id if view else ""
-        held = keeper.held if keeper else None
-        wish = held.wish if held else None
-        takes_loss = wish is not None and wish.kind is WantedKind.TAKEOVER and wish.node == record.node
+        cluster_id = keeper.view.cluster_id if keeper.view else ""
+        request = keeper.held.request if keeper.held else None
+        takes_loss = request is not None and request.kind is WantedKind.TAKEOVER and request.node == record.node
         grant = Grant(record.node, record.nonce, won.fence, cluster_id, record.ttl_s, takes_loss)
         self._tasks.begin("servants", self._parts.servants.start, grant)
-
-    def stop_daemons(self, epoch: int) -> None:
-        """Args: epoch: of the last start of the daemons, which is told when none is left."""
-        self._end_daemons("servants", self._parts.servants.end, epoch)
-
-    def kill_daemons(self, epoch: int) -> None:
-        # one that is under way kills all that it finds until nothing is left
-        if not self._tasks.runs("kill"):
-            self._end_daemons("kill", self._parts.servants.kill, epoch)
 
     def drain(self, node: str, *, kill: bool) -> None:
         self._tasks.begin("drain", self._drain, node, kill)
 
-    def drain_no_more(self) -> None:
+    def _drain_no_more(self) -> None:
         """End the call of luxid; one that lives takes work again."""
         self._is_drained = False
         self._tasks.end("drain")
 
-    def release(self, *, is_clean: bool) -> None:
+    def _release(self, *, is_clean: bool) -> None:
         self._tasks.end("tell", "fence")
-        self.drain_no_more()
+        self._drain_no_more()
         self._parts.renewer.renew_no_more()
         self._parts.renewer.close_watchdog()
         won, self._won = self._won, None
         if won is not None:
             self._tasks.finish(self._release_keys, won, is_clean)
-
-    def remove_wanted(self, wanted: OperatorRequest, refusal: str) -> None:
-        self._tasks.begin("wish", self._again, lambda: self._parts.keys.remove_wanted(wanted, refusal))
-
-    def accept(self, accepted: AcceptedRestore) -> None:
-        self._tasks.begin("accept", self._accept, accepted)
 
     def _end_daemons(self, kind: str, end: Callable[[int], Awaitable[None]], epoch: int) -> None:
         # only who holds the mastership may tell nodes, and have an old master fenced
@@ -424,7 +517,7 @@ class MastershipActs:
 
     async def _release_keys(self, won: Won, is_clean: bool) -> None:
         await self._parts.keys.release(won, is_clean=is_clean)
-        self._look_now()
+        self._looker.look_now()
 
     async def _drain(self, node: str, kill: bool) -> None:
         won = self._won
@@ -439,7 +532,7 @@ class MastershipActs:
                 self._report(Drained(won.fence.epoch))
         except* GantryError as failed:
             _log.error(
-                "master.not_drained", reason=failed.exceptions[0], effect="the wish stays until it is taken back"
+                "master.not_drained", reason=failed.exceptions[0], effect="the request stays until it is taken back"
             )
 
     async def _again(self, work: Callable[[], Awaitable[object]]) -> None:
@@ -454,4 +547,12 @@ class MastershipActs:
 
     async def _accept(self, accepted: AcceptedRestore) -> None:
         await self._again(lambda: self._parts.keys.accept(accepted))
-        self._look_now()
+        self._looker.look_now()
+
+    async def _remember(self, memory: NodeMemory) -> None:
+        try:
+            await in_thread(self._parts.memories.store, memory)
+        except OSError as error:
+            self._parts.ailments.set("memory", f"what keeperd must remember cannot be stored: {error}")
+        else:
+            self._parts.ailments.set("memory", "")

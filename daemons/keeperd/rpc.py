@@ -24,7 +24,7 @@ class KeeperdHandlers:
     """The handlers, by noun."""
 
     cluster: ClusterViewHandlers
-    wishes: RequestHandlers
+    requests: RequestHandlers
 
 
 def routes(to: KeeperdHandlers) -> list[AnyRoute]:
@@ -32,9 +32,9 @@ def routes(to: KeeperdHandlers) -> list[AnyRoute]:
     return [
         Route(ShowCluster, to.cluster.show_cluster, only_waits=True, role=Role.READ),
         Route(ReadMetrics, to.cluster.read_metrics, only_waits=True, role=Role.READ),
-        Route(Switchover, to.wishes.switchover, only_waits=True, role=Role.FULL),
-        Route(Takeover, to.wishes.takeover, only_waits=True, role=Role.FULL),
-        Route(SetMaintenance, to.wishes.maintenance, role=Role.FULL),
-        Route(AcceptRestoredEtcd, to.wishes.accept_restore, only_waits=True, role=Role.FULL),
-        Route(TestWatchdog, to.wishes.starve_watchdog, role=Role.FULL),
+        Route(Switchover, to.requests.switchover, only_waits=True, role=Role.FULL),
+        Route(Takeover, to.requests.takeover, only_waits=True, role=Role.FULL),
+        Route(SetMaintenance, to.requests.maintenance, role=Role.FULL),
+        Route(AcceptRestoredEtcd, to.requests.accept_restore, only_waits=True, role=Role.FULL),
+        Route(TestWatchdog, to.requests.starve_watchdog, role=Role.FULL),
     ]

@@ -53,7 +53,7 @@ class Servants:
             with trio.fail_after(_READY_S):
                 await self._until_ready()
         except (GantryError, OSError) as error:
-            await self._failed(epoch, _words(error))
+            await self._failed(epoch, str(error))
             return
         except trio.TooSlowError:
             await self._failed(epoch, f"they are not ready within {_READY_S:g} s")
@@ -89,7 +89,7 @@ class Servants:
                 await work()
                 return
             except (GantryError, OSError) as error:
-                _log.error("master.not_stopped", reason=_words(error), going_on="again until it succeeds")
+                _log.error("master.not_stopped", reason=error, going_on="again until it succeeds")
             await trio.sleep(next(retries))
 
     def _remove_grant(self) -> None:
@@ -155,7 +155,3 @@ class Servants:
         refusal = await in_thread(read_not_master, self._paths)
         _log.error("master.daemons_failed", epoch=epoch, reason=refusal or reason)
         self._report(FenceRefused(epoch) if refusal else DaemonsFailed(epoch, reason))
-
-
-def _words(error: Exception) -> str:
-    return error.message if isinstance(error, GantryError) else str(error)

@@ -1,57 +1,31 @@
 """Carry out what the machine of keeperd decides, and tell it what has become of that.
 
-Theory. Events come from many tasks into one queue, and are handled one after the other; so are the acts of each. What
-takes long runs beside (`tasks.py`). Only what must be durable before the next act is waited for. Times are by BOOTTIME,
-also the wait for the next due one: a machine that slept is seen before anything is done.
+Theory. Events come from many tasks into one queue, and are handled one after the other; so are the acts of each
+(`mastershipacts.py`). What takes long runs beside. Only what must be durable before the next act is waited for. Times
+are by BOOTTIME, also the wait for the next due one: a machine that slept is seen before anything is done.
 
 Source: DESIGN section 14; lease.md 7.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, assert_never
+from typing import Final
 
 import trio
 
+from common.errors import Unavailable
 from common.lease.deadline import boottime
 from common.system.clocks import BootTimer
-from common.system.inthread import in_thread
-from common.system.log import get_log
-from daemons.keeperd.core.events import (
-    AcceptRestore,
-    Act,
-    Campaign,
-    Drain,
-    DrainNoMore,
-    DropLease,
-    Due,
-    Event,
-    FenceOld,
-    KillDaemons,
-    Look,
-    MayEnd,
-    Release,
-    Remember,
-    RemoveWanted,
-    Renew,
-    SetDeadline,
-    StartDaemons,
-    StopDaemons,
-    Tell,
-    TellNodes,
-)
+from daemons.keeperd.core.events import Act, Due, Event
 from daemons.keeperd.core.keeper import Keeper, Me
 from daemons.keeperd.core.machine import begin, next_due, step
-from daemons.keeperd.core.states import NodeMemory
 from daemons.keeperd.looker import Looker
-from daemons.keeperd.mastershipacts import MastershipActs, MastershipParts
-from daemons.keeperd.tasks import Tasks
+from daemons.keeperd.mastershipacts import MastershipActs, MastershipParts, Tasks
 
 # events that may wait; more would mean that the machine is stuck
 _MOST_EVENTS: Final = 10_000
 # part of a lease for which an event may be worked at, before the main process counts as hung
 _PATIENCE: Final = 0.5
-_log: Final = get_log(__name__)
 
 
 class Shell:
@@ -85,8 +59,7 @@ class Shell:
         timer = BootTimer()
         try:
             async with trio.open_nursery() as nursery:
-                self._parts, self._tasks = parts, Tasks(nursery)
-                self._acts = MastershipActs(parts, self._tasks, self.report, self.looker.look_now)
+                self._acts = MastershipActs(parts, Tasks(nursery), self.report, self.looker)
                 nursery.start_soon(self._keep_due, timer)
                 keeper, acts = begin(self._me, parts.memories.memory, boottime())
                 is_over = await self._follow(keeper, acts, timer)
@@ -105,7 +78,7 @@ class Shell:
         before, self.keeper = self.keeper, keeper
         is_over = False
         for act in acts:
-            is_over = await self._carry_out(act) or is_over
+            is_over = await self._acts.carry_out(act, keeper) or is_over
         due = next_due(keeper)
         timer.set(math.inf if due is None else due)
         if keeper is not before:
@@ -121,55 +94,8 @@ class Shell:
             timer.drain()
             self.report(Due())
 
-    async def _carry_out(self, act: Act) -> bool:
-        """Return whether keeperd is to end. Never raises: what fails is told."""
-        parts, tasks, acts = self._parts, self._tasks, self._acts
-        started_epoch = self.keeper.started_epoch if self.keeper else 0
-        match act:
-            case Look(elsewhere):
-                self.looker.look_at(elsewhere=elsewhere)
-            case Campaign():
-                tasks.begin("campaign", acts.campaign, act)
-            case Renew(epoch, times):
-                acts.renew(epoch, times)
-            case SetDeadline(until):
-                parts.renewer.hold(acts.epoch, until)
-            case TellNodes(fence):
-                tasks.begin("tell", parts.teller.tell, fence, self.report)
-            case FenceOld(last):
-                acts.fence_old(last)
-            case StartDaemons():
-                acts.start_daemons(self.keeper)
-            case Drain(node, kill):
-                acts.drain(node, kill=kill)
-            case DrainNoMore():
-                acts.drain_no_more()
-            case StopDaemons():
-                acts.stop_daemons(started_epoch)
-            case KillDaemons():
-                acts.kill_daemons(started_epoch)
-            case Release(clean):
-                acts.release(is_clean=clean)
-            case DropLease():
-                parts.renewer.renew_no_more()
-            case Remember(memory):
-                await self._remember(memory)
-            case RemoveWanted(wanted, refusal):
-                acts.remove_wanted(wanted, refusal)
-            case AcceptRestore(accepted):
-                acts.accept(accepted)
-            case Tell(event, fields, is_error):
-                (_log.error if is_error else _log.info)(event, **fields)
-            case MayEnd():
-                return True
-            case _:
-                assert_never(act)
-        return False
-
-    async def _remember(self, memory: NodeMemory) -> None:
-        try:
-            await in_thread(self._parts.memories.store, memory)
-        except OSError as error:
-            self._parts.ailments.set("memory", f"what keeperd must remember cannot be stored: {error}")
-        else:
-            self._parts.ailments.set("memory", "")
+    def present(self) -> Keeper:
+        """The keeper as it is. Raises: Unavailable: keeperd is just starting."""
+        if self.keeper is None:
+            raise Unavailable("keeperd is just starting; ask again")
+        return self.keeper

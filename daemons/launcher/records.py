@@ -8,7 +8,6 @@ Source: DESIGN sections 5 and 16.
 """
 
 import contextlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -92,10 +91,3 @@ class LaunchRecords:
 
     def _path(self, pid: int) -> Path:
         return self._folder / str(pid)
-
-
-def own_process() -> Process:
-    """This process. Raises: OSError: /proc cannot be read."""
-    with open("/proc/self/stat", "rb") as file:
-        content = file.read()
-    return Process(os.getpid(), int(content[content.rindex(b")") + 2 :].split()[19]))

@@ -22,15 +22,15 @@ from common.commands.localcommand import NO_CPUS
 from common.commands.spec import Leave
 from common.commands.supervision import Supervision, SupervisorTerms, supervise_and_exit
 from common.commands.supervisor import HeldProgram, hold
-from common.errors import Denied, GantryError, InvalidRequest, PrerequisiteError, Unavailable
+from common.errors import Denied, GantryError, InvalidRequest, PrerequisiteError, Unavailable, reason_of
 from common.settingsfile import parse_toml
 from common.system.accounts import check_trusted, group_numbered, groups_of, user_named
 from common.system.log import get_log
-from common.system.processes import send
+from common.system.processes import find_process, send
 from common.system.signals import ProcessSignals
 from common.wire import structure, unstructure
 from daemons.launcher.core.rules import LauncherRules, Person, may_run_as
-from daemons.launcher.records import LaunchRecords, Record, own_process
+from daemons.launcher.records import LaunchRecords, Record
 from protocol.envelope import Call, CallBatch, Dialect, failure, read_message, success
 from protocol.framing import Framer, pack
 from protocol.launched import MOST_BYTES, End, EndCommands, Running
@@ -152,7 +152,8 @@ class LauncherConnection:
         launch = _launch(command, fds, account)
         if command.leave is Leave.DETACH:
             self._sweep(place.groups)
-        own = own_process()
+        own = find_process(os.getpid())
+        assert own is not None, "it reads its own entry in /proc"
         folder = place.groups.group(command.group_name).folder
         record = Record(own.pid, own.started_at, livelock.st_dev, livelock.st_ino, place.groups.way, folder)
         try:
@@ -230,7 +231,7 @@ def read_rules(path: Path) -> LauncherRules:
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb") as file:
             content = file.read()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         raise PrerequisiteError(f"the rules of the launcher cannot be read: '{path}': {reason}") from error
     return structure(parse_toml(path, content), LauncherRules, f"rules in '{path}'")
 

@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import GantryError, explain_os_error
+from common.errors import GantryError, explain
 from common.jsontext import ascii_json
 from common.settings import Settings
 from common.system.inthread import in_thread
@@ -123,10 +123,8 @@ class TimedCollector:
             report = Report(self.about, at_ns, content, found.status or CollectorStatus(StatusCode.OK))
             self._mistake = ""
             return report, tuple(found.numbers)[:_MAX_NUMBERS]
-        except GantryError as error:
-            return failed(self.about, at_ns, error.message), ()
-        except OSError as error:
-            return failed(self.about, at_ns, explain_os_error(error)), ()
+        except (GantryError, OSError) as error:
+            return failed(self.about, at_ns, explain(error)), ()
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             if text != self._mistake:
@@ -219,8 +217,8 @@ class RhythmsByConfd:
             rhythms = read_rhythms(outcome.answer())
         except (GantryError, OSError) as error:
             if not self._is_silent:
-                reason = explain_os_error(error) if isinstance(error, OSError) else error.message
-                _log.warning("rhythms.unknown", reason=reason, effect="they stay as they are", retry_s=ASK_EVERY_S)
+                effect = "they stay as they are"
+                _log.warning("rhythms.unknown", reason=explain(error), effect=effect, retry_s=ASK_EVERY_S)
             self._is_silent = True
             return
         self._is_silent = False

@@ -12,6 +12,7 @@ from typing import Final
 
 from common.errors import Denied
 from common.installation import use_plugins
+from common.plugins import subclasses_in
 from common.settings import Settings
 from common.system.log import get_log
 from daemons.mond.collectors.base import Collector
@@ -67,8 +68,5 @@ def _plugged_in() -> Iterator[type[Collector]]:
         except Exception:
             _log.exception("plugin.not_loaded", plugin=point.name, module=point.value)
             continue
-        for value in vars(module).values():
-            is_own = isinstance(value, type) and issubclass(value, Collector) and value.__module__ == module.__name__
-            # a common base of several collectors has no name
-            if is_own and hasattr(value, "NAME"):
-                yield value
+        # a common base of several collectors has no name
+        yield from (kind for kind in subclasses_in(module, Collector) if hasattr(kind, "NAME"))

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from common.errors import DamagedFile, Unavailable, explain_os_error
+from common.errors import DamagedFile, Unavailable, explain
 from common.nodes.certificates import digest_of
 from common.system.log import get_log
-from daemons.noded.files.places import MISSING, Stamp, stamp_at
+from common.system.stamps import MISSING, Stamp, stamp_at
 
 # limit of the file; as for all of ssconf
 _MAX_BYTES: Final = 128 * 1024
@@ -67,7 +67,7 @@ class _Digests:
                 self._stamp = stamp
         except (OSError, DamagedFile) as error:
             self._stamp = None
-            reason = explain_os_error(error) if isinstance(error, OSError) else error.message
+            reason = explain(error)
             _log.error("callers.unknown", path=self._path, reason=reason)
             raise Unavailable(f"whether this caller is a master candidate cannot be told: {reason}") from error
         return self._found

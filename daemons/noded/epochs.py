@@ -19,13 +19,11 @@ from typing import Final
 
 import trio
 
-from common.durable.atomicfile import FileWrite, write_files
-from common.durable.durably import durably
 from common.errors import Conflict
 from common.nodes.mastership import SeenEpoch, newer_master, read_seen
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.noded.files.places import owner_of_files_in
+from daemons.noded.files.places import put_file
 
 _MODE: Final = 0o640
 _log: Final = get_log(__name__)
@@ -113,16 +111,12 @@ class Epochs:
         async with self._raising:
             if epoch.number <= self.highest:
                 return
-            await in_thread(durably, lambda: self._write(epoch))
+            # also for the daemons of the master, which read it
+            await in_thread(put_file, self._path, f"{epoch}\n".encode(), _MODE)
             before, self._seen = self._seen, epoch
             _log.info("epoch.raised", epoch=epoch.number, master=epoch.master, before=before.number)
             self._raised.set()
             self._raised = trio.Event()
-
-    def _write(self, epoch: SeenEpoch) -> None:
-        # also for the daemons of the master, which read it
-        owner = owner_of_files_in(self._path.parent)
-        write_files([FileWrite(self._path, f"{epoch}\n".encode(), _MODE, owner=owner)])
 
     def _end(self, epoch: int) -> None:
         self._running[epoch] -= 1

@@ -24,7 +24,7 @@ from common.errors import (
     NotFound,
     RemoteError,
     Unavailable,
-    explain_os_error,
+    explain,
 )
 from common.ids import JobId
 from common.nodes.certificates import certificates_in, digest_of, public_digest_of, sign_request
@@ -488,7 +488,7 @@ class JoinGate:
             except _FolderGone:
                 continue
             except (OSError, GantryError) as error:
-                reason = explain_os_error(error) if isinstance(error, OSError) else error.message
+                reason = explain(error)
                 if reason != told:
                     told = reason
                     _log.error("join.closed", reason=reason, going_on="again until it succeeds")

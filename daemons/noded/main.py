@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from common.durable.atomicfile import remove_leftovers
-from common.errors import GantryError, explain_os_error
+from common.errors import GantryError, explain
 from common.paths import Paths
 from common.settings import Settings
 from common.system.daemon import run_daemon
@@ -24,15 +24,15 @@ from daemons.noded.commands.nodecommands import NodeCommands
 from daemons.noded.epochs import Epochs
 from daemons.noded.files.places import NodePaths
 from daemons.noded.files.queuefiles import QueueFileCopies
-from daemons.noded.handlers.facts import FactsHandlers, InstanceHandlers
-from daemons.noded.handlers.files import QueueHandlers, StateHandlers, UploadHandlers
+from daemons.noded.handlers.facts import FactsHandlers
+from daemons.noded.handlers.files import QueueHandlers, UploadHandlers
 from daemons.noded.handlers.mastership import FailoverHandlers
-from daemons.noded.handlers.membership import MembershipHandlers, RenewalHandlers
+from daemons.noded.handlers.membership import MembershipHandlers
 from daemons.noded.handlers.verifying import VerifyHandlers
-from daemons.noded.handlers.work import CommandHandlers, WorkHandlers
+from daemons.noded.handlers.work import WorkHandlers
 from daemons.noded.joining import JoinGate
-from daemons.noded.rpc import NodedHandlers, Procedures, rows
-from daemons.noded.transport import NodedApplication, TlsIdentity
+from daemons.noded.rpc import NodedApplication, NodedHandlers, rows
+from daemons.noded.transport import TlsIdentity
 from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
 from protocol.noded.files import WireNames
@@ -63,8 +63,8 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     is_leaving = trio.Event()
     commands = NodeCommands(settings)
     handlers = make_handlers(settings, queue, epochs, is_leaving, commands)
-    table = rows(handlers)
-    app = NodedApplication(Procedures(table, callers, epochs), Bodies(rules.max_body_bytes, rules.body_timeout_s))
+    bodies = Bodies(rules.max_body_bytes, rules.body_timeout_s)
+    app = NodedApplication(rows(handlers), callers, epochs, bodies)
     connections = Connections(app, TlsIdentity(paths), rules)
     gate = JoinGate(settings)
     await in_thread(_begin, queue)
@@ -87,41 +87,31 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
 def make_handlers(
     settings: Settings, queue: QueueFileCopies, epochs: Epochs, is_leaving: trio.Event, commands: NodeCommands
 ) -> NodedHandlers:
-    """The handlers of a node. Args: is_leaving: is set when the node has left the cluster."""
+    """The handlers of a node.
+
+    Args: is_leaving: is set when the node has left the cluster.
+    Raises: InvalidRequest: Ganeti's variables for a virtual cluster contradict each other.
+    """
     paths, own_name = settings.paths, settings.cluster.own_name
-    places = NodePaths(paths, wire_names(settings))
+    places = NodePaths(paths, WireNames.of_installation(settings.root, os.environ))
     version = settings.ganeti.release or release()
     return NodedHandlers(
         queue=QueueHandlers(queue, places),
-        state=StateHandlers(queue, places),
         uploads=UploadHandlers(settings, places),
         facts=FactsHandlers(),
-        instances=InstanceHandlers(),
         mastership=FailoverHandlers(settings, epochs),
         membership=MembershipHandlers(paths, queue, own_name, is_leaving.set, commands.leave),
         verifying=VerifyHandlers(paths, places, own_name, settings.noded.port, version),
-        work=WorkHandlers(paths),
-        renewal=RenewalHandlers(paths, own_name),
-        commands=CommandHandlers(commands),
+        work=WorkHandlers(paths, commands),
     )
-
-
-def wire_names(settings: Settings) -> WireNames:
-    """The names of files on the wire: those of a private installation are virtual.
-
-    Raises: InvalidRequest: Ganeti's variables for a virtual cluster contradict each other.
-    """
-    return WireNames.of_installation(settings.root, os.environ)
 
 
 def _begin(queue: QueueFileCopies) -> None:
     """Prepare the queue; a queue that cannot be used fails its own calls, one by one."""
     try:
         queue.begin()
-    except GantryError as error:
-        _log.error("queue.unusable", reason=error.message)
-    except OSError as error:
-        _log.error("queue.unusable", reason=explain_os_error(error))
+    except (GantryError, OSError) as error:
+        _log.error("queue.unusable", reason=explain(error))
 
 
 def _remove_leftovers(paths: Paths) -> None:
@@ -130,7 +120,7 @@ def _remove_leftovers(paths: Paths) -> None:
         try:
             left = remove_leftovers(folder, lambda _: True, min_age_s=_LEFT_AFTER_S)
         except OSError as error:
-            _log.warning("leftovers.kept", folder=folder, reason=explain_os_error(error))
+            _log.warning("leftovers.kept", folder=folder, reason=explain(error))
             continue
         if left:
             _log.info("writes.cut_off", files=",".join(sorted(set(left))), effect="each file is as it was before")

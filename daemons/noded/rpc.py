@@ -10,74 +10,32 @@ from typing import Final, Generic, Protocol, TypeVar, cast
 
 import attrs
 
-from common.errors import Unavailable
+from common.errors import GantryError, Unavailable, reason_of
 from common.nodes.mastership import parse_epoch
 from common.system.inthread import in_thread
+from common.system.log import get_log
 from daemons.noded.callers import Callers
 from daemons.noded.epochs import Epochs
-from daemons.noded.handlers.facts import FactsHandlers, InstanceHandlers
-from daemons.noded.handlers.files import QueueHandlers, StateHandlers, UploadHandlers
+from daemons.noded.handlers.facts import FactsHandlers
+from daemons.noded.handlers.files import QueueHandlers, UploadHandlers
 from daemons.noded.handlers.mastership import FailoverHandlers
-from daemons.noded.handlers.membership import MembershipHandlers, RenewalHandlers
+from daemons.noded.handlers.membership import MembershipHandlers
 from daemons.noded.handlers.verifying import VerifyHandlers
-from daemons.noded.handlers.work import CommandHandlers, WorkHandlers
-from protocol.noded.call import AnyCall, read_request, reply_body
-from protocol.noded.commands import (
-    FollowCommand,
-    ForgetCommands,
-    GetWatcherPause,
-    HooksRunner,
-    ListCommands,
-    SetWatcherPause,
-    StartCommand,
-    StopCommand,
-    TestDelay,
-)
-from protocol.noded.facts import (
-    AllInstancesInfo,
-    BridgesExist,
-    ExportList,
-    InstanceConsoleInfo,
-    InstanceInfo,
-    InstanceList,
-    NodeHasIpAddress,
-    NodeInfo,
-    NodeVerify,
-    NodeVerifyLight,
-)
-from protocol.noded.files import GetFileInfo, UploadFile, UploadFileSingle, WriteSsconfFiles
-from protocol.noded.membership import (
-    ClaimEpoch,
-    GetStanding,
-    InstallCertificate,
-    MasterNodeName,
-    NodeCryptoTokens,
-    NodeDemoteFromMc,
-    NodeEnsureDaemon,
-    NodeLeaveCluster,
-    NodeStartMasterDaemons,
-    NodeStopMaster,
-    PutClusterCertificate,
-    RequestCertificate,
-    Version,
-)
+from daemons.noded.handlers.work import WorkHandlers
+from daemons.noded.transport import NodedReply, caller_of, error_page, peer_of, result_page
+from protocol.http.body import Bodies, BodyRefused, HungUp
+from protocol.http.connection import Receive, Scope, Send
+from protocol.noded import commands, facts, files, membership, statefiles
+from protocol.noded.call import EPOCH_HEADER, AnyCall, failure_body, read_request, reply_body
 from protocol.noded.procedures import REFUSED, call_classes, why_refused
-from protocol.noded.statefiles import (
-    JobqueuePurge,
-    JobqueueRename,
-    JobqueueSetDrainFlag,
-    JobqueueUpdate,
-    ListStateFiles,
-    ReadStateFiles,
-    RemoveStateFiles,
-    WriteStateFiles,
-)
 from protocol.serving.route import RequestClass
 
 C = TypeVar("C", bound=AnyCall)
 R = TypeVar("R")
 # bytes of a body from which it is read in a thread
 _LARGE: Final = 64 * 1024
+_EPOCH_NAME: Final = EPOCH_HEADER.lower().encode()
+_log: Final = get_log(__name__)
 
 
 @attrs.frozen
@@ -115,89 +73,131 @@ class NodedHandlers:
     """The handlers, by noun."""
 
     queue: QueueHandlers
-    state: StateHandlers
     uploads: UploadHandlers
     facts: FactsHandlers
-    instances: InstanceHandlers
     mastership: FailoverHandlers
     membership: MembershipHandlers
     verifying: VerifyHandlers
     work: WorkHandlers
-    renewal: RenewalHandlers
-    commands: CommandHandlers
 
 
 def rows(to: NodedHandlers) -> Sequence[AnyRow]:
     """The table."""
     return [
-        ProcedureRow(JobqueueUpdate, to.queue.update, changes=True),
-        ProcedureRow(JobqueueRename, to.queue.rename, changes=True),
-        ProcedureRow(JobqueuePurge, to.queue.purge, changes=True),
-        ProcedureRow(JobqueueSetDrainFlag, to.queue.set_drain_flag, changes=True),
-        ProcedureRow(WriteStateFiles, to.state.write, changes=True),
-        ProcedureRow(RemoveStateFiles, to.state.remove, changes=True),
-        ProcedureRow(ListStateFiles, to.state.names),
-        ProcedureRow(ReadStateFiles, to.state.read),
-        ProcedureRow(UploadFile, to.uploads.upload_file, changes=True),
-        ProcedureRow(UploadFileSingle, to.uploads.upload_file_single, changes=True),
-        ProcedureRow(WriteSsconfFiles, to.uploads.write_ssconf_files, changes=True),
-        ProcedureRow(GetFileInfo, to.uploads.get_file_info),
-        ProcedureRow(Version, to.facts.version),
-        ProcedureRow(NodeInfo, to.facts.node_info),
-        ProcedureRow(NodeHasIpAddress, to.facts.has_ip_address),
-        ProcedureRow(BridgesExist, to.facts.bridges_exist),
-        ProcedureRow(ExportList, to.facts.export_list),
-        ProcedureRow(AllInstancesInfo, to.instances.all_info),
-        ProcedureRow(InstanceList, to.instances.names),
-        ProcedureRow(InstanceInfo, to.instances.info),
-        ProcedureRow(InstanceConsoleInfo, to.instances.console_info),
-        ProcedureRow(MasterNodeName, to.mastership.master_node_name),
-        ProcedureRow(NodeStartMasterDaemons, to.mastership.start_master_daemons),
-        ProcedureRow(NodeStopMaster, to.mastership.stop_master),
-        ProcedureRow(ClaimEpoch, to.mastership.claim_epoch),
-        ProcedureRow(GetStanding, to.mastership.standing),
-        ProcedureRow(NodeDemoteFromMc, to.membership.demote, changes=True),
-        ProcedureRow(NodeLeaveCluster, to.membership.leave_cluster, changes=True),
-        ProcedureRow(NodeCryptoTokens, to.membership.crypto_tokens, changes=True),
-        ProcedureRow(NodeEnsureDaemon, to.membership.ensure_daemon),
-        ProcedureRow(RequestCertificate, to.renewal.request_certificate, changes=True),
-        ProcedureRow(InstallCertificate, to.renewal.install_certificate, changes=True),
-        ProcedureRow(PutClusterCertificate, to.renewal.put_cluster_certificate, changes=True),
-        ProcedureRow(NodeVerify, to.verifying.verify),
-        ProcedureRow(NodeVerifyLight, to.verifying.verify_light),
-        ProcedureRow(TestDelay, to.work.test_delay),
-        ProcedureRow(GetWatcherPause, to.work.watcher_pause),
-        ProcedureRow(SetWatcherPause, to.work.set_watcher_pause, changes=True),
-        ProcedureRow(HooksRunner, to.work.run_hooks),
-        ProcedureRow(StartCommand, to.commands.start, changes=True),
-        ProcedureRow(FollowCommand, to.commands.follow),
-        ProcedureRow(StopCommand, to.commands.stop, changes=True),
-        ProcedureRow(ForgetCommands, to.commands.forget, changes=True),
-        ProcedureRow(ListCommands, to.commands.states),
+        ProcedureRow(statefiles.JobqueueUpdate, to.queue.update, changes=True),
+        ProcedureRow(statefiles.JobqueueRename, to.queue.rename, changes=True),
+        ProcedureRow(statefiles.JobqueuePurge, to.queue.purge, changes=True),
+        ProcedureRow(statefiles.JobqueueSetDrainFlag, to.queue.set_drain_flag, changes=True),
+        ProcedureRow(statefiles.WriteStateFiles, to.queue.write_state, changes=True),
+        ProcedureRow(statefiles.RemoveStateFiles, to.queue.remove_state, changes=True),
+        ProcedureRow(statefiles.ListStateFiles, to.queue.state_names),
+        ProcedureRow(statefiles.ReadStateFiles, to.queue.read_state),
+        ProcedureRow(files.UploadFile, to.uploads.upload_file, changes=True),
+        ProcedureRow(files.UploadFileSingle, to.uploads.upload_file_single, changes=True),
+        ProcedureRow(files.WriteSsconfFiles, to.uploads.write_ssconf_files, changes=True),
+        ProcedureRow(files.GetFileInfo, to.uploads.get_file_info),
+        ProcedureRow(membership.Version, to.facts.version),
+        ProcedureRow(facts.NodeInfo, to.facts.node_info),
+        ProcedureRow(facts.NodeHasIpAddress, to.facts.has_ip_address),
+        ProcedureRow(facts.BridgesExist, to.facts.bridges_exist),
+        ProcedureRow(facts.ExportList, to.facts.export_list),
+        ProcedureRow(facts.AllInstancesInfo, to.facts.all_instances),
+        ProcedureRow(facts.InstanceList, to.facts.instance_names),
+        ProcedureRow(facts.InstanceInfo, to.facts.instance_info),
+        ProcedureRow(facts.InstanceConsoleInfo, to.facts.console_info),
+        ProcedureRow(membership.MasterNodeName, to.mastership.master_node_name),
+        ProcedureRow(membership.NodeStartMasterDaemons, to.mastership.start_master_daemons),
+        ProcedureRow(membership.NodeStopMaster, to.mastership.stop_master),
+        ProcedureRow(membership.ClaimEpoch, to.mastership.claim_epoch),
+        ProcedureRow(membership.GetStanding, to.mastership.standing),
+        ProcedureRow(membership.NodeDemoteFromMc, to.membership.demote, changes=True),
+        ProcedureRow(membership.NodeLeaveCluster, to.membership.leave_cluster, changes=True),
+        ProcedureRow(membership.NodeCryptoTokens, to.membership.crypto_tokens, changes=True),
+        ProcedureRow(membership.NodeEnsureDaemon, to.membership.ensure_daemon),
+        ProcedureRow(membership.RequestCertificate, to.membership.request_certificate, changes=True),
+        ProcedureRow(membership.InstallCertificate, to.membership.install_certificate, changes=True),
+        ProcedureRow(membership.PutClusterCertificate, to.membership.put_cluster_certificate, changes=True),
+        ProcedureRow(facts.NodeVerify, to.verifying.verify),
+        ProcedureRow(facts.NodeVerifyLight, to.verifying.verify_light),
+        ProcedureRow(commands.TestDelay, to.work.test_delay),
+        ProcedureRow(commands.GetWatcherPause, to.work.watcher_pause),
+        ProcedureRow(commands.SetWatcherPause, to.work.set_watcher_pause, changes=True),
+        ProcedureRow(commands.HooksRunner, to.work.run_hooks),
+        ProcedureRow(commands.StartCommand, to.work.start_command, changes=True),
+        ProcedureRow(commands.FollowCommand, to.work.follow_command),
+        ProcedureRow(commands.StopCommand, to.work.stop_command, changes=True),
+        ProcedureRow(commands.ForgetCommands, to.work.forget_commands, changes=True),
+        ProcedureRow(commands.ListCommands, to.work.command_states),
     ]
 
 
-class Procedures:
-    """The table at work, for the application."""
+class NodedApplication:
+    """The table at work: an ASGI application, `POST /<procedure>`, its caller checked, its result as JSON.
 
-    def __init__(self, table: Sequence[AnyRow], callers: Callers, epochs: Epochs) -> None:
+    Source: noded.md 2 to 4.
+    """
+
+    def __init__(self, table: Sequence[AnyRow], callers: Callers, epochs: Epochs, bodies: Bodies) -> None:
         self._rows = {row.call_class.METHOD: row for row in table}
         # also those that have a class and no row
         self._known = {*self._rows, *REFUSED, *(kind.METHOD for kind in call_classes())}
         self._callers = callers
         self._epochs = epochs
+        self._bodies = bodies
 
-    def may_call(self, digest: str) -> bool:
-        return self._callers.may_call(digest)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            page = await self._page(scope, receive)
+        except HungUp:
+            return
+        except BodyRefused as refused:
+            page = error_page(refused.status, refused.text)
+        await send({"type": "http.response.start", "status": page.status, "headers": page.headers})
+        await send({"type": "http.response.body", "body": page.body, "more_body": False})
 
-    def has(self, procedure: str) -> bool:
-        return procedure in self._known
+    async def _page(self, scope: Scope, receive: Receive) -> NodedReply:
+        procedure = str(scope["path"]).removeprefix("/")
+        refusal = self._refusal(scope, procedure)
+        if refusal is not None:
+            await self._bodies.skip(scope, receive)
+            return refusal
+        async with self._bodies.read(scope, receive) as body:
+            return await self._result(procedure, body, _epoch(scope))
 
-    @property
-    def epoch(self) -> int:
-        return self._epochs.highest
+    def _refusal(self, scope: Scope, procedure: str) -> NodedReply | None:
+        """The page for a request that is not carried out, whatever its body is."""
+        digest = caller_of(scope)
+        try:
+            may_call = self._callers.may_call(digest)
+        except GantryError as error:
+            return self._failure(error.message)
+        if not may_call:
+            _log.warning("caller.refused", peer=peer_of(scope), certificate=digest, procedure=procedure)
+            return error_page(403, "only master candidates may call this node")
+        if scope["method"] != "POST":
+            return error_page(400, "procedures are called by POST")
+        if procedure not in self._known:
+            return error_page(404, f"there is no procedure '{procedure}'")
+        return None
 
-    async def answer(self, procedure: str, body: bytes, epoch: str | None) -> bytes:
+    async def _result(self, procedure: str, body: bytes, epoch: str | None) -> NodedReply:
+        try:
+            result = await self._answer(procedure, body, epoch)
+            return result_page(result, self._epochs.highest)
+        except GantryError as error:
+            _log.warning("call.failed", procedure=procedure, reason=error.message)
+            return self._failure(error.message)
+        except OSError as error:
+            _log.error("call.failed", procedure=procedure, reason=error, path=error.filename)
+            return self._failure(f"{procedure} failed: {_text(error)}")
+        except Exception as error:
+            _log.exception("call.crashed", procedure=procedure)
+            return self._failure(f"internal error ({type(error).__name__}) in {procedure}; noded's log tells where")
+
+    def _failure(self, text: str) -> NodedReply:
+        return result_page(failure_body(text), self._epochs.highest)
+
+    async def _answer(self, procedure: str, body: bytes, epoch: str | None) -> bytes:
         """Raises: InvalidRequest: the body is not such a call. Unavailable: it is refused here. As the handlers."""
         row = self._rows.get(procedure)
         if row is None:
@@ -210,3 +210,15 @@ class Procedures:
 
 def _why_not(procedure: str) -> str:
     return why_refused(procedure) if procedure in REFUSED else f"'{procedure}' is not carried out by this node daemon"
+
+
+def _text(error: OSError) -> str:
+    place = f": '{error.filename}'" if error.filename else ""
+    return f"{reason_of(error)}{place}"
+
+
+def _epoch(scope: Scope) -> str | None:
+    for name, value in scope["headers"]:
+        if name == _EPOCH_NAME:
+            return bytes(value).decode("ascii", "replace")
+    return None

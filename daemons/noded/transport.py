@@ -5,18 +5,17 @@ import ssl
 from collections.abc import Sequence
 from html import escape
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final
 
 import attrs
 
-from common.errors import DamagedFile, GantryError, NotFound, explain_os_error
+from common.errors import DamagedFile, NotFound, explain_os_error
 from common.nodes.certificates import certificates_in, digest_of, has_key
 from common.paths import Paths
 from common.system.log import get_log
-from daemons.noded.files.places import Stamp, stamp_at, stamp_of
-from protocol.http.body import Bodies, BodyRefused, HungUp
-from protocol.http.connection import Receive, Scope, Send
-from protocol.noded.call import EPOCH_HEADER, failure_body
+from common.system.stamps import Stamp, stamp_at, stamp_of
+from protocol.http.connection import Scope
+from protocol.noded.call import EPOCH_HEADER
 
 # The certificate that noded shows, and the one against which it checks its callers.
 #
@@ -137,104 +136,10 @@ def error_page(status: int, text: str) -> NodedReply:
     return NodedReply(status, "text/html", body.encode())
 
 
-# The ASGI application: `POST /<procedure>`, its caller checked, its body read, its result as JSON.
-#
-# Source: noded.md 2 to 4.
+# Who calls.
 
 
-_EPOCH_NAME: Final = EPOCH_HEADER.lower().encode()
 _NO_CALLER: Final = ""
-
-
-class Answering(Protocol):
-    """The procedures behind the application."""
-
-    def may_call(self, digest: str) -> bool:
-        """Whether the holder of this certificate is obeyed. Raises: GantryError: that cannot be told now."""
-        ...
-
-    def has(self, procedure: str) -> bool: ...
-
-    @property
-    def epoch(self) -> int:
-        """The highest epoch of a master that this node has seen."""
-        ...
-
-    async def answer(self, procedure: str, body: bytes, epoch: str | None) -> bytes:
-        """Carry out a procedure; return the body of its reply. Raises: GantryError, OSError: it failed."""
-        ...
-
-
-class NodedApplication:
-    """An ASGI application over HTTP with TLS."""
-
-    def __init__(self, answering: Answering, bodies: Bodies) -> None:
-        self._answering = answering
-        self._bodies = bodies
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            page = await self._page(scope, receive)
-        except HungUp:
-            return
-        except BodyRefused as refused:
-            page = error_page(refused.status, refused.text)
-        await send({"type": "http.response.start", "status": page.status, "headers": page.headers})
-        await send({"type": "http.response.body", "body": page.body, "more_body": False})
-
-    async def _page(self, scope: Scope, receive: Receive) -> NodedReply:
-        procedure = str(scope["path"]).removeprefix("/")
-        refusal = self._refusal(scope, procedure)
-        if refusal is not None:
-            await self._bodies.skip(scope, receive)
-            return refusal
-        async with self._bodies.read(scope, receive) as body:
-            return await self._result(procedure, body, _epoch(scope))
-
-    def _refusal(self, scope: Scope, procedure: str) -> NodedReply | None:
-        """The page for a request that is not carried out, whatever its body is."""
-        digest = caller_of(scope)
-        try:
-            may_call = self._answering.may_call(digest)
-        except GantryError as error:
-            return self._failure(error.message)
-        if not may_call:
-            _log.warning("caller.refused", peer=peer_of(scope), certificate=digest, procedure=procedure)
-            return error_page(403, "only master candidates may call this node")
-        if scope["method"] != "POST":
-            return error_page(400, "procedures are called by POST")
-        if not self._answering.has(procedure):
-            return error_page(404, f"there is no procedure '{procedure}'")
-        return None
-
-    async def _result(self, procedure: str, body: bytes, epoch: str | None) -> NodedReply:
-        try:
-            result = await self._answering.answer(procedure, body, epoch)
-            return result_page(result, self._answering.epoch)
-        except GantryError as error:
-            _log.warning("call.failed", procedure=procedure, reason=error.message)
-            return self._failure(error.message)
-        except OSError as error:
-            _log.error("call.failed", procedure=procedure, reason=error, path=error.filename)
-            return self._failure(f"{procedure} failed: {_text(error)}")
-        except Exception as error:
-            _log.exception("call.crashed", procedure=procedure)
-            return self._failure(f"internal error ({type(error).__name__}) in {procedure}; noded's log tells where")
-
-    def _failure(self, text: str) -> NodedReply:
-        return result_page(failure_body(text), self._answering.epoch)
-
-
-def _text(error: OSError) -> str:
-    place = f": '{error.filename}'" if error.filename else ""
-    return f"{(error.strerror or str(error)).lower()}{place}"
-
-
-def _epoch(scope: Scope) -> str | None:
-    for name, value in scope["headers"]:
-        if name == _EPOCH_NAME:
-            return bytes(value).decode("ascii", "replace")
-    return None
 
 
 def caller_of(scope: Scope) -> str:

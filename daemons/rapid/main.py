@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from common.access import Access
-from common.errors import GantryError, Unavailable, explain_os_error
+from common.errors import GantryError, Unavailable, explain
 from common.featuresettings import RapidSettings
 from common.installation import is_apart, take_up, use_plugins
 from common.metrics import Metrics
@@ -248,7 +248,7 @@ def _identity(settings: Settings) -> FileIdentity:
     try:
         return FileIdentity(Path(rules.certificate or paths.rapi_pem), Path(rules.key) if rules.key else None)
     except (GantryError, OSError) as error:
-        reason = error.message if isinstance(error, GantryError) else explain_os_error(error)
+        reason = explain(error)
         raise Unavailable(f"{reason}; see 'certificate' and 'key' in [rapid]") from error
 
 

@@ -14,13 +14,14 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import GantryError, explain_os_error
+from common.errors import GantryError, explain, explain_os_error
 from common.lease.deadline import Deadline
 from common.nodes.nodeplace import master_name, why_not_master
 from common.settings import Settings
 from common.system.clocks import BootTimer
 from common.system.inthread import in_thread
 from common.system.log import get_log
+from common.system.stamps import stamp_if_known
 from common.system.watch import EventKind, FolderWatch
 from daemons.rapid.refusals import RequestRefused
 
@@ -122,7 +123,7 @@ class Mastership:
                 self._standing = await in_thread(self._read)
                 self._stamps = stamps
             except (GantryError, OSError) as error:
-                reason = explain_os_error(error) if isinstance(error, OSError) else error.message
+                reason = explain(error)
                 _log.error("place.unknown", reason=reason, effect="as before")
         return self._standing
 
@@ -176,7 +177,7 @@ class Mastership:
             self._news = trio.Event()
 
     def _look(self) -> tuple[object, ...]:
-        return (*map(_stamp, self._files), self._clock.stamp() if self._clock is not None else None)
+        return (*map(stamp_if_known, self._files), self._clock.stamp() if self._clock is not None else None)
 
     def _read(self) -> NodeStatus:
         master, why_not = master_name(self._settings.paths), why_not_master(self._settings)
@@ -184,11 +185,3 @@ class Mastership:
             # it was, and the next one is not known here yet
             master = ""
         return NodeStatus(master or None, why_not)
-
-
-def _stamp(path: Path) -> object:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Protocol, TextIO
 
 from common.daemons import WARNING
-from common.errors import GantryError, explain_os_error
+from common.errors import GantryError, explain
 from common.installation import take_up, up_command
 from common.nodes.nodeplace import daemons_here
 from common.paths import Paths
@@ -141,11 +141,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         # the output has no reader any more; the daemons have been stopped
         os._exit(1)
-    except GantryError as error:
-        telling.complain(error.message)
-        sys.exit(1)
-    except OSError as error:
-        telling.complain(explain_os_error(error))
+    except (GantryError, OSError) as error:
+        telling.complain(explain(error))
         sys.exit(1)
     except Exception as error:
         _log.exception("supervisor.crashed")

@@ -72,55 +72,43 @@ def _check_config(path: Path) -> Iterator[Problem]:
             yield "$", problem
 
 
+def _damage(decode: Callable[[], object]) -> Iterator[Problem]:
+    """The problem, if there is one, that a file cannot be decoded."""
+    try:
+        decode()
+    except DamagedFile as error:
+        where = str(error.fields["where"])
+        yield where, error.message.partition(f" at {where}: ")[2] or error.message
+
+
 def _check_locks(path: Path) -> Iterator[Problem]:
     """Check both together with the journal beside it, if there is one."""
     content, journal = read_pair(path)
-    try:
+
+    def decode() -> None:
         rows = LockRows.read(content)
         if journal is not None:
             replay(journal, content, rows)
         rebuild(rows)
-    except DamagedFile as error:
-        yield _place_and_reason(error)
+
+    return _damage(decode)
 
 
 def _check_journal(path: Path) -> Iterator[Problem]:
     """Check together with the `locks.data` beside it, which it continues."""
-    yield from _check_locks(path.with_name(path.name.removesuffix(JOURNAL)))
-
-
-def _check_reservations(path: Path) -> Iterator[Problem]:
-    try:
-        reservations.decode(path.read_bytes())
-    except DamagedFile as error:
-        yield _place_and_reason(error)
-
-
-def _check_may_run(path: Path) -> Iterator[Problem]:
-    try:
-        decode_may_run(path.read_bytes())
-    except DamagedFile as error:
-        yield _place_and_reason(error)
+    return _check_locks(path.with_name(path.name.removesuffix(JOURNAL)))
 
 
 def _check_rows(path: Path) -> Iterator[Problem]:
     """Check a file of rows, whose form its name tells."""
     form = next(form for name, form in FORMS.items() if path.name.startswith(name))
-    try:
-        form.contents(path.read_bytes())
-    except DamagedFile as error:
-        yield _place_and_reason(error)
-
-
-def _place_and_reason(error: DamagedFile) -> Problem:
-    where = str(error.fields["where"])
-    return where, error.message.partition(f" at {where}: ")[2] or error.message
+    return _damage(lambda: form.contents(path.read_bytes()))
 
 
 _CHECKS: Final[Mapping[str, Callable[[Path], Iterator[Problem]]]] = {
     "config.data": _check_config,
     "locks.data": _check_locks,
-    "ghosts.data": _check_may_run,
-    "tempres.data": _check_reservations,
+    "ghosts.data": lambda path: _damage(lambda: decode_may_run(path.read_bytes())),
+    "tempres.data": lambda path: _damage(lambda: reservations.decode(path.read_bytes())),
     **dict.fromkeys(FORMS, _check_rows),
 }

@@ -15,6 +15,7 @@ from common.durable.durably import durably
 from common.errors import DamagedFile, InvalidRequest, NotFound
 from common.objects.codec import decode_config
 from common.objects.config import Config
+from common.system.stamps import Stamp, stamp_of
 from daemons.wconfd.core.config.verify import find_problems
 
 _MODE: Final = 0o640
@@ -30,7 +31,7 @@ class ConfigFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         # None: any file there is foreign
-        self._identity: tuple[int, int, int] | None = None
+        self._identity: Stamp | None = None
         self._was_read = False
         # whether memory is older than a file that another program has put there
         self._is_ahead = False
@@ -51,7 +52,7 @@ class ConfigFile:
         """
         try:
             with self.path.open("rb") as file:
-                identity = _identity(os.fstat(file.fileno()))
+                identity = stamp_of(os.fstat(file.fileno()))
                 content = file.read()
                 self.note = read_note(file.fileno())
         except FileNotFoundError:
@@ -79,7 +80,7 @@ class ConfigFile:
         """Raises: ForeignChange: another program has changed the file. OSError: that cannot be told now."""
         self._adopt()
         try:
-            found = _identity(os.stat(self.path))
+            found = stamp_of(os.stat(self.path))
         except FileNotFoundError:
             raise ForeignChange(f"'{self.path}' was removed; {self._advice()}") from None
         if found != self._identity:
@@ -123,8 +124,8 @@ class ConfigFile:
         if (content := self._unadopted) is None:
             return
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
-            identity = _identity(os.fstat(file.fileno()))
-            if identity[2] == len(content) and file.read() == content:
+            identity = stamp_of(os.fstat(file.fileno()))
+            if identity[3] == len(content) and file.read() == content:
                 self._identity = identity
         self._unadopted = None
 
@@ -145,7 +146,3 @@ class ConfigFile:
             path=str(self.path),
             where=where,
         )
-
-
-def _identity(status: os.stat_result) -> tuple[int, int, int]:
-    return (status.st_mtime_ns, status.st_ino, status.st_size)

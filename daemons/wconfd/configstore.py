@@ -10,7 +10,7 @@ Source: wconfd.md 6.3, 7.4, 7.5; DESIGN section 8.
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
@@ -114,86 +114,6 @@ class Spreading:
         return names
 
 
-# The configuration as it is durable, here and in the cluster.
-#
-# Theory. A change is committed in the cluster, then written here, then passed to the other nodes; the way of
-# distribution decides what each of it means (`distribution`). What was committed and cannot be written here is taken
-# back in the cluster before the caller gets the error, so both always have the same.
-#
-# Source: DESIGN section 14.
-
-
-class DurableConfig:
-    """The file, and what the cluster has of it; for one thread at a time.
-
-    Args: note: what is kept beside the file, as it would be written.
-    """
-
-    def __init__(
-        self,
-        file: ConfigFile,
-        state: ConfigState,
-        note: bytes,
-        distribution: ConfigDistribution,
-        mastership: OwnMastershipState,
-    ) -> None:
-        self._file = file
-        # state in the file, and the note beside it
-        self.state = state
-        self._note = note
-        self._distribution = distribution
-        self._mastership = mastership
-
-    def write(self, config: Config, note: bytes) -> None:
-        """Make the configuration durable, even if it is the one that it was.
-
-        Raises:
-            Unavailable: it could not be committed or written; nothing has changed.
-            Conflict: another program has changed the file; nothing has changed.
-            NoLongerMaster: nothing may be written any more.
-        """
-        self._mastership.check()
-        before = self.state
-        if config is before.config:
-            self._write_file(before, note)
-            self._note = note
-            return
-        change = ConfigChange(before, ConfigState.of(config, before), self._note, note)
-        self._check_file()
-        try:
-            self._distribution.carry_out(change, lambda: self._write_file(change.after, note))
-        except NoLongerMaster as error:
-            raise self._mastership.lose(error) from error
-        self.state, self._note = change.after, note
-
-    def _check_file(self) -> None:
-        try:
-            self._file.check_ours()
-        except ForeignChange as error:
-            # it could not be written
-            raise self._refused(str(error)) from error
-        except OSError as error:
-            raise self._unwritten(error) from error
-
-    def _write_file(self, state: ConfigState, note: bytes) -> None:
-        try:
-            self._file.write(state.content, note)
-        except ForeignChange as error:
-            raise self._refused(str(error)) from error
-        except OSError as error:
-            raise self._unwritten(error) from error
-
-    def _unwritten(self, error: OSError) -> Unavailable:
-        _log.error("config.unwritten", path=self._file.path, error=error)
-        reason = error.strerror or error
-        text = f"the configuration could not be written: {reason}; nothing was changed, repeat the call"
-        return Unavailable(text, path=str(self._file.path))
-
-    def _refused(self, foreign: str) -> Conflict:
-        _log.error("config.foreign", path=self._file.path, error=foreign)
-        return Conflict(foreign, path=str(self._file.path))
-
-
 T = TypeVar("T")
 # (configuration, seconds since the epoch) -> (new configuration, result)
 Step = Callable[[Config, float], tuple[Config, T]]
@@ -214,6 +134,15 @@ class _Kept:
         return self if config is self.config else attrs.evolve(self, config=config)
 
 
+# The configuration, here and in the cluster.
+#
+# Theory. A change is committed in the cluster, then written here, then passed to the other nodes; the way of
+# distribution decides what each of it means (`distribution`). What was committed and cannot be written here is taken
+# back in the cluster before the caller gets the error, so both always have the same.
+#
+# Source: DESIGN section 14.
+
+
 class ConfigStore:
     """The only holder of the configuration. Make one with `load`; start `run` before the first change."""
 
@@ -223,10 +152,12 @@ class ConfigStore:
         self._state = ConfigState.found(config, file.content)
         deliveries = Deliveries.decode(file.note)
         self._writer = StepWriter(_Kept(config, deliveries), self._write, self._publish)
+        # in the file, and the note beside it as it would be written; of the writer's thread
+        self._written = self._state
+        self._note = deliveries.encode()
         self._distribution = distribution
         self._told: Callable[[Config, Config], None] = _ignore
         self._mastership = OwnMastershipState("wconfd")
-        self._durable = DurableConfig(file, self._state, deliveries.encode(), distribution, self._mastership)
         self._spreading = Spreading(distribution, lambda: self._state, self._mastership)
         # last result of `foreign_change`
         self._foreign: str | None = None
@@ -363,7 +294,7 @@ class ConfigStore:
         await self.foreign_change()
 
     def _reload_step(self, kept: _Kept) -> tuple[_Kept, bool]:
-        if kept.config is not self._durable.state.config:
+        if kept.config is not self._written.config:
             # a reload now would lose acknowledged changes of this turn
             return kept, False
         try:
@@ -404,11 +335,49 @@ class ConfigStore:
             await self._mastership.until_lost()
 
     def _write(self, kept: _Kept, _: object) -> None:
-        """Write in the writer's thread."""
-        self._durable.write(kept.config, kept.deliveries.encode())
+        """Write in the writer's thread, even if it is the configuration that it was.
+
+        Raises:
+            Unavailable: it could not be committed or written; nothing has changed.
+            Conflict: another program has changed the file; nothing has changed.
+            NoLongerMaster: nothing may be written any more.
+        """
+        self._mastership.check()
+        before, note = self._written, kept.deliveries.encode()
+        if kept.config is before.config:
+            self._write_file(before, note)
+            self._note = note
+            return
+        after = ConfigState.of(kept.config, before)
+        change = ConfigChange(before=before, after=after, note_before=self._note, note=note)
+        with self._told_to_callers():
+            self._file.check_ours()
+        try:
+            self._distribution.carry_out(change, lambda: self._write_file(after, note))
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
+        self._written, self._note = after, note
+
+    def _write_file(self, state: ConfigState, note: bytes) -> None:
+        with self._told_to_callers():
+            self._file.write(state.content, note)
+
+    @contextlib.contextmanager
+    def _told_to_callers(self) -> Iterator[None]:
+        """Turn what the file refuses into errors for callers."""
+        try:
+            yield
+        except ForeignChange as error:
+            _log.error("config.foreign", path=self._file.path, error=error)
+            raise Conflict(str(error), path=str(self._file.path)) from error
+        except OSError as error:
+            _log.error("config.unwritten", path=self._file.path, error=error)
+            reason = error.strerror or error
+            text = f"the configuration could not be written: {reason}; nothing was changed, repeat the call"
+            raise Unavailable(text, path=str(self._file.path)) from error
 
     def _publish(self, _: Sequence[object]) -> None:
-        before, self._state = self._state.config, self._durable.state
+        before, self._state = self._state.config, self._written
         self._spreading.tell()
         self._told(before, self._state.config)
 

@@ -11,7 +11,7 @@ Source: wconfd.md 7.5 and 7.9; DESIGN sections 12 and 14.
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 import attrs
 import trio
@@ -35,46 +35,43 @@ from protocol.wconfd.daemon import ConfigVerdict
 _log: Final = get_log(__name__)
 
 
+S_co = TypeVar("S_co", covariant=True)
 T_co = TypeVar("T_co", covariant=True)
 
 
-@attrs.frozen
-class ConfigChange:
-    """A change of the configuration, or several that share a write."""
+@attrs.frozen(kw_only=True)
+class _Change(Generic[S_co]):
+    """A change of a state, or several that share a write."""
 
-    before: ConfigState
-    after: ConfigState
+    before: S_co
+    after: S_co
+
+    @property
+    def reversed(self) -> Self:
+        return attrs.evolve(self, before=self.after, after=self.before)
+
+
+@attrs.frozen(kw_only=True)
+class ConfigChange(_Change[ConfigState]):
     # kept beside the file (`configfile.ConfigFile`), before and after
     note_before: bytes
     note: bytes
 
     @property
-    def reversed(self) -> "ConfigChange":
-        return ConfigChange(self.after, self.before, self.note, self.note_before)
+    def reversed(self) -> Self:
+        return attrs.evolve(super().reversed, note_before=self.note, note=self.note_before)
 
 
-@attrs.frozen
-class RowsChange(Generic[T_co]):
+@attrs.frozen(kw_only=True)
+class RowsChange(_Change[Rows[T_co]], Generic[T_co]):
     """A change of rows of a file of ours."""
 
     # name of the file
     file: str
-    before: Rows[T_co]
-    after: Rows[T_co]
-
-    @property
-    def reversed(self) -> "RowsChange[T_co]":
-        return RowsChange(self.file, self.after, self.before)
 
 
-@attrs.frozen
-class ReservationsChange:
-    before: Reservations
-    after: Reservations
-
-    @property
-    def reversed(self) -> "ReservationsChange":
-        return ReservationsChange(self.after, self.before)
+class ReservationsChange(_Change[Reservations]):
+    pass
 
 
 StateChange = ConfigChange | RowsChange[object] | ReservationsChange

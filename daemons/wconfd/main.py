@@ -26,26 +26,18 @@ from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.keptrows import FORMS
 from daemons.wconfd.core.reservations import RandomBytes, without_written
 from daemons.wconfd.distribution import ConfigDistribution, LocalDistribution, check_copies
-from daemons.wconfd.handlers.changes import (
-    ChangeHandlers,
-    ClusterHandlers,
-    GroupHandlers,
-    NetworkHandlers,
-    NodeHandlers,
-    TagHandlers,
-)
-from daemons.wconfd.handlers.config import ConfigFileHandlers, ConfigHandlers, ViolationHandlers
-from daemons.wconfd.handlers.events import SubscriptionHandlers, WconfdMetricHandlers, tell_config
-from daemons.wconfd.handlers.keptrows import ResourceHandlers, ScheduleHandlers, SessionHandlers
+from daemons.wconfd.filestores import AnyStore, KeptFiles, ReservationStore
+from daemons.wconfd.handlers.changes import ChangeHandlers, DestructionHandlers
+from daemons.wconfd.handlers.config import ConfigHandlers
+from daemons.wconfd.handlers.events import StateHandlers, tell_config
+from daemons.wconfd.handlers.keptrows import KeptHandlers, SessionHandlers
 from daemons.wconfd.handlers.locks import ExplainingHandlers, LockHandlers, OrphanHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
-from daemons.wconfd.keptstore import AnyStore, KeptFiles
 from daemons.wconfd.locks.deaths import LockOwnerDeaths, release_expired
 from daemons.wconfd.locks.lockfiles import journal_of
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.rpc import WconfdHandlers, routes
 from daemons.wconfd.shortlock import LockChecks, ShortLock
-from daemons.wconfd.tempresstore import ReservationStore
 from protocol.mastercheck import check_master, reply_guard
 from protocol.serving.bounds import BudgetLimits, ConnectionLimits
 from protocol.serving.server import ServerRules, Service, serve_unix
@@ -210,21 +202,13 @@ def make_handlers(
         locks=LockHandlers(locks, deaths),
         orphans=OrphanHandlers(locks, deaths),
         explaining=ExplainingHandlers(locks),
-        events=SubscriptionHandlers(locks, config),
         config=ConfigHandlers(config, locks, short_lock.checks),
-        file=ConfigFileHandlers(config, locks),
         changes=ChangeHandlers(short_lock, reservations),
-        nodes=NodeHandlers(short_lock),
-        groups=GroupHandlers(short_lock),
-        tags=TagHandlers(short_lock),
-        networks=NetworkHandlers(short_lock),
         reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
-        cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock), short_lock),
-        metrics=WconfdMetricHandlers(locks, config, reservations, deaths, counts or CallCounts(), work),
-        resources=ResourceHandlers(kept.resources, locks.publisher),
-        schedules=ScheduleHandlers(kept.schedules, locks.publisher),
+        destruction=DestructionHandlers(config, locks, Owner("wconfd", short_lock.livelock)),
+        state=StateHandlers(locks, config, reservations, deaths, counts or CallCounts(), work),
+        kept=KeptHandlers(kept.resources, kept.schedules, locks.publisher),
         sessions=SessionHandlers(kept.sessions, gateway),
-        violations=ViolationHandlers(short_lock.checks),
     )
 
 

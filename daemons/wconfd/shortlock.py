@@ -13,8 +13,9 @@ Source: wconfd.md 2.3, 7.8 and 11 (BUG-3).
 
 import time
 from collections import deque
+from collections.abc import Callable
 from itertools import count
-from typing import Final, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import attrs
 import trio
@@ -40,6 +41,7 @@ from protocol.wconfd.daemon import LockViolation, LockViolations
 # Source: DESIGN section 8.
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # violations that are kept to be shown
@@ -72,25 +74,16 @@ class LockChecks:
     def violations(self) -> LockViolations:
         return LockViolations(self._count, self._is_required, tuple(self._latest))
 
-    def judged(self, step: Step[T], changer: ConfigChanger) -> Step[T]:
+    def judged(
+        self, step: Callable[Concatenate[Config, P], tuple[Config, T]], changer: ConfigChanger
+    ) -> Callable[Concatenate[Config, P], tuple[Config, T]]:
         """The step with a judgement of its change, which raises Conflict if the locks are required."""
         held = self._held(changer)
 
-        def with_judgement(config: Config, now: float) -> tuple[Config, T]:
-            after, answer = step(config, now)
+        def with_judgement(config: Config, /, *args: P.args, **kwargs: P.kwargs) -> tuple[Config, T]:
+            after, answer = step(config, *args, **kwargs)
             self._judge(config, after, held, changer)
             return after, answer
-
-        return with_judgement
-
-    def judged_once(self, step: UpdateStep, changer: ConfigChanger) -> UpdateStep:
-        """The same of a step that is told of its first delivery."""
-        held = self._held(changer)
-
-        def with_judgement(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
-            after, stamp = step(config, now, told)
-            self._judge(config, after, held, changer)
-            return after, stamp
 
         return with_judgement
 
@@ -159,7 +152,7 @@ class ShortLock:
         """
         if self._holders():
             return None
-        return await self._config.update(delivery, self.checks.judged_once(step, changer))
+        return await self._config.update(delivery, self.checks.judged(step, changer))
 
     async def wait_and_change(self, caller: Owner | None, step: Step[T], patience_s: float = PATIENCE_S) -> T:
         """Change the configuration as soon as no owner but the caller holds its lock.

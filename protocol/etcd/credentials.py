@@ -6,7 +6,6 @@ disk.
 Source: lease.md 5.
 """
 
-import os
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import attrs
 
 from common.errors import InvalidRequest
 from common.system.log import get_log
+from common.system.stamps import Stamp, stamp_if_known
 
 
 @attrs.frozen(kw_only=True)
@@ -68,8 +68,6 @@ class EtcdCredentials:
 # Source: lease.md 5.
 
 
-# two files that were written at one tick of the kernel's clock differ in the rest
-_Stamp = tuple[int, int, int, int]
 _log: Final = get_log(__name__)
 
 
@@ -109,17 +107,9 @@ class TlsContexts:
             ) from error
         return context
 
-    def _look(self) -> Sequence[_Stamp | None]:
-        return [_stamp(name) for name in self._files()]
+    def _look(self) -> Sequence[Stamp | None]:
+        return [stamp_if_known(name) for name in self._files()]
 
     def _files(self) -> Sequence[str]:
         of = self._of
         return [name for name in (of.ca_file, of.cert_file, of.key_file) if name]
-
-
-def _stamp(path: str) -> _Stamp | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

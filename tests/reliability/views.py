@@ -15,9 +15,8 @@ from common.schedules.schedule import Schedule
 from daemons.luxid.core.schedules import LABEL as SCHEDULE_LABEL
 from daemons.luxid.files.loading import load_queue
 from daemons.wconfd.configfile import ConfigFile
-from daemons.wconfd.keptstore import KeptFiles
+from daemons.wconfd.filestores import KeptFiles, ReservationStore
 from daemons.wconfd.locks.lockfiles import read_locks
-from daemons.wconfd.tempresstore import ReservationStore
 from protocol.blocking import BlockingClient
 from protocol.luxi.history import ReadHistory
 from protocol.luxi.queries import QueryConfigValues, QueryJobs
@@ -45,7 +44,7 @@ def view_of_files(paths: Paths) -> View:
         ports=_ports(config),
         locks=locks,
         kept=_kept(
-            (row.value for row in kept.schedules.rows.values()), (row.value for row in kept.resources.rows.values())
+            (row.value for row in kept.schedules.state.values()), (row.value for row in kept.resources.state.values())
         ),
         runs=tuple(
             run

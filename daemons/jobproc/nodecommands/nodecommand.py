@@ -79,6 +79,17 @@ def _never() -> bool:
     return False
 
 
+def _patiently(read: Callable[[], R], event: str, signals: ProcessSignals) -> R:
+    """What is read, as soon as the disk lets it be. Args: event: of the log, after each failure."""
+    for pause_s in retry_pauses():
+        try:
+            return read()
+        except OSError as error:
+            _log.warning(event, error=error, retry_s=pause_s)
+        signals.wait(pause_s)
+    raise AssertionError("pauses never end")
+
+
 class NodeLink:
     """A connection that is kept from one call to the next, and made anew when it is lost.
 
@@ -88,7 +99,8 @@ class NodeLink:
     def __init__(self, settings: Settings, node: NodeAddress, signals: ProcessSignals) -> None:
         self.node = node
         self._signals = signals
-        self._epoch = _epoch(settings, signals)
+        paths, own_name = settings.paths, settings.cluster.own_name
+        self._epoch = _patiently(lambda: own_epoch(paths.epoch_file, own_name), "epoch.unreadable", signals)
         self._context = CallerContext(CertificateFiles.of(settings.paths))
         self._connection: NodeConnection | None = None
 
@@ -160,17 +172,6 @@ class NodeLink:
         self._signals.wait(left_s, *reading, writing=fd if connection.wants_write else None)
 
 
-def _epoch(settings: Settings, signals: ProcessSignals) -> int:
-    """The epoch of this master, as soon as it can be read."""
-    for pause_s in retry_pauses():
-        try:
-            return own_epoch(settings.paths.epoch_file, settings.cluster.own_name)
-        except OSError as error:
-            _log.warning("epoch.unreadable", error=error, retry_s=pause_s)
-        signals.wait(pause_s)
-    raise AssertionError("pauses never end")
-
-
 # Copies of a node command's streams in the job's own files, with exact offsets.
 #
 # Theory. The byte n of the node's stream is the byte base + n of the job's file, where the base is what the file had
@@ -193,13 +194,7 @@ class StreamCopy:
     @classmethod
     def of(cls, output: OutputFile, tail_lines: int, signals: ProcessSignals) -> Self:
         """The copy into this file, as soon as its size can be read."""
-        for pause_s in retry_pauses():
-            try:
-                return cls(output, output.end, tail_lines)
-            except OSError as error:
-                _log.warning("output.unreadable", error=error, retry_s=pause_s)
-            signals.wait(pause_s)
-        raise AssertionError("pauses never end")
+        return cls(output, _patiently(lambda: output.end, "output.unreadable", signals), tail_lines)
 
     @property
     def stream(self) -> CopiedStream:

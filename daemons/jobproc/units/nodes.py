@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
-from common.errors import PrerequisiteError, wrong_input
+from common.errors import PrerequisiteError, reason_of, wrong_input
 from common.locks import LockLevel
 from common.nodes.candidates import has_room, missing_candidates, promotable
 from common.nodes.roles import FLAGS, RoleWishes, decide_role, with_role
@@ -91,7 +91,7 @@ def addresses_of(name: str, family: int, what: str, advice: str = "") -> Sequenc
     try:
         found = socket.getaddrinfo(name, None, family=family, type=socket.SOCK_STREAM)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         raise PrerequisiteError(f"the address of {what} is not known: {reason}{advice}", "resolver_error") from error
     return [str(each[4][0]) for each in found]
 

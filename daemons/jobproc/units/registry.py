@@ -6,15 +6,13 @@ subclass of `LogicalUnit` that the module defines and that names its opcode is t
 Source: DESIGN section 7.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
-from importlib.metadata import entry_points
-from types import ModuleType
 from typing import Final
 
 from common.errors import InvalidRequest, OpcodeUnknown
 from common.opcodes.base import OpCode
+from common.plugins import modules, subclasses_in
 from daemons.jobproc.units.base import LogicalUnit
 
 _OWN: Final = (
@@ -40,8 +38,9 @@ def unit_classes() -> Mapping[str, type[LogicalUnit[OpCode]]]:
     Raises: InvalidRequest: two modules define a unit for the same opcode.
     """
     classes: dict[str, type[LogicalUnit[OpCode]]] = {}
-    for module in _modules():
-        for kind in _defined_in(module):
+    for module in modules(_OWN, GROUP):
+        # a common base of several units names no opcode
+        for kind in (each for each in subclasses_in(module, LogicalUnit) if hasattr(each, "OPCODE")):
             op_id = kind.OPCODE.OP_ID
             if op_id in classes:
                 raise InvalidRequest(
@@ -60,18 +59,3 @@ def make_unit(op: OpCode) -> LogicalUnit[OpCode]:
     if kind is None:
         raise OpcodeUnknown(f"no logical unit carries out {op.OP_ID}; is its plug-in installed?", op_id=op.OP_ID)
     return kind(op)
-
-
-def _modules() -> Iterator[ModuleType]:
-    for name in _OWN:
-        yield import_module(name)
-    for point in entry_points(group=GROUP):
-        yield point.load()
-
-
-def _defined_in(module: ModuleType) -> Iterator[type[LogicalUnit[OpCode]]]:
-    for value in vars(module).values():
-        is_unit = isinstance(value, type) and issubclass(value, LogicalUnit) and value.__module__ == module.__name__
-        # a common base of several units names no opcode
-        if is_unit and hasattr(value, "OPCODE"):
-            yield value

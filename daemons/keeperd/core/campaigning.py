@@ -26,7 +26,7 @@ from daemons.keeperd.core.events import (
 )
 from daemons.keeperd.core.fitness import bars, may_still_run, settled
 from daemons.keeperd.core.keeper import EndCause, Keeper, OwnMastership, Step, moved, remembering
-from daemons.keeperd.core.leaving import give_up
+from daemons.keeperd.core.mastership import give_up
 from daemons.keeperd.core.states import State, View
 
 # seconds that each better priority goes before this one, and most of the jitter
@@ -45,9 +45,9 @@ def campaign_at(keeper: Keeper) -> float | None:
         return None
     if keeper.suspicions or keeper.is_ending:
         return None
-    wish = view.wanted
-    is_named = wish is not None and wish.node == keeper.me.node
-    is_taken_over = wish is not None and is_named and wish.kind is WantedKind.TAKEOVER
+    request = view.wanted
+    is_named = request is not None and request.node == keeper.me.node
+    is_taken_over = request is not None and is_named and request.kind is WantedKind.TAKEOVER
     if keeper.in_maintenance and not is_taken_over:
         return None
     if is_named:
@@ -62,8 +62,8 @@ def delay_s(keeper: Keeper, view: View) -> float:
         for record in view.others.values()
         if record.priority > keeper.me.priority and not record.reasons
     }
-    wish = view.wanted
-    head_start = HEAD_START_S if wish is not None and wish.node not in ("", keeper.me.node) else 0.0
+    request = view.wanted
+    head_start = HEAD_START_S if request is not None and request.node not in ("", keeper.me.node) else 0.0
     return head_start + RANK_S * len(better) + JITTER_S * keeper.jitter
 
 
@@ -118,7 +118,7 @@ def _held(keeper: Keeper, event: CampaignWon, view: View) -> OwnMastership:
         record=event.record,
         times=LeaseTimes.of(event.record.ttl_s, request_s=keeper.me.request_s),
         renewed_at=event.sent_at,
-        wish=view.wanted,
+        request=view.wanted,
         # the campaign has proven that this view's was the last mastership
         before=view.last_master,
     )

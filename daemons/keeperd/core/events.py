@@ -256,7 +256,7 @@ class Drain:
 
 @attrs.frozen
 class DrainNoMore:
-    """The opposite of `Drain`: the operator has taken back the wish."""
+    """The opposite of `Drain`: the operator has taken back the request."""
 
 
 @attrs.frozen
@@ -296,7 +296,7 @@ class Remember:
 
 @attrs.frozen
 class RemoveWanted:
-    """Remove the operator's wish, which is fulfilled or refused."""
+    """Remove the operator's request, which is fulfilled or refused."""
 
     wanted: OperatorRequest
     refusal: str = ""

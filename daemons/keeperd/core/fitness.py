@@ -39,15 +39,15 @@ NO_FAILOVER: Final = MastershipBar("priority 0: it never becomes the master by i
 
 
 def bars(keeper: Keeper, now: float) -> tuple[MastershipBar, ...]:
-    """Return all that stands against a campaign; an operator's wish is taken into account."""
+    """Return all that stands against a campaign; an operator's request is taken into account."""
     view = keeper.view
     if view is None:
         return ()
     found = (*_impossible(keeper, view), *_unwise(keeper, view, now))
-    wish = view.wanted
-    if wish is None or wish.node != keeper.me.node:
+    request = view.wanted
+    if request is None or request.node != keeper.me.node:
         return found
-    if wish.kind is WantedKind.TAKEOVER:
+    if request.kind is WantedKind.TAKEOVER:
         return tuple(bar for bar in found if not bar.is_overruled)
     return tuple(bar for bar in found if bar is not NO_FAILOVER)
 

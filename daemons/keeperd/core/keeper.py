@@ -66,8 +66,8 @@ class OwnMastership:
     failed_at: tuple[float, ...] = ()
     # when to start them again; None: not asked
     restart_at: float | None = None
-    # wish that was there when it was won
-    wish: OperatorRequest | None = None
+    # request that was there when it was won
+    request: OperatorRequest | None = None
     # the mastership before, as it was when this one was won
     before: LastMaster | None = None
 
@@ -90,9 +90,9 @@ class OwnMastership:
 
 @attrs.frozen
 class Heard:
-    """A wish of an operator, as the master has read it first."""
+    """A request of an operator, as the master has read it first."""
 
-    wish: OperatorRequest
+    request: OperatorRequest
     at: float
 
 
@@ -127,13 +127,13 @@ class Keeper:
     nodes_epoch: int = 0
     # when a mastership was last given up since a node knew a higher epoch; None: never
     gave_up_at: float | None = None
-    # whether `Drain` was asked, and its wish is not fulfilled yet
+    # whether `Drain` was asked, and its request is not fulfilled yet
     is_draining: bool = False
-    # wish that is there, in whatever state; None: there is none, or this node is not the master
+    # request that is there, in whatever state; None: there is none, or this node is not the master
     heard: Heard | None = None
-    # wish that the mastership makes way for
+    # request that the mastership makes way for
     leaving: OperatorRequest | None = None
-    # what was decided on the last wish
+    # what was decided on the last request
     verdict: RemoveWanted | None = None
     # when SIGKILL follows, again and again; None: nothing is being ended
     kill_at: float | None = None

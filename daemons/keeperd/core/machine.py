@@ -44,20 +44,26 @@ from daemons.keeperd.core.events import (
 )
 from daemons.keeperd.core.fitness import bars, settled
 from daemons.keeperd.core.keeper import EndCause, Keeper, Me, OwnMastership, Step, moved, remembering
-from daemons.keeperd.core.leaving import daemons_ended, drained, kill, leave, lose, stop
 from daemons.keeperd.core.mastership import (
+    consider_request,
+    daemons_ended,
     daemons_failed,
     daemons_ready,
+    drained,
     fitness_changed,
     is_ours,
+    kill,
     lease_lost,
+    leave,
+    lose,
     nodes_told,
     own_node_silent,
+    reconsider,
     renewed,
     restart,
+    stop,
 )
 from daemons.keeperd.core.states import HOLDING, IDLE, NodeMemory, State, View
-from daemons.keeperd.core.wishes import consider_wish, reconsider
 
 # Whether etcd is what it was, and what is remembered of it.
 #
@@ -177,7 +183,7 @@ def _held_on(keeper: Keeper, view: View, now: float) -> Step:
         return stop(keeper, now, EndCause.LOST)
     if keeper.state is State.LEAVING:
         return reconsider(keeper, now)
-    keeper, acts = consider_wish(keeper, now)
+    keeper, acts = consider_request(keeper, now)
     # another node may be able to take over from an unfit one since
     keeper, left = fitness_changed(keeper, now)
     return keeper, (*acts, *left)

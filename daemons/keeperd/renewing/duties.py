@@ -24,6 +24,7 @@ from typing import Final, TypeVar
 import h11
 import orjson
 
+from common.errors import reason_of
 from common.lease.deadline import NEVER, DeadlineWriter, boottime
 from daemons.keeperd.renewing.orders import (
     MAX_MESSAGE,
@@ -233,7 +234,7 @@ class Watchdog:
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
-            raise Unfit(f"the watchdog '{path}' cannot be opened: {(error.strerror or str(error)).lower()}") from error
+            raise Unfit(f"the watchdog '{path}' cannot be opened: {reason_of(error)}") from error
         self.path = path
         self.timeout_s = timeout_s
         if stat.S_ISCHR(os.fstat(self._fd).st_mode) and path != os.devnull:
@@ -246,7 +247,7 @@ class Watchdog:
             fcntl.ioctl(self._fd, _GET_TIMEOUT, value, True)
         except OSError as error:
             self.close()
-            reason = (error.strerror or str(error)).lower()
+            reason = reason_of(error)
             raise Unfit(f"the watchdog '{self.path}' does not take a time-out: {reason}") from error
         if value[0] > wanted_s:
             self.close()

@@ -20,7 +20,7 @@ from typing import Final, TypeVar, assert_never
 import attrs
 import trio
 
-from common.errors import GantryError, Unavailable, explain_os_error
+from common.errors import GantryError, Unavailable, explain
 from common.ids import JobId
 from common.nodes.mastership import own_epoch
 from common.objects.index import ConfigIndex
@@ -486,7 +486,7 @@ class NodeCopies(Replica):
             except NotSent as error:
                 failure = error.failed.text
             except (OSError, GantryError) as error:
-                failure = explain_os_error(error) if isinstance(error, OSError) else error.message
+                failure = explain(error)
             else:
                 return verdict_of(sender, sender.verdict)
         return QueueVerdict(sender.node.name, failure=failure, takes_ours=sender.backlog.takes_ours)

@@ -18,7 +18,7 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import GantryError, explain_os_error
+from common.errors import GantryError, explain
 from common.paths import Paths
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
@@ -454,5 +454,5 @@ def _failed_of(error: NotSent | OSError | GantryError) -> Failed:
     """Why a node was not sent something."""
     if isinstance(error, NotSent):
         return error.failed
-    text = explain_os_error(error) if isinstance(error, OSError) else error.message
+    text = explain(error)
     return Failed(FailureKind.UNSENT, text)

@@ -8,12 +8,12 @@ from typing import ClassVar, Final
 import attrs
 
 from common.settings import Settings
+from common.system.processes import boot_id
 from common.system.program import release
 from daemons.mond.collectors.base import Collector, Measured
 from daemons.mond.core.procfiles import DiskCounters, Window, busy_ticks, disk_statistics, load_average, memory_bytes
 from daemons.mond.core.reports import Category, CollectorStatus, Number, ReportKind, StatusCode, worst
 
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _LOAD: Final = Path("/proc/loadavg")
 _MEMORY: Final = Path("/proc/meminfo")
 _MINUTES: Final = (1, 5, 15)
@@ -45,7 +45,7 @@ class NodeFactsCollector(Collector):
             "kernel": system.release,
             "machine": system.machine,
             "cpus": os.cpu_count(),
-            "boot_id": _BOOT_ID.read_text().strip(),
+            "boot_id": boot_id(),
             "uptime_s": uptime_s,
             "gantry": own,
         }

@@ -13,6 +13,7 @@ from common.daemons import NodeKind
 from common.errors import GantryError
 from common.nodes.nodeplace import place_of
 from common.settings import Settings
+from common.system.stamps import Stamp, stamp_of
 from common.wire import structure
 from daemons.mond.collectors.base import Collector, Measured
 from daemons.mond.core.reports import Category, CollectorStatus, Number, ReportKind, StatusCode, worst
@@ -90,8 +91,8 @@ class Lag(_Asking):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        # state of the configuration's file, and the serial number in it
-        self._read: tuple[object, int | None] = (None, None)
+        # stamp of the configuration's file, and the serial number in it
+        self._read: tuple[Stamp | None, int | None] = (None, None)
 
     def collect(self) -> Measured:
         own, newest = self._own_serial(), _serial(self.ask(Question.CONFIG, "/serial_no"))
@@ -110,11 +111,10 @@ class Lag(_Asking):
         """The serial number of this node's configuration; None: it has none."""
         path = self.settings.paths.config_data
         try:
-            found = os.stat(path)
-            mark = (found.st_ino, found.st_mtime_ns, found.st_size)
-            if mark != self._read[0]:
+            stamp = stamp_of(os.stat(path))
+            if stamp != self._read[0]:
                 serial = orjson.loads(path.read_bytes()).get("serial_no")
-                self._read = (mark, serial if isinstance(serial, int) else None)
+                self._read = (stamp, serial if isinstance(serial, int) else None)
         except FileNotFoundError:
             return None
         return self._read[1]

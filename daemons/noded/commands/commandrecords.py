@@ -25,14 +25,13 @@ import orjson
 
 from common.commands.spec import CommandOutcome, CommandSpec
 from common.durable.atomicfile import FileWrite
-from common.durable.durably import durably
-from common.durable.folders import sync_folders
 from common.errors import DamagedFile, InvalidRequest
 from common.jsontext import ascii_json
 from common.shapes import Lenient
 from common.system.livelock import Life, probe
 from common.wire import structure, unstructure
 from daemons.noded.core.commandphases import AcceptedStart, Records
+from daemons.noded.files.places import make_folder
 from protocol.noded.statefiles import is_command_key
 
 T = TypeVar("T")
@@ -47,7 +46,6 @@ ERRORS: Final = "err"
 _KINDS: Final = (START, LIVE, END, VOID, GONE)
 _FOLDER_MODE: Final = 0o700
 _MODE: Final = 0o600
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 @attrs.frozen(kw_only=True)
@@ -101,10 +99,7 @@ class CommandRecords:
     def make_folders(self) -> None:
         """Raises: OSError. Durability: the folders survive a loss of power."""
         for folder in (self.folder, self.outputs):
-            if not folder.is_dir():
-                folder.mkdir(_FOLDER_MODE, exist_ok=True)
-                folder.chmod(_FOLDER_MODE)
-                durably(lambda parent=folder.parent: sync_folders([parent]))  # type: ignore[misc]
+            make_folder(folder, _FOLDER_MODE)
 
     def is_gone(self) -> bool:
         """Whether the folder was removed; an error of the disk does not tell."""
@@ -237,11 +232,6 @@ def digest_of_command(spec: CommandSpec) -> str:
     # whoever the job belongs to, the command is the same
     spec = attrs.evolve(spec, submitter=None)
     return hashlib.sha256(orjson.dumps(unstructure(spec), option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
-def boot_id() -> str:
-    """The present life of the machine. Raises: OSError."""
-    return _BOOT_ID.read_text().strip()
 
 
 def _is_at(fd: int, path: Path) -> bool:

@@ -28,13 +28,13 @@ from common.commands.cgroups import GroupTree, take_groups
 from common.commands.spec import CommandOutcome, CommandSpec
 from common.commands.surroundings import take_surroundings
 from common.durable.atomicfile import write_files
-from common.errors import GantryError
+from common.errors import GantryError, reason_of
 from common.installation import UMASK
 from common.paths import Paths
 from common.settings import Settings
 from common.settingsfile import load_settings
 from common.system.log import get_log, rename_program, reopen_log, set_up_logging
-from common.system.processes import Process, holders, is_living, send, send_all
+from common.system.processes import Process, boot_id, holders, is_living, send, send_all
 from common.system.signals import HANDLED, ProcessSignals
 from common.wire import unstructure
 from daemons.noded.commands.commandrecords import (
@@ -44,7 +44,6 @@ from daemons.noded.commands.commandrecords import (
     CommandRecords,
     EndRecord,
     StartRecord,
-    boot_id,
 )
 from daemons.noded.commands.runner import Runner
 from daemons.noded.commands.runnermessages import (
@@ -171,7 +170,7 @@ class ForkingServer:
             if pid == 0:
                 self._live_and_exit(order)
         except OSError as error:
-            reason = f"no process for it: {(error.strerror or str(error)).lower()}"
+            reason = f"no process for it: {reason_of(error)}"
             _log.warning("command.not_forked", command=order.key, reason=reason)
             self._say(RunnerWord(number=order.number, word=OrderResult.REFUSED, reason=reason))
         else:

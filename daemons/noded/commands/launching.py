@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import Unavailable
+from common.errors import Unavailable, reason_of
 from common.settings import Settings
 from common.system.daemon import take_back_limit
 from common.system.inthread import in_thread
@@ -129,7 +129,7 @@ class RunnerLauncher:
         try:
             process, control, reports = await in_thread(_start_process, self._settings)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = reason_of(error)
             raise Unavailable(f"no process for commands can be started on this node: {reason}; try again") from error
         server = _ForkServer(process, control, reports)
         self._nursery.start_soon(self._attend, server)

@@ -20,11 +20,12 @@ from common.commands.output import OutputBytes, read_output, stream_end
 from common.durable.atomicfile import remove_leftovers, write_files
 from common.durable.durably import durably
 from common.durable.groupcommit import GroupCommit
-from common.errors import Conflict, DamagedFile, Unavailable
+from common.errors import Conflict, DamagedFile, Unavailable, reason_of
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.livelock import PROBE_AGAIN_AFTER_S
 from common.system.log import get_log
+from common.system.processes import boot_id
 from common.system.shortages import retry_pauses
 from common.system.watch import EventKind, FolderEvent, FolderWatch
 from daemons.noded.commands.commandrecords import (
@@ -38,7 +39,6 @@ from daemons.noded.commands.commandrecords import (
     CommandRecords,
     KeyRecords,
     StartRecord,
-    boot_id,
     digest_of_command,
 )
 from daemons.noded.commands.forking import signal_runner
@@ -493,7 +493,7 @@ class NodeCommands:
         try:
             await self._writes.commit([self._records.write(call.key, START, record)])
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = reason_of(error)
             raise Unavailable(
                 f"the command was not started: its start cannot be kept on this node: {reason}"
             ) from error

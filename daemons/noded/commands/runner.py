@@ -25,12 +25,12 @@ from common.commands.spec import CommandOutcome
 from common.commands.supervisor import KeptProcesses
 from common.durable.atomicfile import write_files
 from common.durable.durably import durably
-from common.errors import DamagedFile, PrerequisiteError
+from common.errors import DamagedFile, PrerequisiteError, reason_of
 from common.jsontext import ascii_json
 from common.settings import Settings
 from common.system.livelock import Livelock
 from common.system.log import get_log
-from common.system.processes import find_process
+from common.system.processes import boot_id, find_process
 from common.system.shortages import retry_pauses
 from common.system.signals import ProcessSignals
 from common.wire import unstructure
@@ -42,7 +42,6 @@ from daemons.noded.commands.commandrecords import (
     BegunRecord,
     CommandRecords,
     EndRecord,
-    boot_id,
 )
 from daemons.noded.commands.runnermessages import OrderResult, RunnerOrder, RunnerWord, pack_word
 from daemons.noded.core.commandphases import may_begin
@@ -91,7 +90,7 @@ class Runner:
                 return 0
             begun = self._begin(livelock)
         except (OSError, DamagedFile) as error:
-            reason = error.message if isinstance(error, DamagedFile) else _words(error)
+            reason = reason_of(error) if isinstance(error, OSError) else error.message
             _log.error("command.not_begun", command=self._order.key, reason=reason)
             self._say(OrderResult.REFUSED, reason)
             return 1
@@ -200,7 +199,7 @@ class Runner:
                     _log.error("outcome.dropped", command=self._order.key, reason="the installation was removed")
                     return
                 retry_s = next(pauses)
-                _log.error("outcome.not_written", command=self._order.key, reason=_words(error), retry_s=retry_s)
+                _log.error("outcome.not_written", command=self._order.key, reason=reason_of(error), retry_s=retry_s)
                 # the disk has no event for this
                 self._signals.wait(retry_s)
 
@@ -226,7 +225,3 @@ class Runner:
 
 def _always() -> bool:
     return True
-
-
-def _words(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

@@ -17,13 +17,12 @@ import orjson
 from common.clusterinit import SSCONF_MODE
 from common.durable.atomicfile import FileWrite, remove_file, write_files
 from common.durable.durably import durably
-from common.durable.folders import sync_folders
 from common.errors import Conflict, DamagedFile, InvalidRequest
 from common.nodes.mastership import read_seen
 from common.objects.ssconf import MAX_BYTES
 from common.paths import Paths
 from common.webaccess.folder import group_right
-from daemons.noded.files.places import named_owner, owner_of_files_in
+from daemons.noded.files.places import make_folder, named_owner, owner_of_files_in, put_file
 from daemons.noded.files.queuefiles import FileLock, lock_now
 from protocol.noded.files import FileUpload
 from protocol.noded.membership import NodeProgress
@@ -48,21 +47,14 @@ def upload(path: Path, file: FileUpload, *, makes_folder: bool = False) -> None:
     if (file.atime is None) != (file.mtime is None):
         raise InvalidRequest(f"'{file.file_name}' has one time of two; send both, or none")
     if makes_folder:
-        _make_folder(path.parent)
+        folder = path.parent
+        make_folder(folder, _FOLDER_MODE, owner_of_files_in(folder.parent))
     times = None if file.atime is None or file.mtime is None else (file.atime, file.mtime)
     mode = _PRIVATE_MODE if file.mode is None else stat.S_IMODE(file.mode) & 0o777
     mode |= group_right(path.parent)
     owner = named_owner(file.uid, file.gid, path.parent)
     with _locked(path):
         durably(lambda: write_files([FileWrite(path, file.content.data, mode, owner=owner, times=times)]))
-
-
-def _make_folder(folder: Path) -> None:
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(_FOLDER_MODE)
-        if (owner := owner_of_files_in(folder.parent)) is not None:
-            os.chown(folder, *owner)
-        durably(lambda: sync_folders([folder.parent]))
 
 
 @contextmanager
@@ -137,8 +129,7 @@ def write_pause(path: Path, until: float | None) -> None:
         return
     if not 0 <= until < 2**53:
         raise InvalidRequest(f"a pause until {until!r} is not a time in seconds since 1970")
-    owner = owner_of_files_in(path.parent)
-    durably(lambda: write_files([FileWrite(path, f"{int(until)}\n".encode(), _PAUSE_MODE, owner=owner)]))
+    put_file(path, f"{int(until)}\n".encode(), _PAUSE_MODE)
 
 
 # How far this node's copies of queue and configuration have come.

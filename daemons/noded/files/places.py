@@ -13,6 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from common.durable.atomicfile import FileWrite, write_files
+from common.durable.durably import durably
+from common.durable.folders import sync_folders
 from common.errors import Denied
 from common.paths import Paths
 from common.system.accounts import group_named, user_named
@@ -100,10 +103,7 @@ class NodePaths:
         queue = self._paths.queue
         if not path.is_relative_to(queue) or not _QUEUE_FILE.fullmatch(str(path.relative_to(queue))):
             raise Denied(f"'{name}' is not a file of the queue: serial, job-N, or archive/M/job-N in '{queue}'")
-        for folder in path.parents:
-            if folder == queue:
-                break
-            _refuse_link(folder)
+        _refuse_links(path, queue)
         return path
 
     def state_file(self, name: str) -> Path:
@@ -112,10 +112,7 @@ class NodePaths:
         Raises: Denied: it is reached over a link. OSError.
         """
         path = self._paths.data / name
-        for folder in path.parents:
-            if folder == self._paths.data:
-                break
-            _refuse_link(folder)
+        _refuse_links(path, self._paths.data)
         return path
 
     def state_folder(self, name: str) -> Path:
@@ -145,6 +142,12 @@ class NodePaths:
         if unknown:
             raise Denied(f"unknown key of ssconf: {', '.join(f'{key!r:.40}' for key in unknown[:3])}")
         return {key: self._paths.ssconf_file(key) for key in keys}
+
+
+def _refuse_links(path: Path, top: Path) -> None:
+    """Refuse links among the folders on the way from the top."""
+    for folder in path.relative_to(top).parents[:-1]:
+        _refuse_link(top / folder)
 
 
 def _refuse_link(folder: Path) -> None:
@@ -177,6 +180,26 @@ def owner_of_files_in(folder: Path) -> Owner | None:
     return status.st_uid, status.st_gid
 
 
+def put_file(path: Path, content: bytes, mode: int) -> None:
+    """Replace a file, for the owner of the files in its folder. Raises: OSError: it has its old content.
+
+    Durability: on return it survives a loss of power.
+    """
+    owner = owner_of_files_in(path.parent)
+    durably(lambda: write_files([FileWrite(path, content, mode, owner=owner)]))
+
+
+def make_folder(folder: Path, mode: int, owner: Owner | None = None) -> None:
+    """Make a folder, unless it is there. Raises: OSError. Durability: it survives a loss of power."""
+    if folder.is_dir():
+        return
+    folder.mkdir(mode, exist_ok=True)
+    folder.chmod(mode)
+    if owner is not None:
+        os.chown(folder, *owner)
+    durably(lambda: sync_folders([folder.parent]))
+
+
 def named_owner(user: str, group: str, folder: Path) -> Owner | None:
     """The owner that a caller names, or the folder's, where the machine does not know the names.
 
@@ -191,23 +214,3 @@ def named_owner(user: str, group: str, folder: Path) -> Owner | None:
         return None
     found, found_group = user_named(user), group_named(group)
     return owner if found is None or found_group is None else (found.pw_uid, found_group.gr_gid)
-
-
-# Stamps of files: another file was put in place when they differ.
-
-
-# device, inode, time of change and size
-Stamp = tuple[int, int, int, int]
-MISSING: Final[Stamp] = (0, 0, 0, 0)
-
-
-def stamp_of(status: os.stat_result) -> Stamp:
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def stamp_at(path: Path) -> Stamp:
-    """The stamp of the file there; `MISSING`: there is none. Raises: OSError."""
-    try:
-        return stamp_of(os.stat(path))
-    except FileNotFoundError:
-        return MISSING

@@ -27,13 +27,12 @@ import trio
 
 from common.durable.atomicfile import FileWrite, move_files, remove_file, remove_files, write_files
 from common.durable.durably import durably
-from common.durable.folders import sync_folders
 from common.durable.groupcommit import GroupCommit
 from common.errors import Conflict
 from common.paths import QUEUE_VERSION, Paths
 from common.system.inthread import in_thread
 from common.system.livelock import record_lock_holder
-from daemons.noded.files.places import owner_of_files_in
+from daemons.noded.files.places import make_folder, owner_of_files_in, put_file
 
 # Locks on files that other programs take too: flock, waited for with a limit.
 #
@@ -161,13 +160,13 @@ class QueueFileCopies:
                 text = self._paths.version_file.read_text().strip()
             except FileNotFoundError:
                 text = str(QUEUE_VERSION)
-                self._make(self._paths.version_file, f"{QUEUE_VERSION}\n".encode())
+                put_file(self._paths.version_file, f"{QUEUE_VERSION}\n".encode(), MODE)
             if text != str(QUEUE_VERSION):
                 raise Conflict(
                     f"'{self._paths.version_file}' says {text!r:.20}; this program has version {QUEUE_VERSION}"
                 )
             if not (self._paths.serial_file.exists() or self._paths.config_data.exists()):
-                self._make(self._paths.serial_file, _FIRST_SERIAL)
+                put_file(self._paths.serial_file, _FIRST_SERIAL, MODE)
 
     async def update(self, path: Path, content: bytes) -> None:
         """Replace a file. Raises: OSError: it has its old content.
@@ -245,9 +244,6 @@ class QueueFileCopies:
         with self._lock.held_without_daemon():
             write_files([attrs.evolve(write, owner=owner) for write in writes])
 
-    def _make(self, path: Path, content: bytes) -> None:
-        write_files([FileWrite(path, content, MODE, owner=owner_of_files_in(self._paths.queue))])
-
     def _rename(self, moves: Sequence[tuple[Path, Path]]) -> None:
         with self._lock.held_without_daemon():
             missing = _first_missing(moves)
@@ -264,12 +260,7 @@ class QueueFileCopies:
             return
         if folder.parent != self._paths.queue:
             self._make_folder(folder.parent)
-        folder.mkdir(_FOLDER_MODE, exist_ok=True)
-        folder.chmod(_FOLDER_MODE)
-        owner = owner_of_files_in(self._paths.queue)
-        if owner is not None:
-            os.chown(folder, *owner)
-        durably(lambda: sync_folders([folder.parent]))
+        make_folder(folder, _FOLDER_MODE, owner_of_files_in(self._paths.queue))
 
     def _purge(self) -> None:
         with self._lock.held_without_daemon():
@@ -285,21 +276,15 @@ class QueueFileCopies:
         with self._lock.held_without_daemon():
             moves = [(path, folder / path.relative_to(self._paths.data)) for path in paths if os.path.lexists(path)]
             if moves:
-                self._make_set_aside()
+                # for its owner alone: jobs are in it
+                make_folder(self._paths.set_aside, _SET_ASIDE_MODE)
             durably(lambda: _move(moves))
         return [target for _, target in moves]
-
-    def _make_set_aside(self) -> None:
-        """Make the folder of what was set aside, for its owner alone: jobs are in it."""
-        if self._paths.set_aside.is_dir():
-            return
-        self._paths.set_aside.mkdir(_SET_ASIDE_MODE)
-        durably(lambda: sync_folders([self._paths.data]))
 
     def _set_drain_flag(self, is_drained: bool) -> None:
         with self._lock.held_without_daemon():
             if is_drained:
-                durably(lambda: self._make(self._paths.drain_file, b""))
+                put_file(self._paths.drain_file, b"", MODE)
             else:
                 durably(lambda: remove_file(self._paths.drain_file))
 

@@ -19,6 +19,7 @@ from common.objects.config import CONFIG_VERSION
 from common.shapes import JsonObject
 from common.system.inthread import in_thread
 from common.system.log import get_log
+from common.system.processes import boot_id
 from protocol.noded.facts import (
     AllInstancesInfo,
     BridgesExist,
@@ -182,9 +183,8 @@ def _read(program: str, done: subprocess.CompletedProcess[bytes]) -> Sequence[tu
         raise _Unknown(f"{program} printed something else: {text[:60]!r}") from None
 
 
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _MEMORY: Final = Path("/proc/meminfo")
-NETWORK: Final = Path("/sys/class/net")
+_NETWORK: Final = Path("/sys/class/net")
 _PROCESSORS: Final = Path("/proc/cpuinfo")
 _NUMA_NODES: Final = Path("/sys/devices/system/node")
 _SOCKET: Final = re.compile(r"^physical id\s*: (\d+)$", re.MULTILINE)
@@ -202,10 +202,10 @@ class FactsHandlers:
 
     async def node_info(self, call: NodeInfo) -> NodeFacts:
         """Raises: Unavailable: a store of another type. OSError: a fact cannot be read."""
-        boot_id, hypervisor = await in_thread(_boot_id), await in_thread(hypervisor_facts)
+        hypervisor = await in_thread(hypervisor_facts)
         units = call.storage_units
         return NodeFacts(
-            boot_id=boot_id,
+            boot_id=await in_thread(boot_id),
             storage=None if units is None else tuple([await self._stores.space(unit) for unit in units]),
             hypervisors=None if call.hv_specs is None else (hypervisor,) * len(call.hv_specs),
         )
@@ -216,17 +216,26 @@ class FactsHandlers:
 
     async def bridges_exist(self, call: BridgesExist) -> None:
         """Raises: Unavailable: a bridge is missing."""
-        missing = [name for name in call.bridges_list if "/" in name or not (NETWORK / name / "bridge").is_dir()]
-        if missing:
+        if missing := missing_bridges(call.bridges_list):
             raise Unavailable(f"bridges missing on this node: {', '.join(missing)}")
 
     async def export_list(self, _: ExportList) -> tuple[str, ...]:
         # nothing is exported here
         return ()
 
+    # there is no hypervisor here, so no instances run: replies by which queries work
 
-def _boot_id() -> str:
-    return _BOOT_ID.read_text().strip()
+    async def all_instances(self, _: AllInstancesInfo) -> Mapping[str, InstanceFacts]:
+        return {}
+
+    async def instance_names(self, _: InstanceList) -> tuple[str, ...]:
+        return ()
+
+    async def instance_info(self, _: InstanceInfo) -> FoundInstance:
+        return FoundInstance(None)
+
+    async def console_info(self, _: InstanceConsoleInfo) -> Mapping[str, JsonObject]:
+        return {}
 
 
 def hypervisor_facts() -> HypervisorFacts:
@@ -243,6 +252,10 @@ def hypervisor_facts() -> HypervisorFacts:
         cpu_nodes=len(list(_NUMA_NODES.glob("node[0-9]*"))) or 1,
         cpu_sockets=count_sockets(_PROCESSORS.read_text()),
     )
+
+
+def missing_bridges(names: Sequence[str]) -> Sequence[str]:
+    return [name for name in names if "/" in name or not (_NETWORK / name / "bridge").is_dir()]
 
 
 def read_memory(text: str) -> Mapping[str, int]:
@@ -269,24 +282,3 @@ def _is_own(address: str) -> bool:
         except OSError:
             return False
     return True
-
-
-# Instances: there is no hypervisor here, so none run.
-#
-# Source: noded.md 6.
-
-
-class InstanceHandlers:
-    """Truthful replies of a node without instances, so that queries work."""
-
-    async def all_info(self, _: AllInstancesInfo) -> Mapping[str, InstanceFacts]:
-        return {}
-
-    async def names(self, _: InstanceList) -> tuple[str, ...]:
-        return ()
-
-    async def info(self, _: InstanceInfo) -> FoundInstance:
-        return FoundInstance(None)
-
-    async def console_info(self, _: InstanceConsoleInfo) -> Mapping[str, JsonObject]:
-        return {}

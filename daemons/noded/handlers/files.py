@@ -45,13 +45,18 @@ from protocol.noded.statefiles import (
     original_name,
 )
 
-# The job queue: updates, moves to the archive, the drain flag.
+# The job queue, and other files of the master's state.
 #
-# Source: noded.md 6.
+# Source: noded.md 6; DESIGN sections 12 and 13.
+
+
+_log: Final = get_log(__name__)
+# the mode that luxid gives to keys
+_KEY_MODE: Final = 0o600
 
 
 class QueueHandlers:
-    """Raises, all: InvalidRequest, Denied: a name that is not one of the queue. OSError: the disk refuses."""
+    """Raises, all: InvalidRequest, Denied: too many names, or one that is not in the list. OSError."""
 
     def __init__(self, files: QueueFileCopies, places: NodePaths) -> None:
         self._files = files
@@ -72,30 +77,14 @@ class QueueHandlers:
     async def set_drain_flag(self, call: JobqueueSetDrainFlag) -> None:
         await self._files.set_drain_flag(call.flag)
 
+    # files of the master's state, by calls of ours
 
-# Files of the master's state, by calls of ours.
-#
-# Source: DESIGN sections 12 and 13.
-
-
-_log: Final = get_log(__name__)
-# the mode that luxid gives to keys
-_KEY_MODE: Final = 0o600
-
-
-class StateHandlers:
-    """Raises, all: Denied: a name that is not in the list. InvalidRequest: too many names. OSError."""
-
-    def __init__(self, files: QueueFileCopies, places: NodePaths) -> None:
-        self._files = files
-        self._places = places
-
-    async def write(self, call: WriteStateFiles) -> None:
+    async def write_state(self, call: WriteStateFiles) -> None:
         """All names are checked before the first file is written."""
         _check(call.METHOD, [file.name for file in call.files])
         await self._files.replace([self._write(file) for file in call.files])
 
-    async def remove(self, call: RemoveStateFiles) -> None:
+    async def remove_state(self, call: RemoveStateFiles) -> None:
         """All names are checked before the first file is removed."""
         _check(call.METHOD, call.names)
         for name in call.names:
@@ -108,7 +97,7 @@ class StateHandlers:
             reason = "the master has none, and has not removed them"
             _log.warning("files.set_aside", count=len(found), first=found[0], reason=reason)
 
-    async def read(self, call: ReadStateFiles) -> tuple[Content | None, ...]:
+    async def read_state(self, call: ReadStateFiles) -> tuple[Content | None, ...]:
         """All names are checked before the first file is read; a file that has become too large is an error."""
         _check(call.METHOD, call.names)
         for name in call.names:
@@ -117,7 +106,7 @@ class StateHandlers:
         paths = [self._places.state_file(name) for name in call.names]
         return tuple(None if data is None else Content(data) for data in await in_thread(self._files.read, paths))
 
-    async def names(self, call: ListStateFiles) -> tuple[str, ...]:
+    async def state_names(self, call: ListStateFiles) -> tuple[str, ...]:
         if not may_be_listed(call.folder):
             raise Denied(f"'{call.folder}' is not a folder of the master's state")
         folder = self._places.state_folder(call.folder)

@@ -95,8 +95,7 @@ class FailoverHandlers:
                 if not (await in_thread(read_seen, self._paths.epoch_file)).is_of(self._settings.cluster.own_name):
                     await self._stop()
             except (GantryError, OSError) as error:
-                reason = error.message if isinstance(error, GantryError) else error
-                _log.error("master.not_stopped", reason=reason, going_on="its writes are refused by the nodes")
+                _log.error("master.not_stopped", reason=error, going_on="its writes are refused by the nodes")
             await has_risen.wait()
 
     async def _stop(self) -> None:

@@ -1,6 +1,6 @@
-"""This node as a member of the cluster: its certificate, demotion, leaving.
+"""This node as a member of the cluster: its certificate and new ones, demotion, leaving.
 
-Source: noded.md 6.
+Source: noded.md 6; DESIGN section 13.
 """
 
 import datetime
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from common.daemons import MASTER_DAEMONS
-from common.durable.atomicfile import FileWrite, remove_files, write_files
+from common.durable.atomicfile import remove_files
 from common.durable.durably import durably
 from common.errors import Conflict, InvalidRequest
 from common.nodes.certificates import RenewalFiles, digest_of, has_key, make_node_certificate, write_certificate
@@ -21,7 +21,7 @@ from common.paths import Paths
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.running import find_daemon
-from daemons.noded.files.places import owner_of_files_in
+from daemons.noded.files.places import owner_of_files_in, put_file
 from daemons.noded.files.queuefiles import QueueFileCopies
 from protocol.noded.membership import (
     InstallCertificate,
@@ -48,6 +48,7 @@ class MembershipHandlers:
         own_name: the name of this node.
         end: ends this daemon, after its replies.
         leave_commands: removes what is kept of commands. Raises: Conflict: one may run.
+    Raises, of certificates: Conflict, InvalidRequest: the certificate does not fit this node. DamagedFile. OSError.
     """
 
     def __init__(
@@ -88,6 +89,17 @@ class MembershipHandlers:
         """Digests of this node's certificate, some after it was made anew. Raises: InvalidRequest, OSError."""
         return await in_thread(lambda: tuple(self._token(request) for request in call.token_request))
 
+    async def request_certificate(self, _: RequestCertificate) -> str:
+        return await in_thread(lambda: self._renewal().request())
+
+    async def install_certificate(self, call: InstallCertificate) -> None:
+        await in_thread(lambda: self._renewal().install(call.certificate))
+        _log.info("certificate.installed")
+
+    async def put_cluster_certificate(self, call: PutClusterCertificate) -> None:
+        await in_thread(lambda: self._renewal().put_cluster(call.content))
+        _log.info("certificate.cluster_changed")
+
     async def ensure_daemon(self, _: NodeEnsureDaemon) -> bool:
         # the only daemon that Ganeti starts so belongs to a hypervisor
         return False
@@ -100,8 +112,7 @@ class MembershipHandlers:
         except FileNotFoundError:
             return
         backup = config.with_name(f"{config.name}.backup-{time.time_ns()}")
-        owner = owner_of_files_in(config.parent)
-        durably(lambda: write_files([FileWrite(backup, content, _BACKUP_MODE, owner=owner)]))
+        put_file(backup, content, _BACKUP_MODE)
         durably(lambda: remove_files([config]))
         _log.info("node.demoted", backup=backup)
 
@@ -151,33 +162,9 @@ class MembershipHandlers:
         durably(lambda: write_certificate(self._paths.client_pem, content, owner))
         return content
 
+    def _renewal(self) -> RenewalFiles:
+        return RenewalFiles(self._paths, self._own_name, owner_of_files_in(self._paths.data))
+
 
 def _plain_files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.iterdir() if stat.S_ISREG(path.lstat().st_mode))
-
-
-# This node's certificates: new ones, while they are renewed.
-#
-# Source: DESIGN section 13.
-
-
-class RenewalHandlers:
-    """Raises, all: Conflict, InvalidRequest: the certificate does not fit this node. DamagedFile. OSError."""
-
-    def __init__(self, paths: Paths, own_name: str) -> None:
-        self._paths = paths
-        self._own_name = own_name
-
-    async def request_certificate(self, _: RequestCertificate) -> str:
-        return await in_thread(lambda: self._files().request())
-
-    async def install_certificate(self, call: InstallCertificate) -> None:
-        await in_thread(lambda: self._files().install(call.certificate))
-        _log.info("certificate.installed")
-
-    async def put_cluster_certificate(self, call: PutClusterCertificate) -> None:
-        await in_thread(lambda: self._files().put_cluster(call.content))
-        _log.info("certificate.cluster_changed")
-
-    def _files(self) -> RenewalFiles:
-        return RenewalFiles(self._paths, self._own_name, owner_of_files_in(self._paths.data))

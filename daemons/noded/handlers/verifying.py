@@ -25,7 +25,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.wire import structure, unstructure
 from daemons.noded.files.places import NodePaths
-from daemons.noded.handlers.facts import NETWORK, hypervisor_facts
+from daemons.noded.handlers.facts import hypervisor_facts, missing_bridges
 from protocol.noded.facts import NodeVerify, NodeVerifyLight
 
 # time in which a node must accept a connection
@@ -98,7 +98,7 @@ class VerifyHandlers:
         return [f"the folder '{folder}' is missing" for folder in _NEEDED_FOLDERS if not folder.is_dir()]
 
     async def _missing_bridges(self, what: object) -> object:
-        return [name for name in _texts(what, "bridges") if "/" in name or not (NETWORK / name / "bridge").is_dir()]
+        return missing_bridges(_texts(what, "bridges"))
 
     async def _user_scripts(self, what: object) -> object:
         return [name for name in _texts(what, "user-scripts") if not _is_program(Path(name))]

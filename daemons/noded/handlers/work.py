@@ -1,6 +1,6 @@
-"""Work on this node: delays, hooks, the watcher's pause.
+"""Work on this node: delays, hooks, the watcher's pause, and the commands of masters.
 
-Source: noded.md 6.
+Source: noded.md 6; DESIGN section 13.
 """
 
 import os
@@ -37,10 +37,14 @@ _HOOK_NAME: Final = re.compile(r"[\w-]+", re.ASCII)
 
 
 class WorkHandlers:
-    """Args: hooks: the folder of hooks."""
+    """Args: hooks: the folder of hooks.
 
-    def __init__(self, paths: Paths, hooks: Path = _HOOKS) -> None:
+    Raises, of commands: InvalidRequest: no key, or a number out of range. OSError, DamagedFile: records cannot be read.
+    """
+
+    def __init__(self, paths: Paths, commands: NodeCommands, hooks: Path = _HOOKS) -> None:
         self._pause = paths.watcher_pause
+        self._commands = commands
         self._hooks = hooks
 
     async def test_delay(self, call: TestDelay) -> None:
@@ -64,27 +68,7 @@ class WorkHandlers:
             raise Unavailable(f"this node daemon does not run hooks, and there are some in '{folder}'")
         return ()
 
-
-def _has_programs(folder: Path) -> bool:
-    try:
-        names = os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return any(os.access(folder / name, os.X_OK) for name in names)
-
-
-# Commands that masters run on this node.
-#
-# Source: DESIGN section 13.
-
-
-class CommandHandlers:
-    """Raises, all: InvalidRequest: no key, or a number out of range. OSError, DamagedFile: records cannot be read."""
-
-    def __init__(self, commands: NodeCommands) -> None:
-        self._commands = commands
-
-    async def start(self, call: StartCommand) -> CommandState:
+    async def start_command(self, call: StartCommand) -> CommandState:
         """Raises: Conflict: the key is known with another command. Unavailable: it was not started now."""
         _check_key(call.key)
         if not call.spec.argv:
@@ -92,24 +76,32 @@ class CommandHandlers:
         _check_counts(output_base=call.output_base, error_base=call.error_base)
         return await self._commands.start(call)
 
-    async def follow(self, call: FollowCommand) -> CommandNews:
+    async def follow_command(self, call: FollowCommand) -> CommandNews:
         _check_key(call.key)
         _check_counts(output_from=call.output_from, error_from=call.error_from, wait=call.wait)
         return await self._commands.follow(call)
 
-    async def stop(self, call: StopCommand) -> CommandState:
+    async def stop_command(self, call: StopCommand) -> CommandState:
         _check_key(call.key)
         return await self._commands.stop(call.key)
 
-    async def forget(self, call: ForgetCommands) -> None:
+    async def forget_commands(self, call: ForgetCommands) -> None:
         if len(call.keys) > MOST_COMMANDS:
             raise InvalidRequest(f"{call.METHOD} takes at most {MOST_COMMANDS} keys, got {len(call.keys)}")
         for key in call.keys:
             _check_key(key)
         await self._commands.forget(call.keys)
 
-    async def states(self, call: ListCommands) -> tuple[CommandState, ...]:
+    async def command_states(self, call: ListCommands) -> tuple[CommandState, ...]:
         return await self._commands.states(call.after)
+
+
+def _has_programs(folder: Path) -> bool:
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return any(os.access(folder / name, os.X_OK) for name in names)
 
 
 def _check_key(key: str) -> None:

@@ -17,7 +17,7 @@ import trio
 from starlette.requests import Request as HttpRequest
 
 from common.access import Role
-from common.errors import Denied, explain_os_error
+from common.errors import Denied, explain
 from common.paths import Paths
 from common.system.log import get_log
 from common.system.watch import EventKind, FolderWatch
@@ -286,7 +286,7 @@ class Authenticator:
         try:
             self._folder.make()
         except (OSError, Denied) as error:
-            reason = explain_os_error(error) if isinstance(error, OSError) else error.message
+            reason = explain(error)
             if reason != self._why_no_folder:
                 _log.error(
                     "access.no_folder", path=self._folder.path, reason=reason, going_on="again until it succeeds"

@@ -10,9 +10,8 @@ from typing import Final
 
 from common.errors import InvalidRequest, NotFound, explain_os_error
 from common.system.log import get_log
+from common.system.stamps import Stamp, stamp_of
 
-# device, inode, time of change and size of a file
-_Stamp = tuple[int, int, int, int]
 _log: Final = get_log(__name__)
 
 
@@ -59,8 +58,8 @@ class FileIdentity:
             self._told = reason
             _log.error("certificate.unusable", path=self._certificate, reason=reason, effect="the old one stays")
 
-    def _look(self) -> tuple[_Stamp, ...]:
-        return tuple(_stamp(path) for path in (self._certificate, self._key) if path is not None)
+    def _look(self) -> tuple[Stamp, ...]:
+        return tuple(stamp_of(os.stat(path)) for path in (self._certificate, self._key) if path is not None)
 
 
 def _load(certificate: Path, key: Path | None) -> ssl.SSLContext:
@@ -75,11 +74,6 @@ def _load(certificate: Path, key: Path | None) -> ssl.SSLContext:
     else:
         context.load_cert_chain(certificate, key)
     return context
-
-
-def _stamp(path: Path) -> _Stamp:
-    status = os.stat(path)
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _reason(error: OSError) -> str:

@@ -23,14 +23,13 @@ from common.system.log import get_log
 from common.wire import unstructure
 from daemons.wconfd.configstore import ConfigStore, Step, UpdateStep
 from daemons.wconfd.core.config import changes, instances
-from daemons.wconfd.core.config.changes import change_cluster, change_tags
 from daemons.wconfd.core.config.configstate import Delivery, Stamp, advanced
 from daemons.wconfd.core.config.groupchanges import GroupChange, NetworkChange, change_groups, change_networks
 from daemons.wconfd.core.config.nodechanges import NodeChange, change_nodes
 from daemons.wconfd.core.locks.waiting import try_update, update_or_queue
+from daemons.wconfd.filestores import ReservationStore
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.shortlock import ConfigChanger, ShortLock
-from daemons.wconfd.tempresstore import ReservationStore
 from protocol.messages import AnyRequest
 from protocol.peer import Peer
 from protocol.wconfd.changes import (
@@ -62,18 +61,6 @@ from protocol.wconfd.changes import (
     UpdateNodeGroup,
 )
 from protocol.wconfd.locks import Unit
-
-# Calls whose second delivery is recognized by their content.
-#
-# Source: wconfd.md 2.3.
-
-
-def delivery_of(call: AnyRequest) -> Delivery:
-    """Args: call: one with the serial numbers of what it changes, so that equal calls want one change."""
-    value = unstructure(call)
-    assert isinstance(value, Mapping)
-    return Delivery.of(value)
-
 
 T = TypeVar("T")
 
@@ -147,6 +134,41 @@ class ChangeHandlers:
     async def add_tcp_udp_port(self, call: AddTcpUdpPort, peer: Peer) -> bool:
         return await self._make(call, peer, lambda config, now: instances.add_port(config, call.port, now))
 
+    async def change_cluster(self, call: ChangeCluster, peer: Peer) -> Stamp | None:
+        return await self._ask_once(
+            call,
+            peer,
+            lambda config, now, told: changes.change_cluster(config, call.values, call.serial_no, now, told),
+        )
+
+    async def change_nodes(self, call: ChangeNodes, peer: Peer) -> Stamp | None:
+        change = NodeChange(
+            nodes=tuple(decode_object(node, Node, "node") for node in call.nodes),
+            removed=call.removed,
+            certificates=call.certificates,
+            may_fall_short=call.may_fall_short,
+            candidate_pool_size=call.candidate_pool_size,
+        )
+        return await self._ask_once(call, peer, lambda config, now, told: change_nodes(config, change, now, told))
+
+    async def change_groups(self, call: ChangeGroups, peer: Peer) -> Stamp | None:
+        groups = tuple(decode_object(group, NodeGroup, "node group") for group in call.groups)
+        change = GroupChange(groups=groups, removed=call.removed)
+        return await self._ask_once(call, peer, lambda config, now, told: change_groups(config, change, now, told))
+
+    async def change_networks(self, call: ChangeNetworks, peer: Peer) -> Stamp | None:
+        networks = tuple(decode_object(network, Network, "network") for network in call.networks)
+        change = NetworkChange(networks=networks, removed=call.removed)
+        return await self._ask_once(call, peer, lambda config, now, told: change_networks(config, change, now, told))
+
+    async def change_tags(self, call: ChangeTags, peer: Peer) -> bool:
+        """A second delivery finds what it wants already there."""
+        return await self._make(
+            call,
+            peer,
+            lambda config, now: changes.change_tags(config, call.kind.value, call.uuid, call.added, call.removed, now),
+        )
+
     async def update_cluster(self, call: UpdateCluster, peer: Peer) -> Stamp | None:
         given = decode_object(call.object, Cluster, "cluster")
         return await self._ask_once(
@@ -208,9 +230,14 @@ class ChangeHandlers:
             call, peer, lambda config, now, told: changes.update_object(config, table, given, now, told)
         )
 
-    async def _ask_once(self, call: UpdateCall, peer: Peer, step: UpdateStep) -> Stamp | None:
-        """Make an update once, even if it is delivered several times; None: the client must try again."""
-        stamp = await self._short_lock.update(Delivery.of(call.object), step, ConfigChanger(call.METHOD, peer))
+    async def _ask_once(self, call: AnyRequest, peer: Peer, step: UpdateStep) -> Stamp | None:
+        """Make an update once, even if it is delivered several times; None: the client must try again.
+
+        Args: call: one with the serial numbers of what it changes, so that equal calls want one change.
+        """
+        value = call.object if isinstance(call, UpdateCall) else unstructure(call)
+        assert isinstance(value, Mapping)
+        stamp = await self._short_lock.update(Delivery.of(value), step, ConfigChanger(call.METHOD, peer))
         _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
         return stamp
 
@@ -234,9 +261,9 @@ class ChangeHandlers:
         return True
 
 
-# The parameters of the cluster, and its end.
+# The end of the cluster.
 #
-# Source: wconfd.md 2.3 and 2.5.
+# Source: wconfd.md 2.5.
 
 
 # priority before all others
@@ -246,20 +273,11 @@ _RELEASE: Final = (LockRequest(BGL, None),)
 
 
 @attrs.frozen
-class ClusterHandlers:
+class DestructionHandlers:
     _config: ConfigStore
     _locks: LockStore
     # the daemon itself as an owner: without a pid, because it needs no signal for its grants
     _own: Owner
-    _short_lock: ShortLock
-
-    async def change_cluster(self, call: ChangeCluster, peer: Peer) -> Stamp | None:
-        def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
-            return change_cluster(config, call.values, call.serial_no, now, told)
-
-        stamp = await self._short_lock.update(delivery_of(call), step, ConfigChanger(call.METHOD, peer))
-        _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
-        return stamp
 
     async def prepare_cluster_destruction(self, call: PrepareClusterDestruction, peer: Peer) -> Unit:
         """A second delivery does nothing: the daemon has the BGL then, and needs nothing from the caller."""
@@ -283,92 +301,3 @@ class ClusterHandlers:
 def _without_master(config: Config, now: float) -> tuple[Config, None]:
     after = attrs.evolve(config, cluster=attrs.evolve(config.cluster, master_node=NodeUuid("")))
     return advanced(config, after, now), None
-
-
-# Changes of the set of node groups; refused while an owner holds the configuration's lock.
-#
-# Source: opcodes.md 4.
-
-
-@attrs.frozen
-class GroupHandlers:
-    _short_lock: ShortLock
-
-    async def change_groups(self, call: ChangeGroups, peer: Peer) -> Stamp | None:
-        change = GroupChange(
-            groups=tuple(decode_object(group, NodeGroup, "node group") for group in call.groups), removed=call.removed
-        )
-
-        def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
-            return change_groups(config, change, now, told)
-
-        stamp = await self._short_lock.update(delivery_of(call), step, ConfigChanger(call.METHOD, peer))
-        _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
-        return stamp
-
-
-# Changes of the set of networks and of their values; refused while an owner holds the configuration's lock.
-#
-# Source: wconfd.md 2.3 and 2.4.
-
-
-@attrs.frozen
-class NetworkHandlers:
-    _short_lock: ShortLock
-
-    async def change_networks(self, call: ChangeNetworks, peer: Peer) -> Stamp | None:
-        networks = tuple(decode_object(network, Network, "network") for network in call.networks)
-        change = NetworkChange(networks=networks, removed=call.removed)
-
-        def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
-            return change_networks(config, change, now, told)
-
-        stamp = await self._short_lock.update(delivery_of(call), step, ConfigChanger(call.METHOD, peer))
-        _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
-        return stamp
-
-
-# Changes of the set of nodes and of their roles; refused while an owner holds the configuration's lock.
-#
-# Source: DESIGN section 13.
-
-
-@attrs.frozen
-class NodeHandlers:
-    _short_lock: ShortLock
-
-    async def change_nodes(self, call: ChangeNodes, peer: Peer) -> Stamp | None:
-        change = NodeChange(
-            nodes=tuple(decode_object(node, Node, "node") for node in call.nodes),
-            removed=call.removed,
-            certificates=call.certificates,
-            may_fall_short=call.may_fall_short,
-            candidate_pool_size=call.candidate_pool_size,
-        )
-
-        def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
-            return change_nodes(config, change, now, told)
-
-        stamp = await self._short_lock.update(delivery_of(call), step, ConfigChanger(call.METHOD, peer))
-        _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
-        return stamp
-
-
-# Changes of tags; refused while an owner holds the configuration's lock.
-#
-# Source: opcodes.md 4.
-
-
-@attrs.frozen
-class TagHandlers:
-    _short_lock: ShortLock
-
-    async def change_tags(self, call: ChangeTags, peer: Peer) -> bool:
-        """A second delivery finds what it wants already there."""
-
-        def step(config: Config, now: float) -> tuple[Config, bool]:
-            return change_tags(config, call.kind.value, call.uuid, call.added, call.removed, now), True
-
-        done = await self._short_lock.change(step, ConfigChanger(call.METHOD, peer))
-        _log.info("config.changed", method=call.METHOD, by=peer, refused=done is None)
-        return done is not None

@@ -1,22 +1,25 @@
 """The whole configuration: read, verify, lock, write, flush; and single objects of it, read.
 
-Source: wconfd.md 2.2 and 7.8; reading of single objects is ours.
+Ours are the reading of single objects, the state of the file, its reload after a change by another program, and the
+list of what was changed without its lock.
+
+Source: wconfd.md 2.2, 7.8 and 11 (TRAP-7).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Mapping
+from typing import Final
 
 import attrs
 import orjson
 
 from common.errors import ConfigVerifyError, Conflict
-from common.locks import CONFIG_LOCK, Lock, LockLevel, LockMode, LockRequest, Owner
+from common.locks import CONFIG_LOCK, LockLevel, LockMode, LockRequest, Owner
 from common.objects.codec import decode_config
 from common.objects.config import Config
 from common.objects.kinds import GroupUuid
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.wconfd.configstore import ConfigStore, Step
+from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.config.configstate import find_key, lacks_members, written
 from daemons.wconfd.core.config.verify import find_problems
 from daemons.wconfd.locks.lockstore import LockStore
@@ -44,26 +47,10 @@ from protocol.wconfd.daemon import ConfigVerdict, ListLockViolations, LockViolat
 _log: Final = get_log(__name__)
 
 
-class ConfigLocks(Protocol):
-    """The lock methods that the configuration needs; changes are durable when they return."""
-
-    def held_by(self, owner: Owner) -> Mapping[Lock, LockMode]:
-        """The locks that an owner holds directly."""
-        ...
-
-    async def try_update(self, owner: Owner, requests: Sequence[LockRequest]) -> Sequence[Owner]:
-        """Update all or nothing; return the blocking owners. Raises: LockRuleViolation."""
-        ...
-
-    async def free_level(self, owner: Owner, level: LockLevel) -> None:
-        """Drop the owner's pending request and release its locks of one level."""
-        ...
-
-
 @attrs.frozen
 class ConfigHandlers:
     _store: ConfigStore
-    _locks: ConfigLocks
+    _locks: LockStore
     _checks: LockChecks
 
     async def read_config(self, _: ReadConfig, __: Peer) -> orjson.Fragment:
@@ -127,6 +114,26 @@ class ConfigHandlers:
     async def verify_config_copies(self, call: VerifyConfigCopies, _: Peer) -> tuple[ConfigVerdict, ...]:
         return await self._store.check_copies(asks=call.asks)
 
+    async def config_status(self, _: GetConfigStatus, __: Peer) -> ConfigStatus:
+        foreign = await self._store.foreign_change()
+        config = self._store.config
+        return ConfigStatus(
+            path=str(self._store.path), serial_no=config.serial_no, mtime=config.mtime, foreign_change=foreign
+        )
+
+    async def reload_config(self, _: ReloadConfig, peer: Peer) -> ConfigStatus:
+        if holders := self._locks.state.table.holders(CONFIG_LOCK):
+            raise Conflict(
+                f"the configuration is locked by {', '.join(map(str, holders))}, who may write over it; "
+                "repeat the call when it is given back"
+            )
+        await self._store.reload()
+        _log.info("config.reloaded", by=peer, serial=self._store.config.serial_no)
+        return await self.config_status(GetConfigStatus(), peer)
+
+    async def list_lock_violations(self, _: ListLockViolations, __: Peer) -> LockViolations:
+        return self._checks.violations()
+
     def _reply(self) -> orjson.Fragment:
         return orjson.Fragment(self._store.state.encoded.content)
 
@@ -136,53 +143,11 @@ class ConfigHandlers:
         # reads the configuration after this write
         if self._locks.held_by(owner).get(CONFIG_LOCK) is not LockMode.EXCLUSIVE:
             return False
-        step = _writing(given, is_change=lacks_members(value))
+        is_change = lacks_members(value)
+
+        def step(config: Config, now: float) -> tuple[Config, None]:
+            return written(config, given, now, is_change=is_change), None
+
         await self._store.change(self._checks.judged(step, ConfigChanger(WriteConfig.METHOD, peer, owner)))
         _log.info("config.written", owner=owner, by=peer, serial=self._store.config.serial_no)
         return True
-
-
-def _writing(given: Config, *, is_change: bool) -> Step[None]:
-    def step(config: Config, now: float) -> tuple[Config, None]:
-        return written(config, given, now, is_change=is_change), None
-
-    return step
-
-
-# The configuration's file: its state, and reloading it after a change by another program.
-#
-# Source: wconfd.md 11 (TRAP-7); the methods are ours.
-
-
-@attrs.frozen
-class ConfigFileHandlers:
-    _config: ConfigStore
-    _locks: LockStore
-
-    async def config_status(self, _: GetConfigStatus, __: Peer) -> ConfigStatus:
-        foreign = await self._config.foreign_change()
-        config = self._config.config
-        return ConfigStatus(
-            path=str(self._config.path), serial_no=config.serial_no, mtime=config.mtime, foreign_change=foreign
-        )
-
-    async def reload_config(self, _: ReloadConfig, peer: Peer) -> ConfigStatus:
-        if holders := self._locks.state.table.holders(CONFIG_LOCK):
-            raise Conflict(
-                f"the configuration is locked by {', '.join(map(str, holders))}, who may write over it; "
-                "repeat the call when it is given back"
-            )
-        await self._config.reload()
-        _log.info("config.reloaded", by=peer, serial=self._config.config.serial_no)
-        return await self.config_status(GetConfigStatus(), peer)
-
-
-# What was changed without its lock; the method is ours.
-
-
-@attrs.frozen
-class ViolationHandlers:
-    _checks: LockChecks
-
-    async def list_lock_violations(self, _: ListLockViolations, __: Peer) -> LockViolations:
-        return self._checks.violations()

@@ -1,6 +1,6 @@
-"""Events of locks and configuration, sent as they happen.
+"""The state of wconfd for those who watch it: events of locks and configuration, and numbers; the methods are ours.
 
-Source: DESIGN sections 6 and 8; the method is ours.
+Source: DESIGN sections 6, 8 and 15.
 """
 
 import time
@@ -15,9 +15,9 @@ from common.system.program import release
 from common.system.watch import unwatched
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.config.changes import job_limits
+from daemons.wconfd.filestores import ReservationStore
 from daemons.wconfd.locks.deaths import LockOwnerDeaths
 from daemons.wconfd.locks.lockstore import LockStore
-from daemons.wconfd.tempresstore import ReservationStore
 from protocol.metrics import DaemonMetrics
 from protocol.peer import Peer
 from protocol.serving.route import Publisher, Stream
@@ -26,25 +26,10 @@ from protocol.wconfd.daemon import ReadMetrics
 from protocol.wconfd.locks import CONFIG_CHANGED, Holdings, Subscribe
 
 
-@attrs.frozen
-class SubscriptionHandlers:
-    _locks: LockStore
-    _config: ConfigStore
-
-    async def subscribe(self, _: Subscribe, __: Peer) -> Stream[tuple[tuple[Holdings, ...], int]]:
-        # no checkpoint between reading the state and subscribing
-        return self._locks.publisher.subscribe((tuple(self._locks.rows()), self._config.config.serial_no))
-
-
 def tell_config(publisher: Publisher, before: Config, after: Config) -> None:
     """Send a change of the configuration to the subscribers."""
     concerns_luxid = before.filters != after.filters or job_limits(before) != job_limits(after)
     publisher.publish(CONFIG_CHANGED, after.serial_no, concerns_luxid)
-
-
-# Numbers of wconfd for graphs and alerts; the method is ours.
-#
-# Source: DESIGN section 15.
 
 
 @attrs.frozen(kw_only=True)
@@ -63,7 +48,7 @@ class StateNow(Metrics):
 
 
 @attrs.frozen
-class WconfdMetricHandlers:
+class StateHandlers:
     _locks: LockStore
     _config: ConfigStore
     _reservations: ReservationStore
@@ -71,6 +56,10 @@ class WconfdMetricHandlers:
     _calls: CallCounts
     # of the numbers of commits to etcd; None: there is no lease
     _commits: Callable[[], Metrics | None] = lambda: None
+
+    async def subscribe(self, _: Subscribe, __: Peer) -> Stream[tuple[tuple[Holdings, ...], int]]:
+        # no checkpoint between reading the state and subscribing
+        return self._locks.publisher.subscribe((tuple(self._locks.rows()), self._config.config.serial_no))
 
     async def read_metrics(self, _: ReadMetrics, __: Peer) -> DaemonMetrics:
         """Cost: linear in owners of locks and in those that wait."""

@@ -2,7 +2,8 @@
 
 import re
 import secrets
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import attrs
 import trio
@@ -15,7 +16,7 @@ from common.schedules.schedule import Schedule, settled
 from common.system.log import get_log
 from common.webaccess.sessions import KeptSession
 from daemons.wconfd.core.keptrows import Rows
-from daemons.wconfd.keptstore import KeptStore
+from daemons.wconfd.filestores import KeptStore
 from protocol.peer import Peer
 from protocol.serving.route import Publisher
 from protocol.wconfd.config import (
@@ -32,10 +33,7 @@ from protocol.wconfd.config import (
 )
 from protocol.wconfd.locks import KEPT_CHANGED, RESOURCES, SCHEDULES
 
-# The totals of resources, as luxid reads and sets them.
-#
-# Source: DESIGN section 16.
-
+T = TypeVar("T")
 
 # as the uses of jobs name them (`common.queue.terms`)
 _NAME: Final = re.compile(r"[a-z][a-z0-9._-]{0,62}", re.ASCII)
@@ -44,13 +42,19 @@ _TOTAL_END: Final = 2**63
 _log: Final = get_log(__name__)
 
 
+# The totals of resources and the schedules, as luxid reads and changes them; luxid has checked the schedules.
+#
+# Source: DESIGN section 16.
+
+
 @attrs.frozen
-class ResourceHandlers:
-    _store: KeptStore[Resource]
+class KeptHandlers:
+    _resources: KeptStore[Resource]
+    _schedules: KeptStore[Schedule]
     _publisher: Publisher
 
     async def read_resources(self, _: ReadResources, __: Peer) -> tuple[Resource, ...]:
-        resources = (row.value for row in self._store.rows.values())
+        resources = (row.value for row in self._resources.state.values())
         return tuple(sorted(resources, key=lambda each: (each.node, each.name)))
 
     async def set_resource(self, call: SetResource, peer: Peer) -> None:
@@ -65,26 +69,73 @@ class ResourceHandlers:
                 _check_row(call.condition, resource.key, rows)
             if is_so:
                 return rows, False
-            return self._store.with_value(rows, resource), True
+            return self._resources.with_value(rows, resource), True
 
-        if await self._store.change(step):
+        if await self._resources.change(step):
             _log.info("resource.set", resource=resource.key, total=resource.total, by=peer)
             self._publisher.publish(KEPT_CHANGED, RESOURCES)
 
     async def remove_resource(self, call: RemoveResource, peer: Peer) -> bool:
         key = Resource(call.node, call.name, 0).key
-
-        def step(rows: Rows[Resource]) -> tuple[Rows[Resource], bool]:
-            if key not in rows:
-                return rows, False
-            _check_row(call.condition, key, rows)
-            return rows.delete(key), True
-
-        is_gone = await self._store.change(step)
+        is_gone = await _remove(self._resources, key, lambda rows: _check_row(call.condition, key, rows))
         if is_gone:
             _log.info("resource.removed", resource=key, by=peer)
             self._publisher.publish(KEPT_CHANGED, RESOURCES)
         return is_gone
+
+    async def read_schedules(self, _: ReadSchedules, __: Peer) -> tuple[Schedule, ...]:
+        return tuple(sorted((row.value for row in self._schedules.state.values()), key=lambda each: each.name))
+
+    async def put_schedule(self, call: PutSchedule, peer: Peer) -> None:
+        """A second delivery finds what it wants already there."""
+        schedule = call.schedule
+
+        def step(rows: Rows[Schedule]) -> tuple[Rows[Schedule], bool]:
+            for row in rows.values():
+                if row.value.name == schedule.name and row.value.uuid != schedule.uuid:
+                    raise Conflict(f"there is a schedule '{schedule.name}' already; choose another name, or change it")
+            had = rows.get(schedule.uuid)
+            after = schedule if had is None else attrs.evolve(schedule, runs=had.value.runs)
+            if had is not None and had.value == after:
+                return rows, False
+            return self._schedules.with_value(rows, after), True
+
+        if await self._schedules.change(step):
+            _log.info("schedule.put", schedule=schedule.name, uuid=schedule.uuid, by=peer)
+            self._publisher.publish(KEPT_CHANGED, SCHEDULES)
+
+    async def remove_schedule(self, call: RemoveSchedule, peer: Peer) -> bool:
+        is_gone = await _remove(self._schedules, call.uuid)
+        if is_gone:
+            _log.info("schedule.removed", uuid=call.uuid, by=peer)
+            self._publisher.publish(KEPT_CHANGED, SCHEDULES)
+        return is_gone
+
+    async def settle_runs(self, call: SettleRuns, _: Peer) -> None:
+        """No event: luxid, which alone settles runs, knows of them."""
+
+        def step(rows: Rows[Schedule]) -> tuple[Rows[Schedule], None]:
+            for each in call.settlements:
+                if (row := rows.get(each.uuid)) is None:
+                    continue
+                after = settled(row.value, each.run, each.settled_at)
+                if after is not row.value:
+                    rows = self._schedules.with_value(rows, after)
+            return rows, None
+
+        await self._schedules.change(step)
+
+
+async def _remove(store: KeptStore[T], key: str, check: Callable[[Rows[T]], None] = lambda _: None) -> bool:
+    """Remove a row; return whether there was one. Args: check: of the rows, before; raises if it is to stay."""
+
+    def step(rows: Rows[T]) -> tuple[Rows[T], bool]:
+        if key not in rows:
+            return rows, False
+        check(rows)
+        return rows.delete(key), True
+
+    return await store.change(step)
 
 
 def _check_row(condition: Condition | None, key: str, rows: Rows[Resource]) -> None:
@@ -102,62 +153,6 @@ def _check(resource: Resource) -> None:
         )
     if not 0 <= resource.total < _TOTAL_END:
         raise InvalidRequest(f"the total of '{resource.key}' must be 0 to {_TOTAL_END - 1}, got {resource.total}")
-
-
-# The schedules, as luxid reads and changes them; luxid has checked them.
-#
-# Source: DESIGN section 16.
-
-
-@attrs.frozen
-class ScheduleHandlers:
-    _store: KeptStore[Schedule]
-    _publisher: Publisher
-
-    async def read_schedules(self, _: ReadSchedules, __: Peer) -> tuple[Schedule, ...]:
-        return tuple(sorted((row.value for row in self._store.rows.values()), key=lambda each: each.name))
-
-    async def put_schedule(self, call: PutSchedule, peer: Peer) -> None:
-        """A second delivery finds what it wants already there."""
-        schedule = call.schedule
-
-        def step(rows: Rows[Schedule]) -> tuple[Rows[Schedule], bool]:
-            for row in rows.values():
-                if row.value.name == schedule.name and row.value.uuid != schedule.uuid:
-                    raise Conflict(f"there is a schedule '{schedule.name}' already; choose another name, or change it")
-            had = rows.get(schedule.uuid)
-            after = schedule if had is None else attrs.evolve(schedule, runs=had.value.runs)
-            if had is not None and had.value == after:
-                return rows, False
-            return self._store.with_value(rows, after), True
-
-        if await self._store.change(step):
-            _log.info("schedule.put", schedule=schedule.name, uuid=schedule.uuid, by=peer)
-            self._publisher.publish(KEPT_CHANGED, SCHEDULES)
-
-    async def remove_schedule(self, call: RemoveSchedule, peer: Peer) -> bool:
-        def step(rows: Rows[Schedule]) -> tuple[Rows[Schedule], bool]:
-            return (rows.delete(call.uuid), True) if call.uuid in rows else (rows, False)
-
-        is_gone = await self._store.change(step)
-        if is_gone:
-            _log.info("schedule.removed", uuid=call.uuid, by=peer)
-            self._publisher.publish(KEPT_CHANGED, SCHEDULES)
-        return is_gone
-
-    async def settle_runs(self, call: SettleRuns, _: Peer) -> None:
-        """No event: luxid, which alone settles runs, knows of them."""
-
-        def step(rows: Rows[Schedule]) -> tuple[Rows[Schedule], None]:
-            for each in call.settlements:
-                if (row := rows.get(each.uuid)) is None:
-                    continue
-                after = settled(row.value, each.run, each.settled_at)
-                if after is not row.value:
-                    rows = self._store.with_value(rows, after)
-            return rows, None
-
-        await self._store.change(step)
 
 
 # The sessions of the web page, as rapid notes and follows them.
@@ -181,7 +176,7 @@ class SessionHandlers:
         self._check(peer)
         while call.known == self._stamp:
             await self._changed.wait()
-        return SessionsNow(self._stamp, tuple(row.value for row in self._store.rows.values()))
+        return SessionsNow(self._stamp, tuple(row.value for row in self._store.state.values()))
 
     async def change_sessions(self, call: ChangeSessions, peer: Peer) -> None:
         """Raises: Denied. Unavailable: the file could not be written; nothing has changed."""

@@ -28,8 +28,8 @@ from daemons.wconfd.core.reservations import (
     read_address,
     with_notes,
 )
+from daemons.wconfd.filestores import ReservationStore
 from daemons.wconfd.shortlock import ShortLock
-from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
 from protocol.wconfd.locks import Unit
 from protocol.wconfd.reservations import (
@@ -78,11 +78,11 @@ class ReservationHandlers:
         return ()
 
     async def generate_mac(self, call: GenerateMac, _: Peer) -> str:
-        return await self._store.change(
+        return await self._store.change_of(
+            call.owner,
             lambda state: reservations.generate_mac(
                 state, self._config.config, call.owner, call.network, self._random_bytes
             ),
-            call.owner,
         )
 
     async def reserve_mac(self, call: ReserveMac, _: Peer) -> Unit:
@@ -91,9 +91,9 @@ class ReservationHandlers:
         )
 
     async def generate_drbd_secret(self, call: GenerateDrbdSecret, _: Peer) -> str:
-        return await self._store.change(
-            lambda state: reservations.generate_secret(state, self._config.config, call.owner, self._random_bytes),
+        return await self._store.change_of(
             call.owner,
+            lambda state: reservations.generate_secret(state, self._config.config, call.owner, self._random_bytes),
         )
 
     async def reserve_lv(self, call: ReserveLv, _: Peer) -> Unit:
@@ -118,8 +118,9 @@ class ReservationHandlers:
         )
 
     async def generate_ip(self, call: GenerateIp, _: Peer) -> str:
-        return await self._store.change(
-            lambda state: reservations.generate_ip(state, self._config.config, call.owner, call.network), call.owner
+        return await self._store.change_of(
+            call.owner,
+            lambda state: reservations.generate_ip(state, self._config.config, call.owner, call.network),
         )
 
     async def list_reserved_ips(self, call: ListReservedIps, _: Peer) -> tuple[tuple[str, str, str], ...]:
@@ -134,7 +135,7 @@ class ReservationHandlers:
         return await self._commit(None, peer, lambda: frozenset({note}))
 
     async def _reserve(self, owner: Owner, reserve: Callable[[Reservations, Config], Reservations]) -> Unit:
-        await self._store.change(lambda state: (reserve(state, self._config.config), None), owner)
+        await self._store.change_of(owner, lambda state: (reserve(state, self._config.config), None))
         return ()
 
     async def _commit(self, caller: Owner | None, peer: Peer, notes: Callable[[], frozenset[IpNote]]) -> Unit:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Protocol
+from typing import Final
 
 import attrs
 import trio
@@ -25,7 +25,7 @@ from daemons.wconfd.nodes.nodesdistribution import NodesDistribution, distributi
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.commits import Commits
-from protocol.etcd.kv import Get, GetReply
+from protocol.etcd.kv import Get
 from protocol.wconfd.config import NodeBehind
 from protocol.wconfd.daemon import ConfigVerdict
 
@@ -63,29 +63,11 @@ class ConfigCommits(Metrics):
     )
 
 
-class Copied(Protocol):
-    """What is asked of `NodesDistribution`."""
-
-    def copied_serial(self, without: frozenset[str]) -> int | None: ...
-
-    @property
-    def lagging(self) -> frozenset[str]: ...
-
-    @property
-    def progress(self) -> trio.Event: ...
-
-
-class EtcdReader(Protocol):
-    """What is asked of `protocol.etcd.client.EtcdClient`."""
-
-    async def get(self, asked: Get, limit_s: float | None = None) -> GetReply: ...
-
-
 @attrs.define
 class Forgetting:
     _cluster: ClusterFiles
-    _nodes: Copied
-    _etcd: EtcdReader
+    _nodes: NodesDistribution
+    _etcd: EtcdClient
     _keys: EtcdKeys
     # text of the last failure that was logged
     _told: str = ""

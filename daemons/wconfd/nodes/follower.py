@@ -436,12 +436,9 @@ class NodeFollower:
             _log.warning("config.not_copied", part=part.value, reason=failed.text, going_on="again until it succeeds")
         self._is_pausing = not self._is_hurried
         self._tell_progress()
-        await self._pause(pause_s)
-        self._is_pausing = False
-
-    async def _pause(self, pause_s: float) -> None:
         with trio.move_on_after(pause_s):
             await self._hurry.wait()
+        self._is_pausing = False
 
     async def _settle(self) -> None:
         with trio.move_on_at(self._doubted_at + _SETTLING_S):

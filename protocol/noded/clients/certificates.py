@@ -7,7 +7,6 @@ it shows `server.pem`. Neither has names or extensions that a strict check would
 Source: noded.md section 3.
 """
 
-import os
 import ssl
 from pathlib import Path
 from typing import Final, Self
@@ -17,6 +16,7 @@ import attrs
 from common.errors import Unavailable, explain_os_error
 from common.paths import Paths
 from common.system.log import get_log
+from common.system.stamps import stamp_at
 
 _log: Final = get_log(__name__)
 # device, inode, size and time of each file; None: it is not there
@@ -67,7 +67,7 @@ class CallerContext:
         return self._context
 
     def _identity(self) -> _Identity:
-        return tuple(_file_identity(path) for path in (self._files.server, self._files.client))
+        return tuple(stamp_at(path) for path in (self._files.server, self._files.client))
 
     def _explain(self, error: OSError) -> str:
         if isinstance(error, ssl.SSLError):
@@ -85,14 +85,6 @@ class CallerContext:
         if identity is None or identity != self._refused:
             self._refused = identity
             _log.warning("certificates.unusable", error=self._explain(error), going_on="with the old ones")
-
-
-def _file_identity(path: Path) -> tuple[int, int, int, int] | None:
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _context(files: CertificateFiles) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""What keeperd does in etcd: campaigns, releases, wishes, its record as a member (lease.md 2, 4 and 7)."""
+"""What keeperd does in etcd: campaigns, releases, requests, its record as a member (lease.md 2, 4 and 7)."""
 
 from collections.abc import Awaitable, Callable
 from typing import cast
@@ -180,14 +180,14 @@ def test_a_release_is_clean_and_touches_no_later_mastership(etcd: TestEtcd) -> N
     run(etcd, play)
 
 
-def test_a_wish_goes_with_its_verdict_and_another_stays(etcd: TestEtcd) -> None:
+def test_a_request_goes_with_its_verdict_and_another_stays(etcd: TestEtcd) -> None:
     async def play(one: Node, _: Node) -> None:
-        wish = OperatorRequest(kind=WantedKind.SWITCHOVER, node="node2.test", nonce="a")
-        await one.client.transact(Transaction((), [Put(one.keys.wanted, encode(wish))]))
+        request = OperatorRequest(kind=WantedKind.SWITCHOVER, node="node2.test", nonce="a")
+        await one.client.transact(Transaction((), [Put(one.keys.wanted, encode(request))]))
 
-        await one.master_keys.remove_wanted(attrs.evolve(wish, nonce="b"), "no")
-        assert (await one.viewer.look()).wanted == wish
-        await one.master_keys.remove_wanted(wish, "it is stale")
+        await one.master_keys.remove_wanted(attrs.evolve(request, nonce="b"), "no")
+        assert (await one.viewer.look()).wanted == request
+        await one.master_keys.remove_wanted(request, "it is stale")
 
         assert (await one.viewer.look()).wanted is None
         (verdict,) = (await one.client.get(Get(one.keys.verdict))).values

@@ -10,8 +10,8 @@ import pytest
 
 from common.errors import DamagedFile
 from daemons.wconfd.core.locks.waiting import try_update
+from daemons.wconfd.filestores import ReservationStore
 from daemons.wconfd.locks.lockfiles import LockFiles, journal_of
-from daemons.wconfd.tempresstore import ReservationStore
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.configs import RECORDED, recorded_json
 from tests.support.locks import owner, requests

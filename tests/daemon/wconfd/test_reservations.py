@@ -14,7 +14,7 @@ import trio
 from common.clusterinit import create_cluster
 from common.locks import Owner
 from common.paths import Paths
-from daemons.wconfd.tempresstore import ReservationStore
+from daemons.wconfd.filestores import ReservationStore
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster
@@ -206,7 +206,7 @@ async def test_an_owner_that_has_nothing_any_more_is_not_kept(tmp_path: Path, nu
     owner = Owner(1, "/run/livelocks/job_1")
     kept = weakref.ref(owner)
 
-    await store.change(lambda state: (state, None), owner)
+    await store.change_of(owner, lambda state: (state, None))
     del owner
     gc.collect()
 

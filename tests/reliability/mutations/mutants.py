@@ -36,7 +36,7 @@ _DEATHS: Final = "daemons/luxid/processes/deaths.py"
 _STARTING: Final = "daemons/luxid/processes/starting.py"
 _STORE: Final = "daemons/luxid/files/store.py"
 _TABLE: Final = "daemons/wconfd/core/locks/table.py"
-_NODE_APPLICATION: Final = "daemons/noded/transport.py"
+_NODE_APPLICATION: Final = "daemons/noded/rpc.py"
 _NODE_CHANGES: Final = "daemons/wconfd/core/config/nodechanges.py"
 _RULES: Final = "daemons/wconfd/core/locks/table.py"
 
@@ -345,7 +345,7 @@ MUTANTS: Final = (
     _mutant(
         "store an epoch before it is used",
         "daemons/noded/epochs.py",
-        "            await in_thread(durably, lambda: self._write(epoch))\n",
+        '            await in_thread(put_file, self._path, f"{epoch}\\n".encode(), _MODE)\n',
         "",
         "tests/daemon/noded/test_epochs.py::test_the_epoch_is_durable_before_the_call",
     ),

@@ -11,13 +11,12 @@ import trio
 from common.access import Role
 from common.paths import Paths
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.keptstore import KeptFiles
+from daemons.wconfd.filestores import KeptFiles, ReservationStore
 from daemons.wconfd.locks.deaths import LockOwnerDeaths
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.main import make_handlers
 from daemons.wconfd.rpc import WconfdHandlers, routes
 from daemons.wconfd.shortlock import ShortLock
-from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
 from protocol.serving.service import Service
 

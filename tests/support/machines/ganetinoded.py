@@ -6,7 +6,7 @@ That of Ganeti 3.0.2 hangs up on a caller of a procedure that it does not know; 
 from collections.abc import Sequence
 
 from common.system.log import get_log
-from daemons.noded import main, rpc, transport
+from daemons.noded import main, rpc
 from daemons.noded.transport import NodedReply, error_page
 from protocol.noded.call import AnyCall
 from protocol.noded.procedures import call_classes
@@ -36,6 +36,6 @@ def _error_page(status: int, text: str) -> NodedReply:
 if __name__ == "__main__":
     rpc.call_classes = _known  # type: ignore[attr-defined]
     main.rows = _rows  # type: ignore[attr-defined]
-    transport.result_page = _result_page
-    transport.error_page = _error_page
+    rpc.result_page = _result_page  # type: ignore[attr-defined]
+    rpc.error_page = _error_page  # type: ignore[attr-defined]
     main.main()

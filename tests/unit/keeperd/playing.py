@@ -58,7 +58,7 @@ def last(node: str, epoch: int, *, clean: bool = False, watchdog_s: float = 0.0,
     )
 
 
-def wish(kind: WantedKind, node: str = "", *, kill: bool = False, nonce: str = "w1") -> OperatorRequest:
+def request(kind: WantedKind, node: str = "", *, kill: bool = False, nonce: str = "w1") -> OperatorRequest:
     return OperatorRequest(kind=kind, node=node, kill=kill, nonce=nonce)
 
 

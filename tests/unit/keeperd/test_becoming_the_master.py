@@ -31,8 +31,8 @@ from tests.unit.keeperd.playing import (
     maintenance,
     mastered,
     member,
+    request,
     vacated,
-    wish,
 )
 
 # n2 has been the master once, has compared the files of n1, and is gone
@@ -234,13 +234,13 @@ def test_node_without_failover_campaigns_only_when_it_is_named() -> None:
     play = Play(me).idle(GONE)
     assert play.at(State.BARRED)
 
-    play.look(attrs.evolve(GONE, wanted=wish(WantedKind.SWITCHOVER, "n1")))
+    play.look(attrs.evolve(GONE, wanted=request(WantedKind.SWITCHOVER, "n1")))
 
     assert play.at(State.CAMPAIGN)
 
 
 def test_operator_may_overrule_staleness_but_not_a_full_disk() -> None:
-    wanted = wish(WantedKind.TAKEOVER, "n1")
+    wanted = request(WantedKind.TAKEOVER, "n1")
     stale = attrs.evolve(GONE, is_stale=True, wanted=wanted)
     play, full = Play(), Play()
     full.tell(FitnessChanged(("the disk is full",)))
@@ -250,7 +250,7 @@ def test_operator_may_overrule_staleness_but_not_a_full_disk() -> None:
 
 
 def test_switchover_does_not_overrule_staleness() -> None:
-    play = Play().idle(attrs.evolve(GONE, is_stale=True, wanted=wish(WantedKind.SWITCHOVER, "n1")))
+    play = Play().idle(attrs.evolve(GONE, is_stale=True, wanted=request(WantedKind.SWITCHOVER, "n1")))
 
     assert play.at(State.BARRED)
 
@@ -313,7 +313,7 @@ def test_older_maintenance_does_not_count() -> None:
 
 
 def test_takeover_by_hand_works_in_maintenance() -> None:
-    wanted = wish(WantedKind.TAKEOVER, "n1")
+    wanted = request(WantedKind.TAKEOVER, "n1")
     play = Play().idle(attrs.evolve(GONE, maintenance=maintenance(3), wanted=wanted))
 
     assert play.at(State.CAMPAIGN)
@@ -322,7 +322,7 @@ def test_takeover_by_hand_works_in_maintenance() -> None:
 def test_others_give_the_named_node_a_head_start() -> None:
     play = Play()
     play.tell(DaemonsEnded(0))
-    play.look(attrs.evolve(GONE, wanted=wish(WantedKind.SWITCHOVER, "n3")))
+    play.look(attrs.evolve(GONE, wanted=request(WantedKind.SWITCHOVER, "n3")))
     vacant_at = play.now
 
     play.wait()

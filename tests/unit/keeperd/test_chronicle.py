@@ -10,7 +10,7 @@ from common.lease.records import EtcdKeys, OperatorRequest, WantedKind
 from daemons.keeperd.keys import Chronicle
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Get, GetReply, Header, Put, Transaction, TransactionReply
-from tests.unit.keeperd.playing import NEW, Play, mastered, vacated, wish
+from tests.unit.keeperd.playing import NEW, Play, mastered, request, vacated
 
 
 @attrs.define
@@ -33,10 +33,10 @@ class Etcd:
     ("wanted", "cause"),
     [
         (None, "n2 was silent"),
-        (wish(WantedKind.SWITCHOVER), "switch-over"),
-        (wish(WantedKind.TAKEOVER, "n1"), "take-over"),
+        (request(WantedKind.SWITCHOVER), "switch-over"),
+        (request(WantedKind.TAKEOVER, "n1"), "take-over"),
         # that one has not come
-        (wish(WantedKind.TAKEOVER, "n3"), "n2 was silent"),
+        (request(WantedKind.TAKEOVER, "n3"), "n2 was silent"),
     ],
 )
 def test_the_cause_is_what_an_operator_asked_of_this_node_or_what_became_of_the_last_master(

@@ -17,7 +17,7 @@ from daemons.keeperd.core.events import (
 )
 from daemons.keeperd.core.keeper import EndCause
 from daemons.keeperd.core.states import NodeMemory, State, View
-from tests.unit.keeperd.playing import NEW, Play, mastered, member, vacated, wish
+from tests.unit.keeperd.playing import NEW, Play, mastered, member, request, vacated
 
 BEFORE = mastered(NEW, "n2", 4)
 MEMORY = NodeMemory(cluster_id="c", revision=BEFORE.revision, epoch=4, accepted=0)
@@ -97,7 +97,7 @@ def test_doubt_outlasts_silence() -> None:
 def test_nobody_takes_over_in_doubt() -> None:
     play = in_doubt()
 
-    play.look(attrs.evolve(vacated(BEFORE), wanted=wish(WantedKind.TAKEOVER, "n1")))
+    play.look(attrs.evolve(vacated(BEFORE), wanted=request(WantedKind.TAKEOVER, "n1")))
 
     assert play.at(State.DOUBT)
 

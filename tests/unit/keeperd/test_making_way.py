@@ -24,14 +24,13 @@ from daemons.keeperd.core.events import (
     StopAsked,
     StopDaemons,
 )
-from daemons.keeperd.core.leaving import STOP_LIMIT_S, TAKER_LIMIT_S
+from daemons.keeperd.core.mastership import COPIES_LIMIT_S, SLACK_S, STOP_LIMIT_S, TAKER_LIMIT_S
 from daemons.keeperd.core.states import State, View
-from daemons.keeperd.core.wishes import COPIES_LIMIT_S, SLACK_S
 from daemons.keeperd.identity import KeeperIdentity
-from tests.unit.keeperd.playing import NEW, Play, maintenance, mastered, member, vacated, wish
+from tests.unit.keeperd.playing import NEW, Play, maintenance, mastered, member, request, vacated
 
-TO_N2 = wish(WantedKind.SWITCHOVER, "n2")
-TO_ANY = wish(WantedKind.SWITCHOVER)
+TO_N2 = request(WantedKind.SWITCHOVER, "n2")
+TO_ANY = request(WantedKind.SWITCHOVER)
 
 
 def wanting(play: Play, wanted: OperatorRequest | None, *others: MemberRecord) -> View:
@@ -47,7 +46,7 @@ def test_switchover_drains_then_ends_daemons_then_gives_the_lease_back() -> None
     play = Play().master()
     epoch = play.epoch
 
-    play.look(wanting(play, wish(WantedKind.SWITCHOVER, "n2", kill=True), member("n2")))
+    play.look(wanting(play, request(WantedKind.SWITCHOVER, "n2", kill=True), member("n2")))
     assert play.only(Drain) == Drain("n2", kill=True)
     assert play.at(State.LEAVING)
     assert not play.has(StopDaemons)
@@ -134,8 +133,8 @@ def test_old_master_follows_the_one_that_took_over() -> None:
     assert play.keeper.made_way_until == 0.0
 
 
-def test_fulfilled_wish_is_removed_when_the_new_master_serves() -> None:
-    view = attrs.evolve(vacated(mastered(NEW, "n2", 1)), wanted=wish(WantedKind.SWITCHOVER, "n1"))
+def test_fulfilled_request_is_removed_when_the_new_master_serves() -> None:
+    view = attrs.evolve(vacated(mastered(NEW, "n2", 1)), wanted=request(WantedKind.SWITCHOVER, "n1"))
     play = Play().taking(view)
     assert not play.has(RemoveWanted)
     play.tell(NodesTold(play.epoch))
@@ -145,7 +144,7 @@ def test_fulfilled_wish_is_removed_when_the_new_master_serves() -> None:
     assert play.only(RemoveWanted) == RemoveWanted(view.wanted or TO_ANY)
 
 
-def test_fulfilled_wish_that_is_still_there_is_not_obeyed_again() -> None:
+def test_fulfilled_request_that_is_still_there_is_not_obeyed_again() -> None:
     view = attrs.evolve(vacated(mastered(NEW, "n2", 1)), wanted=TO_ANY)
     play = Play().master(view)
     play.look(wanting(play, TO_ANY, member("n2")))
@@ -154,10 +153,10 @@ def test_fulfilled_wish_that_is_still_there_is_not_obeyed_again() -> None:
     assert play.only(RemoveWanted).refusal == ""
 
 
-def test_next_wish_is_obeyed() -> None:
+def test_next_request_is_obeyed() -> None:
     play = Play().master(attrs.evolve(vacated(mastered(NEW, "n2", 1)), wanted=TO_ANY))
 
-    play.look(wanting(play, wish(WantedKind.SWITCHOVER, "n2", nonce="w2"), member("n2")))
+    play.look(wanting(play, request(WantedKind.SWITCHOVER, "n2", nonce="w2"), member("n2")))
 
     assert play.at(State.LEAVING)
 
@@ -165,15 +164,15 @@ def test_next_wish_is_obeyed() -> None:
 @pytest.mark.parametrize(
     ("wanted", "others", "text"),
     [
-        (wish(WantedKind.SWITCHOVER, "n1"), (member("n2"),), "'n1' is the master already"),
+        (request(WantedKind.SWITCHOVER, "n1"), (member("n2"),), "'n1' is the master already"),
         (TO_N2, (), "'n2' is no candidate whose keeperd runs"),
         (TO_N2, (member("n2", "stale"),), "'n2' may not become the master: stale"),
         (TO_ANY, (), "no other node may become the master: none lives"),
         (TO_ANY, (member("n2", "stale"), member("n3", priority=0)), "n2: stale; n3: priority 0"),
-        (wish(WantedKind.TAKEOVER, "n2"), (member("n2"),), "'n1' is the master and renews its lease"),
+        (request(WantedKind.TAKEOVER, "n2"), (member("n2"),), "'n1' is the master and renews its lease"),
     ],
 )
-def test_wish_that_cannot_be_fulfilled_is_refused_with_the_reason(
+def test_request_that_cannot_be_fulfilled_is_refused_with_the_reason(
     wanted: OperatorRequest, others: tuple[MemberRecord, ...], text: str
 ) -> None:
     play = Play().master()
@@ -238,7 +237,7 @@ def test_a_node_that_turns_out_to_lack_copies_while_the_master_drains_is_waited_
     assert play.at(State.LEAVING)
 
 
-def test_a_wish_with_a_limit_is_taken_back_although_whoever_asked_has_gone() -> None:
+def test_a_request_with_a_limit_is_taken_back_although_whoever_asked_has_gone() -> None:
     play = Play().master()
     limited = attrs.evolve(TO_N2, limit_s=30.0)
     view, asked_at = wanting(play, limited, member("n2")), play.now
@@ -293,7 +292,7 @@ def test_switchover_is_refused_when_nobody_could_take_over(is_full: bool) -> Non
     assert ("etcd is full" if is_full else "maintenance is on") in play.only(RemoveWanted).refusal
 
 
-def test_shaky_master_leaves_a_wish_for_later() -> None:
+def test_shaky_master_leaves_a_request_for_later() -> None:
     play = Play().master()
     play.wait()
 
@@ -305,7 +304,7 @@ def test_shaky_master_leaves_a_wish_for_later() -> None:
     assert play.at(State.LEAVING)
 
 
-def test_wish_that_is_taken_back_ends_the_draining() -> None:
+def test_request_that_is_taken_back_ends_the_draining() -> None:
     play = Play().master()
     play.look(wanting(play, TO_N2, member("n2")))
 

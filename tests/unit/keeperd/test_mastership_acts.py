@@ -10,8 +10,8 @@ from common.errors import GantryError, UnknownMethod
 from common.lease.records import Fence, MasterRecord
 from daemons.keeperd.core.events import Campaign, CampaignLost, CampaignWon, Drained, Event
 from daemons.keeperd.keys import Won
-from daemons.keeperd.mastershipacts import MastershipActs, MastershipParts
-from daemons.keeperd.tasks import Tasks
+from daemons.keeperd.looker import Looker
+from daemons.keeperd.mastershipacts import MastershipActs, MastershipParts, Tasks
 from protocol.etcd.kv import EtcdDenied, EtcdError, EtcdFull, EtcdUnknown
 
 WON = Won(CampaignWon(Fence(7, 1, 1), MasterRecord(node="n1", nonce="x", epoch=7, ttl_s=10.0), 0.0), 1)
@@ -30,7 +30,7 @@ def test_campaign_that_fails_by_itself_is_a_lost_one() -> None:
     async def campaign() -> None:
         async with trio.open_nursery() as nursery:
             parts = cast(MastershipParts, SimpleNamespace(teller=NamelessNodes()))
-            acts = MastershipActs(parts, Tasks(nursery), heard.append, lambda: None)
+            acts = MastershipActs(parts, Tasks(nursery), heard.append, cast(Looker, None))
             await acts.campaign(Campaign(above=0, epoch_revision=0))
 
     trio.run(campaign)
@@ -79,7 +79,7 @@ async def drained(keys: Keys, draining: Draining) -> list[Event]:
     heard: list[Event] = []
     async with trio.open_nursery() as nursery:
         parts = cast(MastershipParts, SimpleNamespace(teller=Nodes(), keys=keys, draining=draining))
-        acts = MastershipActs(parts, Tasks(nursery), heard.append, lambda: None)
+        acts = MastershipActs(parts, Tasks(nursery), heard.append, cast(Looker, None))
         await acts.campaign(Campaign(above=6, epoch_revision=1))
         acts.drain("n2", kill=False)
         await trio.sleep(3600)

@@ -7,8 +7,8 @@ import pytest
 from common.access import Role
 from common.errors import Denied
 from daemons.wconfd.core.keptrows import SESSIONS
+from daemons.wconfd.filestores import KeptStore
 from daemons.wconfd.handlers.keptrows import SessionHandlers
-from daemons.wconfd.keptstore import KeptStore
 from protocol.peer import Peer
 from protocol.wconfd.config import ChangeSessions, FollowSessions
 

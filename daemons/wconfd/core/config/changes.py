@@ -18,6 +18,7 @@ from daemons.wconfd.core.config.configstate import (
     Stamp,
     advanced,
     is_same_object,
+    object_of,
     touched,
     with_cluster_touched,
     with_entry,
@@ -186,9 +187,7 @@ def change_tags(
         cluster = _tagged(config.cluster, added, removed, now)
         return advanced(config, attrs.evolve(config, cluster=cluster), now)
     table = TABLES[kind]
-    stored: Entity | None = getattr(config, table).get(uuid)
-    if stored is None:
-        raise ConfigurationError(f"there is no {kind} with the uuid '{uuid[:80]}'", uuid=uuid[:80])
+    stored: Entity = object_of(getattr(config, table), uuid, kind)
     after = _tagged(stored, added, removed, now)
     if after is stored:
         return config

@@ -15,7 +15,7 @@ import orjson
 
 from common.errors import ConfigurationError, Conflict, InvalidRequest, NotFound
 from common.objects.codec import EncodedConfig, encode_config, to_json
-from common.objects.config import AnyDisk, AnyInstance, Config, Node
+from common.objects.config import AnyDisk, AnyInstance, Config, Network, Node, NodeGroup
 from common.objects.kinds import DiskTemplate, DiskUuid, GroupUuid, InstanceUuid, NodeUuid
 from daemons.wconfd.core.reservations import nested
 
@@ -149,7 +149,9 @@ def _urgent_values(config: Config) -> tuple[object, ...]:
 # Source: wconfd.md 2.3.
 
 
+K = TypeVar("K", bound=str)
 V = TypeVar("V")
+S = TypeVar("S", Node, NodeGroup, Network)
 
 CLUSTER: Final = "cluster"
 # kind of object -> table of the configuration
@@ -163,20 +165,22 @@ TABLES: Final[Mapping[str, str]] = {
 }
 
 
+def object_of(table: Mapping[K, V], uuid: K, noun: str) -> V:
+    """Args: noun: for the error. Raises: ConfigurationError: there is no such object."""
+    try:
+        return table[uuid]
+    except KeyError:
+        raise ConfigurationError(f"there is no {noun} with the uuid '{uuid[:80]}'", uuid=uuid[:80]) from None
+
+
 def instance_of(config: Config, uuid: str) -> AnyInstance:
     """Raises: ConfigurationError: there is no such instance."""
-    try:
-        return config.instances[InstanceUuid(uuid)]
-    except KeyError:
-        raise ConfigurationError(f"there is no instance with the uuid '{uuid[:80]}'", uuid=uuid[:80]) from None
+    return object_of(config.instances, InstanceUuid(uuid), "instance")
 
 
 def disk_of(config: Config, uuid: str) -> AnyDisk:
     """Raises: ConfigurationError: there is no such disk."""
-    try:
-        return config.disks[DiskUuid(uuid)]
-    except KeyError:
-        raise ConfigurationError(f"there is no disk with the uuid '{uuid[:80]}'", uuid=uuid[:80]) from None
+    return object_of(config.disks, DiskUuid(uuid), "disk")
 
 
 def find_key(config: Config, kind: str, name: str) -> tuple[str, str]:
@@ -240,6 +244,24 @@ def without_entry(config: Config, table: str, key: str) -> Config:
 def touched(value: V, now: float) -> V:
     """An object that has changed: its serial number grows by one, its mtime is now."""
     return attrs.evolve(value, serial_no=value.serial_no + 1, mtime=now)  # type: ignore[attr-defined, misc]
+
+
+def stored_anew(config: Config, stored: S | None, given: S, noun: str, now: float) -> S:
+    """The given object as it is to be stored, in place of the stored one, or as a new one.
+
+    Args: noun: for the error.
+    Raises: ConfigurationError: the stored one was changed since it was read; the uuid is taken.
+    """
+    if stored is None:
+        check_presence(config, given.uuid, is_wanted=False)
+        return attrs.evolve(given, ctime=now, mtime=now, serial_no=1)
+    if stored.serial_no != given.serial_no:
+        raise ConfigurationError(
+            f"{noun} '{stored.name}' was changed since it was read: its serial number is {stored.serial_no}, "
+            f"not {given.serial_no}; read it again",
+            uuid=given.uuid,
+        )
+    return touched(given, now)
 
 
 def with_cluster_touched(config: Config, now: float) -> Config:

@@ -14,7 +14,7 @@ from common.errors import ConfigurationError, Conflict
 from common.objects.addresspool import AddressPool
 from common.objects.config import Config, Network, NodeGroup
 from common.objects.kinds import GroupUuid, NetworkUuid
-from daemons.wconfd.core.config.configstate import Stamp, advanced, check_presence, touched, with_cluster_touched
+from daemons.wconfd.core.config.configstate import Stamp, advanced, object_of, stored_anew, with_cluster_touched
 
 
 @attrs.frozen(kw_only=True)
@@ -51,9 +51,7 @@ def change_groups(config: Config, change: GroupChange, now: float, told: Stamp |
 
 
 def _check_group_removal(config: Config, uuid: GroupUuid) -> None:
-    group = config.nodegroups.get(uuid)
-    if group is None:
-        raise ConfigurationError(f"there is no node group with the uuid '{uuid[:80]}'", uuid=uuid[:80])
+    group = object_of(config.nodegroups, uuid, "node group")
     if nodes := sorted(node.name for node in config.nodes.values() if node.group == uuid):
         raise Conflict(f"node group '{group.name}' has nodes, as '{nodes[0]}'; put them into another group first")
 
@@ -65,17 +63,7 @@ def _replacing_group(config: Config, given: NodeGroup, now: float) -> NodeGroup:
             raise ConfigurationError(
                 f"node group '{given.name}' cannot have network '{network}', which does not exist", uuid=given.uuid
             )
-    stored = config.nodegroups.get(GroupUuid(given.uuid))
-    if stored is None:
-        check_presence(config, given.uuid, is_wanted=False)
-        return attrs.evolve(given, ctime=now, mtime=now, serial_no=1)
-    if stored.serial_no != given.serial_no:
-        raise ConfigurationError(
-            f"node group '{stored.name}' was changed since it was read: its serial number is {stored.serial_no}, "
-            f"not {given.serial_no}; read it again",
-            uuid=given.uuid,
-        )
-    return touched(given, now)
+    return stored_anew(config, config.nodegroups.get(GroupUuid(given.uuid)), given, "node group", now)
 
 
 def _check_name(groups: Mapping[GroupUuid, NodeGroup], given: NodeGroup) -> None:
@@ -132,9 +120,7 @@ def change_networks(
 
 
 def _check_network_removal(config: Config, uuid: NetworkUuid) -> None:
-    network = config.networks.get(uuid)
-    if network is None:
-        raise ConfigurationError(f"there is no network with the uuid '{uuid[:80]}'", uuid=uuid[:80])
+    network = object_of(config.networks, uuid, "network")
     for group in config.nodegroups.values():
         if uuid in group.networks:
             raise Conflict(f"network '{network.name}' is connected to group '{group.name}'; disconnect it first")
@@ -153,18 +139,12 @@ def _replacing_network(config: Config, given: Network, now: float) -> Network:
     # refuses strings of another size
     AddressPool.of(given)
     stored = config.networks.get(NetworkUuid(given.uuid))
+    after = stored_anew(config, stored, given, "network", now)
     if stored is None:
-        check_presence(config, given.uuid, is_wanted=False)
-        return attrs.evolve(given, ctime=now, mtime=now, serial_no=1)
-    if stored.serial_no != given.serial_no:
-        raise ConfigurationError(
-            f"network '{stored.name}' was changed since it was read: its serial number is {stored.serial_no}, "
-            f"not {given.serial_no}; read it again",
-            uuid=given.uuid,
-        )
+        return after
     if stored.network != given.network:
         raise Conflict(f"the range of network '{stored.name}' cannot be changed; make another network")
-    return touched(attrs.evolve(given, reservations=stored.reservations), now)
+    return attrs.evolve(after, reservations=stored.reservations)
 
 
 def _check_alone(networks: Mapping[NetworkUuid, Network], given: Network) -> None:

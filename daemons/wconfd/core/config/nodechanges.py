@@ -16,7 +16,14 @@ from common.nodes.candidates import holder_of, missing_candidates
 from common.objects.config import Config, Node
 from common.objects.index import ConfigIndex
 from common.objects.kinds import NodeUuid
-from daemons.wconfd.core.config.configstate import Stamp, advanced, check_presence, touched, with_cluster_touched
+from daemons.wconfd.core.config.configstate import (
+    Stamp,
+    advanced,
+    object_of,
+    stored_anew,
+    touched,
+    with_cluster_touched,
+)
 
 # The certificates that node daemons obey: a digest for each master candidate. Pure.
 #
@@ -83,7 +90,7 @@ def change_nodes(config: Config, change: NodeChange, now: float, told: Stamp | N
 
 
 def _check_removal(config: Config, uuid: NodeUuid) -> None:
-    node = _node_of(config, uuid)
+    node = object_of(config.nodes, uuid, "node")
     if uuid == config.cluster.master_node:
         raise Conflict(f"node '{node.name}' is the master; move the master to another node first")
     index = ConfigIndex(config)
@@ -95,17 +102,7 @@ def _replacing(config: Config, given: Node, now: float) -> Node:
     """The node as it is stored."""
     if given.group not in config.nodegroups:
         raise ConfigurationError(f"node '{given.name}' cannot be in group '{given.group}', which does not exist")
-    stored = config.nodes.get(NodeUuid(given.uuid))
-    if stored is None:
-        check_presence(config, given.uuid, is_wanted=False)
-        return attrs.evolve(given, ctime=now, mtime=now, serial_no=1)
-    if stored.serial_no != given.serial_no:
-        raise ConfigurationError(
-            f"node '{stored.name}' was changed since it was read: its serial number is {stored.serial_no}, "
-            f"not {given.serial_no}; read it again",
-            uuid=given.uuid,
-        )
-    return touched(given, now)
+    return stored_anew(config, config.nodes.get(NodeUuid(given.uuid)), given, "node", now)
 
 
 def _check_alone(nodes: Mapping[NodeUuid, Node], given: Node, before: Node | None) -> None:
@@ -160,10 +157,3 @@ def _check_pool(config: Config, nodes: Mapping[NodeUuid, Node], size: int) -> No
 
 def _candidates(nodes: Iterable[Node]) -> set[str]:
     return {node.uuid for node in nodes if node.master_candidate}
-
-
-def _node_of(config: Config, uuid: NodeUuid) -> Node:
-    try:
-        return config.nodes[uuid]
-    except KeyError:
-        raise ConfigurationError(f"there is no node with the uuid '{uuid[:80]}'", uuid=uuid[:80]) from None

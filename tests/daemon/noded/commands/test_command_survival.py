@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.jsontext import ascii_json
-from common.system.processes import descendants, find_process, running_commands
+from common.system.processes import boot_id, descendants, find_process, running_commands
 from common.wire import unstructure
 from daemons.noded.commands.commandrecords import (
     END,
@@ -18,7 +18,6 @@ from daemons.noded.commands.commandrecords import (
     START,
     CommandRecords,
     StartRecord,
-    boot_id,
     digest_of_command,
 )
 from protocol.noded.call import request_body

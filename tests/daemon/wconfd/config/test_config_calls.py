@@ -1,10 +1,8 @@
 """The calls on the whole configuration in their wire form, over a real file (wconfd.md 2.2)."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import orjson
 import pytest
 import trio
@@ -12,15 +10,12 @@ import trio
 from common.access import Role
 from common.clusterinit import create_cluster
 from common.ids import JobId
-from common.locks import CONFIG_LOCK, Lock, LockLevel, LockMode, LockRequest, Owner
+from common.locks import Owner
 from common.paths import Paths
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.handlers.config import ConfigHandlers
-from daemons.wconfd.keptstore import KeptFiles
+from daemons.wconfd.filestores import KeptFiles, ReservationStore
 from daemons.wconfd.locks.lockstore import LockStore
 from daemons.wconfd.rpc import routes
-from daemons.wconfd.shortlock import LockChecks
-from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
 from protocol.serving.service import Service
 from tests.support.daemons.wconfd import handlers_over
@@ -29,31 +24,6 @@ pytestmark = pytest.mark.trio
 
 A, B = (Owner(JobId(number), f"/run/livelocks/job_{number}") for number in (1, 2))
 PEER = Peer(pid=1, uid=0, gid=0, role=Role.FULL)
-
-
-class ConfigLock:
-    """The lock `cluster/config` by itself: no other locks, no file, no queue."""
-
-    def __init__(self) -> None:
-        self._holders: dict[Owner, LockMode] = {}
-
-    def held_by(self, owner: Owner) -> Mapping[Lock, LockMode]:
-        return {CONFIG_LOCK: self._holders[owner]} if owner in self._holders else {}
-
-    async def try_update(self, owner: Owner, requests: Sequence[LockRequest]) -> Sequence[Owner]:
-        (request,) = requests
-        assert (request.lock, request.mode is None) == (CONFIG_LOCK, False)
-        others = [other for other in self._holders if other != owner]
-        blocked_on = [other for other in others if LockMode.EXCLUSIVE in (request.mode, self._holders[other])]
-        if not blocked_on and request.mode is not None:
-            self._holders[owner] = request.mode
-        await trio.lowlevel.checkpoint()
-        return blocked_on
-
-    async def free_level(self, owner: Owner, level: LockLevel) -> None:
-        assert level is LockLevel.CONFIG
-        self._holders.pop(owner, None)
-        await trio.lowlevel.checkpoint()
 
 
 class Wire:
@@ -85,10 +55,10 @@ async def wire(tmp_path: Path, nursery: trio.Nursery) -> Wire:
     store = ConfigStore.load(paths)
     await nursery.start(store.run)
     locks = LockStore.load(paths.locks_data)
+    await nursery.start(locks.run)
     handlers = handlers_over(
         paths, store, locks, ReservationStore.load(paths.tempres_data, locks.known.meet), KeptFiles.load(paths)
     )
-    handlers = attrs.evolve(handlers, config=ConfigHandlers(store, ConfigLock(), LockChecks(locks)))
     return Wire(Service(routes(handlers)), store, paths)
 
 

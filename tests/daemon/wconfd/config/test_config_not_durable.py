@@ -7,16 +7,15 @@ from typing import Any, cast
 
 import attrs
 import pytest
+import trio
 
 from common.clusterinit import create_cluster
 from common.durable import durably as durably_module
 from common.errors import Unavailable
+from common.objects.config import Config
 from common.paths import Paths
-from common.system.mastership import OwnMastershipState
 from daemons.wconfd.configfile import ConfigFile
-from daemons.wconfd.configstore import DurableConfig
-from daemons.wconfd.core.config.configstate import ConfigState
-from daemons.wconfd.distribution import LocalDistribution
+from daemons.wconfd.configstore import ConfigStore
 from tests.support.fakes.failing import FailingFsync, count_renames
 
 
@@ -63,20 +62,24 @@ def test_a_configuration_that_cannot_be_looked_at_after_its_write_is_written_and
     assert paths.config_data.read_bytes() == b"second"
 
 
-def test_a_file_that_cannot_be_looked_at_is_not_taken_for_one_that_another_program_has_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.trio
+async def test_a_file_that_cannot_be_looked_at_is_not_taken_for_one_that_another_program_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
 ) -> None:
     paths = Paths.under_root(tmp_path)
     create_cluster(paths, "cluster.test", "node1.test")
-    file = ConfigFile(paths.config_data)
-    state = ConfigState.found(file.read(), file.content)
-    durable = DurableConfig(file, state, b"", LocalDistribution(paths), OwnMastershipState("wconfd"))
-    changed = attrs.evolve(state.config, serial_no=state.config.serial_no + 1)
+    store = ConfigStore.load(paths)
+    await nursery.start(store.run)
 
+    def step(config: Config, now: float) -> tuple[Config, None]:
+        return attrs.evolve(config, serial_no=config.serial_no + 1, mtime=now), None
+
+    before = store.config
     with monkeypatch.context() as broken:
         broken.setattr(os, "stat", cast(Any, _no_descriptor))
         with pytest.raises(Unavailable, match="nothing was changed, repeat the call"):
-            durable.write(changed, b"")
+            await store.change(step)
 
-    durable.write(changed, b"")
-    assert durable.state.config is changed
+    assert store.config is before
+    await store.change(step)
+    assert store.config.serial_no == before.serial_no + 1

@@ -59,7 +59,7 @@ async def test_changes_that_come_while_a_node_is_slow_share_one_upload(tmp_path:
 
     async with distributing_to_nodes(settings) as way:
         for before, after in itertools.pairwise(states):
-            way.after(ConfigChange(before, after, b"", b""))
+            way.after(ConfigChange(before=before, after=after, note_before=b"", note=b""))
             if after is states[3]:
                 # the first call is under way
                 await seen.until(lambda: seen.connections == 1)

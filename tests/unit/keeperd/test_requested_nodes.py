@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import Conflict
-from daemons.keeperd.core.wishes import living_node
+from daemons.keeperd.core.mastership import living_node
 
 LIVING = ("a.one.test", "b.one.test", "a.two.test", "node10", "node2")
 

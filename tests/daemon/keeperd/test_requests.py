@@ -1,4 +1,4 @@
-"""What becomes of operators' wishes in etcd while no node is the master, who would judge them (lease.md 2 and 7)."""
+"""What becomes of operators' requests in etcd while no node is the master, who would judge them (lease.md 2 and 7)."""
 
 from collections.abc import Awaitable, Callable
 from typing import cast
@@ -44,7 +44,7 @@ class Cluster:
     client: Etcd
     keys: EtcdKeys
     shell: Shell
-    wishes: RequestHandlers
+    requests: RequestHandlers
 
     async def live(self, *names: str) -> None:
         for name in names:
@@ -55,8 +55,8 @@ class Cluster:
 
     async def ask(self, call: Takeover | Switchover) -> str:
         if isinstance(call, Takeover):
-            return await self.wishes.takeover(call, PEER)
-        return await self.wishes.switchover(call, PEER)
+            return await self.requests.takeover(call, PEER)
+        return await self.requests.switchover(call, PEER)
 
     async def wanted(self) -> list[OperatorRequest]:
         found = await self.client.get(Get(self.keys.wanted))
@@ -111,8 +111,8 @@ def play(etcd: TestEtcd, story: Callable[[Cluster, trio.Nursery], Awaitable[None
     async def main() -> None:
         async with Etcd(etcd.address()) as client, trio.open_nursery() as nursery:
             keys, shell = EtcdKeys(etcd.prefix), Shell(ME)
-            wishes = RequestHandlers(shell, client, keys, cast(Renewer, None))
-            await story(Cluster(client, keys, shell, wishes), nursery)
+            requests = RequestHandlers(shell, client, keys, cast(Renewer, None))
+            await story(Cluster(client, keys, shell, requests), nursery)
             nursery.cancel_scope.cancel()
 
     trio.run(main)
@@ -120,12 +120,12 @@ def play(etcd: TestEtcd, story: Callable[[Cluster, trio.Nursery], Awaitable[None
 
 def takeover(cluster: Cluster, nursery: trio.Nursery, node: str) -> Asked:
     asked = Asked()
-    nursery.start_soon(asked.run, lambda: cluster.wishes.takeover(Takeover(node), PEER))
+    nursery.start_soon(asked.run, lambda: cluster.requests.takeover(Takeover(node), PEER))
     return asked
 
 
 @pytest.mark.parametrize("call", [Takeover("node9"), Switchover("node9")])
-def test_a_move_to_a_node_that_is_not_there_is_refused_and_leaves_no_wish(
+def test_a_move_to_a_node_that_is_not_there_is_refused_and_leaves_no_request(
     etcd: TestEtcd, call: Takeover | Switchover
 ) -> None:
     async def story(cluster: Cluster, _: trio.Nursery) -> None:
@@ -173,22 +173,22 @@ def test_a_second_takeover_takes_the_place_of_the_first_while_nobody_is_the_mast
     play(etcd, story)
 
 
-def test_a_pending_wish_stays_while_there_is_a_master_who_judges_it(etcd: TestEtcd) -> None:
+def test_a_pending_request_stays_while_there_is_a_master_who_judges_it(etcd: TestEtcd) -> None:
     async def story(cluster: Cluster, nursery: trio.Nursery) -> None:
         await cluster.live("node1", "node2", "node3")
         await cluster.become_master("node1")
         takeover(cluster, nursery, "node2")
         first = await cluster.until_wanted("node2")
 
-        with pytest.raises(Conflict, match="another wish is being fulfilled: takeover to 'node2'"):
-            await cluster.wishes.takeover(Takeover("node3"), PEER)
+        with pytest.raises(Conflict, match="another request is being fulfilled: takeover to 'node2'"):
+            await cluster.requests.takeover(Takeover("node3"), PEER)
 
         assert await cluster.wanted() == [first]
 
     play(etcd, story)
 
 
-def test_a_takeover_ends_when_its_node_dies_and_the_wish_is_taken_back(etcd: TestEtcd) -> None:
+def test_a_takeover_ends_when_its_node_dies_and_the_request_is_taken_back(etcd: TestEtcd) -> None:
     async def story(cluster: Cluster, nursery: trio.Nursery) -> None:
         await cluster.live("node2")
         asked = takeover(cluster, nursery, "node2")
@@ -203,17 +203,17 @@ def test_a_takeover_ends_when_its_node_dies_and_the_wish_is_taken_back(etcd: Tes
     play(etcd, story)
 
 
-def test_a_wish_that_has_gone_without_a_word_ends_the_waiting(etcd: TestEtcd) -> None:
+def test_a_request_that_has_gone_without_a_word_ends_the_waiting(etcd: TestEtcd) -> None:
     async def story(cluster: Cluster, nursery: trio.Nursery) -> None:
         await cluster.live("node2")
         asked = takeover(cluster, nursery, "node2")
         wanted = await cluster.until_wanted("node2")
 
-        # the verdict on a later wish has taken the place of its own
+        # the verdict on a later request has taken the place of its own
         await cluster.decide(attrs.evolve(wanted, nonce="a later one"))
         await asked.until_ended(cluster)
 
-        assert asked.refusal == "it was taken back, or another wish has followed it since"
+        assert asked.refusal == "it was taken back, or another request has followed it since"
 
     play(etcd, story)
 

@@ -205,20 +205,14 @@ class FakeWconfd:
         return str(owners[0]["name"]) if owners else str(value["uuid"])
 
     def _change_nodes(self, request: ChangeNodes) -> object:
-        nodes = self._table("nodes")
-        for fresh in (cast(_Object, dict(node)) for node in request.nodes):
-            self.guard(member_lock(LockLevel.NODE, fresh["uuid"]))
-            nodes[fresh["uuid"]] = {**fresh, "serial_no": fresh["serial_no"] + 1}
-        for uuid in request.removed:
-            self.guard(member_lock(LockLevel.NODE, uuid))
-            del nodes[self._known(nodes, uuid, "nodes")["uuid"]]
+        stamp = self._change_table("nodes", LockLevel.NODE, request.nodes, request.removed)
         if request.candidate_pool_size is not None:
             self._cluster["candidate_pool_size"] = request.candidate_pool_size
         certificates = dict(self._cluster.get("candidate_certs", {}))
         certificates.update((str(uuid), digest) for uuid, digest in request.certificates.items())
-        candidates = {uuid for uuid, node in nodes.items() if node.get("master_candidate")}
+        candidates = {uuid for uuid, node in self._table("nodes").items() if node.get("master_candidate")}
         self._cluster["candidate_certs"] = {uuid: text for uuid, text in certificates.items() if uuid in candidates}
-        return self.config["serial_no"], self.config.get("mtime", 0)
+        return stamp
 
     def _change_table(self, name: str, level: LockLevel, given: Sequence[JsonObject], removed: Sequence[str]) -> object:
         table = self._table(name)

@@ -34,11 +34,13 @@ class SilentEtcd:
 @pytest.mark.parametrize("call", [Switchover("n2"), Takeover("n2")])
 def test_a_move_is_refused_and_not_begun_while_etcd_does_not_reply(call: Switchover | Takeover) -> None:
     etcd = SilentEtcd()
-    wishes = RequestHandlers(Shell(ME), cast(EtcdClient, etcd), EtcdKeys("/gantry/"), cast(Renewer, None))
+    requests = RequestHandlers(Shell(ME), cast(EtcdClient, etcd), EtcdKeys("/gantry/"), cast(Renewer, None))
 
     async def ask() -> str:
         peer = Peer(pid=1, uid=0, gid=0)
-        return await (wishes.switchover(call, peer) if isinstance(call, Switchover) else wishes.takeover(call, peer))
+        return await (
+            requests.switchover(call, peer) if isinstance(call, Switchover) else requests.takeover(call, peer)
+        )
 
     with pytest.raises(Conflict, match="without it nobody can become the master: no member has replied"):
         trio.run(ask)
