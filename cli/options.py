@@ -1,11 +1,11 @@
 """Options that several verbs share."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 import click
 
-from cli.context import NO_PAGER
 from common.errors import InvalidRequest
 from common.objects.kinds import QueryKind
 from common.words.typed import read_duration
@@ -21,20 +21,32 @@ def with_options(function: F, *options: Callable[[F], F]) -> F:
     return function
 
 
-def table_options(function: F) -> F:
-    """`--no-headers`, `--separator` and `--no-pager`, for verbs that show a table."""
-    return with_options(
-        function,
-        click.option("--no-headers", is_flag=True, help="Leave out the header."),
-        click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them."),
-        click.option(
-            "--no-pager",
-            is_flag=True,
-            expose_value=False,
-            callback=lambda ctx, _, value: ctx.meta.update({NO_PAGER: value}),
-            help="Show a long table at once, also on a terminal.",
-        ),
-    )
+def gathered(name: str, read: Callable[..., object], *options: Callable[[F], F]) -> Callable[[F], F]:
+    """Options that a verb gets as one value, its parameter `name`.
+
+    Args: read: makes the value of those of the options, by their names.
+    """
+
+    def add(function: F) -> F:
+        wanted: list[str] = []
+
+        @functools.wraps(function)
+        def with_value(**given: object) -> object:
+            # several options may set one of them
+            value = read(**{each: given.pop(each) for each in dict.fromkeys(wanted)})
+            return function(**{name: value}, **given)
+
+        others = _params(function)
+        made = with_options(cast(F, with_value), *options)
+        wanted += [str(param.name) for param in _params(made) if param.expose_value and param not in others]
+        return made
+
+    return add
+
+
+def _params(function: Callable[..., object]) -> Sequence[click.Parameter]:
+    """The options that click has noted so far for a command."""
+    return [*getattr(function, "__click_params__", ())]
 
 
 # Values that a function reads.

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import IO, TYPE_CHECKING, Final, NamedTuple, TextIO, Unpack
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, TextIO
 
 import attrs
 import click
@@ -14,7 +14,7 @@ from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.options import F, complete_group, complete_network, complete_node
 from cli.screen import say, say_json
-from cli.submitting.options import SubmitOptions, submit_options
+from cli.submitting.options import SubmissionOptions, submit_options
 from cli.submitting.submission import carry_out
 from common.objects.kinds import TagKind
 from protocol.luxi.queries import QueryTags
@@ -98,8 +98,8 @@ def _add_command(tagged: TaggedKind) -> click.Command:
     @submit_options
     @tagged.named
     @click.argument("tags", metavar="[TAG]...", nargs=-1)
-    def add_tags(tags: Sequence[str], source: TextIO | None, name: str = "", **options: Unpack[SubmitOptions]) -> int:
-        return _change(tagged, "OP_TAGS_SET", "add-tags", name, _all_tags(tags, source), options)
+    def add_tags(tags: Sequence[str], source: TextIO | None, submission: SubmissionOptions, name: str = "") -> int:
+        return _change(tagged, "OP_TAGS_SET", "add-tags", name, _all_tags(tags, source), submission)
 
     return add_tags
 
@@ -117,10 +117,8 @@ def _remove_command(tagged: TaggedKind) -> click.Command:
     @submit_options
     @tagged.named
     @click.argument("tags", metavar="[TAG]...", nargs=-1)
-    def remove_tags(
-        tags: Sequence[str], source: TextIO | None, name: str = "", **options: Unpack[SubmitOptions]
-    ) -> int:
-        return _change(tagged, "OP_TAGS_DEL", "remove-tags", name, _all_tags(tags, source), options)
+    def remove_tags(tags: Sequence[str], source: TextIO | None, submission: SubmissionOptions, name: str = "") -> int:
+        return _change(tagged, "OP_TAGS_DEL", "remove-tags", name, _all_tags(tags, source), submission)
 
     return remove_tags
 
@@ -141,9 +139,11 @@ def _from_option(function: F) -> F:
     )(function)
 
 
-def _change(tagged: TaggedKind, op_id: str, verb: str, name: str, tags: Sequence[str], options: SubmitOptions) -> int:
+def _change(
+    tagged: TaggedKind, op_id: str, verb: str, name: str, tags: Sequence[str], submission: SubmissionOptions
+) -> int:
     op = {"OP_ID": op_id, "kind": tagged.kind.value, "name": name or None, "tags": tags}
-    return carry_out(op, options, tagged.program, verb)
+    return carry_out(op, submission, tagged.program, verb)
 
 
 def _all_tags(words: Sequence[str], source: TextIO | None) -> Sequence[str]:
@@ -198,14 +198,14 @@ list_node_tags, add_node_tags, remove_node_tags = tag_commands(
 )
 @submit_options
 @click.argument("pattern", metavar="PATTERN")
-def search_tags(pattern: str, **options: Unpack[SubmitOptions]) -> int:
+def search_tags(pattern: str, submission: SubmissionOptions) -> int:
     """Find the tags that a regular expression matches, on the cluster and all its objects.
 
     Prints the path of each object with a tag: /nodes/web7 site:north. Ends with 1 if there is none.
     """
     told: list[int] = []
     op = {"OP_ID": "OP_TAGS_SEARCH", "pattern": pattern}
-    code = carry_out(op, options, "gnt-cluster", "search-tags", lambda result: told.append(_tell(result)))
+    code = carry_out(op, submission, "gnt-cluster", "search-tags", lambda result: told.append(_tell(result)))
     return FAILED if code == DONE and told == [0] else code
 
 

@@ -1,7 +1,7 @@
 """The verbs of `gnt-cluster` that change the cluster."""
 
 from collections.abc import Callable, Mapping
-from typing import Final, Unpack, cast
+from typing import Final, cast
 
 import click
 
@@ -11,8 +11,8 @@ from cli.context import installation, wants_json
 from cli.exitcodes import DONE, NOT_CONFIRMED
 from cli.options import KEY_VALUES, YES_NO, F, ReadType, with_options
 from cli.parameters import BOUNDS_OPTION, DISK_OPTION, RATIO_OPTIONS, STATE_OPTIONS, of_type, parameters_of
-from cli.screen import complain, confirm, is_interactive, remark, say, say_json
-from cli.submitting.options import SubmitOptions, submission_of, submit_options
+from cli.screen import complain, confirm, is_interactive, remark, say_json, say_result
+from cli.submitting.options import SubmissionOptions, submit_options
 from cli.submitting.submission import carry_out
 from common.daemons import NodeKind
 from common.errors import Conflict
@@ -243,23 +243,22 @@ def op_values(given: Values) -> dict[str, object]:
 @parameter_options
 @click.option("-f", "--force", is_flag=True, help="Accepted as by Ganeti's command; it changes nothing.")
 @submit_options
-def modify(force: bool, **given: object) -> int:
+def modify(force: bool, submission: SubmissionOptions, **given: object) -> int:
     """Change parameters of the cluster; what is left out stays.
 
     Limits of jobs alone are in force at once; all else is changed by a job, which checks everything first. What only
     nodes know, as volume groups, is stored as it is given. Waits for the job, except with --submit.
     """
-    options = submission_of(given)
     values = op_values(given)
     if not values:
         raise click.UsageError("nothing to change; name a limit, as in: gnt-cluster modify --max-running-jobs 20")
-    if values.keys() <= set(LIMITS) and not any(options.values()):
+    if values.keys() <= set(LIMITS) and submission == SubmissionOptions():
         ask_luxid(SetJobLimits(*(cast(int | None, given[name]) for name in LIMITS)))
         code = DONE
     else:
         op = {"OP_ID": "OP_CLUSTER_SET_PARAMS", "force": force, **values}
-        code = carry_out(op, options, "gnt-cluster", "modify")
-    if code == DONE and wants_json() and (options["is_waiting"] or not options["is_ganeti_form"]):
+        code = carry_out(op, submission, "gnt-cluster", "modify")
+    if code == DONE and wants_json() and (submission.is_waiting or not submission.is_ganeti_form):
         say_json({**dict.fromkeys(LIMITS), **values})
     return code
 
@@ -273,7 +272,7 @@ def modify(force: bool, **given: object) -> int:
 @click.option("-f", "--force", is_flag=True, help="Do not ask.")
 @submit_options
 @click.argument("name", metavar="NAME")
-def rename(name: str, force: bool, **options: Unpack[SubmitOptions]) -> int:
+def rename(name: str, force: bool, submission: SubmissionOptions) -> int:
     """Give the cluster the name NAME, under the lock that keeps all other jobs out.
 
     The name must have the address that the cluster has; one machine alone need have none. Waits for the job, except
@@ -285,17 +284,14 @@ def rename(name: str, force: bool, **options: Unpack[SubmitOptions]) -> int:
         return NOT_CONFIRMED
     (old,) = ask_luxid(QueryConfigValues(("cluster_name",)))
     op = {"OP_ID": "OP_CLUSTER_RENAME", "name": name}
-    return carry_out(op, options, "gnt-cluster", "rename", lambda result: _tell(old, result))
+    return carry_out(op, submission, "gnt-cluster", "rename", lambda result: _tell(old, result))
 
 
 def _tell(old: object, new: object) -> None:
     if new is None:
         # a dry run
         return
-    if wants_json():
-        say_json(new)
-    else:
-        say(f"Cluster renamed from '{old}' to '{new}'")
+    say_result(new, f"Cluster renamed from '{old}' to '{new}'")
 
 
 # `gnt-cluster redist-conf`: send the configuration to all nodes again.
@@ -305,12 +301,12 @@ def _tell(old: object, new: object) -> None:
 
 @click.command("redist-conf", cls=Command, examples=("gnt-cluster redist-conf", "gnt-cluster redist-conf --submit"))
 @submit_options
-def redist_conf(**options: Unpack[SubmitOptions]) -> int:
+def redist_conf(submission: SubmissionOptions) -> int:
     """Send the configuration, ssconf and shared files to all nodes again.
 
     The job's log names the nodes that are not reached.
     """
-    return carry_out({"OP_ID": "OP_CLUSTER_REDIST_CONF"}, options, "gnt-cluster", "redist-conf")
+    return carry_out({"OP_ID": "OP_CLUSTER_REDIST_CONF"}, submission, "gnt-cluster", "redist-conf")
 
 
 # `gnt-cluster renew-crypto`: renew the certificates of cluster and nodes.
@@ -329,7 +325,7 @@ def redist_conf(**options: Unpack[SubmitOptions]) -> int:
 @click.option("--new-cluster-certificate", "is_cluster", is_flag=True, help="A new one for the cluster, and the nodes.")
 @click.option("--new-node-certificates", "is_nodes", is_flag=True, help="New ones for all nodes that are online.")
 @submit_options
-def renew_crypto(is_cluster: bool, is_nodes: bool, **options: Unpack[SubmitOptions]) -> int:
+def renew_crypto(is_cluster: bool, is_nodes: bool, submission: SubmissionOptions) -> int:
     """Renew certificates by a job; with neither option it finishes a renewal that has failed.
 
     All daemons go on meanwhile. A node that is offline keeps its old certificate, and comes back with a
@@ -347,4 +343,4 @@ def renew_crypto(is_cluster: bool, is_nodes: bool, **options: Unpack[SubmitOptio
             remark("an earlier renewal is not finished; this one goes on with its certificate")
     renews_nodes = is_nodes or is_cluster or paths.next_server_pem.exists()
     op = {"OP_ID": "OP_CLUSTER_RENEW_CRYPTO", "node_certificates": renews_nodes}
-    return carry_out(op, options, "gnt-cluster", "renew-crypto")
+    return carry_out(op, submission, "gnt-cluster", "renew-crypto")

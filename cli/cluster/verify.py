@@ -14,11 +14,11 @@ from cli.clusterstate.locks import ask_lock_view, left_processes
 from cli.clusterstate.problems import CopyFindings, ask_lags, check_config, check_queue, find_problems, lag_words
 from cli.commands import Command
 from cli.connection import ask_wconfd, open_luxid, with_next_step
-from cli.context import installation, paths, uses_color, wants_json
+from cli.context import installation, paths, wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.options import complete_group
-from cli.screen import complain, say_json, say_styled
-from cli.tables import Column, Layout, render
+from cli.screen import complain, say_json
+from cli.tables import Column, say_table
 from common.daemons import Feature, NodeKind, start_order
 from common.errors import ConfigVerifyError, Denied, GantryError, RemoteError, Unavailable
 from common.health import Finding, Level
@@ -221,8 +221,7 @@ def _verify_here() -> int:
         ]
         unremarkable = {_SOUND, *(text for texts in notes.values() for text in texts)}
         columns = (Column("CHECK"), Column("RESULT", style=lambda text: _style(text, unremarkable)))
-        for line in render(columns, rows, Layout(has_color=uses_color())):
-            say_styled(line)
+        say_table(columns, rows)
     count = sum(map(len, found.values()))
     if count:
         complain(f"{count} problem{'s' if count > 1 else ''} found; fix them and run this again")

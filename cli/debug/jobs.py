@@ -4,7 +4,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Unpack
+from typing import Final
 
 import attrs
 import click
@@ -18,7 +18,7 @@ from cli.options import DURATION
 from cli.outcomes import fetch_outcomes
 from cli.query import query_jobs
 from cli.screen import complain, remark, say, say_json, warn
-from cli.submitting.options import PRIORITIES, SubmissionOptions, SubmitOptions, job_with_wishes, submit_options
+from cli.submitting.options import PRIORITIES, SubmissionOptions, job_with_wishes, submit_options
 from cli.submitting.submission import send_jobs, submit_jobs, taken, tell_refused
 from common.errors import ProtocolError, RemoteError
 from common.ids import JobId
@@ -51,10 +51,10 @@ def delay(
     repeat: int,
     interruptible: bool,
     no_locks: bool,
-    **options: Unpack[SubmitOptions],
+    submission: SubmissionOptions,
 ) -> int:
     """Submit a job that sleeps for SECONDS; it holds the locks of its nodes meanwhile."""
-    wishes = SubmissionOptions(**options, program="gnt-debug")
+    wishes = attrs.evolve(submission, program="gnt-debug")
     op = {
         "OP_ID": "OP_TEST_DELAY",
         "duration": seconds,
@@ -94,10 +94,10 @@ def submit_job(
     job_repeat: int,
     timing_stats: bool,
     is_each: bool,
-    **options: Unpack[SubmitOptions],
+    submission: SubmissionOptions,
 ) -> int:
     """Submit the jobs in these files and print their ids."""
-    wishes = SubmissionOptions(**options, program="gnt-debug", is_each=is_each)
+    wishes = attrs.evolve(submission, program="gnt-debug", is_each=is_each)
     if is_each and wishes.key is not None:
         raise click.UsageError("--each submits several times, and --key names one submission; leave one of them out")
     jobs = [job for file in files for job in read_plan(read_document(file.read_bytes(), str(file))).jobs]

@@ -12,9 +12,9 @@ import orjson
 from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.options import DURATION, complete_node, table_options
+from cli.options import DURATION, complete_node
 from cli.screen import say, say_json, warn
-from cli.tables import Column, Layout, render
+from cli.tables import Column, Layout, render, say_table, table_options
 from common.errors import InvalidRequest, NotFound, PrerequisiteError, ProtocolError, Unavailable
 from common.objects.kinds import short_names
 from common.paths import Paths
@@ -169,15 +169,13 @@ def confd(
     peers: Sequence[str],
     link: str | None,
     timeout: float,
-    no_headers: bool,
-    separator: str | None,
+    layout: Layout,
 ) -> int:
     """Ask several master candidates, and show the answer of the newest configuration; without QUERY list all queries.
 
     With --all, --node or --peer the reply of each one is shown. What is asked and answered is signed with the
     cluster's key.
     """
-    layout = Layout(not no_headers, separator)
     if query is None:
         return _tell_queries(layout)
     asked = _query(query, words)
@@ -209,8 +207,7 @@ def _tell_queries(layout: Layout) -> int:
         say_json({name: query.question.value for name, query in _QUERIES.items()})
         return DONE
     rows = [[name, query.words, query.help] for name, query in _QUERIES.items()]
-    for line in render(_QUERY_COLUMNS, rows, layout):
-        say(line)
+    say_table(_QUERY_COLUMNS, rows, layout)
     return DONE
 
 
@@ -234,8 +231,7 @@ def _tell(outcome: GatheredReplies, layout: Layout, *, is_each: bool) -> int:
     if wants_json():
         say_json(_as_json(outcome))
     elif is_each:
-        for line in render(_REPLY_COLUMNS, _rows(outcome), layout):
-            say(line)
+        say_table(_REPLY_COLUMNS, _rows(outcome), layout)
     if not outcome.is_consistent:
         warn("answers of the same serial number differ; a change is on its way, or a copy is wrong")
     try:
@@ -306,7 +302,7 @@ class _Report(Lenient):
 @click.argument("node", required=False, shell_complete=complete_node)
 @click.argument("collector", required=False)
 @table_options
-def mond(node: str | None, collector: str | None, no_headers: bool, separator: str | None) -> int:
+def mond(node: str | None, collector: str | None, layout: Layout) -> int:
     """Show how each collector of NODE is (without NODE: of this one), or what COLLECTOR has found.
 
     The exit code is 1 if one of them is not well.
@@ -324,8 +320,7 @@ def mond(node: str | None, collector: str | None, no_headers: bool, separator: s
     elif collector is not None:
         say(json_text(reports[0].data))
     else:
-        for line in render(_COLUMNS, [each.cells for each in reports], Layout(not no_headers, separator)):
-            say(line)
+        say_table(_COLUMNS, [each.cells for each in reports], layout)
     return FAILED if any(each.status.get("code") for each in reports) else DONE
 
 

@@ -8,13 +8,13 @@ import click
 from cli.clusterstate.processes import end_process
 from cli.commands import MachineCommand
 from cli.connection import open_luxid
-from cli.context import installation, up_command, use_what_can_be_read, wants_json
+from cli.context import installation, up_command, use_what_can_be_read
 from cli.context import paths as installation_paths
 from cli.exitcodes import DONE
 from cli.live.following import until_ended
 from cli.options import DURATION
 from cli.query import jobs_now
-from cli.screen import remark, say, say_json, warn
+from cli.screen import remark, say_result, warn
 from common.daemons import Feature, NodeKind, start_order
 from common.errors import GantryError, Unavailable
 from common.ids import JobId
@@ -97,10 +97,7 @@ def _words_for_left(left: int, *, is_killed: bool) -> str:
 
 
 def _tell(text: str, *, was_up: bool, left: int) -> None:
-    if wants_json():
-        say_json({"was_up": was_up, "jobs_left": left})
-    else:
-        say(text)
+    say_result({"was_up": was_up, "jobs_left": left}, text)
 
 
 def _daemons(paths: Paths) -> list[tuple[str, int]]:

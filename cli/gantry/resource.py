@@ -7,13 +7,13 @@ import click
 
 from cli.commands import Command, CommandGroup, CommandVerb
 from cli.connection import open_luxid
-from cli.context import uses_color, wants_json
+from cli.context import wants_json
 from cli.exitcodes import DONE
-from cli.options import complete_node, table_options
+from cli.options import complete_node
 from cli.remoteoptions import remote_options
 from cli.screen import remark, say, say_json
 from cli.submitting.arguments import SIZE
-from cli.tables import Column, Layout, render, show_lines
+from cli.tables import Column, Layout, render, show_lines, table_options
 from common.errors import PrerequisiteError
 from common.queue.terms import Use, read_use
 from common.resources import Resource, Unit, units_text
@@ -118,7 +118,7 @@ _COLUMNS = (
 
 @click.command("list", cls=Command, examples=("gantry resource list", "gantry resource list --output json"))
 @table_options
-def list_resources(no_headers: bool, separator: str | None) -> int:
+def list_resources(layout: Layout) -> int:
     """List the resources: their units, those in use, the jobs that use them, and those that wait for them."""
     with open_luxid() as client:
         found = client.call(ReadResourceUse())
@@ -128,7 +128,6 @@ def list_resources(no_headers: bool, separator: str | None) -> int:
     if not found:
         remark("there are no resources; set one with 'gantry resource set licences 5'")
         return DONE
-    layout = Layout(not no_headers, separator, has_color=uses_color())
     show_lines(render(_COLUMNS, map(_cells, found), layout))
     return DONE
 

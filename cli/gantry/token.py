@@ -7,12 +7,12 @@ from typing import Final
 import click
 
 from cli.commands import Command, CommandGroup, CommandVerb
-from cli.context import installation, uses_color, wants_json
+from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.gantry.user import check_unix_user, spread
-from cli.options import POSITIVE_DURATION, table_options
+from cli.options import POSITIVE_DURATION
 from cli.screen import complain, remark, say, say_json
-from cli.tables import Column, Layout, render, show_lines
+from cli.tables import Column, Layout, render, show_lines, table_options
 from common.errors import NotFound
 from common.webaccess.rights import check_words
 from common.webaccess.tokens import NewToken, Token, TokensFile, id_in
@@ -105,7 +105,7 @@ _TITLES: Final = ("TOKEN", "FOR", "STATE", "EXPIRES", "RUNS AS", "RIGHTS")
 
 @click.command("list", cls=Command, examples=("gantry token list", "gantry token list --output json"))
 @table_options
-def list_tokens(no_headers: bool, separator: str | None) -> int:
+def list_tokens(layout: Layout) -> int:
     """List the tokens, the oldest first, without their secrets; those that are over stay for 30 days."""
     now = time.time()
     tokens = TokensFile(installation().paths).tokens()
@@ -113,7 +113,7 @@ def list_tokens(no_headers: bool, separator: str | None) -> int:
         say_json([token_json(token, now) for token in tokens])
         return DONE
     rows = [_cells(token, now) for token in tokens]
-    show_lines(render([*map(Column, _TITLES)], rows, Layout(not no_headers, separator, has_color=uses_color())))
+    show_lines(render([*map(Column, _TITLES)], rows, layout))
     return DONE
 
 

@@ -10,11 +10,10 @@ import click
 
 from cli.commands import Command, CommandGroup, CommandVerb
 from cli.connection import open_luxid
-from cli.context import installation, uses_color, wants_json
+from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.options import table_options
-from cli.screen import complain, is_interactive, remark, say, say_json, warn
-from cli.tables import Column, Layout, render, show_lines
+from cli.screen import complain, is_interactive, remark, say, say_json, say_result, warn
+from cli.tables import Column, Layout, render, show_lines, table_options
 from common.access import Role
 from common.daemons import NodeKind
 from common.errors import GantryError, InvalidRequest, NotFound
@@ -209,10 +208,7 @@ def add(name: str, role: str | None, rights: Sequence[str], unix_user: str | Non
     users.check_new(name)
     user = User(name, str(hashed(read_new_password(password_file))), with_grants(words, unix_user=unix_user))
     users.add(user)
-    if wants_json():
-        say_json(user_json(user))
-    else:
-        say(f"user '{name}' is added")
+    say_result(user_json(user), f"user '{name}' is added")
     spread(settings)
     return DONE
 
@@ -225,13 +221,12 @@ _COLUMNS = (Column("NAME"), Column("ROLE"), Column("RIGHTS"), Column("UNIX USER"
 
 @click.command("list", cls=Command, examples=("gantry user list", "gantry user list --output json"))
 @table_options
-def list_users(no_headers: bool, separator: str | None) -> int:
+def list_users(layout: Layout) -> int:
     """List the users, in the order of their file, and how their passwords are stored."""
     users = UsersFile(installation().paths).users()
     if wants_json():
         say_json([user_json(user) for user in users.values()])
         return DONE
-    layout = Layout(not no_headers, separator, has_color=uses_color())
     show_lines(render(_COLUMNS, map(_cells, users.values()), layout))
     return DONE
 
@@ -284,10 +279,7 @@ def modify(
     except NotFound as error:
         complain(error.message)
         return FAILED
-    if wants_json():
-        say_json(user_json(changed))
-    else:
-        say(f"user '{name}' has its new rights")
+    say_result(user_json(changed), f"user '{name}' has its new rights")
     spread(settings)
     return DONE
 
@@ -316,10 +308,7 @@ def password(name: str, password_file: Path | None) -> int:
     except NotFound as error:
         complain(error.message)
         return FAILED
-    if wants_json():
-        say_json({"name": name})
-    else:
-        say(f"user '{name}' has its new password")
+    say_result({"name": name}, f"user '{name}' has its new password")
     spread(settings)
     return DONE
 

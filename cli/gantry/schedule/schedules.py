@@ -10,11 +10,10 @@ import click
 
 from cli.commands import Command
 from cli.connection import open_luxid
-from cli.context import uses_color, wants_json
+from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.options import table_options
-from cli.screen import complain, remark, say, say_json
-from cli.tables import Column, Layout, render, show_lines
+from cli.screen import complain, remark, say, say_json, say_result
+from cli.tables import Column, Layout, render, show_lines, table_options
 from common.errors import InvalidRequest, PrerequisiteError
 from common.schedules.schedule import RunState, Schedule, ScheduleRun
 from common.schedules.times import offset_of, read_words, zone_named
@@ -208,14 +207,14 @@ _TITLES: Final = ("NAME", "STATE", "WHEN", "NEXT", "", "LAST", "USER")
 
 @click.command("list", cls=Command, examples=("gantry schedule list", "gantry schedule list --output json"))
 @table_options
-def list_schedules(no_headers: bool, separator: str | None) -> int:
+def list_schedules(layout: Layout) -> int:
     """List all schedules by name: state, words and zone, the next run, and what became of the last one."""
     found = views(next_count=3 if wants_json() else 1)
     if wants_json():
         # a list has no opcodes; `info` shows them
         say_json([{key: value for key, value in view_json(view).items() if key != "job"} for view in found])
         return DONE
-    layout, now = Layout(not no_headers, separator, has_color=uses_color()), time.time()
+    now = time.time()
     show_lines(render([*map(Column, _TITLES)], [_cells(view, now) for view in found], layout))
     return DONE
 
@@ -291,10 +290,7 @@ def resume(names: tuple[str, ...]) -> int:
 def run_now(name: str) -> int:
     """Submit the job of the schedule NAME now, and print its id; the schedule's own times stay as they are."""
     job_id = ask(RunSchedule(name, os.urandom(16).hex()))
-    if wants_json():
-        say_json(job_id)
-    else:
-        say(str(job_id))
+    say_result(job_id, str(job_id))
     return DONE
 
 
