@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ from cli.commands import Command
 from cli.connection import Luxid, open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.live.following import job_changes, until_ended
+from cli.live.following import JobUpdate, follow_jobs, until_ended
 from cli.options import DURATION
 from cli.outcomes import fetch_outcomes
 from cli.query import query_jobs
@@ -169,12 +170,12 @@ class JobSeen:
 def witness(client: Luxid, job_id: int) -> JobSeen:
     """Follow a job to its end, and connect to each socket that its log names.
 
-    Raises: OSError: a socket cannot be reached. ProtocolError: a log entry names no socket. Else as `job_changes`.
+    Raises: OSError: a socket cannot be reached. ProtocolError: a log entry names no socket. Else as `follow_jobs`.
     """
     messages: list[str] = []
     steps: list[tuple[str, object, str | None]] = []
-    for change in job_changes(client, job_id, ("status",)):
-        for line in change.log:
+    with closing(follow_jobs([job_id])) as feed:
+        for line in (line for event in feed if isinstance(event, JobUpdate) for line in event.log):
             if line.kind == _KIND:
                 steps.append(_visit(client, job_id, line))
             elif line.kind == "message":

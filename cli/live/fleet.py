@@ -281,7 +281,7 @@ _STATUS_WIDTH: Final = max(map(len, FINAL_NAMES))
 def show_fleet_lines(fleet: Fleet, streams: Sequence[OutputStream]) -> None:
     """Tell how the jobs go on until all have ended.
 
-    Raises: as `Follower.next_event`.
+    Raises: as `JobFeed.next_event`.
     """
     with closing(follow_jobs(list(fleet.jobs), streams)) as followers:
         for event in followers:

@@ -39,7 +39,7 @@ _GAPS: Final = 4
 def show_live(job_ids: Sequence[int]) -> None:
     """Show the jobs until all have ended; the last state stays on the screen.
 
-    Raises: as `Follower.next_event`.
+    Raises: as `JobFeed.next_event`.
     """
     console = Console()
     view = _View(console, job_ids)
@@ -155,7 +155,7 @@ _RANKS: Final = {"running": 0, "canceling": 0, "error": 1, "waiting": 2, "queued
 def show_fleet(fleet: Fleet, streams: Sequence[OutputStream]) -> None:
     """Show the jobs until all have ended; the last state stays on the screen.
 
-    Raises: as `Follower.next_event`.
+    Raises: as `JobFeed.next_event`.
     """
     console = Console()
     view = FleetView(console, fleet)
