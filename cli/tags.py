@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import IO, TYPE_CHECKING, Final, NamedTuple, TextIO
+from collections.abc import Sequence
+from typing import IO, Final, NamedTuple, TextIO
 
 import attrs
 import click
@@ -12,7 +12,7 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.options import F, complete_group, complete_network, complete_node
+from cli.options import Complete, F, complete_group, complete_network, complete_node
 from cli.screen import say, say_json
 from cli.submitting.options import SubmissionOptions, submit_options
 from cli.submitting.submission import carry_out
@@ -24,10 +24,6 @@ from protocol.luxi.queries import QueryTags
 # Source: opcodes.md 4, TAGS_SET and TAGS_DEL; luxid.md 2.2, QueryTags.
 
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 _RULES: Final = "A tag has up to 128 letters, digits and .+*/:@-_; an object has up to 4096."
 
 

@@ -10,7 +10,7 @@ import click
 from cli.choosing.filtering import complete_filter, warn_of_stars
 from cli.choosing.jobids import JOB_IDS, PREVIOUS, all_ids, batch_option, ids_of
 from cli.connection import open_luxid, submitter_name
-from cli.options import F, gathered, with_options
+from cli.options import F, complete_job, gathered, with_options
 from cli.query import PENDING, filter_jobs
 from common.errors import PrerequisiteError
 from common.queue.jobs import FINAL_NAMES
@@ -18,14 +18,13 @@ from common.words.filters.filtertext import Expression
 from common.words.filters.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
 from common.words.instants import Toward, parse_instant
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 # The jobs that a verb acts on: ids, or conditions given as options or as a text; the same for all verbs.
 #
 # Source: cli.md 1.4 and 2.
 
-
-if TYPE_CHECKING:
-    # what completes a word imports it; the start of every other command does without
-    from click.shell_completion import CompletionItem
 
 # --option -> the states it selects, and its help
 _STATES: Final = {
@@ -82,7 +81,7 @@ def _state_option(name: str, states: Sequence[str], text: str) -> Callable[[F], 
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    return JOB_IDS.shell_complete(ctx, param, incomplete) or complete_filter(ctx, param, incomplete)
+    return complete_job(ctx, param, incomplete) or complete_filter(ctx, param, incomplete)
 
 
 def _read_choice(

@@ -9,7 +9,7 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, NOT_CONFIRMED
-from cli.options import KEY_VALUES, YES_NO, F, ReadType, with_options
+from cli.options import KEY_VALUES, WORDS, YES_NO, F, ReadType, read_key_values, read_words, with_options
 from cli.parameters import BOUNDS_OPTION, DISK_OPTION, RATIO_OPTIONS, STATE_OPTIONS, of_type, parameters_of
 from cli.screen import complain, confirm, is_interactive, remark, say_json, say_result
 from cli.submitting.options import SubmissionOptions, submit_options
@@ -35,12 +35,8 @@ _YES: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False,
 _ACTIONS: Final = {"+": "add", "-": "remove"}
 
 
-def _words(text: str) -> list[str]:
-    return [word for word in text.split(",") if word]
-
-
 def _uids(text: str) -> list[list[int]]:
-    return [_range(word) for word in _words(text)]
+    return [_range(word) for word in read_words(text)]
 
 
 def _range(word: str) -> list[int]:
@@ -52,14 +48,14 @@ def _range(word: str) -> list[int]:
 
 
 def _os_changes(text: str) -> list[list[str]]:
-    for word in _words(text):
+    for word in read_words(text):
         if word[0] not in _ACTIONS or len(word) == 1:
             raise ValueError(f"'{word:.40}' has no + or - before a name; write +name to add, -name to remove")
-    return [[_ACTIONS[word[0]], word[1:]] for word in _words(text)]
+    return [[_ACTIONS[word[0]], word[1:]] for word in read_words(text)]
 
 
 def _flags(text: str) -> dict[str, bool]:
-    return {name: _yes(value) for name, value in _pairs(text)}
+    return {name: _yes(value) for name, value in read_key_values(text).items()}
 
 
 def _yes(text: str) -> bool:
@@ -69,7 +65,7 @@ def _yes(text: str) -> bool:
 
 
 def _intervals(text: str) -> dict[str, int]:
-    return {name: round(_seconds(value) * _MICROSECONDS) for name, value in _pairs(text)}
+    return {name: round(_seconds(value) * _MICROSECONDS) for name, value in read_key_values(text).items()}
 
 
 def _seconds(text: str) -> float:
@@ -84,7 +80,10 @@ def _seconds(text: str) -> float:
 
 
 def _sizes(text: str) -> dict[str, int]:
-    return {name: read_mebibytes(value) if name.endswith("-size") else _count(value) for name, value in _pairs(text)}
+    return {
+        name: read_mebibytes(value) if name.endswith("-size") else _count(value)
+        for name, value in read_key_values(text).items()
+    }
 
 
 def _count(text: str) -> int:
@@ -93,16 +92,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _pairs(text: str) -> list[tuple[str, str]]:
-    pairs = [word.partition("=") for word in _words(text)]
-    for name, sign, _ in pairs:
-        if not (name and sign):
-            raise ValueError(f"'{name:.40}' has no value; write name=value, several with commas")
-    return [(name, value) for name, _, value in pairs]
-
-
 COUNT: Final = click.IntRange(min=1)
-WORDS: Final = ReadType(_words, "NAME,...")
 UIDS: Final = ReadType(_uids, "ID[-ID],...")
 OS_CHANGES: Final = ReadType(_os_changes, "[+-]NAME,...")
 FLAGS: Final = ReadType(_flags, "NAME=0|1,...")

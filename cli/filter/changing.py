@@ -15,8 +15,8 @@ from cli.commands import Command
 from cli.connection import ask_luxid, open_luxid
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.filter.list import DIFFERENCES, complete_rule, find_rules, is_uuid, rules_in_order
-from cli.options import F, ReadType, gathered, with_options
+from cli.filter.list import DIFFERENCES, find_rules, is_uuid, rules_in_order
+from cli.options import F, ReadType, complete_rule, gathered, with_options
 from cli.query import query_jobs
 from cli.screen import complain, remark, say, say_json, say_result
 from cli.tables import JOB_FIELDS, job_table

@@ -5,7 +5,7 @@ Source: cli.md 3, "list"; luxid.md 6.2, 7.5.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 import click
@@ -16,6 +16,7 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
+from cli.options import complete_rule
 from cli.screen import complain, say, say_json, screen_width, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, show_lines, table_options
 from common.errors import PrerequisiteError
@@ -38,10 +39,6 @@ DIFFERENCES: Final = (
 # The number of a rule is its place in `gnt-filter list`, from 1. A UUID may begin with digits only; a number has at
 # most three, and a beginning at least four characters.
 
-
-if TYPE_CHECKING:
-    # what completes a word imports it; the start of every other command does without
-    from click.shell_completion import CompletionItem
 
 RULE_FIELDS: Final = ("uuid", "watermark", "priority", "predicates", "action", "reason_trail")
 _NUMBER: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
@@ -79,15 +76,6 @@ def rule_named(rules: Sequence[Mapping[str, object]], name: str) -> Mapping[str,
     if not found:
         raise PrerequisiteError(f"there is no filter rule '{name}'; list them with 'gnt-filter list'", "unknown_entity")
     return found[0]
-
-
-def complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The UUIDs of rules, each with its action."""
-    from cli.completion import complete_rules
-
-    # no command runs while the shell asks, so its context is not yet the current one
-    with ctx.scope(cleanup=False):
-        return complete_rules(incomplete)
 
 
 _NUMBERS: Final = ("number", "watermark", "priority")

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from cli.commands import Command
-from cli.options import KEY_VALUES, ReadType, complete_group, complete_network
+from cli.options import KEY_VALUES, ReadType, complete_group, complete_network, read_words
 from cli.query import group_names
 from cli.submitting.options import SubmissionOptions, submit_options
 from cli.submitting.submission import carry_out, carry_out_each
@@ -16,12 +16,8 @@ from cli.submitting.submission import carry_out, carry_out_each
 # Source: cli.md 1.
 
 
-def _words(text: str) -> Sequence[str]:
-    return [word for word in text.split(",") if word]
-
-
-ADDRESSES: Final = ReadType(_words, "IP,...")
-TAGS: Final = ReadType(_words, "TAG,...")
+ADDRESSES: Final = ReadType(read_words, "IP,...")
+TAGS: Final = ReadType(read_words, "TAG,...")
 
 
 # `gnt-network add`: create a network.

@@ -11,8 +11,8 @@ import click
 from cli.commands import Command
 from cli.context import wants_json
 from cli.exitcodes import DONE
-from cli.gantry.schedule.schedules import SCHEDULE, ahead, ask, explained, info_lines, instant, view_json
-from cli.options import DURATION, POSITIVE_DURATION, F, gathered, with_options
+from cli.gantry.schedule.schedules import ahead, ask, explained, info_lines, instant, view_json
+from cli.options import DURATION, POSITIVE_DURATION, F, complete_schedule, gathered, with_options
 from cli.remoteoptions import is_remote
 from cli.screen import remark, say, say_json, say_result
 from cli.submitting.arguments import LABEL, USE, lock_modes
@@ -351,7 +351,7 @@ def _tell(view: ScheduleView) -> None:
 )
 @times_options
 @job_options
-@click.argument("name", type=SCHEDULE)
+@click.argument("name", shell_complete=complete_schedule)
 @click.argument("words", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 def modify(
     name: str,
