@@ -263,9 +263,9 @@ def _fleet_of(rows: Sequence[JobRow]) -> "Fleet | None":
 def _show_fleet(fleet: "Fleet", streams: Sequence[OutputStream]) -> None:
     if uses_color():
         # imported late: rich is needed on a terminal only
-        from cli.live.liveview import show_fleet
+        from cli.live.liveview import show_live
 
-        show_fleet(fleet, streams)
+        show_live(fleet, streams)
         return
     from cli.live.fleet import show_fleet_lines
 
@@ -275,9 +275,10 @@ def _show_fleet(fleet: "Fleet", streams: Sequence[OutputStream]) -> None:
 def _show_several(job_ids: Sequence[int]) -> None:
     if uses_color():
         # imported late: rich is needed on a terminal only
+        from cli.live.fleet import Fleet
         from cli.live.liveview import show_live
 
-        show_live(job_ids)
+        show_live(Fleet(dict.fromkeys(job_ids, ""), None, ()))
         return
     width = max(len(str(job_id)) for job_id in job_ids)
     statuses: dict[int, str] = {}
