@@ -14,9 +14,9 @@ from cli.commands import Command
 from cli.connection import open_luxid, open_wconfd
 from cli.context import paths
 from cli.exitcodes import DONE
-from cli.options import NO_VALUES, Offer
 from cli.screen import say
 from cli.shells import use_our_scripts
+from common.errors import GantryError
 from common.locks import LockLevel, group_lock
 from common.nodes.nodeplace import candidate_names
 from common.objects.kinds import QueryKind
@@ -42,6 +42,8 @@ _PATIENCE_S: Final = 0.5
 _NEWEST: Final = 500
 
 R = TypeVar("R")
+# values, each with a description
+_Offers = Iterable[tuple[str, str]]
 
 
 @click.command(
@@ -76,7 +78,7 @@ def _ask(request: Request[R]) -> R:
         return client.call(request, timeout_s=_PATIENCE_S)
 
 
-def _jobs(_: str) -> Iterable[Offer]:
+def _jobs(_: str) -> _Offers:
     """The newest first, each with its summary."""
     rows = _ask(QueryJobs(None, ("id", "status", "summary", "name")))
     for job_id, status, summary, name in reversed(rows):
@@ -84,30 +86,30 @@ def _jobs(_: str) -> Iterable[Offer]:
         yield str(job_id), f"{status} {text}"
 
 
-def _schedules(_: str) -> Iterable[Offer]:
+def _schedules(_: str) -> _Offers:
     found = (view.schedule for view in _ask(ListSchedules(0)))
     return [(each.name, each.cron or f"every {each.every_s:g} s") for each in found]
 
 
-def _names(kind: QueryKind, _: str) -> Iterable[Offer]:
+def _names(kind: QueryKind, _: str) -> _Offers:
     return [(str(name), "") for (name,) in _ask(Query(kind, ("name",), None)).values()]
 
 
-def _resources(_: str) -> Iterable[Offer]:
+def _resources(_: str) -> _Offers:
     return [(each.resource.key, "") for each in _ask(ReadResourceUse())]
 
 
-def _candidates(_: str) -> Iterable[Offer]:
+def _candidates(_: str) -> _Offers:
     """By the files of this node: where they are needed there may be no master."""
     return [(name, "") for name in candidate_names(paths())]
 
 
-def _rules(_: str) -> Iterable[Offer]:
+def _rules(_: str) -> _Offers:
     found = _ask(Query(QueryKind.FILTER, ("uuid", "action"), None))
     return [(str(uuid), str(action)) for uuid, action in found.values()]
 
 
-def _locks(incomplete: str) -> Iterable[Offer]:
+def _locks(incomplete: str) -> _Offers:
     """Locks that are held now, the group locks, and the levels that begin names."""
     level, slash, _ = incomplete.partition("/")
     if not slash:
@@ -116,13 +118,13 @@ def _locks(incomplete: str) -> Iterable[Offer]:
     try:
         with open_wconfd() as client:
             held = client.call(ListAllLocks(), timeout_s=_PATIENCE_S)
-    except NO_VALUES:
+    except (GantryError, OSError):
         held = ()
     return [*((str(lock), "") for lock in held if not lock.is_group), *groups]
 
 
 # what is completed -> the values for what was typed, each with a description
-SOURCES: Final[Mapping[str, Callable[[str], Iterable[Offer]]]] = {
+SOURCES: Final[Mapping[str, Callable[[str], _Offers]]] = {
     "jobs": _jobs,
     "schedules": _schedules,
     "nodes": partial(_names, QueryKind.NODE),

@@ -60,7 +60,7 @@ Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]
 # a value, and its description
 Offer = tuple[str, str]
 # failures that contribute no values; options that exclude each other are told when the command runs
-NO_VALUES: Final = (GantryError, OSError, click.ClickException)
+_NO_VALUES: Final = (GantryError, OSError, click.ClickException)
 _MOST_OFFERS: Final = 200
 
 
@@ -79,7 +79,7 @@ def completed(values: Callable[[str], Iterable[Offer]]) -> Complete:
                 found = list(
                     islice((each for each in values(incomplete) if each[0].startswith(incomplete)), _MOST_OFFERS)
                 )
-            except NO_VALUES:
+            except _NO_VALUES:
                 return []
         return [
             CompletionItem(value, help=text or None, type="nospace" if value.endswith(("=", ".", "/")) else "plain")
@@ -187,6 +187,19 @@ def read_key_values(text: str) -> Mapping[str, str]:
         if not (name and sign):
             raise ValueError(f"'{name:.40}' has no value; write name=value, several with commas")
     return {name: value for name, _, value in pairs}
+
+
+def host_and_port(text: str, usual: int, form: str) -> tuple[str, int]:
+    """Host and port; an IPv6 address with a port stands in brackets.
+
+    Args: usual: the port, if none is named. form: what is expected, as `HOST[:PORT]`.
+    Raises: InvalidRequest.
+    """
+    has_port = text.count(":") == 1 or (text.startswith("[") and "]:" in text)
+    host, _, port = text.rpartition(":") if has_port else (text, "", str(usual))
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
+        raise InvalidRequest(f"'{text}' is not {form}; write a name or an address, as in 10.0.0.1:{usual}")
+    return host.strip("[]"), int(port)
 
 
 YES_NO: Final = ReadType(_yes_no, "yes|no")

@@ -55,7 +55,24 @@ class TagCommands(NamedTuple):
 
 def tag_commands(tagged: TaggedKind) -> TagCommands:
     """The verbs `list-tags`, `add-tags` and `remove-tags` of a program."""
-    return TagCommands(_list_command(tagged), _add_command(tagged), _remove_command(tagged))
+    waits = "Waits for the job, except with --submit."
+    return TagCommands(
+        _list_command(tagged),
+        _change_command(
+            tagged,
+            "add-tags",
+            "OP_TAGS_SET",
+            ("site:north disk:ssd", "--from tags.txt"),
+            f"Add tags to {tagged.title}.\n\n{_RULES} {waits}",
+        ),
+        _change_command(
+            tagged,
+            "remove-tags",
+            "OP_TAGS_DEL",
+            ("disk:ssd",),
+            f"Remove tags from {tagged.title}; it must have all of them.\n\n{waits}",
+        ),
+    )
 
 
 def _list_command(tagged: TaggedKind) -> click.Command:
@@ -81,42 +98,22 @@ def _list_command(tagged: TaggedKind) -> click.Command:
     return list_tags
 
 
-def _add_command(tagged: TaggedKind) -> click.Command:
-    command = f"{tagged.program} add-tags {tagged.example}".rstrip()
-
+def _change_command(tagged: TaggedKind, verb: str, op_id: str, examples: Sequence[str], help: str) -> click.Command:
     @click.command(
-        "add-tags",
+        verb,
         cls=Command,
-        examples=(f"{command} site:north disk:ssd", f"{command} --from tags.txt"),
-        help=f"Add tags to {tagged.title}.\n\n{_RULES} Waits for the job, except with --submit.",
+        examples=[f"{tagged.program} {verb} {tagged.example}".rstrip() + f" {example}" for example in examples],
+        help=help,
     )
     @_from_option
     @submit_options
     @tagged.named
     @click.argument("tags", metavar="[TAG]...", nargs=-1)
-    def add_tags(tags: Sequence[str], source: TextIO | None, submission: SubmissionOptions, name: str = "") -> int:
-        return _change(tagged, "OP_TAGS_SET", "add-tags", name, _all_tags(tags, source), submission)
+    def change(tags: Sequence[str], source: TextIO | None, submission: SubmissionOptions, name: str = "") -> int:
+        op = {"OP_ID": op_id, "kind": tagged.kind.value, "name": name or None, "tags": _all_tags(tags, source)}
+        return carry_out(op, submission, tagged.program, verb)
 
-    return add_tags
-
-
-def _remove_command(tagged: TaggedKind) -> click.Command:
-    command = f"{tagged.program} remove-tags {tagged.example}".rstrip()
-
-    @click.command(
-        "remove-tags",
-        cls=Command,
-        examples=(f"{command} disk:ssd",),
-        help=f"Remove tags from {tagged.title}; it must have all of them.\n\nWaits for the job, except with --submit.",
-    )
-    @_from_option
-    @submit_options
-    @tagged.named
-    @click.argument("tags", metavar="[TAG]...", nargs=-1)
-    def remove_tags(tags: Sequence[str], source: TextIO | None, submission: SubmissionOptions, name: str = "") -> int:
-        return _change(tagged, "OP_TAGS_DEL", "remove-tags", name, _all_tags(tags, source), submission)
-
-    return remove_tags
+    return change
 
 
 class _TagsFile(click.File):
@@ -133,13 +130,6 @@ def _from_option(function: F) -> F:
     return click.option(
         "--from", "source", type=kind, help="A file with further tags, one a line; - is standard input."
     )(function)
-
-
-def _change(
-    tagged: TaggedKind, op_id: str, verb: str, name: str, tags: Sequence[str], submission: SubmissionOptions
-) -> int:
-    op = {"OP_ID": op_id, "kind": tagged.kind.value, "name": name or None, "tags": tags}
-    return carry_out(op, submission, tagged.program, verb)
 
 
 def _all_tags(words: Sequence[str], source: TextIO | None) -> Sequence[str]:

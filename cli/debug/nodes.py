@@ -12,10 +12,11 @@ import orjson
 from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.options import DURATION, complete_node
+from cli.options import DURATION, complete_node, host_and_port
 from cli.screen import say, say_json, warn
 from cli.tables import Column, Layout, render, say_table, table_options
 from common.errors import InvalidRequest, NotFound, PrerequisiteError, ProtocolError, Unavailable
+from common.nodes.nodeplace import node_ips
 from common.objects.kinds import short_names
 from common.paths import Paths
 from common.printable import json_text
@@ -73,12 +74,9 @@ def address_of(paths: Paths, name: str) -> str:
 
     Raises: PrerequisiteError: no node, or several, have the name. NotFound: this node knows no nodes.
     """
-    path = paths.ssconf_file("node_primary_ips")
-    try:
-        lines = path.read_text("utf-8", "replace").splitlines()
-    except FileNotFoundError:
-        raise NotFound(f"this node knows no nodes ('{path}')") from None
-    known = {node: ip for node, _, ip in (line.partition(" ") for line in lines)}
+    known = node_ips(paths)
+    if not known:
+        raise NotFound(f"this node knows no nodes ('{paths.ssconf_file('node_primary_ips')}')")
     matches = [name] if name in known else [each for each in known if name in short_names(each)]
     if len(matches) != 1:
         why = f"'{name}' may be any of {', '.join(matches)}" if matches else f"there is no node '{name}'"
@@ -217,12 +215,9 @@ def _of_nodes(settings: Settings, names: Sequence[str]) -> Sequence[ConfdPeer]:
 
 def _peer(settings: Settings, text: str) -> ConfdPeer:
     """Raises: InvalidRequest: a port that is none. NotFound: a host that is not known, at all."""
-    has_port = text.count(":") == 1 or (text.startswith("[") and "]:" in text)
-    host, _, port = text.rpartition(":") if has_port else (text, "", str(settings.confd.port))
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
-        raise InvalidRequest(f"'{text}' is not HOST[:PORT]; write a name or an address, as in 10.0.0.1:1814")
+    host, port = host_and_port(text, settings.confd.port, "HOST[:PORT]")
     try:
-        return ConfdPeer(socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0][4][0], int(port))  # type: ignore[arg-type]
+        return ConfdPeer(socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0][4][0], port)  # type: ignore[arg-type]
     except OSError as error:
         raise NotFound(f"'{host}' cannot be resolved: {error.strerror}") from None
 

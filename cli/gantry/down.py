@@ -1,10 +1,10 @@
 """`gantry down`: stop the daemons of an installation."""
 
 import time
-from typing import TYPE_CHECKING
 
 import click
 
+from cli.clusterstate.masterships import known_mastership
 from cli.clusterstate.processes import end_process
 from cli.commands import MachineCommand
 from cli.connection import open_luxid
@@ -23,9 +23,6 @@ from common.paths import Paths
 from common.system.processes import going_on_words
 from common.system.running import find_daemon, find_supervisor
 from protocol.luxi.jobs import CancelJobs
-
-if TYPE_CHECKING:
-    from protocol.keeperd import ClusterView
 
 # time for keeperd to tell who may follow
 _ASK_S = 5.0
@@ -49,7 +46,7 @@ def down(kills_jobs: bool, timeout: float) -> int:
         return DONE
     left = _kill_jobs(timeout) if kills_jobs else _count_jobs(paths)
     was_master = _held_lease()
-    view = _mastership() if was_master else None
+    view = known_mastership(timeout_s=_ASK_S) if was_master else None
     supervisor = find_supervisor(paths)
     if supervisor is not None:
         _end("the supervisor", supervisor.pid, timeout)
@@ -75,18 +72,6 @@ def _held_lease() -> bool:
         return settings.cluster.has_lease and place_of(settings) is NodeKind.MASTER
     except (GantryError, OSError):
         return False
-
-
-def _mastership() -> "ClusterView | None":
-    """What keeperd here tells; None: nothing."""
-    # imported late: most installations are one machine
-    from cli.gantry.cluster.mastership import ask
-    from protocol.keeperd import ShowCluster
-
-    try:
-        return ask(ShowCluster(), timeout_s=_ASK_S)
-    except (GantryError, OSError):
-        return None
 
 
 def _words_for_left(left: int, *, is_killed: bool) -> str:

@@ -1,7 +1,7 @@
-"""`gantry user`: the users who may call over HTTP; each verb is a module of the folder `access/users`."""
+"""`gantry user`: the users who may call over HTTP; their roles and passwords."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -12,7 +12,7 @@ from cli.commands import Command, CommandGroup, CommandVerb
 from cli.connection import open_luxid
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.screen import complain, is_interactive, remark, say, say_json, say_result, warn
+from cli.screen import complain, is_interactive, remark, say_json, say_result, warn
 from cli.tables import Column, Layout, render, show_lines, table_options
 from common.access import Role
 from common.daemons import NodeKind
@@ -66,6 +66,23 @@ def spread(settings: Settings) -> None:
         warn(f"the other nodes do not have it yet ({error.message}); send it later with: gnt-cluster redist-conf")
     else:
         remark(f"job {job_id} sends it to the other nodes")
+
+
+def change_each(names: Sequence[str], change: Callable[[str], str], words: str, settings: Settings) -> int:
+    """Change each of what the names name, tell of it, and spread the change; return the exit code.
+
+    Args: change: returns the id of what was changed; raises NotFound, which is told. words: with {} for that id.
+    """
+    done = []
+    for name in names:
+        try:
+            done.append(change(name))
+        except NotFound as error:
+            complain(error.message)
+    say_result(done, *map(words.format, done))
+    if done:
+        spread(settings)
+    return DONE if len(done) == len(names) else FAILED
 
 
 # What is typed to name a user: passwords and logins.
@@ -322,19 +339,9 @@ def remove(names: Sequence[str]) -> int:
     """Remove these users; from the next request on they are refused. Their jobs stay."""
     settings = installation()
     users = UsersFile(settings.paths)
-    removed = []
-    for name in names:
-        try:
-            users.remove(name)
-        except NotFound as error:
-            complain(error.message)
-        else:
-            removed.append(name)
-    if wants_json():
-        say_json(removed)
-    else:
-        for name in removed:
-            say(f"user '{name}' is removed")
-    if removed:
-        spread(settings)
-    return DONE if len(removed) == len(names) else FAILED
+
+    def take_out(name: str) -> str:
+        users.remove(name)
+        return name
+
+    return change_each(names, take_out, "user '{}' is removed", settings)

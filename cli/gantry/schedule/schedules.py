@@ -222,37 +222,30 @@ def info(names: tuple[str, ...], count: int) -> int:
     return DONE
 
 
-# `gantry schedule pause`.
+# `gantry schedule pause` and `resume`.
 
 
 @click.command("pause", cls=Command, examples=("gantry schedule pause nightly",))
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_schedule)
 def pause(names: tuple[str, ...]) -> int:
     """Let schedules rest: they have no runs until they are resumed."""
-    found = []
-    for name in dict.fromkeys(names):
-        found.append(ask(PauseSchedule(name, is_paused=True)))
-        # at once: the next one may be refused
-        if not wants_json():
-            remark(f"schedule '{name}' is paused")
-    if wants_json():
-        say_json([view_json(view) for view in found])
-    return DONE
-
-
-# `gantry schedule resume`.
+    return _pause(names, is_paused=True)
 
 
 @click.command("resume", cls=Command, examples=("gantry schedule resume nightly",))
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_schedule)
 def resume(names: tuple[str, ...]) -> int:
     """Let paused schedules go on; runs missed meanwhile are not made up for."""
+    return _pause(names, is_paused=False)
+
+
+def _pause(names: tuple[str, ...], *, is_paused: bool) -> int:
     found = []
     for name in dict.fromkeys(names):
-        found.append(ask(PauseSchedule(name, is_paused=False)))
+        found.append(ask(PauseSchedule(name, is_paused=is_paused)))
         # at once: the next one may be refused
         if not wants_json():
-            remark(f"schedule '{name}' is resumed")
+            remark(f"schedule '{name}' is {'paused' if is_paused else 'resumed'}")
     if wants_json():
         say_json([view_json(view) for view in found])
     return DONE
