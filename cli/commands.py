@@ -7,7 +7,7 @@ Source: DESIGN section 9 (start of the command line).
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import ClassVar, Final
@@ -16,7 +16,7 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from cli.context import NO_COLOR, OF_MACHINE, OUTPUT, ROOT
+from cli.context import NO_COLOR, OF_MACHINE, OUTPUT, ROOT, remember
 from cli.exitcodes import EVERYWHERE, WAITING, ExitCode, FailedToWait
 from common.errors import Unavailable
 
@@ -240,29 +240,23 @@ def common_options() -> list[click.Parameter]:
             type=RootType(file_okay=False, path_type=Path),
             help="The installation in this folder; else $GANTRY_ROOT, else the system's.",
             expose_value=False,
-            callback=lambda ctx, _, value: _remember(ctx.meta, ROOT, value),
+            callback=lambda ctx, _, value: remember(ctx.meta, ROOT, value),
         ),
         click.Option(
             ["--output"],
             type=click.Choice(["text", "json"]),
             help="Text for people (default), or JSON with the values of the wire.",
             expose_value=False,
-            callback=lambda ctx, _, value: _remember(ctx.meta, OUTPUT, value),
+            callback=lambda ctx, _, value: remember(ctx.meta, OUTPUT, value),
         ),
         click.Option(
             ["--no-color"],
             is_flag=True,
             help="No colours, also on a terminal; so does $NO_COLOR.",
             expose_value=False,
-            callback=lambda ctx, _, value: _remember(ctx.meta, NO_COLOR, value or None),
+            callback=lambda ctx, _, value: remember(ctx.meta, NO_COLOR, value or None),
         ),
     ]
-
-
-def _remember(meta: MutableMapping[str, object], key: str, value: object) -> None:
-    # a group and its verb share `meta`; an option that is not given must not overwrite the other's
-    if value is not None:
-        meta[key] = value
 
 
 def tag_verbs(kind: str) -> Mapping[str, CommandVerb]:

@@ -2,7 +2,6 @@
 
 import errno
 import os
-from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
@@ -101,23 +100,18 @@ def open_luxid(*, is_patient: bool = True) -> Luxid:
             node. False for a command that only asks whether luxid is there.
     Raises: NotFound, InvalidRequest, OSError: the installation does not exist.
     """
-    return luxid_opener(is_patient=is_patient)()
-
-
-def luxid_opener(*, is_patient: bool = True) -> Callable[[], Luxid]:
-    """As `open_luxid`, for threads: they do not know with which options the command was called."""
     place = remote_place()
     if place is not None:
         # imported late: an HTTP client costs as much as all the rest of a command
         from cli.remote import RemoteLuxid
 
-        return partial(RemoteLuxid, place)
+        return RemoteLuxid(place)
     refuse_other_cluster()
-    return partial(_client, installation(), "luxid", is_patient=is_patient)
+    return _client(installation(), "luxid", is_patient=is_patient)
 
 
-def open_feed(*, is_patient: bool = True) -> FeedLuxid | None:
-    """Return a connection for luxid's feed, as `open_luxid`; None: the way to luxid has no feed."""
+def open_feed(*, is_patient: bool = True) -> FeedLuxid:
+    """Return a connection for luxid's feed, as `open_luxid`."""
     place = remote_place()
     if place is not None:
         from cli.remote import RemoteFeed

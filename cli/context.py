@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,15 @@ REMOTE: Final = {
     "--fingerprint": "gantry.remote.fingerprint",
     "--token-file": "gantry.remote.token_file",
 }
+
+
+def remember(meta: MutableMapping[str, object], key: str, value: object) -> None:
+    """Keep the value of an option, if it is given.
+
+    A program and its verb share `meta`: an option that is not given must not overwrite the other's.
+    """
+    if value is not None:
+        meta[key] = value
 
 
 def given_root() -> Path | None:

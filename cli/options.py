@@ -1,13 +1,13 @@
 """Options that several verbs share."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 import click
 
-from cli.context import NO_PAGER
-from common.errors import InvalidRequest
-from common.objects.kinds import QueryKind
+from common.errors import GantryError, InvalidRequest
 from common.words.typed import read_duration
 
 T = TypeVar("T")
@@ -21,20 +21,95 @@ def with_options(function: F, *options: Callable[[F], F]) -> F:
     return function
 
 
-def table_options(function: F) -> F:
-    """`--no-headers`, `--separator` and `--no-pager`, for verbs that show a table."""
-    return with_options(
-        function,
-        click.option("--no-headers", is_flag=True, help="Leave out the header."),
-        click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them."),
-        click.option(
-            "--no-pager",
-            is_flag=True,
-            expose_value=False,
-            callback=lambda ctx, _, value: ctx.meta.update({NO_PAGER: value}),
-            help="Show a long table at once, also on a terminal.",
-        ),
-    )
+def gathered(name: str, read: Callable[..., object], *options: Callable[[F], F]) -> Callable[[F], F]:
+    """Options that a verb gets as one value, its parameter `name`.
+
+    Args: read: makes the value of those of the options, by their names.
+    """
+
+    def add(function: F) -> F:
+        wanted: list[str] = []
+
+        @functools.wraps(function)
+        def with_value(**given: object) -> object:
+            # several options may set one of them
+            value = read(**{each: given.pop(each) for each in dict.fromkeys(wanted)})
+            return function(**{name: value}, **given)
+
+        others = _params(function)
+        made = with_options(cast(F, with_value), *options)
+        wanted += [str(param.name) for param in _params(made) if param.expose_value and param not in others]
+        return made
+
+    return add
+
+
+def _params(function: Callable[..., object]) -> Sequence[click.Parameter]:
+    """The options that click has noted so far for a command."""
+    return [*getattr(function, "__click_params__", ())]
+
+
+# Completion in the shell.
+
+
+if TYPE_CHECKING:
+    # what completes a word imports it; the start of every other command does without
+    from click.shell_completion import CompletionItem
+
+Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
+# a value, and its description
+Offer = tuple[str, str]
+# failures that contribute no values; options that exclude each other are told when the command runs
+_NO_VALUES: Final = (GantryError, OSError, click.ClickException)
+_MOST_OFFERS: Final = 200
+
+
+def completed(values: Callable[[str], Iterable[Offer]]) -> Complete:
+    """The completion by these values, as far as they begin with what was typed.
+
+    Args: values: gets what was typed; what it cannot find out contributes none.
+    """
+
+    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
+        # no command runs while the shell asks, so its context is not yet the current one
+        with ctx.scope(cleanup=False):
+            try:
+                found = list(
+                    islice((each for each in values(incomplete) if each[0].startswith(incomplete)), _MOST_OFFERS)
+                )
+            except _NO_VALUES:
+                return []
+        return [
+            CompletionItem(value, help=text or None, type="nospace" if value.endswith(("=", ".", "/")) else "plain")
+            for value, text in found
+        ]
+
+    return complete
+
+
+def _complete_by(source: str) -> Complete:
+    """The completion by what the daemons know. Args: source: key of `cli.completion.SOURCES`."""
+
+    def values(incomplete: str) -> Iterable[Offer]:
+        # imported late: only a shell that asks needs it
+        from cli.completion import SOURCES
+
+        return SOURCES[source](incomplete)
+
+    return completed(values)
+
+
+complete_candidate: Final = _complete_by("candidates")
+complete_group: Final = _complete_by("groups")
+complete_job: Final = _complete_by("jobs")
+complete_lock: Final = _complete_by("locks")
+complete_network: Final = _complete_by("networks")
+complete_node: Final = _complete_by("nodes")
+complete_resource: Final = _complete_by("resources")
+complete_rule: Final = _complete_by("rules")
+complete_schedule: Final = _complete_by("schedules")
 
 
 # Values that a function reads.
@@ -46,12 +121,16 @@ class ReadType(click.ParamType, Generic[T]):  # type: ignore[type-arg]  # generi
     Args:
         read: raises ValueError or InvalidRequest with a text for the user.
         metavar: in the help; empty: the name, in capitals.
+        complete: of the values in the shell.
     """
 
-    def __init__(self, read: Callable[[str], T], metavar: str = "", name: str = "value") -> None:
+    def __init__(
+        self, read: Callable[[str], T], metavar: str = "", name: str = "value", complete: Complete | None = None
+    ) -> None:
         self.name = name
         self._read = read
         self._metavar = metavar
+        self._complete = complete
 
     def convert(self, value: str | T, param: click.Parameter | None, ctx: click.Context | None) -> T:
         if not isinstance(value, str):
@@ -66,32 +145,20 @@ class ReadType(click.ParamType, Generic[T]):  # type: ignore[type-arg]  # generi
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
         return self._metavar or None
 
-
-# Durations as they are typed at the command line.
-
-
-class DurationType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """Seconds, with an optional suffix: `90`, `1.5m`, `2h`, `7d`, `1w`."""
-
-    name = "duration"
-
-    def __init__(self, *, is_positive: bool = False) -> None:
-        self._is_positive = is_positive
-
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, int | float):
-            return float(value)
-        try:
-            seconds = read_duration(value)
-        except InvalidRequest as error:
-            self.fail(error.message, param, ctx)
-        if self._is_positive and seconds == 0:
-            self.fail(f"'{value}' is too short; it must be longer than 0", param, ctx)
-        return seconds
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+        return self._complete(ctx, param, incomplete) if self._complete else []
 
 
-DURATION: Final = DurationType()
-POSITIVE_DURATION: Final = DurationType(is_positive=True)
+def _positive_duration(text: str) -> float:
+    seconds = read_duration(text)
+    if seconds == 0:
+        raise ValueError(f"'{text}' is too short; it must be longer than 0")
+    return seconds
+
+
+# seconds, with an optional suffix: `90`, `1.5m`, `2h`, `7d`, `1w`
+DURATION: Final = ReadType(read_duration, name="duration")
+POSITIVE_DURATION: Final = ReadType(_positive_duration, name="duration")
 
 
 # Values of options of several programs: yes or no, and named values.
@@ -108,55 +175,33 @@ def _yes_no(text: str) -> bool:
     raise ValueError(f"'{text}' is neither yes nor no")
 
 
+def read_words(text: str) -> list[str]:
+    """`a,b`; empty ones do not count."""
+    return [word for word in text.split(",") if word]
+
+
 def read_key_values(text: str) -> Mapping[str, str]:
     """`name=value,name=value`. Raises: ValueError."""
-    pairs = [part.partition("=") for part in text.split(",") if part]
+    pairs = [part.partition("=") for part in read_words(text)]
     for name, sign, _ in pairs:
         if not (name and sign):
-            raise ValueError(f"'{name}' has no value; write name=value, several with commas")
+            raise ValueError(f"'{name:.40}' has no value; write name=value, several with commas")
     return {name: value for name, _, value in pairs}
 
 
+def host_and_port(text: str, usual: int, form: str) -> tuple[str, int]:
+    """Host and port; an IPv6 address with a port stands in brackets.
+
+    Args: usual: the port, if none is named. form: what is expected, as `HOST[:PORT]`.
+    Raises: InvalidRequest.
+    """
+    has_port = text.count(":") == 1 or (text.startswith("[") and "]:" in text)
+    host, _, port = text.rpartition(":") if has_port else (text, "", str(usual))
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
+        raise InvalidRequest(f"'{text}' is not {form}; write a name or an address, as in 10.0.0.1:{usual}")
+    return host.strip("[]"), int(port)
+
+
 YES_NO: Final = ReadType(_yes_no, "yes|no")
+WORDS: Final = ReadType(read_words, "NAME,...")
 KEY_VALUES: Final = ReadType(read_key_values, "NAME=VALUE,...")
-
-
-# Completion of the names of nodes, node groups and networks, for arguments and options.
-#
-# Source: cli.md 1.
-
-
-if TYPE_CHECKING:
-    # what completes a word imports it; the start of every other command does without
-    from click.shell_completion import CompletionItem
-
-
-def complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The names of nodes."""
-    return _complete(ctx, QueryKind.NODE, incomplete)
-
-
-def complete_candidate(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The names of master candidates, by the files of this node: where they are needed there may be no master."""
-    from cli.completion import complete_candidates
-
-    with ctx.scope(cleanup=False):
-        return complete_candidates(incomplete)
-
-
-def complete_group(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The names of node groups."""
-    return _complete(ctx, QueryKind.GROUP, incomplete)
-
-
-def complete_network(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The names of networks."""
-    return _complete(ctx, QueryKind.NETWORK, incomplete)
-
-
-def _complete(ctx: click.Context, kind: QueryKind, incomplete: str) -> "list[CompletionItem]":
-    from cli.completion import complete_names
-
-    # no command runs while the shell asks, so its context is not yet the current one
-    with ctx.scope(cleanup=False):
-        return complete_names(kind, incomplete)

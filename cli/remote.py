@@ -23,7 +23,6 @@ from protocol.conversation import Retries
 from protocol.envelope import read_event, read_reply, result_of
 from protocol.framing import MAX_REPLY, Framer
 from protocol.luxi.jobs import AutoArchiveJobs, ReadJobOutput
-from protocol.luxi.queries import WaitForJobChange
 from protocol.messages import Request, structure_reply
 from protocol.rapid.clients.blocking import RapidClient
 from protocol.rapid.clients.calls import HttpCall, pass_luxi
@@ -81,7 +80,7 @@ class RemoteLuxid:
 
 def _call_of(request: Request[R]) -> HttpCall[object]:
     """The call; one that waits waits less than a proxy would let it, and then its caller asks again."""
-    if isinstance(request, WaitForJobChange | ReadJobOutput):
+    if isinstance(request, ReadJobOutput):
         waits_s = min(request.timeout, POLL_S)
         return pass_luxi(attrs.evolve(request, timeout=waits_s), waits_s)
     return pass_luxi(request, float(request.timeout) if isinstance(request, AutoArchiveJobs) else 0.0)
@@ -122,8 +121,9 @@ class RemoteFeed:
         self.close()
         self._client, self._told = RapidClient(self._place), queue.SimpleQueue()
         args = (self._client, pass_luxi(request), self._told)
-        self._thread = threading.Thread(target=_read, args=args, daemon=True)
-        start_thread(self._thread)
+        thread = threading.Thread(target=_read, args=args, daemon=True)
+        start_thread(thread)
+        self._thread = thread
         reply = self._next(timeout_s)
         if reply is None:
             raise Unavailable(f"{self._place.name} gave no answer to {request.METHOD} in time")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from cli.context import OF_MACHINE, REMOTE, given_root
+from cli.context import OF_MACHINE, REMOTE, given_root, remember
 from cli.screen import warn
 from common.errors import InvalidRequest
 
@@ -47,9 +47,7 @@ def _option(name: str, metavar: str, text: str, is_hidden: bool) -> click.Option
 
 def _remember(meta: MutableMapping[str, object], key: str, value: object) -> None:
     meta[_KNOWN] = True
-    # a program and its verb share `meta`; an option that is not given must not overwrite the other's
-    if value is not None:
-        meta[key] = value
+    remember(meta, key, value)
 
 
 def is_remote() -> bool:

@@ -3,6 +3,7 @@
 import shutil
 import sys
 
+from cli.context import wants_json
 from common.printable import defused, json_text, printable
 
 
@@ -25,6 +26,15 @@ def write(text: str) -> None:
 def say_json(value: object) -> None:
     """Print a result in its wire form, as one line."""
     sys.stdout.write(f"{json_text(value)}\n")
+
+
+def say_result(value: object, *lines: str) -> None:
+    """Print a result: as JSON, if the user wants that, else as these lines."""
+    if wants_json():
+        say_json(value)
+    else:
+        for line in lines:
+            say(line)
 
 
 def remark(text: str) -> None:

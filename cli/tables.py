@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import click
 
-from cli.context import NO_PAGER
+from cli.context import NO_PAGER, uses_color
+from cli.options import gathered
 from cli.screen import remark, say_styled, warn
 from common.printable import printable
 from common.words.cells import columns_of, cut, fitting
@@ -56,6 +57,25 @@ class Layout:
         return self.has_header and self.separator is None
 
 
+def _layout(no_headers: bool, separator: str | None) -> Layout:
+    return Layout(not no_headers, separator, uses_color())
+
+
+TABLE_OPTIONS: Final = (
+    click.option("--no-headers", is_flag=True, help="Leave out the header."),
+    click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them."),
+    click.option(
+        "--no-pager",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda ctx, _, value: ctx.meta.update({NO_PAGER: value}),
+        help="Show a long table at once, also on a terminal.",
+    ),
+)
+# a verb that shows a table gets its `layout`
+table_options: Final = gathered("layout", _layout, *TABLE_OPTIONS)
+
+
 def render(columns: Sequence[Column], rows: Iterable[Sequence[str]], layout: Layout) -> Iterator[str]:
     """The lines of a table; empty cells show as `layout.nothing`, control characters are escaped.
 
@@ -86,6 +106,12 @@ def _line(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int], 
         shown = column.style(cell) if has_color and column.style else cell
         parts.append(padding + shown if column.is_number else shown + padding)
     return _GAP.join(parts).rstrip()
+
+
+def say_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], layout: Layout | None = None) -> None:
+    """Print a table at once; one without a layout has aligned columns, in colour on a terminal."""
+    for line in render(columns, rows, layout or Layout(has_color=uses_color())):
+        say_styled(line)
 
 
 _COLORS: Final = {

@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import IO, TYPE_CHECKING, Final, NamedTuple, TextIO, Unpack
+from collections.abc import Sequence
+from typing import IO, Final, NamedTuple, TextIO
 
 import attrs
 import click
@@ -12,9 +12,9 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.options import F, complete_group, complete_network, complete_node
+from cli.options import Complete, F, complete_group, complete_network, complete_node
 from cli.screen import say, say_json
-from cli.submitting.options import SubmitOptions, submit_options
+from cli.submitting.options import SubmissionOptions, submit_options
 from cli.submitting.submission import carry_out
 from common.objects.kinds import TagKind
 from protocol.luxi.queries import QueryTags
@@ -24,10 +24,6 @@ from protocol.luxi.queries import QueryTags
 # Source: opcodes.md 4, TAGS_SET and TAGS_DEL; luxid.md 2.2, QueryTags.
 
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 _RULES: Final = "A tag has up to 128 letters, digits and .+*/:@-_; an object has up to 4096."
 
 
@@ -59,7 +55,24 @@ class TagCommands(NamedTuple):
 
 def tag_commands(tagged: TaggedKind) -> TagCommands:
     """The verbs `list-tags`, `add-tags` and `remove-tags` of a program."""
-    return TagCommands(_list_command(tagged), _add_command(tagged), _remove_command(tagged))
+    waits = "Waits for the job, except with --submit."
+    return TagCommands(
+        _list_command(tagged),
+        _change_command(
+            tagged,
+            "add-tags",
+            "OP_TAGS_SET",
+            ("site:north disk:ssd", "--from tags.txt"),
+            f"Add tags to {tagged.title}.\n\n{_RULES} {waits}",
+        ),
+        _change_command(
+            tagged,
+            "remove-tags",
+            "OP_TAGS_DEL",
+            ("disk:ssd",),
+            f"Remove tags from {tagged.title}; it must have all of them.\n\n{waits}",
+        ),
+    )
 
 
 def _list_command(tagged: TaggedKind) -> click.Command:
@@ -85,44 +98,22 @@ def _list_command(tagged: TaggedKind) -> click.Command:
     return list_tags
 
 
-def _add_command(tagged: TaggedKind) -> click.Command:
-    command = f"{tagged.program} add-tags {tagged.example}".rstrip()
-
+def _change_command(tagged: TaggedKind, verb: str, op_id: str, examples: Sequence[str], help: str) -> click.Command:
     @click.command(
-        "add-tags",
+        verb,
         cls=Command,
-        examples=(f"{command} site:north disk:ssd", f"{command} --from tags.txt"),
-        help=f"Add tags to {tagged.title}.\n\n{_RULES} Waits for the job, except with --submit.",
+        examples=[f"{tagged.program} {verb} {tagged.example}".rstrip() + f" {example}" for example in examples],
+        help=help,
     )
     @_from_option
     @submit_options
     @tagged.named
     @click.argument("tags", metavar="[TAG]...", nargs=-1)
-    def add_tags(tags: Sequence[str], source: TextIO | None, name: str = "", **options: Unpack[SubmitOptions]) -> int:
-        return _change(tagged, "OP_TAGS_SET", "add-tags", name, _all_tags(tags, source), options)
+    def change(tags: Sequence[str], source: TextIO | None, submission: SubmissionOptions, name: str = "") -> int:
+        op = {"OP_ID": op_id, "kind": tagged.kind.value, "name": name or None, "tags": _all_tags(tags, source)}
+        return carry_out(op, submission, tagged.program, verb)
 
-    return add_tags
-
-
-def _remove_command(tagged: TaggedKind) -> click.Command:
-    command = f"{tagged.program} remove-tags {tagged.example}".rstrip()
-
-    @click.command(
-        "remove-tags",
-        cls=Command,
-        examples=(f"{command} disk:ssd",),
-        help=f"Remove tags from {tagged.title}; it must have all of them.\n\nWaits for the job, except with --submit.",
-    )
-    @_from_option
-    @submit_options
-    @tagged.named
-    @click.argument("tags", metavar="[TAG]...", nargs=-1)
-    def remove_tags(
-        tags: Sequence[str], source: TextIO | None, name: str = "", **options: Unpack[SubmitOptions]
-    ) -> int:
-        return _change(tagged, "OP_TAGS_DEL", "remove-tags", name, _all_tags(tags, source), options)
-
-    return remove_tags
+    return change
 
 
 class _TagsFile(click.File):
@@ -139,11 +130,6 @@ def _from_option(function: F) -> F:
     return click.option(
         "--from", "source", type=kind, help="A file with further tags, one a line; - is standard input."
     )(function)
-
-
-def _change(tagged: TaggedKind, op_id: str, verb: str, name: str, tags: Sequence[str], options: SubmitOptions) -> int:
-    op = {"OP_ID": op_id, "kind": tagged.kind.value, "name": name or None, "tags": tags}
-    return carry_out(op, options, tagged.program, verb)
 
 
 def _all_tags(words: Sequence[str], source: TextIO | None) -> Sequence[str]:
@@ -198,14 +184,14 @@ list_node_tags, add_node_tags, remove_node_tags = tag_commands(
 )
 @submit_options
 @click.argument("pattern", metavar="PATTERN")
-def search_tags(pattern: str, **options: Unpack[SubmitOptions]) -> int:
+def search_tags(pattern: str, submission: SubmissionOptions) -> int:
     """Find the tags that a regular expression matches, on the cluster and all its objects.
 
     Prints the path of each object with a tag: /nodes/web7 site:north. Ends with 1 if there is none.
     """
     told: list[int] = []
     op = {"OP_ID": "OP_TAGS_SEARCH", "pattern": pattern}
-    code = carry_out(op, options, "gnt-cluster", "search-tags", lambda result: told.append(_tell(result)))
+    code = carry_out(op, submission, "gnt-cluster", "search-tags", lambda result: told.append(_tell(result)))
     return FAILED if code == DONE and told == [0] else code
 
 

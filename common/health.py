@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 
 from common.featuresettings import HealthSettings
+from common.shapes import Lenient
 from common.system.processuse import ProcessUse
 
 # ended jobs that the history may lack for a while without harm
@@ -41,17 +42,18 @@ class Finding:
 
 
 @attrs.frozen
-class RoomFacts:
-    """The room on the disk of a folder."""
+class Room(Lenient):
+    """The room on the disk of a folder, for the daemons' user."""
 
     path: str
-    free_bytes: int
-    size_bytes: int
-    free_files: int
-    files: int
+    free_bytes: int = 0
+    size_bytes: int = 0
+    # files that may still be made, and all; 0: the disk counts none
+    free_files: int = 0
+    files: int = 0
     # why it is not known; "": it is
     failure: str = ""
-    # whether there is no such folder
+    # whether there is no such folder: somebody has moved or removed it while the daemons run
     is_gone: bool = False
 
 
@@ -76,7 +78,7 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: (-(finding.level is Level.CRITICAL), -finding.level))
 
 
-def disk_findings(rooms: Iterable[RoomFacts], settings: HealthSettings) -> Iterator[Finding]:
+def disk_findings(rooms: Iterable[Room], settings: HealthSettings) -> Iterator[Finding]:
     """Disks that are full or nearly full; each disk once."""
     seen: set[tuple[int, int, int]] = set()
     for room in rooms:
@@ -98,7 +100,7 @@ def disk_findings(rooms: Iterable[RoomFacts], settings: HealthSettings) -> Itera
         yield from _disk_finding(room, settings)
 
 
-def _disk_finding(room: RoomFacts, settings: HealthSettings) -> Iterator[Finding]:
+def _disk_finding(room: Room, settings: HealthSettings) -> Iterator[Finding]:
     kinds = [(100 * room.free_bytes / room.size_bytes, f"{size_text(room.free_bytes)} free")]
     if room.files:
         kinds.append((100 * room.free_files / room.files, f"room for {room.free_files} more files"))

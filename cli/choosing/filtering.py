@@ -1,11 +1,10 @@
 """Help with filters as they are typed: completion, and warnings."""
 
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-import click
-
+from cli.options import Offer, completed
 from cli.screen import warn
 from common.queue.jobs import SUBMIT_PRIORITIES, JobState
 from common.words.fields import FIELDS, LABEL
@@ -16,10 +15,6 @@ from common.words.filters.jobfilter import COMPARED
 #
 # Source: cli.md 1.4; `common.words.filters.jobfilter`.
 
-
-if TYPE_CHECKING:
-    # what completes a word imports it; the start of every other command does without
-    from click.shell_completion import CompletionItem
 
 # the field and the beginning of the value in the last condition of a filter
 _VALUE: Final = re.compile(r"(.*?)([A-Za-z][\w./-]*)(\s*(?:==|!=|=)\s*)([^\s()&|!=<>\"']*)", re.DOTALL)
@@ -35,58 +30,47 @@ _ASKED: Final = {"user": "user", "name": "name", "node": "node", "batch": "batch
 _SAFE: Final = re.compile(r"[\w@%+:,./-]+")
 
 
-def complete_filter(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+def _filters(incomplete: str) -> Sequence[Offer]:
     """The last condition of a filter: its field, then its value."""
     found = _VALUE.fullmatch(incomplete)
     if found is not None and _BEFORE.fullmatch(found[1]):
-        head, field, sign, begun = found.groups()
-        return _items(ctx, lambda: [f"{head}{field}{sign}{value}" for value in _values(field) if _fits(value, begun)])
+        head, field, sign, _ = found.groups()
+        return _offers(f"{head}{field}{sign}", _values(field))
     named = _NAME.fullmatch(incomplete)
     if named is None or not _BEFORE.fullmatch(named[1]):
-        return []
-    head, begun = named[1], named[2] or ""
-    return _items(ctx, lambda: [f"{head}{name}" for name in _conditions(begun) if name.startswith(begun)])
+        return ()
+    return [(f"{named[1]}{name}", "") for name in _conditions(named[2] or "")]
 
 
-def complete_fields(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+def _fields(incomplete: str) -> Sequence[Offer]:
     """The last of several fields with commas."""
     plus = "+" if incomplete.startswith("+") else ""
     *before, begun = incomplete.removeprefix("+").split(",")
     head = plus + "".join(f"{name}," for name in before)
-    return _items(
-        ctx, lambda: [f"{head}{name}" for name in _columns(begun) if name.startswith(begun) and name not in before]
-    )
+    columns = [f"{LABEL}{key}" for key in _keys()] if begun.startswith(LABEL) else [*FIELDS, LABEL]
+    return [(f"{head}{name}", "") for name in columns if name not in before]
 
 
-def complete_user(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The users who submitted the newest jobs."""
-    return _items(ctx, lambda: [user for user in _values("user") if _fits(user, incomplete)])
-
-
-def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The names of the newest jobs."""
-    return _items(ctx, lambda: [name for name in _values("name") if _fits(name, incomplete)])
-
-
-def complete_batch(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The batches of the newest jobs, and PREV."""
-    return _items(ctx, lambda: [each for each in ("PREV", *_values("batch")) if _fits(each, incomplete)])
-
-
-def complete_label(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+def _labels(incomplete: str) -> Sequence[Offer]:
     """`KEY=VALUE`, as the newest jobs have it."""
-    key, sign, begun = incomplete.partition("=")
+    key, sign, _ = incomplete.partition("=")
     if not sign:
-        return _items(ctx, lambda: [f"{each}=" for each in _keys() if each.startswith(key)])
-    return _items(ctx, lambda: [f"{key}={value}" for value in _values(LABEL + key) if _fits(value, begun)])
+        return [(f"{each}=", "") for each in _keys()]
+    return _offers(f"{key}=", _values(LABEL + key))
 
 
-def _items(ctx: click.Context, texts: Callable[[], Sequence[str]]) -> "list[CompletionItem]":
-    from click.shell_completion import CompletionItem
+def _offers(head: str, values: Iterable[str]) -> Sequence[Offer]:
+    """Values that need no quotes, behind what was typed before."""
+    return [(f"{head}{value}", "") for value in values if _SAFE.fullmatch(value)]
 
-    # no command runs while the shell asks, so its context is not yet the current one
-    with ctx.scope(cleanup=False):
-        return [CompletionItem(text, type="nospace" if text.endswith(("=", ".")) else "plain") for text in texts()]
+
+complete_filter: Final = completed(_filters)
+complete_fields: Final = completed(_fields)
+complete_label: Final = completed(_labels)
+# by the newest jobs
+complete_user: Final = completed(lambda _: _offers("", _values("user")))
+complete_name: Final = completed(lambda _: _offers("", _values("name")))
+complete_batch: Final = completed(lambda _: _offers("", ("PREV", *_values("batch"))))
 
 
 def _conditions(begun: str) -> list[str]:
@@ -106,18 +90,10 @@ def _values(field: str) -> Sequence[str]:
     return seen_values(asked) if asked is not None else ()
 
 
-def _columns(begun: str) -> Sequence[str]:
-    return [f"{LABEL}{key}" for key in _keys()] if begun.startswith(LABEL) else [*FIELDS, LABEL]
-
-
 def _keys() -> Sequence[str]:
     from cli.completion import seen_values
 
     return seen_values("labels")
-
-
-def _fits(value: str, begun: str) -> bool:
-    return value.startswith(begun) and _SAFE.fullmatch(value) is not None
 
 
 # Warn of filters that can be read and are hardly meant so.

@@ -3,16 +3,12 @@
 import functools
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from cli.choosing.filtering import complete_batch
-from cli.options import F, ReadType
-
-if TYPE_CHECKING:
-    # what completes a word imports it; the start of every other command does without
-    from click.shell_completion import CompletionItem
+from cli.options import F, ReadType, complete_job
 
 # the jobs of the last submission of this session
 PREVIOUS: Final = "PREV"
@@ -27,46 +23,30 @@ _LIST: Final = re.compile(rf"{_PART.pattern}(?:,{_PART.pattern})*", re.ASCII)
 Named = tuple[int, ...] | str
 
 
-class JobIdsType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+def _job_ids(text: str) -> Named:
     """`7`, `7,8`, `2-5`: ids; PREV as it is."""
-
-    name = "ids"
-
-    def convert(self, value: str | Named, param: click.Parameter | None, ctx: click.Context | None) -> Named:
-        if isinstance(value, tuple) or value == PREVIOUS:
-            return value
-        shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}..."
-        if not are_ids(value):
-            self.fail(
-                f"'{shown}' is not a job id; write one such as 7, several as 7,8 or 2-5, or {PREVIOUS}; "
-                "'gnt-job list' shows them",
-                param,
-                ctx,
-            )
-        ids: dict[int, None] = {}
-        for first, last in _PART.findall(value):
-            span = range(int(first), int(last or first) + 1)
-            if not span:
-                self.fail(f"'{first}-{last}' names no job; write the smaller id first: {last}-{first}", param, ctx)
-            if span[-1] > _ID_MAX:
-                self.fail(f"'{shown}' is not a job id; the largest is {_ID_MAX}", param, ctx)
-            if len(ids) + span[-1] - span[0] >= _MOST:
-                self.fail(f"'{shown}' names more than {_MOST:,} jobs; write fewer, or use --where", param, ctx)
-            ids.update(dict.fromkeys(span))
-        return tuple(ids)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return f"ID|{PREVIOUS}"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-        from cli.completion import complete_job_ids
-
-        # no command runs while the shell asks, so its context is not yet the current one
-        with ctx.scope(cleanup=False):
-            return complete_job_ids(incomplete)
+    if text == PREVIOUS:
+        return text
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    if not are_ids(text):
+        raise ValueError(
+            f"'{shown}' is not a job id; write one such as 7, several as 7,8 or 2-5, or {PREVIOUS}; "
+            "'gnt-job list' shows them"
+        )
+    ids: dict[int, None] = {}
+    for first, last in _PART.findall(text):
+        span = range(int(first), int(last or first) + 1)
+        if not span:
+            raise ValueError(f"'{first}-{last}' names no job; write the smaller id first: {last}-{first}")
+        if span[-1] > _ID_MAX:
+            raise ValueError(f"'{shown}' is not a job id; the largest is {_ID_MAX}")
+        if len(ids) + span[-1] - span[0] >= _MOST:
+            raise ValueError(f"'{shown}' names more than {_MOST:,} jobs; write fewer, or use --where")
+        ids.update(dict.fromkeys(span))
+    return tuple(ids)
 
 
-JOB_IDS: Final = JobIdsType()
+JOB_IDS: Final = ReadType(_job_ids, f"ID|{PREVIOUS}", "ids", complete_job)
 
 
 def are_ids(text: str) -> bool:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import click
@@ -10,7 +10,7 @@ import click
 from cli.choosing.filtering import complete_filter, warn_of_stars
 from cli.choosing.jobids import JOB_IDS, PREVIOUS, all_ids, batch_option, ids_of
 from cli.connection import open_luxid, submitter_name
-from cli.options import F, with_options
+from cli.options import F, complete_job, gathered, with_options
 from cli.query import PENDING, filter_jobs
 from common.errors import PrerequisiteError
 from common.queue.jobs import FINAL_NAMES
@@ -18,14 +18,13 @@ from common.words.filters.filtertext import Expression
 from common.words.filters.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
 from common.words.instants import Toward, parse_instant
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 # The jobs that a verb acts on: ids, or conditions given as options or as a text; the same for all verbs.
 #
 # Source: cli.md 1.4 and 2.
 
-
-if TYPE_CHECKING:
-    # what completes a word imports it; the start of every other command does without
-    from click.shell_completion import CompletionItem
 
 # --option -> the states it selects, and its help
 _STATES: Final = {
@@ -76,42 +75,16 @@ def where_option(text: str) -> Callable[[F], F]:
     return click.option("--where", metavar="FILTER", help=text, shell_complete=complete_filter)
 
 
-class ChoiceOptions(TypedDict):
-    """What `choice_options` pass to a verb."""
-
-    words: Sequence[str]
-    is_filtering: bool
-    where: str | None
-    states: str | None
-    is_mine: bool
-    with_archived: bool
-    batches: Sequence[str]
-
-
-def choice_options(function: F) -> F:
-    """Ids or one filter as arguments; `--where`, `--mine`, `--batch`, `--archived` and an option for each state."""
-    return with_options(
-        function,
-        click.option("-F", "--filter", "is_filtering", is_flag=True, help="Take the argument as a filter."),
-        where_option("Only jobs that match: 'status=running & label.team=web', 'received < 2h ago'."),
-        *(_state_option(name, states, text) for name, (states, text) in _STATES.items()),
-        click.option("--mine", "is_mine", is_flag=True, help="Only jobs that this user submitted."),
-        batch_option,
-        click.option("--archived", "with_archived", is_flag=True, help="Archived jobs, too."),
-        click.argument("words", metavar="[ID...|FILTER]", nargs=-1, shell_complete=_complete),
-    )
-
-
 def _state_option(name: str, states: Sequence[str], text: str) -> Callable[[F], F]:
     names = (name, "--error") if name == "--failed" else (name,)
     return click.option(*names, "states", flag_value=",".join(states), help=text)
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    return JOB_IDS.shell_complete(ctx, param, incomplete) or complete_filter(ctx, param, incomplete)
+    return complete_job(ctx, param, incomplete) or complete_filter(ctx, param, incomplete)
 
 
-def read_choice(
+def _read_choice(
     words: Sequence[str],
     is_filtering: bool,
     where: str | None,
@@ -120,10 +93,7 @@ def read_choice(
     with_archived: bool,
     batches: Sequence[str],
 ) -> JobChoice:
-    """Read the options of `choice_options`.
-
-    Raises: InvalidRequest: a filter cannot be read. UsageError: an argument is neither id nor filter.
-    """
+    """Raises: InvalidRequest: a filter cannot be read. UsageError: an argument is neither id nor filter."""
     conditions = [] if where is None else [read_job_filter(where)]
     if is_filtering and len(words) != 1:
         raise click.UsageError(f"--filter takes one argument, got {len(words)}; put the filter into quotes")
@@ -136,6 +106,21 @@ def read_choice(
         conditions.append(_of_batches(batches))
     ids = all_ids(JOB_IDS.convert(word, None, click.get_current_context()) for word in words)
     return JobChoice(ids, tuple(conditions), tuple(states.split(",")) if states else (), with_archived)
+
+
+# ids or one filter as arguments; `--where`, `--mine`, `--batch`, `--archived` and an option for each state: a verb gets
+# its `choice`
+choice_options: Final = gathered(
+    "choice",
+    _read_choice,
+    click.option("-F", "--filter", "is_filtering", is_flag=True, help="Take the argument as a filter."),
+    where_option("Only jobs that match: 'status=running & label.team=web', 'received < 2h ago'."),
+    *(_state_option(name, states, text) for name, (states, text) in _STATES.items()),
+    click.option("--mine", "is_mine", is_flag=True, help="Only jobs that this user submitted."),
+    batch_option,
+    click.option("--archived", "with_archived", is_flag=True, help="Archived jobs, too."),
+    click.argument("words", metavar="[ID...|FILTER]", nargs=-1, shell_complete=_complete),
+)
 
 
 def read_job_filter(text: str) -> Expression:

@@ -1,7 +1,7 @@
 """Lists of objects: which are shown, with which fields."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypedDict
+from typing import Final
 
 import attrs
 import click
@@ -11,9 +11,9 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, UNKNOWN_FIELD
-from cli.options import F, table_options, with_options
+from cli.options import gathered
 from cli.screen import say, say_json, warn
-from cli.tables import Column, Layout, render, show_lines
+from cli.tables import TABLE_OPTIONS, Column, Layout, render, show_lines, table_options
 from common.objects.kinds import QueryKind
 from common.printable import printable
 from common.query.qlang import Expression as QueryExpression
@@ -59,8 +59,9 @@ _NUMBERS: Final = ("number", "float", "unit")
 Shown = Callable[[object], str]
 
 
-class ListOptions(TypedDict):
-    """What `list_options` pass to a verb."""
+@attrs.frozen
+class ListOptions:
+    """What a list shows, and how."""
 
     chosen: str | None
     no_headers: bool
@@ -70,17 +71,24 @@ class ListOptions(TypedDict):
     is_filtering: bool
 
 
-def list_options(function: F) -> F:
-    """`-o`, `--no-headers`, `--separator`, `--units`, `-v` and `-F`."""
-    units = [each.value for each in SizeUnit]
-    function = with_options(
-        function,
-        click.option("--units", type=click.Choice(units), help="Sizes in MiB, GiB, TiB or as fits."),
-        click.option("-v", "--verbose", is_flag=True, help="Explain why a cell has no value."),
-        click.option("-F", "--filter", "is_filtering", is_flag=True, help="Take the argument as a filter."),
-    )
-    text = "Columns, separated by commas; a leading + adds to the usual."
-    return click.option("-o", "--fields", "chosen", metavar="FIELDS", help=text)(table_options(function))
+# `-o`, `--no-headers`, `--separator`, `--units`, `-v` and `-F`: a verb gets its `options`
+list_options: Final = gathered(
+    "options",
+    ListOptions,
+    click.option(
+        "-o",
+        "--fields",
+        "chosen",
+        metavar="FIELDS",
+        help="Columns, separated by commas; a leading + adds to the usual.",
+    ),
+    *TABLE_OPTIONS,
+    click.option(
+        "--units", type=click.Choice([each.value for each in SizeUnit]), help="Sizes in MiB, GiB, TiB or as fits."
+    ),
+    click.option("-v", "--verbose", is_flag=True, help="Explain why a cell has no value."),
+    click.option("-F", "--filter", "is_filtering", is_flag=True, help="Take the argument as a filter."),
+)
 
 
 def tell_objects(
@@ -97,8 +105,8 @@ def tell_objects(
         usual: fields when none are chosen.
         shown: field -> how its values are shown.
     """
-    fields = _fields(options["chosen"], usual, program)
-    found = ask_luxid(Query(kind, fields, object_filter(words, is_filtering=options["is_filtering"])))
+    fields = _fields(options.chosen, usual, program)
+    found = ask_luxid(Query(kind, fields, object_filter(words, is_filtering=options.is_filtering)))
     if wants_json():
         say_json([dict(zip(fields, row, strict=True)) for row in found.values()])
     else:
@@ -108,7 +116,7 @@ def tell_objects(
             [_text(kind, own, cell, options) for (kind, own), cell in zip(kinds, row, strict=True)]
             for row in found.data
         ]
-        show_lines(render(columns, cells, Layout(not options["no_headers"], options["separator"])))
+        show_lines(render(columns, cells, Layout(not options.no_headers, options.separator)))
     unknown = [field.name for field in found.fields if field.kind == "unknown"]
     for name in unknown:
         warn(f"unknown field '{name}'; '{program} list-fields' shows all")
@@ -128,9 +136,9 @@ def _text(kind: str, own: Shown | None, cell: Cell, options: ListOptions) -> str
     state, value = cell
     if own is not None and not state and value is not None:
         return own(value)
-    units = SizeUnit(options["units"]) if options["units"] else None
-    separated = SizeUnit.PEOPLE if options["separator"] is None else SizeUnit.MEBIBYTES
-    return cell_text(kind, state, value, units or separated, in_words=options["verbose"])
+    units = SizeUnit(options.units) if options.units else None
+    separated = SizeUnit.PEOPLE if options.separator is None else SizeUnit.MEBIBYTES
+    return cell_text(kind, state, value, units or separated, in_words=options.verbose)
 
 
 # Everything about objects: the verb `info`.
@@ -224,8 +232,8 @@ def fields_command(
     )
     @table_options
     @click.argument("names", metavar="[FIELD]...", nargs=-1)
-    def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
-        return tell_fields(what, names, Layout(not no_headers, separator), own)
+    def list_fields(names: Sequence[str], layout: Layout) -> int:
+        return tell_fields(what, names, layout, own)
 
     return list_fields
 

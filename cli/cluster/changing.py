@@ -1,7 +1,7 @@
 """The verbs of `gnt-cluster` that change the cluster."""
 
 from collections.abc import Callable, Mapping
-from typing import Final, Unpack, cast
+from typing import Final, cast
 
 import click
 
@@ -9,10 +9,10 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, NOT_CONFIRMED
-from cli.options import KEY_VALUES, YES_NO, F, ReadType, with_options
+from cli.options import KEY_VALUES, WORDS, YES_NO, F, ReadType, read_key_values, read_words, with_options
 from cli.parameters import BOUNDS_OPTION, DISK_OPTION, RATIO_OPTIONS, STATE_OPTIONS, of_type, parameters_of
-from cli.screen import complain, confirm, is_interactive, remark, say, say_json
-from cli.submitting.options import SubmitOptions, submission_of, submit_options
+from cli.screen import complain, confirm, is_interactive, remark, say_json, say_result
+from cli.submitting.options import SubmissionOptions, submit_options
 from cli.submitting.submission import carry_out
 from common.daemons import NodeKind
 from common.errors import Conflict
@@ -35,12 +35,8 @@ _YES: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False,
 _ACTIONS: Final = {"+": "add", "-": "remove"}
 
 
-def _words(text: str) -> list[str]:
-    return [word for word in text.split(",") if word]
-
-
 def _uids(text: str) -> list[list[int]]:
-    return [_range(word) for word in _words(text)]
+    return [_range(word) for word in read_words(text)]
 
 
 def _range(word: str) -> list[int]:
@@ -52,14 +48,14 @@ def _range(word: str) -> list[int]:
 
 
 def _os_changes(text: str) -> list[list[str]]:
-    for word in _words(text):
+    for word in read_words(text):
         if word[0] not in _ACTIONS or len(word) == 1:
             raise ValueError(f"'{word:.40}' has no + or - before a name; write +name to add, -name to remove")
-    return [[_ACTIONS[word[0]], word[1:]] for word in _words(text)]
+    return [[_ACTIONS[word[0]], word[1:]] for word in read_words(text)]
 
 
 def _flags(text: str) -> dict[str, bool]:
-    return {name: _yes(value) for name, value in _pairs(text)}
+    return {name: _yes(value) for name, value in read_key_values(text).items()}
 
 
 def _yes(text: str) -> bool:
@@ -69,7 +65,7 @@ def _yes(text: str) -> bool:
 
 
 def _intervals(text: str) -> dict[str, int]:
-    return {name: round(_seconds(value) * _MICROSECONDS) for name, value in _pairs(text)}
+    return {name: round(_seconds(value) * _MICROSECONDS) for name, value in read_key_values(text).items()}
 
 
 def _seconds(text: str) -> float:
@@ -84,7 +80,10 @@ def _seconds(text: str) -> float:
 
 
 def _sizes(text: str) -> dict[str, int]:
-    return {name: read_mebibytes(value) if name.endswith("-size") else _count(value) for name, value in _pairs(text)}
+    return {
+        name: read_mebibytes(value) if name.endswith("-size") else _count(value)
+        for name, value in read_key_values(text).items()
+    }
 
 
 def _count(text: str) -> int:
@@ -93,16 +92,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _pairs(text: str) -> list[tuple[str, str]]:
-    pairs = [word.partition("=") for word in _words(text)]
-    for name, sign, _ in pairs:
-        if not (name and sign):
-            raise ValueError(f"'{name:.40}' has no value; write name=value, several with commas")
-    return [(name, value) for name, _, value in pairs]
-
-
 COUNT: Final = click.IntRange(min=1)
-WORDS: Final = ReadType(_words, "NAME,...")
 UIDS: Final = ReadType(_uids, "ID[-ID],...")
 OS_CHANGES: Final = ReadType(_os_changes, "[+-]NAME,...")
 FLAGS: Final = ReadType(_flags, "NAME=0|1,...")
@@ -243,23 +233,22 @@ def op_values(given: Values) -> dict[str, object]:
 @parameter_options
 @click.option("-f", "--force", is_flag=True, help="Accepted as by Ganeti's command; it changes nothing.")
 @submit_options
-def modify(force: bool, **given: object) -> int:
+def modify(force: bool, submission: SubmissionOptions, **given: object) -> int:
     """Change parameters of the cluster; what is left out stays.
 
     Limits of jobs alone are in force at once; all else is changed by a job, which checks everything first. What only
     nodes know, as volume groups, is stored as it is given. Waits for the job, except with --submit.
     """
-    options = submission_of(given)
     values = op_values(given)
     if not values:
         raise click.UsageError("nothing to change; name a limit, as in: gnt-cluster modify --max-running-jobs 20")
-    if values.keys() <= set(LIMITS) and not any(options.values()):
+    if values.keys() <= set(LIMITS) and submission == SubmissionOptions():
         ask_luxid(SetJobLimits(*(cast(int | None, given[name]) for name in LIMITS)))
         code = DONE
     else:
         op = {"OP_ID": "OP_CLUSTER_SET_PARAMS", "force": force, **values}
-        code = carry_out(op, options, "gnt-cluster", "modify")
-    if code == DONE and wants_json() and (options["is_waiting"] or not options["is_ganeti_form"]):
+        code = carry_out(op, submission, "gnt-cluster", "modify")
+    if code == DONE and wants_json() and (submission.is_waiting or not submission.is_ganeti_form):
         say_json({**dict.fromkeys(LIMITS), **values})
     return code
 
@@ -273,7 +262,7 @@ def modify(force: bool, **given: object) -> int:
 @click.option("-f", "--force", is_flag=True, help="Do not ask.")
 @submit_options
 @click.argument("name", metavar="NAME")
-def rename(name: str, force: bool, **options: Unpack[SubmitOptions]) -> int:
+def rename(name: str, force: bool, submission: SubmissionOptions) -> int:
     """Give the cluster the name NAME, under the lock that keeps all other jobs out.
 
     The name must have the address that the cluster has; one machine alone need have none. Waits for the job, except
@@ -285,17 +274,14 @@ def rename(name: str, force: bool, **options: Unpack[SubmitOptions]) -> int:
         return NOT_CONFIRMED
     (old,) = ask_luxid(QueryConfigValues(("cluster_name",)))
     op = {"OP_ID": "OP_CLUSTER_RENAME", "name": name}
-    return carry_out(op, options, "gnt-cluster", "rename", lambda result: _tell(old, result))
+    return carry_out(op, submission, "gnt-cluster", "rename", lambda result: _tell(old, result))
 
 
 def _tell(old: object, new: object) -> None:
     if new is None:
         # a dry run
         return
-    if wants_json():
-        say_json(new)
-    else:
-        say(f"Cluster renamed from '{old}' to '{new}'")
+    say_result(new, f"Cluster renamed from '{old}' to '{new}'")
 
 
 # `gnt-cluster redist-conf`: send the configuration to all nodes again.
@@ -305,12 +291,12 @@ def _tell(old: object, new: object) -> None:
 
 @click.command("redist-conf", cls=Command, examples=("gnt-cluster redist-conf", "gnt-cluster redist-conf --submit"))
 @submit_options
-def redist_conf(**options: Unpack[SubmitOptions]) -> int:
+def redist_conf(submission: SubmissionOptions) -> int:
     """Send the configuration, ssconf and shared files to all nodes again.
 
     The job's log names the nodes that are not reached.
     """
-    return carry_out({"OP_ID": "OP_CLUSTER_REDIST_CONF"}, options, "gnt-cluster", "redist-conf")
+    return carry_out({"OP_ID": "OP_CLUSTER_REDIST_CONF"}, submission, "gnt-cluster", "redist-conf")
 
 
 # `gnt-cluster renew-crypto`: renew the certificates of cluster and nodes.
@@ -329,7 +315,7 @@ def redist_conf(**options: Unpack[SubmitOptions]) -> int:
 @click.option("--new-cluster-certificate", "is_cluster", is_flag=True, help="A new one for the cluster, and the nodes.")
 @click.option("--new-node-certificates", "is_nodes", is_flag=True, help="New ones for all nodes that are online.")
 @submit_options
-def renew_crypto(is_cluster: bool, is_nodes: bool, **options: Unpack[SubmitOptions]) -> int:
+def renew_crypto(is_cluster: bool, is_nodes: bool, submission: SubmissionOptions) -> int:
     """Renew certificates by a job; with neither option it finishes a renewal that has failed.
 
     All daemons go on meanwhile. A node that is offline keeps its old certificate, and comes back with a
@@ -347,4 +333,4 @@ def renew_crypto(is_cluster: bool, is_nodes: bool, **options: Unpack[SubmitOptio
             remark("an earlier renewal is not finished; this one goes on with its certificate")
     renews_nodes = is_nodes or is_cluster or paths.next_server_pem.exists()
     op = {"OP_ID": "OP_CLUSTER_RENEW_CRYPTO", "node_certificates": renews_nodes}
-    return carry_out(op, options, "gnt-cluster", "renew-crypto")
+    return carry_out(op, submission, "gnt-cluster", "renew-crypto")

@@ -16,7 +16,7 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE
-from cli.screen import say, say_json
+from cli.screen import say, say_json, say_result
 from common.printable import json_text, printable
 from common.settings import GanetiSettings
 from common.wire import structure
@@ -254,10 +254,7 @@ def show_ispecs_cmd() -> int:
     ranges = "//".join("/".join(f"{end}:{_sizes(each[end])}" for end in ("min", "max")) for each in policy.minmax)
     words = ["gnt-cluster", "init", "--ipolicy-std-specs", _sizes(policy.std), "--ipolicy-bounds-specs", ranges]
     command = " ".join([*words, str(facts["name"])])
-    if wants_json():
-        say_json(command)
-    else:
-        say(command)
+    say_result(command, command)
     return DONE
 
 

@@ -12,7 +12,7 @@ from cli.clusterstate.etcd import check_etcd_named
 from cli.commands import Command
 from cli.context import effective_root, up_command, wants_json
 from cli.exitcodes import DONE
-from cli.screen import confirm, remark, say, say_json, warn
+from cli.screen import confirm, remark, say, say_json, say_result, warn
 from common.errors import Conflict, Denied, ExecutionError
 from common.installation import RULES_FILE, check_safe, first_rules, has_systemd
 from common.nodes.nodeplace import own_address
@@ -58,10 +58,10 @@ def init(name: str, node: str | None, as_submitter: bool | None, start: bool) ->
     with as_owner_of(settings.paths.data) if has_systemd(settings.root) else nullcontext():
         node = settings.cluster.own_name if node is None else node
         _make(settings, name, node)
-    if wants_json():
-        say_json({"name": name, "node": node, "data": str(settings.paths.data)})
-    else:
-        say(f"cluster '{name}' made in {settings.paths.data}")
+    say_result(
+        {"name": name, "node": node, "data": str(settings.paths.data)},
+        f"cluster '{name}' made in {settings.paths.data}",
+    )
     if as_submitter or (as_submitter is None and is_possible(settings) and confirm(_QUESTION)):
         switch_on(settings)
     if start and is_possible(settings) and _start():

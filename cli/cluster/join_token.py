@@ -8,11 +8,11 @@ from click.core import ParameterSource
 
 from cli.clusterstate.processes import listens
 from cli.commands import Command
-from cli.context import installation, uses_color, wants_json
+from cli.context import installation, wants_json
 from cli.exitcodes import DONE
 from cli.options import POSITIVE_DURATION
-from cli.screen import remark, say, say_json, warn
-from cli.tables import Column, Layout, render
+from cli.screen import remark, say, say_json, say_result, warn
+from cli.tables import Column, say_table
 from common.daemons import NodeKind
 from common.errors import Conflict
 from common.nodes.certificates import fingerprint_of
@@ -45,10 +45,7 @@ def join_token(expires: float, readd: str, is_list: bool, revoke: str | None) ->
         return _list(files.list(), time.time())
     if revoke is not None:
         files.revoke(revoke[:8])
-        if wants_json():
-            say_json({"revoked": revoke[:8]})
-        else:
-            say(f"token '{revoke[:8]}' is revoked")
+        say_result({"revoked": revoke[:8]}, f"token '{revoke[:8]}' is revoked")
         return DONE
     _refuse_others(settings)
     fingerprint = fingerprint_of(settings.paths.server_pem.read_bytes())
@@ -100,8 +97,7 @@ def _list(tokens: list[JoinToken], now: float) -> int:
         [token.id, _state(token, now), clock(token.expires_at), token.readd or "a new node", _user(token)]
         for token in tokens
     ]
-    for line in render(_COLUMNS, rows, Layout(has_color=uses_color())):
-        say(line)
+    say_table(_COLUMNS, rows)
     return DONE
 
 

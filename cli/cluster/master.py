@@ -8,7 +8,7 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED, NOT_CONFIRMED
-from cli.screen import confirm, remark, say, say_json, warn
+from cli.screen import confirm, remark, say, say_json, say_result, warn
 from common.errors import Conflict, NotFound
 from common.nodes.nodeplace import master_name
 from common.settings import Settings
@@ -30,10 +30,7 @@ def getmaster() -> int:
     name = master_name(settings.paths) if view is None else view.master
     if not name:
         raise NotFound("this node has not heard of a master")
-    if wants_json():
-        say_json(name)
-    else:
-        say(name)
+    say_result(name, name)
     return DONE
 
 
@@ -87,10 +84,7 @@ def master_failover(no_voting: bool, yes_do_it: bool, ignore_offline_nodes: bool
     tell = remark if wants_json() else say
     wishes = FailoverOptions(voting=not no_voting, with_offline=not ignore_offline_nodes, accept_loss=accept_loss)
     moved = MasterFailover(settings, wishes, tell).carry_out()
-    if wants_json():
-        say_json(attrs.asdict(moved))
-    else:
-        say(f"'{moved.master}' is the master now")
+    say_result(attrs.asdict(moved), f"'{moved.master}' is the master now")
     for text in moved.warnings:
         warn(text)
     return DONE if moved.is_ready else FAILED

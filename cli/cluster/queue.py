@@ -12,7 +12,7 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE
-from cli.filter.list import RULE_FIELDS, rule_table, rules_in_order
+from cli.filter.list import DIFFERENCES, RULE_FIELDS, rule_table, rules_in_order
 from cli.options import DURATION
 from cli.screen import say, say_json
 from cli.tables import Layout
@@ -21,16 +21,15 @@ from protocol.luxi.queries import QueryConfigValues
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 
 
-@click.command("queue", cls=Command, examples=("gnt-cluster queue drain", "gnt-cluster queue info"))
+@click.command(
+    "queue",
+    cls=Command,
+    examples=("gnt-cluster queue drain", "gnt-cluster queue info"),
+    help="Close the queue to new jobs (drain), open it (undrain), or show whether it is closed, and its rules (info)."
+    f"\n\n{DIFFERENCES}",
+)
 @click.argument("action", type=click.Choice(["drain", "undrain", "info"]), default="info")
 def queue(action: str) -> int:
-    """Close the queue to new jobs (drain), open it (undrain), or show whether it is closed, and its rules (info).
-
-    What differs: 'gnt-filter pause' makes queued jobs wait, too; 'soft-drain' takes new jobs and makes only them wait;
-    'gnt-filter drain' refuses new jobs by a rule, and those of a filter only, if one is given; 'gnt-cluster queue
-    drain' refuses all new jobs, but those that an administrator submits to a drained queue. Running jobs go on under
-    each of them. 'gantry status' tells which are in force.
-    """
     if action != "info":
         ask_luxid(SetDrainFlag(action == "drain"))
         if wants_json():

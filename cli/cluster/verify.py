@@ -11,14 +11,14 @@ import click
 import orjson
 
 from cli.clusterstate.locks import ask_lock_view, left_processes
-from cli.clusterstate.problems import CopyFindings, ask_lags, check_config, check_queue, find_problems, lag_words
+from cli.clusterstate.problems import CopyFindings, ask_lags, asked, check_config, check_queue, find_problems, lag_words
 from cli.commands import Command
 from cli.connection import ask_wconfd, open_luxid, with_next_step
-from cli.context import installation, paths, uses_color, wants_json
+from cli.context import installation, paths, wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.options import complete_group
-from cli.screen import complain, say_json, say_styled
-from cli.tables import Column, Layout, render
+from cli.screen import complain, say_json
+from cli.tables import Column, say_table
 from common.daemons import Feature, NodeKind, start_order
 from common.errors import ConfigVerifyError, Denied, GantryError, RemoteError, Unavailable
 from common.health import Finding, Level
@@ -221,8 +221,7 @@ def _verify_here() -> int:
         ]
         unremarkable = {_SOUND, *(text for texts in notes.values() for text in texts)}
         columns = (Column("CHECK"), Column("RESULT", style=lambda text: _style(text, unremarkable)))
-        for line in render(columns, rows, Layout(has_color=uses_color())):
-            say_styled(line)
+        say_table(columns, rows)
     count = sum(map(len, found.values()))
     if count:
         complain(f"{count} problem{'s' if count > 1 else ''} found; fix them and run this again")
@@ -242,10 +241,7 @@ def _certificate_problems() -> list[str]:
     # imported late: clusters of one machine have none
     from cli.cluster.verifycluster import certificate_problems
 
-    try:
-        return certificate_problems(installation())
-    except (GantryError, OSError):
-        return []
+    return asked(lambda: certificate_problems(installation())) or []
 
 
 def _mastership() -> tuple[list[str], list[str]]:
@@ -265,22 +261,19 @@ def _mastership() -> tuple[list[str], list[str]]:
 
 def _left_processes() -> list[str]:
     """Processes left by ended jobs; empty if luxid cannot be asked, which another check reports."""
-    try:
+
+    def ask() -> list[str]:
         with open_luxid() as client:
             return left_processes(ask_lock_view(client))
-    except (GantryError, OSError):
-        return []
+
+    return asked(ask) or []
 
 
 def _nodes_behind() -> list[str]:
     """Nodes to which the configuration could not be sent; empty if wconfd cannot be asked, as above."""
-    try:
-        behind = ask_wconfd(ListNodesBehind())
-    except (GantryError, OSError):
-        return []
     return [
         f"node '{node.name}' lacks {' and '.join(node.lacks)} for {node.behind_s:.0f} s: {node.reason}"
-        for node in behind
+        for node in asked(lambda: ask_wconfd(ListNodesBehind())) or ()
         # others are being sent it right now
         if node.reason
     ]
@@ -288,18 +281,12 @@ def _nodes_behind() -> list[str]:
 
 def _queue_lags() -> list[str]:
     """Candidates to which the queue could not be sent; empty if luxid cannot be asked, as above."""
-    try:
-        return [lag_words(lag) for lag in ask_lags() or () if lag.failure]
-    except (GantryError, OSError):
-        return []
+    return [lag_words(lag) for lag in asked(ask_lags) or () if lag.failure]
 
 
 def _compared(check: Callable[[], CopyFindings | None]) -> tuple[list[str], list[str]]:
     """Problems and notes; empty if the daemon cannot be asked, as above."""
-    try:
-        findings = check()
-    except (GantryError, OSError):
-        return [], []
+    findings = asked(check)
     return ([], []) if findings is None else (findings.problems, findings.notes)
 
 

@@ -5,32 +5,19 @@ Source: opcodes.md 4, CLUSTER_VERIFY; recorded jobs.
 
 from collections.abc import Mapping, Sequence
 
-from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.screen import complain, say, say_json
-from cli.submitting.options import SubmitOptions
-from cli.submitting.submission import carry_out
+from cli.submitting.options import SubmissionOptions
+from cli.submitting.submission import carry_out, result_of
 from common.ids import JobId
-from protocol.luxi.queries import QueryJobs
 
 
 def verify_by_jobs(parameters: Mapping[str, object]) -> int:
     """Submit the job that submits the others, and follow those; return the exit code. Args: of OP_CLUSTER_VERIFY."""
     submitted: list[object] = []
     op = {"OP_ID": "OP_CLUSTER_VERIFY", **parameters}
-    options = SubmitOptions(
-        priority=None,
-        reason=None,
-        is_dry=False,
-        is_waiting=True,
-        is_ganeti_form=False,
-        prints_ids=False,
-        job_name=None,
-        job_labels=(),
-        key=None,
-    )
-    code = carry_out(op, options, "gnt-cluster", "verify", submitted.append)
+    code = carry_out(op, SubmissionOptions(), "gnt-cluster", "verify", submitted.append)
     if code != DONE:
         return code
     ids = _job_ids(submitted)
@@ -62,8 +49,7 @@ def _followed(job_id: int) -> object:
     (outcome,) = follow_own([job_id], (), OutputScreen(is_raw=False), None)
     if not outcome.is_success:
         return None
-    ((results,),) = ask_luxid(QueryJobs((JobId(job_id),), ("opresult",)))
-    return results[0] if isinstance(results, list) and results else None
+    return result_of(JobId(job_id))
 
 
 def _job_ids(results: Sequence[object]) -> list[int]:

@@ -16,11 +16,11 @@ from protocol.keeperd import ClusterView, ShowCluster
 _PATIENCE_S: Final = 10.0
 
 
-def known_mastership() -> ClusterView | None:
+def known_mastership(*, timeout_s: float = _PATIENCE_S) -> ClusterView | None:
     """What keeperd knows; None: there is none here, or it does not tell this user in time."""
     try:
         with BlockingClient(paths().keeperd_socket, connect_timeout_s=0, daemon="keeperd") as client:
-            return client.call(ShowCluster(), timeout_s=_PATIENCE_S)
+            return client.call(ShowCluster(), timeout_s=timeout_s)
     except (GantryError, OSError):
         return None
 

@@ -11,7 +11,6 @@ from cli.filter.list import rules_in_order
 from common.errors import GantryError
 from common.health import (
     Finding,
-    RoomFacts,
     descriptor_findings,
     disk_findings,
     lag_findings,
@@ -111,10 +110,7 @@ def differ_words(node: str, count: int, files: Sequence[str]) -> str:
 
 def last_config_verdicts() -> Sequence[ConfigVerdict]:
     """What the last comparisons of the configuration have shown; empty also if this user may not ask."""
-    try:
-        return ask_wconfd(VerifyConfigCopies(asks=False))
-    except (GantryError, OSError):
-        return ()
+    return asked(lambda: ask_wconfd(VerifyConfigCopies(asks=False))) or ()
 
 
 def status_words(verdicts: Sequence[QueueVerdict] | Sequence[ConfigVerdict]) -> str:
@@ -180,15 +176,15 @@ def as_json(findings: Sequence[Finding]) -> list[dict[str, str]]:
 
 
 def _problems(settings: Settings) -> Iterator[Finding]:
-    told = _asked(_ask_health)
+    told = asked(_ask_health)
     if told is not None:
         yield from _of_luxid(told, settings)
-        rules = _asked(rules_in_order) or []
+        rules = asked(rules_in_order) or []
         pausing = [_rule_words(rule) for rule in rules if rule["action"] in ("PAUSE", ["PAUSE"])]
-        is_drained = bool((_asked(lambda: ask_luxid(QueryConfigValues(("drain_flag",)))) or [False])[0])
+        is_drained = bool((asked(lambda: ask_luxid(QueryConfigValues(("drain_flag",)))) or [False])[0])
         yield from queue_findings(is_drained=is_drained, pausing=pausing)
-        yield from lag_findings({lag.node: lag.seconds for lag in _asked(ask_lags) or ()}, settings.health)
-        views = _asked(lambda: ask_luxid(ListSchedules(0))) or ()
+        yield from lag_findings({lag.node: lag.seconds for lag in asked(ask_lags) or ()}, settings.health)
+        views = asked(lambda: ask_luxid(ListSchedules(0))) or ()
         yield from schedule_findings({view.schedule.name: view.stopped for view in views if view.stopped})
 
 
@@ -199,13 +195,9 @@ def _ask_health() -> LuxidHealth:
 
 
 def _of_luxid(told: LuxidHealth, settings: Settings) -> Iterator[Finding]:
-    rooms = [
-        RoomFacts(room.path, room.free_bytes, room.size_bytes, room.free_files, room.files, room.failure, room.is_gone)
-        for room in told.rooms
-    ]
-    yield from disk_findings(rooms, settings.health)
+    yield from disk_findings(told.rooms, settings.health)
     processes: Mapping[str, ProcessUse] = {"luxid": told.process}
-    wconfd = _asked(lambda: ask_wconfd(ReadMetrics()))
+    wconfd = asked(lambda: ask_wconfd(ReadMetrics()))
     if wconfd is not None:
         processes = {**processes, "wconfd": wconfd.process}
     yield from descriptor_findings(processes, settings.health)
@@ -230,8 +222,8 @@ def _rule_words(rule: Mapping[str, object]) -> str:
             return str(rule["uuid"])
 
 
-def _asked(ask: Callable[[], T]) -> T | None:
-    """None: it cannot be asked, or does not tell this user."""
+def asked(ask: Callable[[], T]) -> T | None:
+    """What a daemon tells; None: it cannot be asked, or does not tell this user."""
     try:
         return ask()
     except (GantryError, OSError):

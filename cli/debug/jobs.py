@@ -3,8 +3,9 @@
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Final, Unpack
+from typing import Final
 
 import attrs
 import click
@@ -13,12 +14,12 @@ from cli.commands import Command
 from cli.connection import Luxid, open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.live.following import job_changes, until_ended
+from cli.live.following import JobUpdate, follow_jobs, until_ended
 from cli.options import DURATION
 from cli.outcomes import fetch_outcomes
 from cli.query import query_jobs
 from cli.screen import complain, remark, say, say_json, warn
-from cli.submitting.options import PRIORITIES, SubmissionOptions, SubmitOptions, job_with_wishes, submit_options
+from cli.submitting.options import PRIORITIES, SubmissionOptions, job_with_wishes, submit_options
 from cli.submitting.submission import send_jobs, submit_jobs, taken, tell_refused
 from common.errors import ProtocolError, RemoteError
 from common.ids import JobId
@@ -51,10 +52,10 @@ def delay(
     repeat: int,
     interruptible: bool,
     no_locks: bool,
-    **options: Unpack[SubmitOptions],
+    submission: SubmissionOptions,
 ) -> int:
     """Submit a job that sleeps for SECONDS; it holds the locks of its nodes meanwhile."""
-    wishes = SubmissionOptions(**options, program="gnt-debug")
+    wishes = attrs.evolve(submission, program="gnt-debug")
     op = {
         "OP_ID": "OP_TEST_DELAY",
         "duration": seconds,
@@ -94,10 +95,10 @@ def submit_job(
     job_repeat: int,
     timing_stats: bool,
     is_each: bool,
-    **options: Unpack[SubmitOptions],
+    submission: SubmissionOptions,
 ) -> int:
     """Submit the jobs in these files and print their ids."""
-    wishes = SubmissionOptions(**options, program="gnt-debug", is_each=is_each)
+    wishes = attrs.evolve(submission, program="gnt-debug", is_each=is_each)
     if is_each and wishes.key is not None:
         raise click.UsageError("--each submits several times, and --key names one submission; leave one of them out")
     jobs = [job for file in files for job in read_plan(read_document(file.read_bytes(), str(file))).jobs]
@@ -169,12 +170,12 @@ class JobSeen:
 def witness(client: Luxid, job_id: int) -> JobSeen:
     """Follow a job to its end, and connect to each socket that its log names.
 
-    Raises: OSError: a socket cannot be reached. ProtocolError: a log entry names no socket. Else as `job_changes`.
+    Raises: OSError: a socket cannot be reached. ProtocolError: a log entry names no socket. Else as `follow_jobs`.
     """
     messages: list[str] = []
     steps: list[tuple[str, object, str | None]] = []
-    for change in job_changes(client, job_id, ("status",)):
-        for line in change.log:
+    with closing(follow_jobs([job_id])) as feed:
+        for line in (line for event in feed if isinstance(event, JobUpdate) for line in event.log):
             if line.kind == _KIND:
                 steps.append(_visit(client, job_id, line))
             elif line.kind == "message":

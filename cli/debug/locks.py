@@ -17,9 +17,9 @@ from cli.connection import Luxid, open_luxid
 from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE, UNKNOWN_FIELD
 from cli.locknames import lock_names
-from cli.options import DURATION, table_options
-from cli.screen import remark, say, say_json, warn, write
-from cli.tables import UNKNOWN, Column, Layout, render
+from cli.options import DURATION
+from cli.screen import remark, say_json, warn, write
+from cli.tables import UNKNOWN, Column, Layout, say_table, table_options
 from protocol.luxi.queries import LockRow
 
 # field -> the text of its cell
@@ -40,7 +40,7 @@ _CLEAR: Final = "\x1b[H\x1b[2J"
 @click.option("--interval", type=DURATION, help="Show it again and again, with this pause; Ctrl-C ends it.")
 @table_options
 @click.option("-v", "--verbose", is_flag=True, help="Explain why a cell has no value.")
-def locks(chosen: str | None, interval: float | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
+def locks(chosen: str | None, interval: float | None, layout: Layout, verbose: bool) -> int:
     """Show the locks that are held or waited for, in lock order, then the jobs that others wait for.
 
     Locks of nodes and node groups are named by uuid. Behind it stands their name, but not for programs, with
@@ -48,7 +48,6 @@ def locks(chosen: str | None, interval: float | None, no_headers: bool, separato
     """
     names = [name for name in chosen.removeprefix("+").split(",") if name] if chosen else []
     names = [*_FIELDS, *names] if chosen is None or chosen.startswith("+") else names
-    layout = Layout(not no_headers, separator)
     unknown = UNKNOWN if verbose else "??"
     with open_luxid() as client:
         _show(client, names, unknown, layout)
@@ -75,8 +74,4 @@ def _show(client: Luxid, names: Sequence[str], unknown: str, layout: Layout) -> 
         remark(sentence)
     put_names = lock_names(row.name for row in rows) if layout.is_for_people else str
     cells = [[put_names(each.get(name, unknown)) for name in names] for each in every]
-    for line in render([Column(name.upper() if name in _FIELDS else name) for name in names], cells, layout):
-        say(line)
-
-
-# `gantry locks`: the same as `gnt-debug locks`, which only those find who debug.
+    say_table([Column(name.upper() if name in _FIELDS else name) for name in names], cells, layout)

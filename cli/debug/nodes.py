@@ -12,10 +12,11 @@ import orjson
 from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.options import DURATION, complete_node, table_options
+from cli.options import DURATION, complete_node, host_and_port
 from cli.screen import say, say_json, warn
-from cli.tables import Column, Layout, render
+from cli.tables import Column, Layout, render, say_table, table_options
 from common.errors import InvalidRequest, NotFound, PrerequisiteError, ProtocolError, Unavailable
+from common.nodes.nodeplace import node_ips
 from common.objects.kinds import short_names
 from common.paths import Paths
 from common.printable import json_text
@@ -73,12 +74,9 @@ def address_of(paths: Paths, name: str) -> str:
 
     Raises: PrerequisiteError: no node, or several, have the name. NotFound: this node knows no nodes.
     """
-    path = paths.ssconf_file("node_primary_ips")
-    try:
-        lines = path.read_text("utf-8", "replace").splitlines()
-    except FileNotFoundError:
-        raise NotFound(f"this node knows no nodes ('{path}')") from None
-    known = {node: ip for node, _, ip in (line.partition(" ") for line in lines)}
+    known = node_ips(paths)
+    if not known:
+        raise NotFound(f"this node knows no nodes ('{paths.ssconf_file('node_primary_ips')}')")
     matches = [name] if name in known else [each for each in known if name in short_names(each)]
     if len(matches) != 1:
         why = f"'{name}' may be any of {', '.join(matches)}" if matches else f"there is no node '{name}'"
@@ -169,15 +167,13 @@ def confd(
     peers: Sequence[str],
     link: str | None,
     timeout: float,
-    no_headers: bool,
-    separator: str | None,
+    layout: Layout,
 ) -> int:
     """Ask several master candidates, and show the answer of the newest configuration; without QUERY list all queries.
 
     With --all, --node or --peer the reply of each one is shown. What is asked and answered is signed with the
     cluster's key.
     """
-    layout = Layout(not no_headers, separator)
     if query is None:
         return _tell_queries(layout)
     asked = _query(query, words)
@@ -209,8 +205,7 @@ def _tell_queries(layout: Layout) -> int:
         say_json({name: query.question.value for name, query in _QUERIES.items()})
         return DONE
     rows = [[name, query.words, query.help] for name, query in _QUERIES.items()]
-    for line in render(_QUERY_COLUMNS, rows, layout):
-        say(line)
+    say_table(_QUERY_COLUMNS, rows, layout)
     return DONE
 
 
@@ -220,12 +215,9 @@ def _of_nodes(settings: Settings, names: Sequence[str]) -> Sequence[ConfdPeer]:
 
 def _peer(settings: Settings, text: str) -> ConfdPeer:
     """Raises: InvalidRequest: a port that is none. NotFound: a host that is not known, at all."""
-    has_port = text.count(":") == 1 or (text.startswith("[") and "]:" in text)
-    host, _, port = text.rpartition(":") if has_port else (text, "", str(settings.confd.port))
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
-        raise InvalidRequest(f"'{text}' is not HOST[:PORT]; write a name or an address, as in 10.0.0.1:1814")
+    host, port = host_and_port(text, settings.confd.port, "HOST[:PORT]")
     try:
-        return ConfdPeer(socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0][4][0], int(port))  # type: ignore[arg-type]
+        return ConfdPeer(socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0][4][0], port)  # type: ignore[arg-type]
     except OSError as error:
         raise NotFound(f"'{host}' cannot be resolved: {error.strerror}") from None
 
@@ -234,8 +226,7 @@ def _tell(outcome: GatheredReplies, layout: Layout, *, is_each: bool) -> int:
     if wants_json():
         say_json(_as_json(outcome))
     elif is_each:
-        for line in render(_REPLY_COLUMNS, _rows(outcome), layout):
-            say(line)
+        say_table(_REPLY_COLUMNS, _rows(outcome), layout)
     if not outcome.is_consistent:
         warn("answers of the same serial number differ; a change is on its way, or a copy is wrong")
     try:
@@ -306,7 +297,7 @@ class _Report(Lenient):
 @click.argument("node", required=False, shell_complete=complete_node)
 @click.argument("collector", required=False)
 @table_options
-def mond(node: str | None, collector: str | None, no_headers: bool, separator: str | None) -> int:
+def mond(node: str | None, collector: str | None, layout: Layout) -> int:
     """Show how each collector of NODE is (without NODE: of this one), or what COLLECTOR has found.
 
     The exit code is 1 if one of them is not well.
@@ -324,8 +315,7 @@ def mond(node: str | None, collector: str | None, no_headers: bool, separator: s
     elif collector is not None:
         say(json_text(reports[0].data))
     else:
-        for line in render(_COLUMNS, [each.cells for each in reports], Layout(not no_headers, separator)):
-            say(line)
+        say_table(_COLUMNS, [each.cells for each in reports], layout)
     return FAILED if any(each.status.get("code") for each in reports) else DONE
 
 

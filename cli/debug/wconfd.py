@@ -13,10 +13,10 @@ import orjson
 import protocol.wconfd
 from cli.commands import Command
 from cli.connection import ask_wconfd
-from cli.context import uses_color, wants_json
+from cli.context import wants_json
 from cli.exitcodes import DONE
-from cli.screen import remark, say, say_json, say_styled
-from cli.tables import Column, Layout, render
+from cli.screen import remark, say, say_json
+from cli.tables import Column, Layout, say_table
 from common.ids import JobId
 from common.wire import unstructure
 from common.words.times import clock
@@ -94,8 +94,7 @@ def _tell_methods() -> int:
         say_json({kind.METHOD: list(_arguments(kind)) for kind in requests_of(protocol.wconfd)})
         return DONE
     rows = [[kind.METHOD, " ".join(_arguments(kind)), _first_line(kind)] for kind in requests_of(protocol.wconfd)]
-    for line in render(_METHOD_COLUMNS, rows, Layout()):
-        say(line)
+    say_table(_METHOD_COLUMNS, rows, Layout())
     return DONE
 
 
@@ -141,8 +140,7 @@ def violations() -> int:
         [clock(each.at), str(each.pid), str(each.uid), each.method, each.changed, each.lock, _yes(each.is_refused)]
         for each in found.latest
     ]
-    for line in render(_VIOLATION_COLUMNS, rows, Layout(has_color=uses_color())):
-        say_styled(line)
+    say_table(_VIOLATION_COLUMNS, rows)
     return DONE
 
 

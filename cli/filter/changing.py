@@ -3,10 +3,10 @@
 import re
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from functools import partial
-from typing import Final, TypedDict, Unpack
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
+import attrs
 import click
 import orjson
 
@@ -15,10 +15,10 @@ from cli.commands import Command
 from cli.connection import ask_luxid, open_luxid
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.filter.list import complete_rule, find_rules, is_uuid, rules_in_order
-from cli.options import F, ReadType, with_options
+from cli.filter.list import DIFFERENCES, find_rules, is_uuid, rules_in_order
+from cli.options import F, ReadType, complete_rule, gathered, with_options
 from cli.query import query_jobs
-from cli.screen import complain, remark, say, say_json
+from cli.screen import complain, remark, say, say_json, say_result
 from cli.tables import JOB_FIELDS, job_table
 from common.errors import RemoteError
 from common.jsontext import read_json
@@ -45,14 +45,25 @@ _EFFECTS: Final = {
 }
 
 
-def rule_options(function: F, *, priority: int = 0) -> F:
-    """`--where`, `--priority`, `--reason` and `--dry-run`.
+@attrs.frozen
+class RuleTerms:
+    """What every rule has beside its action."""
+
+    where: str | None
+    priority: int
+    reason: str | None
+    is_dry: bool
+
+
+def rule_options(*, priority: int = 0) -> Callable[[F], F]:
+    """`--where`, `--priority`, `--reason` and `--dry-run`: the verb gets its `terms`.
 
     Args: priority: the place if none is named.
     """
     place = f"Its place; smaller is asked first ({priority}). 'gnt-filter list --help' tells the order of equal ones."
-    return with_options(
-        function,
+    return gathered(
+        "terms",
+        RuleTerms,
         click.option("--where", metavar="FILTER", help="Only for such jobs: 'op=OP_RUN_COMMAND & reason=~upgrade'."),
         click.option("--priority", type=click.IntRange(min=0), default=priority, help=place),
         click.option("--reason", metavar="TEXT", help="The reason, shown to users who ask why a job waits."),
@@ -69,16 +80,7 @@ def predicates_of(where: str | None) -> list[Predicate]:
     return predicates
 
 
-def set_rule(
-    action: Action,
-    predicates: Iterable[object],
-    *,
-    uuid: str | None = None,
-    where: str | None,
-    priority: int,
-    reason: str | None,
-    is_dry: bool,
-) -> int:
+def set_rule(action: Action, terms: RuleTerms, predicates: Iterable[object] = (), *, uuid: str | None = None) -> int:
     """Set the rule and print its uuid, or show for which jobs it would hold; return the exit code.
 
     Args:
@@ -86,17 +88,14 @@ def set_rule(
         uuid: that of the rule to replace; None: create a new one.
     Raises: InvalidRequest: a predicate is malformed.
     """
-    trail = [ReasonEntry("gnt:user", reason, time.time_ns())] if reason else []
-    every = (*predicates, *predicates_of(where))
-    rule = asked_rule(action, every, priority=priority, reason_trail=trail, uuid=uuid)
-    if is_dry:
+    trail = [ReasonEntry("gnt:user", terms.reason, time.time_ns())] if terms.reason else []
+    every = (*predicates, *predicates_of(terms.where))
+    rule = asked_rule(action, every, priority=terms.priority, reason_trail=trail, uuid=uuid)
+    if terms.is_dry:
         _tell_touched(rule)
         return DONE
     uuid_now = ask_luxid(ReplaceFilter.of(rule))
-    if wants_json():
-        say_json(uuid_now)
-    else:
-        say(uuid_now)
+    say_result(uuid_now, uuid_now)
     if uuid is None and sys.stdout.isatty() and sys.stderr.isatty():
         remark(f"take it back with: {command_line(program(), 'delete', uuid_now)}")
     return DONE
@@ -117,7 +116,7 @@ def _tell_touched(rule: FilterRule) -> None:
     remark(f"{count} would {effect}; nothing was changed")
 
 
-# `gnt-filter pause`: make jobs wait.
+# `gnt-filter pause`, `drain` and `soft-drain`: make jobs wait, refuse new ones, or take them and make them wait.
 #
 # Source: filters design, "Examples"; luxid.md 6.2.
 
@@ -129,57 +128,42 @@ def _tell_touched(rule: FilterRule) -> None:
         "gnt-filter pause --where 'op=OP_RUN_COMMAND & reason=~upgrade' --reason 'the mirror is down'",
         "gnt-filter pause --where 'id > 27491' --dry-run",
     ),
-)
-@rule_options
-def pause(where: str | None, priority: int, reason: str | None, is_dry: bool) -> int:
-    """Make jobs wait until the rule is deleted: those for which the filter is true, or all; print the rule's uuid.
+    help=f"""Make jobs wait until the rule is deleted: those for which the filter is true, or all; print the
+    rule's uuid.
 
     A filter compares op, id, name, label.KEY, reason (a text in the reason trail), source, and the opcode's parameters
     by their names; the parameter 'name' only by 'gnt-filter add --predicates'. = compares whole values, =* matches a
     pattern: name =* 'backup-*'.
 
-    What differs: 'gnt-filter pause' makes queued jobs wait, too; 'soft-drain' takes new jobs and makes only them wait;
-    'gnt-filter drain' refuses new jobs by a rule, and those of a filter only, if one is given; 'gnt-cluster queue
-    drain' refuses all new jobs, but those that an administrator submits to a drained queue. Running jobs go on under
-    each of them. 'gantry status' tells which are in force.
-    """
-    return set_rule(Action(ActionKind.PAUSE), (), where=where, priority=priority, reason=reason, is_dry=is_dry)
+    {DIFFERENCES}
+    """,
+)
+@rule_options()
+def pause(terms: RuleTerms) -> int:
+    return set_rule(Action(ActionKind.PAUSE), terms)
 
 
-# `gnt-filter drain`: refuse new jobs.
-#
-# Source: filters design, "Examples"; luxid.md 6.2.
+@click.command(
+    "drain",
+    cls=Command,
+    examples=("gnt-filter drain --reason 'maintenance at noon'",),
+    help=f"Refuse jobs submitted from now on; those in the queue go on. Prints the rule's uuid.\n\n{DIFFERENCES}",
+)
+@rule_options()
+def drain(terms: RuleTerms) -> int:
+    return set_rule(Action(ActionKind.REJECT), terms, (NEWER,))
 
 
-@click.command("drain", cls=Command, examples=("gnt-filter drain --reason 'maintenance at noon'",))
-@rule_options
-def drain(where: str | None, priority: int, reason: str | None, is_dry: bool) -> int:
-    """Refuse jobs submitted from now on; those in the queue go on. Prints the rule's uuid.
-
-    What differs: 'gnt-filter pause' makes queued jobs wait, too; 'soft-drain' takes new jobs and makes only them wait;
-    'gnt-filter drain' refuses new jobs by a rule, and those of a filter only, if one is given; 'gnt-cluster queue
-    drain' refuses all new jobs, but those that an administrator submits to a drained queue. Running jobs go on under
-    each of them. 'gantry status' tells which are in force.
-    """
-    return set_rule(Action(ActionKind.REJECT), (NEWER,), where=where, priority=priority, reason=reason, is_dry=is_dry)
-
-
-# `gnt-filter soft-drain`: accept new jobs, but make them wait.
-#
-# Source: filters design, "Examples"; luxid.md 6.2.
-
-
-@click.command("soft-drain", cls=Command, examples=("gnt-filter soft-drain --reason 'maintenance at noon'",))
-@rule_options
-def soft_drain(where: str | None, priority: int, reason: str | None, is_dry: bool) -> int:
-    """Accept jobs from now on, but make them wait; those in the queue go on. Prints the rule's uuid.
-
-    What differs: 'gnt-filter pause' makes queued jobs wait, too; 'soft-drain' takes new jobs and makes only them wait;
-    'gnt-filter drain' refuses new jobs by a rule, and those of a filter only, if one is given; 'gnt-cluster queue
-    drain' refuses all new jobs, but those that an administrator submits to a drained queue. Running jobs go on under
-    each of them. 'gantry status' tells which are in force.
-    """
-    return set_rule(Action(ActionKind.PAUSE), (NEWER,), where=where, priority=priority, reason=reason, is_dry=is_dry)
+@click.command(
+    "soft-drain",
+    cls=Command,
+    examples=("gnt-filter soft-drain --reason 'maintenance at noon'",),
+    help="Accept jobs from now on, but make them wait; those in the queue go on. Prints the rule's uuid.\n\n"
+    f"{DIFFERENCES}",
+)
+@rule_options()
+def soft_drain(terms: RuleTerms) -> int:
+    return set_rule(Action(ActionKind.PAUSE), terms, (NEWER,))
 
 
 # `gnt-filter limit`: limit how many jobs run at once.
@@ -200,17 +184,15 @@ def _count(text: str) -> int:
 
 
 @click.command("limit", cls=Command, examples=("gnt-filter limit 2 --where 'op=OP_RUN_COMMAND & reason=backup'",))
-@partial(rule_options, priority=_PLACE)
+@rule_options(priority=_PLACE)
 @click.argument("count", metavar="N", type=ReadType(_count, name="count"))
-def limit(count: int, where: str | None, priority: int, reason: str | None, is_dry: bool) -> int:
+def limit(count: int, terms: RuleTerms) -> int:
     """Let at most N jobs of this rule run at once; print its uuid.
 
     The first rule that fits a job decides, so a limit stands behind the rules that pause or refuse, unless --priority
     says otherwise.
     """
-    return set_rule(
-        Action(ActionKind.RATE_LIMIT, count), (), where=where, priority=priority, reason=reason, is_dry=is_dry
-    )
+    return set_rule(Action(ActionKind.RATE_LIMIT, count), terms)
 
 
 # The options of `gnt-filter add` and `replace`: a rule in its wire form, with predicates and action.
@@ -243,17 +225,6 @@ def _action(text: str) -> Action:
     return Action(ActionKind.RATE_LIMIT, int(match[1]))
 
 
-class WireOptions(TypedDict):
-    """What `wire_options` pass to a verb."""
-
-    predicates: list[object]
-    action: Action
-    where: str | None
-    priority: int
-    reason: str | None
-    is_dry: bool
-
-
 def wire_options(function: F) -> F:
     """`--predicates`, `--action`, and the options of every rule."""
     return with_options(
@@ -271,7 +242,7 @@ def wire_options(function: F) -> F:
             default="CONTINUE",
             help="ACCEPT, PAUSE, REJECT, CONTINUE (default) or 'RATE_LIMIT N'.",
         ),
-        rule_options,
+        rule_options(),
     )
 
 
@@ -284,9 +255,9 @@ def wire_options(function: F) -> F:
     examples=("""gnt-filter add --action PAUSE --predicates '[["opcode", ["=~", "OP_ID", "^OP_NODE_"]]]'""",),
 )
 @wire_options
-def add(**options: Unpack[WireOptions]) -> int:
+def add(action: Action, predicates: Sequence[object], terms: RuleTerms) -> int:
     """Add a rule, and print its uuid."""
-    return set_rule(**options)
+    return set_rule(action, terms, predicates)
 
 
 # `gnt-filter replace`: put another rule in the place of one.
@@ -297,9 +268,9 @@ def add(**options: Unpack[WireOptions]) -> int:
 )
 @wire_options
 @click.argument("uuid")
-def replace(uuid: str, **options: Unpack[WireOptions]) -> int:
+def replace(uuid: str, action: Action, predicates: Sequence[object], terms: RuleTerms) -> int:
     """Replace the rule with this UUID by another one, or create it; print the uuid."""
-    return set_rule(uuid=uuid, **options)
+    return set_rule(action, terms, predicates, uuid=uuid)
 
 
 # `gnt-filter delete`: delete rules.

@@ -5,8 +5,9 @@ Source: cli.md 3, "list"; luxid.md 6.2, 7.5.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import attrs
 import click
 import orjson
 
@@ -15,24 +16,29 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
-from cli.options import table_options
+from cli.options import complete_rule
 from cli.screen import complain, say, say_json, screen_width, warn
-from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, show_lines
+from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, show_lines, table_options
 from common.errors import PrerequisiteError
 from common.objects.kinds import QueryKind
 from common.printable import printable
 from common.words.filters.rulefilter import action_text, reason_text, where_text
 from protocol.luxi.queries import Query, QueryFilters
 
+# what the verbs differ in that hold jobs back
+DIFFERENCES: Final = (
+    "What differs: 'gnt-filter pause' makes queued jobs wait, too; 'soft-drain' takes new jobs and makes only them "
+    "wait; 'gnt-filter drain' refuses new jobs by a rule, and those of a filter only, if one is given; 'gnt-cluster "
+    "queue drain' refuses all new jobs, but those that an administrator submits to a drained queue. Running jobs go on "
+    "under each of them. 'gantry status' tells which are in force."
+)
+
+
 # Filter rules as people name them: by UUID, by a beginning of it that no other rule has, or by their number.
 #
 # The number of a rule is its place in `gnt-filter list`, from 1. A UUID may begin with digits only; a number has at
 # most three, and a beginning at least four characters.
 
-
-if TYPE_CHECKING:
-    # what completes a word imports it; the start of every other command does without
-    from click.shell_completion import CompletionItem
 
 RULE_FIELDS: Final = ("uuid", "watermark", "priority", "predicates", "action", "reason_trail")
 _NUMBER: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
@@ -72,15 +78,6 @@ def rule_named(rules: Sequence[Mapping[str, object]], name: str) -> Mapping[str,
     return found[0]
 
 
-def complete_rule(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The UUIDs of rules, each with its action."""
-    from cli.completion import complete_rules
-
-    # no command runs while the shell asks, so its context is not yet the current one
-    with ctx.scope(cleanup=False):
-        return complete_rules(incomplete)
-
-
 _NUMBERS: Final = ("number", "watermark", "priority")
 _FIELDS: Final = ("number", *RULE_FIELDS)
 
@@ -92,7 +89,7 @@ _FIELDS: Final = ("number", *RULE_FIELDS)
 @table_options
 @click.option("-v", "--verbose", is_flag=True, help="Explain why a cell has no value.")
 @click.argument("names", metavar="[RULE]...", nargs=-1, shell_complete=complete_rule)
-def list_rules(names: Sequence[str], chosen: str | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
+def list_rules(names: Sequence[str], chosen: str | None, layout: Layout, verbose: bool) -> int:
     """List all rules, or the named ones, in the order in which they are evaluated.
 
     The smallest priority comes first. Among equal priorities the smallest watermark does, the id of the last job when
@@ -103,7 +100,7 @@ def list_rules(names: Sequence[str], chosen: str | None, no_headers: bool, separ
     are shown as a filter, as --where takes it, and of the reason trail the reason that was given; programs, with
     --no-headers, --separator or --output json, get all as it is stored.
     """
-    layout = Layout(not no_headers, separator, nothing=UNAVAILABLE if verbose else NOTHING, width=screen_width())
+    layout = attrs.evolve(layout, nothing=UNAVAILABLE if verbose else NOTHING, width=screen_width())
     more = [name for name in (chosen or "").removeprefix("+").split(",") if name]
     usual = ("number", *RULE_FIELDS) if layout.is_for_people else RULE_FIELDS
     fields = [*usual, *more] if chosen is None or chosen.startswith("+") else more

@@ -1,20 +1,20 @@
 """`gantry down`: stop the daemons of an installation."""
 
 import time
-from typing import TYPE_CHECKING
 
 import click
 
+from cli.clusterstate.masterships import known_mastership
 from cli.clusterstate.processes import end_process
 from cli.commands import MachineCommand
 from cli.connection import open_luxid
-from cli.context import installation, up_command, use_what_can_be_read, wants_json
+from cli.context import installation, up_command, use_what_can_be_read
 from cli.context import paths as installation_paths
 from cli.exitcodes import DONE
 from cli.live.following import until_ended
 from cli.options import DURATION
 from cli.query import jobs_now
-from cli.screen import remark, say, say_json, warn
+from cli.screen import remark, say_result, warn
 from common.daemons import Feature, NodeKind, start_order
 from common.errors import GantryError, Unavailable
 from common.ids import JobId
@@ -23,9 +23,6 @@ from common.paths import Paths
 from common.system.processes import going_on_words
 from common.system.running import find_daemon, find_supervisor
 from protocol.luxi.jobs import CancelJobs
-
-if TYPE_CHECKING:
-    from protocol.keeperd import ClusterView
 
 # time for keeperd to tell who may follow
 _ASK_S = 5.0
@@ -49,7 +46,7 @@ def down(kills_jobs: bool, timeout: float) -> int:
         return DONE
     left = _kill_jobs(timeout) if kills_jobs else _count_jobs(paths)
     was_master = _held_lease()
-    view = _mastership() if was_master else None
+    view = known_mastership(timeout_s=_ASK_S) if was_master else None
     supervisor = find_supervisor(paths)
     if supervisor is not None:
         _end("the supervisor", supervisor.pid, timeout)
@@ -77,18 +74,6 @@ def _held_lease() -> bool:
         return False
 
 
-def _mastership() -> "ClusterView | None":
-    """What keeperd here tells; None: nothing."""
-    # imported late: most installations are one machine
-    from cli.gantry.cluster.mastership import ask
-    from protocol.keeperd import ShowCluster
-
-    try:
-        return ask(ShowCluster(), timeout_s=_ASK_S)
-    except (GantryError, OSError):
-        return None
-
-
 def _words_for_left(left: int, *, is_killed: bool) -> str:
     if is_killed:
         are = "jobs are" if left > 1 else "job is"
@@ -97,10 +82,7 @@ def _words_for_left(left: int, *, is_killed: bool) -> str:
 
 
 def _tell(text: str, *, was_up: bool, left: int) -> None:
-    if wants_json():
-        say_json({"was_up": was_up, "jobs_left": left})
-    else:
-        say(text)
+    say_result({"was_up": was_up, "jobs_left": left}, text)
 
 
 def _daemons(paths: Paths) -> list[tuple[str, int]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from cli.commands import Command
-from cli.connection import FeedLuxid, open_feed, open_luxid
+from cli.connection import open_feed, open_luxid
 from cli.exitcodes import DONE
 from cli.remoteoptions import remote_options, remote_place
 from cli.screen import remark
@@ -104,14 +104,7 @@ def _feed() -> "EndedFeed":
         return rapid_feed(place)
     from cli.traces.following import luxid_feed
 
-    return luxid_feed(_open_feed)
-
-
-def _open_feed() -> FeedLuxid:
-    feed = open_feed()
-    # only a way to elsewhere may have none
-    assert feed is not None
-    return feed
+    return luxid_feed(open_feed)
 
 
 def _has_libraries() -> bool:

@@ -10,7 +10,7 @@ import click
 from cli.commands import Command
 from cli.context import wants_json
 from cli.exitcodes import DONE, EVERYWHERE, MOVING, WAITING, ExitCode
-from cli.screen import say, say_json
+from cli.screen import say, say_json, say_result
 from cli.tables import Column, Layout, render
 from common.system.program import release
 
@@ -118,8 +118,5 @@ def help_on(topic: str | None) -> int:
 @click.command("version", cls=Command, examples=("gantry version",))
 def version() -> int:
     """Print the version."""
-    if wants_json():
-        say_json(release())
-    else:
-        say(f"gantry {release()}")
+    say_result(release(), f"gantry {release()}")
     return DONE

@@ -17,10 +17,10 @@ from cli.commands import Command
 from cli.context import command_line, effective_root, wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.gantry.up import start_supervisor, tell
-from cli.options import DURATION
+from cli.options import DURATION, host_and_port
 from cli.screen import complain, remark, say_json
 from common.daemons import Feature, start_order
-from common.errors import Conflict, InvalidRequest, NotFound, RemoteError, Unavailable
+from common.errors import Conflict, NotFound, RemoteError, Unavailable
 from common.installation import has_systemd, take_up
 from common.nodes.joining import (
     JoiningFiles,
@@ -64,7 +64,7 @@ def join(master: str, text: str, node: str | None, address: str | None, timeout:
     Killed or failed in the middle, the same command goes on where it was.
     """
     token = JoinTokenText.parse(text)
-    host, port = _place(master)
+    host, port = host_and_port(master, JOIN_PORT, "MASTER[:PORT]")
     settings = load_settings(effective_root())
     with as_owner_of(settings.paths.data) if has_systemd(settings.root) else nullcontext():
         take_up(settings)
@@ -85,15 +85,6 @@ def join(master: str, text: str, node: str | None, address: str | None, timeout:
         _check_etcd_files(settings)
         _start_daemons(settings)
         return _be_taken_in(door, files, plan, admitted.cluster_name, time.monotonic() + timeout)
-
-
-def _place(text: str) -> tuple[str, int]:
-    """Host and port; an IPv6 address with a port stands in brackets."""
-    has_port = text.count(":") == 1 or (text.startswith("[") and "]:" in text)
-    host, _, port = text.rpartition(":") if has_port else (text, "", str(JOIN_PORT))
-    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
-        raise InvalidRequest(f"'{text}' is not MASTER[:PORT]; write a name or an address, as in 10.0.0.1:{JOIN_PORT}")
-    return host.strip("[]"), int(port)
 
 
 def _make_room(settings: Settings, files: JoiningFiles, token: JoinTokenText, *, is_forced: bool) -> None:

@@ -11,12 +11,12 @@ import click
 from cli.clusterstate.locks import as_json, locks_text, owner_text
 from cli.commands import Command, MachineCommand
 from cli.connection import ask_wconfd, open_wconfd, user_name
-from cli.context import uses_color, wants_json
+from cli.context import wants_json
 from cli.exitcodes import DONE, NOT_CONFIRMED
 from cli.locknames import lock_names
 from cli.options import complete_node
-from cli.screen import confirm, remark, say, say_json, say_styled
-from cli.tables import Column, Layout, render
+from cli.screen import confirm, remark, say, say_json
+from cli.tables import Column, say_table
 from common.words.times import clock
 from protocol.wconfd.locks import ListOrphanedLocks, OrphanedLocks, ReleaseKeptLocks
 
@@ -47,8 +47,7 @@ def orphaned_locks() -> int:
         for command in orphan.commands
     ]
     put_names = lock_names(row[-1] for row in rows)
-    for line in render(_COLUMNS, [[*row[:-1], put_names(row[-1])] for row in rows], Layout(has_color=uses_color())):
-        say_styled(line)
+    say_table(_COLUMNS, [[*row[:-1], put_names(row[-1])] for row in rows])
     return DONE
 
 

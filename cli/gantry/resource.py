@@ -1,19 +1,19 @@
-"""`gantry resource`: counted resources of the cluster and of nodes; each verb is a module of the folder `resources`."""
+"""`gantry resource`: counted resources of the cluster and of nodes; and the jobs that use them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from cli.commands import Command, CommandGroup, CommandVerb
 from cli.connection import open_luxid
-from cli.context import uses_color, wants_json
+from cli.context import wants_json
 from cli.exitcodes import DONE
-from cli.options import complete_node, table_options
+from cli.options import complete_node, complete_resource
 from cli.remoteoptions import remote_options
 from cli.screen import remark, say, say_json
 from cli.submitting.arguments import SIZE
-from cli.tables import Column, Layout, render, show_lines
+from cli.tables import Column, Layout, render, show_lines, table_options
 from common.errors import PrerequisiteError
 from common.queue.terms import Use, read_use
 from common.resources import Resource, Unit, units_text
@@ -46,25 +46,6 @@ resource = CommandGroup(
 # Source: DESIGN section 16.
 
 
-if TYPE_CHECKING:
-    # what completes a word imports it
-    from click.shell_completion import CompletionItem
-
-
-class ResourceType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`licences`, `web1:memory`."""
-
-    name = "resource"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-        from cli.completion import complete_resources
-
-        # no command runs while the shell asks, so its context is not yet the current one
-        with ctx.scope(cleanup=False):
-            return complete_resources(incomplete)
-
-
-RESOURCE = ResourceType()
 node_option = click.option(
     "--node", metavar="NODE", shell_complete=complete_node, help="The resource is this node's; as NODE:NAME."
 )
@@ -118,7 +99,7 @@ _COLUMNS = (
 
 @click.command("list", cls=Command, examples=("gantry resource list", "gantry resource list --output json"))
 @table_options
-def list_resources(no_headers: bool, separator: str | None) -> int:
+def list_resources(layout: Layout) -> int:
     """List the resources: their units, those in use, the jobs that use them, and those that wait for them."""
     with open_luxid() as client:
         found = client.call(ReadResourceUse())
@@ -128,7 +109,6 @@ def list_resources(no_headers: bool, separator: str | None) -> int:
     if not found:
         remark("there are no resources; set one with 'gantry resource set licences 5'")
         return DONE
-    layout = Layout(not no_headers, separator, has_color=uses_color())
     show_lines(render(_COLUMNS, map(_cells, found), layout))
     return DONE
 
@@ -143,7 +123,7 @@ def _cells(use: ResourceUse) -> tuple[str, ...]:
 
 
 @click.command("info", cls=Command, examples=("gantry resource info licences", "gantry resource info web1:memory"))
-@click.argument("name", metavar="NAME", type=RESOURCE)
+@click.argument("name", metavar="NAME", shell_complete=complete_resource)
 @node_option
 def info(name: str, node: str | None) -> int:
     """Show a resource, and the jobs that use it."""
@@ -179,7 +159,7 @@ def _say(use: ResourceUse) -> None:
     cls=Command,
     examples=("gantry resource set licences 5", "gantry resource set --node web1 memory 64G"),
 )
-@click.argument("name", metavar="NAME", type=RESOURCE)
+@click.argument("name", metavar="NAME", shell_complete=complete_resource)
 @click.argument("total", metavar="TOTAL")
 @node_option
 @click.pass_context
@@ -209,7 +189,7 @@ def set_resource(ctx: click.Context, name: str, total: str, node: str | None) ->
 
 
 @click.command("remove", cls=Command, examples=("gantry resource remove licences",))
-@click.argument("names", metavar="NAME...", type=RESOURCE, nargs=-1, required=True)
+@click.argument("names", metavar="NAME...", shell_complete=complete_resource, nargs=-1, required=True)
 @node_option
 def remove(names: Sequence[str], node: str | None) -> int:
     """Remove resources. Jobs keep what they have; those that want it wait until it is set again."""

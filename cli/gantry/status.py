@@ -23,11 +23,11 @@ from cli.clusterstate.problems import (
 )
 from cli.commands import MachineCommand
 from cli.connection import ask_luxid, open_luxid, open_wconfd
-from cli.context import installation, up_command, use_what_can_be_read, uses_color, wants_json
+from cli.context import installation, up_command, use_what_can_be_read, wants_json
 from cli.exitcodes import DONE, NOT_REACHED
 from cli.query import jobs_now
-from cli.screen import complain, remark, say, say_json, say_styled, warn
-from cli.tables import Column, Layout, render
+from cli.screen import complain, remark, say, say_json, warn
+from cli.tables import Column, say_table
 from common.daemons import MASTER_DAEMONS, Daemon
 from common.errors import GantryError, RemoteError, SilentDaemon
 from common.health import Finding, Level, in_order, summary_line, worst
@@ -295,8 +295,7 @@ def tell_status(settings: Settings, fault: GantryError | None = None) -> int:
             {**_as_json(daemons, supervisor, jobs, drained), "not_master": why_left, **here, **lease, **web, **copies}
         )
     else:
-        for line in render(_COLUMNS, [_cells(*_row(daemon)) for daemon in daemons], Layout(has_color=uses_color())):
-            say_styled(line)
+        say_table(_COLUMNS, [_cells(*_row(daemon)) for daemon in daemons])
         if mastership is not None:
             say(mastership_line(mastership))
             if etcd := etcd_line(mastership, known_fullness()):

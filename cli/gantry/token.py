@@ -1,4 +1,4 @@
-"""`gantry token`: tokens of programs that call over HTTP; each verb is a module of the folder `access/tokens`."""
+"""`gantry token`: tokens of programs that call over HTTP; each with its rights and its end."""
 
 import time
 from collections.abc import Sequence
@@ -7,13 +7,12 @@ from typing import Final
 import click
 
 from cli.commands import Command, CommandGroup, CommandVerb
-from cli.context import installation, uses_color, wants_json
-from cli.exitcodes import DONE, FAILED
-from cli.gantry.user import check_unix_user, spread
-from cli.options import POSITIVE_DURATION, table_options
-from cli.screen import complain, remark, say, say_json
-from cli.tables import Column, Layout, render, show_lines
-from common.errors import NotFound
+from cli.context import installation, wants_json
+from cli.exitcodes import DONE
+from cli.gantry.user import change_each, check_unix_user, spread
+from cli.options import POSITIVE_DURATION
+from cli.screen import remark, say, say_json
+from cli.tables import Column, Layout, render, show_lines, table_options
 from common.webaccess.rights import check_words
 from common.webaccess.tokens import NewToken, Token, TokensFile, id_in
 from common.webaccess.users import check_name
@@ -105,7 +104,7 @@ _TITLES: Final = ("TOKEN", "FOR", "STATE", "EXPIRES", "RUNS AS", "RIGHTS")
 
 @click.command("list", cls=Command, examples=("gantry token list", "gantry token list --output json"))
 @table_options
-def list_tokens(no_headers: bool, separator: str | None) -> int:
+def list_tokens(layout: Layout) -> int:
     """List the tokens, the oldest first, without their secrets; those that are over stay for 30 days."""
     now = time.time()
     tokens = TokensFile(installation().paths).tokens()
@@ -113,7 +112,7 @@ def list_tokens(no_headers: bool, separator: str | None) -> int:
         say_json([token_json(token, now) for token in tokens])
         return DONE
     rows = [_cells(token, now) for token in tokens]
-    show_lines(render([*map(Column, _TITLES)], rows, Layout(not no_headers, separator, has_color=uses_color())))
+    show_lines(render([*map(Column, _TITLES)], rows, layout))
     return DONE
 
 
@@ -131,19 +130,9 @@ def revoke(tokens: Sequence[str]) -> int:
     """Let these tokens be used no more, from the next request on; the first part names a token."""
     settings = installation()
     file = TokensFile(settings.paths)
-    revoked = []
-    for text in tokens:
-        try:
-            file.revoke(token_id := id_in(text), time.time())
-        except NotFound as error:
-            complain(error.message)
-        else:
-            revoked.append(token_id)
-    if wants_json():
-        say_json(revoked)
-    else:
-        for token_id in revoked:
-            say(f"token '{token_id}' is revoked")
-    if revoked:
-        spread(settings)
-    return DONE if len(revoked) == len(tokens) else FAILED
+
+    def end(text: str) -> str:
+        file.revoke(token_id := id_in(text), time.time())
+        return token_id
+
+    return change_each(tokens, end, "token '{}' is revoked", settings)

@@ -10,7 +10,7 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.screen import complain, remark, say, say_json, say_styled
+from cli.screen import complain, remark, say_json, say_result, say_styled
 from cli.tables import Column, Layout, render
 from common.words.fields import size
 from common.words.times import clock, iso
@@ -36,11 +36,7 @@ def prune(dry_run: bool) -> int:
             done = _together(done, client.call(Prune(dry_run)))
             if not done.left:
                 break
-    if wants_json():
-        say_json(_as_json(done))
-    else:
-        for line in _lines(done, is_dry=dry_run):
-            say(line)
+    say_result(_as_json(done), *_lines(done, is_dry=dry_run))
     return DONE
 
 

@@ -1,7 +1,7 @@
-"""`gantry user`: the users who may call over HTTP; each verb is a module of the folder `access/users`."""
+"""`gantry user`: the users who may call over HTTP; their roles and passwords."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -10,11 +10,10 @@ import click
 
 from cli.commands import Command, CommandGroup, CommandVerb
 from cli.connection import open_luxid
-from cli.context import installation, uses_color, wants_json
+from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.options import table_options
-from cli.screen import complain, is_interactive, remark, say, say_json, warn
-from cli.tables import Column, Layout, render, show_lines
+from cli.screen import complain, is_interactive, remark, say_json, say_result, warn
+from cli.tables import Column, Layout, render, show_lines, table_options
 from common.access import Role
 from common.daemons import NodeKind
 from common.errors import GantryError, InvalidRequest, NotFound
@@ -67,6 +66,23 @@ def spread(settings: Settings) -> None:
         warn(f"the other nodes do not have it yet ({error.message}); send it later with: gnt-cluster redist-conf")
     else:
         remark(f"job {job_id} sends it to the other nodes")
+
+
+def change_each(names: Sequence[str], change: Callable[[str], str], words: str, settings: Settings) -> int:
+    """Change each of what the names name, tell of it, and spread the change; return the exit code.
+
+    Args: change: returns the id of what was changed; raises NotFound, which is told. words: with {} for that id.
+    """
+    done = []
+    for name in names:
+        try:
+            done.append(change(name))
+        except NotFound as error:
+            complain(error.message)
+    say_result(done, *map(words.format, done))
+    if done:
+        spread(settings)
+    return DONE if len(done) == len(names) else FAILED
 
 
 # What is typed to name a user: passwords and logins.
@@ -209,10 +225,7 @@ def add(name: str, role: str | None, rights: Sequence[str], unix_user: str | Non
     users.check_new(name)
     user = User(name, str(hashed(read_new_password(password_file))), with_grants(words, unix_user=unix_user))
     users.add(user)
-    if wants_json():
-        say_json(user_json(user))
-    else:
-        say(f"user '{name}' is added")
+    say_result(user_json(user), f"user '{name}' is added")
     spread(settings)
     return DONE
 
@@ -225,13 +238,12 @@ _COLUMNS = (Column("NAME"), Column("ROLE"), Column("RIGHTS"), Column("UNIX USER"
 
 @click.command("list", cls=Command, examples=("gantry user list", "gantry user list --output json"))
 @table_options
-def list_users(no_headers: bool, separator: str | None) -> int:
+def list_users(layout: Layout) -> int:
     """List the users, in the order of their file, and how their passwords are stored."""
     users = UsersFile(installation().paths).users()
     if wants_json():
         say_json([user_json(user) for user in users.values()])
         return DONE
-    layout = Layout(not no_headers, separator, has_color=uses_color())
     show_lines(render(_COLUMNS, map(_cells, users.values()), layout))
     return DONE
 
@@ -284,10 +296,7 @@ def modify(
     except NotFound as error:
         complain(error.message)
         return FAILED
-    if wants_json():
-        say_json(user_json(changed))
-    else:
-        say(f"user '{name}' has its new rights")
+    say_result(user_json(changed), f"user '{name}' has its new rights")
     spread(settings)
     return DONE
 
@@ -316,10 +325,7 @@ def password(name: str, password_file: Path | None) -> int:
     except NotFound as error:
         complain(error.message)
         return FAILED
-    if wants_json():
-        say_json({"name": name})
-    else:
-        say(f"user '{name}' has its new password")
+    say_result({"name": name}, f"user '{name}' has its new password")
     spread(settings)
     return DONE
 
@@ -333,19 +339,9 @@ def remove(names: Sequence[str]) -> int:
     """Remove these users; from the next request on they are refused. Their jobs stay."""
     settings = installation()
     users = UsersFile(settings.paths)
-    removed = []
-    for name in names:
-        try:
-            users.remove(name)
-        except NotFound as error:
-            complain(error.message)
-        else:
-            removed.append(name)
-    if wants_json():
-        say_json(removed)
-    else:
-        for name in removed:
-            say(f"user '{name}' is removed")
-    if removed:
-        spread(settings)
-    return DONE if len(removed) == len(names) else FAILED
+
+    def take_out(name: str) -> str:
+        users.remove(name)
+        return name
+
+    return change_each(names, take_out, "user '{}' is removed", settings)

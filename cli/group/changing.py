@@ -1,14 +1,14 @@
 """The verbs of `gnt-group` that change node groups."""
 
 from collections.abc import Mapping, Sequence
-from typing import Unpack, cast
+from typing import cast
 
 import click
 
 from cli.commands import Command
 from cli.options import KEY_VALUES, F, complete_group, complete_node, with_options
 from cli.parameters import BOUNDS_OPTION, DEFAULT, DISK_OPTION, RATIO_OPTIONS, STATE_OPTIONS, OfThings, parameters_of
-from cli.submitting.options import SubmitOptions, submission_of, submit_options
+from cli.submitting.options import SubmissionOptions, submit_options
 from cli.submitting.submission import carry_out, tell_changes
 from common.objects.kinds import AllocPolicy, DiskTemplate
 
@@ -62,13 +62,12 @@ def op_values(given: Mapping[str, object]) -> dict[str, object]:
 @group_options
 @submit_options
 @click.argument("name", metavar="GROUP")
-def add(name: str, **given: object) -> int:
+def add(name: str, submission: SubmissionOptions, **given: object) -> int:
     """Make the node group GROUP; nodes are put into it with: gnt-group assign-nodes.
 
     What is left out is as the cluster has it. Waits for the job, except with --submit.
     """
-    options = submission_of(given)
-    return carry_out({"OP_ID": "OP_GROUP_ADD", "group_name": name, **op_values(given)}, options, "gnt-group", "add")
+    return carry_out({"OP_ID": "OP_GROUP_ADD", "group_name": name, **op_values(given)}, submission, "gnt-group", "add")
 
 
 # `gnt-group modify`: change the policies and parameters of a node group.
@@ -89,19 +88,19 @@ def add(name: str, **given: object) -> int:
 @group_options
 @submit_options
 @click.argument("name", metavar="GROUP", shell_complete=complete_group)
-def modify(name: str, **given: object) -> int:
+def modify(name: str, submission: SubmissionOptions, **given: object) -> int:
     """Change GROUP; what is left out stays, and 'default' makes a value the cluster's again.
 
     Instances that do not keep to a changed policy are named, and stay as they are. Waits for the job, except with
     --submit.
     """
-    options, values = submission_of(given), op_values(given)
+    values = op_values(given)
     if all(value is None for value in values.values()):
         raise click.UsageError(
             "nothing to change; name a value, as in: gnt-group modify --alloc-policy preferred GROUP"
         )
     op = {"OP_ID": "OP_GROUP_SET_PARAMS", "group_name": name, **values}
-    return carry_out(op, options, "gnt-group", "modify", tell_changes("group", "node group", name))
+    return carry_out(op, submission, "gnt-group", "modify", tell_changes("group", "node group", name))
 
 
 # `gnt-group rename`: give a node group another name.
@@ -113,13 +112,13 @@ def modify(name: str, **given: object) -> int:
 @submit_options
 @click.argument("name", metavar="GROUP", shell_complete=complete_group)
 @click.argument("new_name", metavar="NAME")
-def rename(name: str, new_name: str, **options: Unpack[SubmitOptions]) -> int:
+def rename(name: str, new_name: str, submission: SubmissionOptions) -> int:
     """Give GROUP the name NAME; its uuid and all that is in it stay.
 
     Waits for the job, except with --submit.
     """
     op = {"OP_ID": "OP_GROUP_RENAME", "group_name": name, "new_name": new_name}
-    return carry_out(op, options, "gnt-group", "rename")
+    return carry_out(op, submission, "gnt-group", "rename")
 
 
 # `gnt-group remove`: remove a node group.
@@ -130,12 +129,12 @@ def rename(name: str, new_name: str, **options: Unpack[SubmitOptions]) -> int:
 @click.command("remove", cls=Command, examples=("gnt-group remove rack2",))
 @submit_options
 @click.argument("name", metavar="GROUP", shell_complete=complete_group)
-def remove(name: str, **options: Unpack[SubmitOptions]) -> int:
+def remove(name: str, submission: SubmissionOptions) -> int:
     """Remove GROUP, which must have no nodes; the last group stays.
 
     Waits for the job, except with --submit.
     """
-    return carry_out({"OP_ID": "OP_GROUP_REMOVE", "group_name": name}, options, "gnt-group", "remove")
+    return carry_out({"OP_ID": "OP_GROUP_REMOVE", "group_name": name}, submission, "gnt-group", "remove")
 
 
 # `gnt-group assign-nodes`: put nodes into a node group.
@@ -152,10 +151,10 @@ def remove(name: str, **options: Unpack[SubmitOptions]) -> int:
 @submit_options
 @click.argument("name", metavar="GROUP", shell_complete=complete_group)
 @click.argument("nodes", metavar="NODE...", nargs=-1, required=True, shell_complete=complete_node)
-def assign_nodes(name: str, nodes: Sequence[str], force: bool, **options: Unpack[SubmitOptions]) -> int:
+def assign_nodes(name: str, nodes: Sequence[str], force: bool, submission: SubmissionOptions) -> int:
     """Put these nodes into GROUP; they leave the groups in which they are.
 
     Waits for the job, except with --submit.
     """
     op = {"OP_ID": "OP_GROUP_ASSIGN_NODES", "group_name": name, "nodes": list(nodes), "force": force}
-    return carry_out(op, options, "gnt-group", "assign-nodes")
+    return carry_out(op, submission, "gnt-group", "assign-nodes")

@@ -4,7 +4,7 @@ Source: cli.md 1.3 and 1.4.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Unpack
+from typing import Final
 
 import click
 
@@ -36,7 +36,7 @@ _USUAL: Final = ("name", "node_cnt", "pinst_cnt", "alloc_policy", "ndparams")
 )
 @list_options
 @click.argument("words", metavar="[GROUP...|FILTER]", nargs=-1, shell_complete=complete_group)
-def list_groups(words: Sequence[str], **options: Unpack[ListOptions]) -> int:
+def list_groups(words: Sequence[str], options: ListOptions) -> int:
     """List all node groups, the named ones, or those for which a filter holds: 'node_cnt > 3'."""
     return tell_objects(QueryKind.GROUP, _USUAL, words, options, "gnt-group", {"ndparams": _parameters})
 

@@ -10,12 +10,11 @@ from cli.choosing.batches import BatchRow, elements_by_id, read_batch, read_batc
 from cli.choosing.jobids import BATCH
 from cli.commands import Command, CommandGroup, CommandVerb
 from cli.connection import Luxid, open_luxid
-from cli.context import command_line, job_program, uses_color, wants_json
+from cli.context import command_line, job_program, wants_json
 from cli.exitcodes import DONE
-from cli.options import table_options
 from cli.query import query_jobs
 from cli.screen import say, say_json
-from cli.tables import Column, Layout, render, show_lines, status_style
+from cli.tables import Column, Layout, render, show_lines, status_style, table_options
 from common.printable import printable
 from common.words.fields import shown_status
 from common.words.outcome import counts_text
@@ -54,7 +53,7 @@ _COLUMNS = (
 @click.command("list", cls=Command, examples=("gnt-job batch list", "gnt-job batch list --archived --output json"))
 @click.option("--archived", "with_archived", is_flag=True, help="Batches of archived jobs, too.")
 @table_options
-def list_batches(with_archived: bool, no_headers: bool, separator: str | None) -> int:
+def list_batches(with_archived: bool, layout: Layout) -> int:
     """List the batches; a batch is active as long as one of its jobs is, and then in the worst state of its jobs."""
     with open_luxid() as client:
         found = read_batches(client, with_archived=with_archived)
@@ -62,7 +61,7 @@ def list_batches(with_archived: bool, no_headers: bool, separator: str | None) -
         say_json([batch_json(each) for each in found])
         return DONE
     now = time.time()
-    show_lines(render(_COLUMNS, [_cells(each, now) for each in found], Layout(not no_headers, separator, uses_color())))
+    show_lines(render(_COLUMNS, [_cells(each, now) for each in found], layout))
     return DONE
 
 

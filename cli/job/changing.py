@@ -3,22 +3,22 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Unpack
+from typing import Final
 
 import attrs
 import click
 
 from cli.choosing.filtering import complete_label
 from cli.choosing.jobids import JOB_IDS, Named, ids_of
-from cli.choosing.jobs import ChoiceOptions, JobChoice, choice_options, read_choice
+from cli.choosing.jobs import JobChoice, choice_options
 from cli.commands import Command
 from cli.connection import Luxid, ask_luxid, open_luxid, with_own_name
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED, NOT_CONFIRMED
-from cli.job.run import AfterOptions, after_options, read_dependencies
+from cli.job.run import AfterJobs, after_options, read_dependencies
 from cli.options import DURATION, F, with_options
 from cli.query import filter_jobs, jobs_now
-from cli.screen import complain, confirm, remark, say, say_json
+from cli.screen import complain, confirm, remark, say, say_json, say_result
 from cli.submitting.arguments import JOB_NAME, LABEL, USE, InstantType
 from cli.submitting.options import PRIORITIES
 from cli.tables import JOB_FIELDS, job_table
@@ -80,7 +80,7 @@ def selection_options(function: F) -> F:
     )
 
 
-def select_jobs(choice: JobChoice, action: JobAction, *, is_forced: bool, is_dry: bool, is_json: bool) -> Sequence[int]:
+def select_jobs(choice: JobChoice, action: JobAction, *, is_forced: bool, is_dry: bool) -> Sequence[int]:
     """Return the chosen jobs; jobs chosen by conditions are shown first, and the user confirms.
 
     Raises:
@@ -95,15 +95,15 @@ def select_jobs(choice: JobChoice, action: JobAction, *, is_forced: bool, is_dry
         return choice.job_ids
     rows = _chosen(choice, action)
     if is_dry:
-        _tell_dry_run(rows, action, is_json=is_json)
+        _tell_dry_run(rows, action)
         raise click.exceptions.Exit(DONE)
     if not rows:
-        if is_json:
+        if wants_json():
             say_json([])
         complain(f"no job to {action.words} matches; 'gnt-job list' shows all")
         raise click.exceptions.Exit(FAILED)
     if not is_forced:
-        _ask(rows, action, is_json=is_json)
+        _ask(rows, action)
     return [row["id"] for row in rows]
 
 
@@ -113,8 +113,8 @@ def _chosen(choice: JobChoice, action: JobAction) -> list[JobRow]:
         return filter_jobs(client, choice.expression(action.possible), fields)
 
 
-def _tell_dry_run(rows: Sequence[JobRow], action: JobAction, *, is_json: bool) -> None:
-    if is_json:
+def _tell_dry_run(rows: Sequence[JobRow], action: JobAction) -> None:
+    if wants_json():
         say_json([row["id"] for row in rows])
         return
     for line in job_table(rows):
@@ -126,14 +126,30 @@ def _jobs(count: int) -> str:
     return f"{count} job{'' if count == 1 else 's'}"
 
 
-def _ask(rows: Sequence[JobRow], action: JobAction, *, is_json: bool) -> None:
+def _ask(rows: Sequence[JobRow], action: JobAction) -> None:
     for line in job_table(rows):
         remark(line)
     if not confirm(f"{action.words} {'this job' if len(rows) == 1 else f'these {len(rows)} jobs'}?"):
-        if is_json:
+        if wants_json():
             say_json([])
         remark(f"nothing was changed; to {action.words} them without this question add --force")
         raise NotConfirmed
+
+
+def change_jobs(
+    choice: JobChoice,
+    action: JobAction,
+    request: Callable[[tuple[JobId, ...]], Request[tuple[Done, ...]]],
+    *,
+    is_forced: bool,
+    is_dry: bool,
+) -> int:
+    """Let luxid change the chosen jobs, and show what it did with each; return one exit code for all.
+
+    Raises: as `select_jobs` and `Luxid.call`.
+    """
+    job_ids = select_jobs(choice, action, is_forced=is_forced, is_dry=is_dry)
+    return tell_answers(job_ids, call_in_parts(job_ids, request))
 
 
 def call_in_parts(
@@ -149,9 +165,9 @@ def call_in_parts(
     return answers
 
 
-def tell_answers(job_ids: Sequence[int], answers: Sequence[Done], *, is_json: bool) -> int:
+def tell_answers(job_ids: Sequence[int], answers: Sequence[Done]) -> int:
     """Show what luxid did with each job, of very many a line for all alike; return one exit code for all."""
-    if is_json:
+    if wants_json():
         say_json(answers)
     pairs = list(zip(job_ids, answers, strict=True))
     told = (
@@ -162,7 +178,7 @@ def tell_answers(job_ids: Sequence[int], answers: Sequence[Done], *, is_json: bo
     for is_done, line in told:
         if not is_done:
             complain(with_own_name(line))
-        elif not is_json:
+        elif not wants_json():
             say(line)
     return DONE if all(answer.is_done for answer in answers) else FAILED
 
@@ -217,12 +233,9 @@ _CANCEL: Final = JobAction("cancel", UNFINISHED)
 )
 @click.option("--yes-do-it", "--ya-rly", is_flag=True, expose_value=False, hidden=True)
 @selection_options
-def cancel(kill: bool, is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> int:
+def cancel(kill: bool, choice: JobChoice, is_forced: bool, is_dry: bool) -> int:
     """Cancel these jobs, or all unfinished jobs for which the conditions hold."""
-    choice = read_choice(**chosen)
-    job_ids = select_jobs(choice, _CANCEL, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
-    answers = call_in_parts(job_ids, lambda ids: CancelJobs(ids, kill))
-    return tell_answers(job_ids, answers, is_json=wants_json())
+    return change_jobs(choice, _CANCEL, lambda ids: CancelJobs(ids, kill), is_forced=is_forced, is_dry=is_dry)
 
 
 # `gnt-job hold`: keep queued jobs from beginning.
@@ -244,15 +257,14 @@ _HOLD: Final = JobAction("hold", NOT_BEGUN)
 )
 @click.option("--why", metavar="TEXT", default="", help="The reason; gnt-job why shows it.")
 @selection_options
-def hold(why: str, is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> int:
+def hold(why: str, choice: JobChoice, is_forced: bool, is_dry: bool) -> int:
     """Keep these jobs from beginning until gnt-job release lets them go; or all queued jobs that meet the conditions.
 
     A job that is held takes no place and no lock, and keeps its place in line. One that has begun cannot be held.
     """
-    choice = read_choice(**chosen)
-    job_ids = select_jobs(choice, _HOLD, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
-    answers = call_in_parts(job_ids, lambda ids: ChangeJobs(ids, JobChange(hold=why)))
-    return tell_answers(job_ids, answers, is_json=wants_json())
+    return change_jobs(
+        choice, _HOLD, lambda ids: ChangeJobs(ids, JobChange(hold=why)), is_forced=is_forced, is_dry=is_dry
+    )
 
 
 # `gnt-job release`: let held jobs go.
@@ -269,12 +281,11 @@ _RELEASE: Final = JobAction("release", ["&", NOT_BEGUN, ["?", "hold"]])
     examples=("gnt-job release 27491", "gnt-job release --mine --queued"),
 )
 @selection_options
-def release(is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> int:
+def release(choice: JobChoice, is_forced: bool, is_dry: bool) -> int:
     """Let these jobs begin as if they had never been held, or all held jobs for which the conditions hold."""
-    choice = read_choice(**chosen)
-    job_ids = select_jobs(choice, _RELEASE, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
-    answers = call_in_parts(job_ids, lambda ids: ChangeJobs(ids, JobChange(release=True)))
-    return tell_answers(job_ids, answers, is_json=wants_json())
+    return change_jobs(
+        choice, _RELEASE, lambda ids: ChangeJobs(ids, JobChange(release=True)), is_forced=is_forced, is_dry=is_dry
+    )
 
 
 # `gnt-job modify`: change terms of queued jobs, what they wait for, and the time and tries of their commands.
@@ -341,14 +352,11 @@ def modify(
     uses: Sequence[Use],
     without_uses: Sequence[str],
     at_most: int | None,
-    depends: Sequence[tuple[Named, list[str]]],
-    after_success: Sequence[Named],
-    after_failure: Sequence[Named],
-    after_all: Sequence[Named],
+    after: AfterJobs,
     without_after: Sequence[Named],
+    choice: JobChoice,
     is_forced: bool,
     is_dry: bool,
-    **chosen: Unpack[ChoiceOptions],
 ) -> int:
     """Change these jobs, or all queued jobs for which the conditions hold; what is not named stays.
 
@@ -356,12 +364,6 @@ def modify(
     --at-most is for jobs of a batch: name all of them, as each job has it by itself. A job can wait only for jobs that
     came before it.
     """
-    after: AfterOptions = {
-        "depends": depends,
-        "after_success": after_success,
-        "after_failure": after_failure,
-        "after_all": after_all,
-    }
     change = JobChange(
         name=name,
         labels=dict(labels),
@@ -373,23 +375,17 @@ def modify(
         timeout=timeout,
         retries=retries,
         at_most=at_most,
-        after=_after(after),
+        after=tuple(
+            structure({"job_id": job_id, "states": states}, AfterJob)
+            for job_id, states in read_dependencies(after, None)
+        ),
         without_after=tuple(JobId(each) for named in without_after for each in ids_of(named, None)),
     )
     if change == JobChange():
         raise click.UsageError(
             "nothing to change; for example --name NAME, --begin TIME, --priority low or --timeout 2h"
         )
-    choice = read_choice(**chosen)
-    job_ids = select_jobs(choice, _MODIFY, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
-    answers = call_in_parts(job_ids, lambda ids: ChangeJobs(ids, change))
-    return tell_answers(job_ids, answers, is_json=wants_json())
-
-
-def _after(options: AfterOptions) -> tuple[AfterJob, ...]:
-    return tuple(
-        structure({"job_id": job_id, "states": states}, AfterJob) for job_id, states in read_dependencies(options, None)
-    )
+    return change_jobs(choice, _MODIFY, lambda ids: ChangeJobs(ids, change), is_forced=is_forced, is_dry=is_dry)
 
 
 # `gnt-job change-priority`: make jobs more or less urgent.
@@ -410,13 +406,12 @@ _CHANGE_PRIORITY: Final = JobAction("change the priority of", UNFINISHED)
 )
 @click.option("--priority", type=click.Choice(PRIORITIES), required=True, help="The new priority.")
 @selection_options
-def change_priority(priority: str, is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> int:
+def change_priority(priority: str, choice: JobChoice, is_forced: bool, is_dry: bool) -> int:
     """Give another priority to these jobs, or to all unfinished jobs for which the conditions hold."""
-    choice = read_choice(**chosen)
-    job_ids = select_jobs(choice, _CHANGE_PRIORITY, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
     change = JobChange(priority=SUBMIT_PRIORITIES[priority])
-    answers = call_in_parts(job_ids, lambda ids: ChangeJobs(ids, change))
-    return tell_answers(job_ids, answers, is_json=wants_json())
+    return change_jobs(
+        choice, _CHANGE_PRIORITY, lambda ids: ChangeJobs(ids, change), is_forced=is_forced, is_dry=is_dry
+    )
 
 
 # `gnt-job archive`: move ended jobs to the archive.
@@ -433,13 +428,12 @@ _OF_ONE: Final = (NotFound.code, Denied.code, Conflict.code)
     "archive", cls=Command, examples=("gnt-job archive 27490 27491", "gnt-job archive --where 'status=success' --force")
 )
 @selection_options
-def archive(is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> int:
+def archive(choice: JobChoice, is_forced: bool, is_dry: bool) -> int:
     """Archive these jobs, or all ended jobs for which the conditions hold.
 
     Archived jobs can still be listed by their ids, and with --archived.
     """
-    choice = read_choice(**chosen)
-    job_ids = select_jobs(choice, _ARCHIVE, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
+    job_ids = select_jobs(choice, _ARCHIVE, is_forced=is_forced, is_dry=is_dry)
     with open_luxid() as client:
         answers = [_archive(client, JobId(job_id)) for job_id in job_ids]
     if wants_json():
@@ -486,8 +480,5 @@ def autoarchive(age: str) -> int:
     """Archive the jobs that ended more than AGE ago: 600, 30m, 12h, 7d, 2w; or all ended jobs."""
     seconds = -1 if age == "all" else int(DURATION.convert(age, None, click.get_current_context()))
     answer = ask_luxid(AutoArchiveJobs(seconds, _TIMEOUT_S))
-    if wants_json():
-        say_json(answer)
-    else:
-        say(f"Archived {answer.archived_count} jobs, {answer.unchecked_count} unchecked left")
+    say_result(answer, f"Archived {answer.archived_count} jobs, {answer.unchecked_count} unchecked left")
     return DONE

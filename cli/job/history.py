@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypedDict, Unpack
+from typing import Final
 
 import attrs
 import click
@@ -15,12 +15,12 @@ import click
 from cli.choosing.filtering import complete_label, complete_name, complete_user, warn_of_stars
 from cli.commands import Command
 from cli.connection import Luxid, known_login, open_luxid
-from cli.context import uses_color, wants_json
+from cli.context import wants_json
 from cli.exitcodes import DONE
-from cli.options import F, table_options, with_options
+from cli.options import gathered
 from cli.query import query_jobs
 from cli.screen import remark, say_json, screen_width
-from cli.tables import Column, Layout, render, show_lines, status_style
+from cli.tables import Column, Layout, render, show_lines, status_style, table_options
 from common.errors import InvalidRequest
 from common.ids import JobId
 from common.printable import printable
@@ -66,73 +66,69 @@ _LABEL: Final = "label:"
 SORTINGS: Final = tuple(sorting.value for sorting in Sorting)
 
 
-class PastOptions(TypedDict):
-    """What `past_options` pass to a verb."""
-
-    since: str | None
-    until: str | None
-    statuses: Sequence[str]
-    names: Sequence[str]
-    labels: Sequence[str]
-    user: str | None
-    text: str | None
-
-
-def past_options(function: F) -> F:
-    """The options that choose ended jobs."""
-    return with_options(
-        function,
-        click.option("--since", metavar="TIME", help="Ended at or after: yesterday, 2h (ago), '2026-11-21 02:00'."),
-        click.option("--until", metavar="TIME", help="Ended before."),
-        click.option(
-            "--status",
-            "statuses",
-            multiple=True,
-            type=click.Choice([*_STATUSES]),
-            help="In this final state; repeatable.",
-        ),
-        click.option(
-            "--name",
-            "names",
-            metavar="GLOB",
-            multiple=True,
-            shell_complete=complete_name,
-            help="With this name, such as 'backup-*'; repeatable.",
-        ),
-        click.option(
-            "--label",
-            "labels",
-            metavar="KEY[=VALUE]",
-            multiple=True,
-            shell_complete=complete_label,
-            help="With this label; repeatable.",
-        ),
-        click.option("--user", metavar="LOGIN", shell_complete=complete_user, help="Submitted by this user."),
-        click.option(
-            "--filter", "--where", "text", metavar="FILTER", help="For which this holds: 'wait > 10m & tries > 1'."
-        ),
-    )
-
-
-def read_choice(chosen: PastOptions) -> Past:
-    """What the options ask. Raises: InvalidRequest: a time or the filter is malformed."""
+def _read_choice(
+    since: str | None,
+    until: str | None,
+    statuses: Sequence[str],
+    names: Sequence[str],
+    labels: Sequence[str],
+    user: str | None,
+    text: str | None,
+) -> Past:
+    """Raises: InvalidRequest: a time or the filter is malformed."""
     now = time.time()
     parts: list[Expression] = []
-    if chosen["names"]:
-        named: list[Expression] = [["=~", "name", glob_regex(name)] for name in chosen["names"]]
+    if names:
+        named: list[Expression] = [["=~", "name", glob_regex(name)] for name in names]
         parts.append(["|", *named])
-    parts += [_label(label) for label in chosen["labels"]]
-    if chosen["user"] is not None:
-        parts.append(["==", "user", chosen["user"]])
-    if chosen["text"] is not None:
-        parts.append(past_filter(chosen["text"], now, None))
-        warn_of_stars(chosen["text"])
+    parts += [_label(label) for label in labels]
+    if user is not None:
+        parts.append(["==", "user", user])
+    if text is not None:
+        parts.append(past_filter(text, now, None))
+        warn_of_stars(text)
     return Past(
-        since=_instant(chosen["since"], now),
-        until=_instant(chosen["until"], now),
-        states=tuple(dict.fromkeys(_STATUSES[name] for name in chosen["statuses"])),
+        since=_instant(since, now),
+        until=_instant(until, now),
+        states=tuple(dict.fromkeys(_STATUSES[name] for name in statuses)),
         filter=all_of(parts),
     )
+
+
+# the options that choose ended jobs: the verb gets its `choice`
+past_options: Final = gathered(
+    "choice",
+    _read_choice,
+    click.option("--since", metavar="TIME", help="Ended at or after: yesterday, 2h (ago), '2026-11-21 02:00'."),
+    click.option("--until", metavar="TIME", help="Ended before."),
+    click.option(
+        "--status",
+        "statuses",
+        multiple=True,
+        type=click.Choice([*_STATUSES]),
+        help="In this final state; repeatable.",
+    ),
+    click.option(
+        "--name",
+        "names",
+        metavar="GLOB",
+        multiple=True,
+        shell_complete=complete_name,
+        help="With this name, such as 'backup-*'; repeatable.",
+    ),
+    click.option(
+        "--label",
+        "labels",
+        metavar="KEY[=VALUE]",
+        multiple=True,
+        shell_complete=complete_label,
+        help="With this label; repeatable.",
+    ),
+    click.option("--user", metavar="LOGIN", shell_complete=complete_user, help="Submitted by this user."),
+    click.option(
+        "--filter", "--where", "text", metavar="FILTER", help="For which this holds: 'wait > 10m & tries > 1'."
+    ),
+)
 
 
 def grouping_of(by: str) -> tuple[Grouping, str]:
@@ -303,6 +299,7 @@ _AT_ONCE: Final = 5000
 @click.option("--zone", help="Time zone by which days are told, such as Europe/Athens; this machine's by default.")
 @table_options
 def history(
+    choice: Past,
     sort: str,
     reverse: bool,
     limit: int,
@@ -310,9 +307,7 @@ def history(
     summary: bool,
     by: str,
     zone: str | None,
-    no_headers: bool,
-    separator: str | None,
-    **chosen: Unpack[PastOptions],
+    layout: Layout,
 ) -> int:
     """Show the jobs that have ended, archived and removed ones too, the latest first.
 
@@ -321,7 +316,6 @@ def history(
     id, status, name, summary, user, received, eligible, start, end, wait, run, tries, exit, why, node, batch and
     label.KEY.
     """
-    choice, layout = read_choice(chosen), Layout(not no_headers, separator, uses_color())
     if layout.is_for_people:
         layout = attrs.evolve(layout, width=screen_width())
     if summary:

@@ -18,7 +18,6 @@ from cli.exitcodes import DONE, FAILED
 from cli.locknames import lock_names
 from cli.query import missing, query_jobs
 from cli.screen import complain, say, say_json
-from common.errors import RemoteError
 from common.ids import JobId
 from common.printable import printable
 from common.queue.explanation import Span
@@ -35,17 +34,8 @@ from protocol.luxi.why import ReadJobWaits
 
 
 def job_waits(client: Luxid, job_ids: Sequence[int]) -> Mapping[int, Sequence[Span]]:
-    """Return the spans of these jobs, by id; none for a job that does not exist, or if luxid lacks the method.
-
-    Raises: as `BlockingClient.call`, except RemoteError.
-    """
-    if not job_ids:
-        return {}
-    try:
-        answers = client.call(ReadJobWaits(tuple(map(JobId, job_ids))))
-    except RemoteError:
-        # an older luxid, or Ganeti's, has no such method
-        return {}
+    """Return the spans of these jobs, by id; none for a job that does not exist. Raises: as `BlockingClient.call`."""
+    answers = client.call(ReadJobWaits(tuple(map(JobId, job_ids)))) if job_ids else ()
     return {job_id: spans or () for job_id, spans in zip(job_ids, answers, strict=True)}
 
 

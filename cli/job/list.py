@@ -6,22 +6,21 @@ Source: cli.md 2, "list".
 import difflib
 import time
 from collections.abc import Sequence
-from typing import Final, Unpack
+from typing import Final
 
 import attrs
 import click
 
 from cli.choosing.filtering import complete_fields
-from cli.choosing.jobs import ChoiceOptions, JobChoice, choice_options, read_choice, within
+from cli.choosing.jobs import JobChoice, choice_options, within
 from cli.choosing.lists import OwnField, fields_command
 from cli.commands import Command
 from cli.connection import open_luxid
-from cli.context import uses_color, wants_json
+from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
-from cli.options import table_options
 from cli.query import filter_jobs, missing, query_jobs
 from cli.screen import complain, remark, say_json, screen_width, warn
-from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, show_lines, status_style
+from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, show_lines, status_style, table_options
 from common.objects.kinds import QueryKind
 from common.words.fields import FIELDS, JobRow, choose, field_of, job_title, sort_rows, unknown, value_of, wire_fields
 from common.words.outcome import no_such_job
@@ -66,16 +65,15 @@ from common.words.times import with_iso
 @click.option("-v", "--verbose", is_flag=True, help="Explain why a cell has no value.")
 @choice_options
 def list_jobs(
+    choice: JobChoice,
     names: str | None,
     since: str | None,
     until: str | None,
     by: str | None,
     is_reversed: bool,
     limit: int | None,
-    no_headers: bool,
-    separator: str | None,
+    layout: Layout,
     verbose: bool,
-    **chosen: Unpack[ChoiceOptions],
 ) -> int:
     """List the jobs of the queue, the named ones, or those for which a filter holds.
 
@@ -87,7 +85,7 @@ def list_jobs(
     A job with a name is shown by it in place of its summary, but not to programs, with --no-headers, --separator or
     --output json. On a terminal the lines are cut to its width, and a table longer than it goes through a pager.
     """
-    choice = within(read_choice(**chosen), since, until)
+    choice = within(choice, since, until)
     fields = choose(names)
     if not fields:
         raise click.UsageError(f"-o '{names}' names no field; 'gnt-job list-fields' shows all")
@@ -102,7 +100,7 @@ def list_jobs(
         wire = wire_fields(fields, *_besides(fields))
         say_json([with_iso({key: value_of(row, key) for key in wire}) for row in shown])
     else:
-        _show(shown, fields, Layout(not no_headers, separator, uses_color(), UNAVAILABLE if verbose else NOTHING))
+        _show(shown, fields, attrs.evolve(layout, nothing=UNAVAILABLE if verbose else NOTHING))
     if len(shown) < len(rows):
         remark(f"… {len(rows) - len(shown)} more; --limit {len(rows)} shows all, --since or --where fewer")
     return _complain(unknown(fields), lost)

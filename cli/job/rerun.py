@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import click
@@ -13,9 +14,10 @@ from cli.commands import WaitingCommand
 from cli.connection import Luxid, open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE
+from cli.options import gathered
 from cli.query import filter_jobs, query_jobs
 from cli.screen import remark, say, say_json
-from cli.submitting.options import PRIORITIES, SubmissionOptions, job_with_wishes, wait_options
+from cli.submitting.options import PRIORITIES, WAIT_OPTIONS, SubmissionOptions, job_with_wishes
 from cli.submitting.submission import submit_jobs
 from common.errors import PrerequisiteError
 from common.opcodes.base import summary
@@ -65,11 +67,15 @@ _FIELDS: Final = ("id", "status", "ops", "opexec", "opstatus")
     help="Leave out the opcodes before the one that failed: a new job begins with that one.",
 )
 @naming_options
-@click.option("--priority", type=click.Choice(PRIORITIES), help="How urgent; as before if left out.")
-@click.option("--reason", metavar="TEXT", help="The reason; kept in the reason trail.")
-@click.option("--dry-run", "is_dry", is_flag=True, help="Show which jobs would run again, and submit nothing.")
-@click.option("--wait", "is_waiting", is_flag=True, help="Follow to the end: output, log, exit code.")
-@wait_options
+@gathered(
+    "submission",
+    partial(SubmissionOptions, ends_as_command=True),
+    click.option("--priority", type=click.Choice(PRIORITIES), help="How urgent; as before if left out."),
+    click.option("--reason", metavar="TEXT", help="The reason; kept in the reason trail."),
+    click.option("--dry-run", "is_preview", is_flag=True, help="Show which jobs would run again, and submit nothing."),
+    click.option("--wait", "is_waiting", is_flag=True, help="Follow to the end: output, log, exit code."),
+    *WAIT_OPTIONS,
+)
 @ids_argument(is_required=False)
 def rerun(
     job_ids: Sequence[int],
@@ -78,12 +84,7 @@ def rerun(
     from_failed: bool,
     where: str | None,
     batches: Sequence[str],
-    priority: str | None,
-    reason: str | None,
-    is_dry: bool,
-    is_waiting: bool,
-    wait_s: float | None,
-    is_raw: bool,
+    submission: SubmissionOptions,
 ) -> int:
     """Run jobs again that have ended, each as a new job with the same opcodes; print the new ids.
 
@@ -91,27 +92,17 @@ def rerun(
     depended on another of these jobs it depends on that one's successor; dependencies that are met are left out.
     """
     named = named_jobs(job_ids, where, batches)
-    wishes = SubmissionOptions(
-        priority,
-        reason,
-        is_waiting=is_waiting,
-        is_ganeti_form=False,
-        prints_ids=False,
-        wait_s=wait_s,
-        is_raw=is_raw,
-        ends_as_command=True,
-    )
     with open_luxid() as client:
         if has_dependents:
             named = _with_dependents(client, named)
         made = _made(client, chosen(_read(client, named), failed_only=failed_only), from_failed=from_failed)
     if not made:
         remark("none of these jobs has failed; nothing to do")
-    if is_dry or not made:
+    if submission.is_preview or not made:
         return _tell_dry(made)
     return submit_jobs(
-        [job_with_wishes(NewJob(tuple(each.ops)), wishes, "rerun") for each in made],
-        wishes,
+        [job_with_wishes(NewJob(tuple(each.ops)), submission, "rerun") for each in made],
+        submission,
         elements=[{"rerun-of": str(each.of)} for each in made],
     )
 

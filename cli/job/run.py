@@ -5,52 +5,24 @@ import re
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, TypedDict, Unpack
+from typing import Final
 
+import attrs
 import click
 
 from cli import context
 from cli.choosing.jobids import JOB_IDS, PREVIOUS, Named, are_ids, ids_of
 from cli.commands import WaitingCommand
 from cli.connection import open_luxid
-from cli.options import POSITIVE_DURATION, F, ReadType, with_options
+from cli.options import ReadType, gathered
 from cli.remoteoptions import is_remote
 from cli.screen import remark
-from cli.submitting.arguments import (
-    CPUS,
-    DEPENDENCY,
-    LOCK,
-    SIZE,
-    ULIMIT,
-    VARIABLE,
-    check_text,
-    lock_modes,
-    read_standard_input,
-)
-from cli.submitting.fleetoptions import (
-    FleetOptions,
-    FleetWish,
-    check_lock_marks,
-    check_shell_words,
-    fleet_options,
-    read_fleet_wish,
-)
-from cli.submitting.options import (
-    FollowOptions,
-    RetryOptions,
-    SubmissionOptions,
-    exit_option,
-    job_options,
-    job_with_wishes,
-    later_options,
-    retry_options,
-    retry_parameters,
-    wait_options,
-    wishes_of,
-)
+from cli.submitting.arguments import DEPENDENCY, ULIMIT, lock_modes
+from cli.submitting.command import CommandOptions, command_options
+from cli.submitting.fleetoptions import FleetWish, check_lock_marks, check_shell_words, fleet_options
+from cli.submitting.options import SubmissionOptions, job_options, job_with_wishes, retry_options
 from cli.submitting.submission import submit_jobs
 from common.queue.jobs import FINAL_NAMES, JobState
-from common.words.typed import LockWish
 from protocol.luxi.jobs import NewJob, OpInput
 
 # The jobs that a new job waits for, named by an id, by a batch, or by the word PREV.
@@ -78,8 +50,9 @@ def _jobs(text: str) -> Named:
 _JOBS: Final = ReadType(_jobs, "ID|BATCH|PREV")
 
 
-class AfterOptions(TypedDict):
-    """What `after_options` pass to a verb."""
+@attrs.frozen
+class AfterJobs:
+    """Jobs to wait for, as they are named."""
 
     depends: Sequence[tuple[Named, list[str]]]
     after_success: Sequence[Named]
@@ -87,50 +60,49 @@ class AfterOptions(TypedDict):
     after_all: Sequence[Named]
 
 
-def after_options(function: F) -> F:
-    """`--after`, `--after-success`, `--after-failure` and `--after-all`."""
-    return with_options(
-        function,
-        click.option(
-            "--after",
-            "--depend",
-            "depends",
-            type=DEPENDENCY,
-            multiple=True,
-            help="Start after job ID has succeeded, or has ended as ID:success|error|canceled,... says; repeatable.",
-        ),
-        click.option(
-            "--after-success",
-            type=_JOBS,
-            multiple=True,
-            help="Start after these jobs have succeeded: a job, a batch, or PREV, the last submission of this "
-            "terminal or session ($GANTRY_SESSION names another); repeatable.",
-        ),
-        click.option(
-            "--after-failure",
-            type=_JOBS,
-            multiple=True,
-            metavar="ID|PREV",
-            help="Start after this job has failed, not if it was canceled; repeatable.",
-        ),
-        click.option(
-            "--after-all", type=_JOBS, multiple=True, help="Start after these jobs have ended in any way; repeatable."
-        ),
-    )
+# `--after`, `--after-success`, `--after-failure` and `--after-all`: a verb gets `after`
+after_options: Final = gathered(
+    "after",
+    AfterJobs,
+    click.option(
+        "--after",
+        "--depend",
+        "depends",
+        type=DEPENDENCY,
+        multiple=True,
+        help="Start after job ID has succeeded, or has ended as ID:success|error|canceled,... says; repeatable.",
+    ),
+    click.option(
+        "--after-success",
+        type=_JOBS,
+        multiple=True,
+        help="Start after these jobs have succeeded: a job, a batch, or PREV, the last submission of this "
+        "terminal or session ($GANTRY_SESSION names another); repeatable.",
+    ),
+    click.option(
+        "--after-failure",
+        type=_JOBS,
+        multiple=True,
+        metavar="ID|PREV",
+        help="Start after this job has failed, not if it was canceled; repeatable.",
+    ),
+    click.option(
+        "--after-all", type=_JOBS, multiple=True, help="Start after these jobs have ended in any way; repeatable."
+    ),
+)
 
 
-def read_dependencies(options: AfterOptions, key: str | None) -> list[list[object]]:
+def read_dependencies(after: AfterJobs, key: str | None) -> list[list[object]]:
     """The dependencies of the first opcode; each job once for each way to wait for it.
 
     Args: key: key of the submission.
     Raises: PrerequisiteError: PREV or a batch names no job. UsageError: one failure is asked of several jobs.
         Else as `Luxid.call`.
     """
-    found: list[list[object]] = [
-        [job_id, states] for named, states in options["depends"] for job_id in ids_of(named, key)
-    ]
-    for words, wanted in (("after_success", _SUCCESS), ("after_failure", _FAILURE), ("after_all", _ANY)):
-        for name in options[words]:  # type: ignore[literal-required]  # the three above
+    found: list[list[object]] = [[job_id, states] for named, states in after.depends for job_id in ids_of(named, key)]
+    ways = ((after.after_success, _SUCCESS), (after.after_failure, _FAILURE), (after.after_all, _ANY))
+    for names, wanted in ways:
+        for name in names:
             ids = _ids_of(name, wanted, key)
             if wanted == _FAILURE and len(ids) > 1:
                 which = name if isinstance(name, str) else "this list"
@@ -199,10 +171,6 @@ def _can_enter(uid: int, folder: Path) -> bool:
     return bool(found.st_mode & (stat.S_IXUSR if found.st_uid == uid else stat.S_IXOTH))
 
 
-class RunOptions(FleetOptions, AfterOptions, RetryOptions, FollowOptions):
-    """What the groups of options pass to the verb."""
-
-
 @click.command(
     "run",
     cls=WaitingCommand,
@@ -226,38 +194,16 @@ class RunOptions(FleetOptions, AfterOptions, RetryOptions, FollowOptions):
         "gnt-job run --after-failure PREV -- logger 'the last one failed'",
     ),
 )
-@click.option("--lock", "locks", type=LOCK, multiple=True, help="Hold this lock, NAME[:shared|exclusive]; repeatable.")
-@fleet_options
-@after_options
-@click.option("--timeout", type=POSITIVE_DURATION, help="End the command after this time: 90, 90s, 5m, 2h.")
-@click.option(
-    "--cwd",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Working directory; this one if left out, / with --remote or on a node.",
-)
-@click.option(
-    "--stdin",
-    "stdin_from",
-    metavar="FILE|-",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    help="Input of the command: FILE as it is when the command starts, or (-) all of standard input here.",
-)
-@click.option("--stdin-text", metavar="TEXT", help="Input of the command: this text.")
+@command_options("this one if left out, / with --remote or on a node")
 @click.option(
     "--stderr",
     type=click.Choice(["joined", "apart"]),
     help="Standard error with the output (default), or kept by itself: gnt-job output --stderr.",
 )
-@click.option("--memory", type=SIZE, help="Memory limit of all its processes together: 512M, 2G.")
-@click.option("--cpus", type=CPUS, help="Limit of processors at once: 2, 0.5.")
 @click.option("--nice", type=click.IntRange(-20, 19), help="Niceness, 19 is the lowest priority; below 0 only as root.")
 @click.option(
     "--ulimit", "ulimits", type=ULIMIT, multiple=True, help="A limit, NAME=SOFT[:HARD], nofile=4096; repeatable."
 )
-@click.option("--env", type=VARIABLE, multiple=True, help="Set a variable, NAME=VALUE; repeatable.")
-@click.option("--shell", is_flag=True, help="Join the words by blanks and give them to /bin/sh.")
-@click.option("--user", metavar="NAME", help="Run it as this user; needs a launcher, or daemons of root.")
 @click.option(
     "--exit-code",
     "exit_codes",
@@ -267,31 +213,24 @@ class RunOptions(FleetOptions, AfterOptions, RetryOptions, FollowOptions):
 )
 @click.option("--detach", is_flag=True, help="Let background processes run on; else they end with the command.")
 @click.option("--keep-locks", is_flag=True, help="As --detach, and keep the locks until the last of them has ended.")
+@fleet_options
+@after_options
 @retry_options
-@later_options
 @job_options
-@wait_options
-@exit_option
 @click.argument("words", metavar="[--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_command(
     words: Sequence[str],
-    locks: Sequence[LockWish],
-    timeout: float | None,
-    cwd: Path | None,
-    stdin_from: Path | None,
-    stdin_text: str | None,
+    command: CommandOptions,
     stderr: str | None,
-    memory: int | None,
-    cpus: float | None,
     nice: int | None,
     ulimits: Sequence[tuple[str, list[int]]],
-    env: Sequence[tuple[str, str]],
-    shell: bool,
-    user: str | None,
     exit_codes: Sequence[int],
     detach: bool,
     keep_locks: bool,
-    **options: Unpack[RunOptions],
+    fleet: FleetWish,
+    after: AfterJobs,
+    retry: dict[str, object],
+    submission: SubmissionOptions,
 ) -> int:
     """Run COMMAND as a job, under locks and after other jobs; print the job's id.
 
@@ -312,44 +251,26 @@ def run_command(
 
     With --wait the exit code is the command's; 'gantry help exit-codes' tells all others.
     """
-    fleet = read_fleet_wish(options)
-    wanted = lock_modes(locks)
-    check_lock_marks(wanted, fleet)
-    if shell:
+    check_lock_marks(lock_modes(command.locks), fleet)
+    if command.shell:
         check_shell_words(words, fleet)
-    elif options["is_held"]:
+    elif submission.is_held:
         _check_program(words[0])
-    if stdin_from is not None and stdin_text is not None:
-        raise click.UsageError("--stdin and --stdin-text exclude each other; give one of them")
-    if str(stdin_from) == "-":
-        stdin_from, stdin_text = None, read_standard_input()
-    check_text(*words, *(text for variable in env for text in variable), str(cwd), str(stdin_from))
-    if user == "":
-        raise click.UsageError("--user '' names nobody; leave it out, or write the name of a user")
-    wishes = wishes_of(options)
+    elsewhere = "the node" if fleet.has_nodes else "the other machine" if is_remote() else None
     op: dict[str, object] = {
-        "OP_ID": "OP_RUN_COMMAND",
-        "argv": list(words),
-        "cwd": _place(cwd, "--cwd", fleet) if _is_elsewhere(fleet) else os.path.abspath(cwd or start_folder(user)),
-        "shell": shell,
-        "env": dict(env),
-        "locks": wanted,
-        "timeout": timeout,
-        "user": user,
-        "stdin_path": _place(stdin_from, "--stdin", fleet),
-        "stdin_text": stdin_text,
-        "memory": memory,
-        "cpus": cpus,
+        **command.parameters(words, elsewhere),
         "nice": nice,
         "ulimits": dict(ulimits) or None,
         "stderr_apart": True if stderr == "apart" else None,
         "exit_codes": list(exit_codes) or [0],
         "detach": detach or None,
         "keep_locks": keep_locks or None,
-        "depends": read_dependencies(options, wishes.key) or None,
-        **retry_parameters(options),
+        "depends": read_dependencies(after, submission.key) or None,
+        **retry,
     }
-    return _submit({key: value for key, value in op.items() if value is not None}, fleet, wishes)
+    if elsewhere is None and command.cwd is None:
+        op["cwd"] = str(start_folder(command.user))
+    return _submit({key: value for key, value in op.items() if value is not None}, fleet, submission)
 
 
 def _submit(op: OpInput, fleet: FleetWish, wishes: SubmissionOptions) -> int:
@@ -386,24 +307,6 @@ def _choose_nodes(fleet: FleetWish) -> Sequence[str]:
     for name, why in chosen.left_out:
         remark(f"left out: {name} ({why})")
     return chosen.names
-
-
-def _is_elsewhere(fleet: FleetWish) -> bool:
-    """Whether the command does not run on this machine, or not only."""
-    return is_remote() or fleet.has_nodes
-
-
-def _place(path: Path | None, option: str, fleet: FleetWish) -> str | None:
-    """The path for the opcode, which has none that depend on the current folder.
-
-    Raises: click.UsageError: the folder is one of this machine, and the job runs on another.
-    """
-    if path is None:
-        return None
-    if _is_elsewhere(fleet) and not path.is_absolute():
-        where = "the node" if fleet.has_nodes else "the other machine"
-        raise click.UsageError(f"{option} '{path}' is on {where}; write a path that begins with /")
-    return os.path.abspath(path)
 
 
 def _check_program(word: str) -> None:

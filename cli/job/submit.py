@@ -2,22 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import Unpack
 
 import click
 
 from cli.commands import WaitingCommand
 from cli.exitcodes import DONE
 from cli.screen import say
-from cli.submitting.options import (
-    FollowOptions,
-    exit_option,
-    job_options,
-    job_with_wishes,
-    later_options,
-    wait_options,
-    wishes_of,
-)
+from cli.submitting.options import SubmissionOptions, job_options, job_with_wishes
 from cli.submitting.submission import submit_jobs
 from common.errors import InvalidRequest, RemoteError
 from protocol.plans.documents import read_document
@@ -41,11 +32,8 @@ _STANDARD_INPUT = "-"
 @click.argument(
     "file", metavar="FILE|-", required=False, type=click.Path(readable=False, allow_dash=True, path_type=Path)
 )
-@later_options
 @job_options
-@wait_options
-@exit_option
-def submit(file: Path | None, wants_schema: bool, **options: Unpack[FollowOptions]) -> int:
+def submit(file: Path | None, wants_schema: bool, submission: SubmissionOptions) -> int:
     """Submit the jobs in FILE, or on standard input (-), and print their ids.
 
     FILE is YAML or JSON. It holds one opcode, one job (a list of opcodes), several jobs (a list of such lists, which
@@ -67,11 +55,10 @@ def submit(file: Path | None, wants_schema: bool, **options: Unpack[FollowOption
         return _print_schema()
     if file is None:
         raise click.UsageError("missing argument 'FILE'; '-' is standard input")
-    wishes = wishes_of(options)
     plan = _read(file)
-    jobs = [job_with_wishes(job, wishes, "submit") for job in plan.jobs]
+    jobs = [job_with_wishes(job, submission, "submit") for job in plan.jobs]
     try:
-        return submit_jobs(jobs, wishes, located=plan.located)
+        return submit_jobs(jobs, submission, located=plan.located)
     except RemoteError as error:
         # luxid names an opcode by its place in the submission
         if (message := plan.located(error.message)) != error.message:

@@ -90,7 +90,7 @@ class Fleet:
     Args:
         elements: job id -> its node or its values; in the order of the lines.
         batch_id: None: they are not of one batch.
-        names: what the elements are: `node`, or the names of the values.
+        names: what the elements are: `node`, or the names of the values; empty: they are not shown.
     """
 
     def __init__(self, elements: Mapping[int, str], batch_id: str | None, names: Sequence[str] = (NODE,)) -> None:
@@ -281,7 +281,7 @@ _STATUS_WIDTH: Final = max(map(len, FINAL_NAMES))
 def show_fleet_lines(fleet: Fleet, streams: Sequence[OutputStream]) -> None:
     """Tell how the jobs go on until all have ended.
 
-    Raises: as `Follower.next_event`.
+    Raises: as `JobFeed.next_event`.
     """
     with closing(follow_jobs(list(fleet.jobs), streams)) as followers:
         for event in followers:

@@ -1,21 +1,18 @@
-"""Follow jobs: by luxid's feed over one connection, else by calls that wait."""
+"""Follow jobs by luxid's feed, any number over one connection."""
 
-import queue
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, cast
 
 import attrs
 
-from cli.connection import FeedLuxid, Luxid, luxid_opener, open_feed, open_luxid
-from common.errors import GantryError, InvalidRequest, JobLost, RemoteError, Unavailable, UnknownMethod
+from cli.connection import FeedLuxid, Luxid, open_feed, open_luxid
+from common.errors import GantryError, JobLost, RemoteError, Unavailable
 from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES, LogEntry, to_seconds
-from common.system.shortages import start_thread
 from common.wire import structure
 from common.words.fields import JobRow
 from common.words.logs import LogLine
@@ -32,8 +29,7 @@ from protocol.luxi.feed import (
     read_changes,
 )
 from protocol.luxi.jobs import OutputStream, ReadJobOutput
-from protocol.luxi.queries import FieldValue, QueryJobs, WaitForJobChange
-from protocol.messages import Request
+from protocol.luxi.queries import QueryJobs
 from protocol.unixsocket import pauses
 
 # Events of jobs, and what brings them.
@@ -65,29 +61,6 @@ class OutputPiece:
 Event = JobUpdate | OutputPiece
 
 
-class EventFollower(Protocol):
-    """Brings the events of jobs, in the order of their arrival, until all have ended and everything was told."""
-
-    def next_event(self, timeout_s: float | None = None) -> Event | None:
-        """Return the next event; None if none came within `timeout_s` seconds, or none will come any more.
-
-        Raises: JobLost: a job does not exist. RemoteError, Unavailable: as `BlockingClient.call`; a restart of luxid
-            is waited for.
-        """
-        ...
-
-    @property
-    def is_done(self) -> bool:
-        """All jobs have ended and everything has been told."""
-        ...
-
-    def __iter__(self) -> Iterator[Event]: ...
-
-    def close(self) -> None:
-        """Follow no longer."""
-        ...
-
-
 def change_of(job_id: int, fields: Sequence[str], values: Sequence[object], entries: Iterable[LogEntry]) -> JobUpdate:
     """The change that luxid tells.
 
@@ -113,93 +86,23 @@ def read_job(client: Luxid, job_id: int, fields: Sequence[str], after: int = 0) 
     return change_of(job_id, fields, values[:-1], (entry for log in logs for entry in log if entry.serial > after))
 
 
-# Follow jobs by calls that wait: where luxid has no feed.
-#
-# Each job is followed by a blocking call that returns when something has changed
-# (`WaitForJobChange`, `ReadJobOutput`). Several jobs are followed by threads with a connection
-# each, and all events arrive in one queue. With more than `MOST_THREADS` followers the rest take
-# turns: one is started when another has ended.
-
-
-R = TypeVar("R")
-
 # seconds that luxid may hold a call open; it allows 89
 PATIENCE_S: Final = 60.0
 # seconds to wait for a luxid that has gone, so that its restart is not noticed
 RESTART_S: Final = 60.0
-MOST_THREADS: Final = 64
-
-
-_Failure = BaseException
-_Task = Callable[[Luxid], Iterator[Event]]
-
-
-def job_changes(
-    client: Luxid,
-    job_id: int,
-    fields: Sequence[str],
-    *,
-    deadline: float | None = None,
-    is_patient: bool = False,
-) -> Iterator[JobUpdate]:
-    """Yield all changes of a job, from its present state until it is final.
-
-    Args:
-        fields: names of luxid's job fields; `status` comes first.
-        deadline: on the monotonic clock; at the deadline the iterator ends, even if the job is not final.
-        is_patient: wait for luxid also at the first call, because it was there before.
-
-    Raises:
-        JobLost: the job does not exist.
-        RemoteError, Unavailable: as `BlockingClient.call`; a restart of luxid is waited for.
-    """
-    previous: tuple[FieldValue, ...] | None = None
-    serial = 0
-    while True:
-        left = PATIENCE_S if deadline is None else min(max(deadline - time.monotonic(), 0), PATIENCE_S)
-        request = WaitForJobChange(JobId(job_id), tuple(fields), previous, serial, left)
-        try:
-            is_first = previous is None and not is_patient
-            news = client.call(request) if is_first else _call_patiently(client, request)
-        except RemoteError as error:
-            if error.wire_name != JobLost.wire_name:
-                raise
-            yield read_job(client, job_id, fields)
-            return
-        if news.values != previous or news.entries:
-            change = change_of(job_id, fields, news.values, news.entries)
-            previous, serial = news.values, max([serial, *(line.serial for line in change.log)])
-            yield change
-            if change.is_final:
-                return
-        elif deadline is not None and time.monotonic() >= deadline:
-            return
-
-
-def _call_patiently(client: Luxid, request: Request[R]) -> R:
-    return client.call_retrying(request, timeout_s=PATIENCE_S + RESTART_S)
 
 
 def job_output(
-    client: Luxid,
-    job_id: int,
-    stream: OutputStream = OutputStream.OUTPUT,
-    *,
-    is_following: bool,
-    is_patient: bool = False,
-    of_try: int | None = None,
+    client: Luxid, job_id: int, stream: OutputStream, *, is_following: bool, of_try: int | None
 ) -> Iterator[OutputPiece]:
     """Yield the output of a job's commands in pieces: all that there is now, or all until the job is final.
 
-    Args:
-        is_patient: as for `job_changes`.
-        of_try: number of the try, from 1, of which alone the output is wanted; None: all.
+    Args: of_try: number of the try, from 1, of which alone the output is wanted; None: all.
     Raises: as `BlockingClient.call`; a restart of luxid is waited for when following.
     """
     # luxid replies to this call at once, so the call fails at once if there is no luxid
     asked = None if stream is OutputStream.OUTPUT else stream
-    first = ReadJobOutput(JobId(job_id), stream=asked, of_try=of_try)
-    piece = _call_patiently(client, first) if is_patient else client.call(first)
+    piece = client.call(ReadJobOutput(JobId(job_id), stream=asked, of_try=of_try))
     while True:
         if piece.text:
             yield OutputPiece(job_id, piece.text, stream)
@@ -207,94 +110,10 @@ def job_output(
             return
         timeout_s = PATIENCE_S if is_following else 0.0
         request = ReadJobOutput(JobId(job_id), piece.next_offset, timeout_s, asked, of_try=of_try)
-        piece = _call_patiently(client, request) if is_following else client.call(request)
-
-
-class CallFollowers:
-    """Follows jobs in threads; all events come out in the order of their arrival.
-
-    Luxid is assumed to be there; its restart is waited for. The threads are daemons, so the
-    program can end without stopping them.
-
-    Args:
-        open_luxid: makes the connection of a thread.
-        streams: streams of the jobs' commands to follow; empty: no output.
-        fields: as for `job_changes`; none: only output is wanted.
-    Raises: NoThread.
-    """
-
-    def __init__(
-        self,
-        open_luxid: Callable[[], Luxid],
-        job_ids: Sequence[int],
-        streams: Sequence[OutputStream],
-        fields: Sequence[str],
-    ) -> None:
-        self._open_luxid = open_luxid
-        self._events: queue.SimpleQueue[Event | _Failure | None] = queue.SimpleQueue()
-        self._tasks: deque[_Task] = deque()
-        for job_id in job_ids:
-            if fields:
-                self._tasks.append(partial(job_changes, job_id=job_id, fields=fields, is_patient=True))
-            output = _tolerant_output if fields else partial(job_output, is_following=True)
-            for stream in streams:
-                self._tasks.append(partial(output, job_id=job_id, stream=stream))
-        self._running = 0
-        for _ in range(min(len(self._tasks), MOST_THREADS)):
-            start_thread(threading.Thread(target=self._work, daemon=True))
-            self._running += 1
-
-    def next_event(self, timeout_s: float | None = None) -> Event | None:
-        """Return the next event; None if none came within `timeout_s` seconds, or none will come any more.
-
-        Raises: the exception of a follower: as `job_changes`.
-        """
-        while self._running:
-            try:
-                event = self._events.get(timeout=timeout_s)
-            except queue.Empty:
-                return None
-            if isinstance(event, BaseException):
-                raise event
-            if event is not None:
-                return event
-            self._running -= 1
-        return None
-
-    @property
-    def is_done(self) -> bool:
-        """All jobs have ended and everything has been told."""
-        return not self._running
-
-    def __iter__(self) -> Iterator[Event]:
-        while (event := self.next_event()) is not None:
-            yield event
-
-    def close(self) -> None:
-        """Nothing is left to do: the threads end with the program."""
-
-    def _work(self) -> None:
-        try:
-            with self._open_luxid() as client:
-                while self._tasks:
-                    try:
-                        task = self._tasks.popleft()
-                    except IndexError:
-                        break
-                    for event in task(client):
-                        self._events.put(event)
-        except BaseException as error:
-            self._events.put(error)
-        self._events.put(None)
-
-
-def _tolerant_output(client: Luxid, job_id: int, stream: OutputStream) -> Iterator[Event]:
-    """The output of a job, if luxid can tell it: an archived job has none, and neither has Ganeti's luxid."""
-    try:
-        yield from job_output(client, job_id, stream, is_following=True, is_patient=True)
-    except RemoteError as error:
-        if error.code not in ("invalid", "not_found"):
-            raise
+        if is_following:
+            piece = client.call_retrying(request, timeout_s=PATIENCE_S + RESTART_S)
+        else:
+            piece = client.call(request)
 
 
 # Follow any number of jobs over one connection: luxid tells each change as it happens.
@@ -347,7 +166,7 @@ class JobFeed:
         self._give_up_at = 0.0
 
     def begin(self) -> None:
-        """Subscribe. Raises: RemoteError: luxid refuses, or has no feed. Else as `BlockingClient.call`."""
+        """Subscribe. Raises: as `BlockingClient.call`."""
         self._take_begin(self._feed.subscribe(self._place.request()))
 
     @property
@@ -473,17 +292,8 @@ class JobFeed:
             self._jobs.discard(news.job_id)
 
 
-# Follow jobs in the way that luxid has: by its feed, over one connection, else by calls that wait.
-#
-# Ganeti's luxid has no feed.
-
-
-FIELDS: Final = ("status", "summary", "received_ts", "start_ts", "end_ts")
-# a luxid with a feed also knows names
-_FEED_FIELDS: Final = (*FIELDS, "name")
+FIELDS: Final = ("status", "summary", "received_ts", "start_ts", "end_ts", "name")
 _STATUS: Final = ("status",)
-# refusals of a luxid that does not know the call, or takes fewer jobs at once
-_HAS_NONE: Final = (InvalidRequest.code, UnknownMethod.code)
 
 
 def follow_jobs(
@@ -491,27 +301,23 @@ def follow_jobs(
     streams: Sequence[OutputStream] = (),
     *,
     hinted: Callable[[], None] | None = None,
-) -> EventFollower:
+) -> JobFeed:
     """Follow these jobs from now on; a restart of luxid is waited for. Close the result.
 
-    Args: as for `JobFeed`; without a feed nothing is hinted.
+    Args: as for `JobFeed`.
     Raises: as `BlockingClient.call`. NoThread.
     """
-    opener = luxid_opener(is_patient=False)
-    found = _begun(
-        is_patient=False, make=lambda feed: JobFeed(feed, opener, job_ids, _FEED_FIELDS, streams, hinted=hinted)
-    )
-    return found or CallFollowers(opener, job_ids, streams, FIELDS)
+    opener = partial(open_luxid, is_patient=False)
+    return _begun(JobFeed(open_feed(is_patient=False), opener, job_ids, FIELDS, streams, hinted=hinted))
 
 
-def follow_output(job_ids: Sequence[int], stream: OutputStream) -> EventFollower:
+def follow_output(job_ids: Sequence[int], stream: OutputStream) -> JobFeed:
     """Follow the output of these jobs' commands to its end, and their log; all that there is already comes first.
 
     Close the result.
     Raises: JobLost, as RemoteError: a job does not exist. Else as `follow_jobs`.
     """
-    found = _begun(is_patient=True, make=lambda feed: JobFeed(feed, open_luxid, job_ids, _STATUS, (stream,)))
-    return found or CallFollowers(luxid_opener(is_patient=True), job_ids, (stream,), _STATUS)
+    return _begun(JobFeed(open_feed(), open_luxid, job_ids, _STATUS, (stream,)))
 
 
 def until_ended(job_ids: Sequence[int], deadline: float | None = None) -> list[int]:
@@ -520,12 +326,7 @@ def until_ended(job_ids: Sequence[int], deadline: float | None = None) -> list[i
     Args: deadline: on the monotonic clock.
     Raises: JobLost: a job does not exist. Else as `BlockingClient.call`; a restart of luxid is waited for.
     """
-    feed = _begun(is_patient=True, make=lambda feed: JobFeed(feed, open_luxid, job_ids, _STATUS, has_log=False))
-    if feed is None:
-        with open_luxid() as client:
-            # the other jobs go on meanwhile, so waiting for one after another is soon enough
-            return [job_id for job_id in dict.fromkeys(job_ids) if not _ends(client, job_id, deadline)]
-    with closing(feed):
+    with closing(_begun(JobFeed(open_feed(), open_luxid, job_ids, _STATUS, has_log=False))) as feed:
         while not feed.is_done:
             left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             if feed.next_event(left) is None and left == 0:
@@ -533,25 +334,10 @@ def until_ended(job_ids: Sequence[int], deadline: float | None = None) -> list[i
         return feed.unended
 
 
-def _begun(*, is_patient: bool, make: Callable[[FeedLuxid], JobFeed]) -> JobFeed | None:
-    """The feed, which has begun; None: luxid has none for these jobs."""
-    connection = open_feed(is_patient=is_patient)
-    if connection is None:
-        return None
-    feed = make(connection)
+def _begun(feed: JobFeed) -> JobFeed:
     try:
         feed.begin()
-    except BaseException as error:
-        connection.close()
-        if not isinstance(error, RemoteError) or error.code not in _HAS_NONE:
-            raise
-        return None
+    except BaseException:
+        feed.close()
+        raise
     return feed
-
-
-def _ends(client: Luxid, job_id: int, deadline: float | None) -> bool:
-    """Whether the job ends before the deadline."""
-    is_final = False
-    for change in job_changes(client, job_id, _STATUS, deadline=deadline):
-        is_final = change.is_final
-    return is_final

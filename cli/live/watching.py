@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 import attrs
 
-from cli.connection import Luxid, open_luxid
+from cli.connection import open_luxid
 from cli.context import command_line, job_program, uses_color, wants_json
 from cli.exitcodes import INTERRUPTED, TIME_OVER
-from cli.live.following import Event, EventFollower, JobUpdate, OutputPiece, follow_jobs
+from cli.live.following import Event, JobFeed, JobUpdate, OutputPiece, follow_jobs
 from cli.outcomes import code_of_all, fetch_outcomes, tell_failures
 from cli.outputscreen import OutputScreen
 from cli.query import query_jobs
@@ -28,7 +28,7 @@ from common.words.fields import JobRow, job_title
 from common.words.logs import log_text
 from common.words.outcome import Outcome, describe
 from common.words.times import duration
-from protocol.luxi.jobs import CancelJob, CancelJobs, Done, OutputStream
+from protocol.luxi.jobs import CancelJobs, OutputStream
 
 # A limit on the time that a program waits, whatever it waits for.
 
@@ -76,7 +76,7 @@ def watch_jobs(job_ids: Sequence[int], *, is_raw: bool = False) -> int:
     """Follow jobs until all have ended; return the exit code.
 
     Args: is_raw: see `OutputScreen`.
-    Raises: as `EventFollower.next_event`.
+    Raises: as `JobFeed.next_event`.
     """
     watched = _Watched(list(dict.fromkeys(job_ids)))
     try:
@@ -96,7 +96,7 @@ def follow_own(
 
     Jobs that did not succeed are reported.
 
-    Raises: GoesOn: the time is over, or Ctrl-C; else as `EventFollower.next_event`.
+    Raises: GoesOn: the time is over, or Ctrl-C; else as `JobFeed.next_event`.
     """
     watched = _Watched(list(job_ids))
     try:
@@ -153,14 +153,9 @@ def _end_if_asked_again(job_ids: Sequence[int]) -> None:
     except KeyboardInterrupt:
         ids = tuple(JobId(job_id) for job_id in job_ids)
         with open_luxid() as client:
-            answers = client.call(CancelJobs(ids, kill=True)) if len(ids) > 1 else [_end_one(ids[0], client)]
+            answers = client.call(CancelJobs(ids, kill=True))
         for answer in answers:
             remark(answer.message)
-
-
-def _end_one(job_id: JobId, client: Luxid) -> Done:
-    """As `CancelJobs`; Ganeti's luxid knows only this."""
-    return client.call(CancelJob(job_id, kill=True))
 
 
 class GoesOn(Exception):
@@ -189,14 +184,14 @@ def _follow(
         elif is_told_in_lines:
             _show_several(job_ids)
         else:
-            with closing(follow_jobs(job_ids, streams)) as followers:
+            with closing(follow_jobs(job_ids, streams)) as feed:
                 if wants_json():
-                    _show_json(followers)
+                    _show_json(feed)
                 elif is_submitter:
-                    _show_as_own(followers, job_ids[0], screen)
+                    _show_as_own(feed, job_ids[0], screen)
                 else:
-                    _show_one(followers, before[0], screen)
-        # the followers may have waited for a restart of luxid, so this connection may be dead
+                    _show_one(feed, before[0], screen)
+        # the feed may have waited for a restart of luxid, so this connection may be dead
         client.close()
         outcomes = fetch_outcomes(client, job_ids)
     if not (is_submitter or wants_json() or len(job_ids) > 1):
@@ -204,13 +199,13 @@ def _follow(
     return outcomes
 
 
-def _show_one(followers: EventFollower, job: Outcome, screen: OutputScreen) -> None:
+def _show_one(feed: JobFeed, job: Outcome, screen: OutputScreen) -> None:
     heading = f"Job {job.job_id}: {printable(job.title)}"
     say(heading)
     say("-" * len(heading))
     sys.stdout.flush()
     line_ends = True
-    for event in _with_reasons(followers, job.job_id):
+    for event in _with_reasons(feed, job.job_id):
         match event:
             case OutputPiece(text=text, stream=OutputStream.ERROR):
                 screen.write(text, is_error=True)
@@ -226,11 +221,11 @@ def _show_one(followers: EventFollower, job: Outcome, screen: OutputScreen) -> N
     write("" if line_ends else "\n")
 
 
-def _with_reasons(followers: EventFollower, job_id: int) -> Iterator[Event]:
+def _with_reasons(feed: JobFeed, job_id: int) -> Iterator[Event]:
     """Yield the events of one job; when it waits and nothing happens for a while, tell the user why, once."""
     waits = False
-    while not followers.is_done:
-        event = followers.next_event(timeout_s=_SILENCE_S if waits else None)
+    while not feed.is_done:
+        event = feed.next_event(timeout_s=_SILENCE_S if waits else None)
         if event is not None:
             yield event
             if isinstance(event, JobUpdate):
@@ -244,8 +239,8 @@ def _with_reasons(followers: EventFollower, job_id: int) -> Iterator[Event]:
                 remark(f"job {job_id} {reason}")
 
 
-def _show_as_own(followers: EventFollower, job_id: int, screen: OutputScreen) -> None:
-    for event in _with_reasons(followers, job_id):
+def _show_as_own(feed: JobFeed, job_id: int, screen: OutputScreen) -> None:
+    for event in _with_reasons(feed, job_id):
         match event:
             case OutputPiece(text=text, stream=OutputStream.ERROR):
                 screen.write(text, is_error=True)
@@ -268,9 +263,9 @@ def _fleet_of(rows: Sequence[JobRow]) -> "Fleet | None":
 def _show_fleet(fleet: "Fleet", streams: Sequence[OutputStream]) -> None:
     if uses_color():
         # imported late: rich is needed on a terminal only
-        from cli.live.liveview import show_fleet
+        from cli.live.liveview import show_live
 
-        show_fleet(fleet, streams)
+        show_live(fleet, streams)
         return
     from cli.live.fleet import show_fleet_lines
 
@@ -280,14 +275,15 @@ def _show_fleet(fleet: "Fleet", streams: Sequence[OutputStream]) -> None:
 def _show_several(job_ids: Sequence[int]) -> None:
     if uses_color():
         # imported late: rich is needed on a terminal only
+        from cli.live.fleet import Fleet
         from cli.live.liveview import show_live
 
-        show_live(job_ids)
+        show_live(Fleet(dict.fromkeys(job_ids, ""), None, ()))
         return
     width = max(len(str(job_id)) for job_id in job_ids)
     statuses: dict[int, str] = {}
-    with closing(follow_jobs(job_ids)) as followers:
-        for event in followers:
+    with closing(follow_jobs(job_ids)) as feed:
+        for event in feed:
             if isinstance(event, JobUpdate):
                 for line in event.log:
                     write(f"{event.job_id:>{width}}  {log_text(line)}\n")
@@ -297,8 +293,8 @@ def _show_several(job_ids: Sequence[int]) -> None:
                     write(f"{event.job_id:>{width}}  {event.status:<{_STATUS_WIDTH}}  {title}\n")
 
 
-def _show_json(followers: EventFollower) -> None:
-    for event in followers:
+def _show_json(feed: JobFeed) -> None:
+    for event in feed:
         say_json(_event_json(event))
         sys.stdout.flush()
 

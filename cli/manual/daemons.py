@@ -15,8 +15,11 @@ from cli.manual.page import (
     Placeholder,
     Section,
     Text,
+    capital,
     described,
+    linked,
     paragraph,
+    see_also,
 )
 from common.daemons import DAEMONS, Daemon, NodeKind
 from common.reference import DaemonFacts, ProgramFacts, ProgramOption
@@ -61,16 +64,10 @@ def _page(program: ProgramFacts, daemon: Daemon | None) -> ManualPage:
         ]
     else:
         sections.append(Section("Files", (FILES,)))
-    links = [
-        PageLink("gantry", 7),
-        PageLink("gantry.toml", 5),
-        PageLink("gantry-status", 1),
-        PageLink("gantry-logs", 1),
-    ]
-    see_also = Paragraph(tuple(span for link in links for span in (link, ", "))[:-1])
+    sections.append(see_also("gantry(7), gantry.toml(5), gantry-status(1), gantry-logs(1)"))
     volume = 1 if program.name in _FOR_PEOPLE else 8
     about = program.about.rstrip(".")
-    return ManualPage(program.name, volume, about, (*sections, Section("See also", (see_also,))))
+    return ManualPage(program.name, volume, about, tuple(sections))
 
 
 def _synopsis(program: ProgramFacts) -> Block:
@@ -87,8 +84,8 @@ def _description(program: ProgramFacts, daemon: Daemon | None) -> Iterator[Block
         return
     yield Paragraph(tuple(_runs_on(daemon)))
     if daemon.started_after:
-        before = [PageLink(f"gantry-{name}", 8) for name in daemon.started_after]
-        yield Paragraph(("It is started after ", *tuple(span for link in before for span in (link, ", "))[:-1], "."))
+        before = linked(PageLink(f"gantry-{name}", 8) for name in daemon.started_after)
+        yield Paragraph(("It is started after ", *before.text, "."))
     yield paragraph(
         "It stays in the foreground, tells systemd when it is ready, and may be killed and started again at any time: "
         "running jobs go on."
@@ -114,7 +111,7 @@ def _help(option: ProgramOption) -> str:
     text = option.text.replace("%(prog)s", "the program")
     text = "show this help message and exit" if "--help" in option.names else text
     text = "show the version and exit" if "--version" in option.names else text
-    return f"{text[:1].upper()}{text[1:]}." if text else "As its name says."
+    return f"{capital(text)}." if text else "As its name says."
 
 
 def _term(option: ProgramOption) -> Text:

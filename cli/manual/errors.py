@@ -9,17 +9,15 @@ import common.query.predicate
 import common.queue.explanation
 import common.queue.filters
 from cli.manual.page import (
-    Block,
     Definition,
     Definitions,
     Literal,
     ManualPage,
-    PageLink,
-    Paragraph,
     Section,
-    Text,
+    capital,
     described,
     paragraph,
+    see_also,
 )
 from common.errors import ERROR_CODES, HTTP_CODES, PREREQUISITES, ErrorCode, GantryError, RemoteError
 from common.reference import notes_of, summary_of
@@ -61,7 +59,7 @@ def errors_page() -> ManualPage:
                 ),
             ),
             Section("Messages that say internal error", (paragraph(_INTERNAL),)),
-            Section("See also", (_see_also(),)),
+            see_also("gantry-exit-codes(7), gantry-reasons(7), gantry-status(1), gantry-logs(1), gnt-job-why(1)"),
         ),
     )
 
@@ -90,12 +88,7 @@ def _names() -> Iterator[Definition]:
     for kind in error_classes():
         texts.setdefault(kind.wire_name, {}).setdefault(f"{_first_line(kind)} ({kind.code})")
     for name in sorted(texts):
-        yield Definition((Literal(name),), tuple(_sentences(list(texts[name]))))
-
-
-def _sentences(texts: list[str]) -> Iterator[Block]:
-    for text in texts:
-        yield paragraph(f"{text[:1].upper()}{text[1:]}.")
+        yield Definition((Literal(name),), tuple(paragraph(f"{capital(text)}.") for text in texts[name]))
 
 
 def error_classes() -> Iterator[type[GantryError]]:
@@ -117,18 +110,6 @@ def _first_line(kind: type[GantryError]) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0].rstrip(".")
 
 
-def _see_also() -> Paragraph:
-    links = (
-        ("gantry-exit-codes", 7),
-        ("gantry-reasons", 7),
-        ("gantry-status", 1),
-        ("gantry-logs", 1),
-        ("gnt-job-why", 1),
-    )
-    spans: Text = tuple(span for name, volume in links for span in (PageLink(name, volume), ", "))
-    return Paragraph(spans[:-1])
-
-
 # The page of reasons: why a job does not run, from the classes with which the daemons tell it.
 
 
@@ -147,14 +128,7 @@ def reasons_page() -> ManualPage:
         (
             Section("Description", tuple(map(paragraph, _ABOUT_REASONS))),
             Section("Reasons", (Definitions(tuple(_reasons())),)),
-            Section(
-                "See also",
-                (
-                    Paragraph(
-                        (PageLink("gnt-job-why", 1), ", ", PageLink("gnt-debug-locks", 1), ", ", PageLink("gantry", 7))
-                    ),
-                ),
-            ),
+            see_also("gnt-job-why(1), gnt-debug-locks(1), gantry(7)"),
         ),
     )
 

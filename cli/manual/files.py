@@ -17,10 +17,12 @@ from cli.manual.page import (
     Definitions,
     Literal,
     ManualPage,
-    PageLink,
     Paragraph,
     Section,
+    described,
     paragraph,
+    see_also,
+    sentence,
 )
 from common.daemons import DAEMONS
 from common.errors import NotFound
@@ -95,10 +97,6 @@ _CONFIGURATION: Final = (Config, Cluster, Node, NodeGroup, Network, Instance, Di
 
 
 def files_page() -> ManualPage:
-    links = (
-        *(PageLink("gantry.toml", 5), ", ", PageLink("gantry-plan", 5), ", ", PageLink("gantry-wconfd", 8)),
-        *(", ", PageLink("gantry-ports", 7), ", ", PageLink("gantry", 7)),
-    )
     return ManualPage(
         "gantry-files",
         5,
@@ -109,7 +107,7 @@ def files_page() -> ManualPage:
             Section("Running", (Definitions(tuple(_places(_RUN, RunPaths))),)),
             Section("Logs", (Definitions((*_logs(), *_places((SYSTEM_PATHS.log,), Paths))),)),
             Section("Forms", parts=tuple(_forms())),
-            Section("See also", (Paragraph(links),)),
+            see_also("gantry.toml(5), gantry-plan(5), gantry-wconfd(8), gantry-ports(7), gantry(7)"),
         ),
     )
 
@@ -164,9 +162,9 @@ def _job() -> Iterator[Block]:
     yield paragraph(
         "JSON with exactly Ganeti's keys, for live and for archived jobs. Keys that it does not know Gantry keeps."
     )
-    yield _told(JOB_KEYS)
+    yield Definitions(described(JOB_KEYS))
     yield paragraph("Keys of an opcode:")
-    yield _told(OPCODE_KEYS)
+    yield Definitions(described(OPCODE_KEYS))
     yield Code(JOB)
 
 
@@ -205,10 +203,6 @@ def _configuration() -> Iterator[Block]:
         yield _fields(kind)
 
 
-def _told(rows: Mapping[str, str]) -> Definitions:
-    return Definitions(tuple(Definition((Literal(key),), (paragraph(text),)) for key, text in rows.items()))
-
-
 def _fields(kind: type) -> Definitions:
     """The keys of a class of ours, with their types and the comments over them."""
     notes = notes_of(kind)
@@ -217,7 +211,7 @@ def _fields(kind: type) -> Definitions:
 
 def _field(field: "attrs.Attribute[object]", note: str) -> Definition:
     words = f"{type_words(field.type)}{f': {note}' if note else ''}"
-    return Definition((Literal(field.name),), (paragraph(f"{words[:1].upper()}{words[1:].rstrip('.')}."),))
+    return Definition((Literal(field.name),), (paragraph(sentence(words)),))
 
 
 # The page of gantry.toml: each key with its type and default from the classes, and the words of the sample.
@@ -259,14 +253,9 @@ def settings_page() -> ManualPage:
             Section("Description", tuple(_description())),
             Section("Tables", parts=tuple(_tables())),
             Section("Examples", (Code(_EXAMPLE),)),
-            Section("See also", (_see_also(),)),
+            see_also("gantry(7), gantry-up(1), gantry-status(1)"),
         ),
     )
-
-
-def _see_also() -> Paragraph:
-    links = (("gantry", 7), ("gantry-up", 1), ("gantry-status", 1))
-    return Paragraph(tuple(span for name, volume in links for span in (PageLink(name, volume), ", "))[:-1])
 
 
 def _description() -> Iterator[Block]:

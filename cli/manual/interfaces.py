@@ -23,12 +23,14 @@ from cli.manual.page import (
     Definitions,
     Literal,
     ManualPage,
-    PageLink,
     Paragraph,
     Section,
+    capital,
     described,
     marked,
     paragraph,
+    see_also,
+    sentence,
 )
 from common.daemons import DAEMONS
 from common.errors import NotFound
@@ -47,13 +49,6 @@ from protocol.messages import AnyRequest, Request
 _ABOUT_HTTP: Final = (
     "gantry-rapid(8) serves these calls on the port of `[rapid]` in gantry.toml(5), and on a Unix socket. "
     "`/3/openapi.json` is the whole description for programs, with all types; `/3/docs` shows it."
-)
-_HTTP_SEE_ALSO: Final = (
-    PageLink("gantry-rapid", 8),
-    ", ",
-    PageLink("gantry-errors", 7),
-    ", ",
-    PageLink("gantry-token", 1),
 )
 _REF: Final = "#/components/schemas/"
 
@@ -118,7 +113,7 @@ def http_page(openapi: JsonObject) -> ManualPage:
         (
             Section("Description", (paragraph(_ABOUT_HTTP), *_paragraphs(document.info.description))),
             *(Section(tag.capitalize(), parts=tuple(calls)) for tag, calls in _by_tag(document).items()),
-            Section("See also", (Paragraph(_HTTP_SEE_ALSO),)),
+            see_also("gantry-rapid(8), gantry-errors(7), gantry-token(1)"),
         ),
     )
 
@@ -151,11 +146,9 @@ def _paragraphs(text: str) -> Sequence[Block]:
 
 
 def _parameter(parameter: ApiParameter) -> Definition:
-    text = parameter.description
-    told = f"{text[:1].upper()}{text[1:].rstrip('.')}. " if text else ""
-    words = schema_words(parameter.schema)
     needed = "; required" if parameter.required else ""
-    return Definition((Literal(parameter.name),), (paragraph(f"{told}{words[:1].upper()}{words[1:]}{needed}."),))
+    words = f"{capital(schema_words(parameter.schema))}{needed}."
+    return Definition((Literal(parameter.name),), (paragraph(f"{sentence(parameter.description)} {words}"),))
 
 
 def _reply(status: str, reply: Response) -> str:
@@ -196,7 +189,6 @@ _ABOUT_METRICS: Final = (
 
 
 def metrics_page(metrics: Sequence[MetricFacts]) -> ManualPage:
-    links = (PageLink("gantry-rapid", 8), ", ", PageLink("gantry-mond", 8), ", ", PageLink("gantry-status", 1))
     return ManualPage(
         "gantry-metrics",
         7,
@@ -204,7 +196,7 @@ def metrics_page(metrics: Sequence[MetricFacts]) -> ManualPage:
         (
             Section("Description", (paragraph(_ABOUT_METRICS),)),
             Section("Metrics", (Definitions(tuple(map(_metric, metrics))),)),
-            Section("See also", (Paragraph(links),)),
+            see_also("gantry-rapid(8), gantry-mond(8), gantry-status(1)"),
         ),
     )
 
@@ -235,7 +227,6 @@ _SOCKETS: Final = (
 
 def ports_page() -> ManualPage:
     rows, rest = _read()
-    links = (PageLink("gantry.toml", 5), ", ", PageLink("gantry-files", 5), ", ", PageLink("gantry", 7))
     return ManualPage(
         "gantry-ports",
         7,
@@ -244,7 +235,7 @@ def ports_page() -> ManualPage:
             Section("Description", (paragraph(_ABOUT_PORTS),)),
             Section("Ports", (Definitions(tuple(map(_port, rows))), *rest)),
             Section("Sockets", (paragraph(_SOCKETS), Definitions(tuple(_sockets())))),
-            Section("See also", (Paragraph(links),)),
+            see_also("gantry.toml(5), gantry-files(5), gantry(7)"),
         ),
     )
 
@@ -287,7 +278,7 @@ def _port(row: list[str]) -> Definition:
     return Definition(
         (Literal(number),),
         (
-            paragraph(f"{daemon[:1].upper()}{daemon[1:]}; on {where}."),
+            paragraph(f"{capital(daemon)}; on {where}."),
             paragraph(f"Needs to be reached by: {who}."),
             paragraph(f"Protected by: {protected}."),
         ),
@@ -336,20 +327,7 @@ def _page(name: str, face: types.ModuleType, daemon: str, about: str, roles: Map
             Section("Description", tuple(map(paragraph, _ABOUT_REQUESTS))),
             Section("Calls", parts=tuple(_call(kind, roles) for kind in kinds if kind.METHOD in roles)),
             Section("Objects", parts=tuple(_shape(shapes[each]) for each in sorted(shapes))),
-            Section(
-                "See also",
-                (
-                    Paragraph(
-                        (
-                            PageLink(f"gantry-{daemon}", 8),
-                            ", ",
-                            PageLink("gantry-query", 7),
-                            ", ",
-                            PageLink("gantry-errors", 7),
-                        )
-                    ),
-                ),
-            ),
+            see_also(f"gantry-{daemon}(8), gantry-query(7), gantry-errors(7)"),
         ),
     )
 
@@ -374,11 +352,8 @@ def _shape(kind: type) -> Section:
 def _request_fields(kind: type) -> Iterator[Definition]:
     notes = {name: note for base in reversed(kind.__mro__) for name, note in notes_of(base).items()}
     for field in attrs.fields(kind):
-        words = type_words(field.type)
-        told = f"{words[:1].upper()}{words[1:]}" + ("" if field.default is attrs.NOTHING else "; may be left out")
-        note = notes.get(field.name, "")
-        text = f"{note[:1].upper()}{note[1:].rstrip('.')}. {told}." if note else f"{told}."
-        yield Definition((Literal(field.name),), (paragraph(text),))
+        told = capital(type_words(field.type)) + ("" if field.default is attrs.NOTHING else "; may be left out")
+        yield Definition((Literal(field.name),), (paragraph(f"{sentence(notes.get(field.name, ''))} {told}."),))
 
 
 def reply_of(kind: type[AnyRequest]) -> object:
@@ -439,20 +414,7 @@ def fields_page(facts: DaemonFacts) -> ManualPage:
             Section("Description", tuple(map(paragraph, _ABOUT_FIELDS))),
             *(Section(title, (_fields_of_kind(kind, facts.fields[kind]),)) for kind, title in _TITLES.items()),
             Section("Fields of the history", (paragraph(_HISTORY), Definitions(tuple(_past())))),
-            Section(
-                "See also",
-                (
-                    Paragraph(
-                        (
-                            PageLink("gantry-filters", 7),
-                            ", ",
-                            PageLink("gantry-query", 7),
-                            ", ",
-                            PageLink("gnt-job-list", 1),
-                        )
-                    ),
-                ),
-            ),
+            see_also("gantry-filters(7), gantry-query(7), gnt-job-list(1)"),
         ),
     )
 
@@ -480,11 +442,10 @@ def _without_numbers(fields: Sequence[FieldFacts]) -> Iterator[FieldFacts]:
 def _row(field: FieldFacts) -> Definition:
     kind = KINDS.get(field.kind, "")
     is_told = field.kind not in ("other", "text")
-    text = f"{field.text[:1].upper()}{field.text[1:].rstrip('.')}"
-    return Definition((Literal(field.name),), (paragraph(f"{text}. {kind}." if is_told else f"{text}."),))
+    return Definition((Literal(field.name),), (paragraph(sentence(field.text) + (f" {kind}." if is_told else "")),))
 
 
 def _past() -> Iterator[Definition]:
     notes = notes_of(EndedJob)
     rows = {field.name: notes.get(field.name, "") for field in attrs.fields(EndedJob)}
-    yield from described({name: f"{note[:1].upper()}{note[1:]}" for name, note in rows.items()})
+    yield from described({name: capital(note) for name, note in rows.items()})

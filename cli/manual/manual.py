@@ -19,9 +19,9 @@ from cli.manual.page import (
     Literal,
     ManualPage,
     PageLink,
-    Paragraph,
     Section,
     described,
+    linked,
     paragraph,
 )
 from cli.manual.plan import plan_page
@@ -102,7 +102,7 @@ def _see_also(pages: Sequence[ManualPage]) -> list[Block]:
     chosen = [
         page.link for page in pages if page.volume != 1 or page.name.count("-") < (2 if page.name[1] == "n" else 1)
     ]
-    return [Paragraph(tuple(span for link in chosen for span in (link, ", "))[:-1])]
+    return [linked(chosen)]
 
 
 _CHAPTERS: Final[Mapping[int, str]] = {

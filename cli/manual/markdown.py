@@ -1,7 +1,7 @@
 """Write a page as Markdown for Sphinx with MyST; definitions need its extension `deflist`."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, assert_never
 
 from cli.manual.page import (
@@ -15,8 +15,8 @@ from cli.manual.page import (
     Placeholder,
     Section,
     Span,
-    Table,
     Text,
+    capital,
 )
 
 _SIGNS: Final = re.compile(r"([\\`*_{}\[\]<>#|$~&!^])")
@@ -59,7 +59,7 @@ def toctree(links: Sequence[str], *, caption: str | None = None, is_hidden: bool
 def _lines(page: ManualPage, children: Sequence[PageLink]) -> Iterator[str]:
     yield f"# {escaped(str(page.link))}"
     yield ""
-    yield f"{escaped(page.summary[:1].upper() + page.summary[1:])}."
+    yield f"{escaped(capital(page.summary))}."
     yield ""
     for section in page.sections:
         yield from _section(section, 2)
@@ -92,30 +92,20 @@ def _block(block: Block) -> Iterator[str]:
                 lines = [line for inner in item.blocks for line in (*_block(inner), "")] or ["", ""]
                 for place, line in enumerate(lines):
                     yield f": {line}" if place == 0 else f"  {line}" if line else ""
-        case Table(columns, rows):
-            yield _row(map(escaped, columns))
-            yield _row("---" for _ in columns)
-            for row in rows:
-                yield _row(_inline(cell, is_cell=True) for cell in row)
         case _:
             assert_never(block)
 
 
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _inline(text: Text) -> str:
+    return "".join(_span(span, is_start=place == 0) for place, span in enumerate(text))
 
 
-def _inline(text: Text, *, is_cell: bool = False) -> str:
-    return "".join(_span(span, is_start=place == 0, is_cell=is_cell) for place, span in enumerate(text))
-
-
-def _span(span: Span, *, is_start: bool, is_cell: bool) -> str:
+def _span(span: Span, *, is_start: bool) -> str:
     match span:
         case str():
             return escaped(span) if is_start else _with_signs(span)
         case Literal(text):
-            # a cell of a table ends at a bar, also within code
-            return _literal(text).replace("|", r"\|") if is_cell else _literal(text)
+            return _literal(text)
         case Placeholder(text):
             return f"*{_with_signs(text)}*"
         case PageLink():

@@ -14,11 +14,13 @@ from cli.manual.page import (
     Definitions,
     Literal,
     ManualPage,
-    PageLink,
     Paragraph,
     Section,
+    capital,
     marked,
     paragraph,
+    see_also,
+    sentence,
 )
 from common.access import Role
 from common.lockdecl import LevelRule, LockRules, Scope
@@ -142,22 +144,11 @@ def opcodes_page() -> ManualPage:
         (
             Section("Description", tuple(map(paragraph, _ABOUT))),
             Section("Parameters of all opcodes", (Definitions(tuple(_parameters(OpCode))),)),
-            Section("Opcodes", parts=tuple(_opcode(op_id, kinds[op_id]) for op_id in sorted(kinds))),
+            Section("Opcodes", parts=tuple(Section(op_id, tuple(_blocks(kinds[op_id]))) for op_id in sorted(kinds))),
             Section("Examples", (Code(_EXAMPLE),)),
-            Section(
-                "See also",
-                (
-                    Paragraph(
-                        (PageLink("gantry-plan", 5), ", ", PageLink("gnt-job-submit", 1), ", ", PageLink("gantry", 7))
-                    ),
-                ),
-            ),
+            see_also("gantry-plan(5), gnt-job-submit(1), gantry(7)"),
         ),
     )
-
-
-def _opcode(op_id: str, kind: type[OpCode]) -> Section:
-    return Section(op_id, tuple(_blocks(kind)))
 
 
 def _blocks(kind: type[OpCode]) -> Iterator[Block]:
@@ -179,12 +170,11 @@ def _parameters(kind: type[OpCode]) -> Iterator[Definition]:
 
 def _parameter(kind: object, field: "attrs.Attribute[object]", note: str) -> Iterator[Block]:
     if note:
-        yield paragraph(f"{note[:1].upper()}{note[1:].rstrip('.')}.")
-    words = type_words(kind)
+        yield paragraph(sentence(note))
     told = "required" if field.default is attrs.NOTHING else _default(field.default)
     secrecy = field.metadata.get(Secrecy)
     hidden = "" if secrecy is None else f"; {'kept in memory only' if secrecy is Secrecy.SECRET else 'never shown'}"
-    yield paragraph(f"{words[:1].upper()}{words[1:]}; {told}{hidden}.")
+    yield paragraph(f"{capital(type_words(kind))}; {told}{hidden}.")
 
 
 def _default(value: object) -> str:

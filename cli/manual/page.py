@@ -5,7 +5,7 @@ A page has sections, a section has blocks, and a block has texts of spans. The w
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, assert_never
 
 import attrs
@@ -67,16 +67,7 @@ class Definitions:
     items: tuple[Definition, ...]
 
 
-@attrs.frozen
-class Table:
-    """Rows of short cells; the last column may have sentences."""
-
-    # as many as each row has cells
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Text, ...], ...]
-
-
-Block = Paragraph | Code | Definitions | Table
+Block = Paragraph | Code | Definitions
 
 
 @attrs.frozen
@@ -154,6 +145,26 @@ def paragraph(text: str, variables: Collection[str] = ()) -> Paragraph:
     return Paragraph(marked(text, variables))
 
 
+def linked(links: Iterable[PageLink]) -> Paragraph:
+    """These references, with commas between them."""
+    return Paragraph(tuple(span for link in links for span in (link, ", "))[:-1])
+
+
+def see_also(pages: str) -> Section:
+    """The last section of a page. Args: pages: `gnt-job-run(1), gantry(7)`."""
+    return Section("See also", (paragraph(pages),))
+
+
+def capital(text: str) -> str:
+    """The text, with a capital at its beginning."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def sentence(text: str) -> str:
+    """The text with a capital at its beginning and a full stop at its end; nothing stays nothing."""
+    return f"{capital(text).rstrip('.')}." if text else ""
+
+
 def links_of(page: ManualPage) -> Iterator[PageLink]:
     """All references of a page to others."""
     for section in page.sections:
@@ -176,9 +187,6 @@ def _texts(blocks: tuple[Block, ...]) -> Iterator[Text]:
                 for item in items:
                     yield item.term
                     yield from _texts(item.blocks)
-            case Table(_, rows):
-                for row in rows:
-                    yield from row
             case Code():
                 pass
             case _:

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from cli.manual.page import Block, Code, Definitions, ManualPage, Paragraph, Section, Table, plain
+from cli.manual.page import Block, Code, Definitions, ManualPage, Paragraph, Section, plain
 
 _INDENT = "  "
 
@@ -48,10 +48,6 @@ def _block(block: Block, indent: str, width: int) -> Iterator[str]:
             for item in items:
                 yield from _wrapped(plain(item.term), indent, width)
                 yield from _blocks(item.blocks, indent + _INDENT * 2, width)
-        case Table(columns, rows):
-            for row in rows:
-                cells = (f"{title}: {plain(cell)}" for title, cell in zip(columns, row, strict=True))
-                yield from _wrapped("; ".join(cells), indent, width)
         case _:
             assert_never(block)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from cli.manual.page import Code, Definition, Definitions, Literal, ManualPage, PageLink, Paragraph, Section, paragraph
+from cli.manual.page import Code, Definitions, ManualPage, Section, capital, described, paragraph, see_also
 from protocol.plans.jobs import COMMAND, ENDS, OPCODES, PRIORITY, REASON, RUN, SHELL, TERMS, PlanField
 
 _ABOUT: Final = (
@@ -50,35 +50,19 @@ def plan_page() -> ManualPage:
         (
             Section("Description", tuple(map(paragraph, _ABOUT))),
             Section("Work", (_keys({"run": RUN, "shell": SHELL, "ops": OPCODES}),)),
-            Section("Order", (Definitions((Definition((Literal("after"),), (paragraph(_AFTER),)),)),)),
+            Section("Order", (Definitions(described({"after": _AFTER})),)),
             Section("Job", (_keys({**TERMS, "priority": PRIORITY, "reason": REASON}),)),
             Section("Command", (paragraph("For `run` and `shell`:"), _keys(COMMAND))),
             Section("Examples", (Code(_EXAMPLE), Code("gnt-job submit --wait plan.yaml"))),
-            Section(
-                "See also",
-                (
-                    Paragraph(
-                        (
-                            PageLink("gnt-job-submit", 1),
-                            ", ",
-                            PageLink("gnt-job-run", 1),
-                            ", ",
-                            PageLink("gantry-opcodes", 7),
-                        )
-                    ),
-                ),
-            ),
+            see_also("gnt-job-submit(1), gnt-job-run(1), gantry-opcodes(7)"),
         ),
     )
 
 
 def _keys(fields: Mapping[str, PlanField]) -> Definitions:
-    return Definitions(tuple(Definition((Literal(key),), (_key(field),)) for key, field in fields.items()))
-
-
-def _key(field: PlanField) -> Paragraph:
-    kind = kind_of(field.schema)
-    return paragraph(f"{field.help} {kind[:1].upper()}{kind[1:]}.")
+    return Definitions(
+        described({key: f"{each.help} {capital(kind_of(each.schema))}." for key, each in fields.items()})
+    )
 
 
 def kind_of(schema: Mapping[str, object]) -> str:

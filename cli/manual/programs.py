@@ -31,9 +31,12 @@ from cli.manual.page import (
     Paragraph,
     Placeholder,
     Section,
+    described,
+    linked,
     marked,
     paragraph,
     related,
+    see_also,
 )
 from cli.manual.roff import CODE_WIDTH
 
@@ -41,7 +44,7 @@ from cli.manual.roff import CODE_WIDTH
 
 
 def exit_codes(rows: Sequence[ExitCode]) -> Definitions:
-    return Definitions(tuple(Definition((Literal(row.code),), (paragraph(row.meaning),)) for row in rows))
+    return Definitions(described({row.code: row.meaning for row in rows}))
 
 
 def exit_codes_page() -> ManualPage:
@@ -55,7 +58,7 @@ def exit_codes_page() -> ManualPage:
             Section("gnt-job run --wait and gnt-job submit --wait", (paragraph(_WAITING), exit_codes(WAITING))),
             Section("gantry cluster switchover and takeover", (exit_codes(MOVING),)),
             Section("gantry status --check", (paragraph(_CHECK),)),
-            Section("See also", (_SEE,)),
+            see_also("gantry(7), gnt-job-run(1)"),
         ),
     )
 
@@ -72,7 +75,6 @@ _CHECK = (
     "As monitors want it: 0 if all is well, 1 for a warning, 2 if something is critical, 3 if it is not known. "
     "`[health]` in gantry.toml(5) says where a warning begins."
 )
-_SEE = Paragraph((PageLink("gantry", 7), ", ", PageLink("gnt-job-run", 1)))
 
 
 # Long commands in several lines, as a shell reads them.
@@ -275,5 +277,4 @@ def _see_also(place: CommandPage) -> Block:
         for option in place.command.params
         if isinstance(option, click.Option)
     }
-    links = dict.fromkeys([*above, *related(place.name, metavars)])
-    return Paragraph(tuple(span for link in links for span in (link, ", "))[:-1])
+    return linked(dict.fromkeys([*above, *related(place.name, metavars)]))

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from cli.manual.page import Code, Definitions, ManualPage, PageLink, Paragraph, Section, described, paragraph
+from cli.manual.page import Code, Definitions, ManualPage, Section, described, paragraph, see_also
 from common.objects.kinds import QueryKind
 from common.query.qlang import DEEPEST, LONGEST
 from common.queue.jobs import SUBMIT_PRIORITIES, JobState
@@ -72,24 +72,11 @@ def filters_page() -> ManualPage:
             Section("Order of rules", (paragraph(_ORDER),)),
             Section("Times", (*map(paragraph, _TIMES), Code(_INSTANT_FORMS))),
             Section("Examples", (Code(_EXAMPLES),)),
-            Section("See also", (_FILTERS_SEE_ALSO,)),
+            see_also("gantry-fields(7), gantry-query(7), gnt-job-list(1), gnt-job-history(1), gnt-filter-pause(1)"),
         ),
     )
 
 
-_FILTERS_SEE_ALSO: Final = Paragraph(
-    tuple(
-        span
-        for name, volume in (
-            ("gantry-fields", 7),
-            ("gantry-query", 7),
-            ("gnt-job-list", 1),
-            ("gnt-job-history", 1),
-            ("gnt-filter-pause", 1),
-        )
-        for span in (PageLink(name, volume), ", ")
-    )[:-1]
-)
 _ABOUT_FILTERS: Final = (
     "A filter says which jobs, rules or other objects a command is for. It is an argument, or the value of "
     "`--where`; put it into quotes for the shell.",
@@ -167,7 +154,7 @@ def query_page() -> ManualPage:
             Section("Predicates of filter rules", (paragraph(_PREDICATES), Definitions(described(_RULE)))),
             Section("Limits", (paragraph(_LIMITS),)),
             Section("Examples", (Code(_EXAMPLE),)),
-            Section("See also", (_QUERY_SEE_ALSO,)),
+            see_also("gantry-filters(7), gantry-fields(7), gnt-filter-add(1)"),
         ),
     )
 
@@ -181,12 +168,11 @@ _ABOUT_QUERY: Final = (
     "Values are texts and whole numbers. A fault is refused with its place: `filter $[2][1]: unknown operator "
     "'~~'`, where $ is the whole expression.",
 )
-_PREDICATES: Final = "A rule has a list of predicates, all of which must hold. Each is a list of two: what is "
-"tested, and an expression on it."
+_PREDICATES: Final = (
+    "A rule has a list of predicates, all of which must hold. Each is a list of two: what is tested, and an expression "
+    "on it."
+)
 _LIMITS: Final = (
     f"Expressions are nested at most {DEEPEST} deep. A regular expression has at most {LONGEST} characters, and "
     "neither look-around nor back references: so its time grows with the text alone."
-)
-_QUERY_SEE_ALSO: Final = Paragraph(
-    (PageLink("gantry-filters", 7), ", ", PageLink("gantry-fields", 7), ", ", PageLink("gnt-filter-add", 1))
 )

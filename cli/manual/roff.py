@@ -19,9 +19,7 @@ from cli.manual.page import (
     Placeholder,
     Section,
     Span,
-    Table,
     Text,
-    plain,
 )
 
 # width of a line of code: man indents by 7 columns of 80
@@ -51,8 +49,6 @@ def escaped(text: str) -> str:
 
 
 def _lines(page: ManualPage, release: str, date: str) -> Iterator[str]:
-    # t: man runs tbl first
-    yield "'\\\" t"
     heading = (page.name.upper(), str(page.volume), f"gantry {release}", _VOLUMES[page.volume])
     name, volume, source, title = (f'"{escaped(word)}"' for word in heading)
     # mandoc reads the date as it stands
@@ -87,8 +83,6 @@ def _block(block: Block, *, is_first: bool) -> Iterator[str]:
         case Definitions(items):
             for item in items:
                 yield from _definition(item)
-        case Table():
-            yield from _table(block, is_first=is_first)
         case _:
             assert_never(block)
 
@@ -117,27 +111,6 @@ def _definition(item: Definition) -> Iterator[str]:
         for block in rest:
             yield from _block(block, is_first=False)
         yield ".RE"
-
-
-def _table(table: Table, *, is_first: bool) -> Iterator[str]:
-    if not is_first:
-        yield ".PP"
-    yield ".TS"
-    *narrow, last = table.columns
-    widths = [max(len(plain(row[place])) for row in table.rows) for place in range(len(narrow))]
-    used = sum(max(width, len(title)) + 3 for width, title in zip(widths, narrow, strict=True))
-    # the rest of a screen's line is for sentences
-    rest = max(CODE_WIDTH - used, 24)
-    yield " ".join(["lb"] * len(table.columns))
-    yield f"{' '.join(['l'] * len(narrow))} lw({rest}n)."
-    yield "\t".join(escaped(title) for title in (*narrow, last))
-    for row in table.rows:
-        *cells, sentence = row
-        # tbl reads some cells of one character, and lines with T}
-        yield "\t".join([*(rf"\&{_inline(cell)}" for cell in cells), "T{"])
-        yield rf"\&{_inline(sentence)}"
-        yield "T}"
-    yield ".TE"
 
 
 def _inline(text: Text) -> str:

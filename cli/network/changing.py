@@ -1,14 +1,14 @@
 """The verbs of `gnt-network` that change networks."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Unpack
+from typing import Final
 
 import click
 
 from cli.commands import Command
-from cli.options import KEY_VALUES, ReadType, complete_group, complete_network
+from cli.options import KEY_VALUES, ReadType, complete_group, complete_network, read_words
 from cli.query import group_names
-from cli.submitting.options import SubmitOptions, submission_of, submit_options
+from cli.submitting.options import SubmissionOptions, submit_options
 from cli.submitting.submission import carry_out, carry_out_each
 
 # Values of options of several verbs of `gnt-network`.
@@ -16,12 +16,8 @@ from cli.submitting.submission import carry_out, carry_out_each
 # Source: cli.md 1.
 
 
-def _words(text: str) -> Sequence[str]:
-    return [word for word in text.split(",") if word]
-
-
-ADDRESSES: Final = ReadType(_words, "IP,...")
-TAGS: Final = ReadType(_words, "TAG,...")
+ADDRESSES: Final = ReadType(read_words, "IP,...")
+TAGS: Final = ReadType(read_words, "TAG,...")
 
 
 # `gnt-network add`: create a network.
@@ -49,15 +45,14 @@ TAGS: Final = ReadType(_words, "TAG,...")
 @click.option("--tags", type=TAGS, help="Tags of the network.")
 @submit_options
 @click.argument("name", metavar="NETWORK")
-def add(name: str, tags: Sequence[str] | None, **given: object) -> int:
+def add(name: str, tags: Sequence[str] | None, submission: SubmissionOptions, **given: object) -> int:
     """Create NETWORK, with a pool of addresses for instances.
 
     Its first and last address, the gateway and the addresses of the nodes are reserved. Waits for the job, except
     with --submit.
     """
-    options = submission_of(given)
     op = {"OP_ID": "OP_NETWORK_ADD", "network_name": name, "tags": tags or [], **given}
-    return carry_out(op, options, "gnt-network", "add")
+    return carry_out(op, submission, "gnt-network", "add")
 
 
 # `gnt-network modify`: change gateways, MAC prefix and reserved addresses of a network.
@@ -82,16 +77,15 @@ def add(name: str, tags: Sequence[str] | None, **given: object) -> int:
 @click.option("-m", "--mac-prefix", metavar="PREFIX", help="Begin of the MAC addresses in it; 'none' removes it.")
 @submit_options
 @click.argument("name", metavar="NETWORK", shell_complete=complete_network)
-def modify(name: str, **given: object) -> int:
+def modify(name: str, submission: SubmissionOptions, **given: object) -> int:
     """Change NETWORK; what is left out stays. Its range cannot be changed.
 
     Waits for the job, except with --submit.
     """
-    options = submission_of(given)
     if not any(given.values()):
         raise click.UsageError("nothing to change; name a value, as in: gnt-network modify --gateway IP NETWORK")
     op = {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": name, **given}
-    return carry_out(op, options, "gnt-network", "modify")
+    return carry_out(op, submission, "gnt-network", "modify")
 
 
 # `gnt-network rename`: give a network another name.
@@ -103,13 +97,13 @@ def modify(name: str, **given: object) -> int:
 @submit_options
 @click.argument("name", metavar="NETWORK", shell_complete=complete_network)
 @click.argument("new_name", metavar="NAME")
-def rename(name: str, new_name: str, **options: Unpack[SubmitOptions]) -> int:
+def rename(name: str, new_name: str, submission: SubmissionOptions) -> int:
     """Give NETWORK the name NAME; its uuid, its pool and its connections stay.
 
     Waits for the job, except with --submit.
     """
     op = {"OP_ID": "OP_NETWORK_RENAME", "network_name": name, "new_name": new_name}
-    return carry_out(op, options, "gnt-network", "rename")
+    return carry_out(op, submission, "gnt-network", "rename")
 
 
 # `gnt-network remove`: remove a network.
@@ -121,13 +115,13 @@ def rename(name: str, new_name: str, **options: Unpack[SubmitOptions]) -> int:
 @click.option("-f", "--force", is_flag=True, help="Accepted as by Ganeti's command; a network in use stays.")
 @submit_options
 @click.argument("name", metavar="NETWORK", shell_complete=complete_network)
-def remove(name: str, force: bool, **options: Unpack[SubmitOptions]) -> int:
+def remove(name: str, force: bool, submission: SubmissionOptions) -> int:
     """Remove NETWORK, which no group may be connected to, and no instance use.
 
     Waits for the job, except with --submit.
     """
     op = {"OP_ID": "OP_NETWORK_REMOVE", "network_name": name, "force": force}
-    return carry_out(op, options, "gnt-network", "remove")
+    return carry_out(op, submission, "gnt-network", "remove")
 
 
 # `gnt-network connect`: connect a network to node groups.
@@ -169,7 +163,7 @@ def connect(
     groups: Sequence[str],
     nicparams: Mapping[str, str] | None,
     conflicts_check: bool,
-    **options: Unpack[SubmitOptions],
+    submission: SubmissionOptions,
 ) -> int:
     """Connect NETWORK to these node groups, or to all: a job for each.
 
@@ -191,7 +185,7 @@ def connect(
         }
         for group in groups or group_names()
     ]
-    return carry_out_each(ops, options, "gnt-network", "connect")
+    return carry_out_each(ops, submission, "gnt-network", "connect")
 
 
 # `gnt-network disconnect`: disconnect a network from node groups.
@@ -205,7 +199,7 @@ def connect(
 @submit_options
 @click.argument("name", metavar="NETWORK", shell_complete=complete_network)
 @click.argument("groups", metavar="[GROUP]...", nargs=-1, shell_complete=complete_group)
-def disconnect(name: str, groups: Sequence[str], **options: Unpack[SubmitOptions]) -> int:
+def disconnect(name: str, groups: Sequence[str], submission: SubmissionOptions) -> int:
     """Disconnect NETWORK from these node groups, or from all: a job for each.
 
     Waits for the jobs, except with --submit.
@@ -214,4 +208,4 @@ def disconnect(name: str, groups: Sequence[str], **options: Unpack[SubmitOptions
         {"OP_ID": "OP_NETWORK_DISCONNECT", "group_name": group, "network_name": name}
         for group in groups or group_names()
     ]
-    return carry_out_each(ops, options, "gnt-network", "disconnect")
+    return carry_out_each(ops, submission, "gnt-network", "disconnect")

@@ -5,7 +5,7 @@ Source: cli.md 1.3 and 1.4.
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Unpack
+from typing import Final
 
 import click
 
@@ -39,7 +39,7 @@ _USUAL: Final = ("name", "network", "gateway", "mac_prefix", "group_list", "tags
 )
 @list_options
 @click.argument("words", metavar="[NETWORK...|FILTER]", nargs=-1, shell_complete=complete_network)
-def list_networks(words: Sequence[str], **options: Unpack[ListOptions]) -> int:
+def list_networks(words: Sequence[str], options: ListOptions) -> int:
     """List all networks, the named ones, or those for which a filter holds: 'free_count < 10'."""
     return tell_objects(QueryKind.NETWORK, _USUAL, words, options, "gnt-network", {"group_list": _groups})
 

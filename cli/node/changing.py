@@ -1,12 +1,10 @@
 """The verbs of `gnt-node` that change nodes."""
 
-from typing import Unpack
-
 import click
 
 from cli.commands import Command
 from cli.options import KEY_VALUES, YES_NO, complete_node
-from cli.submitting.options import SubmitOptions, submission_of, submit_options
+from cli.submitting.options import SubmissionOptions, submit_options
 from cli.submitting.submission import carry_out, tell_changes
 
 # `gnt-node add`: take a node into the cluster.
@@ -24,14 +22,13 @@ from cli.submitting.submission import carry_out, tell_changes
 @click.option("--node-parameters", "ndparams", type=KEY_VALUES, help="Parameters of its own: ssh_port=2222.")
 @submit_options
 @click.argument("name", metavar="NODE")
-def add(name: str, **given: object) -> int:
+def add(name: str, submission: SubmissionOptions, **given: object) -> int:
     """Take NODE into the cluster; its node daemon runs with the cluster's certificate.
 
     It becomes a master candidate if the pool has room. A machine that is no node yet joins by itself with:
     gantry join. Waits for the job, except with --submit.
     """
-    options = submission_of(given)
-    return carry_out({"OP_ID": "OP_NODE_ADD", "node_name": name, **given}, options, "gnt-node", "add")
+    return carry_out({"OP_ID": "OP_NODE_ADD", "node_name": name, **given}, submission, "gnt-node", "add")
 
 
 # `gnt-node modify`: change the role and the parameters of a node.
@@ -60,15 +57,14 @@ def add(name: str, **given: object) -> int:
 @click.option("-f", "--force", is_flag=True, help="Also if too few master candidates are left.")
 @submit_options
 @click.argument("name", metavar="NODE", shell_complete=complete_node)
-def modify(name: str, **given: object) -> int:
+def modify(name: str, submission: SubmissionOptions, **given: object) -> int:
     """Change the role and the parameters of NODE; what is left out stays.
 
     A node is a candidate, drained, offline, or none of these. One that returns becomes a candidate if the pool has
     room. Waits for the job, except with --submit.
     """
-    options = submission_of(given)
     op = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name, **given}
-    return carry_out(op, options, "gnt-node", "modify", tell_changes("node", "node", name))
+    return carry_out(op, submission, "gnt-node", "modify", tell_changes("node", "node", name))
 
 
 # `gnt-node remove`: take a node out of the cluster.
@@ -79,9 +75,9 @@ def modify(name: str, **given: object) -> int:
 @click.command("remove", cls=Command, examples=("gnt-node remove web7",))
 @submit_options
 @click.argument("name", metavar="NODE", shell_complete=complete_node)
-def remove(name: str, **options: Unpack[SubmitOptions]) -> int:
+def remove(name: str, submission: SubmissionOptions) -> int:
     """Take NODE out of the cluster, also if it is dead; it must not be the master, nor have instances.
 
     Waits for the job, except with --submit.
     """
-    return carry_out({"OP_ID": "OP_NODE_REMOVE", "node_name": name}, options, "gnt-node", "remove")
+    return carry_out({"OP_ID": "OP_NODE_REMOVE", "node_name": name}, submission, "gnt-node", "remove")

@@ -4,7 +4,7 @@ Source: cli.md 1.3 and 1.4.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Unpack
+from typing import Final
 
 import click
 
@@ -37,7 +37,7 @@ _USUAL: Final = ("name", "dtotal", "dfree", "mtotal", "mnode", "mfree", "pinst_c
 )
 @list_options
 @click.argument("words", metavar="[NODE...|FILTER]", nargs=-1, shell_complete=complete_node)
-def list_nodes(words: Sequence[str], **options: Unpack[ListOptions]) -> int:
+def list_nodes(words: Sequence[str], options: ListOptions) -> int:
     """List all nodes, the named ones, or those for which a filter holds: 'role == "C" and mfree > 4096'."""
     return tell_objects(QueryKind.NODE, _USUAL, words, options, "gnt-node")
 

@@ -5,12 +5,12 @@ import re
 import sys
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from cli.choosing.jobids import JOB_IDS, Named
-from cli.options import ReadType
+from cli.options import ReadType, complete_lock
 from cli.screen import remark
 from common.commands.spec import ULIMITS
 from common.errors import InvalidRequest
@@ -91,36 +91,8 @@ def read_standard_input() -> str:
         raise InvalidRequest("standard input is not UTF-8 text; put it into a file, and name that") from None
 
 
-# Locks as the user types them: `node/web1`, `node/web1:shared`.
-
-
-if TYPE_CHECKING:
-    # what completes a word imports it; the start of every other command does without
-    from click.shell_completion import CompletionItem
-
-
-class LockType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`NAME[:shared|exclusive]`; exclusive if left out."""
-
-    name = "lock"
-
-    def convert(self, value: str | LockWish, param: click.Parameter | None, ctx: click.Context | None) -> LockWish:
-        if isinstance(value, LockWish):
-            return value
-        try:
-            return read_lock(value)
-        except InvalidRequest as error:
-            self.fail(error.message, param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-        from cli.completion import complete_locks
-
-        # no command runs while the shell asks, so its context is not yet the current one
-        with ctx.scope(cleanup=False):
-            return complete_locks(incomplete)
-
-
-LOCK: Final = LockType()
+# `NAME[:shared|exclusive]`; exclusive if left out
+LOCK: Final = ReadType(read_lock, name="lock", complete=complete_lock)
 
 
 def lock_modes(wishes: Iterable[LockWish]) -> dict[str, str]:

@@ -9,12 +9,12 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final
 
 import attrs
 import click
 
-from cli.options import F, ReadType, complete_group, complete_node, with_options
+from cli.options import ReadType, complete_group, complete_node, gathered
 from common.errors import InvalidRequest
 from common.queue.reasons import NODE
 from common.queue.terms import check_label
@@ -214,68 +214,6 @@ def _file_lines(path: str) -> list[str]:
         raise InvalidRequest(f"cannot read '{path}': {error.strerror}") from None
 
 
-class FleetOptions(TypedDict):
-    """What `fleet_options` pass to a verb."""
-
-    node_names: Sequence[str]
-    node_groups: Sequence[str]
-    is_each_node: bool
-    each: Sequence[FleetVariable]
-    at_most: int | None
-    is_stopping: bool
-    max_failures: int | None
-
-
-def fleet_options(function: F) -> F:
-    """`--node`, `--node-group`, `--each-node` and `--each`; `--at-most`, `--stop-on-failure` and `--max-failures`."""
-    return with_options(
-        function,
-        click.option(
-            "--node",
-            "node_names",
-            metavar="NAME",
-            multiple=True,
-            shell_complete=complete_node,
-            help="Run it on this node, under its lock (shared); repeatable: one job a node.",
-        ),
-        click.option(
-            "--node-group",
-            "node_groups",
-            metavar="NAME",
-            multiple=True,
-            shell_complete=complete_group,
-            help="Run it on each node of this group that is neither offline nor drained; repeatable.",
-        ),
-        click.option(
-            "--each-node",
-            "is_each_node",
-            is_flag=True,
-            help="Run it on each node of the cluster that is neither offline nor drained.",
-        ),
-        click.option(
-            "--each",
-            type=EACH,
-            multiple=True,
-            help="Run it for each value, which stands for {NAME} in the command, --env, --cwd, --lock, --name and "
-            "--label: host=web1,web2, n=1..100, n=01..99..2, file=@LIST (a value a line; @- reads standard input); "
-            "repeatable: each combination.",
-        ),
-        click.option("--at-most", type=click.IntRange(1), metavar="N", help="At most N of these jobs at once."),
-        click.option(
-            "--stop-on-failure",
-            "is_stopping",
-            is_flag=True,
-            help="After a failure no further of these jobs begins; the rest is canceled.",
-        ),
-        click.option(
-            "--max-failures",
-            type=click.IntRange(0),
-            metavar="N",
-            help="The same, after more than N failures; 0 is --stop-on-failure.",
-        ),
-    )
-
-
 def check_lock_marks(names: Iterable[str], wish: FleetWish) -> None:
     """Raises: UsageError: a name of a lock has braces that stand for nothing."""
     known = [f"{{{name}}}" for name in wish.names]
@@ -302,26 +240,29 @@ def check_shell_words(words: Iterable[str], wish: FleetWish) -> None:
         )
 
 
-def read_fleet_wish(options: FleetOptions) -> FleetWish:
-    """Read the options of `fleet_options`.
-
-    Raises: UsageError: they do not fit together.
-    """
-    nodes, groups, is_each_node = options["node_names"], options["node_groups"], options["is_each_node"]
-    max_failures, is_stopping = options["max_failures"], options["is_stopping"]
-    if is_each_node and (nodes or groups):
-        other = "--node" if nodes else "--node-group"
+def _read_fleet_wish(
+    node_names: Sequence[str],
+    node_groups: Sequence[str],
+    is_each_node: bool,
+    each: Sequence[FleetVariable],
+    at_most: int | None,
+    is_stopping: bool,
+    max_failures: int | None,
+) -> FleetWish:
+    """Raises: UsageError: they do not fit together."""
+    if is_each_node and (node_names or node_groups):
+        other = "--node" if node_names else "--node-group"
         raise click.UsageError(f"--each-node takes all nodes already; leave it out, or {other}")
     if is_stopping and max_failures:
         raise click.UsageError(f"--stop-on-failure allows no failure, --max-failures {max_failures}; give one of them")
-    if any(not name for name in (*nodes, *groups)):
+    if any(not name for name in (*node_names, *node_groups)):
         raise click.UsageError("--node and --node-group need a name; 'gnt-node list -o name,group' shows all")
     wish = FleetWish(
-        tuple(dict.fromkeys(nodes)),
-        tuple(dict.fromkeys(groups)),
+        tuple(dict.fromkeys(node_names)),
+        tuple(dict.fromkeys(node_groups)),
         is_each_node,
-        tuple(options["each"]),
-        options["at_most"],
+        tuple(each),
+        at_most,
         0 if is_stopping else max_failures,
     )
     _check_batch(wish, is_stopping=is_stopping)
@@ -337,3 +278,54 @@ def _check_batch(wish: FleetWish, *, is_stopping: bool) -> None:
         raise click.UsageError(
             f"{option} is for several jobs; name nodes by --node, --node-group or --each-node, or values by --each"
         )
+
+
+# `--node`, `--node-group`, `--each-node` and `--each`; `--at-most`, `--stop-on-failure` and `--max-failures`: a verb
+# gets its `fleet`
+fleet_options: Final = gathered(
+    "fleet",
+    _read_fleet_wish,
+    click.option(
+        "--node",
+        "node_names",
+        metavar="NAME",
+        multiple=True,
+        shell_complete=complete_node,
+        help="Run it on this node, under its lock (shared); repeatable: one job a node.",
+    ),
+    click.option(
+        "--node-group",
+        "node_groups",
+        metavar="NAME",
+        multiple=True,
+        shell_complete=complete_group,
+        help="Run it on each node of this group that is neither offline nor drained; repeatable.",
+    ),
+    click.option(
+        "--each-node",
+        "is_each_node",
+        is_flag=True,
+        help="Run it on each node of the cluster that is neither offline nor drained.",
+    ),
+    click.option(
+        "--each",
+        type=EACH,
+        multiple=True,
+        help="Run it for each value, which stands for {NAME} in the command, --env, --cwd, --lock, --name and "
+        "--label: host=web1,web2, n=1..100, n=01..99..2, file=@LIST (a value a line; @- reads standard input); "
+        "repeatable: each combination.",
+    ),
+    click.option("--at-most", type=click.IntRange(1), metavar="N", help="At most N of these jobs at once."),
+    click.option(
+        "--stop-on-failure",
+        "is_stopping",
+        is_flag=True,
+        help="After a failure no further of these jobs begins; the rest is canceled.",
+    ),
+    click.option(
+        "--max-failures",
+        type=click.IntRange(0),
+        metavar="N",
+        help="The same, after more than N failures; 0 is --stop-on-failure.",
+    ),
+)

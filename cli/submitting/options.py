@@ -2,15 +2,16 @@
 
 import os
 import time
-from collections.abc import Sequence
-from typing import Final, TypedDict, cast
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
 import attrs
 import click
 
 from cli.choosing.filtering import complete_label
 from cli.connection import user_name
-from cli.options import DURATION, POSITIVE_DURATION, F, with_options
+from cli.options import DURATION, POSITIVE_DURATION, F, gathered
 from cli.outputscreen import raw_option
 from cli.submitting.arguments import JOB_NAME, LABEL, USE, InstantType
 from common.errors import InvalidRequest
@@ -30,14 +31,14 @@ class SubmissionOptions:
     """The common options of a submission."""
 
     # priority by name; None: the opcode's own
-    priority: str | None
-    reason: str | None
+    priority: str | None = None
+    reason: str | None = None
     # whether to follow the jobs to their end
-    is_waiting: bool
+    is_waiting: bool = False
     # whether to print the ids on standard error in Ganeti's form (`--submit`)
-    is_ganeti_form: bool
+    is_ganeti_form: bool = False
     # whether to print the bare ids first on standard output
-    prints_ids: bool
+    prints_ids: bool = False
     # whether the opcodes only check, and change nothing: their own parameter, as Ganeti's clients set it
     is_dry: bool = False
     # whether to submit nothing, and to say what would be submitted
@@ -109,61 +110,8 @@ def _with_origin(op: OpInput, wishes: SubmissionOptions, command: str, now_ns: i
 PRIORITIES: Final = tuple(SUBMIT_PRIORITIES)
 
 
-class SubmitOptions(TypedDict):
-    """What `submit_options` pass to a verb."""
-
-    priority: str | None
-    reason: str | None
-    is_dry: bool
-    is_waiting: bool
-    is_ganeti_form: bool
-    prints_ids: bool
-    job_name: str | None
-    job_labels: Sequence[tuple[str, str]]
-    key: str | None
-
-
-def submission_of(given: dict[str, object]) -> SubmitOptions:
-    """Take what `submit_options` have passed from all that a verb was given; the others stay, as parameters."""
-    return cast(SubmitOptions, {name: given.pop(name) for name in SubmitOptions.__annotations__})
-
-
-class FollowOptions(SubmitOptions):
-    """What `submit_options`, `later_options`, `wait_options` and `exit_option` pass to a verb."""
-
-    begin_at: float | None
-    is_held: bool
-    uses: Sequence[Use]
-    wait_s: float | None
-    is_raw: bool
-    takes_highest: bool
-
-
-class RetryOptions(TypedDict):
-    """What `retry_options` pass to a verb: parameters of OP_RUN_COMMAND."""
-
-    retries: int | None
-    retry_delay: float | None
-    retry_factor: float | None
-    retry_max: float | None
-    retry_on: Sequence[str]
-    fail_on: Sequence[str]
-    is_rerunnable: bool
-
-
-def submit_options(function: F) -> F:
-    """`--priority`, `--reason`, `--dry-run`, `--wait` and its like, `--name`, `--label` and `--key`."""
-    return _submit_options(function, "Let the opcodes check all, and change nothing.")
-
-
-def job_options(function: F) -> F:
-    """As `submit_options`, for verbs that submit what the user has made: `--dry-run` submits nothing."""
-    return _submit_options(function, "Read and check all, say what would be submitted, and submit nothing.")
-
-
-def _submit_options(function: F, dry_run: str) -> F:
-    return with_options(
-        function,
+def _submit_options(dry_run: Callable[[F], F]) -> Sequence[Callable[[F], F]]:
+    return (
         click.option("--priority", type=click.Choice(PRIORITIES), help="How urgent; normal if left out."),
         click.option(
             "--reason", metavar="TEXT", help="The reason; kept in the reason trail, and may name a rate limit."
@@ -183,7 +131,7 @@ def _submit_options(function: F, dry_run: str) -> F:
             help="Submit this once: sent again by you under this key, it is not submitted, and the first job's id "
             "is printed. Keys are kept for a day, and until the jobs have ended.",
         ),
-        click.option("--dry-run", "is_dry", is_flag=True, help=dry_run),
+        dry_run,
         click.option("--wait", "is_waiting", is_flag=True, help="Follow to the end: output, log, exit code."),
         click.option(
             "--submit",
@@ -195,67 +143,103 @@ def _submit_options(function: F, dry_run: str) -> F:
     )
 
 
-def later_options(function: F) -> F:
-    """`--begin`, `--hold` and `--use`."""
-    return with_options(
-        function,
+# `--priority`, `--reason`, `--dry-run`, `--wait` and its like, `--name`, `--label` and `--key`: a verb gets its
+# `submission`
+submit_options: Final = gathered(
+    "submission",
+    SubmissionOptions,
+    *_submit_options(
+        click.option("--dry-run", "is_dry", is_flag=True, help="Let the opcodes check all, and change nothing.")
+    ),
+)
+# `--wait-timeout` and `--raw`, for verbs that end with their command's exit code
+WAIT_OPTIONS: Final = (
+    click.option(
+        "--wait-timeout",
+        "wait_s",
+        type=POSITIVE_DURATION,
+        help="With --wait: wait no longer; the job goes on.",
+    ),
+    raw_option,
+)
+# the same for verbs that submit what the user has made: `--begin`, `--hold` and `--use` besides, and `--dry-run`
+# submits nothing
+job_options: Final = gathered(
+    "submission",
+    partial(SubmissionOptions, ends_as_command=True),
+    click.option(
+        "--begin",
+        "begin_at",
+        type=InstantType(),
+        help="Do not begin before: 'tomorrow 02:00', 'in 3h', 'mon 9:30', '2026-11-21 02:00', local time.",
+    ),
+    click.option("--hold", "is_held", is_flag=True, help="Do not begin before 'gnt-job release ID'."),
+    click.option(
+        "--use",
+        "uses",
+        type=USE,
+        multiple=True,
+        help="Take units of a resource while it runs, [NODE:]NAME=COUNT: licences=2, web1:memory=4G; repeatable.",
+    ),
+    *_submit_options(
         click.option(
-            "--begin",
-            "begin_at",
-            type=InstantType(),
-            help="Do not begin before: 'tomorrow 02:00', 'in 3h', 'mon 9:30', '2026-11-21 02:00', local time.",
-        ),
-        click.option("--hold", "is_held", is_flag=True, help="Do not begin before 'gnt-job release ID'."),
-        click.option(
-            "--use",
-            "uses",
-            type=USE,
-            multiple=True,
-            help="Take units of a resource while it runs, [NODE:]NAME=COUNT: licences=2, web1:memory=4G; repeatable.",
-        ),
-    )
-
-
-def retry_options(function: F) -> F:
-    """`--retries` and how, `--retry-on`, `--fail-on` and `--rerunnable`."""
-    return with_options(
-        function,
-        click.option("--retries", type=click.IntRange(0), metavar="N", help="After a failure run it again, N times."),
-        click.option("--retry-delay", type=DURATION, help="Pause before the first of them: 30s."),
-        click.option("--retry-factor", type=click.FloatRange(1), help="Each pause is so many times as long: 2."),
-        click.option("--retry-max", type=POSITIVE_DURATION, help="No pause is longer: 10m."),
-        click.option(
-            "--retry-on",
-            metavar="FAILURE,...",
-            multiple=True,
-            help="Only after these failures: exit=75,timeout; repeatable. Any, if left out.",
-        ),
-        click.option(
-            "--fail-on", metavar="FAILURE,...", multiple=True, help="Never after these: exit=2; it wins; repeatable."
-        ),
-        click.option(
-            "--rerunnable",
-            "is_rerunnable",
+            "--dry-run",
+            "is_preview",
             is_flag=True,
-            help="It may run twice: if it was lost, with its node or its process, it runs again.",
-        ),
-    )
+            help="Read and check all, say what would be submitted, and submit nothing.",
+        )
+    ),
+    *WAIT_OPTIONS,
+    click.option(
+        "--exit",
+        "takes_highest",
+        type=click.Choice(["any", "max"]),
+        default="any",
+        callback=lambda _, __, value: value == "max",
+        help="Exit code of several jobs with --wait: 1 if any of them failed (default), or the highest of theirs.",
+    ),
+)
 
 
-def retry_parameters(options: RetryOptions) -> dict[str, object]:
-    """The parameters of the opcode; None where nothing is said.
+def retry_parameters(
+    *, retry_on: Sequence[str], fail_on: Sequence[str], is_rerunnable: bool, **others: object
+) -> dict[str, object]:
+    """The parameters of OP_RUN_COMMAND; None where nothing is said.
 
     Raises: click.UsageError: a word names no failure.
     """
     return {
-        "retries": options["retries"],
-        "retry_delay": options["retry_delay"],
-        "retry_factor": options["retry_factor"],
-        "retry_max": options["retry_max"],
-        "retry_on": _failures("--retry-on", options["retry_on"]),
-        "fail_on": _failures("--fail-on", options["fail_on"]),
-        "rerunnable": options["is_rerunnable"] or None,
+        **others,
+        "retry_on": _failures("--retry-on", retry_on),
+        "fail_on": _failures("--fail-on", fail_on),
+        "rerunnable": is_rerunnable or None,
     }
+
+
+# `--retries` and how, `--retry-on`, `--fail-on` and `--rerunnable`: a verb gets `retry`, parameters of the opcode
+retry_options: Final = gathered(
+    "retry",
+    retry_parameters,
+    click.option("--retries", type=click.IntRange(0), metavar="N", help="After a failure run it again, N times."),
+    click.option("--retry-delay", type=DURATION, help="Pause before the first of them: 30s."),
+    click.option("--retry-factor", type=click.FloatRange(1), help="Each pause is so many times as long: 2."),
+    click.option("--retry-max", type=POSITIVE_DURATION, help="No pause is longer: 10m."),
+    click.option(
+        "--retry-on",
+        metavar="FAILURE,...",
+        multiple=True,
+        help="Only after these failures: exit=75,timeout; repeatable. Any, if left out.",
+    ),
+    click.option(
+        "--fail-on", metavar="FAILURE,...", multiple=True, help="Never after these: exit=2; it wins; repeatable."
+    ),
+    click.option(
+        "--rerunnable",
+        "is_rerunnable",
+        is_flag=True,
+        help="It may run twice: if it was lost, with its node or its process, it runs again.",
+    ),
+)
 
 
 def _failures(option: str, given: Sequence[str]) -> list[str] | None:
@@ -269,28 +253,3 @@ def _failures(option: str, given: Sequence[str]) -> list[str] | None:
         except InvalidRequest as error:
             raise click.UsageError(f"{option}: {error.message}") from None
     return found or None
-
-
-def wait_options(function: F) -> F:
-    """`--wait-timeout` and `--raw`, for verbs that end with their command's exit code."""
-    text = "With --wait: wait no longer; the job goes on."
-    return click.option("--wait-timeout", "wait_s", type=POSITIVE_DURATION, help=text)(raw_option(function))
-
-
-def exit_option(function: F) -> F:
-    """`--exit max`."""
-    return click.option(
-        "--exit",
-        "takes_highest",
-        type=click.Choice(["any", "max"]),
-        default="any",
-        callback=lambda _, __, value: value == "max",
-        help="Exit code of several jobs with --wait: 1 if any of them failed (default), or the highest of theirs.",
-    )(function)
-
-
-def wishes_of(options: FollowOptions) -> SubmissionOptions:
-    """What the options tell of a submission of `job_options`, among those of a verb which has more options."""
-    own = {name: value for name, value in options.items() if name in FollowOptions.__annotations__}
-    is_preview = bool(own.pop("is_dry"))
-    return SubmissionOptions(**own, is_preview=is_preview, ends_as_command=True)  # type: ignore[arg-type]  # names are the same

@@ -18,7 +18,7 @@ from cli.exitcodes import DONE, FAILED, OURS
 from cli.outputscreen import OutputScreen
 from cli.remoteoptions import is_remote
 from cli.screen import complain, remark, say, say_json
-from cli.submitting.options import SubmissionOptions, SubmitOptions, job_with_wishes
+from cli.submitting.options import SubmissionOptions, job_with_wishes
 from common.errors import ConnectionLost, GantryError, InvalidRequest, Unavailable
 from common.ids import JobId
 from common.queue.terms import Use, terms_of_trail, terms_text
@@ -295,7 +295,7 @@ def tell_refused(
 
 
 def carry_out(
-    op: OpInput, options: SubmitOptions, program: str, verb: str, tell: Callable[[object], None] | None = None
+    op: OpInput, submission: SubmissionOptions, program: str, verb: str, tell: Callable[[object], None] | None = None
 ) -> int:
     """Carry out an opcode by a job; return the exit code.
 
@@ -303,11 +303,11 @@ def carry_out(
 
     Args: tell: prints the opcode's result, after a success.
     """
-    wishes = _wishes(options, program)
+    wishes = _waited_for(submission, program)
 
     def succeeded(job_ids: Sequence[JobId]) -> None:
         if tell is not None:
-            tell(_result(job_ids[0]))
+            tell(result_of(job_ids[0]))
 
     return submit_jobs([job_with_wishes(NewJob((op,)), wishes, verb)], wishes, succeeded)
 
@@ -327,18 +327,18 @@ def tell_changes(key: str, title: str, name: str) -> Callable[[object], None]:
     return tell
 
 
-def carry_out_each(ops: Sequence[OpInput], options: SubmitOptions, program: str, verb: str) -> int:
+def carry_out_each(ops: Sequence[OpInput], submission: SubmissionOptions, program: str, verb: str) -> int:
     """Carry out opcodes by a job each; otherwise as `carry_out`."""
-    wishes = _wishes(options, program)
+    wishes = _waited_for(submission, program)
     return submit_jobs([job_with_wishes(NewJob((op,)), wishes, verb) for op in ops], wishes)
 
 
-def _wishes(options: SubmitOptions, program: str) -> SubmissionOptions:
-    is_waiting = options["is_waiting"] or not options["is_ganeti_form"]
-    return attrs.evolve(SubmissionOptions(**options, program=program), is_waiting=is_waiting)
+def _waited_for(submission: SubmissionOptions, program: str) -> SubmissionOptions:
+    is_waiting = submission.is_waiting or not submission.is_ganeti_form
+    return attrs.evolve(submission, program=program, is_waiting=is_waiting)
 
 
-def _result(job_id: JobId) -> object:
+def result_of(job_id: JobId) -> object:
     """The result of the job's only opcode."""
     ((results,),) = ask_luxid(QueryJobs((job_id,), ("opresult",)))
     return results[0] if isinstance(results, list) and results else None

@@ -160,6 +160,7 @@ _PRIORITY_NAMES: Final = {number: name for name, number in SUBMIT_PRIORITIES.ite
 class FieldColumn:
     """A column: the fields that it needs, and the text of its cell."""
 
+    name: str
     title: str
     # luxid's fields from which the cell is made
     needs: tuple[str, ...]
@@ -170,8 +171,32 @@ class FieldColumn:
     rank: Callable[[JobRow, float], float | None] | None = None
 
 
-def _plain(name: str, title: str, *, is_number: bool = False) -> FieldColumn:
-    return FieldColumn(title, (name,), lambda row, _: _text(value_of(row, name)), is_number)
+# titles that do not follow from the names
+_TITLES: Final = {"ops": "OPCODES", "oppriority": "OPCODE_PRIO", "batch_terms": "IN_BATCH", "exit_code": "EXIT"}
+
+
+def _title(name: str) -> str:
+    """`END` of `end_ts`, `OPCODE_LOG` of `oplog`, `TEAM` of `label.team`: what queries call it, luxid's fields tell."""
+    if name.startswith(LABEL):
+        return name.removeprefix(LABEL).upper()
+    bare = name.removesuffix("_ts").upper()
+    return _TITLES.get(name) or (f"OPCODE_{bare[2:]}" if bare.startswith("OP") else bare)
+
+
+def _column(
+    name: str,
+    show: Callable[[JobRow, float], str],
+    needs: tuple[str, ...] = (),
+    *,
+    is_number: bool = False,
+    rank: Callable[[JobRow, float], float | None] | None = None,
+) -> FieldColumn:
+    """Args: needs: luxid's fields; empty: the one of this name."""
+    return FieldColumn(name, _title(name), needs or (name,), show, is_number, rank)
+
+
+def _plain(name: str, *, is_number: bool = False) -> FieldColumn:
+    return _column(name, lambda row, _: _text(value_of(row, name)), is_number=is_number)
 
 
 def value_of(row: Mapping[str, object], name: str) -> object:
@@ -189,26 +214,26 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def _instant(name: str, title: str) -> FieldColumn:
-    return FieldColumn(title, (name,), lambda row, _: _clock(value_of(row, name)))
+def _instant(name: str) -> FieldColumn:
+    return _column(name, lambda row, _: _clock(value_of(row, name)))
 
 
-def _pairs(name: str, title: str) -> FieldColumn:
+def _pairs(name: str) -> FieldColumn:
     """A field that maps names to values."""
 
     def cell(row: JobRow, _: float) -> str:
         pairs = value_of(row, name)
         return ",".join(f"{key}={value}" for key, value in pairs.items()) if isinstance(pairs, Mapping) else ""
 
-    return FieldColumn(title, (name,), cell)
+    return _column(name, cell)
 
 
-def _instants(name: str, title: str) -> FieldColumn:
+def _instants(name: str) -> FieldColumn:
     def cell(row: JobRow, _: float) -> str:
         stamps = value_of(row, name)
         return ",".join(_clock(stamp) or "-" for stamp in stamps) if isinstance(stamps, Iterable) else ""
 
-    return FieldColumn(title, (name,), cell)
+    return _column(name, cell)
 
 
 def _clock(stamp: object) -> str:
@@ -234,12 +259,12 @@ def _time_s(row: JobRow, now: float) -> float | None:
     return runtime if runtime is not None or row["status"] in FINAL_NAMES else _age_s(row, now)
 
 
-def _lasting(title: str, needs: tuple[str, ...], seconds: Callable[[JobRow, float], float | None]) -> FieldColumn:
+def _lasting(name: str, needs: tuple[str, ...], seconds: Callable[[JobRow, float], float | None]) -> FieldColumn:
     def cell(row: JobRow, now: float) -> str:
         lasting = seconds(row, now)
         return "" if lasting is None else duration(lasting)
 
-    return FieldColumn(title, needs, cell, is_number=True, rank=seconds)
+    return _column(name, cell, needs, is_number=True, rank=seconds)
 
 
 def _priority(row: JobRow, _: float) -> str:
@@ -275,7 +300,7 @@ def tries_made(row: JobRow) -> int:
     return 1 + max((len(tries) for tries in row["tries"] or ()), default=0)
 
 
-def _used(title: str, count: Callable[[Usage], float], show: Callable[[Usage], str]) -> FieldColumn:
+def _used(name: str, count: Callable[[Usage], float], show: Callable[[Usage], str]) -> FieldColumn:
     def rank(row: JobRow, _: float) -> float | None:
         usage = usage_of(row["opresult"])
         return None if usage is None else count(usage)
@@ -283,53 +308,37 @@ def _used(title: str, count: Callable[[Usage], float], show: Callable[[Usage], s
     def cell(row: JobRow, _: float) -> str:
         return "" if (usage := usage_of(row["opresult"])) is None else show(usage)
 
-    return FieldColumn(title, ("opresult",), cell, is_number=True, rank=rank)
+    return _column(name, cell, ("opresult",), is_number=True, rank=rank)
 
 
 _TIMES: Final = ("status", "received_ts", "start_ts", "end_ts")
-FIELDS: Final[Mapping[str, FieldColumn]] = {
-    "id": _plain("id", "ID", is_number=True),
-    "status": FieldColumn("STATUS", ("status",), lambda row, _: shown_status(row["status"])),
-    "priority": FieldColumn("PRIORITY", ("priority",), _priority),
-    "archived": _plain("archived", "ARCHIVED"),
-    "age": _lasting("AGE", ("received_ts",), _age_s),
-    "runtime": _lasting("RUNTIME", _TIMES, _runtime_s),
-    "time": _lasting("TIME", _TIMES, _time_s),
-    "memory": _used("MEMORY", lambda used: used.memory_peak_bytes, memory_words),
-    "cpu": _used("CPU", lambda used: used.cpu_s, lambda used: f"{used.cpu_s:.2f}s"),
-    "read": _used("READ", lambda used: used.read_bytes, lambda used: size(used.read_bytes)),
-    "written": _used("WRITTEN", lambda used: used.written_bytes, lambda used: size(used.written_bytes)),
-    "summary": _plain("summary", "SUMMARY"),
-    "opid": _plain("opid", "OPCODE_ID"),
-    "reason": _plain("reason", "REASON"),
-    "user": _plain("user", "USER"),
-    "node": _plain("node", "NODE"),
-    "batch": _plain("batch", "BATCH"),
-    "batch_terms": FieldColumn("IN_BATCH", ("batch_terms",), _batch_terms),
-    "name": _plain("name", "NAME"),
-    "labels": _pairs("labels", "LABELS"),
-    "hold": FieldColumn("HOLD", ("hold",), _hold),
-    "uses": _pairs("uses", "USES"),
-    "tries": FieldColumn(
-        "TRIES", ("tries",), lambda row, _: str(tries_made(row)), is_number=True, rank=lambda row, _: tries_made(row)
-    ),
-    "dependencies": _plain("dependencies", "DEPENDENCIES"),
-    "trace": _plain("trace", "TRACE"),
-    "traceparent": _plain("traceparent", "TRACEPARENT"),
-    "exit_code": _plain("exit_code", "EXIT", is_number=True),
-    "ops": _plain("ops", "OPCODES"),
-    "opresult": _plain("opresult", "OPCODE_RESULT"),
-    "opstatus": _plain("opstatus", "OPCODE_STATUS"),
-    "oplog": _plain("oplog", "OPCODE_LOG"),
-    "opstart": _instants("opstart", "OPCODE_START"),
-    "opexec": _instants("opexec", "OPCODE_EXEC"),
-    "opend": _instants("opend", "OPCODE_END"),
-    "oppriority": _plain("oppriority", "OPCODE_PRIO"),
-    "begin_ts": _instant("begin_ts", "BEGIN"),
-    "received_ts": _instant("received_ts", "RECEIVED"),
-    "start_ts": _instant("start_ts", "START"),
-    "end_ts": _instant("end_ts", "END"),
-}
+_COLUMNS: Final = (
+    _plain("id", is_number=True),
+    _column("status", lambda row, _: shown_status(row["status"])),
+    _column("priority", _priority),
+    _plain("archived"),
+    _lasting("age", ("received_ts",), _age_s),
+    _lasting("runtime", _TIMES, _runtime_s),
+    _lasting("time", _TIMES, _time_s),
+    _used("memory", lambda used: used.memory_peak_bytes, memory_words),
+    _used("cpu", lambda used: used.cpu_s, lambda used: f"{used.cpu_s:.2f}s"),
+    _used("read", lambda used: used.read_bytes, lambda used: size(used.read_bytes)),
+    _used("written", lambda used: used.written_bytes, lambda used: size(used.written_bytes)),
+    *map(_plain, ("summary", "opid", "reason", "user", "node", "batch")),
+    _column("batch_terms", _batch_terms),
+    _plain("name"),
+    _pairs("labels"),
+    _column("hold", _hold),
+    _pairs("uses"),
+    _column("tries", lambda row, _: str(tries_made(row)), is_number=True, rank=lambda row, _: tries_made(row)),
+    *map(_plain, ("dependencies", "trace", "traceparent")),
+    _plain("exit_code", is_number=True),
+    *map(_plain, ("ops", "opresult", "opstatus", "oplog")),
+    *map(_instants, ("opstart", "opexec", "opend")),
+    _plain("oppriority"),
+    *map(_instant, ("begin_ts", "received_ts", "start_ts", "end_ts")),
+)
+FIELDS: Final[Mapping[str, FieldColumn]] = {column.name: column for column in _COLUMNS}
 # columns computed here -> luxid's field that is closest to each
 OWN: Final = {"age": "received_ts", "runtime": "start_ts", "time": "start_ts"}
 # columns of resource usage, also computed here; filters cannot compare them
@@ -358,8 +367,8 @@ def is_label(name: str) -> bool:
 def field_of(name: str, unknown: str = "??") -> FieldColumn:
     """The field of that name; an unknown one shows `unknown` in each cell."""
     if is_label(name):
-        return _plain(name, name.removeprefix(LABEL).upper())
-    return FIELDS.get(name) or FieldColumn(name, (), lambda _, __: unknown)
+        return _plain(name)
+    return FIELDS.get(name) or FieldColumn(name, name, (), lambda _, __: unknown)
 
 
 def sort_rows(rows: Iterable[JobRow], name: str, now: float, *, is_reversed: bool = False) -> list[JobRow]:

@@ -5,6 +5,7 @@ from typing import Final
 
 import attrs
 
+from common.health import Room
 from common.shapes import Lenient
 from common.system.processuse import ProcessUse
 from protocol.messages import Request
@@ -51,22 +52,6 @@ class CheckQueueCopies(Request[tuple[QueueVerdict, ...] | None]):
 # Facts of luxid that tell whether all is well. Ours.
 #
 # The daemon measures them itself: another user may have other room on a disk, or may not see it.
-
-
-@attrs.frozen
-class Room(Lenient):
-    """The room on the disk of a folder, for the daemons' user."""
-
-    path: str
-    free_bytes: int = 0
-    size_bytes: int = 0
-    # files that may still be made, and all; 0: the disk counts none
-    free_files: int = 0
-    files: int = 0
-    # why it is not known; "": it is
-    failure: str = ""
-    # whether there is no such folder: somebody has moved or removed it while the daemons run
-    is_gone: bool = False
 
 
 @attrs.frozen

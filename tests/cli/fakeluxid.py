@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from common.access import Role
-from common.errors import Conflict, GantryError, InvalidRequest, JobLost, PrerequisiteError, Unavailable
+from common.errors import Conflict, GantryError, PrerequisiteError, Unavailable
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.objects.kinds import QueryKind
@@ -39,7 +39,6 @@ from protocol.luxi.queries import (
     QueryFields,
     QueryFilters,
     QueryJobs,
-    WaitForJobChange,
 )
 from protocol.luxi.queue import DeleteFilter, ReplaceFilter, SetDrainFlag, SetWatcherPause, TryFilterRule
 from protocol.luxi.why import ExplainJobs, ReadJobWaits
@@ -112,15 +111,13 @@ class FakeLuxid:
         self.locks: list[Any] = []
         # job id -> reasons
         self.reasons: dict[int, list[dict[str, Any]]] = {}
-        # job id -> spans; None: it does not know the question
-        self.waits: dict[int, list[dict[str, Any]]] | None = {}
+        # job id -> spans
+        self.waits: dict[int, list[dict[str, Any]]] = {}
         # uuid -> rule
         self.rules: dict[str, dict[str, Any]] = {}
         # fields of the nodes
         self.nodes: list[dict[str, Any]] = []
         self._changed = trio.Event()
-        # False: as a luxid of Ganeti
-        self.has_feed = True
         self._feeds: list[FakeFeed] = []
         self.token: trio.lowlevel.TrioToken | None = None
 
@@ -151,10 +148,7 @@ class FakeLuxid:
 
     def is_waited_for(self, job_id: int) -> bool:
         """A caller knows the job's present state and waits for another."""
-        if any(isinstance(call, Subscribe) and job_id in (call.ids or ()) for call in self.calls) and self.has_feed:
-            return True
-        waits = [call for call in self.calls if isinstance(call, WaitForJobChange) and call.job_id == job_id]
-        return any(call.previous is not None for call in waits)
+        return any(isinstance(call, Subscribe) and job_id in (call.ids or ()) for call in self.calls)
 
     def routes(self) -> list[AnyRoute]:
         """The reply."""
@@ -162,7 +156,6 @@ class FakeLuxid:
             SubmitJob: self._submit,
             SubmitManyJobs: self._submit_many,
             SubmitOnce: self._submit_once,
-            WaitForJobChange: self._wait,
             CancelJob: self._cancel,
             CancelJobs: self._cancel_many,
             ChangeJobPriority: self._change_priority,
@@ -211,19 +204,6 @@ class FakeLuxid:
         names = [op["OP_ID"].removeprefix("OP_") for op in ops]
         self.jobs[job_id] = FakeJob(job_id, ops=list(ops), summary=names, results=[None] * len(ops))
         return job_id
-
-    async def _wait(self, call: WaitForJobChange) -> Any:
-        job = self.jobs.get(call.job_id)
-        if job is None or job.archived:
-            raise JobLost(f"there is no job {call.job_id}")
-        with trio.move_on_after(call.timeout):
-            while True:
-                values = [job.field(name) for name in call.fields]
-                entries = [entry for entry in job.log if entry[0] > (call.previous_serial or 0)]
-                if values != call.previous or entries or job.status in FINAL:
-                    return [values, entries]
-                await self._changed.wait()
-        return [values, []]
 
     async def _cancel(self, call: CancelJob) -> Any:
         job = self.jobs.get(call.job_id)
@@ -296,8 +276,6 @@ class FakeLuxid:
         return [self.reasons.get(job_id, []) if job_id in self.jobs else None for job_id in call.job_ids]
 
     async def _read_job_waits(self, call: ReadJobWaits) -> Any:
-        if self.waits is None:
-            raise GantryError("Unknown method ReadJobWaits")
         return [self.waits.get(job_id, []) if job_id in self.jobs else None for job_id in call.job_ids]
 
     async def _replace_filter(self, call: ReplaceFilter) -> str:
@@ -351,8 +329,6 @@ class FakeLuxid:
         }
 
     async def _subscribe(self, call: Subscribe) -> Stream[FeedBegin]:
-        if not self.has_feed:
-            raise InvalidRequest("Unknown method Subscribe")
         self._feeds.append(FakeFeed(call, self.jobs))
         return self._feeds[-1].begin()
 

@@ -22,7 +22,7 @@ from cli.exitcodes import (
     TIME_OVER,
 )
 from cli.options import DURATION, complete_candidate
-from cli.screen import complain, confirm, remark, say, say_json, say_styled, show_note
+from cli.screen import complain, confirm, remark, say, say_json, say_result, say_styled, show_note
 from cli.tables import Column, Layout, render
 from common.errors import Conflict, GantryError, RemoteError, Unavailable
 from common.lease.records import Role
@@ -392,10 +392,10 @@ class MastershipCall:
         return self._refused
 
     def _tell_end(self, before: ClusterView, after: ClusterView, master: str) -> int:
-        if wants_json():
-            say_json({"master": master, "before": before.master, "epoch": after.epoch})
-        else:
-            say(f"'{master}' is the master now, epoch {after.epoch}")
+        say_result(
+            {"master": master, "before": before.master, "epoch": after.epoch},
+            f"'{master}' is the master now, epoch {after.epoch}",
+        )
         return DONE
 
 
@@ -501,10 +501,7 @@ def maintenance(state: str | None) -> int:
     if state is not None:
         ask(SetMaintenance(state == "on"))
     is_on = ask(ShowCluster()).maintenance if state is None else state == "on"
-    if wants_json():
-        say_json({"maintenance": is_on})
-    else:
-        say(_WORDS[is_on])
+    say_result({"maintenance": is_on}, _WORDS[is_on])
     return DONE
 
 
@@ -532,10 +529,10 @@ def test_watchdog() -> int:
         remark("nothing was done")
         return NOT_CONFIRMED
     ask(TestWatchdog())
-    if wants_json():
-        say_json({"node": name, "watchdog": device})
-    else:
-        say(f"{device} is not fed any more; if this machine still runs in a minute, the watchdog does not work")
+    say_result(
+        {"node": name, "watchdog": device},
+        f"{device} is not fed any more; if this machine still runs in a minute, the watchdog does not work",
+    )
     return DONE
 
 

@@ -9,11 +9,11 @@ import click
 
 from cli.clusterstate.etcd import check_down, on_etcd, own_says
 from cli.commands import Command
-from cli.context import command_line, installation, up_command, uses_color, wants_json
+from cli.context import command_line, installation, up_command, wants_json
 from cli.exitcodes import DONE, NOT_CONFIRMED
 from cli.gantry.cluster.mastership import ask, check_has_lease, show_lines
-from cli.screen import confirm, remark, say, say_json
-from cli.tables import NOTHING, Column, Layout, render
+from cli.screen import confirm, remark, say, say_json, say_result
+from cli.tables import NOTHING, Column, say_table
 from common.errors import Conflict, InvalidRequest
 from common.lease.laidfiles import files_behind
 from common.lease.records import EtcdKeys, Role
@@ -142,10 +142,10 @@ def _end(settings: Settings, *, yes: bool) -> int:
 
     on_etcd(settings, partial(remove_cluster, held=held))
     settings.paths.lease_memory.unlink(missing_ok=True)
-    if wants_json():
-        say_json({"replication": settings.cluster.replication, "master": settings.cluster.own_name})
-    else:
-        say(f"{text}, and etcd has nothing of the cluster any more; start it here first: {up_command()}")
+    say_result(
+        {"replication": settings.cluster.replication, "master": settings.cluster.own_name},
+        f"{text}, and etcd has nothing of the cluster any more; start it here first: {up_command()}",
+    )
     return DONE
 
 
@@ -225,10 +225,7 @@ def accept_restore(yes: bool) -> int:
         remark("nothing was accepted; to answer yes in a script, add --yes")
         return NOT_CONFIRMED
     ask(AcceptRestoredEtcd())
-    if wants_json():
-        say_json({"accepted": True})
-    else:
-        say("accepted; a candidate becomes the master within seconds; see: gantry cluster")
+    say_result({"accepted": True}, "accepted; a candidate becomes the master within seconds; see: gantry cluster")
     return DONE
 
 
@@ -295,8 +292,7 @@ def recover(from_files: bool, accept_loss: bool, yes: bool) -> int:
     situation = _situation(settings, own)
     newer = newer_copies(situation)
     if not wants_json():
-        for line in render(_COLUMNS, list(_rows(situation)), Layout(has_color=uses_color())):
-            say(line)
+        say_table(_COLUMNS, list(_rows(situation)))
     for line in _loss_words(situation, newer):
         remark(line)
     if newer and not accept_loss:
@@ -309,11 +305,11 @@ def recover(from_files: bool, accept_loss: bool, yes: bool) -> int:
         return not_confirmed()
     others = [name for name in situation.candidates if name != own.name]
     begin(settings, own, others, situation.next_epoch, by="recover")
-    if wants_json():
-        say_json(_json(situation, newer))
-    else:
-        say(f"the cluster goes on with the files of '{own.name}', from epoch {situation.next_epoch} on")
-        say(f"start it here first: {up_command()}")
+    say_result(
+        _json(situation, newer),
+        f"the cluster goes on with the files of '{own.name}', from epoch {situation.next_epoch} on",
+        f"start it here first: {up_command()}",
+    )
     return DONE
 
 

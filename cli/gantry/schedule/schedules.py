@@ -4,17 +4,17 @@ import datetime
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 
 from cli.commands import Command
 from cli.connection import open_luxid
-from cli.context import uses_color, wants_json
+from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.options import table_options
-from cli.screen import complain, remark, say, say_json
-from cli.tables import Column, Layout, render, show_lines
+from cli.options import complete_schedule
+from cli.screen import complain, remark, say, say_json, say_result
+from cli.tables import Column, Layout, render, show_lines, table_options
 from common.errors import InvalidRequest, PrerequisiteError
 from common.schedules.schedule import RunState, Schedule, ScheduleRun
 from common.schedules.times import offset_of, read_words, zone_named
@@ -48,29 +48,6 @@ def views(names: tuple[str, ...] = (), next_count: int = 3) -> list[ScheduleView
         text = f"there is no schedule {unknown[0]!r:.80}; 'gantry schedule list' shows them"
         raise PrerequisiteError(text, "unknown_entity")
     return [found[name] for name in names] if names else list(found.values())
-
-
-# Names of schedules as the user types them.
-
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-
-class ScheduleNameType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """The name of a schedule; the shell completes it."""
-
-    name = "name"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-        from cli.completion import complete_schedules
-
-        # no command runs while the shell asks, so its context is not yet the current one
-        with ctx.scope(cleanup=False):
-            return complete_schedules(incomplete)
-
-
-SCHEDULE: Final = ScheduleNameType()
 
 
 # Schedules as they are shown, to people and as JSON.
@@ -208,14 +185,14 @@ _TITLES: Final = ("NAME", "STATE", "WHEN", "NEXT", "", "LAST", "USER")
 
 @click.command("list", cls=Command, examples=("gantry schedule list", "gantry schedule list --output json"))
 @table_options
-def list_schedules(no_headers: bool, separator: str | None) -> int:
+def list_schedules(layout: Layout) -> int:
     """List all schedules by name: state, words and zone, the next run, and what became of the last one."""
     found = views(next_count=3 if wants_json() else 1)
     if wants_json():
         # a list has no opcodes; `info` shows them
         say_json([{key: value for key, value in view_json(view).items() if key != "job"} for view in found])
         return DONE
-    layout, now = Layout(not no_headers, separator, has_color=uses_color()), time.time()
+    now = time.time()
     show_lines(render([*map(Column, _TITLES)], [_cells(view, now) for view in found], layout))
     return DONE
 
@@ -232,7 +209,7 @@ def _cells(view: ScheduleView, now: float) -> tuple[str, ...]:
 
 @click.command("info", cls=Command, examples=("gantry schedule info nightly", "gantry schedule info --next 10 nightly"))
 @click.option("--next", "count", type=click.IntRange(0, 100), default=3, help="How many next runs (3).")
-@click.argument("names", metavar="NAME...", nargs=-1, required=True, type=SCHEDULE)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_schedule)
 def info(names: tuple[str, ...], count: int) -> int:
     """Show schedules whole: their words explained, the next runs in their zone, and the last ones."""
     found = views(names, count)
@@ -245,37 +222,30 @@ def info(names: tuple[str, ...], count: int) -> int:
     return DONE
 
 
-# `gantry schedule pause`.
+# `gantry schedule pause` and `resume`.
 
 
 @click.command("pause", cls=Command, examples=("gantry schedule pause nightly",))
-@click.argument("names", metavar="NAME...", nargs=-1, required=True, type=SCHEDULE)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_schedule)
 def pause(names: tuple[str, ...]) -> int:
     """Let schedules rest: they have no runs until they are resumed."""
-    found = []
-    for name in dict.fromkeys(names):
-        found.append(ask(PauseSchedule(name, is_paused=True)))
-        # at once: the next one may be refused
-        if not wants_json():
-            remark(f"schedule '{name}' is paused")
-    if wants_json():
-        say_json([view_json(view) for view in found])
-    return DONE
-
-
-# `gantry schedule resume`.
+    return _pause(names, is_paused=True)
 
 
 @click.command("resume", cls=Command, examples=("gantry schedule resume nightly",))
-@click.argument("names", metavar="NAME...", nargs=-1, required=True, type=SCHEDULE)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_schedule)
 def resume(names: tuple[str, ...]) -> int:
     """Let paused schedules go on; runs missed meanwhile are not made up for."""
+    return _pause(names, is_paused=False)
+
+
+def _pause(names: tuple[str, ...], *, is_paused: bool) -> int:
     found = []
     for name in dict.fromkeys(names):
-        found.append(ask(PauseSchedule(name, is_paused=False)))
+        found.append(ask(PauseSchedule(name, is_paused=is_paused)))
         # at once: the next one may be refused
         if not wants_json():
-            remark(f"schedule '{name}' is resumed")
+            remark(f"schedule '{name}' is {'paused' if is_paused else 'resumed'}")
     if wants_json():
         say_json([view_json(view) for view in found])
     return DONE
@@ -287,14 +257,11 @@ def resume(names: tuple[str, ...]) -> int:
 @click.command(
     "run", cls=Command, examples=("gantry schedule run nightly", "gnt-job watch $(gantry schedule run nightly)")
 )
-@click.argument("name", type=SCHEDULE)
+@click.argument("name", shell_complete=complete_schedule)
 def run_now(name: str) -> int:
     """Submit the job of the schedule NAME now, and print its id; the schedule's own times stay as they are."""
     job_id = ask(RunSchedule(name, os.urandom(16).hex()))
-    if wants_json():
-        say_json(job_id)
-    else:
-        say(str(job_id))
+    say_result(job_id, str(job_id))
     return DONE
 
 
@@ -302,7 +269,7 @@ def run_now(name: str) -> int:
 
 
 @click.command("remove", cls=Command, examples=("gantry schedule remove nightly",))
-@click.argument("names", metavar="NAME...", nargs=-1, required=True, type=SCHEDULE)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_schedule)
 def remove(names: tuple[str, ...]) -> int:
     """Remove schedules; jobs of their runs stay, also those that are still queued."""
     gone = {name: ask(RemoveScheduleOf(name)) for name in dict.fromkeys(names)}

@@ -13,6 +13,7 @@ from typing import Final
 import attrs
 import trio
 
+from common.health import Room
 from common.metrics import Metrics, gauge, read
 from common.nodes.mastership import read_seen
 from common.paths import Paths
@@ -26,7 +27,7 @@ from daemons.luxid.files.store import Store
 from daemons.luxid.history.upkeep import PastHistory
 from daemons.luxid.jobs import JobViews, LiveJobs
 from daemons.luxid.removals import set_aside_here
-from protocol.luxi.daemon import LuxidHealth, ReadHealth, ReadMetrics, Room
+from protocol.luxi.daemon import LuxidHealth, ReadHealth, ReadMetrics
 from protocol.luxi.queries import QueueLag
 from protocol.metrics import DaemonMetrics
 from protocol.peer import Peer

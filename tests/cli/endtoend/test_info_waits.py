@@ -139,14 +139,3 @@ job 15: queued for TIME: TEST_DELAY(1.0)
 """
     )
     assert as_json[0]["waits"] == spans
-
-
-def test_a_luxid_that_knows_no_history_is_asked_for_the_rest(start_luxid: Start, job: Job) -> None:
-    """As Ganeti's does not."""
-    start_luxid(FakeJob(12)).waits = None
-
-    told, as_json = job("info", "12"), json.loads(job("info", "--output", "json", "12").out)
-
-    assert (told.code, told.err) == (0, "")
-    assert "Waited" not in told.out
-    assert as_json[0]["waits"] == []

@@ -9,7 +9,6 @@ import orjson
 import pytest
 
 from cli.job.main import group
-from cli.live import following
 from cli.program import exit_code
 from protocol.luxi.queries import QueryJobs
 from tests.cli.command import Ended
@@ -154,11 +153,7 @@ def test_a_command_gives_its_output_and_exit_code(request: pytest.FixtureRequest
     assert told.err.startswith("b\n")
 
 
-def test_many_jobs_are_followed_over_one_connection(
-    there: Place, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # what would follow each job by calls of its own
-    monkeypatch.delattr(following, "CallFollowers")
+def test_many_jobs_are_followed_over_one_connection(there: Place, capsys: Capture, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_bytes(orjson.dumps([[{"OP_ID": "OP_RUN_COMMAND", "argv": ["sleep", "0.2"]}] for _ in range(5)]))
 

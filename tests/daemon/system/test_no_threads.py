@@ -14,11 +14,9 @@ from common.durable import groupcommit
 from common.durable.atomicfile import FileWrite
 from common.durable.groupcommit import GroupCommit
 from common.errors import Unavailable
-from common.paths import Paths
 from common.system import shortages
 from common.system.inthread import in_thread
 from common.system.shortages import NoThread
-from tests.cli.fakeluxid import FakeJob, fake_luxid
 from tests.support.cluster import Cluster
 
 WORDS = "no thread can be started, as the limit of processes (ulimit -u, TasksMax) or of memory is reached"
@@ -71,14 +69,10 @@ def test_a_daemon_that_gets_no_thread_says_so_in_one_line(tmp_path: Path, daemon
     assert (ended.returncode, ended.stderr.splitlines()) == (1, [f"{daemon}: error: {WORDS}"])
 
 
-def test_a_tool_that_gets_no_thread_says_so_in_one_line(tmp_path: Path) -> None:
-    paths = Paths.under_root(tmp_path)
-    paths.make_folders()
-    with fake_luxid(paths.query_socket, FakeJob(5)) as luxid:
-        # of a luxid without a feed, such as Ganeti's, jobs are followed by threads
-        luxid.has_feed = False
-        program = "from cli.gantry.main import main; main()"
-        ended = run_without_threads("-c", program, "--root", str(tmp_path), "job", "watch", "5")
+def test_a_tool_that_gets_no_thread_says_so_in_one_line() -> None:
+    program = "from cli.job.main import main; main()"
+    # a feed from elsewhere is read in a thread, which is started before it connects
+    ended = run_without_threads("-c", program, "--remote", "http://127.0.0.1:9", "wait", "5")
 
     assert ended.returncode == 1
     assert ended.stderr.splitlines() == [f"error: {WORDS}; try again, or raise the limit"]

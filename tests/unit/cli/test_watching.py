@@ -9,14 +9,14 @@ from cli.exitcodes import INTERRUPTED
 from cli.live import watching
 from cli.outputscreen import OutputScreen
 from common.ids import JobId
-from protocol.luxi.jobs import CancelJob, CancelJobs, Done
+from protocol.luxi.jobs import CancelJobs, Done
 
 
 class Luxid:
     """Takes calls."""
 
     def __init__(self) -> None:
-        self.calls: list[CancelJob | CancelJobs] = []
+        self.calls: list[CancelJobs] = []
 
     def __enter__(self) -> Self:
         return self
@@ -26,10 +26,9 @@ class Luxid:
     ) -> None:
         pass
 
-    def call(self, request: CancelJob | CancelJobs) -> object:
+    def call(self, request: CancelJobs) -> object:
         self.calls.append(request)
-        done = Done(True, "job 7 is being killed")
-        return done if isinstance(request, CancelJob) else [done for _ in request.job_ids]
+        return [Done(True, "job 7 is being killed") for _ in request.job_ids]
 
 
 def interrupted(*_: object, **__: object) -> None:
@@ -38,10 +37,10 @@ def interrupted(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize(
     ("job_ids", "call"),
-    [([7], CancelJob(JobId(7), kill=True)), ([7, 8], CancelJobs((JobId(7), JobId(8)), kill=True))],
+    [([7], CancelJobs((JobId(7),), kill=True)), ([7, 8], CancelJobs((JobId(7), JobId(8)), kill=True))],
 )
 def test_a_second_ctrl_c_counts_from_the_moment_the_user_can_read_of_it(
-    monkeypatch: pytest.MonkeyPatch, job_ids: list[int], call: CancelJob | CancelJobs
+    monkeypatch: pytest.MonkeyPatch, job_ids: list[int], call: CancelJobs
 ) -> None:
     luxid = Luxid()
 

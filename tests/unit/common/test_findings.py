@@ -6,7 +6,7 @@ from common.featuresettings import HealthSettings
 from common.health import (
     Finding,
     Level,
-    RoomFacts,
+    Room,
     descriptor_findings,
     disk_findings,
     lag_findings,
@@ -20,8 +20,8 @@ from common.system.processuse import ProcessUse
 RULES = HealthSettings()
 
 
-def room(free: int, *, path: str = "/data", free_files: int = 50, failure: str = "") -> RoomFacts:
-    return RoomFacts(path, free, 100, free_files, 100, failure)
+def room(free: int, *, path: str = "/data", free_files: int = 50, failure: str = "") -> Room:
+    return Room(path, free, 100, free_files, 100, failure)
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,12 @@ def room(free: int, *, path: str = "/data", free_files: int = 50, failure: str =
         (room(0), Level.CRITICAL),
         # files run out before the room does
         (room(90, free_files=2), Level.CRITICAL),
-        (RoomFacts("/data", 90, 100, 0, 0), Level.OK),
-        (RoomFacts("/proc", 0, 0, 0, 0), Level.OK),
+        (Room("/data", 90, 100, 0, 0), Level.OK),
+        (Room("/proc", 0, 0, 0, 0), Level.OK),
         (room(90, failure="no reply within 5 s"), Level.CRITICAL),
     ],
 )
-def test_a_disk_is_told_before_it_is_full(found: RoomFacts, level: Level) -> None:
+def test_a_disk_is_told_before_it_is_full(found: Room, level: Level) -> None:
     assert worst(disk_findings([found], RULES)) is level
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from protocol.luxi.feed import Subscribe
 from protocol.luxi.jobs import ReadJobOutput
-from protocol.luxi.queries import QueryJobs, WaitForJobChange
+from protocol.luxi.queries import QueryJobs
 from tests.cli.command import Background, Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 from tests.support.wait import wait_until
@@ -148,22 +148,6 @@ def test_waiting_costs_a_call_for_each_change_and_no_more(start_luxid: Start, tm
     assert [type(call) for call in luxid.calls] == [Subscribe, QueryJobs]
 
 
-def test_with_a_luxid_that_has_no_feed_each_change_costs_a_call(start_luxid: Start, tmp_path: Path) -> None:
-    luxid = start_luxid(FakeJob(5), FakeJob(6))
-    luxid.has_feed = False
-
-    with Background("gnt-job", "--root", tmp_path, "wait", "5", "6") as wait:
-        wait_until_watched(luxid, 5)
-        luxid.change(6, status="success")
-        luxid.change(5, status="running")
-        wait_until(lambda: len(luxid.calls) == 4, what="the fourth call", state=lambda: luxid.calls)
-        luxid.change(5, status="success")
-        ended = wait.end()
-
-    assert ended == Ended(0, "", "")
-    assert [type(call) for call in luxid.calls] == [Subscribe] + [WaitForJobChange] * 4 + [QueryJobs]
-
-
 def test_many_jobs_are_watched_over_one_connection(start_luxid: Start, tmp_path: Path) -> None:
     """A watch took a thread and a connection for each job, 64 at once; the 65th job was told late."""
     jobs = range(1, 101)
@@ -180,7 +164,6 @@ def test_many_jobs_are_watched_over_one_connection(start_luxid: Start, tmp_path:
     assert (ended.code, threads, len(lines)) == (0, 1, 200)
     kinds = [type(call) for call in luxid.calls]
     assert kinds.count(Subscribe) == 1
-    assert WaitForJobChange not in kinds
     assert ReadJobOutput not in kinds
 
 
@@ -287,18 +270,6 @@ def test_output_of_several_jobs_as_json(start_luxid: Start, job: Job) -> None:
     for follow in ([], ["--follow"]):
         ended = job("output", *follow, "--output", "json", "10", "9")
         assert json.loads(ended.out) == [{"id": 10, "output": "ten"}, {"id": 9, "output": "nine"}]
-
-
-def test_output_is_followed_where_luxid_has_no_feed(start_luxid: Start, tmp_path: Path) -> None:
-    luxid = start_luxid(FakeJob(5, "running", output="one\n"))
-    luxid.has_feed = False
-
-    with Background("gnt-job", "--root", tmp_path, "output", "--follow", "5") as output:
-        first = output.read_line()
-        luxid.change(5, status="success", output="one\ntwo")
-        ended = output.end()
-
-    assert (first, ended) == ("one\n", Ended(0, "two", ""))
 
 
 def test_watch_calls_jobs_by_their_names(start_luxid: Start, job: Job) -> None:

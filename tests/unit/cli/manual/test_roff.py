@@ -13,7 +13,6 @@ from cli.manual.page import (
     Paragraph,
     Placeholder,
     Section,
-    Table,
 )
 from cli.manual.roff import roff
 from tests.unit.cli.manual.rendering import needs_mandoc, shown, warnings
@@ -79,22 +78,9 @@ def test_lines_of_code_are_shown_with_their_blanks(given: list[str]) -> None:
 
 
 @needs_mandoc
-@settings(max_examples=20)
-@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=10))
-def test_any_cell_of_a_table_is_shown_as_it_is(given: list[tuple[str, str]]) -> None:
-    source = page(Table(("A", "B"), tuple(((Literal(first),), (last,)) for first, last in given)))
-
-    text = body(source)
-    for first, last in given:
-        assert first in text
-        assert last in text
-
-
-@needs_mandoc
 def test_mandoc_finds_nothing_wrong_with_awkward_texts() -> None:
     blocks: list[Block] = [Paragraph((text,)) for text in AWKWARD]
     blocks += [Code("\n\n".join(AWKWARD))]
     blocks += [Definitions(tuple(Definition((text,), (Paragraph((text,)), Code(text))) for text in AWKWARD))]
-    blocks += [Table(("A", "B", "C"), tuple(((text,), (Literal(text),), (text,)) for text in AWKWARD))]
 
     assert warnings(page(*blocks)) == ""

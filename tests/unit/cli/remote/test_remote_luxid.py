@@ -17,8 +17,8 @@ from cli.remote import RemoteFeed, RemoteLuxid
 from common.errors import ConnectionLost, ProtocolError, RemoteError, Unavailable
 from common.ids import JobId
 from protocol.luxi.feed import FeedBegin, Subscribe, Topic
-from protocol.luxi.jobs import CancelJob, SubmitJob, SubmitOnce
-from protocol.luxi.queries import QueryJobs, WaitForJobChange
+from protocol.luxi.jobs import CancelJob, ReadJobOutput, SubmitJob, SubmitOnce
+from protocol.luxi.queries import QueryJobs
 from protocol.luxi.queue import ListSchedules
 from protocol.messages import AnyRequest
 from protocol.rapid.clients.place import Place
@@ -130,10 +130,10 @@ def test_a_change_is_sent_again_where_the_caller_wants_it() -> None:
 
 
 def test_a_wait_is_no_longer_than_a_proxy_lets_it() -> None:
-    with serving(result([["running"], []])) as server, RemoteLuxid(server.place) as luxid:
-        luxid.call(WaitForJobChange(JobId(7), ("status",), None, None, 89.0))
+    with serving(result({"text": "", "next_offset": 0, "is_end": False})) as server, RemoteLuxid(server.place) as luxid:
+        luxid.call(ReadJobOutput(JobId(7), 0, 89.0))
 
-    assert server.asked == [("/luxi/WaitForJobChange", [7, ["status"], None, None, 50.0])]
+    assert server.asked == [("/luxi/ReadJobOutput", [7, 0, 50.0])]
 
 
 def test_a_call_with_a_limit_of_time_keeps_to_it() -> None:
