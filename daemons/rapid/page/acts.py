@@ -22,14 +22,14 @@ from common.words.filters.rulefilter import rule_predicates
 from daemons.rapid.calls import Asked, Daemons
 from daemons.rapid.page.login import form_of
 from daemons.rapid.page.pages import Pages, login_of
-from daemons.rapid.page.reading import filter_rules, jobs_by_id, page_of_jobs
+from daemons.rapid.page.reading import filter_rules
 from daemons.rapid.page.views.boards import Confirmation, DoneLine, DoneView, OptionsView, Words
 from daemons.rapid.page.views.frame import TextPart, linked, rule_href
 from daemons.rapid.page.views.jobview import ROW_FIELDS, JobLine, job_lines
 from daemons.rapid.page.views.things import when_words
 from daemons.rapid.page.visitors import Form, first, own_path
 from daemons.rapid.resources.jobchanges import and_dependents, archive, made_again, old_jobs, one_by_one
-from daemons.rapid.resources.joblists import ENDED, UNENDED
+from daemons.rapid.resources.joblists import ENDED, UNENDED, jobs_by_id, page_of_jobs
 from protocol.luxi import jobs as luxi
 from protocol.luxi.queue import (
     DeleteFilter,

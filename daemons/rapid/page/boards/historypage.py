@@ -17,10 +17,11 @@ from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.pages import login_of
-from daemons.rapid.page.reading import ROWS, ClusterNow, PastChoice, PastFound, ToldJobs, page_of_jobs, read_past, told
+from daemons.rapid.page.reading import ROWS, ClusterNow, PastChoice, PastFound, ToldJobs, read_past, told
 from daemons.rapid.page.views.boards import FailureRow, FailureTable, HistoryPage
 from daemons.rapid.page.views.frame import Choice, with_query
 from daemons.rapid.page.views.jobview import ROW_FIELDS, PastView, job_lines, past_lines, sum_lines
+from daemons.rapid.resources.joblists import page_of_jobs
 from protocol.rapid.events import Topic
 
 # ended jobs that are counted, and failed ones that are listed

@@ -15,10 +15,11 @@ from daemons.rapid.page import replies
 from daemons.rapid.page.boards.board import Board, may
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.pages import login_of
-from daemons.rapid.page.reading import ClusterNow, ToldJobs, jobs_by_id, page_of_jobs, told
+from daemons.rapid.page.reading import ClusterNow, ToldJobs, told
 from daemons.rapid.page.views.boards import JobList
 from daemons.rapid.page.views.frame import Act, Choice, job_href, with_query
 from daemons.rapid.page.views.jobview import ROW_FIELDS, job_lines
+from daemons.rapid.resources.joblists import jobs_by_id, page_of_jobs
 from protocol.metrics import DaemonMetrics
 from protocol.rapid.events import Topic
 

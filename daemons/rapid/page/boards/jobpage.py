@@ -25,7 +25,6 @@ from daemons.rapid.page.reading import (
     ClusterNow,
     ShownLines,
     held_since,
-    jobs_by_id,
     last_lines,
     lines_from,
     lines_with,
@@ -43,6 +42,7 @@ from daemons.rapid.page.views.graphview import MOST_BESIDE, NOTHING, GraphFacts,
 from daemons.rapid.page.views.jobview import JOB_FIELDS, JobFacts, job_view, window
 from daemons.rapid.page.views.outputview import OutputView, rows_html, tail_html
 from daemons.rapid.page.views.things import dependents, lock_lines, rows_of_owner
+from daemons.rapid.resources.joblists import jobs_by_id
 from daemons.rapid.streams import ByteStream
 from protocol.luxi.queries import JOB, LockRow
 from protocol.luxi.why import ReadJobWaits

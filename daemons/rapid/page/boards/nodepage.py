@@ -15,7 +15,7 @@ from common.words.filters.jobfilter import statuses_filter
 from daemons.rapid.calls import Asked, Daemons
 from daemons.rapid.page.boards.board import Board, may
 from daemons.rapid.page.live.parts import Interest
-from daemons.rapid.page.reading import ClusterNow, page_of_jobs
+from daemons.rapid.page.reading import ClusterNow
 from daemons.rapid.page.views.boards import NodePage
 from daemons.rapid.page.views.nodeview import (
     FIELDS,
@@ -25,6 +25,7 @@ from daemons.rapid.page.views.nodeview import (
     NodesNow,
     node_lines,
 )
+from daemons.rapid.resources.joblists import page_of_jobs
 from protocol.luxi.daemon import QUEUE_VERDICTS, QueueVerdict
 from protocol.luxi.queries import QUEUE_LAGS, Query, QueryConfigValues, QueueLag
 from protocol.wconfd.config import ListNodesBehind, NodeBehind
