@@ -145,11 +145,7 @@ One = Callable[[Daemons, JobId], Awaitable[luxi.Done]]
 
 async def cancel_jobs(asked: Asked) -> ManyChanged:
     wish = asked.body_as(CancelMany)
-
-    async def cancel(daemons: Daemons, job_ids: Sequence[JobId]) -> Sequence[luxi.Done]:
-        return await daemons.luxid(luxi.CancelJobs(tuple(job_ids), wish.kill))
-
-    return await _change_many(asked, wish, "cancel", UNENDED, cancel)
+    return await _change_many(asked, wish, "cancel", UNENDED, cancelling(kill=wish.kill))
 
 
 async def archive_jobs(asked: Asked) -> ManyChanged:
@@ -173,6 +169,11 @@ async def release_jobs(asked: Asked) -> ManyChanged:
 async def modify_jobs(asked: Asked) -> ManyChanged:
     wish = asked.body_as(ModifyMany)
     return await _change_many(asked, wish, "modify", UNENDED, changing(JobChange.to(wish.change)))
+
+
+def cancelling(*, kill: bool = False) -> Change:
+    """Cancel jobs by one call of luxid."""
+    return lambda daemons, ids: daemons.luxid(luxi.CancelJobs(tuple(ids), kill))
 
 
 def changing(change: JobChange) -> Change:

@@ -36,7 +36,7 @@ from daemons.rapid.resources.parameters import (
     whole_of,
     words_of,
 )
-from daemons.rapid.streams import PING, ByteStream, FeedStream, Piecing
+from daemons.rapid.streams import EVENT_HEADERS, ByteStream, FeedStream, server_sent
 from protocol.client import Client
 from protocol.envelope import read_reply
 from protocol.luxi.feed import CHANGES, FeedBegin, FeedChanges, Subscribe, Topic
@@ -45,13 +45,6 @@ from protocol.luxi.queries import WaitForJobChange
 from protocol.messages import structure_reply
 from protocol.rapid.events import FollowWish
 from protocol.rapid.jobs import LIST_FIELDS, PAGE_MOST, JobChange, job_object, log_line, luxi_row
-
-_HEADERS: Final = {
-    "content-type": "text/event-stream",
-    "cache-control": "no-store",
-    "x-accel-buffering": "no",
-    "x-content-type-options": "nosniff",
-}
 
 
 async def follow_jobs(asked: Asked) -> Response:
@@ -65,7 +58,7 @@ async def follow_jobs(asked: Asked) -> Response:
         Subscribe(topics, wish.ids, wish.fields, wish.since, log_after=wish.log_after, outputs=outputs)
     )
     begun = structure_reply(Subscribe, read_reply(reply))
-    return FeedStream(feed, _event(begun.position, "begin", unstructure(begun)), Piecing(_HEADERS, _read, PING))
+    return FeedStream(feed, _read, EVENT_HEADERS, first=_event(begun.position, "begin", unstructure(begun)))
 
 
 async def _read(feed: Client) -> bytes | None:
@@ -74,7 +67,7 @@ async def _read(feed: Client) -> bytes | None:
 
 
 def _event(position: str, name: str, value: object) -> bytes:
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (position.encode(), name.encode(), orjson.dumps(value))
+    return server_sent(position, name, orjson.dumps(value))
 
 
 # The output of a job's commands: its bytes, or what comes, until the job ends.

@@ -39,20 +39,6 @@ class HistoryPageFacts:
     past: PastFound | None = None
 
 
-BOARD: Final[Board[HistoryPageFacts]] = Board(
-    "history",
-    "/ui/history",
-    (Right.JOBS_READ,),
-    "The page of jobs that ended.",
-    ("health", "failures"),
-    lambda asked, now: read(asked, now),
-    lambda facts, now: view(facts, now),
-    lambda _: "History",
-    lambda _: Interest.of(Topic.JOBS),
-    lambda asked, facts: with_past(asked, facts),
-)
-
-
 async def read(asked: Asked, now: ClusterNow) -> HistoryPageFacts:
     ended = await page_of_jobs(
         asked.daemons, _FIELDS, Expression.from_wire(statuses_filter(FINAL_NAMES)), limit=COUNTED
@@ -143,3 +129,17 @@ def _rows(told: Iterator[tuple[str, bool]], *, has_page: bool = False) -> tuple[
 
 def _failures(op_id: str) -> str:
     return with_query("/ui/jobs", [("where", f"status=error & op={op_id}")])
+
+
+BOARD: Final[Board[HistoryPageFacts]] = Board(
+    "history",
+    "/ui/history",
+    (Right.JOBS_READ,),
+    "The page of jobs that ended.",
+    ("health", "failures"),
+    read,
+    view,
+    lambda _: "History",
+    lambda _: Interest.of(Topic.JOBS),
+    with_past,
+)

@@ -39,20 +39,6 @@ _REREAD_S: Final = 5.0
 _RUNNING_NOW: Final = Expression.from_wire(statuses_filter(("running", "canceling")))
 
 
-BOARD: Final[Board[NodesNow]] = Board(
-    "nodes",
-    "/ui/nodes",
-    (Right.CLUSTER_READ,),
-    "The page of the nodes, their daemons, their copies, and what runs there.",
-    ("health", "nodes"),
-    lambda asked, now: read(asked, now),
-    lambda facts, _: NodePage(node_lines(facts)),
-    lambda _: "Nodes",
-    lambda _: Interest(),
-    reread_s=_REREAD_S,
-)
-
-
 async def read(asked: Asked, now: ClusterNow) -> NodesNow:
     daemons = asked.daemons
     lags, verdicts = await daemons.luxid(QueryConfigValues((QUEUE_LAGS, QUEUE_VERDICTS)))
@@ -91,3 +77,17 @@ async def _behind(daemons: Daemons) -> tuple[Iterable[NodeBehind], str]:
     except GantryError as error:
         # the rest of the page says enough
         return (), error.message
+
+
+BOARD: Final[Board[NodesNow]] = Board(
+    "nodes",
+    "/ui/nodes",
+    (Right.CLUSTER_READ,),
+    "The page of the nodes, their daemons, their copies, and what runs there.",
+    ("health", "nodes"),
+    read,
+    lambda facts, _: NodePage(node_lines(facts)),
+    lambda _: "Nodes",
+    lambda _: Interest(),
+    reread_s=_REREAD_S,
+)
