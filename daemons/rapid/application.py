@@ -36,7 +36,7 @@ from daemons.rapid.transport.callers import Proxies, RequestCallers, address_of,
 from daemons.rapid.transport.compression import Compression
 from daemons.rapid.transport.crossorigin import CrossOrigin
 from daemons.rapid.transport.routing import Faces, MatchedRoute, Routes, bug, read_body, success
-from protocol.http.body import Bodies, BodyRefused, HungUp
+from protocol.http.body import Bodies, BodyRefused, HungUp, until_gone
 from protocol.http.connections import CROWDED
 
 _CROWDED: Final = {"Retry-After": "1", "Connection": "close"}
@@ -213,8 +213,7 @@ class RapidApplication:
 
         async def watch() -> None:
             nonlocal has_gone
-            while (await asked.http.receive())["type"] != "http.disconnect":
-                pass
+            await until_gone(asked.http.receive)
             has_gone = True
             scope.cancel()
 

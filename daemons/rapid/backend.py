@@ -22,7 +22,7 @@ from common.webaccess.rights import Principal
 from daemons.rapid.refusals import RequestRefused, Silent
 from protocol.client import Client
 from protocol.envelope import read_reply
-from protocol.http.body import HungUp
+from protocol.http.body import HungUp, until_gone
 from protocol.luxi.feed import Subscribe
 from protocol.luxi.jobs import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
 from protocol.messages import AnyRequest, Request
@@ -165,8 +165,7 @@ async def _pause(seconds: float, receive: Receive | None) -> None:
         await trio.sleep(seconds)
         return
     with trio.move_on_after(seconds):
-        while (await receive())["type"] != "http.disconnect":
-            pass
+        await until_gone(receive)
         raise HungUp
 
 

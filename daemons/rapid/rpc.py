@@ -19,7 +19,17 @@ from daemons.rapid.metrics import scraping
 from daemons.rapid.metrics.scraping import MetricHandlers
 from daemons.rapid.openapi import document
 from daemons.rapid.page.pagecalls import PageCalls
-from daemons.rapid.resources import clusterstate, resourcerows
+from daemons.rapid.resources import (
+    clusterstate,
+    history,
+    jobchanges,
+    jobfollowing,
+    joblists,
+    jobsubmission,
+    resourcecounts,
+    schedules,
+)
+from daemons.rapid.resources.parameters import EXAMPLES, strict
 
 
 @attrs.frozen
@@ -40,11 +50,27 @@ def rows(to: RapidHandlers) -> Sequence[Call]:
         *mastershipcalls.rows(to.mastership),
         *scraping.rows(to.metrics),
         *ganetis_rows(),
-        *resourcerows.rows(),
-        *clusterstate.rows(),
+        *resource_rows(),
+        clusterstate.caller_row(),
         *streams.rows(to.events),
         *luxi.rows(),
         *to.page.rows(),
     ]
     table += document.rows([*table, luxi.ENTRY], release())
     return [index_row(table), *table]
+
+
+def resource_rows() -> Sequence[Call]:
+    """The calls of /3 about jobs and what the cluster has, with the examples of their bodies."""
+    parts = (
+        *(joblists, jobsubmission, jobchanges, jobfollowing, history),
+        *(schedules, resourcecounts, clusterstate),
+    )
+    return [strict(_documented(call)) for part in parts for call in part.rows()]
+
+
+def _documented(call: Call) -> Call:
+    """The call with its examples, and with the name of its handler, if it has no other."""
+    words = call.handler.__name__.split("_")
+    name = call.name or words[0] + "".join(map(str.capitalize, words[1:]))
+    return attrs.evolve(call, name=name, examples=EXAMPLES.get((call.verb, call.path), {}))

@@ -4,19 +4,33 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import Final
 
-import attrs
 import trio
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from common.errors import GantryError
 from protocol.client import Client
+from protocol.http.body import until_gone
 from protocol.rapid.events import PING_S
 
 # seconds for which a client may take nothing of a piece
 STALLED_S: Final = 60.0
-# a comment of server-sent events: a quiet stream lives
+# headers of a stream of server-sent events, and a comment in it: a quiet stream lives
+EVENT_HEADERS: Final = {
+    "content-type": "text/event-stream",
+    "cache-control": "no-store",
+    # nginx would collect events otherwise
+    "x-accel-buffering": "no",
+    "x-content-type-options": "nosniff",
+}
 PING: Final = b": ping\n\n"
+
+Push = Callable[[bytes], Awaitable[None]]
+
+
+def server_sent(event_id: str, name: str, data: bytes) -> bytes:
+    """An event on the wire. Args: data: JSON, in one line."""
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (event_id.encode(), name.encode(), data)
 
 
 class ByteStream(StreamingResponse):
@@ -51,63 +65,88 @@ class ByteStream(StreamingResponse):
 
 
 async def _cancel_when_gone(receive: Receive, scope: trio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    await until_gone(receive)
     scope.cancel()
 
 
-@attrs.frozen
-class Piecing:
-    """How what comes from a daemon becomes the body of a reply."""
+class PushedStream(ByteStream):
+    """A reply whose pieces are pushed by a task of its own, until that has ended.
 
-    headers: Mapping[str, str]
-    # reads the next message as bytes of the body; None: it is not for this reader. Raises: GantryError: there is none
-    read: Callable[[Client], Awaitable[bytes | None]]
-    # sent when nothing has come for `PING_S`
-    ping: bytes
+    Args:
+        run: that task, called with what pushes a piece. It is cancelled when the client goes.
+        first: beginning of the body.
+        ping: sent when nothing has come for `PING_S`.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Push], Awaitable[None]],
+        headers: Mapping[str, str],
+        *,
+        first: bytes = b"",
+        ping: bytes = PING,
+    ) -> None:
+        self._run = run
+        self._pushed, pushed = trio.open_memory_channel[bytes](0)
+        super().__init__(_with_pings(first, pushed, ping), headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._push_all)
+            await super().__call__(scope, receive, send)
+            nursery.cancel_scope.cancel()
+
+    async def _push_all(self) -> None:
+        async with self._pushed:
+            await self._run(self._pushed.send)
 
 
-class FeedStream(ByteStream):
+class FeedStream(PushedStream):
     """A feed of a daemon, passed on. It ends when the daemon goes, or its reader is too slow.
 
     Args:
         feed: a connection for this alone, which has begun.
-        first: beginning of the body.
+        read: reads the next message as bytes of the body; None: it is not for this reader. Raises: GantryError: there
+            is none.
+        Else as of `PushedStream`.
     """
 
-    def __init__(self, feed: Client, first: bytes, piecing: Piecing) -> None:
+    def __init__(
+        self,
+        feed: Client,
+        read: Callable[[Client], Awaitable[bytes | None]],
+        headers: Mapping[str, str],
+        *,
+        first: bytes,
+        ping: bytes = PING,
+    ) -> None:
+        async def pass_on(push: Push) -> None:
+            # a task of its own: a wait that is cut off for a ping would cost the connection
+            with suppress(GantryError):
+                while True:
+                    if (piece := await read(feed)) is not None:
+                        await push(piece)
+
         self._feed = feed
-        self._piecing = piecing
-        self._told, told = trio.open_memory_channel[bytes](0)
-        super().__init__(_with_pings(first, told, piecing.ping), piecing.headers)
+        super().__init__(pass_on, headers, first=first, ping=ping)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            async with trio.open_nursery() as nursery:
-                # a task of its own: a wait that is cut off for a ping would cost the connection
-                nursery.start_soon(self._read)
-                await super().__call__(scope, receive, send)
-                nursery.cancel_scope.cancel()
+            await super().__call__(scope, receive, send)
         finally:
             self._feed.close()
 
-    async def _read(self) -> None:
-        async with self._told:
-            with suppress(GantryError):
-                while True:
-                    if (piece := await self._piecing.read(self._feed)) is not None:
-                        await self._told.send(piece)
-
 
 async def _with_pings(
-    first: bytes, told: "trio.MemoryReceiveChannel[bytes]", ping: bytes
+    first: bytes, pushed: "trio.MemoryReceiveChannel[bytes]", ping: bytes
 ) -> AsyncGenerator[bytes, None]:
-    yield first
+    if first:
+        yield first
     while True:
         piece = ping
         with trio.move_on_after(PING_S):
             try:
-                piece = await told.receive()
+                piece = await pushed.receive()
             except trio.EndOfChannel:
                 return
         yield piece

@@ -36,6 +36,12 @@ class HungUp(Exception):
     """The caller closed the connection before the body was complete."""
 
 
+async def until_gone(receive: Receive) -> None:
+    """Return when the caller has closed the connection. Args: receive: of a request whose body was read."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 @attrs.define
 class _Part:
     # one buffer: a client may send its bytes one by one

@@ -149,11 +149,6 @@ def joined(jobs: Iterable[bytes]) -> bytes:
     return b'{"jobs":[%b]}' % b",".join(jobs)
 
 
-def block(place: StreamPosition, name: str, data: bytes) -> bytes:
-    """An event on the wire. Args: data: JSON, in one line."""
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (place.text().encode(), name.encode(), data)
-
-
 def _size(event: LoggedEvent) -> int:
     # the jobs are there twice: together, and each alone
     return len(event.data) * (2 if event.jobs else 1)

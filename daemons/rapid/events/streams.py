@@ -12,11 +12,11 @@ from common.errors import GantryError, InvalidRequest
 from common.ids import JobId
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call, CallParameter, EventTypes
-from daemons.rapid.events.hub import BEGIN, FIELDS, STATE, Hub, LoggedEvent, StreamPosition, block, joined
+from daemons.rapid.events.hub import BEGIN, FIELDS, STATE, Hub, LoggedEvent, StreamPosition, joined
 from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.joblists import fetch_jobs
 from daemons.rapid.resources.parameters import strict, text_of, words_of
-from daemons.rapid.streams import PING, ByteStream
+from daemons.rapid.streams import EVENT_HEADERS, PING, ByteStream, server_sent
 from protocol.rapid.events import (
     PING_S,
     Begin,
@@ -79,7 +79,7 @@ async def event_stream(
         while True:
             if lacks_jobs and (jobs := await _jobs(wish, fetch)) is not None:
                 lacks_jobs = False
-                yield block(hub.place(serial), Topic.JOBS.value, jobs)
+                yield server_sent(hub.place(serial).text(), Topic.JOBS.value, jobs)
             events = hub.log.after(serial)
             if events is None:
                 return
@@ -96,14 +96,14 @@ def _beginning(hub: Hub, wish: StreamRequest, place: StreamPosition, *, is_resum
     """Args: place: id of the last one of its events."""
     first = hub.knowledge.beginning(sorted(wish.topics, key=lambda topic: topic.value), is_resumed=is_resumed)
     *before, (name, value) = first
-    parts = [block(INCOMPLETE, each, orjson.dumps(told)) for each, told in before]
-    return b"".join((*parts, block(place, name, orjson.dumps(value))))
+    parts = [server_sent(INCOMPLETE.text(), each, orjson.dumps(told)) for each, told in before]
+    return b"".join((*parts, server_sent(place.text(), name, orjson.dumps(value))))
 
 
 def _told(hub: Hub, wish: StreamRequest, events: Sequence[LoggedEvent], *, is_complete: bool) -> bytes:
     pairs = ((event, event.data_for(wish.topics, wish.ids)) for event in events)
     return b"".join(
-        block(hub.place(event.serial) if is_complete else INCOMPLETE, event.name, data)
+        server_sent((hub.place(event.serial) if is_complete else INCOMPLETE).text(), event.name, data)
         for event, data in pairs
         if data is not None
     )
@@ -129,13 +129,6 @@ _RIGHT_OF: Final = {
     Topic.LOCKS: Right.LOCKS_READ,
     Topic.FILTERS: Right.FILTERS_READ,
     Topic.QUEUE: Right.JOBS_READ,
-}
-_HEADERS: Final = {
-    "content-type": "text/event-stream",
-    "cache-control": "no-store",
-    # nginx would collect events otherwise
-    "x-accel-buffering": "no",
-    "x-content-type-options": "nosniff",
 }
 
 _ABOUT: Final = """The data of each event is JSON of the type named here.
@@ -186,7 +179,9 @@ class EventHandlers:
         async def fetch(job_ids: Sequence[JobId]) -> Sequence[object]:
             return await fetch_jobs(asked.daemons, job_ids, FIELDS)
 
-        return ByteStream(event_stream(self._hub, wish, StreamPosition.read(last) if last else None, fetch), _HEADERS)
+        return ByteStream(
+            event_stream(self._hub, wish, StreamPosition.read(last) if last else None, fetch), EVENT_HEADERS
+        )
 
 
 def rows(to: EventHandlers) -> Sequence[Call]:

@@ -16,6 +16,7 @@ from common.opcodes.tags import OpOsDiagnose
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.wire import unstructure
+from common.words.outcome import no_such_job
 from daemons.rapid.calls import Asked
 from daemons.rapid.ganeti.core import reads
 from daemons.rapid.ganeti.core.reads import (
@@ -73,7 +74,7 @@ def asking_of(asked: Asked) -> Asking:
 
 
 def no_job(job_id: JobId) -> NotFound:
-    return NotFound(f"there is no job {job_id}, neither in the queue nor in the archive")
+    return NotFound(no_such_job(job_id))
 
 
 # The cluster: its facts, its tags and those of its objects, and what this interface can do.

@@ -3,7 +3,8 @@
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -16,20 +17,29 @@ from common.query.qlang import Expression
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
 from common.queue.reasons import ReasonEntry
 from common.queue.reruns import MOST_DEPENDENTS, OldJob, Successor, chosen
+from common.webaccess.rights import Right
 from common.words.fields import JobRow
 from common.words.filters.jobfilter import all_of, search_filter
 from common.words.filters.rulefilter import rule_predicates
-from daemons.rapid.calls import Asked, Daemons
-from daemons.rapid.page.login import form_of
+from daemons.rapid.calls import Asked, Call, Daemons
 from daemons.rapid.page.pages import Pages, login_of
-from daemons.rapid.page.reading import filter_rules, jobs_by_id, page_of_jobs
-from daemons.rapid.page.views.boards import Confirmation, DoneLine, DoneView, OptionsView, Words
+from daemons.rapid.page.reading import filter_rules
+from daemons.rapid.page.views.boards import Confirmation, DoneLine, FormField
 from daemons.rapid.page.views.frame import TextPart, linked, rule_href
 from daemons.rapid.page.views.jobview import ROW_FIELDS, JobLine, job_lines
 from daemons.rapid.page.views.things import when_words
 from daemons.rapid.page.visitors import Form, first, own_path
-from daemons.rapid.resources.jobchanges import and_dependents, archive, made_again, old_jobs, one_by_one
-from daemons.rapid.resources.joblists import ENDED, UNENDED
+from daemons.rapid.resources.jobchanges import (
+    Change,
+    and_dependents,
+    archive,
+    cancelling,
+    changing,
+    made_again,
+    old_jobs,
+    one_by_one,
+)
+from daemons.rapid.resources.joblists import ENDED, UNENDED, jobs_by_id, page_of_jobs
 from protocol.luxi import jobs as luxi
 from protocol.luxi.queue import (
     DeleteFilter,
@@ -54,19 +64,26 @@ MOST: Final = 1000
 LISTED: Final = 200
 # ids that a sentence tells
 _TOLD: Final = 5
-# changes jobs; one result for each, in order
-Change = Callable[[Sequence[JobId]], Awaitable[Sequence[luxi.Done]]]
 
 
 @attrs.frozen
-class _Deed:
+class Deed:
     """What is done to jobs."""
 
     # last part of its address
     name: str
-    # with "{}" for the jobs
-    words: str
     did: str
+    # one sentence for the table of calls
+    summary: str
+    # any one of them is enough
+    rights: tuple[Right, ...]
+    # the change that a form asks for; None: the jobs run again
+    change: Callable[[Form], Change] | None = None
+    fields: tuple[FormField, ...] = ()
+    # with "{}" for the jobs; "": its name says it
+    said: str = ""
+    # text of its button; "": its name
+    text: str = ""
     is_grave: bool = False
     # whether it is for jobs that have ended; else for unfinished ones
     is_for_ended: bool = False
@@ -80,6 +97,19 @@ class _Deed:
     told: str = ""
 
     @property
+    def href(self) -> str:
+        return f"/ui/jobs/{self.name}"
+
+    @property
+    def button(self) -> str:
+        return self.text or self.name
+
+    @property
+    def words(self) -> str:
+        """With "{}" for the jobs."""
+        return self.said or f"{self.name} {{}}"
+
+    @property
     def verb(self) -> str:
         return " ".join(self.words.format("").split())
 
@@ -91,40 +121,71 @@ class _Deed:
         return "has ended and is not archived yet" if self.is_for_live else "has ended"
 
 
-_CANCEL: Final = _Deed("cancel", "cancel {}", "canceled", is_grave=True)
-_KILL: Final = _Deed("kill", "kill {}", "killed", is_grave=True)
-_PRIORITY: Final = _Deed("priority", "change the priority of {}", "changed")
-_HOLD: Final = _Deed("hold", "hold {}", "held")
-_RELEASE: Final = _Deed("release", "release {}", "released")
-_RERUN: Final = _Deed(
+_TO_CANCEL: Final = (Right.JOBS_CANCEL, Right.JOBS_SUBMIT)
+_TO_CHANGE: Final = (Right.JOBS_PRIORITY, Right.JOBS_SUBMIT)
+RERUN: Final = Deed(
     "rerun",
-    "run {} again",
     "run again",
+    "Run ended jobs again.",
+    (Right.JOBS_SUBMIT,),
+    said="run {} again",
+    text="run again",
     is_for_ended=True,
     told="New jobs with the same opcodes would be submitted; the old ones stay as they are.",
 )
-_RERUN_DEPENDENTS: Final = attrs.evolve(
-    _RERUN,
-    name="rerun-dependents",
-    told="These are the chosen jobs and those that depend on them, directly or through others, at most "
-    f"{MOST_DEPENDENTS:,}. New jobs with the same opcodes would be submitted, which depend on each other as these do; "
-    "the old ones stay as they are.",
-    has_dependents=True,
-)
-_RERUN_FROM_FAILED: Final = attrs.evolve(
-    _RERUN,
+RERUN_FROM_FAILED: Final = attrs.evolve(
+    RERUN,
     name="rerun-from-failed",
-    words="run {} again from the failed opcode on",
+    said="run {} again from the failed opcode on",
+    text="run again from the failed opcode",
+    summary="Run failed jobs again from the failed opcode on.",
     told="New jobs with the opcodes from the failed one on would be submitted; the old ones stay as they are.",
     from_failed=True,
 )
-_ARCHIVE: Final = _Deed(
-    "archive",
-    "archive {}",
-    "archived",
-    is_for_ended=True,
-    is_for_live=True,
-    told="Archived jobs leave the list of jobs; their own pages stay.",
+# in the order of the buttons
+DEEDS: Final = (
+    Deed("cancel", "canceled", "Cancel jobs.", _TO_CANCEL, lambda _: cancelling(), is_grave=True),
+    Deed("kill", "killed", "Kill jobs.", _TO_CANCEL, lambda _: cancelling(kill=True), is_grave=True),
+    Deed(
+        "priority",
+        "changed",
+        "Change priorities.",
+        _TO_CHANGE,
+        lambda form: changing(luxi.JobChange(priority=SUBMIT_PRIORITIES.get(first(form, "priority"), 0))),
+        (FormField("priority", "to", options=tuple((name, name) for name in SUBMIT_PRIORITIES)),),
+        said="change the priority of {}",
+    ),
+    Deed(
+        "hold",
+        "held",
+        "Hold jobs.",
+        _TO_CHANGE,
+        lambda form: changing(luxi.JobChange(hold=first(form, "why").strip())),
+        (FormField("why", "because", example="the mirror is down"),),
+    ),
+    Deed("release", "released", "Release jobs.", _TO_CHANGE, lambda _: changing(luxi.JobChange(release=True))),
+    RERUN,
+    attrs.evolve(
+        RERUN,
+        name="rerun-dependents",
+        text="run again with dependents",
+        summary="Run ended jobs and their dependents again.",
+        told="These are the chosen jobs and those that depend on them, directly or through others, at most "
+        f"{MOST_DEPENDENTS:,}. New jobs with the same opcodes would be submitted, which depend on each other as these "
+        "do; the old ones stay as they are.",
+        has_dependents=True,
+    ),
+    RERUN_FROM_FAILED,
+    Deed(
+        "archive",
+        "archived",
+        "Archive ended jobs.",
+        (Right.JOBS_ARCHIVE, Right.JOBS_SUBMIT),
+        lambda _: one_by_one(archive),
+        is_for_ended=True,
+        is_for_live=True,
+        told="Archived jobs leave the list of jobs; their own pages stay.",
+    ),
 )
 
 
@@ -132,52 +193,31 @@ _ARCHIVE: Final = _Deed(
 class JobActs:
     _pages: Pages
 
-    async def cancel(self, asked: Asked) -> Response:
-        return await self._ask_or_do(asked, _CANCEL, lambda ids: asked.daemons.luxid(luxi.CancelJobs(tuple(ids))))
+    def rows(self) -> Iterator[Call]:
+        for deed in DEEDS:
+            act = self._change if deed.change is not None else self._rerun
+            yield self._pages.form(deed.href, partial(act, deed), deed.summary, *deed.rights)
 
-    async def kill(self, asked: Asked) -> Response:
-        return await self._ask_or_do(
-            asked, _KILL, lambda ids: asked.daemons.luxid(luxi.CancelJobs(tuple(ids), kill=True))
-        )
+    async def _change(self, deed: Deed, asked: Asked, form: Form) -> Response:
+        """Raises: InvalidRequest: no job is named, or too many."""
+        if first(form, "sure") == "yes" and deed.change is not None:
+            job_ids = _ids(form)
+            told = await deed.change(form)(asked.daemons, job_ids) if job_ids else ()
+            return await self._done(asked, form, deed, dict(zip(job_ids, told, strict=True)))
 
-    async def prioritize(self, asked: Asked) -> Response:
-        priority = SUBMIT_PRIORITIES.get(first(form_of(asked), "priority"), 0)
-        options = OptionsView("priority", "to", tuple((name, name) for name in SUBMIT_PRIORITIES))
-        change = _changing(asked, luxi.JobChange(priority=priority))
-        return await self._ask_or_do(asked, _PRIORITY, change, options)
+        view = _confirmation(form, deed, await _choice_of(asked, form, deed))
+        return await self._pages.confirm(asked, attrs.evolve(view, fields=deed.fields))
 
-    async def hold(self, asked: Asked) -> Response:
-        change = _changing(asked, luxi.JobChange(hold=first(form_of(asked), "why").strip()))
-        return await self._ask_or_do(asked, _HOLD, change, Words("why", "because", "the mirror is down"))
-
-    async def release(self, asked: Asked) -> Response:
-        return await self._ask_or_do(asked, _RELEASE, _changing(asked, luxi.JobChange(release=True)))
-
-    async def archive(self, asked: Asked) -> Response:
-        return await self._ask_or_do(asked, _ARCHIVE, lambda ids: one_by_one(archive)(asked.daemons, ids))
-
-    async def rerun(self, asked: Asked) -> Response:
+    async def _rerun(self, deed: Deed, asked: Asked, form: Form) -> Response:
         """Let ended jobs run again, all of them or none.
 
         Raises: as the other acts. NotFound, Conflict, InvalidRequest, Denied: one of them cannot run again.
         """
-        return await self._rerun(asked, _RERUN)
-
-    async def rerun_dependents(self, asked: Asked) -> Response:
-        """Let ended jobs and those that depend on them run again, all of them or none. Raises: as `rerun`."""
-        return await self._rerun(asked, _RERUN_DEPENDENTS)
-
-    async def rerun_from_failed(self, asked: Asked) -> Response:
-        """Let failed jobs run again, each from the opcode that failed on. Raises: as `rerun`."""
-        return await self._rerun(asked, _RERUN_FROM_FAILED)
-
-    async def _rerun(self, asked: Asked, deed: _Deed) -> Response:
-        form = self._checked(asked)
         if first(form, "sure") == "yes":
             return await self._run_again(asked, form, deed)
+
         choice = await _choice_of(asked, form, deed)
         ways = await _rerun_ways(asked.daemons, [JobId(row["id"]) for row in choice.hit], deed)
-        options = ways.options
         alone = "No other job depends on these." if deed.has_dependents and choice.hit and not choice.added else ""
         view = _confirmation(form, deed, choice)
         view = attrs.evolve(
@@ -185,19 +225,20 @@ class JobActs:
             # a form that is sent twice lets the jobs run again once
             values=(*view.values, ("key", str(uuid.uuid4()))),
             told=_sentences(view.told, alone, *ways.wrong, *ways.begun),
-            do=deed.verb if options.options else view.do,
-            fields=(options,) if options.options else (),
-            can_do=view.can_do and (bool(options.options) or not ways.wrong),
+            do=deed.verb if ways.offered else view.do,
+            fields=(FormField("which", "of these", options=ways.offered),) if ways.offered else (),
+            can_do=view.can_do and (bool(ways.offered) or not ways.wrong),
         )
-        return await self._pages.page(asked, "confirm", view.question, view)
+        return await self._pages.confirm(asked, view)
 
-    async def _run_again(self, asked: Asked, form: Form, deed: _Deed) -> Response:
+    async def _run_again(self, asked: Asked, form: Form, deed: Deed) -> Response:
         way = first(form, "which")
         old = chosen(await old_jobs(asked.daemons, _ids(form)), failed_only=way == _FAILED)
         made = await made_again(asked.daemons, old, from_failed=deed.from_failed)
         key = first(form, "key") or str(uuid.uuid4())
         if not made:
             return await self._done(asked, form, deed, {})
+
         # under one key only the same jobs can be submitted
         call = luxi.SubmitOnce(tuple(tuple(each.ops) for each in made), f"{key} {way}")
         submitted = await asked.daemons.luxid(call)
@@ -205,40 +246,14 @@ class JobActs:
         note = "this form was sent before: these are the jobs of then" if submitted.is_earlier else ""
         return await self._done(asked, form, deed, told, note)
 
-    async def _ask_or_do(self, asked: Asked, deed: _Deed, change: Change, *fields: OptionsView | Words) -> Response:
-        """Raises: RequestRefused: a forged form. InvalidRequest: no job is named, or too many."""
-        form = self._checked(asked)
-        if first(form, "sure") == "yes":
-            job_ids = _ids(form)
-            told = dict(zip(job_ids, await change(job_ids) if job_ids else (), strict=True))
-            return await self._done(asked, form, deed, told)
-        view = attrs.evolve(
-            _confirmation(form, deed, await _choice_of(asked, form, deed)),
-            fields=tuple(field for field in fields if isinstance(field, OptionsView)),
-            words=tuple(field for field in fields if isinstance(field, Words)),
-        )
-        return await self._pages.page(asked, "confirm", view.question, view)
-
-    def _checked(self, asked: Asked) -> Form:
-        form = form_of(asked)
-        self._pages.visitors.check_form(asked.http, form)
-        return form
-
     async def _done(
-        self, asked: Asked, form: Form, deed: _Deed, told: Mapping[JobId, luxi.Done], note: str = ""
+        self, asked: Asked, form: Form, deed: Deed, told: Mapping[JobId, luxi.Done], note: str = ""
     ) -> Response:
         count = sum(each.is_done for each in told.values())
-        lines = tuple(
-            DoneLine(linked(_named(job_id, each.message)), is_wrong=not each.is_done) for job_id, each in told.items()
-        )
-        noted = (DoneLine((TextPart(note),)),) if note else ()
+        lines = [DoneLine(linked(_named(job_id, each.message)), not each.is_done) for job_id, each in told.items()]
+        noted = [DoneLine((TextPart(note),))] if note else []
         title = f"{deed.did.capitalize()}: {count} of {len(told)}"
-        done = DoneView(title, (*noted, *lines), _back(form))
-        return await self._pages.page(asked, "done", done.title, done)
-
-
-def _changing(asked: Asked, change: luxi.JobChange) -> Change:
-    return lambda ids: asked.daemons.luxid(luxi.ChangeJobs(tuple(ids), change))
+        return await self._pages.done(asked, title, noted + lines, _back(form))
 
 
 def _named(job_id: JobId, text: str) -> str:
@@ -263,14 +278,14 @@ class _Choice:
     added: int = 0
 
 
-def _confirmation(form: Form, deed: _Deed, choice: _Choice) -> Confirmation:
+def _confirmation(form: Form, deed: Deed, choice: _Choice) -> Confirmation:
     hit = choice.hit
     what = f"{len(hit)} job{'' if len(hit) == 1 else 's'}"
     return Confirmation(
         f"{deed.words.format(what).capitalize()}?" if hit else f"No job to {deed.verb}",
         job_lines(hit[:LISTED], {}, {}, time.time(), login_of),
         max(0, len(hit) - LISTED),
-        f"/ui/jobs/{deed.name}",
+        deed.href,
         (("back", _back(form)), *(("job", str(row["id"])) for row in hit)),
         deed.words.format(what),
         _back(form),
@@ -285,7 +300,7 @@ def _sentences(*each: str) -> str:
     return " ".join(filter(None, each))
 
 
-async def _choice_of(asked: Asked, form: Form, deed: _Deed) -> _Choice:
+async def _choice_of(asked: Asked, form: Form, deed: Deed) -> _Choice:
     """The jobs of a form: those that it names, or those of its filter to which the deed applies."""
     is_named = first(form, "every") != "yes"
     job_ids = _ids(form) if is_named else await _found(asked, first(form, "where").strip(), deed)
@@ -323,7 +338,7 @@ def _left_out(job_ids: Sequence[int], one: str, many: str) -> str:
     return f"{len(job_ids)} of the chosen jobs {one if len(job_ids) == 1 else many}: {named}{more}."
 
 
-async def _found(asked: Asked, where: str, deed: _Deed) -> list[JobId]:
+async def _found(asked: Asked, where: str, deed: Deed) -> list[JobId]:
     """Raises: InvalidRequest: more jobs than one form takes, or the filter cannot be read."""
     suited = ENDED if deed.is_for_ended else UNENDED
     parts = [suited, search_filter(where, time.time(), None)] if where else [suited]
@@ -352,14 +367,14 @@ _FAILED: Final = "failed"
 class _Ways:
     """How jobs can run again."""
 
-    # which of them together; empty: there is no choice
-    options: OptionsView
+    # which of them together, and in words; empty: there is no choice
+    offered: tuple[tuple[str, str], ...]
     # sentences: why some cannot, and with which opcode others begin
     wrong: tuple[str, ...]
     begun: tuple[str, ...]
 
 
-async def _rerun_ways(daemons: Daemons, job_ids: Sequence[JobId], deed: _Deed) -> _Ways:
+async def _rerun_ways(daemons: Daemons, job_ids: Sequence[JobId], deed: Deed) -> _Ways:
     old = await old_jobs(daemons, job_ids)
     every, failed = chosen(old, failed_only=False), chosen(old, failed_only=True)
     ways = [(_ALL, f"all {len(every)}", every)]
@@ -374,7 +389,7 @@ async def _rerun_ways(daemons: Daemons, job_ids: Sequence[JobId], deed: _Deed) -
         else:
             offered.append((way, text))
             begun |= dict.fromkeys(_beginnings(jobs, made))
-    return _Ways(OptionsView("which", "of these", tuple(offered if len(ways) > 1 else ())), tuple(wrong), tuple(begun))
+    return _Ways(tuple(offered if len(ways) > 1 else ()), tuple(wrong), tuple(begun))
 
 
 def _beginnings(jobs: Sequence[OldJob], made: Sequence[Successor]) -> list[str]:
@@ -395,7 +410,6 @@ def _ran(made: Successor, answer: luxi.SubmitAnswer) -> luxi.Done:
 
 # Pause jobs by a filter rule, delete rules, drain and open the queue.
 
-
 _FILTERS = "/ui/filters"
 
 
@@ -403,47 +417,44 @@ _FILTERS = "/ui/filters"
 class QueueActs:
     _pages: Pages
 
-    async def pause(self, asked: Asked) -> Response:
-        """Make jobs wait. Raises: RequestRefused: a forged form. InvalidRequest: the filter cannot be read."""
-        form = self._checked(asked)
+    def rows(self) -> Iterator[Call]:
+        form = self._pages.form
+        yield form(f"{_FILTERS}/pause", self._pause, "Pause jobs.", Right.FILTERS_WRITE)
+        yield form(f"{_FILTERS}/delete", self._delete, "Delete a rule.", Right.FILTERS_WRITE)
+        yield form("/ui/queue", self._drain, "Drain or open the queue.", Right.QUEUE_WRITE)
+
+    async def _pause(self, asked: Asked, form: Form) -> Response:
+        """Make jobs wait. Raises: InvalidRequest: the filter cannot be read."""
         where, reason = first(form, "where").strip(), first(form, "reason").strip()
         trail = (ReasonEntry("gnt:user", reason, time.time_ns()),) if reason else ()
         rule = asked_rule("PAUSE", rule_predicates(where) if where else (), reason_trail=trail)
-        if first(form, "sure") != "yes":
-            hit = await asked.daemons.luxid(TryFilterRule.of(rule))
-            return await self._ask_pause(asked, where, reason, hit)
-        uuid = await asked.daemons.luxid(ReplaceFilter.of(rule))
-        lines = (
-            TextPart("rule "),
-            TextPart(uuid, rule_href(uuid)),
-            TextPart(" makes such jobs wait until it is deleted"),
-        )
-        return await self._done(asked, "Paused", lines)
+        if first(form, "sure") == "yes":
+            uuid = await asked.daemons.luxid(ReplaceFilter.of(rule))
+            told = (TextPart("rule "), TextPart(uuid, rule_href(uuid)))
+            return await self._done(asked, "Paused", *told, TextPart(" makes such jobs wait until it is deleted"))
 
-    async def _ask_pause(self, asked: Asked, where: str, reason: str, hit: Sequence[JobId]) -> Response:
-        which = f"jobs with {where}" if where else "all jobs"
-        now = f"{len(hit)} of the jobs that wait now would wait on; later ones, too." if hit else ""
+        hit = await asked.daemons.luxid(TryFilterRule.of(rule))
         view = Confirmation(
-            f"Pause {which}?",
+            f"Pause {f'jobs with {where}' if where else 'all jobs'}?",
             await _lines(asked, hit),
             max(0, len(hit) - LISTED),
-            "/ui/filters/pause",
+            f"{_FILTERS}/pause",
             (("where", where), ("reason", reason)),
             "pause them",
             _FILTERS,
-            told=now,
+            told=f"{len(hit)} of the jobs that wait now would wait on; later ones, too." if hit else "",
             none="No job that waits now matches; later ones may.",
             is_grave=not where,
         )
-        return await self._pages.page(asked, "confirm", view.question, view)
+        return await self._pages.confirm(asked, view)
 
-    async def delete(self, asked: Asked) -> Response:
-        """Delete a rule. Raises: RequestRefused: a forged form. NotFound: there is no such rule."""
-        form = self._checked(asked)
+    async def _delete(self, asked: Asked, form: Form) -> Response:
+        """Delete a rule. Raises: NotFound: there is no such rule."""
         uuid = first(form, "uuid")
         if first(form, "sure") == "yes":
             await asked.daemons.luxid(DeleteFilter(uuid))
-            return await self._done(asked, "Deleted", (TextPart(f"rule {uuid} is no more"),))
+            return await self._done(asked, "Deleted", TextPart(f"rule {uuid} is no more"))
+
         rule = next((rule for rule in await filter_rules(asked.daemons) if rule.uuid == uuid), None)
         if rule is None:
             raise NotFound(f"there is no filter rule {uuid!r:.60}")
@@ -452,7 +463,7 @@ class QueueActs:
             f"Delete rule {uuid}?",
             await _lines(asked, hit),
             max(0, len(hit) - LISTED),
-            "/ui/filters/delete",
+            f"{_FILTERS}/delete",
             (("uuid", uuid),),
             "delete the rule",
             _FILTERS,
@@ -460,16 +471,16 @@ class QueueActs:
             none="It applies to none of the jobs that wait now.",
             is_grave=True,
         )
-        return await self._pages.page(asked, "confirm", view.question, view)
+        return await self._pages.confirm(asked, view)
 
-    async def drain(self, asked: Asked) -> Response:
-        """Drain or open the queue. Raises: RequestRefused: a forged form."""
-        form = self._checked(asked)
+    async def _drain(self, asked: Asked, form: Form) -> Response:
+        """Drain or open the queue."""
         is_draining = first(form, "drain") == "yes"
         if first(form, "sure") == "yes":
             await asked.daemons.luxid(SetDrainFlag(is_draining))
             told = "the queue takes no more jobs" if is_draining else "the queue takes jobs"
-            return await self._done(asked, "Drained" if is_draining else "Opened", (TextPart(told),))
+            return await self._done(asked, "Drained" if is_draining else "Opened", TextPart(told))
+
         view = Confirmation(
             "Drain the queue?" if is_draining else "Open the queue?",
             None,
@@ -481,15 +492,10 @@ class QueueActs:
             told="It would take no more jobs; those that it has go on." if is_draining else "It would take jobs again.",
             is_grave=is_draining,
         )
-        return await self._pages.page(asked, "confirm", view.question, view)
+        return await self._pages.confirm(asked, view)
 
-    def _checked(self, asked: Asked) -> Form:
-        form = form_of(asked)
-        self._pages.visitors.check_form(asked.http, form)
-        return form
-
-    async def _done(self, asked: Asked, title: str, pieces: tuple[TextPart, ...]) -> Response:
-        return await self._pages.page(asked, "done", title, DoneView(title, (DoneLine(pieces),), _FILTERS))
+    async def _done(self, asked: Asked, title: str, *pieces: TextPart) -> Response:
+        return await self._pages.done(asked, title, [DoneLine(pieces)], _FILTERS)
 
 
 async def _lines(asked: Asked, job_ids: Sequence[JobId]) -> tuple[JobLine, ...]:
@@ -499,90 +505,94 @@ async def _lines(asked: Asked, job_ids: Sequence[JobId]) -> tuple[JobLine, ...]:
 
 # Pause schedules, let them go on, run them by hand, and delete them.
 
-
 _SCHEDULES = "/ui/schedules"
 
 
+async def _pause(asked: Asked, form: Form, name: str) -> tuple[TextPart, ...]:
+    await asked.daemons.luxid(PauseSchedule(name, True))
+    return (TextPart(f"'{name}' makes no runs until it is resumed"),)
+
+
+async def _resume(asked: Asked, form: Form, name: str) -> tuple[TextPart, ...]:
+    view = await asked.daemons.luxid(PauseSchedule(name, False))
+    return (TextPart(f"'{view.schedule.name}' makes runs again: {when_words(view.schedule)}"),)
+
+
+async def _run(asked: Asked, form: Form, name: str) -> tuple[TextPart, ...]:
+    # a form that is sent twice is one run
+    job_id = await asked.daemons.luxid(RunSchedule(name, first(form, "key")))
+    return linked(f"job {job_id} is a run of '{name}'")
+
+
+async def _delete(asked: Asked, form: Form, name: str) -> tuple[TextPart, ...]:
+    is_gone = await asked.daemons.luxid(RemoveScheduleOf(name))
+    return (TextPart(f"'{name}' {'is no more; its jobs stay' if is_gone else 'was deleted before'}"),)
+
+
 @attrs.frozen
-class _Wish:
-    path: str
-    question: str
+class _ScheduleDeed:
+    # last part of its address, which is the verb
+    name: str
+    summary: str
+    # makes the change; returns what became of the schedule of this name
+    change: Callable[[Asked, Form, str], Awaitable[tuple[TextPart, ...]]]
+    # what it would come to
     told: str
     do: str
-    title: str
-    is_grave: bool = False
+    did: str
 
 
-_PAUSE = _Wish("pause", "Pause", "It would make no runs; its jobs go on.", "pause it", "Paused")
-_RESUME = _Wish(
-    "resume", "Resume", "It would make runs again; missed ones are not made up for.", "resume it", "Resumed"
+_SCHEDULE_DEEDS: Final = (
+    _ScheduleDeed("pause", "Pause a schedule.", _pause, "It would make no runs; its jobs go on.", "pause it", "Paused"),
+    _ScheduleDeed(
+        "resume",
+        "Let a schedule go on.",
+        _resume,
+        "It would make runs again; missed ones are not made up for.",
+        "resume it",
+        "Resumed",
+    ),
+    _ScheduleDeed(
+        "run",
+        "Run a schedule's job now.",
+        _run,
+        "Its job would be submitted now; its times stay as they are.",
+        "run it now",
+        "Submitted",
+    ),
+    _ScheduleDeed(
+        "delete", "Delete a schedule.", _delete, "It would make no more runs; its jobs stay.", "delete it", "Deleted"
+    ),
 )
-_DELETE = _Wish("delete", "Delete", "It would make no more runs; its jobs stay.", "delete it", "Deleted", is_grave=True)
-_RUN = _Wish("run", "Run", "Its job would be submitted now; its times stay as they are.", "run it now", "Submitted")
 
 
 @attrs.frozen
 class ScheduleActs:
     _pages: Pages
 
-    async def pause(self, asked: Asked) -> Response:
-        """Raises: RequestRefused: a forged form. NotFound: there is no such schedule."""
+    def rows(self) -> Iterator[Call]:
+        for deed in _SCHEDULE_DEEDS:
+            yield self._pages.form(
+                f"{_SCHEDULES}/{deed.name}", partial(self._act, deed), deed.summary, Right.JOBS_SUBMIT
+            )
 
-        async def do(form: Form) -> tuple[TextPart, ...]:
-            await asked.daemons.luxid(PauseSchedule(first(form, "name"), True))
-            return (TextPart(f"'{first(form, 'name')}' makes no runs until it is resumed"),)
-
-        return await self._ask_or_do(asked, _PAUSE, do)
-
-    async def resume(self, asked: Asked) -> Response:
-        """Raises: as `pause`."""
-
-        async def do(form: Form) -> tuple[TextPart, ...]:
-            view = await asked.daemons.luxid(PauseSchedule(first(form, "name"), False))
-            return (TextPart(f"'{view.schedule.name}' makes runs again: {when_words(view.schedule)}"),)
-
-        return await self._ask_or_do(asked, _RESUME, do)
-
-    async def delete(self, asked: Asked) -> Response:
-        """Raises: as `pause`."""
-
-        async def do(form: Form) -> tuple[TextPart, ...]:
-            is_gone = await asked.daemons.luxid(RemoveScheduleOf(first(form, "name")))
-            told = "is no more; its jobs stay" if is_gone else "was deleted before"
-            return (TextPart(f"'{first(form, 'name')}' {told}"),)
-
-        return await self._ask_or_do(asked, _DELETE, do)
-
-    async def run(self, asked: Asked) -> Response:
-        """Raises: as `pause`; else as a submission."""
-
-        async def do(form: Form) -> tuple[TextPart, ...]:
-            # a form that is sent twice is one run
-            job_id = await asked.daemons.luxid(RunSchedule(first(form, "name"), first(form, "key")))
-            return linked(f"job {job_id} is a run of '{first(form, 'name')}'")
-
-        return await self._ask_or_do(asked, _RUN, do)
-
-    async def _ask_or_do(
-        self, asked: Asked, wish: _Wish, do: Callable[[Form], Awaitable[tuple[TextPart, ...]]]
-    ) -> Response:
-        form = form_of(asked)
-        self._pages.visitors.check_form(asked.http, form)
+    async def _act(self, deed: _ScheduleDeed, asked: Asked, form: Form) -> Response:
+        """Raises: NotFound: there is no such schedule. Else, to run one, as a submission."""
         name = first(form, "name")
         if first(form, "sure") == "yes":
-            done = DoneView(wish.title, (DoneLine(await do(form)),), _SCHEDULES)
-            return await self._pages.page(asked, "done", done.title, done)
+            return await self._pages.done(asked, deed.did, [DoneLine(await deed.change(asked, form, name))], _SCHEDULES)
+
         if not await asked.daemons.luxid(ListSchedules(0, (name,))):
             raise NotFound(f"there is no schedule {name!r:.60}")
         view = Confirmation(
-            f"{wish.question} schedule {name}?",
+            f"{deed.name.capitalize()} schedule {name}?",
             None,
             0,
-            f"{_SCHEDULES}/{wish.path}",
+            f"{_SCHEDULES}/{deed.name}",
             (("name", name), ("key", str(uuid.uuid4()))),
-            wish.do,
+            deed.do,
             _SCHEDULES,
-            told=wish.told,
-            is_grave=wish.is_grave,
+            told=deed.told,
+            is_grave=deed.name == "delete",
         )
-        return await self._pages.page(asked, "confirm", view.question, view)
+        return await self._pages.confirm(asked, view)

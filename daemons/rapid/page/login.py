@@ -1,6 +1,6 @@
 """The calls by which people come and go."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import attrs
 from starlette.requests import Request as HttpRequest
@@ -9,9 +9,9 @@ from starlette.responses import Response
 from common.errors import GantryError
 from common.system.log import get_log
 from common.webaccess.rights import Principal
-from daemons.rapid.calls import Asked
+from daemons.rapid.calls import Asked, Call
 from daemons.rapid.page import replies
-from daemons.rapid.page.pages import LIVE, Pages
+from daemons.rapid.page.pages import LIVE, Pages, shown
 from daemons.rapid.page.templates import draw
 from daemons.rapid.page.views.boards import KeysView, LoginPage, RefusalView
 from daemons.rapid.page.views.frame import with_query
@@ -24,23 +24,26 @@ CheckPassword = Callable[[str, str, str], Awaitable[Principal | None]]
 _log = get_log(__name__)
 
 
-def form_of(asked: Asked) -> Form:
-    """The fields of the form."""
-    return asked.body if isinstance(asked.body, dict) else {}
-
-
 @attrs.frozen
 class Login:
     _pages: Pages
     _check_password: CheckPassword
 
+    def rows(self) -> Iterator[Call]:
+        form = self._pages.form
+        yield shown("/ui/login", self.show, "The page on which people log in.")
+        yield shown("/ui/keys", self.show_keys, "The page that lists the keys.")
+        yield form("/ui/login", self.log_in, "Begin a session.")
+        yield form("/ui/logout", self.log_out, "End the session.")
+        yield form("/ui/theme", self.set_theme, "Choose light or dark colours.")
+        yield form("/ui/seen", self.mark_seen, "Mark failures as seen by this visitor.")
+
     async def show(self, asked: Asked) -> Response:
         return self._form(asked.http, LoginPage("", own_path(asked.http.query_params.get("back", ""))))
 
-    async def log_in(self, asked: Asked) -> Response:
-        """Raises: RequestRefused: 403: a forged form; 429, 503: the password was not checked."""
-        form, http = form_of(asked), asked.http
-        self._pages.visitors.check_form(http, form)
+    async def log_in(self, asked: Asked, form: Form) -> Response:
+        """Raises: RequestRefused: 429, 503: the password was not checked."""
+        http = asked.http
         name, back = first(form, "name"), own_path(first(form, "back"))
         # without the port, or each connection would have attempts of its own
         caller = await self._check_password(name, first(form, "password"), host_of(http))
@@ -51,25 +54,18 @@ class Login:
         _log.info("page.login", user=caller.name, address=address_of(http))
         return response
 
-    async def log_out(self, asked: Asked) -> Response:
-        """Raises: RequestRefused: 403: a forged form."""
-        self._pages.visitors.check_form(asked.http, form_of(asked))
+    async def log_out(self, asked: Asked, form: Form) -> Response:
         response = replies.see("/ui/login")
         await self._pages.visitors.log_out(asked.http, response)
         return response
 
-    async def set_theme(self, asked: Asked) -> Response:
-        """Raises: RequestRefused: 403: a forged form."""
-        form = form_of(asked)
-        self._pages.visitors.check_form(asked.http, form)
+    async def set_theme(self, asked: Asked, form: Form) -> Response:
         response = replies.see(own_path(first(form, "back")))
         set_theme(response, first(form, "theme"))
         return response
 
-    async def mark_seen(self, asked: Asked) -> Response:
-        """Remember in a cookie which failures the visitor has seen. Raises: RequestRefused: 403: a forged form."""
-        form = form_of(asked)
-        self._pages.visitors.check_form(asked.http, form)
+    async def mark_seen(self, asked: Asked, form: Form) -> Response:
+        """Remember in a cookie which failures the visitor has seen."""
         response = replies.see(own_path(first(form, "back")))
         set_looked_at(response, first(form, "until"))
         return response

@@ -5,14 +5,14 @@ Source: DESIGN section 15.
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import attrs
 import trio
 from starlette.responses import Response
 
 from common.webaccess.rights import Principal, Right
-from daemons.rapid.calls import Asked, Call, Face, Handler
+from daemons.rapid.calls import Asked, Call
 from daemons.rapid.events.hub import Hub
 from daemons.rapid.page import replies
 from daemons.rapid.page.acts import JobActs, QueueActs, ScheduleActs
@@ -30,9 +30,9 @@ from daemons.rapid.page.boards import (
 from daemons.rapid.page.boards.board import Board, Following
 from daemons.rapid.page.boards.dashboard import DashboardBoard
 from daemons.rapid.page.boards.ratepage import RateBoard
-from daemons.rapid.page.live.stream import LiveResponse, OpenPage
+from daemons.rapid.page.live.stream import OpenPage, live_response
 from daemons.rapid.page.login import CheckPassword, Login
-from daemons.rapid.page.pages import LIVE, Pages
+from daemons.rapid.page.pages import LIVE, Pages, shown
 from daemons.rapid.page.recorder import Recorder
 from daemons.rapid.page.scheduling import Scheduling
 from daemons.rapid.page.sessions import Sessions
@@ -44,8 +44,6 @@ from daemons.rapid.page.visitors import Visitors
 from protocol.metrics import DaemonMetrics
 
 F = TypeVar("F")
-_TAG: Final = "Web page"
-_HTML: Final = "text/html"
 
 
 @attrs.frozen
@@ -59,19 +57,14 @@ class PageCalls:
 
     def rows(self) -> list[Call]:
         """The rows for rapid's table."""
-        return [*self._visits(), *self._boards(), *self._acts(), *self._submitting(), *self._schedule_acts()]
+        acts = (JobActs, QueueActs, Submitting, ScheduleActs, Scheduling)
+        return [*self._visits(), *self._boards(), *(row for kind in acts for row in kind(self.pages).rows())]
 
     def _visits(self) -> Iterator[Call]:
-        files, login = StaticFiles(), self.login
-        yield _row("GET", "/ui/static/{name:path}", files.show, "A style sheet, a script or an icon.")
-        yield _row("GET", "/ui/", _show_dashboard, "Lead to the dashboard.")
-        yield _row("GET", "/ui/login", login.show, "The page on which people log in.")
-        yield _row("GET", "/ui/find", joblist.find, "Lead to a job by its id, or to those that match.", Right.JOBS_READ)
-        yield _row("GET", "/ui/keys", login.show_keys, "The page that lists the keys.")
-        yield _row("POST", "/ui/login", login.log_in, "Begin a session.", is_form=True)
-        yield _row("POST", "/ui/logout", login.log_out, "End the session.", is_form=True)
-        yield _row("POST", "/ui/theme", login.set_theme, "Choose light or dark colours.", is_form=True)
-        yield _row("POST", "/ui/seen", login.mark_seen, "Mark failures as seen by this visitor.", is_form=True)
+        yield shown("/ui/static/{name:path}", StaticFiles().show, "A style sheet, a script or an icon.")
+        yield shown("/ui/", _show_dashboard, "Lead to the dashboard.")
+        yield shown("/ui/find", joblist.find, "Lead to a job by its id, or to those that match.", Right.JOBS_READ)
+        yield from self.login.rows()
 
     def _boards(self) -> Iterator[Call]:
         yield from self._board(DashboardBoard(self.recorder).board())
@@ -80,7 +73,7 @@ class PageCalls:
         yield from self._board(jobpage.BOARD)
         summary = "The output of a job, as a file."
         download = jobpage.BOARD.path + "/output"
-        yield _row("GET", download, jobpage.download, summary, *jobpage.BOARD.rights, media_type="text/plain")
+        yield shown(download, jobpage.download, summary, *jobpage.BOARD.rights, media_type="text/plain")
         yield from self._board(lockpage.BOARD)
         yield from self._board(graphpage.BOARD)
         yield from self._board(filterpage.BOARD)
@@ -94,12 +87,12 @@ class PageCalls:
             return await self.pages.board(asked, board, time.time())
 
         async def follow(asked: Asked) -> Response:
-            return LiveResponse(self._watched(asked, board))
+            return live_response(self._watched(asked, board))
 
         live = LIVE + (board.path.removeprefix("/ui") or "/dashboard")
-        yield _row("GET", board.path, show, board.summary, *board.rights)
+        yield shown(board.path, show, board.summary, *board.rights)
         summary = f"{board.summary.removesuffix('.')}, as it changes."
-        yield _row("GET", live, follow, summary, *board.rights, media_type="text/event-stream", only_waits=True)
+        yield shown(live, follow, summary, *board.rights, media_type="text/event-stream", only_waits=True)
 
     def _watched(self, asked: Asked, board: Board[F]) -> OpenPage[F]:
         def frame(health: HealthLine) -> Frame:
@@ -113,45 +106,6 @@ class PageCalls:
             await visitors.sessions.wait_until_over(visitors.visit(asked.http))
 
         return OpenPage(asked, board, _following(asked), frame, self.hub, lambda: self.recorder.silence, over)
-
-    def _acts(self) -> Iterator[Call]:
-        jobs, queue = JobActs(self.pages), QueueActs(self.pages)
-        own = Right.JOBS_SUBMIT
-        yield _row("POST", "/ui/jobs/cancel", jobs.cancel, "Cancel jobs.", Right.JOBS_CANCEL, own, is_form=True)
-        yield _row("POST", "/ui/jobs/kill", jobs.kill, "Kill jobs.", Right.JOBS_CANCEL, own, is_form=True)
-        yield _row(
-            "POST", "/ui/jobs/priority", jobs.prioritize, "Change priorities.", Right.JOBS_PRIORITY, own, is_form=True
-        )
-        for verb, act in (("hold", jobs.hold), ("release", jobs.release)):
-            summary = f"{verb.capitalize()} jobs."
-            yield _row("POST", f"/ui/jobs/{verb}", act, summary, Right.JOBS_PRIORITY, own, is_form=True)
-        for name, act, summary in (
-            ("rerun", jobs.rerun, "Run ended jobs again."),
-            ("rerun-dependents", jobs.rerun_dependents, "Run ended jobs and their dependents again."),
-            ("rerun-from-failed", jobs.rerun_from_failed, "Run failed jobs again from the failed opcode on."),
-        ):
-            yield _row("POST", f"/ui/jobs/{name}", act, summary, own, is_form=True)
-        yield _row(
-            "POST", "/ui/jobs/archive", jobs.archive, "Archive ended jobs.", Right.JOBS_ARCHIVE, own, is_form=True
-        )
-        yield _row("POST", "/ui/filters/pause", queue.pause, "Pause jobs.", Right.FILTERS_WRITE, is_form=True)
-        yield _row("POST", "/ui/filters/delete", queue.delete, "Delete a rule.", Right.FILTERS_WRITE, is_form=True)
-        yield _row("POST", "/ui/queue", queue.drain, "Drain or open the queue.", Right.QUEUE_WRITE, is_form=True)
-
-    def _submitting(self) -> Iterator[Call]:
-        to, own = Submitting(self.pages), Right.JOBS_SUBMIT
-        yield _row("GET", "/ui/submit", to.show, "The form with jobs to submit.", own)
-        yield _row("POST", "/ui/submit", to.submit, "Look at jobs to submit, or submit them.", own, is_form=True)
-
-    def _schedule_acts(self) -> Iterator[Call]:
-        to, own = ScheduleActs(self.pages), Right.JOBS_SUBMIT
-        yield _row("POST", "/ui/schedules/pause", to.pause, "Pause a schedule.", own, is_form=True)
-        yield _row("POST", "/ui/schedules/resume", to.resume, "Let a schedule go on.", own, is_form=True)
-        yield _row("POST", "/ui/schedules/run", to.run, "Run a schedule's job now.", own, is_form=True)
-        yield _row("POST", "/ui/schedules/delete", to.delete, "Delete a schedule.", own, is_form=True)
-        form = Scheduling(self.pages)
-        yield _row("GET", "/ui/schedules/edit", form.show, "The form of a schedule.", own)
-        yield _row("POST", "/ui/schedules/edit", form.save, "Look at a schedule, or save it.", own, is_form=True)
 
 
 def make_page(
@@ -178,28 +132,3 @@ def _following(asked: Asked) -> Following | None:
         return None
     last = Place.read(asked.http.headers.get("last-event-id", "").removeprefix("output-"))
     return Following(int(asked.http.path_params["id"]), last or begin)
-
-
-def _row(
-    verb: str,
-    path: str,
-    handler: Handler,
-    summary: str,
-    *rights: Right,
-    is_form: bool = False,
-    media_type: str = _HTML,
-    only_waits: bool = False,
-) -> Call:
-    return Call(
-        verb,
-        path,
-        handler,
-        summary,
-        Face.PAGE,
-        rights,
-        takes=object if is_form else None,
-        media_type=media_type,
-        only_waits=only_waits,
-        tag=_TAG,
-        changes=is_form,
-    )

@@ -1,5 +1,6 @@
-"""Draw pages: what stands around each, and what goes into the head of its reply."""
+"""Draw pages: what stands around each, and what goes into the head of its reply; and the rows of their calls."""
 
+from collections.abc import Awaitable, Callable, Iterable
 from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import urlencode
@@ -11,17 +12,20 @@ from starlette.responses import Response
 from common.access import Role
 from common.errors import Unavailable
 from common.system.accounts import user_numbered
-from common.webaccess.rights import Principal
-from daemons.rapid.calls import Asked
+from common.webaccess.rights import Principal, Right
+from daemons.rapid.calls import Asked, Call, Face, Handler
 from daemons.rapid.page import replies
 from daemons.rapid.page.boards.board import Board
 from daemons.rapid.page.reading import cluster_now
 from daemons.rapid.page.templates import draw
 from daemons.rapid.page.terminal import Place
+from daemons.rapid.page.views.boards import Confirmation, DoneLine, DoneView
 from daemons.rapid.page.views.frame import Frame, Freshness, HealthLine
-from daemons.rapid.page.visitors import Visitors, theme_of
+from daemons.rapid.page.visitors import Form, Visitors, theme_of
 
 F = TypeVar("F")
+
+FormHandler = Callable[[Asked, Form], Awaitable[Response]]
 
 
 @attrs.frozen
@@ -57,6 +61,27 @@ class Pages:
         frame = self.frame(asked.http, asked.caller, health=now.health)
         return replies.page(draw(template, title=title, view=view, frame=frame), status)
 
+    async def confirm(self, asked: Asked, view: Confirmation) -> Response:
+        """Show what a change would do, before it is done."""
+        return await self.page(asked, "confirm", view.question, view)
+
+    async def done(self, asked: Asked, title: str, lines: Iterable[DoneLine], back: str) -> Response:
+        """Tell what was done. Args: back: address of the page that shows it."""
+        return await self.page(asked, "done", title, DoneView(title, tuple(lines), back))
+
+    def form(self, path: str, handler: FormHandler, summary: str, *rights: Right) -> Call:
+        """The row of a form, which is handled only if it comes from a page that its visitor was shown.
+
+        The reply to another one is 403.
+        """
+
+        async def handle(asked: Asked) -> Response:
+            form = asked.body if isinstance(asked.body, dict) else {}
+            self.visitors.check_form(asked.http, form)
+            return await handler(asked, form)
+
+        return attrs.evolve(shown(path, handle, summary, *rights), verb="POST", takes=object, changes=True)
+
     async def board(self, asked: Asked, board: Board[F], now_s: float) -> Response:
         """The whole page of a board. Raises: as its `read`."""
         now = await cluster_now(asked.daemons)
@@ -69,6 +94,28 @@ class Pages:
         frame = self.frame(asked.http, asked.caller, health=now.health, stream=stream, fresh=fresh)
         text = draw(board.template, title=board.title(facts), view=board.view(facts, now_s), frame=frame)
         return replies.page(text)
+
+
+def shown(
+    path: str,
+    handler: Handler,
+    summary: str,
+    *rights: Right,
+    media_type: str = "text/html",
+    only_waits: bool = False,
+) -> Call:
+    """The row of a page, or of a part of one."""
+    return Call(
+        "GET",
+        path,
+        handler,
+        summary,
+        Face.PAGE,
+        rights,
+        media_type=media_type,
+        only_waits=only_waits,
+        tag="Web page",
+    )
 
 
 def address_of(http: HttpRequest) -> str:

@@ -4,7 +4,7 @@ import re
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from math import inf
-from typing import Final, cast
+from typing import Final
 
 import attrs
 import trio
@@ -13,7 +13,6 @@ from common.errors import GantryError, InvalidRequest
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.objects.kinds import QueryKind
-from common.query.qlang import Expression
 from common.queue.explanation import Reason
 from common.queue.jobs import FINAL_NAMES
 from common.queue.ruleloads import RuleLoads
@@ -32,6 +31,7 @@ from daemons.rapid.page.views.frame import HealthLine
 from daemons.rapid.page.views.glance import CAUSES, CONSEQUENCES, Failures, Known, failures_since
 from daemons.rapid.page.views.graphview import NODE_FIELDS, GraphFacts
 from daemons.rapid.page.views.things import RULE_FIELDS, is_dependency, rule_lines, waiting_jobs
+from daemons.rapid.resources.joblists import jobs_by_id
 from protocol.luxi.daemon import ReadMetrics
 from protocol.luxi.history import EndedJob, Grouping, Past, PastSum, ReadHistory, SummarizeHistory
 from protocol.luxi.jobs import JobOutput, ReadJobOutput
@@ -39,11 +39,9 @@ from protocol.luxi.queries import (
     LOCK_FIELDS,
     QUEUE_LAGS,
     LockRow,
-    Page,
     Query,
     QueryConfigValues,
     QueryFilters,
-    QueryJobs,
     read_lock_view,
 )
 from protocol.luxi.queue import ReadRuleLoads
@@ -119,28 +117,6 @@ class ToldJobs:
     rows: tuple[JobRow, ...]
     reasons: Mapping[int, Sequence[Reason] | None]
     outcomes: Mapping[int, Outcome]
-
-
-async def page_of_jobs(
-    daemons: Daemons, fields: Sequence[str], filter: Expression | None, *, limit: int, after: int | None = None
-) -> tuple[JobRow, ...]:
-    """Jobs, newest first.
-
-    Args: after: id of the last job of the page before.
-    """
-    page = Page(limit, None if after is None else JobId(after))
-    answer = await daemons.luxid(Query(QueryKind.JOB, tuple(fields), filter, page))
-    rows = (dict(zip(fields, values, strict=True)) for values in answer.values())
-    return tuple(cast(JobRow, row) for row in rows if row.get("status") is not None)
-
-
-async def jobs_by_id(daemons: Daemons, job_ids: Sequence[int], fields: Sequence[str]) -> tuple[JobRow, ...]:
-    """These jobs; those that do not exist are left out."""
-    if not job_ids:
-        return ()
-    found = await daemons.luxid(QueryJobs(tuple(map(JobId, dict.fromkeys(job_ids))), tuple(fields)))
-    rows = (dict(zip(fields, values, strict=True)) for values in found)
-    return tuple(cast(JobRow, row) for row in rows if row.get("status") is not None)
 
 
 async def told(daemons: Daemons, rows: Sequence[JobRow]) -> ToldJobs:

@@ -5,6 +5,7 @@ schedule that it has added.
 """
 
 import time
+from collections.abc import Iterator
 from typing import Final
 
 import attrs
@@ -14,11 +15,11 @@ from common.conditions import Condition
 from common.errors import Conflict, GantryError, NotFound, PreconditionFailed
 from common.schedules.schedule import Schedule
 from common.system.inthread import in_thread
-from daemons.rapid.calls import Asked
+from common.webaccess.rights import Right
+from daemons.rapid.calls import Asked, Call
 from daemons.rapid.page import jobforms
 from daemons.rapid.page.jobforms import Texts
-from daemons.rapid.page.login import form_of
-from daemons.rapid.page.pages import Pages
+from daemons.rapid.page.pages import Pages, shown
 from daemons.rapid.page.scheduleforms import (
     FIELDS,
     ReadSchedule,
@@ -29,10 +30,10 @@ from daemons.rapid.page.scheduleforms import (
     time_fields,
 )
 from daemons.rapid.page.submitting import CHANGED, TOLD_IN_FORM, with_file
-from daemons.rapid.page.views.boards import DoneLine, DoneView, FormField, ScheduleFormView
+from daemons.rapid.page.views.boards import DoneLine, FormField, ScheduleFormView
 from daemons.rapid.page.views.frame import TextPart
 from daemons.rapid.page.views.things import when_words
-from daemons.rapid.page.visitors import first
+from daemons.rapid.page.visitors import Form, first
 from daemons.rapid.refusals import status_of
 from protocol.luxi.queue import AddSchedule, ChangeSchedule, ListSchedules, ScheduleWish
 
@@ -47,7 +48,12 @@ _CHANGED_MEANWHILE: Final = (
 class Scheduling:
     _pages: Pages
 
-    async def show(self, asked: Asked) -> Response:
+    def rows(self) -> Iterator[Call]:
+        own = Right.JOBS_SUBMIT
+        yield shown(f"{_PATH}/edit", self._show, "The form of a schedule.", own)
+        yield self._pages.form(f"{_PATH}/edit", self._save, "Look at a schedule, or save it.", own)
+
+    async def _show(self, asked: Asked) -> Response:
         """The form, empty, or filled with a schedule. Raises: NotFound."""
         query = asked.http.query_params
         name, kind = query.get("name", ""), "plan" if query.get("kind") == "plan" else "command"
@@ -59,10 +65,8 @@ class Scheduling:
             texts = Texts({**texts.values, "kind": kind})
         return await self._form(asked, texts, there)
 
-    async def save(self, asked: Asked) -> Response:
-        """Look at the form, or add or change the schedule. Raises: RequestRefused: a forged form. NotFound."""
-        form = form_of(asked)
-        self._pages.visitors.check_form(asked.http, form)
+    async def _save(self, asked: Asked, form: Form) -> Response:
+        """Look at the form, or add or change the schedule. Raises: NotFound."""
         texts = with_file(Texts.of(form))
         there = await _found(asked, texts["of"]) if texts["of"] else None
         read = await in_thread(read_schedule, texts, there, time.time())
@@ -96,8 +100,7 @@ class Scheduling:
         return await self._done(asked, "Added" if there is None else "Changed", told)
 
     async def _done(self, asked: Asked, title: str, told: str) -> Response:
-        done = DoneView(title, (DoneLine((TextPart(told),)),), _PATH)
-        return await self._pages.page(asked, "done", title, done)
+        return await self._pages.done(asked, title, [DoneLine((TextPart(told),))], _PATH)
 
     async def _refused(
         self, asked: Asked, texts: Texts, there: Schedule | None, read: ReadSchedule, error: GantryError

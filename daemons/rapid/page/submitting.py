@@ -8,7 +8,7 @@ was not shown. Each look has a key of its own, under which luxid submits once.
 import re
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -18,14 +18,14 @@ from common.errors import GantryError, InvalidRequest, NotFound
 from common.ids import JobId
 from common.queue.reruns import chosen, to_edit
 from common.system.inthread import in_thread
-from daemons.rapid.calls import Asked
+from common.webaccess.rights import Right
+from daemons.rapid.calls import Asked, Call
 from daemons.rapid.page import jobforms
 from daemons.rapid.page.jobforms import FIELDS, ReadJobs, Texts
-from daemons.rapid.page.login import form_of
-from daemons.rapid.page.pages import Pages
-from daemons.rapid.page.views.boards import DoneLine, DoneView, SubmitView
+from daemons.rapid.page.pages import Pages, shown
+from daemons.rapid.page.views.boards import DoneLine, SubmitView
 from daemons.rapid.page.views.frame import TextPart, linked
-from daemons.rapid.page.visitors import first
+from daemons.rapid.page.visitors import Form, first
 from daemons.rapid.refusals import status_of
 from daemons.rapid.resources.jobchanges import old_jobs
 from protocol.luxi.jobs import JobInput, Refused, SubmitAnswer, SubmitOnce
@@ -39,14 +39,18 @@ _LONGEST_S: Final = 86400.0
 # status of what is wrong with a form; all else is an error of its own
 TOLD_IN_FORM: Final = (400, 403, 409)
 CHANGED: Final = "The form was changed since it was looked at; this is what it would submit now."
-_JOBS: Final = "/ui/jobs"
 
 
 @attrs.frozen
 class Submitting:
     _pages: Pages
 
-    async def show(self, asked: Asked) -> Response:
+    def rows(self) -> Iterator[Call]:
+        own = Right.JOBS_SUBMIT
+        yield shown("/ui/submit", self._show, "The form with jobs to submit.", own)
+        yield self._pages.form("/ui/submit", self._submit, "Look at jobs to submit, or submit them.", own)
+
+    async def _show(self, asked: Asked) -> Response:
         """The form, empty, or filled with an ended job. Raises: NotFound, Conflict, Denied, InvalidRequest."""
         query = asked.http.query_params
         number = query.get("of", "")
@@ -59,10 +63,8 @@ class Submitting:
         texts = await in_thread(lambda: jobforms.filled(*to_edit(old)))
         return await self._form(asked, texts, told=f"filled with job {number}")
 
-    async def submit(self, asked: Asked) -> Response:
-        """Look at the form, or submit it. Raises: RequestRefused: a forged form."""
-        form = form_of(asked)
-        self._pages.visitors.check_form(asked.http, form)
+    async def _submit(self, asked: Asked, form: Form) -> Response:
+        """Look at the form, or submit it."""
         texts = with_file(Texts.of(form))
         is_sure = first(form, "sure") == "yes"
         now = _looked_at(texts) if is_sure else time.time()
@@ -91,12 +93,8 @@ class Submitting:
         earlier = (DoneLine((TextPart("this form was sent before: these are the jobs of then"),)),)
         lines = [_line(name, answer, read) for name, answer in zip(names, told.answers, strict=True)]
         count = len(told.answers) - len(refused)
-        done = DoneView(
-            f"Submitted: {count} of {len(told.answers)}",
-            (*(earlier if told.is_earlier else ()), *lines[:_TOLD]),
-            _JOBS,
-        )
-        return await self._pages.page(asked, "done", done.title, done)
+        title, shown_lines = f"Submitted: {count} of {len(told.answers)}", lines[:_TOLD]
+        return await self._pages.done(asked, title, (*(earlier if told.is_earlier else ()), *shown_lines), "/ui/jobs")
 
     async def _refused(self, asked: Asked, texts: Texts, read: ReadJobs, error: GantryError) -> Response:
         wrong, now = read.located(error.message), _looked_at(texts)

@@ -6,6 +6,7 @@ Source: DESIGN section 15; `protocol.luxi.feed`.
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 import attrs
@@ -35,7 +36,7 @@ from daemons.rapid.resources.parameters import (
     whole_of,
     words_of,
 )
-from daemons.rapid.streams import PING, ByteStream, FeedStream, Piecing
+from daemons.rapid.streams import EVENT_HEADERS, ByteStream, FeedStream, server_sent
 from protocol.client import Client
 from protocol.envelope import read_reply
 from protocol.luxi.feed import CHANGES, FeedBegin, FeedChanges, Subscribe, Topic
@@ -43,14 +44,7 @@ from protocol.luxi.jobs import JobOutput, OutputStream, ReadJobOutput
 from protocol.luxi.queries import WaitForJobChange
 from protocol.messages import structure_reply
 from protocol.rapid.events import FollowWish
-from protocol.rapid.jobs import LIST_FIELDS, PAGE_MOST, job_object, log_line, luxi_row
-
-_HEADERS: Final = {
-    "content-type": "text/event-stream",
-    "cache-control": "no-store",
-    "x-accel-buffering": "no",
-    "x-content-type-options": "nosniff",
-}
+from protocol.rapid.jobs import LIST_FIELDS, PAGE_MOST, JobChange, job_object, log_line, luxi_row
 
 
 async def follow_jobs(asked: Asked) -> Response:
@@ -64,28 +58,7 @@ async def follow_jobs(asked: Asked) -> Response:
         Subscribe(topics, wish.ids, wish.fields, wish.since, log_after=wish.log_after, outputs=outputs)
     )
     begun = structure_reply(Subscribe, read_reply(reply))
-    return FeedStream(feed, _event(begun.position, "begin", unstructure(begun)), Piecing(_HEADERS, _read, PING))
-
-
-def rows() -> Sequence[Call]:
-    """The row."""
-    return [
-        Call(
-            "POST",
-            "/3/jobs/follow",
-            follow_jobs,
-            "Follow jobs, their log and output, as server-sent events in LUXI's form.",
-            name="followJobs",
-            rights=(Right.JOBS_READ,),
-            takes=FollowWish,
-            gives=str,
-            media_type="text/event-stream",
-            events=EventTypes("FollowEvent", {"begin": FeedBegin, CHANGES: tuple[str, FeedChanges]}),
-            errors=(404,),
-            tag="events",
-            only_waits=True,
-        )
-    ]
+    return FeedStream(feed, _read, EVENT_HEADERS, first=_event(begun.position, "begin", unstructure(begun)))
 
 
 async def _read(feed: Client) -> bytes | None:
@@ -94,7 +67,7 @@ async def _read(feed: Client) -> bytes | None:
 
 
 def _event(position: str, name: str, value: object) -> bytes:
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (position.encode(), name.encode(), orjson.dumps(value))
+    return server_sent(position, name, orjson.dumps(value))
 
 
 # The output of a job's commands: its bytes, or what comes, until the job ends.
@@ -147,27 +120,25 @@ class _Reader:
             offset = piece.next_offset
 
 
-class JobOutputs:
-    """The calls that read output."""
+async def get_job_output_piece(asked: Asked) -> JobOutput:
+    """As LUXI has it: a text, and where the next one begins."""
+    job_id, stream = job_id_of(asked), OutputStream(choice_of(asked, STREAM))
+    offset, timeout_s = whole_of(asked, OFFSET) or 0, seconds_of(asked, OUTPUT_TIMEOUT)
+    return await asked.daemons.luxid(ReadJobOutput(job_id, offset, timeout_s, stream, of_try=whole_of(asked, TRY)))
 
-    async def read_piece(self, asked: Asked) -> JobOutput:
-        """As LUXI has it: a text, and where the next one begins."""
-        job_id, stream = job_id_of(asked), OutputStream(choice_of(asked, STREAM))
-        offset, timeout_s = whole_of(asked, OFFSET) or 0, seconds_of(asked, OUTPUT_TIMEOUT)
-        return await asked.daemons.luxid(ReadJobOutput(job_id, offset, timeout_s, stream, of_try=whole_of(asked, TRY)))
 
-    async def read_output(self, asked: Asked) -> Response:
-        """Raises: JobLost, Denied; RequestRefused: the range lies beyond the end, or cannot be read."""
-        stream, of_try = OutputStream(choice_of(asked, STREAM)), whole_of(asked, TRY)
-        reader = _Reader(asked.daemons, job_id_of(asked), stream, of_try)
-        offset, wanted = whole_of(asked, OFFSET) or 0, _wanted(text_of(asked, RANGE))
-        follows = flag_of(asked, FOLLOW)
-        # ranges are of the whole output
-        if wanted is not None and not follows and not offset and of_try is None:
-            return await _part(reader, wanted)
-        # the first piece is read here: what is wrong with the job is an error with its own status
-        first = await reader.piece(offset, 0.0)
-        return ByteStream(_all(reader, first, follows=follows), _TEXT)
+async def get_job_output(asked: Asked) -> Response:
+    """Raises: JobLost, Denied; RequestRefused: the range lies beyond the end, or cannot be read."""
+    stream, of_try = OutputStream(choice_of(asked, STREAM)), whole_of(asked, TRY)
+    reader = _Reader(asked.daemons, job_id_of(asked), stream, of_try)
+    offset, wanted = whole_of(asked, OFFSET) or 0, _wanted(text_of(asked, RANGE))
+    follows = flag_of(asked, FOLLOW)
+    # ranges are of the whole output
+    if wanted is not None and not follows and not offset and of_try is None:
+        return await _part(reader, wanted)
+    # the first piece is read here: what is wrong with the job is an error with its own status
+    first = await reader.piece(offset, 0.0)
+    return ByteStream(_all(reader, first, follows=follows), _TEXT)
 
 
 _TEXT: Final = {
@@ -275,27 +246,24 @@ PREVIOUS: Final = CallParameter(
 SERIAL: Final = whole("serial", "serial of the last log line that the caller has: later ones end the wait, too")
 
 
-class JobWaits:
-    """The call that waits for one job."""
-
-    async def wait_for_job(self, asked: Asked) -> object:
-        """Raises: JobLost: there is no such job. InvalidRequest: a parameter is wrong."""
-        job_id, fields = job_id_of(asked), known_fields(words_of(asked, FIELDS) or LIST_FIELDS)
-        timeout_s, until = seconds_of(asked, WAIT_TIMEOUT), _states(words_of(asked, UNTIL))
-        if until:
-            await _wait_until(asked.daemons, job_id, until, trio.current_time() + timeout_s)
-            return await _state(asked.daemons, job_id, fields)
-        previous, serial = _previous(text_of(asked, PREVIOUS), fields), whole_of(asked, SERIAL)
-        call = WaitForJobChange(job_id, fields, previous, serial, min(timeout_s, _ONE_CALL_S))
-        try:
-            change = await asked.daemons.luxid(call)
-        except RemoteError as error:
-            if error.code != JobLost.code:
-                raise
-            # it may be archived: then nothing changes any more
-            return await _state(asked.daemons, job_id, fields)
-        job = {"id": job_id, **job_object(fields, change.values)}
-        return {"job": job, "log": [log_line(entry) for entry in change.entries]}
+async def wait_for_job(asked: Asked) -> object:
+    """Raises: JobLost: there is no such job. InvalidRequest: a parameter is wrong."""
+    job_id, fields = job_id_of(asked), known_fields(words_of(asked, FIELDS) or LIST_FIELDS)
+    timeout_s, until = seconds_of(asked, WAIT_TIMEOUT), _states(words_of(asked, UNTIL))
+    if until:
+        await _wait_until(asked.daemons, job_id, until, trio.current_time() + timeout_s)
+        return await _state(asked.daemons, job_id, fields)
+    previous, serial = _previous(text_of(asked, PREVIOUS), fields), whole_of(asked, SERIAL)
+    call = WaitForJobChange(job_id, fields, previous, serial, min(timeout_s, _ONE_CALL_S))
+    try:
+        change = await asked.daemons.luxid(call)
+    except RemoteError as error:
+        if error.code != JobLost.code:
+            raise
+        # it may be archived: then nothing changes any more
+        return await _state(asked.daemons, job_id, fields)
+    job = {"id": job_id, **job_object(fields, change.values)}
+    return {"job": job, "log": [log_line(entry) for entry in change.entries]}
 
 
 async def _wait_until(daemons: Daemons, job_id: JobId, wanted: frozenset[str], deadline: float) -> None:
@@ -341,3 +309,42 @@ def _previous(text: str | None, fields: Sequence[str]) -> object:
     if not isinstance(known, dict):
         raise InvalidRequest(f"parameter 'previous' must be a JSON object of fields, got {text!r:.60}")
     return luxi_row(fields, known)
+
+
+def rows() -> Sequence[Call]:
+    """The calls that wait for jobs, follow them, and read their output."""
+    call = partial(Call, rights=(Right.JOBS_READ,), errors=(404,), only_waits=True)
+    job, wait = partial(call, "GET", tag="jobs"), (FIELDS, UNTIL, PREVIOUS, SERIAL, WAIT_TIMEOUT)
+    return [
+        job(
+            "/3/jobs/{id:int}/wait", wait_for_job, "Wait until a job changes or ends.", gives=JobChange, parameters=wait
+        ),
+        job(
+            "/3/jobs/{id:int}/output",
+            get_job_output,
+            "Read the output of a job's commands.",
+            gives=str,
+            media_type="text/plain",
+            also=(206,),
+            errors=(404, 416),
+            parameters=(STREAM, OFFSET, FOLLOW, TRY, RANGE),
+        ),
+        job(
+            "/3/jobs/{id:int}/output/piece",
+            get_job_output_piece,
+            "Read a piece of the output, or wait for one.",
+            gives=JobOutput,
+            parameters=(STREAM, OFFSET, TRY, OUTPUT_TIMEOUT),
+        ),
+        call(
+            "POST",
+            "/3/jobs/follow",
+            follow_jobs,
+            "Follow jobs, their log and output, as server-sent events in LUXI's form.",
+            takes=FollowWish,
+            gives=str,
+            media_type="text/event-stream",
+            events=EventTypes("FollowEvent", {"begin": FeedBegin, CHANGES: tuple[str, FeedChanges]}),
+            tag="events",
+        ),
+    ]

@@ -7,8 +7,9 @@ import base64
 import binascii
 import re
 import time
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, cast
 from urllib.parse import urlencode
 
 import attrs
@@ -20,10 +21,13 @@ from common.jsontext import read_json
 from common.objects.kinds import QueryKind
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL_NAMES
+from common.webaccess.rights import Right
+from common.words.fields import JobRow
 from common.words.filters.filtertext import Expression as Wire
 from common.words.filters.filtertext import parse_filter
 from common.words.filters.jobfilter import job_filter, statuses_filter
-from daemons.rapid.calls import Asked, CallParameter, Daemons, Given
+from common.words.outcome import batch_counts, batch_state, no_such_job
+from daemons.rapid.calls import Asked, Call, CallParameter, Daemons, Given
 from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.parameters import (
     choice,
@@ -37,7 +41,18 @@ from daemons.rapid.resources.parameters import (
     words_of,
 )
 from protocol.luxi.queries import Page, Query, QueryJobs
-from protocol.rapid.jobs import JOB_FIELDS, LIST_FIELDS, PAGE_DEFAULT, PAGE_MOST, Job, JobQuery, job_object
+from protocol.rapid.jobs import (
+    JOB_FIELDS,
+    LIST_FIELDS,
+    PAGE_DEFAULT,
+    PAGE_MOST,
+    BatchList,
+    BatchNow,
+    Job,
+    JobPage,
+    JobQuery,
+    job_object,
+)
 
 # Cursors: the place in a list of jobs where the next page begins.
 #
@@ -71,6 +86,42 @@ class Cursor:
         if found is None:
             raise InvalidRequest(f"cursor {text!r:.60} is not one of ours; take 'next' of a page, or begin without")
         return cls(JobId(int(found[2])), found[1] == ">")
+
+
+# Jobs as luxid has them.
+
+
+async def page_of_jobs(
+    daemons: Daemons,
+    fields: Sequence[str],
+    filter: Expression | None,
+    *,
+    limit: int | None = None,
+    after: int | None = None,
+) -> tuple[JobRow, ...]:
+    """Jobs, newest first.
+
+    Args:
+        limit: None: all.
+        after: id of the last job of the page before.
+    """
+    page = None if limit is None else Page(limit, None if after is None else JobId(after))
+    found = await daemons.luxid(Query(QueryKind.JOB, tuple(fields), filter, page))
+    return _there(fields, found.values())
+
+
+async def jobs_by_id(daemons: Daemons, job_ids: Sequence[int], fields: Sequence[str]) -> tuple[JobRow, ...]:
+    """These jobs, also archived ones; those that do not exist are left out."""
+    if not job_ids:
+        return ()
+    found = await daemons.luxid(QueryJobs(tuple(map(JobId, dict.fromkeys(job_ids))), tuple(fields)))
+    return _there(fields, found)
+
+
+def _there(fields: Sequence[str], found: Iterable[Sequence[object]]) -> tuple[JobRow, ...]:
+    # one that does not exist has no status
+    rows = (dict(zip(fields, values, strict=True)) for values in found)
+    return tuple(cast(JobRow, row) for row in rows if row.get("status", "") is not None)
 
 
 # Filters as callers write them: the text of people, or an expression of the query language.
@@ -176,7 +227,7 @@ async def fetch_job(daemons: Daemons, job_id: JobId, fields: Sequence[str]) -> d
     """One job. Raises: JobLost: it does not exist. Else as `fetch_jobs`."""
     (job,) = await fetch_jobs(daemons, [job_id], (*fields, "status") if "status" not in fields else fields)
     if job["status"] is None:
-        raise JobLost(f"there is no job {job_id}, neither in the queue nor in the archive", job_id=job_id)
+        raise JobLost(no_such_job(job_id), job_id=job_id)
     return _only(fields, job)
 
 
@@ -187,31 +238,30 @@ def known_fields(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-class JobLists:
-    """The calls that show jobs."""
+async def list_jobs(asked: Asked) -> Given:
+    query = JobQuery(
+        filter=text_of(asked, FILTER),
+        fields=words_of(asked, FIELDS),
+        archived=flag_of(asked, ARCHIVED),
+        limit=whole_of(asked, LIMIT) or PAGE_DEFAULT,
+        cursor=text_of(asked, CURSOR),
+        ascending=choice_of(asked, ORDER) == "asc",
+    )
+    rows = await fetch_page(asked.daemons, query)
+    return Given(_page(rows), headers=_link(asked, rows))
 
-    async def list_jobs(self, asked: Asked) -> Given:
-        query = JobQuery(
-            filter=text_of(asked, FILTER),
-            fields=words_of(asked, FIELDS),
-            archived=flag_of(asked, ARCHIVED),
-            limit=whole_of(asked, LIMIT) or PAGE_DEFAULT,
-            cursor=text_of(asked, CURSOR),
-            ascending=choice_of(asked, ORDER) == "asc",
-        )
-        rows = await fetch_page(asked.daemons, query)
-        return Given(_page(rows), headers=_link(asked, rows))
 
-    async def query_jobs(self, asked: Asked) -> object:
-        query = asked.body_as(JobQuery)
-        if query.ids is None:
-            return _page(await fetch_page(asked.daemons, query))
-        if len(query.ids) > PAGE_MOST:
-            raise RequestRefused(400, f"ids: at most {PAGE_MOST} at once, got {len(query.ids)}")
-        return _page(Rows(await fetch_jobs(asked.daemons, query.ids, query.fields or LIST_FIELDS), None))
+async def query_jobs(asked: Asked) -> object:
+    query = asked.body_as(JobQuery)
+    if query.ids is None:
+        return _page(await fetch_page(asked.daemons, query))
+    if len(query.ids) > PAGE_MOST:
+        raise RequestRefused(400, f"ids: at most {PAGE_MOST} at once, got {len(query.ids)}")
+    return _page(Rows(await fetch_jobs(asked.daemons, query.ids, query.fields or LIST_FIELDS), None))
 
-    async def get_job(self, asked: Asked) -> object:
-        return await fetch_job(asked.daemons, job_id_of(asked), known_fields(words_of(asked, FIELDS) or JOB_FIELDS))
+
+async def get_job(asked: Asked) -> object:
+    return await fetch_job(asked.daemons, job_id_of(asked), known_fields(words_of(asked, FIELDS) or JOB_FIELDS))
 
 
 def _page(rows: Rows) -> Mapping[str, object]:
@@ -229,3 +279,53 @@ def _link(asked: Asked, rows: Rows) -> Mapping[str, str]:
 def _only(fields: Sequence[str], job: Mapping[str, object]) -> dict[str, object]:
     # jobs always tell their id
     return {name: job[name] for name in dict.fromkeys(("id", *fields)) if name in job}
+
+
+# Batches: the jobs that were submitted together.
+#
+# Source: DESIGN sections 15 and 16.
+
+_OF_BATCHES: Final = Expression.from_wire(["!=", "batch", ""])
+
+
+async def list_batches(asked: Asked) -> BatchList:
+    """Cost: linear in the jobs of the queue."""
+    members: dict[str, list[JobRow]] = {}
+    for row in await page_of_jobs(asked.daemons, ("id", "status", "batch", "name", "user"), _OF_BATCHES):
+        members.setdefault(row["batch"], []).append(row)
+    found = [_batch(batch_id, rows) for batch_id, rows in members.items()]
+    return BatchList(tuple(sorted(found, key=lambda batch: -batch.last_id)))
+
+
+def _batch(batch_id: str, rows: Sequence[JobRow]) -> BatchNow:
+    ordered = sorted(rows, key=lambda row: row["id"])
+    first, last = ordered[0], ordered[-1]
+    counts = batch_counts(str(row["status"]) for row in rows)
+    return BatchNow(
+        batch_id,
+        batch_state(counts),
+        dict(counts),
+        first["name"] or "",
+        first["user"] or "",
+        JobId(first["id"]),
+        JobId(last["id"]),
+    )
+
+
+def rows() -> Sequence[Call]:
+    """The calls that show jobs."""
+    call = partial(Call, tag="jobs", rights=(Right.JOBS_READ,))
+    listing = (FILTER, FIELDS, LIMIT, CURSOR, ORDER, ARCHIVED)
+    return [
+        call("GET", "/3/jobs", list_jobs, "List jobs, a page at a time.", gives=JobPage, parameters=listing),
+        call(
+            "POST",
+            "/3/jobs/query",
+            query_jobs,
+            "List jobs by many ids or a long filter.",
+            takes=JobQuery,
+            gives=JobPage,
+        ),
+        call("GET", "/3/jobs/{id:int}", get_job, "Show a job.", gives=Job, errors=(404,), parameters=(FIELDS,)),
+        call("GET", "/3/batches", list_batches, "List the batches of the queue.", gives=BatchList),
+    ]

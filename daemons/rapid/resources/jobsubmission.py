@@ -12,7 +12,8 @@ from common.errors import Conflict, JobLost
 from common.ids import JobId
 from common.queue.reasons import new_batch_id
 from common.tracecontext import HEADER, trace_text
-from daemons.rapid.calls import Asked, CallParameter, Given
+from common.webaccess.rights import Right
+from daemons.rapid.calls import Asked, Call, CallParameter, Given
 from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.joblists import fetch_job
 from daemons.rapid.resources.parameters import text_of
@@ -38,28 +39,25 @@ TRACE: Final = CallParameter(
 )
 
 
-class JobSubmission:
-    """The call that submits."""
+async def submit_jobs(asked: Asked) -> Given:
+    """Durability: the jobs in the reply are on disk.
 
-    async def submit_jobs(self, asked: Asked) -> Given:
-        """Durability: the jobs in the reply are on disk.
-
-        Raises: RequestRefused: there is no job in it. Conflict: none was taken. Else as luxid's `SubmitManyJobs`.
-        """
-        submission, key = asked.body_as(luxi.Submission), _key(asked)
-        if not submission.jobs:
-            raise RequestRefused(400, "jobs must have at least one job")
-        batch_id = "" if submission.batch is None else submission.batch.id or new_batch_id(os.urandom(6))
-        trace = trace_text(asked.http.headers.getlist(TRACE.name))
-        wanted = submission.to_inputs(batch_id, time.time_ns(), trace)
-        answers, is_earlier = await _send(asked, wanted, key)
-        jobs = tuple(_result(answer) for answer in answers)
-        first = next((job.id for job in jobs if job.id is not None), None)
-        if first is None:
-            raise Conflict(f"none of the {len(jobs)} jobs was taken; the first: {jobs[0].refused}", jobs=_told(jobs))
-        if batch_id and is_earlier:
-            batch_id = await _batch_of(asked, first)
-        return _created(Submitted(jobs, is_earlier, batch_id), first)
+    Raises: RequestRefused: there is no job in it. Conflict: none was taken. Else as luxid's `SubmitManyJobs`.
+    """
+    submission, key = asked.body_as(luxi.Submission), _key(asked)
+    if not submission.jobs:
+        raise RequestRefused(400, "jobs must have at least one job")
+    batch_id = "" if submission.batch is None else submission.batch.id or new_batch_id(os.urandom(6))
+    trace = trace_text(asked.http.headers.getlist(TRACE.name))
+    wanted = submission.to_inputs(batch_id, time.time_ns(), trace)
+    answers, is_earlier = await _send(asked, wanted, key)
+    jobs = tuple(_result(answer) for answer in answers)
+    first = next((job.id for job in jobs if job.id is not None), None)
+    if first is None:
+        raise Conflict(f"none of the {len(jobs)} jobs was taken; the first: {jobs[0].refused}", jobs=_told(jobs))
+    if batch_id and is_earlier:
+        batch_id = await _batch_of(asked, first)
+    return _created(Submitted(jobs, is_earlier, batch_id), first)
 
 
 async def _batch_of(asked: Asked, job_id: JobId) -> str:
@@ -109,3 +107,23 @@ def _told(jobs: tuple[SubmittedJob, ...]) -> list[dict[str, object]]:
 
 def _created(submitted: Submitted, first: JobId) -> Given:
     return Given(submitted, 201, {"Location": f"/3/jobs/{first}"})
+
+
+def rows() -> Sequence[Call]:
+    """The call that submits."""
+    return [
+        Call(
+            "POST",
+            "/3/jobs",
+            submit_jobs,
+            "Submit one or several jobs.",
+            tag="jobs",
+            rights=(Right.JOBS_SUBMIT,),
+            takes=luxi.Submission,
+            gives=Submitted,
+            status=201,
+            errors=(409, 502),
+            parameters=(KEY, TRACE),
+            changes=True,
+        )
+    ]

@@ -3,7 +3,8 @@
 import pytest
 
 from common.ids import JobId
-from daemons.rapid.events.hub import EventLog, StreamPosition, block
+from daemons.rapid.events.hub import EventLog, StreamPosition
+from daemons.rapid.streams import server_sent
 from protocol.rapid.events import Topic
 
 
@@ -38,7 +39,7 @@ def test_a_reader_gets_its_topics_and_of_jobs_its_own() -> None:
 
 
 def test_an_event_is_three_lines_and_an_empty_one() -> None:
-    assert block(StreamPosition("a1", 7), "queue", b"{}") == b"id: a1-7\nevent: queue\ndata: {}\n\n"
+    assert server_sent(StreamPosition("a1", 7).text(), "queue", b"{}") == b"id: a1-7\nevent: queue\ndata: {}\n\n"
 
 
 @pytest.mark.parametrize("text", ["", "7", "a1", "a1-", "-7", "a1-x", "a1-7 ", "A1-7", "a1-" + "9" * 19])

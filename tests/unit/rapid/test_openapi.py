@@ -22,8 +22,7 @@ from daemons.rapid.ganeti.ganetirows import rows as ganetis_rows
 from daemons.rapid.openapi.docpage import draw_docs, draw_problems
 from daemons.rapid.openapi.document import openapi
 from daemons.rapid.openapi.schemas import Schemas, any_opcode
-from daemons.rapid.resources.resourcerows import rows
-from daemons.rapid.rpc import RapidHandlers
+from daemons.rapid.rpc import RapidHandlers, resource_rows
 from daemons.rapid.rpc import rows as all_rows
 from protocol.rapid.problems import MEDIA_TYPE
 from tests.support.web.jsonschemas import Anything, Document, document_of_calls
@@ -33,7 +32,7 @@ DATA = Path(__file__).parents[2] / "data"
 
 @pytest.fixture(scope="module")
 def document() -> Document:
-    return Document(openapi([*rows(), *ganetis_rows()], "1.2"))
+    return Document(openapi([*resource_rows(), *ganetis_rows()], "1.2"))
 
 
 def fits(document: Document, name: str, value: object) -> bool:
@@ -45,7 +44,7 @@ def test_every_call_and_every_opcode_is_there(document: Document) -> None:
     verbs = {(verb.upper(), path) for path, calls in content["paths"].items() for verb in calls}
 
     assert content["openapi"] == "3.1.0"
-    assert {(call.verb, re.sub(r":\w+", "", call.path)) for call in rows()} <= verbs
+    assert {(call.verb, re.sub(r":\w+", "", call.path)) for call in resource_rows()} <= verbs
     assert set(content["components"]["schemas"]["OpCode"]["discriminator"]["mapping"]) == set(opcode_classes())
 
 

@@ -24,9 +24,7 @@ from daemons.rapid.page.reading import (
     blockers,
     filter_rules,
     held_since,
-    jobs_by_id,
     lock_rows,
-    page_of_jobs,
     read_failures,
     reasons_of,
     rule_loads,
@@ -50,6 +48,7 @@ from daemons.rapid.page.views.glance import (
 from daemons.rapid.page.views.jobview import LIFE_FIELDS, ROW_FIELDS, LaneBy, lives, window
 from daemons.rapid.page.views.things import bucket_lines, is_dependency, lock_lines, rule_lines
 from daemons.rapid.page.visitors import looked_at
+from daemons.rapid.resources.joblists import jobs_by_id, page_of_jobs
 from protocol.luxi.queries import LockRow
 from protocol.luxi.why import Blockers
 from protocol.metrics import DaemonMetrics

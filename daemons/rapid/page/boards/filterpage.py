@@ -2,10 +2,6 @@
 
 from typing import Final
 
-import attrs
-
-from common.objects.filter import FilterRule
-from common.queue.ruleloads import RuleLoads
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, may
@@ -16,37 +12,25 @@ from daemons.rapid.page.views.things import bucket_lines, rule_lines
 from protocol.rapid.events import Topic
 
 
-@attrs.frozen
-class FilterPageFacts:
-    rules: tuple[FilterRule, ...]
-    loads: RuleLoads
-    may_write: bool
-    may_drain: bool
+async def read(asked: Asked, now: ClusterNow) -> FilterPage:
+    rules, loads = await filter_rules(asked.daemons), await rule_loads(asked.daemons)
+    return FilterPage(
+        rule_lines(rules, loads),
+        bucket_lines(loads),
+        loads.bucket_count,
+        may(asked, Right.FILTERS_WRITE),
+        may(asked, Right.QUEUE_WRITE),
+    )
 
 
-BOARD: Final[Board[FilterPageFacts]] = Board(
+BOARD: Final[Board[FilterPage]] = Board(
     "filters",
     "/ui/filters",
     (Right.FILTERS_READ,),
     "The page of filter rules and buckets.",
     ("health", "rules", "buckets"),
-    lambda asked, now: read(asked, now),
-    lambda facts, now: view(facts, now),
+    read,
+    lambda page, _: page,
     lambda _: "Filters",
     lambda _: Interest.of(Topic.FILTERS, Topic.REASONS, Topic.JOBS),
 )
-
-
-async def read(asked: Asked, now: ClusterNow) -> FilterPageFacts:
-    rules, loads = await filter_rules(asked.daemons), await rule_loads(asked.daemons)
-    return FilterPageFacts(rules, loads, may(asked, Right.FILTERS_WRITE), may(asked, Right.QUEUE_WRITE))
-
-
-def view(facts: FilterPageFacts, now: float) -> FilterPage:
-    return FilterPage(
-        rule_lines(facts.rules, facts.loads),
-        bucket_lines(facts.loads),
-        facts.loads.bucket_count,
-        facts.may_write,
-        facts.may_drain,
-    )

@@ -17,10 +17,11 @@ from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.pages import login_of
-from daemons.rapid.page.reading import ROWS, ClusterNow, PastChoice, PastFound, ToldJobs, page_of_jobs, read_past, told
+from daemons.rapid.page.reading import ROWS, ClusterNow, PastChoice, PastFound, ToldJobs, read_past, told
 from daemons.rapid.page.views.boards import FailureRow, FailureTable, HistoryPage
 from daemons.rapid.page.views.frame import Choice, with_query
 from daemons.rapid.page.views.jobview import ROW_FIELDS, PastView, job_lines, past_lines, sum_lines
+from daemons.rapid.resources.joblists import page_of_jobs
 from protocol.rapid.events import Topic
 
 # ended jobs that are counted, and failed ones that are listed
@@ -36,20 +37,6 @@ class HistoryPageFacts:
     failed: ToldJobs
     # None: only the whole page shows it
     past: PastFound | None = None
-
-
-BOARD: Final[Board[HistoryPageFacts]] = Board(
-    "history",
-    "/ui/history",
-    (Right.JOBS_READ,),
-    "The page of jobs that ended.",
-    ("health", "failures"),
-    lambda asked, now: read(asked, now),
-    lambda facts, now: view(facts, now),
-    lambda _: "History",
-    lambda _: Interest.of(Topic.JOBS),
-    lambda asked, facts: with_past(asked, facts),
-)
 
 
 async def read(asked: Asked, now: ClusterNow) -> HistoryPageFacts:
@@ -142,3 +129,17 @@ def _rows(told: Iterator[tuple[str, bool]], *, has_page: bool = False) -> tuple[
 
 def _failures(op_id: str) -> str:
     return with_query("/ui/jobs", [("where", f"status=error & op={op_id}")])
+
+
+BOARD: Final[Board[HistoryPageFacts]] = Board(
+    "history",
+    "/ui/history",
+    (Right.JOBS_READ,),
+    "The page of jobs that ended.",
+    ("health", "failures"),
+    read,
+    view,
+    lambda _: "History",
+    lambda _: Interest.of(Topic.JOBS),
+    with_past,
+)

@@ -12,13 +12,15 @@ from common.webaccess.rights import Right
 from common.words.filters.jobfilter import COMPARED, search_filter
 from daemons.rapid.calls import Asked
 from daemons.rapid.page import replies
+from daemons.rapid.page.acts import DEEDS, RERUN
 from daemons.rapid.page.boards.board import Board, may
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.pages import login_of
-from daemons.rapid.page.reading import ClusterNow, ToldJobs, jobs_by_id, page_of_jobs, told
+from daemons.rapid.page.reading import ClusterNow, ToldJobs, told
 from daemons.rapid.page.views.boards import JobList
 from daemons.rapid.page.views.frame import Act, Choice, job_href, with_query
 from daemons.rapid.page.views.jobview import ROW_FIELDS, job_lines
+from daemons.rapid.resources.joblists import jobs_by_id, page_of_jobs
 from protocol.metrics import DaemonMetrics
 from protocol.rapid.events import Topic
 
@@ -47,19 +49,6 @@ class JobListFacts:
     matches: int | None = None
     # why the filter cannot be used; "": it can
     wrong: str = ""
-
-
-BOARD: Final[Board[JobListFacts]] = Board(
-    "jobs",
-    "/ui/jobs",
-    (Right.JOBS_READ,),
-    "The page with the list of jobs.",
-    ("health", "joblist"),
-    lambda asked, now: read(asked, now),
-    lambda facts, now: view(facts, now),
-    lambda facts: f"Jobs: {facts.where}" if facts.where else "Jobs",
-    lambda facts: interest(facts),
-)
 
 
 async def read(asked: Asked, now: ClusterNow) -> JobListFacts:
@@ -107,26 +96,10 @@ def _after(asked: Asked) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-RERUN: Final = "/ui/jobs/rerun"
-RERUN_FROM_FAILED: Final = "/ui/jobs/rerun-from-failed"
-
-
 def acts_of(asked: Asked) -> tuple[Act, ...]:
     """The changes of jobs for which the caller has the right."""
-    acts = []
-    if may(asked, Right.JOBS_CANCEL, Right.JOBS_SUBMIT):
-        acts += [Act("/ui/jobs/cancel", "cancel"), Act("/ui/jobs/kill", "kill", is_grave=True)]
-    if may(asked, Right.JOBS_PRIORITY, Right.JOBS_SUBMIT):
-        acts += [Act(f"/ui/jobs/{verb}", verb) for verb in ("priority", "hold", "release")]
-    if may(asked, Right.JOBS_SUBMIT):
-        acts += [
-            Act(RERUN, "run again", is_for_ended=True),
-            Act("/ui/jobs/rerun-dependents", "run again with dependents", is_for_ended=True),
-            Act(RERUN_FROM_FAILED, "run again from the failed opcode", is_for_ended=True),
-        ]
-    if may(asked, Right.JOBS_ARCHIVE, Right.JOBS_SUBMIT):
-        acts.append(Act("/ui/jobs/archive", "archive", is_for_ended=True))
-    return tuple(acts)
+    deeds = (deed for deed in DEEDS if may(asked, *deed.rights))
+    return tuple(Act(deed.href, deed.button, deed.is_grave, deed.is_for_ended) for deed in deeds)
 
 
 def view(facts: JobListFacts, now: float) -> JobList:
@@ -146,7 +119,7 @@ def view(facts: JobListFacts, now: float) -> JobList:
         tuple(Choice(text, _address(where, None), where == facts.where) for text, where in _CHOICES),
         facts.acts,
         _COMPARED,
-        any(act.href == RERUN for act in facts.acts),
+        any(act.href == RERUN.href for act in facts.acts),
     )
 
 
@@ -158,3 +131,16 @@ def _counted(matches: int, *, is_first: bool) -> str:
 
 def _address(where: str, after: int | None) -> str:
     return with_query("/ui/jobs", [("where", where), ("after", after)])
+
+
+BOARD: Final[Board[JobListFacts]] = Board(
+    "jobs",
+    "/ui/jobs",
+    (Right.JOBS_READ,),
+    "The page with the list of jobs.",
+    ("health", "joblist"),
+    read,
+    view,
+    lambda facts: f"Jobs: {facts.where}" if facts.where else "Jobs",
+    interest,
+)

@@ -15,8 +15,9 @@ from common.webaccess.rights import Right
 from common.words.fields import JobRow, size
 from common.words.outcome import no_such_job
 from daemons.rapid.calls import Asked
+from daemons.rapid.page.acts import RERUN, RERUN_FROM_FAILED
 from daemons.rapid.page.boards.board import Board, Following, may
-from daemons.rapid.page.boards.joblist import RERUN, RERUN_FROM_FAILED, acts_of
+from daemons.rapid.page.boards.joblist import acts_of
 from daemons.rapid.page.drawing import draw_timeline
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.pages import login_of
@@ -25,7 +26,6 @@ from daemons.rapid.page.reading import (
     ClusterNow,
     ShownLines,
     held_since,
-    jobs_by_id,
     last_lines,
     lines_from,
     lines_with,
@@ -43,6 +43,7 @@ from daemons.rapid.page.views.graphview import MOST_BESIDE, NOTHING, GraphFacts,
 from daemons.rapid.page.views.jobview import JOB_FIELDS, JobFacts, job_view, window
 from daemons.rapid.page.views.outputview import OutputView, rows_html, tail_html
 from daemons.rapid.page.views.things import dependents, lock_lines, rows_of_owner
+from daemons.rapid.resources.joblists import jobs_by_id
 from daemons.rapid.streams import ByteStream
 from protocol.luxi.queries import JOB, LockRow
 from protocol.luxi.why import ReadJobWaits
@@ -113,21 +114,6 @@ class JobPageFacts:
     shown: ShownOutput | None = None
 
 
-BOARD: Final[Board[JobPageFacts]] = Board(
-    "job",
-    "/ui/jobs/{id:int}",
-    (Right.JOBS_READ,),
-    "The page of one job.",
-    ("health", "jobhead", "opcodes", "relations"),
-    lambda asked, now: read(asked, now),
-    lambda facts, now: view(facts, now),
-    lambda facts: f"Job {facts.row['id']}",
-    lambda facts: Interest.of(Topic.JOBS, Topic.REASONS, Topic.LOCKS, job_ids=[facts.row["id"], *facts.graph.job_ids]),
-    lambda asked, facts: with_output(asked, facts),
-    lambda facts: following(facts),
-)
-
-
 async def read(asked: Asked, now: ClusterNow) -> JobPageFacts:
     """Raises: NotFound: there is no such job."""
     job_id = int(asked.http.path_params["id"])
@@ -156,7 +142,7 @@ def _acts(asked: Asked, row: JobRow) -> tuple[Act, ...]:
         vain = {"archive"}
     acts = [act for act in acts_of(asked) if act.is_for_ended == is_final and act.text not in vain]
     has_begun_well = "error" in row["opstatus"][1:] and row["opstatus"][0] == "success"
-    return tuple(act for act in acts if act.href != RERUN_FROM_FAILED or has_begun_well)
+    return tuple(act for act in acts if act.href != RERUN_FROM_FAILED.href or has_begun_well)
 
 
 async def with_output(asked: Asked, facts: JobPageFacts) -> JobPageFacts:
@@ -215,7 +201,7 @@ def view(facts: JobPageFacts, now: float) -> JobPageBoard:
         graph_view(facts.graph, Shown((job_id,))),
         facts.acts,
         _output_view(job_id, facts.shown, is_final=job.is_final),
-        f"/ui/submit?of={job_id}" if any(act.href == RERUN for act in facts.acts) else None,
+        f"/ui/submit?of={job_id}" if any(act.href == RERUN.href for act in facts.acts) else None,
     )
 
 
@@ -304,3 +290,18 @@ def _parts(path: str, wanted: Wanted, first: int, following: int | None) -> tupl
         *([part("part before", max(first - SHOWN.lines, 1))] if first > 1 and not is_search else []),
         *([part("next part", following)] if following is not None and not wanted.is_end and not is_search else []),
     )
+
+
+BOARD: Final[Board[JobPageFacts]] = Board(
+    "job",
+    "/ui/jobs/{id:int}",
+    (Right.JOBS_READ,),
+    "The page of one job.",
+    ("health", "jobhead", "opcodes", "relations"),
+    read,
+    view,
+    lambda facts: f"Job {facts.row['id']}",
+    lambda facts: Interest.of(Topic.JOBS, Topic.REASONS, Topic.LOCKS, job_ids=[facts.row["id"], *facts.graph.job_ids]),
+    with_output,
+    following,
+)

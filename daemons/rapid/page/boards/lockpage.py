@@ -38,19 +38,6 @@ class LockPageFacts:
     graph: GraphFacts
 
 
-BOARD: Final[Board[LockPageFacts]] = Board(
-    "locks",
-    "/ui/locks",
-    (Right.LOCKS_READ,),
-    "The page of locks and of who waits for whom.",
-    ("health", "graph", "locks", "awaited"),
-    lambda asked, now: read(asked, now),
-    lambda facts, now: view(facts, now),
-    lambda _: "Locks",
-    lambda _: Interest.of(Topic.LOCKS, Topic.REASONS),
-)
-
-
 async def read(asked: Asked, now: ClusterNow) -> LockPageFacts:
     lock = asked.http.query_params.get("lock", "").strip()
     only_awaited = "awaited" in asked.http.query_params
@@ -91,3 +78,16 @@ def view(facts: LockPageFacts, now: float) -> LockPage:
         awaited_lines(facts.awaited),
         facts.awaited_count,
     )
+
+
+BOARD: Final[Board[LockPageFacts]] = Board(
+    "locks",
+    "/ui/locks",
+    (Right.LOCKS_READ,),
+    "The page of locks and of who waits for whom.",
+    ("health", "graph", "locks", "awaited"),
+    read,
+    view,
+    lambda _: "Locks",
+    lambda _: Interest.of(Topic.LOCKS, Topic.REASONS),
+)

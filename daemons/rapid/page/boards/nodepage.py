@@ -15,7 +15,7 @@ from common.words.filters.jobfilter import statuses_filter
 from daemons.rapid.calls import Asked, Daemons
 from daemons.rapid.page.boards.board import Board, may
 from daemons.rapid.page.live.parts import Interest
-from daemons.rapid.page.reading import ClusterNow, page_of_jobs
+from daemons.rapid.page.reading import ClusterNow
 from daemons.rapid.page.views.boards import NodePage
 from daemons.rapid.page.views.nodeview import (
     FIELDS,
@@ -25,6 +25,7 @@ from daemons.rapid.page.views.nodeview import (
     NodesNow,
     node_lines,
 )
+from daemons.rapid.resources.joblists import page_of_jobs
 from protocol.luxi.daemon import QUEUE_VERDICTS, QueueVerdict
 from protocol.luxi.queries import QUEUE_LAGS, Query, QueryConfigValues, QueueLag
 from protocol.wconfd.config import ListNodesBehind, NodeBehind
@@ -36,20 +37,6 @@ _LIVE_S: Final = 3.0
 # seconds after which the nodes are asked again: no event tells of a node that falls silent
 _REREAD_S: Final = 5.0
 _RUNNING_NOW: Final = Expression.from_wire(statuses_filter(("running", "canceling")))
-
-
-BOARD: Final[Board[NodesNow]] = Board(
-    "nodes",
-    "/ui/nodes",
-    (Right.CLUSTER_READ,),
-    "The page of the nodes, their daemons, their copies, and what runs there.",
-    ("health", "nodes"),
-    lambda asked, now: read(asked, now),
-    lambda facts, _: NodePage(node_lines(facts)),
-    lambda _: "Nodes",
-    lambda _: Interest(),
-    reread_s=_REREAD_S,
-)
 
 
 async def read(asked: Asked, now: ClusterNow) -> NodesNow:
@@ -90,3 +77,17 @@ async def _behind(daemons: Daemons) -> tuple[Iterable[NodeBehind], str]:
     except GantryError as error:
         # the rest of the page says enough
         return (), error.message
+
+
+BOARD: Final[Board[NodesNow]] = Board(
+    "nodes",
+    "/ui/nodes",
+    (Right.CLUSTER_READ,),
+    "The page of the nodes, their daemons, their copies, and what runs there.",
+    ("health", "nodes"),
+    read,
+    lambda facts, _: NodePage(node_lines(facts)),
+    lambda _: "Nodes",
+    lambda _: Interest(),
+    reread_s=_REREAD_S,
+)

@@ -26,20 +26,6 @@ class SchedulePageFacts:
     may_change: bool
 
 
-BOARD: Final[Board[SchedulePageFacts]] = Board(
-    "schedules",
-    "/ui/schedules",
-    (Right.JOBS_READ,),
-    "The page of schedules.",
-    ("health", "schedules"),
-    lambda asked, now: read(asked, now),
-    lambda facts, now: view(facts, now),
-    lambda _: "Schedules",
-    # a run shows as a job
-    lambda _: Interest.of(Topic.JOBS),
-)
-
-
 async def read(asked: Asked, now: ClusterNow) -> SchedulePageFacts:
     text = asked.http.query_params.get("name", "").strip()
     views = await asked.daemons.luxid(ListSchedules())
@@ -51,3 +37,17 @@ def view(facts: SchedulePageFacts, now: float) -> SchedulePage:
     return SchedulePage(
         facts.text, tuple(schedule_line(each, now) for each in facts.views), facts.count, facts.may_change
     )
+
+
+BOARD: Final[Board[SchedulePageFacts]] = Board(
+    "schedules",
+    "/ui/schedules",
+    (Right.JOBS_READ,),
+    "The page of schedules.",
+    ("health", "schedules"),
+    read,
+    view,
+    lambda _: "Schedules",
+    # a run shows as a job
+    lambda _: Interest.of(Topic.JOBS),
+)

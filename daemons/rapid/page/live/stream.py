@@ -12,8 +12,7 @@ from typing import Final, Generic, TypeVar
 
 import attrs
 import trio
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
 
 from common.errors import GantryError
 from daemons.rapid.calls import Asked
@@ -26,6 +25,7 @@ from daemons.rapid.page.templates import draw
 from daemons.rapid.page.terminal import LastLines, Place, Terminal
 from daemons.rapid.page.views.frame import Frame, Freshness, HealthLine, Silence
 from daemons.rapid.page.views.outputview import TAIL, appended_rows, tail_html
+from daemons.rapid.streams import Push, PushedStream
 
 F = TypeVar("F")
 # seconds between two updates at least
@@ -58,49 +58,21 @@ class OpenPage(Generic[F]):
     read_at: float = attrs.field(factory=time.time)
 
 
-class LiveResponse(StreamingResponse, Generic[F]):
+def live_response(watched: OpenPage[F]) -> Response:
     """The reply that goes on until the browser goes, or the page may not be shown any more."""
 
-    def __init__(self, watched: OpenPage[F]) -> None:
-        self.status_code = 200
-        self.background = None
-        self.init_headers({**HEADERS, "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store"})
-        self._watched = watched
-        self._gate = trio.Lock()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        # HEAD wants no body, and must not wait for the end of one
-        if scope["method"] != "HEAD":
-            await self._follow(receive, send)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _follow(self, receive: Receive, send: Send) -> None:
-        async def push(data: bytes) -> None:
-            async with self._gate:
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-
+    async def run(push: Push) -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
-            nursery.start_soon(_until_over, self._watched.over, nursery.cancel_scope)
-            nursery.start_soon(_follow_view, self._watched, push)
-            nursery.start_soon(_tell_freshness, self._watched, push)
-            if self._watched.following is not None:
-                nursery.start_soon(_follow_output, self._watched.asked, self._watched.following, push)
+            nursery.start_soon(_follow_view, watched, push)
+            nursery.start_soon(_tell_freshness, watched, push)
+            if watched.following is not None:
+                nursery.start_soon(_follow_output, watched.asked, watched.following, push)
+            await watched.over()
+            nursery.cancel_scope.cancel()
 
-
-Push = Callable[[bytes], Awaitable[None]]
-
-
-async def _until_gone(receive: Receive, scope: trio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()
-
-
-async def _until_over(over: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
-    await over()
-    scope.cancel()
+    return PushedStream(
+        run, {**HEADERS, "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store"}
+    )
 
 
 async def _follow_view(watched: OpenPage[F], push: Push) -> None:

@@ -226,22 +226,19 @@ class LoginPage:
 
 
 @attrs.frozen
-class OptionsView:
-    """A choice that goes with a change."""
+class FormField:
+    """A field of a form, with what its visitor wrote."""
 
     name: str
-    text: str
-    # (value, text)
-    options: tuple[tuple[str, str], ...]
-
-
-@attrs.frozen
-class Words:
-    """A text that goes with a change."""
-
-    name: str
-    text: str
-    placeholder: str = ""
+    title: str
+    value: str = ""
+    # what is wrong with it; "": nothing
+    wrong: str = ""
+    example: str = ""
+    is_long: bool = False
+    is_box: bool = False
+    # (value, text); empty: it is a text
+    options: tuple[tuple[str, str], ...] = ()
 
 
 @attrs.frozen
@@ -260,26 +257,10 @@ class Confirmation:
     back: str
     told: str = ""
     none: str = "No job matches."
-    fields: tuple[OptionsView, ...] = ()
-    words: tuple[Words, ...] = ()
+    # that go with the change
+    fields: tuple[FormField, ...] = ()
     is_grave: bool = False
     can_do: bool = True
-
-
-@attrs.frozen
-class FormField:
-    """A field of a form, with what its visitor wrote."""
-
-    name: str
-    title: str
-    value: str
-    # what is wrong with it; "": nothing
-    wrong: str = ""
-    example: str = ""
-    is_long: bool = False
-    is_box: bool = False
-    # (value, text); empty: it is a text
-    options: tuple[tuple[str, str], ...] = ()
 
 
 @attrs.frozen

@@ -11,17 +11,6 @@ from daemons.rapid.page.login import Login
 from daemons.rapid.refusals import RequestRefused
 
 
-class _Pages:
-    """Of all that is around a form: one that is not forged."""
-
-    @property
-    def visitors(self) -> "_Pages":
-        return self
-
-    def check_form(self, *_: object) -> None:
-        pass
-
-
 @pytest.mark.trio
 async def test_the_attempts_of_an_address_count_together_over_all_its_connections() -> None:
     addresses: list[str] = []
@@ -30,10 +19,10 @@ async def test_the_attempts_of_an_address_count_together_over_all_its_connection
         addresses.append(address)
         raise RequestRefused(429, "that is enough")
 
-    login = Login(cast(Any, _Pages()), check)
+    login = Login(cast(Any, None), check)
     for port in (40_001, 40_002):
         http = HttpRequest({"type": "http", "headers": [], "client": ("192.0.2.1", port)})
         with pytest.raises(RequestRefused):
-            await login.log_in(Asked(http, NOBODY, cast(Any, None), {"name": ["ada"], "password": ["guess"]}))
+            await login.log_in(Asked(http, NOBODY, cast(Any, None)), {"name": ["ada"], "password": ["guess"]})
 
     assert addresses == ["192.0.2.1", "192.0.2.1"]

@@ -8,7 +8,7 @@ from starlette.requests import Request as HttpRequest
 from common.webaccess.rights import NOBODY
 from daemons.rapid.calls import Asked
 from daemons.rapid.refusals import RequestRefused
-from daemons.rapid.resources.jobfollowing import JobOutputs
+from daemons.rapid.resources.jobfollowing import get_job_output
 from protocol.luxi.jobs import JobOutput, ReadJobOutput
 from protocol.messages import Request
 from tests.support.fakes.luxidalone import LuxidAlone
@@ -38,7 +38,7 @@ async def _part(range: str) -> tuple[bytes, str]:
     """The bytes of a range, and what the reply says that they are."""
     headers = [(b"range", range.encode())]
     http = HttpRequest({"type": "http", "query_string": b"", "headers": headers, "path_params": {"id": 7}})
-    reply = await JobOutputs().read_output(Asked(http, NOBODY, Luxid()))
+    reply = await get_job_output(Asked(http, NOBODY, Luxid()))
     assert reply.status_code == 206
     return bytes(reply.body), reply.headers["content-range"]
 

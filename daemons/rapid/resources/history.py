@@ -4,15 +4,18 @@ Source: DESIGN sections 15 and 16.
 """
 
 import time
+from collections.abc import Sequence
 from datetime import UTC
+from functools import partial
 from typing import Final
 
 import orjson
 
 from common.jsontext import read_json
 from common.queue.jobs import FINAL_NAMES, JobState
+from common.webaccess.rights import Right
 from common.words.filters.jobfilter import past_filter
-from daemons.rapid.calls import Asked, CallParameter
+from daemons.rapid.calls import Asked, Call, CallParameter
 from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.parameters import choice, choice_of, flag, flag_of, text_of, whole, whole_of, words_of
 from protocol.luxi import history as luxi
@@ -34,26 +37,24 @@ ZONE: Final = CallParameter("zone", "time zone of days, with by=day; UTC if left
 CHOICE: Final = (SINCE, UNTIL, STATUS, FILTER)
 
 
-class PastOfJobs:
-    """The calls about ended jobs."""
+async def list_history(asked: Asked) -> History:
+    call = luxi.ReadHistory(
+        _choice(asked),
+        luxi.Sorting(choice_of(asked, SORT)),
+        flag_of(asked, ASCENDING),
+        whole_of(asked, LIMIT) or 0,
+        whole_of(asked, OFFSET) or 0,
+    )
+    found = await asked.daemons.luxid(call)
+    return History(found.jobs, found.total, found.unread)
 
-    async def read_history(self, asked: Asked) -> History:
-        call = luxi.ReadHistory(
-            _choice(asked),
-            luxi.Sorting(choice_of(asked, SORT)),
-            flag_of(asked, ASCENDING),
-            whole_of(asked, LIMIT) or 0,
-            whole_of(asked, OFFSET) or 0,
-        )
-        found = await asked.daemons.luxid(call)
-        return History(found.jobs, found.total, found.unread)
 
-    async def summarize(self, asked: Asked) -> HistorySummary:
-        by, label = luxi.Grouping(choice_of(asked, BY)), text_of(asked, LABEL) or ""
-        if by is luxi.Grouping.LABEL and not label:
-            raise RequestRefused(400, "by=label needs the key of the label: label=team")
-        call = luxi.SummarizeHistory(_choice(asked), by, label, text_of(asked, ZONE) or "UTC")
-        return HistorySummary(await asked.daemons.luxid(call))
+async def summarize_history(asked: Asked) -> HistorySummary:
+    by, label = luxi.Grouping(choice_of(asked, BY)), text_of(asked, LABEL) or ""
+    if by is luxi.Grouping.LABEL and not label:
+        raise RequestRefused(400, "by=label needs the key of the label: label=team")
+    call = luxi.SummarizeHistory(_choice(asked), by, label, text_of(asked, ZONE) or "UTC")
+    return HistorySummary(await asked.daemons.luxid(call))
 
 
 def _choice(asked: Asked) -> luxi.Past:
@@ -102,21 +103,50 @@ def _instant(asked: Asked, parameter: CallParameter) -> float | None:
 # Source: DESIGN sections 15 and 16.
 
 
-class Prunes:
-    """The call that removes."""
+async def prune(asked: Asked) -> Removed:
+    """Raises: Denied: the caller may only ask what would be removed. Unavailable: it cannot be done now."""
+    done = await asked.daemons.luxid(Prune(asked.body_as(PruneWish).dry_run))
+    return Removed(
+        archived=done.archived,
+        jobs=done.jobs,
+        outputs=done.outputs,
+        output_bytes=done.output_bytes,
+        waits=done.waits,
+        keys=done.keys,
+        rows=done.rows,
+        oldest=done.oldest,
+        newest=done.newest,
+        left=done.left,
+    )
 
-    async def prune(self, asked: Asked) -> Removed:
-        """Raises: Denied: the caller may only ask what would be removed. Unavailable: it cannot be done now."""
-        done = await asked.daemons.luxid(Prune(asked.body_as(PruneWish).dry_run))
-        return Removed(
-            archived=done.archived,
-            jobs=done.jobs,
-            outputs=done.outputs,
-            output_bytes=done.output_bytes,
-            waits=done.waits,
-            keys=done.keys,
-            rows=done.rows,
-            oldest=done.oldest,
-            newest=done.newest,
-            left=done.left,
-        )
+
+def rows() -> Sequence[Call]:
+    """The calls about ended jobs."""
+    past = partial(Call, "GET", tag="history", rights=(Right.JOBS_READ,), only_waits=True)
+    return [
+        past(
+            "/3/history",
+            list_history,
+            "List ended jobs, archived ones included.",
+            gives=History,
+            parameters=(*CHOICE, SORT, ASCENDING, LIMIT, OFFSET),
+        ),
+        past(
+            "/3/history/summary",
+            summarize_history,
+            "Sum up ended jobs.",
+            gives=HistorySummary,
+            parameters=(*CHOICE, BY, LABEL, ZONE),
+        ),
+        Call(
+            "POST",
+            "/3/prune",
+            prune,
+            "Remove what is kept no longer, or tell what.",
+            tag="history",
+            rights=(Right.QUEUE_WRITE,),
+            takes=PruneWish,
+            gives=Removed,
+            changes=True,
+        ),
+    ]
