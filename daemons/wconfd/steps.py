@@ -17,7 +17,8 @@ two turns of the loop, in which the other comes; that costs less than a second w
 A lone caller never waits. Where a state has a *quick* write, one short append, his step is applied and written in the
 event loop itself, since waking a thread costs as much as such a write. Only while nobody else has come for ALONE_S, so
 that a crowd shares its writes as before; and only while writes take less than QUICK_S on a moving mean: a disk that
-stalls holds the loop up once, and then has the thread again.
+stalls holds the loop up once, and then has the thread again. A step whose quick write does not wait for the disk is
+carried out so as soon as the thread is idle.
 
 Rejected: applying at once and writing later. After a failed write the changes that were built
 upon it would have to be undone as well.
@@ -60,6 +61,8 @@ class _Ticket(Generic[S, T_co]):
     step: Callable[[S], tuple[S, T_co]]
     # whether to write even if nothing has changed
     is_flush: bool = False
+    # whether its quick write does not wait for the disk
+    may_lag: bool = False
     done: trio.Event = attrs.Factory(trio.Event)
     # result of the step; absent before it was run, and if it failed
     answer: T_co = attrs.field(init=False)
@@ -87,8 +90,9 @@ class StepWriter(Generic[S]):
             writer's thread. After any exception of it the old state is still on disk.
         published: called when a state has become visible, before the callers continue,
             with the results of the steps that led to it.
-        write_quickly: as `write`, but called in the event loop, with one short write; returns False if the state
-            must be written by `write`, also after an error. None: there is no such way.
+        write_quickly: as `write`, but called in the event loop, with one short write, and whether a loss of power may
+            undo it; returns False if the state must be written by `write`, also after an error. None: there is no
+            such way.
     """
 
     def __init__(
@@ -96,7 +100,7 @@ class StepWriter(Generic[S]):
         state: S,
         write: Callable[[S, Sequence[object]], None],
         published: Callable[[Sequence[object]], None] = lambda _: None,
-        write_quickly: Callable[[S, Sequence[object]], bool] | None = None,
+        write_quickly: Callable[[S, Sequence[object], bool], bool] | None = None,
     ) -> None:
         self._state = state
         self._write = write
@@ -126,7 +130,7 @@ class StepWriter(Generic[S]):
         """Whether no change is under way."""
         return not self._waiting and not self._in_flight
 
-    async def change(self, step: Step[S, T], caller: object = None) -> T:
+    async def change(self, step: Step[S, T], caller: object = None, *, may_lag: bool = False) -> T:
         """Change the state by a step, and return the step's result.
 
         The step is run in the writer's thread or at once, and must be pure. It returns the very same state if
@@ -135,12 +139,14 @@ class StepWriter(Generic[S]):
 
         Args:
             caller: whose step this is; steps of different callers are not written singly. None: not known.
+            may_lag: whether its quick write does not wait for the disk.
         Raises: the exceptions of `write`: the state could not be made durable, nothing has changed.
             Unavailable: the writer has ended.
-        Durability: on return the change survives a loss of power.
+        Durability: on return the change survives a loss of power, unless it may lag: then it outlives this process.
         Cancellation: the wait can be cancelled; the change is still made.
         """
-        return await self._submit(_Ticket(step), is_alone=self._is_alone(caller))
+        is_alone = self._is_alone(caller)
+        return await self._submit(_Ticket(step, may_lag=may_lag), is_alone=is_alone)
 
     async def flush(self) -> None:
         """Write the state, even if it has not changed, separately from all changes.
@@ -178,7 +184,8 @@ class StepWriter(Generic[S]):
     async def _submit(self, ticket: _Ticket[S, T], *, is_alone: bool = False) -> T:
         if self._is_closed:
             raise Unavailable("nothing more is written: the daemon is shutting down")
-        if not is_alone or not self._is_carried_out_here(ticket):
+        is_here = self.is_idle if ticket.may_lag else is_alone and self._mean_s <= QUICK_S
+        if not is_here or not self._is_carried_out_here(ticket):
             self._waiting.append(ticket)
             for _ in range(_TURNS if self._company else 0):
                 await trio.lowlevel.cancel_shielded_checkpoint()
@@ -198,8 +205,8 @@ class StepWriter(Generic[S]):
         return self.is_idle and not self._company and (is_same or pause_s > ALONE_S)
 
     def _is_carried_out_here(self, ticket: _Ticket[S, T]) -> bool:
-        """Carry out a lone step in the event loop; return False if the thread is to do so, as if nothing had been."""
-        if self._write_quickly is None or self._mean_s > QUICK_S:
+        """Carry out a step in the event loop; return False if the thread is to do so, as if nothing had been."""
+        if self._write_quickly is None:
             return False
         try:
             after, ticket.answer = ticket.step(self._state)
@@ -208,8 +215,9 @@ class StepWriter(Generic[S]):
             after = self._state
         if after is not self._state:
             began = time.perf_counter()
-            is_written = self._write_quickly(after, [ticket.answer])
-            self._note_time(time.perf_counter() - began)
+            is_written = self._write_quickly(after, [ticket.answer], ticket.may_lag)
+            if not ticket.may_lag:
+                self._note_time(time.perf_counter() - began)
             if not is_written:
                 return False
             self.counts.writes += 1
@@ -224,8 +232,12 @@ class StepWriter(Generic[S]):
             self._mean_s += _WEIGHT * (seconds - self._mean_s)
 
     def _begin(self) -> None:
-        """Pass the waiting steps to the thread, unless it is busy."""
-        if self._in_flight or not self._waiting:
+        """Pass the waiting steps to the thread, unless it is busy; those in front that may lag need it not."""
+        if self._in_flight:
+            return
+        while self._waiting and self._waiting[0].may_lag and self._is_carried_out_here(self._waiting[0]):
+            self._waiting.pop(0).done.set()
+        if not self._waiting:
             return
         # a flush has a write of its own
         flush = next((at for at, ticket in enumerate(self._waiting) if ticket.is_flush), len(self._waiting))

@@ -85,7 +85,12 @@ class LockHandlers:
         return LocksStatus(self._holders(), tuple(pending))
 
     async def try_update_locks(self, call: TryUpdateLocks, peer: Peer) -> tuple[Owner, ...]:
-        change = await self._change(call, peer, lambda state: waiting.try_update(state, call.owner, call.requests))
+        change = await self._change(
+            call,
+            peer,
+            lambda state: waiting.try_update(state, call.owner, call.requests),
+            gives_back=all(request.mode is None for request in call.requests),
+        )
         return change.blocked_on
 
     async def update_locks_waiting(self, call: UpdateLocksWaiting, peer: Peer) -> tuple[Owner, ...]:
@@ -101,11 +106,11 @@ class LockHandlers:
         return await self._locks.wait_granted(call.owner, max(0.0, min(call.timeout, WAIT_AT_MOST_S)))
 
     async def free_locks(self, call: FreeLocks, peer: Peer) -> Unit:
-        await self._change(call, peer, lambda state: waiting.free_all(state, call.owner))
+        await self._change(call, peer, lambda state: waiting.free_all(state, call.owner), gives_back=True)
         return ()
 
     async def free_locks_level(self, call: FreeLocksLevel, peer: Peer) -> Unit:
-        await self._change(call, peer, lambda state: waiting.free_level(state, call.owner, call.level))
+        await self._change(call, peer, lambda state: waiting.free_level(state, call.owner, call.level), gives_back=True)
         return ()
 
     async def down_grade_locks_level(self, call: DownGradeLocksLevel, peer: Peer) -> Unit:
@@ -134,8 +139,10 @@ class LockHandlers:
         await self._deaths.clean_up()
         return ()
 
-    async def _change(self, call: _OfOwner, peer: Peer, step: LockStep) -> waiting.LockChange:
-        change = await self._locks.change(call.owner, step)
+    async def _change(
+        self, call: _OfOwner, peer: Peer, step: LockStep, *, gives_back: bool = False
+    ) -> waiting.LockChange:
+        change = await self._locks.change(call.owner, step, gives_back=gives_back)
         _log.debug("locks.changed", method=call.METHOD, owner=call.owner, by=peer, blocked_on=len(change.blocked_on))
         return change
 

@@ -145,72 +145,147 @@ class MayRunFile:
 # of `ROOM`, and the free part reads as zeros. The file is opened so that a write returns when it is durable:
 # one system call for each line.
 #
+# A line may *lag*: it outlives this process, but a loss of power may undo it. The next line takes its place, and says
+# what it said as well; so all lines but the last are durable. A loss of power may leave some sectors of both. So that
+# this is never taken for damage, both lie in two sectors at most, and the next one is filled up with blanks to the
+# length of the first: then what is left is either of them, or nothing, and behind it at most one end of a line.
+#
 # Source: DESIGN sections 3 and 8.
 
 
 ROOM: Final = 64 * 2**10
-_APPEND: Final = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC | os.O_NOFOLLOW
+# bytes of a line that lags, and of one in its place: those of the smallest sector that disks have
+LAGGING_BYTES: Final = 512
+_WRITE: Final = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+_APPEND: Final = _WRITE | os.O_DSYNC
+
+
+@attrs.frozen
+class _Lagging:
+    """A line of the journal that lags."""
+
+    # state of the durable lines
+    before: LockState
+    made: tuple[tuple[Owner, LockChange], ...]
+    text: bytes
 
 
 class LockJournal:
-    """A journal that exists on disk, with its header; opened at the first append.
+    """A journal that exists on disk, with its header; opened at the first change.
 
     Args:
         size: bytes of all lines that count; after them come zeros, or an unfinished write.
         crc: checksum of the last of these lines.
+        lines: number of these, without the header.
     """
 
     def __init__(self, path: Path, size: int, crc: int, lines: int = 0) -> None:
         self._path = path
         self._crc = crc
-        self._descriptor: int | None = None
+        self._lines = lines
+        # a write by the first is durable when it returns, one by the second lags
+        self._descriptors: tuple[int, int] | None = None
         # bytes of the file
         self._room = 0
+        # behind the durable lines
+        self._lagging: _Lagging | None = None
+        # bytes of the durable lines
         self.size = size
-        # number of lines that count, without the header
-        self.lines = lines
         # whether lines may be appended: everything ever appended is there, and nothing else
         self.is_sound = True
 
-    def append(self, text: bytes) -> None:
-        """Append a line.
+    @property
+    def has_lines(self) -> bool:
+        return bool(self._lines or self._lagging)
 
-        Raises: OSError: it could not be made durable; the only valid reaction is `give_up`.
-        Durability: on return it survives a loss of power.
+    @property
+    def lags(self) -> bool:
+        return self._lagging is not None
+
+    def add(
+        self, before: LockState, after: LockState, made: Collection[tuple[Owner, LockChange]], *, may_lag: bool = False
+    ) -> bool:
+        """Append a change; return False if it is to lag, and its line would be too long for that: nothing is written.
+
+        Args: made: as for `encode_changes`.
+        Raises: OSError: it could not be written; the only valid reaction is `give_up`.
+        Durability: on return it survives a loss of power, and so does all that lagged; or it may lag, and lags.
         """
-        line, crc = encode_line(text, self._crc)
-        descriptor = self._open() if self._descriptor is None else self._descriptor
-        if self.size + len(line) > self._room:
-            self._make_room(descriptor, len(line))
-        written = os.pwrite(descriptor, line, self.size)
-        while written < len(line):
-            written += os.pwrite(descriptor, memoryview(line)[written:], self.size + written)
-        self.size, self._crc, self.lines = self.size + len(line), crc, self.lines + 1
+        if self._lagging:
+            before, made = self._lagging.before, (*self._lagging.made, *made)
+        text = encode_changes(before, after, made)
+        if not may_lag:
+            self._append(text)
+            return True
+        text = self._filled_up(text)
+        line, _ = encode_line(text, self._crc)
+        if len(line) > LAGGING_BYTES:
+            return False
+        self._put(line, is_durable=False)
+        self._lagging = _Lagging(before, tuple(made), text)
+        return True
+
+    def end(self, name: str) -> None:
+        """Append that the `locks.data` of this digest comes next. Raises, Durability: as `add`."""
+        if self._lagging:
+            self._append(self._lagging.text)
+        if self._lines:
+            self._append(encode_next(name))
 
     def give_up(self) -> None:
-        """Cut off what a failed `append` may have left, as far as possible; append nothing after this.
+        """Cut off what a failed write may have left, as far as possible; append nothing after this.
 
         After an error the kernel may forget what it failed to write, so a later successful sync would prove nothing.
         """
         self.is_sound = False
         with contextlib.suppress(OSError):
-            self._cut_off(self._open() if self._descriptor is None else self._descriptor)
+            self._cut_off(self._opened()[0])
 
     def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        for descriptor in self._descriptors or ():
+            os.close(descriptor)
+        self._descriptors = None
 
-    def _open(self) -> int:
-        self._descriptor = os.open(self._path, _APPEND)
-        # an earlier process may have left an unfinished line, and zeros
-        self._cut_off(self._descriptor)
-        return self._descriptor
+    def _append(self, text: bytes) -> None:
+        """Write a durable line in place of the one that lags, whose change it contains."""
+        line, crc = encode_line(self._filled_up(text), self._crc)
+        if self._lagging and len(line) > LAGGING_BYTES:
+            # it makes the same change once more
+            self._append(self._lagging.text)
+            line, crc = encode_line(text, self._crc)
+        self._put(line, is_durable=True)
+        self.size, self._crc, self._lines, self._lagging = self.size + len(line), crc, self._lines + 1, None
+
+    def _filled_up(self, text: bytes) -> bytes:
+        return text.ljust(len(self._lagging.text)) if self._lagging else text
+
+    def _put(self, line: bytes, *, is_durable: bool) -> None:
+        """Write a line behind the durable ones."""
+        durable, lagging = self._opened()
+        if self.size + len(line) > self._room:
+            self._make_room(durable, len(line))
+        descriptor = durable if is_durable else lagging
+        written = os.pwrite(descriptor, line, self.size)
+        while written < len(line):
+            written += os.pwrite(descriptor, memoryview(line)[written:], self.size + written)
+
+    def _opened(self) -> tuple[int, int]:
+        if self._descriptors is None:
+            durable = os.open(self._path, _APPEND)
+            try:
+                self._descriptors = durable, os.open(self._path, _WRITE)
+            except OSError:
+                os.close(durable)
+                raise
+            # an earlier process may have left an unfinished line, and zeros; and its last line may lag
+            self._cut_off(durable)
+        return self._descriptors
 
     def _cut_off(self, descriptor: int) -> None:
         self._room = self.size
-        if os.fstat(descriptor).st_size > self.size:
+        if is_longer := os.fstat(descriptor).st_size > self.size:
             os.ftruncate(descriptor, self.size)
+        if is_longer or self._lines:
             os.fsync(descriptor)
 
     def _make_room(self, descriptor: int, size: int) -> None:
@@ -357,25 +432,33 @@ class LockFiles:
         journal = self._journal
         if journal is None:
             return not self._has_journal and not self._has_outdated
-        return self._has_journal and journal.is_sound and not journal.lines
+        return self._has_journal and journal.is_sound and not journal.has_lines
 
-    def append(self, before: LockState, after: LockState, made: Collection[tuple[Owner, LockChange]]) -> bool:
-        """Make a change durable by one line of the journal; return False if that is not possible, or has failed.
+    @property
+    def lags(self) -> bool:
+        """Whether a loss of power may undo the last change."""
+        return self._journal is not None and self._journal.lags
+
+    def append(
+        self, before: LockState, after: LockState, made: Collection[tuple[Owner, LockChange]], *, may_lag: bool = False
+    ) -> bool:
+        """Make a change by one line of the journal; return False if that is not possible, or has failed.
 
         After False the change is to be made by `write`, which also mends the journal.
 
-        Args, Durability: as `write`.
+        Args:
+            may_lag: until the next change a loss of power may undo this one. It does not wait for the disk.
+        Durability: as `write`, unless it may lag.
         """
         journal = self._journal
         if not self._has_journal or journal is None or not journal.is_sound or journal.size > self._limit:
             return False
         try:
-            journal.append(encode_changes(before, after, made))
+            return journal.add(before, after, made, may_lag=may_lag)
         except OSError as error:
             journal.is_sound = False
             _log.warning("locks.journal_failed", path=journal_of(self._path), reason=error, next="locks.data whole")
             return False
-        return True
 
     def write(self, before: LockState, after: LockState, made: Collection[tuple[Owner, LockChange]]) -> None:
         """Make a change durable.
@@ -465,11 +548,10 @@ class LockFiles:
             # it must not count as the journal of a later locks.data that equals an earlier one
             durably(lambda: remove_file(journal_of(self._path)))
             self._has_outdated = False
-        if self._journal and self._journal.lines:
+        if self._journal:
             # if the append fails and a crash follows, the operator must decide which file counts
             with contextlib.suppress(OSError):
-                self._journal.append(encode_next(name))
-        if self._journal:
+                self._journal.end(name)
             self._journal.is_sound = False
 
     def _set_limit(self) -> None:

@@ -1,6 +1,8 @@
 """The locks in memory and on disk, some of which are kept beyond their owners' deaths for a command that may still run.
 
-A change is told only when it is durable: first as news (`locknews`), then to the caller that made it.
+A change is told only when it is durable: first as news (`locknews`), then to the caller that made it. One that only
+gives back is told as soon as it outlives this daemon. The loss of power that undoes it ends its owner, too, and what a
+dead owner holds is free. Two things need more: a grant that comes of it, and locks that outlive their owners.
 
 Source: daemons design, "Locking"; wconfd.md 5.4, 6.1, 6.3; DESIGN sections 8 and 14.
 """
@@ -340,12 +342,13 @@ class LockStore:
     def counts(self) -> StepCounts:
         return self._writer.counts
 
-    async def change(self, owner: Owner, step: LockStep) -> LockChange:
+    async def change(self, owner: Owner, step: LockStep, *, gives_back: bool = False) -> LockChange:
         """Change the locks of an owner by a function of the core.
 
+        Args: gives_back: whether the step at most releases locks of the owner, and drops its request.
         Raises: Unavailable: the change could not be made durable; nothing has changed.
             LockRuleViolation: as the core's function.
-        Durability: on return the change survives a loss of power.
+        Durability: on return the change survives a loss of power; but one that only gives back may lag.
         """
 
         def alone(state: LockState) -> OwnersChange:
@@ -353,16 +356,18 @@ class LockStore:
             return OwnersChange(change.state, (Made(owner, change),))
 
         self.known.meet(owner)
-        return (await self.carry_out(alone, owner)).made[0].change
+        # where a request waits it may come to a grant
+        may_lag = gives_back and not self.state.waiting_count
+        return (await self.carry_out(alone, owner, may_lag=may_lag)).made[0].change
 
-    async def carry_out(self, step: LockSteps, caller: Owner | None = None) -> OwnersChange:
+    async def carry_out(self, step: LockSteps, caller: Owner | None = None, *, may_lag: bool = False) -> OwnersChange:
         """Change the locks of several owners by a function of the core. Raises, Durability: as `change`."""
 
         def stepped(state: LockState) -> tuple[LockState, OwnersChange]:
             outcome = step(state)
             return outcome.state, outcome if outcome.state is not state else attrs.evolve(outcome, has_effect=False)
 
-        return await self._writer.change(stepped, caller)
+        return await self._writer.change(stepped, caller, may_lag=may_lag)
 
     async def release_dead(self, owners: Collection[Owner]) -> tuple[Owner, ...]:
         """Free the locks and requests of dead owners, in one change; return the owners that had any.
@@ -404,12 +409,14 @@ class LockStore:
     async def free_level(self, owner: Owner, level: LockLevel) -> None:
         await self.change(owner, lambda state: free_level(state, owner, level))
 
-    def _append(self, state: LockState, answers: Sequence[object]) -> bool:
+    def _append(self, state: LockState, answers: Sequence[object], may_lag: bool) -> bool:
         """Write a line of the journal, in the event loop; return False if more is to be written, or it failed."""
         if self._is_degraded or not self._may_run_file.is_exactly(NOTHING_RUNS) or state.may_run:
             return False
         made = [(each.owner, each.change) for each in _made(answers)]
-        return state.has_locks_of(self.state) or self._files.append(self.state, state, made)
+        if may_lag and not all(change.only_gives_back for _, change in made):
+            return False
+        return state.has_locks_of(self.state) or self._files.append(self.state, state, made, may_lag=may_lag)
 
     def _write(self, state: LockState, answers: Sequence[object]) -> None:
         """Write in the writer's thread."""
@@ -419,7 +426,8 @@ class LockStore:
             if not made:
                 self._files.make_whole(state)
                 self._may_run_file.tidy(state.may_run)
-            elif not state.has_locks_of(self.state):
+            elif self._files.lags or not state.has_locks_of(self.state):
+                # also when commands are noted: what their owner has given back must not outlive it with the rest
                 self._files.write(self.state, state, made)
         except OSError as error:
             if made:

@@ -41,13 +41,27 @@ class CountingGate:
         self.root = str(root)
         self._role = role
         self._log = log
+        # what was last written and is not durable
+        self._lagging = b""
         os.register_at_fork(after_in_child=self._become_child)
 
     def passes(self, call: SystemCall) -> Any:
         made = call.make()
-        if kind := _kind_of(call):
+        if kind := self._kind_of(call):
             self._count(kind, call.path)
         return made
+
+    def _kind_of(self, call: SystemCall) -> str | None:
+        if call.name == "fsync":
+            return WHOLE if "/locks.data" in call.path or call.path.endswith("/lib") else DURABLE
+        if call.name == "write":
+            line = bytes(call.args[1])
+            if not fcntl.fcntl(call.args[0], fcntl.F_GETFL) & os.O_DSYNC:
+                self._lagging = line
+                return None
+            # the last lines of a journal: what lagged once more, and that it ends
+            return WHOLE if line == self._lagging or b'{"next":' in line else DURABLE
+        return {"open": OPENED, "send": SENT}.get(call.name)
 
     def _become_child(self) -> None:
         self._role = "job" if self._role == "forkserver" else "command"
@@ -57,14 +71,6 @@ class CountingGate:
         fd = bare_open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         bare_write(fd, f"{self._role} {kind} {path}\n".encode())
         os.close(fd)
-
-
-def _kind_of(call: SystemCall) -> str | None:
-    if call.name == "fsync":
-        return WHOLE if "/locks.data" in call.path or call.path.endswith("/lib") else DURABLE
-    if call.name == "write" and fcntl.fcntl(call.args[0], fcntl.F_GETFL) & os.O_DSYNC:
-        return DURABLE
-    return {"open": OPENED, "send": SENT}.get(call.name)
 
 
 def count(root: Path, jobs: int, op: dict[str, Any]) -> tuple[Counts, list[str]]:

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from tests.reliability.program import run_program
 
 # the three fsyncs of a submission (serial, job file, folder), and the folder's when the job has ended; two of the
-# process for `running` and one for the end; a line for the lock and one for its release
-DURABLE = {"luxid": 4, "job": 3, "wconfd": 2}
-# whole in the worst case: the new file and the new journal, a last line of the old one, the folder twice
-WHOLE = 5
+# process for `running` and one for the end; a line for the lock (that for its release lags)
+DURABLE = {"luxid": 4, "job": 3, "wconfd": 1}
+# whole in the worst case: the new file and the new journal, two last lines of the old one, the folder twice
+WHOLE = 6
 SENT = {"luxid": 7, "job": 3, "wconfd": 4}
 OPENED = {"luxid": 8, "job": 6, "wconfd": 4}
 

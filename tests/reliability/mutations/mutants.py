@@ -263,6 +263,13 @@ MUTANTS: Final = (
         "tests/daemon/wconfd/locks/test_lock_files.py::test_a_line_of_the_journal_is_on_the_disk_when_its_write_returns",
     ),
     _mutant(
+        "make durable what lags before the line that names the next locks.data",
+        "daemons/wconfd/locks/lockfiles.py",
+        "        if self._lagging:\n            self._append(self._lagging.text)\n        if self._lines:\n",
+        "        if self._lines:\n",
+        "tests/daemon/wconfd/locks/test_lagging_releases.py::test_what_lags_is_durable_before_the_file_is_made_whole",
+    ),
+    _mutant(
         "outdate the old journal before locks.data is replaced",
         "daemons/wconfd/locks/lockfiles.py",
         "            self._make_outdated(name)\n",

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -265,14 +266,18 @@ class QuickDisk(Disk):
     def __init__(self) -> None:
         super().__init__()
         self.quick: list[State] = []
+        # those of them that may lag
+        self.lagging: list[State] = []
         self.pause_s = 0.0
         self.is_refused = False
 
-    def write_quickly(self, state: State, answers: Sequence[object]) -> bool:
+    def write_quickly(self, state: State, answers: Sequence[object], may_lag: bool) -> bool:
         time.sleep(self.pause_s)
         if self.is_refused:
             return False
         self.quick.append(state)
+        if may_lag:
+            self.lagging.append(state)
         return True
 
 
@@ -342,3 +347,36 @@ async def test_what_the_quick_write_cannot_do_the_thread_does(quick: tuple[Quick
 
     assert writer.state[-1] == "a"
     assert disk.written[-1] == writer.state
+
+
+async def test_what_may_lag_is_written_without_the_thread_in_a_crowd_and_on_a_slow_disk(
+    quick: tuple[QuickDisk, StepWriter[State]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, writer = quick
+    await writer.change(step("a"), "you")
+    monkeypatch.setattr(steps, "QUICK_S", 0.0)
+    written = len(disk.written)
+
+    await writer.change(step("b"), "me", may_lag=True)
+
+    assert disk.lagging == [writer.state]
+    assert len(disk.written) == written
+    # it says nothing of how fast the disk is
+    await writer.change(step("c"), "me")
+    assert disk.written[-1] == writer.state
+
+
+async def test_what_may_lag_follows_what_is_being_written(quick: tuple[QuickDisk, StepWriter[State]]) -> None:
+    disk, writer = quick
+
+    disk.may_go.clear()
+    async with trio.open_nursery() as inner:
+        inner.start_soon(writer.change, step("a"), "you")
+        await trio.testing.wait_all_tasks_blocked()
+        inner.start_soon(partial(writer.change, step("b"), "me", may_lag=True))
+        await trio.testing.wait_all_tasks_blocked()
+        disk.may_go.set()
+
+    assert writer.state[-2:] == ("a", "b")
+    assert disk.written[-1] == writer.state
+    assert disk.lagging == []

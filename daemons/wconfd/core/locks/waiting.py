@@ -244,6 +244,13 @@ class LockChange:
     # whether the caller's request has just become pending
     is_queued: bool = False
 
+    @property
+    def only_gives_back(self) -> bool:
+        """Whether nobody has more than before: locks were released, a request may have been dropped."""
+        return not (self.granted or self.is_queued) and all(
+            mode is None for move in self.moves for mode in move.modes.values()
+        )
+
 
 class Settling:
     """Grants what a change makes possible, in order, each grant before the next trial.
