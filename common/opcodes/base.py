@@ -332,16 +332,14 @@ def read_opcode(kind: type[OpCode], value: Mapping[str, object]) -> OpCode:
     if "reason" in given and given["reason"] is None:
         raise InvalidRequest("reason must be a list of [source, reason, time in ns], not null; it may be empty")
     try:
-        # an unknown key is refused even when it is null
-        read = [(key, item, known[key]) for key, item in given.items()]
-        # values equal to the default need not be read, and most are: the same object, or as empty
-        return kind(
-            **{
-                key: part.read(item, part.kind)
-                for key, item, part in read
-                if not (item is None or item is part.default or (not item and type(item) is part.empty))
-            }
-        )
+        read = {}
+        for key, item in given.items():
+            # an unknown key is refused even when it is null
+            part = known[key]
+            # values equal to the default need not be read, and most are: the same object, or as empty
+            if not (item is None or item is part.default or (not item and type(item) is part.empty)):
+                read[key] = part.read(item, part.kind)
+        return kind(**read)
     except Exception as error:
         found = _all_faults(known, given) or [str(error)]
         raise InvalidRequest(f"invalid opcode {kind.OP_ID}: {'; '.join(found)}") from error

@@ -5,70 +5,18 @@ tolerant than writing: unknown keys are kept and written back, null means missin
 and an `input` of an unknown opcode is kept verbatim.
 """
 
+import contextlib
+import gc
+import operator
 import sys
-from collections.abc import ItemsView, Iterator, KeysView, Mapping
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
 import orjson
 
 from common.errors import DamagedFile
-from common.queue.jobs import Job, JobOp, JobState, LogEntry, Timestamp
+from common.queue.jobs import Job, JobOp, JobState, LogEntry, PackedInput, Timestamp, pack
 from common.wire import read_job_id
-
-# An opcode's input, kept as JSON text and read like an object.
-#
-# Theory. Jobs of a long queue are kept in memory, and the input of most of them is not read before their turn comes.
-# As objects, a tree of dicts, lists and numbers, it takes four times the memory of its text. So it is kept as text and
-# parsed at each access; the last few objects are cached, as several parts read one job in turn.
-#
-# Source: DESIGN section 6.
-
-
-_AT_HAND: Final = 16
-
-
-@attrs.frozen(eq=False, weakref_slot=False)
-class PackedInput(Mapping[str, object]):
-    """The input of an opcode; equal to an object with the same content. An access parses the JSON unless cached."""
-
-    # compact JSON; one object
-    text: bytes
-
-    def __getitem__(self, key: str) -> object:
-        return _read(self.text)[key]
-
-    def get(self, key: str, default: object = None) -> object:
-        return _read(self.text).get(key, default)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_read(self.text))
-
-    def __len__(self) -> int:
-        return len(_read(self.text))
-
-    def items(self) -> ItemsView[str, object]:
-        return _read(self.text).items()
-
-    def keys(self) -> KeysView[str]:
-        return _read(self.text).keys()
-
-
-def pack(op_input: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the same input, packed; unchanged if it is nested too deeply to be encoded."""
-    try:
-        # copied: the bytes from orjson keep four unused kilobytes, and these texts stay in memory
-        return PackedInput(bytes(memoryview(orjson.dumps(op_input))))
-    except orjson.JSONEncodeError:
-        return op_input
-
-
-@lru_cache(maxsize=_AT_HAND)
-def _read(text: bytes) -> dict[str, object]:
-    found: dict[str, object] = orjson.loads(text)
-    return found
-
 
 _OP_KEYS: Final = frozenset(
     {"input", "status", "result", "log", "priority", "start_timestamp", "exec_timestamp", "end_timestamp"}
@@ -81,18 +29,70 @@ _STATES: Final = {state.value: state for state in JobState}
 
 def encode_job(job: Job) -> bytes:
     """The whole file, compact, without a final newline."""
-    fields: dict[str, object] = {
-        "id": job.job_id,
-        "ops": [_op_to_json(op) for op in job.ops],
+    rest: dict[str, object] = {
         "received_timestamp": job.received_at,
         "start_timestamp": job.start_at,
         "end_timestamp": job.end_at,
     }
     if job.livelock is not None:
-        fields["livelock"] = job.livelock
+        rest["livelock"] = job.livelock
     if job.process_id is not None:
-        fields["process_id"] = job.process_id
-    return orjson.dumps({**fields, **job.extra} if job.extra else fields)
+        rest["process_id"] = job.process_id
+    rest |= job.extra
+    if job.process_id is None or len(job.ops) < _MANY:
+        return orjson.dumps({"id": job.job_id, "ops": [_op_to_json(op) for op in job.ops], **rest})
+    first, *texts, last = _remembered.texts(job.ops)
+    # joined once: each copy of some megabytes costs as much as all else
+    return b",".join([b'{"id":%d,"ops":[%b' % (job.job_id, first), *texts, b"%b],%b" % (last, orjson.dumps(rest)[1:])])
+
+
+# a job with so many opcodes, or a file of so many bytes, is a large one
+_MANY: Final = 100
+_LARGE: Final = 64 * 2**10
+# opcodes with a common text: so many are encoded for a change of one, and as many fewer texts are joined
+_STRETCH: Final = 50
+
+
+class _RememberedTexts:
+    """The opcodes of the large job that was last encoded, and their texts, one for each stretch of opcodes.
+
+    Theory. A job's process writes its file whole at each step, and a step changes one opcode. To encode the others
+    again would be most of the work of a job of thousands of opcodes. Opcodes are values that never change, so an opcode
+    that is the same object has the same text.
+    """
+
+    def __init__(self) -> None:
+        # set together, as several threads may encode
+        self._last: tuple[Sequence[JobOp], Sequence[bytes]] = ((), ())
+
+    def texts(self, ops: Sequence[JobOp]) -> Sequence[bytes]:
+        """The opcodes as JSON. Cost: that of encoding the stretches that have others than the job last encoded."""
+        known, known_texts = self._last
+        if len(known) == len(ops):
+            texts, same = list(known_texts), map(operator.is_, ops, known)
+            fresh = {index - index % _STRETCH for index, is_same in enumerate(same) if not is_same}
+        else:
+            texts, fresh = [b""] * -(-len(ops) // _STRETCH), set(range(0, len(ops), _STRETCH))
+        for start in fresh:
+            encoded = orjson.dumps([_op_to_json(op) for op in ops[start : start + _STRETCH]])
+            texts[start // _STRETCH] = encoded[1:-1]
+        self._last = ops, texts
+        return texts
+
+
+_remembered: Final = _RememberedTexts()
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector from looking again and again at the objects of a large file while they are made."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def decode_job(content: bytes, name: str, *, packed: bool = False) -> Job:
@@ -103,6 +103,13 @@ def decode_job(content: bytes, name: str, *, packed: bool = False) -> Job:
         packed: keep the opcodes' inputs as text: for jobs that are many, and that stay.
     Raises: DamagedFile: the content is not JSON, cut off, or not a job; the message says which file, where and why.
     """
+    if len(content) < _LARGE:
+        return _decode(content, name, packed=packed)
+    with _uncollected():
+        return _decode(content, name, packed=packed)
+
+
+def _decode(content: bytes, name: str, *, packed: bool) -> Job:
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -204,11 +211,10 @@ def _list(value: object) -> list[Any]:
 def _timestamp(value: object) -> Timestamp | None:
     if value is None:
         return None
-    match value:
-        case [int() as seconds, int() as micros]:
-            return (seconds, micros)
-        case _:
-            raise ValueError(f"expected [seconds, microseconds], got {value!r:.60}")
+    # by hand: a pattern takes twice as long, and a large job has tens of thousands
+    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], int) and isinstance(value[1], int):
+        return (value[0], value[1])
+    raise ValueError(f"expected [seconds, microseconds], got {value!r:.60}")
 
 
 def _log_entry(value: object) -> LogEntry:

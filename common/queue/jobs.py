@@ -18,10 +18,12 @@ Source: job-queue design; luxid.md sections 3.1 and 4.
 """
 
 import enum
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, assert_never
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
 
 import attrs
+import orjson
 
 from common.errors import Conflict, ExecutionError, InvalidRequest
 from common.ids import JobId
@@ -188,21 +190,20 @@ def job_state(states: Sequence[JobState]) -> JobState:
     success if all opcodes are, and queued if an opcode is left.
     Source: luxid.md 4.2.
     """
-    tentative = JobState.QUEUED
-    ended = 0
-    for state in states:
-        match state:
-            case JobState.ERROR | JobState.CANCELING | JobState.CANCELED:
-                return state
-            case JobState.WAITING | JobState.RUNNING:
-                tentative = state
-            case JobState.SUCCESS:
-                ended += 1
-            case JobState.QUEUED:
-                pass
-            case _:
-                assert_never(state)
-    return JobState.SUCCESS if ended == len(states) else tentative
+    # a job may have tens of thousands of opcodes, and this runs at each step of it
+    there = set(states)
+    if not _DECISIVE.isdisjoint(there):
+        return next(state for state in states if state in _DECISIVE)
+    if there == _SUCCEEDED or not there:
+        return JobState.SUCCESS
+    if not _UNDER_WAY.isdisjoint(there):
+        return next(state for state in reversed(states) if state in _UNDER_WAY)
+    return JobState.QUEUED
+
+
+_DECISIVE: Final = frozenset({JobState.ERROR, JobState.CANCELING, JobState.CANCELED})
+_UNDER_WAY: Final = frozenset({JobState.WAITING, JobState.RUNNING})
+_SUCCEEDED: Final = {JobState.SUCCESS}
 
 
 def apply_event(op: JobOp, event: OpEvent, now: Timestamp, result: object = None) -> JobOp:
@@ -258,6 +259,67 @@ def to_timestamp(seconds: float) -> Timestamp:
 def to_seconds(at: Timestamp) -> float:
     """`[seconds, microseconds]` as seconds since the epoch."""
     return at[0] + at[1] / 1e6
+
+
+# An opcode's input, kept as JSON text and read like an object.
+#
+# Theory. Jobs of a long queue are kept in memory, and the input of most of them is not read before their turn comes.
+# As objects, a tree of dicts, lists and numbers, it takes four times the memory of its text. So it is kept as text and
+# parsed at each access; the last few objects are cached, as several parts read one job in turn.
+#
+# Source: DESIGN section 6.
+
+
+_AT_HAND: Final = 16
+
+
+@attrs.frozen(eq=False, weakref_slot=False)
+class PackedInput(Mapping[str, object]):
+    """The input of an opcode; equal to an object with the same content. An access parses the JSON unless cached."""
+
+    # compact JSON; one object
+    text: bytes
+
+    def __getitem__(self, key: str) -> object:
+        return _read(self.text)[key]
+
+    def get(self, key: str, default: object = None) -> object:
+        return _read(self.text).get(key, default)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_read(self.text))
+
+    def __len__(self) -> int:
+        return len(_read(self.text))
+
+    def items(self) -> ItemsView[str, object]:
+        return _read(self.text).items()
+
+    def keys(self) -> KeysView[str]:
+        return _read(self.text).keys()
+
+
+def pack(op_input: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the same input, packed; unchanged if it is nested too deeply to be encoded."""
+    try:
+        # copied: the bytes from orjson keep four unused kilobytes, and these texts stay in memory
+        return PackedInput(bytes(memoryview(orjson.dumps(op_input))))
+    except orjson.JSONEncodeError:
+        return op_input
+
+
+def may_mention(op_input: Mapping[str, object], word: str) -> bool:
+    """Whether an opcode's input may have a text with this word; false: it has none, and need not be parsed.
+
+    Args: word: of characters that JSON does not escape.
+    """
+    return not isinstance(op_input, PackedInput) or word.encode() in op_input.text
+
+
+@lru_cache(maxsize=_AT_HAND)
+def _read(text: bytes) -> dict[str, object]:
+    found: dict[str, object] = orjson.loads(text)
+    return found
 
 
 # The `depends` attribute of an opcode: parsing, relative ids, and the verdict for a state.

@@ -15,7 +15,7 @@ import orjson
 
 from common.access import Role
 from common.errors import InvalidRequest
-from common.queue.jobs import FINAL, Job, JobOp, JobState, OpEvent, Timestamp, apply_event, replace_op
+from common.queue.jobs import FINAL, Job, JobOp, JobState, OpEvent, Timestamp, apply_event, may_mention, replace_op
 from common.shapes import OwnForm
 
 
@@ -70,7 +70,16 @@ class RateBucket:
     limit: int
 
 
+def trail_with(op_input: Mapping[str, object], word: str) -> object:
+    """The trail of an opcode, or one without entries if it certainly has none with this word, of `a-z`, `:` and `-`.
+
+    Cost: where it has none, that of a search in the opcode's text: for each job of a long queue a few are looked for.
+    """
+    return op_input.get("reason") if may_mention(op_input, word) else ()
+
+
 # at most 18 digits: a larger number would limit nothing
+RATE_LIMIT: Final = "rate-limit:"
 _RATE_LIMIT: Final = re.compile(r"rate-limit:(([0-9]{1,18})(?::.*)?)", re.ASCII | re.DOTALL)
 
 
@@ -91,7 +100,7 @@ def rate_buckets(trails: Iterable[object]) -> tuple[RateBucket, ...]:
         for entry in trail if isinstance(trail, list | tuple) else ():
             # tested by hand: a pattern takes three times as long, and this runs for each job of a long queue
             reason = entry[1] if isinstance(entry, list | tuple) and len(entry) > 1 else None
-            if not isinstance(reason, str) or not reason.startswith("rate-limit:"):
+            if not isinstance(reason, str) or not reason.startswith(RATE_LIMIT):
                 continue
             if (bucket := rate_bucket(reason)) is not None:
                 found[bucket] = None
@@ -167,7 +176,7 @@ def try_entry(each: Try) -> ReasonEntry:
 
 def tries_of(op: JobOp) -> tuple[Try, ...]:
     """The tries of an opcode but the last one, in order; an entry that cannot be read is left out."""
-    return tuple(_tries(op.input.get("reason")))
+    return tuple(_tries(trail_with(op.input, TRY_SOURCE)))
 
 
 def tries_of_trail(trail: object) -> tuple[Try, ...]:
@@ -345,7 +354,7 @@ def without_owner(trail: ReasonTrail) -> ReasonTrail:
 
 def owner_of(job: Job) -> JobOwner | None:
     """The owner of the job; None: the daemons' user or root."""
-    text = _first(_trail_of(job), OWNER_SOURCE)
+    text = _first(_trail_of(job, OWNER_SOURCE), OWNER_SOURCE)
     if text is None:
         return None
     match = _OWNER.fullmatch(text)
@@ -353,18 +362,18 @@ def owner_of(job: Job) -> JobOwner | None:
         return JobOwner(NO_UID, "")
     if match[1] is None:
         return JobOwner(int(match[2]), match[3])
-    http_user = _first(_trail_of(job), HTTP_SOURCE) or ""
+    http_user = _first(_trail_of(job, HTTP_SOURCE), HTTP_SOURCE) or ""
     return JobOwner(int(match[2]), match[3], _ROLES.get(match[1], Role.NONE), http_user)
 
 
 def submitter(job: Job) -> str:
     """The name of the user who submitted a job: its owner, else the name from the client; "" if neither is known."""
     owner = owner_of(job)
-    return owner.shown if owner is not None else _first(_trail_of(job), LOGIN_SOURCE) or ""
+    return owner.shown if owner is not None else _first(_trail_of(job, LOGIN_SOURCE), LOGIN_SOURCE) or ""
 
 
-def _trail_of(job: Job) -> object:
-    return job.ops[0].input.get("reason") if job.ops else ()
+def _trail_of(job: Job, source: str) -> object:
+    return trail_with(job.ops[0].input, source) if job.ops else ()
 
 
 def _first(trail: object, source: str) -> str | None:
@@ -481,7 +490,7 @@ def batch_of_trail(trail: object) -> Batch | None:
 
 def batch_of(job: Job) -> Batch | None:
     """The batch of a job; None: it belongs to none."""
-    return batch_of_trail(job.ops[0].input.get("reason")) if job.ops else None
+    return batch_of_trail(_trail_of(job, BATCH_SOURCE))
 
 
 def with_at_most(job: Job, at_most: int | None) -> Job:

@@ -75,6 +75,8 @@ def read_all_lines(path: Path) -> list[OpLine]:
 
 def add_lines(job: Job, lines: Iterable[OpLine]) -> Job:
     """Add the lines that the job does not have yet; cost: linear in the lines of their opcodes."""
+    if not (lines := tuple(lines)):
+        return job
     last = job.next_log_serial - 1
     fresh: dict[int, list[LogEntry]] = {}
     for index, entry in lines:

@@ -23,8 +23,8 @@ import orjson
 
 from common.errors import InvalidRequest
 from common.queue import reasons
-from common.queue.jobs import Job, JobOp, replace_op, to_seconds
-from common.queue.reasons import ReasonEntry, next_try
+from common.queue.jobs import Job, JobOp, may_mention, replace_op, to_seconds
+from common.queue.reasons import ReasonEntry, next_try, trail_with
 from common.tracecontext import read_traceparent
 
 SOURCE: Final = "gantry:terms"
@@ -246,7 +246,7 @@ def changed_at(job: Job) -> float | None:
 
 def terms_of(job: Job) -> JobTerms:
     """The terms of a job."""
-    return terms_of_trail(job.ops[0].input.get("reason")) if job.ops else NO_TERMS
+    return terms_of_trail(trail_with(job.ops[0].input, SOURCE)) if job.ops else NO_TERMS
 
 
 def with_terms(job: Job, terms: JobTerms, at_ns: int) -> Job:
@@ -341,6 +341,8 @@ def deferral_of(job: Job) -> Deferral | None:
 
 def _has_cause(op: JobOp) -> bool:
     """Whether terms or tries are stated with the opcode; this runs for each job of a long queue."""
+    if not (may_mention(op.input, SOURCE) or may_mention(op.input, reasons.TRY_SOURCE)):
+        return False
     trail = op.input.get("reason")
     if not isinstance(trail, list | tuple):
         return False

@@ -118,7 +118,7 @@ TOGETHER_S: Final = 0.02
 # longer ones end then
 _REST: Final = 19
 _SHORTEST_REST_S: Final = 0.1
-_LONGEST_REST_S: Final = 1.0
+_LONGEST_REST_S: Final = 5.0
 _log: Final = get_log(__name__)
 
 

@@ -8,7 +8,6 @@ Source: DESIGN section 6; luxid.md 5.11, 7.3.
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
 import attrs
@@ -89,6 +88,11 @@ def _needs_of(op: OpCode) -> Needs:
         return UNREADABLE
 
 
-@lru_cache(maxsize=_REMEMBERED)
+# equal ones are one object; not an `lru_cache` either: most of a long queue are new to it, which it makes dear
+_recent_needs: Final[dict[Needs, Needs]] = {}
+
+
 def _interned(needs: Needs) -> Needs:
-    return needs
+    if len(_recent_needs) >= _REMEMBERED:
+        _recent_needs.clear()
+    return _recent_needs.setdefault(needs, needs)

@@ -110,7 +110,6 @@ def takings_of(entries: Iterable[LevelDeclaration]) -> tuple[Taking, ...]:
     return _takings(tuple([(entry.mode, entry.scope) for entry in entries]))
 
 
-# of some kinds of declarations there are few combinations, and all opcodes of a queue have one on each level
 @cache
 def _takings(kinds: tuple[tuple[LockMode, Scope], ...]) -> tuple[Taking, ...]:
     return tuple(sorted({_TAKINGS[kind] for kind in kinds})) or (Taking.NONE,)
@@ -167,16 +166,26 @@ _shape: Final = lru_cache(maxsize=4096)(NeedsShape)
 
 
 def needs_of(declaration: LockDeclaration) -> Needs:
-    takings = [_NOTHING] * len(LEVELS)
+    kinds: list[_Kind] = []
     shared: list[Name] = []
     exclusive: list[Name] = []
     for level, entries in declaration.levels.items():
-        level_index = _INDEX_OF[level]
-        takings[level_index] = takings_of(entries)
         for entry in entries:
-            names = shared if entry.mode is LockMode.SHARED else exclusive
-            names += [(level_index, name) for name in entry.names]
-    return Needs(_shape(tuple(takings), declaration.bgl), tuple(sorted(shared)), tuple(sorted(exclusive)))
+            kinds.append((level, entry.mode, entry.scope))
+            if entry.names:
+                names = shared if entry.mode is LockMode.SHARED else exclusive
+                names += [(_INDEX_OF[level], name) for name in entry.names]
+    return Needs(_shape_of(tuple(kinds), declaration.bgl), tuple(sorted(shared)), tuple(sorted(exclusive)))
+
+
+_Kind = tuple[LockLevel, LockMode, Scope]
+
+
+# of kinds of declarations there are few combinations, and each opcode of a queue has one
+@lru_cache(maxsize=4096)
+def _shape_of(kinds: tuple[_Kind, ...], bgl: LockMode | None) -> NeedsShape:
+    of_levels = [_takings(tuple([(mode, scope) for level, mode, scope in kinds if level is each])) for each in LEVELS]
+    return _shape(tuple(of_levels), bgl)
 
 
 # needs of an opcode that cannot be read: before the start as heavy as the BGL, once it runs it holds nothing

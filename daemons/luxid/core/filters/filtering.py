@@ -21,7 +21,7 @@ from common.query.predicate import PREDICATE, Field, compile_expression
 from common.query.qlang import All, Expression, Some
 from common.queue.filters import CompiledRule, compile_chain
 from common.queue.jobs import Job
-from common.queue.reasons import batch_of, owner_of, rate_buckets
+from common.queue.reasons import RATE_LIMIT, batch_of, owner_of, rate_buckets, trail_with
 from daemons.luxid.core.choice.limits import BatchLimit, BucketLimit, Limit, RuleLimit
 
 # What a filter rule says of all jobs whose opcodes have certain names, without looking at anything else.
@@ -215,7 +215,7 @@ def _ruling(rule: CompiledRule) -> Ruling:
 
 def bucket_limits(job: Job) -> tuple[Limit, ...]:
     """Return the limits that the job names in its reasons: that of its batch, and buckets."""
-    found = rate_buckets([op.input.get("reason") for op in job.ops])
+    found = rate_buckets([trail_with(op.input, RATE_LIMIT) for op in job.ops])
     of_batch = _batch_limits(job)
     if not found:
         return of_batch

@@ -204,6 +204,7 @@ class Entries:
         # those without a process that are not shown as queued; all others without one are many, and are
         self._held: set[JobId] = set()
         self._blocked: set[JobId] = set()
+        self._sets: Final = {Phase.HELD: self._held, Phase.BLOCKED: self._blocked}
         self._running: set[JobId] = set()
         # starting, running, or orphaned
         self._with_process: set[JobId] = set()
@@ -277,11 +278,10 @@ class Entries:
             self._with_process.add(job_id)
             self._users.queue(entry.user, -1)
             self._users.run(entry.user, 1)
-        for jobs, of in ((self._held, Phase.HELD), (self._blocked, Phase.BLOCKED)):
-            if before is of:
-                jobs.discard(job_id)
-            if phase is of:
-                jobs.add(job_id)
+        if (left := self._sets.get(before)) is not None:
+            left.discard(job_id)
+        if (entered := self._sets.get(phase)) is not None:
+            entered.add(job_id)
         if Phase.RUNNING in (before, phase):
             (self._running.add if phase is Phase.RUNNING else self._running.discard)(job_id)
             self.pausing.note(entry)

@@ -11,7 +11,7 @@ import pytest
 
 from common.ids import JobId
 from common.paths import Paths
-from common.queue import jobfile
+from common.queue import jobs as queuejobs
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.queue.entry import Phase
@@ -80,11 +80,11 @@ def test_an_input_is_looked_at_once_when_its_job_is_taken_in(paths: Paths) -> No
         paths.job_file(number).write_bytes(encode_job(Job(JobId(number), (JobOp(op_input),))))
     found = load_queue(paths)
     queue = JobQueue(10, 10, lambda _: None)
-    before = jobfile._read.cache_info().misses
+    before = queuejobs._read.cache_info().misses
 
     queue.add_all(each.job for each in found.jobs)
 
-    assert jobfile._read.cache_info().misses - before == JOBS
+    assert queuejobs._read.cache_info().misses - before == JOBS
     assert queue.phase(JobId(JOBS)) is Phase.BLOCKED
 
 

@@ -7,8 +7,25 @@ import orjson
 import pytest
 
 from common.ids import JobId
-from common.queue.jobfile import PackedInput, decode_job, encode_job, pack
-from common.queue.jobs import Job, JobOp
+from common.queue import jobs
+from common.queue.jobfile import decode_job, encode_job
+from common.queue.jobs import Job, JobOp, PackedInput, pack
+from common.queue.reasons import (
+    Batch,
+    JobOwner,
+    ReasonEntry,
+    Try,
+    batch_entry,
+    batch_of,
+    owner_entries,
+    owner_of,
+    submitter,
+    submitter_entry,
+    tries_of,
+    try_entry,
+)
+from common.queue.terms import JobTerms, Use, deferral_of, terms_entry, terms_of
+from daemons.luxid.core.filters.filtering import bucket_limits
 
 RECORDED = Path(__file__).parents[3] / "data" / "ganeti-3.0.2"
 FILES = sorted(RECORDED.glob("queue-*/job-*"))
@@ -71,9 +88,52 @@ def taken(contents: list[bytes], *, packed: bool) -> int:
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        jobs = [decode_job(content, "job", packed=packed) for content in contents]
+        read = [decode_job(content, "job", packed=packed) for content in contents]
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(jobs) == len(contents)
+    assert len(read) == len(contents)
     return after - before
+
+
+OWNER = JobOwner(1003, "ann")
+ENTRIES = {
+    "owner": owner_entries(OWNER, 1)[0],
+    "batch": batch_entry(Batch("b1", 1, 2, at_most=1), 1),
+    "terms": terms_entry(JobTerms("nightly", uses=(Use("", "licences", 2),)), 1),
+    "try": try_entry(Try(1, 1.0, 2.0, "ended with exit code 1", 1, 3.0, 0, 0)),
+    "bucket": ReasonEntry("gnt:user", "rate-limit:3:backup", 1),
+    "login": submitter_entry("ben", 1),
+    "words": ReasonEntry("gnt:user", 'gantry: "owner"', 1),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_what_the_trail_says_is_found_in_a_packed_input_too(name: str) -> None:
+    job = Job(JobId(1), (JobOp({**INPUT, "reason": [ENTRIES[name].to_wire()]}),))
+    packed = decode_job(encode_job(job), "job-1", packed=True)
+
+    assert facts(packed) == facts(job)
+    assert (facts(job) == (None, "", None, JobTerms(), (), None, ())) == (name == "words")
+
+
+def test_a_packed_input_without_entries_of_ours_is_not_parsed_for_them() -> None:
+    job = decode_job(encode_job(Job(JobId(1), (JobOp({**INPUT, "argv": ["unread"]}),))), "job-1", packed=True)
+    before = jobs._read.cache_info()
+
+    facts(job)
+
+    assert jobs._read.cache_info() == before
+
+
+def facts(job: Job) -> tuple[object, ...]:
+    """What luxid asks of the trail of each job of a long queue."""
+    return (
+        owner_of(job),
+        submitter(job),
+        batch_of(job),
+        terms_of(job),
+        tries_of(job.ops[0]),
+        deferral_of(job),
+        bucket_limits(job),
+    )
