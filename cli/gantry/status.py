@@ -246,6 +246,14 @@ def _daemon_findings(settings: Settings) -> Iterator[Finding]:
             yield Finding(level, "daemons", f"{daemon.name} is {found.state}", "see: gantry status")
 
 
+@attrs.frozen
+class _Part:
+    """A part of the status: its fields in JSON, and its lines; a line that is empty is left out."""
+
+    fields: Mapping[str, object]
+    lines: Sequence[str] = ()
+
+
 def tell_status(settings: Settings, fault: GantryError | None = None) -> int:
     """Print the state of the daemons; return the exit code.
 
@@ -258,74 +266,61 @@ def tell_status(settings: Settings, fault: GantryError | None = None) -> int:
     if why_left is not None:
         # those of the master are not missed here; one that is there is ending, or was started by hand
         daemons = [each for each in daemons if each.name not in MASTER_DAEMONS or each.running is not None]
-    has_luxid = is_ready(daemons, "luxid")
     # other users reach luxid only, and cannot know whether the other daemons run
-    lacks_luxid = not has_luxid and any(daemon.name == "luxid" for daemon in daemons)
+    lacks_luxid = not is_ready(daemons, "luxid") and any(daemon.name == "luxid" for daemon in daemons)
     is_up = not lacks_luxid and all(daemon.is_ready or daemon.is_hidden for daemon in daemons)
     if not is_up:
         paths.check_socket_paths()
-    jobs = _count_jobs() if has_luxid else None
-    drained = ask_luxid(QueryConfigValues(("drain_flag",)))[0] if has_luxid else None
-    lags = ask_lags() if has_luxid else None
-    verdicts = last_verdicts() if has_luxid else None
-    config_verdicts = last_config_verdicts() if settings.cluster.has_nodes and is_ready(daemons, "wconfd") else ()
-    orphans = known_orphans() if is_ready(daemons, "wconfd") else ()
-    schedules = known_schedules() if has_luxid and not is_down(daemons, "wconfd") else ()
-    http = settings.rapid.url(settings.cluster.own_name) if is_ready(daemons, "rapid") else None
-    findings = in_order(find_problems(settings)) if has_luxid else []
     supervisor = _supervisor(paths)
-    mastership = known_mastership() if is_ready(daemons, "keeperd") else None
-    commands = _commands_here(paths) if settings.cluster.has_nodes else None
+    parts = list(_parts(settings, daemons, why_left))
     if wants_json():
-        copies = {} if lags is None else {"queue_lags": lags_json(lags), "queue_verdicts": verdicts_json(verdicts)}
-        if config_verdicts:
-            copies["config_verdicts"] = verdicts_json(config_verdicts)
-        if orphans:
-            copies["ghosts"] = [as_json(orphan) for orphan in orphans]
-        if schedules:
-            copies["schedules"] = schedules_json(schedules)
-        if findings:
-            copies["health"] = as_findings(findings)
-        web = {} if http is None else {"http": http}
-        here = {} if commands is None else {"commands_here": commands}
-        if fault is not None:
-            copies["settings_fault"] = fault.message
-        lease = {} if mastership is None else {"mastership": mastership_json(mastership)}
-        say_json(
-            {**_as_json(daemons, supervisor, jobs, drained), "not_master": why_left, **here, **lease, **web, **copies}
-        )
+        told = {
+            **_as_json(daemons, supervisor),
+            **{name: value for part in parts for name, value in part.fields.items()},
+        }
+        say_json({**told, "settings_fault": fault.message} if fault is not None else told)
     else:
         say_table(_COLUMNS, [_cells(*_row(daemon)) for daemon in daemons])
-        if mastership is not None:
-            say(mastership_line(mastership))
-            if etcd := etcd_line(mastership, known_fullness()):
-                say(etcd)
-        if jobs is not None:
-            say(_queue_line(jobs, bool(drained)))
-        if schedules:
-            say(schedules_line(schedules, time.time()))
-        if commands:
-            say(f"commands of jobs on this node: {commands} run{'s' if commands == 1 else ''}")
-        if http is not None:
-            say(f"http: {http}")
-        if orphans:
-            say(orphans_line(orphans))
-        for lag in lags or ():
-            say(f"copies: {lag_words(lag)}")
-        if verdicts and not lags:
-            say(f"copies: queue {status_words(verdicts)}")
-        if config_verdicts:
-            say(f"copies: configuration {status_words(config_verdicts)}")
-        if why_left is not None and mastership is None:
-            say(why_left)
-        for finding in findings:
-            say(f"{finding.level.word}: {finding.what}: {finding.text}; {finding.remedy}")
+        for line in (line for part in parts for line in part.lines if line):
+            say(line)
     if not is_up:
         complain(what_is_wrong(daemons, paths, has_supervisor=supervisor is not None))
     elif hidden := [daemon.name for daemon in daemons if not daemon.is_ready]:
         folders = dict.fromkeys(f"'{paths.pid_file(name).parent}'" for name in hidden)
         remark(f"whether {' and '.join(hidden)} run is told to root and to the owner of {' and '.join(folders)}")
     return DONE if is_up else NOT_REACHED
+
+
+def _parts(settings: Settings, daemons: Sequence[DaemonStatus], why_left: str | None) -> Iterator[_Part]:
+    """What there is to tell beside the daemons, in the order of its lines."""
+    has_luxid, has_wconfd = is_ready(daemons, "luxid"), is_ready(daemons, "wconfd")
+    mastership = known_mastership() if is_ready(daemons, "keeperd") else None
+    if mastership is not None:
+        lines = [mastership_line(mastership), etcd_line(mastership, known_fullness())]
+        yield _Part({"mastership": mastership_json(mastership)}, lines)
+    yield _queue() if has_luxid else _Part({"jobs": None, "drained": None})
+    if has_luxid and not is_down(daemons, "wconfd") and (schedules := known_schedules()):
+        yield _Part({"schedules": schedules_json(schedules)}, [schedules_line(schedules, time.time())])
+    if settings.cluster.has_nodes and (commands := _commands_here(settings.paths)) is not None:
+        line = f"commands of jobs on this node: {commands} run{'s' if commands == 1 else ''}" if commands else ""
+        yield _Part({"commands_here": commands}, [line])
+    if is_ready(daemons, "rapid"):
+        http = settings.rapid.url(settings.cluster.own_name)
+        yield _Part({"http": http}, [f"http: {http}"])
+    if has_wconfd and (orphans := known_orphans()):
+        yield _Part({"ghosts": [as_json(orphan) for orphan in orphans]}, [orphans_line(orphans)])
+    if has_luxid and (lags := ask_lags()) is not None:
+        verdicts = last_verdicts() or ()
+        lines = [f"copies: {lag_words(lag)}" for lag in lags]
+        if verdicts and not lags:
+            lines = [f"copies: queue {status_words(verdicts)}"]
+        yield _Part({"queue_lags": lags_json(lags), "queue_verdicts": verdicts_json(verdicts)}, lines)
+    if settings.cluster.has_nodes and has_wconfd and (found := last_config_verdicts()):
+        yield _Part({"config_verdicts": verdicts_json(found)}, [f"copies: configuration {status_words(found)}"])
+    yield _Part({"not_master": why_left}, [why_left or ""] if mastership is None else ())
+    if has_luxid and (findings := in_order(find_problems(settings))):
+        lines = [f"{each.level.word}: {each.what}: {each.text}; {each.remedy}" for each in findings]
+        yield _Part({"health": as_findings(findings)}, lines)
 
 
 def _commands_here(paths: Paths) -> int | None:
@@ -351,24 +346,22 @@ def _cells(name: str, state: str, running: RunningDaemon | None) -> list[str]:
     return [name, state, str(running.pid) if running else "", clock(running.since) if running else ""]
 
 
-def _count_jobs() -> Mapping[str, int]:
+def _queue() -> _Part:
     """How many jobs are in each state; states without jobs are left out."""
     counted = Counter(row["status"] for row in jobs_now(None, ("status",)))
-    return {state.value: counted[state.value] for state in JobState if counted[state.value]}
-
-
-def _queue_line(jobs: Mapping[str, int], is_drained: bool) -> str:
+    jobs = {state.value: counted[state.value] for state in JobState if counted[state.value]}
     counts = ", ".join(f"{count} {state}" for state, count in jobs.items()) or "empty"
-    return f"queue: {counts}{'; drained, it takes no jobs' if is_drained else ''}"
+    drained = ask_luxid(QueryConfigValues(("drain_flag",)))[0]
+    return _Part(
+        {"jobs": jobs, "drained": drained}, [f"queue: {counts}{'; drained, it takes no jobs' if drained else ''}"]
+    )
 
 
 def _why(daemon: DaemonStatus) -> dict[str, str]:
     return {} if daemon.why_down is None else {"reason": daemon.why_down}
 
 
-def _as_json(
-    daemons: list[DaemonStatus], supervisor: RunningDaemon | None, jobs: Mapping[str, int] | None, drained: object
-) -> dict[str, object]:
+def _as_json(daemons: Sequence[DaemonStatus], supervisor: RunningDaemon | None) -> dict[str, object]:
     def place(running: RunningDaemon | None) -> dict[str, object]:
         return {"pid": running.pid if running else None, "since": running.since if running else None}
 
@@ -378,6 +371,4 @@ def _as_json(
             daemon.name: {"state": daemon.state, **place(daemon.running), **_why(daemon)} for daemon in daemons
         },
         "supervisor": place(supervisor),
-        "jobs": jobs,
-        "drained": drained,
     }
