@@ -38,6 +38,7 @@ import attrs
 
 from common.ids import JobId
 from common.queue.jobs import Job
+from common.queue.reasons import first_trail
 from common.queue.terms import Use, terms_of, terms_text
 from common.resources import Resource, Unit
 from daemons.luxid.core.choice.limits import Limit
@@ -91,7 +92,7 @@ class Turn:
 
 def uses_of(job: Job) -> tuple[Use, ...]:
     """The units that the job takes with its slot, as its terms say."""
-    text = terms_text(job.ops[0].input.get("reason")) if job.ops else None
+    text = terms_text(first_trail(job))
     # this runs for each job of a long queue, and most terms are names
     return terms_of(job).uses if text is not None and '"uses"' in text else ()
 

@@ -3,6 +3,7 @@
 Source: DESIGN sections 15 and 16.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, cast
 
@@ -10,7 +11,7 @@ from common.ids import JobId
 from common.objects.kinds import QueryKind
 from common.query.qlang import Expression
 from common.words.fields import JobRow
-from common.words.outcome import batch_counts, batch_state
+from common.words.outcome import batch_state
 from daemons.rapid.calls import Asked
 from protocol.luxi.queries import Query
 from protocol.rapid.jobs import BatchList, BatchNow
@@ -36,7 +37,7 @@ class Batches:
 def _batch(batch_id: str, rows: Sequence[JobRow]) -> BatchNow:
     ordered = sorted(rows, key=lambda row: row["id"])
     first, last = ordered[0], ordered[-1]
-    counts = batch_counts(str(row["status"]) for row in rows)
+    counts = Counter(str(row["status"]) for row in rows)
     return BatchNow(
         batch_id,
         batch_state(counts),
