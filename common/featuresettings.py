@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from common.validation import READERS, Checked, not_negative, port, positive
+from common.validation import READERS, Checked, not_negative, one_of, port, positive
 
 # Settings of etcd as a client sees it, and of keeperd.
 #
@@ -102,11 +102,6 @@ def _proxies(_: object, field: Checked, value: Sequence[str]) -> None:
             ) from None
 
 
-def _proxy_header(_: object, field: Checked, value: str) -> None:
-    if value not in _PROXY_HEADERS:
-        raise ValueError(f"{field.name} must be one of {', '.join(_PROXY_HEADERS)}")
-
-
 def _origins(_: object, field: Checked, value: Sequence[str]) -> None:
     for text in value:
         if not _is_origin(text):
@@ -161,7 +156,7 @@ class RapidSettings:
     # addresses and networks of proxies whose word on their clients' addresses counts; "unix": over the Unix socket
     trusted_proxies: tuple[str, ...] = attrs.field(default=(), validator=_proxies)
     # header in which they say it
-    proxy_header: str = attrs.field(default="X-Forwarded-For", validator=_proxy_header)
+    proxy_header: str = attrs.field(default="X-Forwarded-For", validator=one_of(_PROXY_HEADERS))
     # sites whose pages may call what is under /3 from a browser, as "https://tools.example.org"
     allowed_origins: tuple[str, ...] = attrs.field(default=(), validator=_origins)
 

@@ -25,14 +25,15 @@ from common.paths import Paths
 from common.queue.terms import is_label_key
 from common.system.accounts import group_named, user_named
 from common.validation import (
+    SWITCHES,
+    WAYS_TO_HOLD,
     Checked,
     file_mode,
     list_of,
     not_negative,
+    one_of,
     port,
     positive,
-    switch,
-    way_to_hold,
     whole_number,
 )
 
@@ -55,11 +56,6 @@ def is_on(enabled: str, *, has_nodes: bool) -> bool:
     return has_nodes if enabled == "auto" else enabled == "yes"
 
 
-def _way_to_replicate(_: object, field: Checked, value: str) -> None:
-    if value not in (NO_REPLICATION, BY_NODES, BY_ETCD):
-        raise ValueError(f"{field.name} must be one of {NO_REPLICATION}, {BY_NODES}, {BY_ETCD}")
-
-
 def _label_or_none(_: object, field: Checked, value: str) -> None:
     if value and not is_label_key(value):
         raise ValueError(
@@ -67,19 +63,14 @@ def _label_or_none(_: object, field: Checked, value: str) -> None:
         )
 
 
-def _moment_of_reply(_: object, field: Checked, value: str) -> None:
-    if value not in (AFTER_ATTEMPT, AFTER_LOCAL):
-        raise ValueError(f"{field.name} must be one of {AFTER_ATTEMPT}, {AFTER_LOCAL}")
-
-
 @attrs.frozen
 class ClusterSettings:
     # way in which changes reach the other nodes
-    replication: str = attrs.field(default=NO_REPLICATION, validator=_way_to_replicate)
+    replication: str = attrs.field(default=NO_REPLICATION, validator=one_of((NO_REPLICATION, BY_NODES, BY_ETCD)))
     # name of this node in the configuration; empty: the host's
     node_name: str = ""
     # what a change waits for before it counts, if `replication` is by nodes
-    answer_after: str = attrs.field(default=AFTER_ATTEMPT, validator=_moment_of_reply)
+    answer_after: str = attrs.field(default=AFTER_ATTEMPT, validator=one_of((AFTER_ATTEMPT, AFTER_LOCAL)))
 
     @property
     def has_nodes(self) -> bool:
@@ -123,7 +114,7 @@ class NodedSettings:
 @attrs.frozen
 class ConfdSettings:
     # whether it runs; automatically: where there may be more than one machine
-    enabled: str = attrs.field(default="auto", validator=switch)
+    enabled: str = attrs.field(default="auto", validator=one_of(SWITCHES))
     # address to listen at; empty: that of noded
     address: str = ""
     port: int = attrs.field(default=1814, validator=port)
@@ -132,7 +123,7 @@ class ConfdSettings:
 @attrs.frozen
 class MondSettings:
     # whether it runs; automatically: where there may be more than one machine
-    enabled: str = attrs.field(default="auto", validator=switch)
+    enabled: str = attrs.field(default="auto", validator=one_of(SWITCHES))
     # address to listen at; empty: that of noded
     address: str = ""
     port: int = attrs.field(default=1815, validator=port)
@@ -284,7 +275,7 @@ class JobprocSettings:
     # number of last lines of a command's output that go into the result
     output_tail_lines: int = attrs.field(default=20, validator=not_negative)
     # way to hold the processes of a command together
-    cgroups: str = attrs.field(default="auto", validator=way_to_hold)
+    cgroups: str = attrs.field(default="auto", validator=one_of(WAYS_TO_HOLD))
     # PATH and LANG of commands
     command_path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     command_lang: str = "C.UTF-8"

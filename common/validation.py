@@ -4,7 +4,7 @@ A validator may have an attribute `schema`: its rule as keywords of JSON Schema,
 code checks: `at_least(0).schema == {"minimum": 0}`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 V = TypeVar("V", bound=Callable[..., Any])
@@ -66,19 +66,17 @@ def file_mode(_: object, field: Checked, value: int) -> None:
         raise ValueError(f"{field.name} must be a file mode such as 0o660")
 
 
-def way_to_hold(_: object, field: Checked, value: str) -> None:
-    if value not in WAYS_TO_HOLD:
-        raise ValueError(f"{field.name} must be one of {', '.join(WAYS_TO_HOLD)}")
-
-
 def port(_: object, field: Checked, value: int) -> None:
     if not 1 <= value <= _LAST_PORT:
         raise ValueError(f"{field.name} must be a port from 1 to {_LAST_PORT}")
 
 
-def switch(_: object, field: Checked, value: str) -> None:
-    if value not in SWITCHES:
-        raise ValueError(f"{field.name} must be one of {', '.join(SWITCHES)}")
+def one_of(words: Sequence[str]) -> Callable[[object, Checked, str], None]:
+    def check(_: object, field: Checked, value: str) -> None:
+        if value not in words:
+            raise ValueError(f"{field.name} must be one of {', '.join(words)}")
+
+    return check
 
 
 # Read the values of settings from TOML, by the types of their fields.

@@ -18,7 +18,7 @@ from common.queue.reasons import Batch, batch_of_trail
 from common.queue.terms import JobTerms, terms_of_trail
 from common.words.fields import JobRow
 from common.words.filters.filtertext import Expression
-from common.words.outcome import batch_counts, batch_state
+from common.words.outcome import batch_state
 from common.words.times import to_seconds
 
 _FIELDS: Final = ("id", "status", "batch", "user", "summary", "received_ts")
@@ -41,7 +41,7 @@ class BatchRow:
 
     @property
     def counts(self) -> Counter[str]:
-        return batch_counts(row["status"] or "" for row in self.jobs)
+        return Counter(row["status"] or "" for row in self.jobs)
 
     @property
     def state(self) -> str:

@@ -20,6 +20,7 @@ from typing import Final, assert_never
 
 import attrs
 
+from common.durable.folders import locked_folder
 from common.system.log import get_log
 
 # Ways to hold the processes of a command together, so that all of them can be ended.
@@ -331,7 +332,7 @@ class GroupTree:
 
         Args: kept: names of groups to leave alone.
         """
-        with contextlib.suppress(OSError), _locked(self._run_folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        with contextlib.suppress(OSError), locked_folder(self._run_folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
             for name in set(self._names()).difference(kept):
                 self.group(name).remove()
             self.remove_if_empty()
@@ -354,22 +355,12 @@ def while_starting(run_folder: Path) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(_locked(run_folder, fcntl.LOCK_SH))
+            stack.enter_context(locked_folder(run_folder, fcntl.LOCK_SH))
         except OSError as error:
             _log.warning(
                 "groups.not_locked", folder=run_folder, reason=error, effect="a sweep could remove a new group"
             )
         yield
-
-
-@contextlib.contextmanager
-def _locked(run_folder: Path, operation: int) -> Iterator[None]:
-    fd = os.open(run_folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, operation)
-        yield
-    finally:
-        os.close(fd)
 
 
 def find_groups(wanted: str, run_folder: Path) -> GroupTree | None:

@@ -5,9 +5,10 @@ its own, `NotYetDurable`, and the caller only has to repeat that fsync (`common.
 """
 
 import contextlib
+import fcntl
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -100,6 +101,17 @@ def check_kinds(folders: Iterable[Path]) -> None:
                     )
 
 
+@contextlib.contextmanager
+def locked_folder(folder: str | Path, operation: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Hold a folder's own lock. Args: operation: of `flock`. Raises: OSError: it cannot be opened, or not be locked."""
+    descriptor = _open_folder(folder)
+    try:
+        fcntl.flock(descriptor, operation)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def is_odd(path: str | Path) -> bool:
     """Whether something is there that is neither a file nor a folder, such as a link. Raises: OSError."""
     try:
@@ -110,8 +122,12 @@ def is_odd(path: str | Path) -> bool:
 
 
 def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = _open_folder(folder)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _open_folder(folder: str | Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -15,8 +15,9 @@ import attrs
 
 from common.durable.atomicfile import FileWrite, remove_files, write_files
 from common.durable.durably import durably
-from common.errors import Conflict, DamagedFile, Denied, InvalidRequest, NotFound, explain_os_error
+from common.errors import Conflict, DamagedFile, InvalidRequest, NotFound, explain_os_error
 from common.paths import Paths
+from common.system.accounts import check_owner
 
 # The content of files with certificates and private keys (PEM): its parts, and the digests of certificates.
 #
@@ -413,14 +414,11 @@ def make_next(paths: Paths) -> bool:
     Raises: Denied: this user is neither root nor the owner of the installation. OSError.
     Durability: on return it survives a loss of power.
     """
-    status = os.stat(paths.data)
-    if os.geteuid() not in (0, status.st_uid):
-        raise Denied(f"only root and the owner of '{paths.data}' may make a new certificate for the cluster")
+    owner = check_owner(paths.data, "make a new certificate for the cluster")
     if paths.next_server_pem.exists():
         return False
     now = datetime.datetime.now(datetime.UTC)
     content = make_cluster_certificate(now, mark=now.strftime("%Y%m%dT%H%M%SZ"))
-    owner = (status.st_uid, status.st_gid)
     durably(lambda: write_files([FileWrite(paths.next_server_pem, content, PRIVATE_MODE, owner=owner)]))
     return True
 
@@ -525,9 +523,6 @@ def _has_key(path: Path, key: bytes) -> bool:
 # Source: rapi.md 1.
 
 
-if TYPE_CHECKING:
-    from cryptography import x509
-
 # names that every machine has
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -553,14 +548,11 @@ def make_web_certificate(names: Iterable[str], now: datetime.datetime) -> bytes:
     # imported late: it takes a tenth of a second, and most programs make no certificate
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+    from cryptography.x509.oid import ExtendedKeyUsageOID
 
     all_names = list(dict.fromkeys(name for name in (*names, *_LOCAL) if name))
-    key = ec.generate_private_key(ec.SECP256R1())
+    key, subject = _new_key(), _named(all_names[0])
     public = key.public_key()
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, all_names[0][:_NAME_MAX])])
     certificate = (
         x509.CertificateBuilder(subject, subject, public, x509.random_serial_number(), now - _EARLIER, now + VALIDITY)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -570,8 +562,7 @@ def make_web_certificate(names: Iterable[str], now: datetime.datetime) -> bytes:
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
         .sign(key, hashes.SHA256())
     )
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return private + certificate.public_bytes(Encoding.PEM)
+    return _key_pem(key) + _certificate_pem(certificate)
 
 
 def _general_name(name: str) -> "x509.GeneralName":

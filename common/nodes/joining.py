@@ -1,6 +1,5 @@
 """What a machine needs to join, and what the cluster gives it."""
 
-import fcntl
 import hashlib
 import hmac
 import os
@@ -9,8 +8,7 @@ import secrets
 import shutil
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -20,7 +18,7 @@ import orjson
 from common.clusterinit import ssconf_writes
 from common.durable.atomicfile import FileWrite, remove_files, write_files
 from common.durable.durably import durably
-from common.durable.folders import sync_folders
+from common.durable.folders import locked_folder, sync_folders
 from common.errors import Conflict, DamagedFile, Denied, InvalidRequest, NotFound
 from common.featuresettings import EtcdSettings, KeeperdSettings
 from common.jsontext import ascii_json
@@ -28,6 +26,7 @@ from common.nodes.certificates import PRIVATE_MODE, CertificateRequest, is_signe
 from common.paths import Paths
 from common.settings import BY_NODES, ConfdSettings, MondSettings, Settings
 from common.settingsfile import SYSTEM_FILE
+from common.system.accounts import check_owner
 from common.system.log import get_log
 from common.wire import structure, unstructure
 
@@ -200,7 +199,7 @@ class JoinTokenFiles:
         self.make_folder()
         secret = secrets.token_hex(_SECRET_BYTES)
         token = JoinToken(secrets.token_hex(_ID_BYTES), digest_of_secret(secret), now, now + expires_s, readd)
-        with self._locked():
+        with locked_folder(self.folder):
             old = [each for each in self.list() if each.is_over_at + KEPT_S < now]
             durably(lambda: remove_files([self._file(each.id) for each in old]))
             self._write(token)
@@ -222,7 +221,7 @@ class JoinTokenFiles:
     def revoke(self, token_id: str) -> None:
         """Remove a token; on return it can be used no more, also after a loss of power. Raises: NotFound."""
         self._owner()
-        with self._locked():
+        with locked_folder(self.folder):
             if not is_token_id(token_id) or not self._file(token_id).exists():
                 raise NotFound(f"there is no token '{token_id}'; see them with: gnt-cluster join-token --list")
             durably(lambda: remove_files([self._file(token_id)]))
@@ -233,7 +232,7 @@ class JoinTokenFiles:
         Args: change: gets None if there is no such token; what it raises is raised here, and nothing changes.
         Durability: on return it survives a loss of power.
         """
-        with self._locked():
+        with locked_folder(self.folder):
             before = self.find(token_id)
             after = change(before)
             if after != before:
@@ -241,22 +240,7 @@ class JoinTokenFiles:
             return after
 
     def _owner(self) -> tuple[int, int]:
-        status = os.stat(self._data)
-        if os.geteuid() not in (0, status.st_uid):
-            raise Denied(
-                f"only root and the owner of '{self._data}' may let machines join; this user has the number "
-                f"{os.geteuid()}, and the owner {status.st_uid}"
-            )
-        return status.st_uid, status.st_gid
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        fd = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(fd)
+        return check_owner(self._data, "let machines join")
 
     def _file(self, token_id: str) -> Path:
         return self.folder / token_id

@@ -43,6 +43,8 @@ class ReasonEntry(OwnForm):
 
 
 ReasonTrail = tuple[ReasonEntry, ...]
+# of the entry with a user's own words
+USER_SOURCE: Final = "gnt:user"
 
 
 def opcode_source(op_id: str) -> str:
@@ -52,13 +54,20 @@ def opcode_source(op_id: str) -> str:
 
 def user_trail(reason: str | None, program: str, command: str, at_ns: int) -> ReasonTrail:
     """The trail of a command line: the user's own words, if any, then the program."""
-    own: Sequence[ReasonEntry] = [ReasonEntry("gnt:user", reason, at_ns)] if reason else []
+    own: Sequence[ReasonEntry] = [ReasonEntry(USER_SOURCE, reason, at_ns)] if reason else []
     return (*own, ReasonEntry(f"gnt:client:{program}", command, at_ns))
 
 
 def user_reason(trail: ReasonTrail) -> str:
     """The user's own words in such a trail; "": there are none."""
-    return next((entry.reason for entry in trail if entry.source == "gnt:user"), "")
+    return next((entry.reason for entry in trail if entry.source == USER_SOURCE), "")
+
+
+def texts_of(trail: object, source: str) -> Iterator[str]:
+    """The texts of the entries with this source, in order. Args: trail: as a job file has it; it may be malformed."""
+    for entry in trail if isinstance(trail, list | tuple) else ():
+        if isinstance(entry, Sequence) and len(entry) > 1 and entry[0] == source and isinstance(entry[1], str):
+            yield entry[1]
 
 
 @attrs.frozen
@@ -76,6 +85,14 @@ def trail_with(op_input: Mapping[str, object], word: str) -> object:
     Cost: where it has none, that of a search in the opcode's text: for each job of a long queue a few are looked for.
     """
     return op_input.get("reason") if may_mention(op_input, word) else ()
+
+
+def first_trail(job: Job, source: str) -> object:
+    """The trail of the job's first opcode, which states what is said of the job as a whole.
+
+    Args, Cost: as `trail_with`, of an entry's source.
+    """
+    return trail_with(job.ops[0].input, source) if job.ops else ()
 
 
 # at most 18 digits: a larger number would limit nothing
@@ -176,12 +193,12 @@ def try_entry(each: Try) -> ReasonEntry:
 
 def tries_of(op: JobOp) -> tuple[Try, ...]:
     """The tries of an opcode but the last one, in order; an entry that cannot be read is left out."""
-    return tuple(_tries(trail_with(op.input, TRY_SOURCE)))
+    return tries_of_trail(trail_with(op.input, TRY_SOURCE))
 
 
 def tries_of_trail(trail: object) -> tuple[Try, ...]:
     """As `tries_of`, of the trail alone."""
-    return tuple(_tries(trail))
+    return tuple(each for text in texts_of(trail, TRY_SOURCE) if (each := _read_try(text)) is not None)
 
 
 def next_try(job: Job) -> Try | None:
@@ -263,25 +280,22 @@ def _printed(op: JobOp, *, is_error: bool) -> int:
     return count if isinstance(count, int) and op.state in FINAL else 0
 
 
-def _tries(trail: object) -> Iterator[Try]:
-    for entry in trail if isinstance(trail, list | tuple) else ():
-        # this runs for each job of a long queue
-        if isinstance(entry, Sequence) and len(entry) > 1 and entry[0] == TRY_SOURCE:
-            try:
-                given = orjson.loads(entry[1])
-                yield Try(
-                    int(given["n"]),
-                    float(given["start"]),
-                    float(given["end"]),
-                    str(given["why"]),
-                    None if given["exit"] is None else int(given["exit"]),
-                    float(given["next"]),
-                    int(given["output"]),
-                    int(given.get("errors", 0)),
-                    bool(given.get("lost")),
-                )
-            except (ValueError, TypeError, KeyError):
-                continue
+def _read_try(text: str) -> Try | None:
+    try:
+        given = orjson.loads(text)
+        return Try(
+            int(given["n"]),
+            float(given["start"]),
+            float(given["end"]),
+            str(given["why"]),
+            None if given["exit"] is None else int(given["exit"]),
+            float(given["next"]),
+            int(given["output"]),
+            int(given.get("errors", 0)),
+            bool(given.get("lost")),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 # The submitter of a job, from its reason trail.
@@ -354,7 +368,7 @@ def without_owner(trail: ReasonTrail) -> ReasonTrail:
 
 def owner_of(job: Job) -> JobOwner | None:
     """The owner of the job; None: the daemons' user or root."""
-    text = _first(_trail_of(job, OWNER_SOURCE), OWNER_SOURCE)
+    text = next(texts_of(first_trail(job, OWNER_SOURCE), OWNER_SOURCE), None)
     if text is None:
         return None
     match = _OWNER.fullmatch(text)
@@ -362,28 +376,14 @@ def owner_of(job: Job) -> JobOwner | None:
         return JobOwner(NO_UID, "")
     if match[1] is None:
         return JobOwner(int(match[2]), match[3])
-    http_user = _first(_trail_of(job, HTTP_SOURCE), HTTP_SOURCE) or ""
+    http_user = next(texts_of(first_trail(job, HTTP_SOURCE), HTTP_SOURCE), "")
     return JobOwner(int(match[2]), match[3], _ROLES.get(match[1], Role.NONE), http_user)
 
 
 def submitter(job: Job) -> str:
     """The name of the user who submitted a job: its owner, else the name from the client; "" if neither is known."""
     owner = owner_of(job)
-    return owner.shown if owner is not None else _first(_trail_of(job, LOGIN_SOURCE), LOGIN_SOURCE) or ""
-
-
-def _trail_of(job: Job, source: str) -> object:
-    return trail_with(job.ops[0].input, source) if job.ops else ()
-
-
-def _first(trail: object, source: str) -> str | None:
-    for entry in trail if isinstance(trail, Iterable) else ():
-        match entry:
-            case [str() as found, str() as text, *_] if found == source and isinstance(entry, Sequence):
-                return text
-            case _:
-                pass
-    return None
+    return owner.shown if owner is not None else next(texts_of(first_trail(job, LOGIN_SOURCE), LOGIN_SOURCE), "")
 
 
 # A batch: jobs submitted together, one a node or one for each value, of which only some run at once, and which stop
@@ -481,16 +481,12 @@ def checked_batch(batch: Batch) -> Batch:
 
 def batch_of_trail(trail: object) -> Batch | None:
     """The batch that a trail of a job file names; None: it has no such entry, or one that cannot be read."""
-    for entry in trail if isinstance(trail, list | tuple) else ():
-        # this runs for each job of a long queue
-        if isinstance(entry, Sequence) and len(entry) > 1 and entry[0] == BATCH_SOURCE:
-            return _read(entry[1])
-    return None
+    return _read(next(texts_of(trail, BATCH_SOURCE), ""))
 
 
 def batch_of(job: Job) -> Batch | None:
     """The batch of a job; None: it belongs to none."""
-    return batch_of_trail(_trail_of(job, BATCH_SOURCE))
+    return batch_of_trail(first_trail(job, BATCH_SOURCE))
 
 
 def with_at_most(job: Job, at_most: int | None) -> Job:
@@ -514,8 +510,8 @@ def with_at_most(job: Job, at_most: int | None) -> Job:
     return replace_op(job, 0, attrs.evolve(first, input={**first.input, "reason": trail}))
 
 
-def _read(text: object) -> Batch | None:
-    match = _TEXT.fullmatch(text) if isinstance(text, str) else None
+def _read(text: str) -> Batch | None:
+    match = _TEXT.fullmatch(text)
     if match is None:
         return None
     place, size, at_most, failures = (None if number is None else int(number) for number in match.groups()[1:5])

@@ -22,7 +22,15 @@ from common.errors import Conflict, Denied, GantryError, InvalidRequest, OpcodeU
 from common.opcodes.base import REDACTED, write_opcode
 from common.opcodes.registry import parse_opcode
 from common.queue.jobs import ARGV, FINAL_NAMES, PUBLIC_KEYS, Dependency, DependencyVerdict, JobState, judge
-from common.queue.reasons import Batch, ReasonEntry, batch_entry, batch_of_trail, rate_bucket, tries_of_trail
+from common.queue.reasons import (
+    USER_SOURCE,
+    Batch,
+    ReasonEntry,
+    batch_entry,
+    batch_of_trail,
+    rate_bucket,
+    tries_of_trail,
+)
 from common.queue.terms import JobTerms, checked, terms_entry, terms_of_trail
 from common.words.filters.filtertext import Expression
 
@@ -33,7 +41,6 @@ DEPENDS_FIELD: Final = "dependencies"
 MOST_DEPENDENTS: Final = 1000
 # number of opcodes of a job that is still told without defaults: each costs some tens of readings
 _MOST_SHORTENED: Final = 50
-_USER: Final = "gnt:user"
 _SUCCESS: Final = "success"
 _ERROR: Final = "error"
 # keys of an opcode of which others see a part
@@ -216,7 +223,7 @@ def to_edit(job: OldJob, *, keeps_reasons: bool = False) -> tuple[JobTerms, list
     ops: list[dict[str, object]] = []
     for op in job.ops:
         _check_whole(job, op)
-        reasons = [entry for entry in _trail(op) if entry.source == _USER] if keeps_reasons else _limits(op)
+        reasons = [entry for entry in _trail(op) if entry.source == USER_SOURCE] if keeps_reasons else _limits(op)
         limits = [entry.to_wire() for entry in reasons]
         kept = {key: value for key, value in op.items() if key not in ("depend", "depends", "reason")}
         plain = _without_defaults(kept) if len(job.ops) <= _MOST_SHORTENED else kept
@@ -338,7 +345,7 @@ def _depends(op: Mapping[str, object]) -> list[Dependency]:
 
 def _limits(op: Mapping[str, object]) -> list[ReasonEntry]:
     """The reasons that limit how many such jobs run at once: they are no reasons of the old run alone."""
-    return [entry for entry in _trail(op) if entry.source == _USER and rate_bucket(entry.reason) is not None]
+    return [entry for entry in _trail(op) if entry.source == USER_SOURCE and rate_bucket(entry.reason) is not None]
 
 
 def _trail(op: Mapping[str, object]) -> list[ReasonEntry]:

@@ -24,7 +24,7 @@ import orjson
 from common.errors import InvalidRequest
 from common.queue import reasons
 from common.queue.jobs import Job, JobOp, may_mention, replace_op, to_seconds
-from common.queue.reasons import ReasonEntry, next_try, trail_with
+from common.queue.reasons import ReasonEntry, first_trail, next_try, texts_of
 from common.tracecontext import read_traceparent
 
 SOURCE: Final = "gantry:terms"
@@ -201,11 +201,7 @@ def terms_of_trail(trail: object) -> JobTerms:
 
 def terms_text(trail: object) -> str | None:
     """The text of the entry; None: there is none."""
-    for entry in trail if isinstance(trail, list | tuple) else ():
-        # this runs for each job of a long queue
-        if isinstance(entry, Sequence) and len(entry) > 1 and entry[0] == SOURCE and isinstance(entry[1], str):
-            return entry[1]
-    return None
+    return next(texts_of(trail, SOURCE), None)
 
 
 def trail_with_terms(trail: Sequence[object], wanted: JobTerms, at_ns: int) -> list[object]:
@@ -234,7 +230,7 @@ def _joined(given: JobTerms, wanted: JobTerms) -> JobTerms:
 
 def changed_at(job: Job) -> float | None:
     """When luxid last changed the terms of the job, which was in the queue then; None: it never did."""
-    trail = job.ops[0].input.get("reason") if job.ops else ()
+    trail = first_trail(job, SOURCE)
     for entry in trail if isinstance(trail, list | tuple) else ():
         match entry:
             case [str() as source, _, int() as at_ns] if source == SOURCE and job.received_at is not None:
@@ -246,7 +242,7 @@ def changed_at(job: Job) -> float | None:
 
 def terms_of(job: Job) -> JobTerms:
     """The terms of a job."""
-    return terms_of_trail(trail_with(job.ops[0].input, SOURCE)) if job.ops else NO_TERMS
+    return terms_of_trail(first_trail(job, SOURCE))
 
 
 def with_terms(job: Job, terms: JobTerms, at_ns: int) -> Job:

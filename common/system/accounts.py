@@ -253,6 +253,20 @@ def _parts(path: Path) -> Iterator[tuple[str, os.stat_result]]:
 _ROOT: Final = 0
 
 
+def check_owner(folder: Path, act: str) -> tuple[int, int]:
+    """Return user and group of a folder, if this user is its owner or root. Args: act: what only these may do.
+
+    Raises: Denied: this is another user. OSError.
+    """
+    status = folder.stat()
+    if os.geteuid() not in (_ROOT, status.st_uid):
+        raise Denied(
+            f"only root and the owner of '{folder}' may {act}; this user has the number {os.geteuid()}, and the owner "
+            f"{status.st_uid}"
+        )
+    return status.st_uid, status.st_gid
+
+
 @contextmanager
 def as_owner_of(folder: Path) -> Iterator[None]:
     """As root: act as the folder's owner within the context. Nothing changes for other users, and without the folder.

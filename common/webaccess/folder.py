@@ -6,22 +6,20 @@ other did. Root acts as the folder's owner, so that nothing in the folder can le
 Source: rapi.md section 1; common/nodes/joining.py.
 """
 
-import fcntl
-import os
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
-from common.durable.folders import sync_folders
-from common.errors import Conflict, DamagedFile, Denied
+from common.durable.folders import locked_folder, sync_folders
+from common.errors import Conflict, DamagedFile
 from common.paths import Paths
-from common.system.accounts import as_owner_of
+from common.system.accounts import as_owner_of, check_owner
 
 _FOLDER_MODE: Final = 0o750
+_ACT: Final = "say who calls over HTTP"
 # bound on what is read: thousands of users and tokens
 MOST_BYTES: Final = 4 * 2**20
 
@@ -37,7 +35,7 @@ class AccessFolder:
         """Make the folder, if it is missing. Raises: Denied: this user may not. OSError."""
         if self.path.is_dir():
             return
-        _check_user(self._data)
+        check_owner(self._data, _ACT)
         with as_owner_of(self._data):
             self.path.mkdir(_FOLDER_MODE, exist_ok=True)
             self.path.chmod(_FOLDER_MODE)
@@ -55,22 +53,13 @@ class AccessFolder:
         Durability: on return the change survives a loss of power.
         """
         self.make()
-        _check_user(self.path)
-        with as_owner_of(self.path), self._locked():
+        check_owner(self.path, _ACT)
+        with as_owner_of(self.path), locked_folder(self.path):
             before = read_bounded(path)
             after = change(before)
             if after != before:
                 write = FileWrite(path, after, _mode_of(path, mode) | group_right(self.path))
                 durably(lambda: write_files([write]))
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(fd)
 
 
 def group_right(folder: Path) -> int:
@@ -101,12 +90,3 @@ def _mode_of(path: Path, mode: int) -> int:
     if not stat.S_ISREG(status.st_mode):
         raise Conflict(f"'{path}' is not a file but a link or a folder; put a file in its place")
     return stat.S_IMODE(status.st_mode)
-
-
-def _check_user(folder: Path) -> None:
-    owner = folder.stat().st_uid
-    if os.geteuid() not in (0, owner):
-        raise Denied(
-            f"only root and the owner of '{folder}' may say who calls over HTTP; this user has the number "
-            f"{os.geteuid()}, and the owner {owner}"
-        )

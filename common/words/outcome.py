@@ -4,8 +4,7 @@ Source: luxid.md 4.4; cli.md 1.2.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -333,11 +332,6 @@ _WORDS: Final = {
     "waiting": "waiting",
     "queued": "queued",
 }
-
-
-def batch_counts(statuses: Iterable[str]) -> Counter[str]:
-    """State -> number of jobs."""
-    return Counter(statuses)
 
 
 def batch_state(counts: Mapping[str, int]) -> str:

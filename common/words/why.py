@@ -55,7 +55,7 @@ from common.words.times import clock, duration
 
 # reasons that come from the job's terms and tries
 OfTerms = OnHold | BeginsLater | TriesAgain | LacksUnits | YieldsUnits
-_JOBS_NAMED: Final = 5
+_USERS_NAMED: Final = 5
 
 
 def terms_in_words(reason: OfTerms, now: float) -> str:
@@ -92,17 +92,14 @@ def _lack(reason: LacksUnits) -> str:
     if reason.wanted > reason.total:
         return f"wants {wanted} of '{reason.resource}', and there are only {total}"
     kept = "; they are kept for it as they become free" if reason.is_next else ""
-    members = _deferring_jobs(reason.members)
+    members = _users_of(reason.members)
     return f"wants {wanted} of '{reason.resource}', {free} of {total} are free{members}{kept}"
 
 
-def _deferring_jobs(job_ids: Sequence[int]) -> str:
+def _users_of(job_ids: Sequence[int]) -> str:
     if not job_ids:
         return ""
-    named = ", ".join(f"job/{job_id}" for job_id in job_ids[:_JOBS_NAMED])
-    left = len(job_ids) - _JOBS_NAMED
-    others = f" and {left} others" if left > 1 else " and another" if left == 1 else ""
-    return f"; {named}{others} {'uses' if len(job_ids) == 1 else 'use'} it"
+    return f"; {_jobs(job_ids, named=_USERS_NAMED)} {'uses' if len(job_ids) == 1 else 'use'} it"
 
 
 # Why a job does not run, in words: one line for each of luxid's reasons.
@@ -371,10 +368,10 @@ def pids_in_words(pids: Sequence[int]) -> str:
 _NAMED: Final = 10
 
 
-def _jobs(job_ids: Sequence[int], count: int | None = None) -> str:
+def _jobs(job_ids: Sequence[int], count: int | None = None, named: int = _NAMED) -> str:
     """`job/1, job/2 and 3 others`; `count` is the total if it is larger than the list."""
     total = len(job_ids) if count is None else count
-    shown = [f"job/{job_id}" for job_id in job_ids[:_NAMED]]
+    shown = [f"job/{job_id}" for job_id in job_ids[:named]]
     left = total - len(shown)
     return f"{', '.join(shown)}{f' and {left} others' if left > 1 else ' and another' if left else ''}"
 

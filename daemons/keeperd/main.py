@@ -33,7 +33,8 @@ from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.http.connections import Connections, open_listener
 from protocol.serving.bounds import BudgetLimits, ConnectionLimits
-from protocol.serving.server import ServerRules, Service, serve_unix
+from protocol.serving.server import ServerRules, serve_unix
+from protocol.serving.service import Service
 
 NAME: Final = "keeperd"
 # seconds to give the mastership up when keeperd is ended

@@ -73,8 +73,8 @@ from daemons.luxid.watching import ChangedFiles, FolderEvents, QueueWatch
 from protocol.client import Client
 from protocol.mastercheck import check_master, reply_guard
 from protocol.serving.bounds import BudgetLimits, ConnectionLimits
-from protocol.serving.server import ServerRules, Service, serve_unix
-from protocol.serving.service import Accounts, CallCounts, ItemBound, Speakers
+from protocol.serving.server import ServerRules, serve_unix
+from protocol.serving.service import Accounts, CallCounts, ItemBound, Service, Speakers
 
 # luxid's face to its clients: the handlers of all calls, made of its parts.
 #

@@ -40,8 +40,8 @@ from daemons.wconfd.rpc import WconfdHandlers, routes
 from daemons.wconfd.shortlock import LockChecks, ShortLock
 from protocol.mastercheck import check_master, reply_guard
 from protocol.serving.bounds import BudgetLimits, ConnectionLimits
-from protocol.serving.server import ServerRules, Service, serve_unix
-from protocol.serving.service import CallCounts, ItemBound
+from protocol.serving.server import ServerRules, serve_unix
+from protocol.serving.service import CallCounts, ItemBound, Service
 
 NAME: Final = "wconfd"
 _log: Final = get_log(__name__)

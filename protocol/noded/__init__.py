@@ -1,15 +1,13 @@
 """RPC: the calls of node daemons on Ganeti's wire, and the clients that send them to many nodes.
 
-A call is a frozen class in a module of its noun: `queue`, `files`, `mastership`, `membership`, `facts`, `verifying`,
-`instances`, `work`. `procedures` is the table of all names, with what the refused ones would need.
+A call is a frozen class in a module of its noun: `files`, `statefiles` (the queue, too), `membership` (of nodes, and
+the mastership), `facts`, `commands`; `joining` has the messages of a new machine. `procedures` is the table of all
+names, with what the refused ones would need. `call` has the base of all calls, their bodies on the wire, and what they
+come to.
 
-On the wire: `call` (their base, and bodies of requests), `replies` (bodies of replies), `contents` (contents of files),
-`virtualpaths` (names of files), `fileowners` (names of their owners), `localfiles` (uploads of files that are here).
-
-To many nodes, in `clients`: `client` (for trio) and `blocking` (without a loop) send a call to `nodes` and return
-`outcomes`, one for each node; `recipients` takes the nodes from a configuration. Both clients stand on `connection` (a
-socket) and `channel` (TLS and HTTP, without I/O), with `certificates`, and decide by `judging` and `backoff`; `kept`
-holds the trio client's idle connections.
+To many nodes, in `clients`: `client` (for trio) and `blocking` (without a loop) send a call to nodes and return an
+outcome for each; `line` speaks to one node, `recipients` takes nodes from a configuration. Both clients stand on
+`connection` (a socket, with TLS and HTTP), with `certificates`, and decide by `judging`.
 
 Source: noded.md.
 """

@@ -9,7 +9,7 @@ import attrs
 
 from common.errors import InvalidRequest
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
-from common.queue.reasons import ReasonEntry
+from common.queue.reasons import USER_SOURCE, ReasonEntry
 from common.queue.terms import check_label, check_name, checked, read_use
 from common.wire import read_asked
 from common.words.typed import lock_modes, read_duration, read_lock, read_size
@@ -401,7 +401,7 @@ class _Planned:
         if given.has("priority"):
             more["priority"] = given.read("priority", PRIORITY)
         if given.has("reason"):
-            entry = ReasonEntry("gnt:user", str(given.read("reason", REASON)), time.time_ns()).to_wire()
+            entry = ReasonEntry(USER_SOURCE, str(given.read("reason", REASON)), time.time_ns()).to_wire()
             return [{**op, **more, "reason": [*_trail(op), entry]} for op in ops]
         return [{**op, **more} for op in ops]
 

@@ -35,7 +35,7 @@ from protocol.serving.bounds import (
     ConnectionLimits,
     Share,
 )
-from protocol.serving.route import Handler, Route, Stream
+from protocol.serving.route import Stream
 from protocol.serving.service import Answer, HangUps, Line, Service
 from protocol.unixsocket import identity_of, listen, remove
 
@@ -335,8 +335,6 @@ def addressee(payload: bytes) -> Call | MalformedRequest | Dialect:
         return error
     return Dialect.JSONRPC if isinstance(message, CallBatch) else message
 
-
-__all__ = ["EAGER_TURNS", "Access", "Handler", "Peer", "Route", "ServerRules", "Service", "serve_unix"]
 
 # number of excess connections refused in their own dialect at a time; further ones are refused in Ganeti's, unread
 REFUSED_AT_ONCE: Final = 16

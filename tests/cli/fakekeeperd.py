@@ -15,8 +15,8 @@ from daemons.keeperd.clusterview import mastership_now
 from protocol import keeperd
 from protocol.messages import Request
 from protocol.metrics import DaemonMetrics
-from protocol.serving.route import AnyRoute
-from protocol.serving.server import Peer, Route
+from protocol.peer import Peer
+from protocol.serving.route import AnyRoute, Route
 from tests.cli.fakeluxid import serving
 
 

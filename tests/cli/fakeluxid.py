@@ -43,8 +43,10 @@ from protocol.luxi.queries import (
 from protocol.luxi.queue import DeleteFilter, ReplaceFilter, SetDrainFlag, SetWatcherPause, TryFilterRule
 from protocol.luxi.why import ExplainJobs, ReadJobWaits
 from protocol.messages import Request
-from protocol.serving.route import AnyRoute, Stream
-from protocol.serving.server import Peer, Route, ServerRules, Service, serve_unix
+from protocol.peer import Peer
+from protocol.serving.route import AnyRoute, Route, Stream
+from protocol.serving.server import ServerRules, serve_unix
+from protocol.serving.service import Service
 from tests.cli.fakefeed import FakeFeed
 from tests.support.filterrules import filter_rule
 

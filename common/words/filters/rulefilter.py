@@ -13,6 +13,7 @@ from typing import Final
 
 from common.errors import InvalidRequest
 from common.printable import json_text
+from common.queue.reasons import USER_SOURCE, texts_of
 from common.words.fields import is_label
 from common.words.filters.filtertext import Expression, condition, inner_expressions, parse_filter
 from common.words.filters.jobfilter import all_of, op_id
@@ -97,7 +98,6 @@ def _renamed(expression: Expression) -> Expression:
 # of a rule without predicates
 ALL_JOBS: Final = "all jobs"
 # source of the reason that the user gave with the rule
-_OF_USER: Final = "gnt:user"
 _SHORT: Final = {"OP_ID": "op"}
 _JOINING: Final = {"&": " & ", "|": " | "}
 _COMPARING: Final = {"==": "=", "=": "=", "!=": "!=", "<": " < ", "<=": " <= ", ">": " > ", ">=": " >= ", "=~": "=~"}
@@ -123,13 +123,7 @@ def action_text(action: object) -> str:
 
 def reason_text(trail: object) -> str:
     """The reason that the user gave; empty: none."""
-    for entry in trail if isinstance(trail, list | tuple) else ():
-        match entry:
-            case [str(source), str(text), _] if source == _OF_USER:
-                return text
-            case _:
-                pass
-    return ""
+    return next(texts_of(trail, USER_SOURCE), "")
 
 
 def _predicate(predicate: object) -> str:

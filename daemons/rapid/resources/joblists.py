@@ -7,6 +7,7 @@ import base64
 import binascii
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, cast
@@ -26,7 +27,7 @@ from common.words.fields import JobRow
 from common.words.filters.filtertext import Expression as Wire
 from common.words.filters.filtertext import parse_filter
 from common.words.filters.jobfilter import job_filter, statuses_filter
-from common.words.outcome import batch_counts, batch_state, no_such_job
+from common.words.outcome import batch_state, no_such_job
 from daemons.rapid.calls import Asked, Call, CallParameter, Daemons, Given
 from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.parameters import (
@@ -300,7 +301,7 @@ async def list_batches(asked: Asked) -> BatchList:
 def _batch(batch_id: str, rows: Sequence[JobRow]) -> BatchNow:
     ordered = sorted(rows, key=lambda row: row["id"])
     first, last = ordered[0], ordered[-1]
-    counts = batch_counts(str(row["status"]) for row in rows)
+    counts = Counter(str(row["status"]) for row in rows)
     return BatchNow(
         batch_id,
         batch_state(counts),

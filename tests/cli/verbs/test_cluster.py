@@ -14,7 +14,8 @@ from common.clusterinit import create_cluster
 from common.errors import ConfigVerifyError
 from common.paths import Paths
 from protocol.luxi.queue import SetWatcherPause
-from protocol.serving.server import Peer, Route
+from protocol.peer import Peer
+from protocol.serving.route import Route
 from protocol.wconfd.config import ListNodesBehind, NodeBehind, VerifyConfig
 from tests.cli.command import Ended, normalised, run
 from tests.cli.fakeluxid import FakeLuxid, serving

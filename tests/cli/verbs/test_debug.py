@@ -16,8 +16,8 @@ from common.locks import Owner, parse_lock, parse_mode
 from common.paths import Paths
 from protocol.luxi.jobs import SubmitJob, SubmitManyJobs
 from protocol.messages import Request
-from protocol.serving.route import AnyRoute
-from protocol.serving.server import Peer, Route
+from protocol.peer import Peer
+from protocol.serving.route import AnyRoute, Route
 from protocol.wconfd.locks import CleanupLocks, Echo, ListAllLocksOwners, ListLocks, TryUpdateLocks
 from tests.cli.command import Background, Ended, run
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid, serving

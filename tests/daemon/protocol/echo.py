@@ -15,7 +15,10 @@ from common.access import Role
 from common.errors import NotFound, OrderViolation
 from protocol.framing import ETX, MAX_REPLY, Framer
 from protocol.messages import Request
-from protocol.serving.server import Handler, Peer, Route, ServerRules, Service, serve_unix
+from protocol.peer import Peer
+from protocol.serving.route import Handler, Route
+from protocol.serving.server import ServerRules, serve_unix
+from protocol.serving.service import Service
 
 
 @attrs.frozen

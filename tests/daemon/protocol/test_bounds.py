@@ -19,9 +19,9 @@ from protocol.messages import Request
 from protocol.peer import Peer
 from protocol.serving import bounds, server
 from protocol.serving.bounds import STALL_S, Budget, BudgetLimits, ConnectionLimits, Share
-from protocol.serving.route import AT_ONCE_BYTES, Pieces
-from protocol.serving.server import Route, ServerRules, Service
-from protocol.serving.service import BATCH_BYTES
+from protocol.serving.route import AT_ONCE_BYTES, Pieces, Route
+from protocol.serving.server import ServerRules
+from protocol.serving.service import BATCH_BYTES, Service
 from tests.daemon.protocol.echo import EchoService, RawCaller, raw_caller, serving
 
 pytestmark = pytest.mark.trio

@@ -21,9 +21,9 @@ from common.access import Role
 from common.errors import NotFound
 from protocol.peer import Peer
 from protocol.serving.bounds import ConnectionLimits
-from protocol.serving.route import Publisher, Stream
-from protocol.serving.server import Route, ServerRules, Service
-from protocol.serving.service import CallerGone, HangUps, Line
+from protocol.serving.route import Publisher, Route, Stream
+from protocol.serving.server import ServerRules
+from protocol.serving.service import CallerGone, HangUps, Line, Service
 from tests.daemon.protocol.echo import Echo, EchoService, Find, Wait, raw_caller, serving
 from tests.support.wait import wait_until_async
 

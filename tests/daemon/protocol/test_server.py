@@ -21,7 +21,9 @@ from common.access import Role
 from common.errors import Conflict, NotFound, Unavailable
 from protocol.framing import ETX
 from protocol.peer import Peer
-from protocol.serving.server import EAGER_TURNS, Route, ServerRules, Service
+from protocol.serving.route import Route
+from protocol.serving.server import EAGER_TURNS, ServerRules
+from protocol.serving.service import Service
 from tests.daemon.protocol.echo import Echo, EchoService, RawCaller, raw_caller, serving
 
 pytestmark = pytest.mark.trio
