@@ -18,7 +18,7 @@ A lone caller never waits. Where a state has a *quick* write, one short append, 
 event loop itself, since waking a thread costs as much as such a write. Only while nobody else has come for ALONE_S, so
 that a crowd shares its writes as before; and only while writes take less than QUICK_S on a moving mean: a disk that
 stalls holds the loop up once, and then has the thread again. A step whose quick write does not wait for the disk is
-carried out so whenever the thread is idle.
+carried out so as soon as the thread is idle.
 
 Rejected: applying at once and writing later. After a failed write the changes that were built
 upon it would have to be undone as well.
@@ -232,8 +232,12 @@ class StepWriter(Generic[S]):
             self._mean_s += _WEIGHT * (seconds - self._mean_s)
 
     def _begin(self) -> None:
-        """Pass the waiting steps to the thread, unless it is busy."""
-        if self._in_flight or not self._waiting:
+        """Pass the waiting steps to the thread, unless it is busy; those in front that may lag need it not."""
+        if self._in_flight:
+            return
+        while self._waiting and self._waiting[0].may_lag and self._is_carried_out_here(self._waiting[0]):
+            self._waiting.pop(0).done.set()
+        if not self._waiting:
             return
         # a flush has a write of its own
         flush = next((at for at, ticket in enumerate(self._waiting) if ticket.is_flush), len(self._waiting))
