@@ -81,7 +81,7 @@ def update_beside_held(root: Path, held: int, count: int, *, by_itself: bool = F
         for first in range(0, held, 100):
             holder = owner if by_itself else Owner(f"holder{first}", livelock.path)
             locks = {parse_lock(f"node/held{first + number}"): LockMode.SHARED for number in range(100)}
-            table = table.set_modes(holder, locks).table
+            table = table.set_modes(holder, locks)
         cluster.paths.locks_data.write_bytes(encode(LockState(table)))
         cluster.start("wconfd")
         spent = []

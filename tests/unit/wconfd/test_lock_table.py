@@ -217,7 +217,7 @@ def crowded_table(held: int) -> LockTable:
     locks = [member_lock(LockLevel.NODE, f"n{number}") for number in range(held)]
     table = LockTable()
     for who, part in [(A, locks[: held // 2]), (B, locks[held // 2 :])]:
-        table = table.set_modes(who, dict.fromkeys(part, LockMode.EXCLUSIVE)).table
+        table = table.set_modes(who, dict.fromkeys(part, LockMode.EXCLUSIVE))
     return table
 
 

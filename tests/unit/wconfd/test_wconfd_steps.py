@@ -366,17 +366,25 @@ async def test_what_may_lag_is_written_without_the_thread_in_a_crowd_and_on_a_sl
     assert disk.written[-1] == writer.state
 
 
-async def test_what_may_lag_follows_what_is_being_written(quick: tuple[QuickDisk, StepWriter[State]]) -> None:
+async def test_what_may_lag_follows_what_is_being_written_and_shares_the_write_of_what_is_before_it(
+    quick: tuple[QuickDisk, StepWriter[State]],
+) -> None:
     disk, writer = quick
+    order: list[str] = []
+
+    async def change(name: str, *, may_lag: bool) -> None:
+        await writer.change(step(name), name, may_lag=may_lag)
+        order.append(name)
 
     disk.may_go.clear()
     async with trio.open_nursery() as inner:
-        inner.start_soon(writer.change, step("a"), "you")
-        await trio.testing.wait_all_tasks_blocked()
-        inner.start_soon(partial(writer.change, step("b"), "me", may_lag=True))
-        await trio.testing.wait_all_tasks_blocked()
+        for name, may_lag in (("a", False), ("b", True), ("c", True), ("d", False), ("e", True)):
+            inner.start_soon(partial(change, name, may_lag=may_lag))
+            await trio.testing.wait_all_tasks_blocked()
+        assert order == []
         disk.may_go.set()
 
-    assert writer.state[-2:] == ("a", "b")
-    assert disk.written[-1] == writer.state
-    assert disk.lagging == []
+    assert writer.state[-5:] == ("a", "b", "c", "d", "e")
+    assert disk.lagging == [writer.state[:-3], writer.state[:-2]]
+    assert disk.written[-2:] == [writer.state[:-4], writer.state]
+    assert order[0] == "a"

@@ -122,9 +122,9 @@ def adopt(state: LockState, owner: Owner) -> OwnersChange:
     given = _strongest(state, owner, [orphan for orphan in orphans if orphan != owner])
     table = state.table
     for move in moves:
-        table = table.set_modes(move.owner, move.modes).table
+        table = table.set_modes(move.owner, move.modes)
     # no gate opens for others: what one owner has left another has entered
-    after = state.with_table(table.set_modes(owner, given).table)
+    after = state.with_table(table.set_modes(owner, given))
     after = _with_adopted_commands(after, owner, orphans)
     return OwnersChange(
         after, (*(Made(move.owner, LockChange(after, moves=(move,))) for move in moves), _given(after, owner, given))

@@ -330,7 +330,7 @@ class LockTable:
         """
         check_rules(self._holdings.get(owner), requests)
 
-    def set_modes(self, owner: Owner, modes: Mapping[Lock, LockMode | None]) -> "TableChange":
+    def set_modes(self, owner: Owner, modes: Mapping[Lock, LockMode | None]) -> "LockTable":
         """Give, change and take away locks, None being a release; checks no conflict.
 
         The caller guarantees that no other owner's holding conflicts with `modes`.
@@ -340,10 +340,10 @@ class LockTable:
         old = self._holdings.get(owner) or Holdings(owner)
         changes = {lock: mode for lock, mode in modes.items() if old.modes.get(lock) is not mode}
         if not changes:
-            return TableChange(self)
+            return self
         new = old.with_modes(owner, changes)
         holdings = self._holdings.set(owner, new) if new.modes else self._holdings.delete(owner)
-        return TableChange(LockTable(holdings, self._with_holders(owner, old, changes)), tuple(_opened(old, changes)))
+        return LockTable(holdings, self._with_holders(owner, old, changes))
 
     def _with_holders(self, owner: Owner, old: Holdings, changes: Mapping[Lock, LockMode | None]) -> Map[Lock, Holders]:
         index = self._holders.mutate()
@@ -355,15 +355,6 @@ class LockTable:
 
 
 @attrs.frozen
-class TableChange:
-    """A table after a change, and where the change made room."""
-
-    table: LockTable
-    # gates whose wall the owner has left, or in which it stands with less
-    opened: tuple[LockGate, ...] = ()
-
-
-@attrs.frozen
 class Verdict:
     """The result of one request."""
 
@@ -371,8 +362,6 @@ class Verdict:
     table: LockTable
     # owners in the way, in owner order; empty: granted
     blocked_on: tuple[Owner, ...] = ()
-    # gates where the granted request made room for others
-    opened: tuple[LockGate, ...] = ()
 
 
 def update_locks(table: LockTable, owner: Owner, requests: Sequence[LockRequest]) -> Verdict:
@@ -390,8 +379,7 @@ def update_locks(table: LockTable, owner: Owner, requests: Sequence[LockRequest]
     blocked_on = table.blockers(owner, requests)
     if blocked_on:
         return Verdict(table, blocked_on)
-    change = table.set_modes(owner, wanted_modes(requests))
-    return Verdict(change.table, (), change.opened)
+    return Verdict(table.set_modes(owner, wanted_modes(requests)))
 
 
 def wanted_modes(requests: Iterable[LockRequest]) -> dict[Lock, LockMode | None]:
@@ -417,8 +405,12 @@ def _put(index: MapMutation[Lock, Holders], lock: Lock, holders: Holders) -> Non
         del index[lock]
 
 
-def _opened(old: Holdings, changes: Mapping[Lock, LockMode | None]) -> Iterator[LockGate]:
-    weaker = [lock for lock, mode in changes.items() if lock in old.modes and mode is not LockMode.EXCLUSIVE]
+def opened_gates(before: Mapping[Lock, LockMode], changes: Mapping[Lock, LockMode | None]) -> Iterator[LockGate]:
+    """The gates where an owner's change makes room: whose wall it leaves, or in which it stands with less.
+
+    Args: before: what it held. changes: only those that change anything.
+    """
+    weaker = [lock for lock, mode in changes.items() if lock in before and mode is not LockMode.EXCLUSIVE]
     groups = dict.fromkeys(lock.group for lock in weaker)
     for mode in LockMode:
         yield from (LockGate(lock, False, mode) for lock in weaker)

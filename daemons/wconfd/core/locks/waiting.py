@@ -33,7 +33,7 @@ from common.errors import AlreadyPending, LockRuleViolation, UpgradeDeadlock
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner, mode_rank
 from daemons.wconfd.core.locks.fairness import Fairness, PendingRequest, Place, RequestStatus
 from daemons.wconfd.core.locks.mayrun import NOTHING_RUNS, MayRun
-from daemons.wconfd.core.locks.table import LockGate, LockTable, wanted_modes
+from daemons.wconfd.core.locks.table import LockGate, LockTable, opened_gates, wanted_modes
 
 # The pending requests, each parked where it is kept out, and the table they wait for.
 #
@@ -275,19 +275,20 @@ class Settling:
     def give(self, owner: Owner, modes: Mapping[Lock, LockMode | None]) -> "Settling":
         """Set an owner's locks to these modes, which conflict with no other owner's."""
         before = self._state.table.modes_of(owner)
-        change = self._state.table.set_modes(owner, modes)
-        if change.table is self._state.table:
-            return self
         changed = {lock: mode for lock, mode in modes.items() if before.get(lock) is not mode}
+        if not changed:
+            return self
+        table = self._state.table.set_modes(owner, changed)
         self._moves.append(LockMove(owner, changed))
-        self._state = self._state.with_table(change.table)
-        if self._state.may_run and not change.table.modes_of(owner):
+        self._state = self._state.with_table(table)
+        if self._state.may_run and not table.modes_of(owner):
             # the commands of who holds nothing do not matter
             self._state = self._state.with_may_run(self._state.may_run.without(owner))
         if self._state.is_fair:
             shared = [lock for lock, mode in changed.items() if mode is LockMode.SHARED and lock not in before]
             self._state = self._state.after_shared(shared)
-        self._open(change.opened)
+        if self._state.waiting_count:
+            self._open(opened_gates(before, changed))
         return self
 
     def try_held_back(self) -> "Settling":
