@@ -37,8 +37,9 @@ from typing import Final
 import attrs
 
 from common.ids import JobId
-from common.queue.jobs import Job, may_mention
-from common.queue.terms import Use, terms_of
+from common.queue.jobs import Job
+from common.queue.reasons import trail_with
+from common.queue.terms import SOURCE, Use, terms_of, terms_text
 from common.resources import Resource, Unit
 from daemons.luxid.core.choice.limits import Limit
 
@@ -91,8 +92,9 @@ class Turn:
 
 def uses_of(job: Job) -> tuple[Use, ...]:
     """The units that the job takes with its slot, as its terms say."""
+    text = terms_text(trail_with(job.ops[0].input, SOURCE)) if job.ops else None
     # this runs for each job of a long queue, and most terms are names
-    return terms_of(job).uses if job.ops and may_mention(job.ops[0].input, "uses") else ()
+    return terms_of(job).uses if text is not None and '"uses"' in text else ()
 
 
 def wants_of(uses: Iterable[Use], priority: int) -> tuple[Want, ...]:

@@ -142,11 +142,7 @@ def _load_job(
     # without Path objects, which cost as much as reading the file
     path = f"{folder}/job-{job_id}"
     try:
-        try:
-            content = _read(path)
-        except OSError:
-            content = _read_patiently(path, pause)
-        job = decode_job(content, path, packed=True)
+        job = decode_job(_read_patiently(path, pause), path, packed=True)
         if job.job_id != job_id:
             raise DamagedFile(f"{path} holds job {job.job_id}")
     except FileNotFoundError:

@@ -88,7 +88,7 @@ def _needs_of(op: OpCode) -> Needs:
         return UNREADABLE
 
 
-# equal ones are one object; not an `lru_cache` either: most of a long queue are new to it, which it makes dear
+# equal ones are one object; not an `lru_cache` either: that is dear where most are new, as in a long queue
 _recent_needs: Final[dict[Needs, Needs]] = {}
 
 
