@@ -14,7 +14,7 @@ from cli.commands import Command
 from cli.connection import Luxid, open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.live.following import JobUpdate, follow_jobs, until_ended
+from cli.live.following import JobFeed, JobUpdate, follow_jobs, until_ended
 from cli.options import DURATION
 from cli.outcomes import fetch_outcomes
 from cli.query import query_jobs
@@ -167,19 +167,18 @@ class JobSeen:
     statuses: tuple[str, ...]
 
 
-def witness(client: Luxid, job_id: int) -> JobSeen:
-    """Follow a job to its end, and connect to each socket that its log names.
+def witness(client: Luxid, job_id: int, feed: JobFeed) -> JobSeen:
+    """Follow a job to its end, and connect to each socket that its log names. Args: feed: of this job.
 
     Raises: OSError: a socket cannot be reached. ProtocolError: a log entry names no socket. Else as `follow_jobs`.
     """
     messages: list[str] = []
     steps: list[tuple[str, object, str | None]] = []
-    with closing(follow_jobs([job_id])) as feed:
-        for line in (line for event in feed if isinstance(event, JobUpdate) for line in event.log):
-            if line.kind == _KIND:
-                steps.append(_visit(client, job_id, line))
-            elif line.kind == "message":
-                messages.append(str(line.message))
+    for line in (line for event in feed if isinstance(event, JobUpdate) for line in event.log):
+        if line.kind == _KIND:
+            steps.append(_visit(client, job_id, line))
+        elif line.kind == "message":
+            messages.append(str(line.message))
     row = query_jobs(client, [job_id], ("opstatus",))[0]
     return JobSeen(job_id, tuple(messages), tuple(steps), tuple(row["opstatus"]))
 
@@ -322,7 +321,9 @@ _TRIALS: Final = (
 def _check_notifications(client: Luxid, delay: OpInput) -> None:
     for number, trial in enumerate(_TRIALS, 1):
         ops = [_witnessed(delay, messages, fails) for messages, fails in trial.ops]
-        seen = witness(client, client.call(SubmitJob(tuple(ops))))
+        job_id = client.call(SubmitJob(tuple(ops)))
+        with closing(follow_jobs([job_id])) as feed:
+            seen = witness(client, job_id, feed)
         if reason := _wrong(trial, seen):
             raise PromiseBroken(f"job {seen.job_id} (trial {number}): {reason}")
 

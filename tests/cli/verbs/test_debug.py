@@ -189,6 +189,7 @@ def test_a_queue_that_takes_everything_keeps_no_promise(start_luxid: Start, tmp_
 
 def test_a_witness_goes_to_every_socket_that_the_log_names(start_luxid: Start, tmp_path: Path) -> None:
     from cli.debug.jobs import witness
+    from cli.live.following import JobFeed
     from protocol.blocking import BlockingClient
 
     path = tmp_path / "s"
@@ -202,8 +203,10 @@ def test_a_witness_goes_to_every_socket_that_the_log_names(start_luxid: Start, t
         ]
         luxid = start_luxid(FakeJob(5, "success", log=log))
 
-        with BlockingClient(luxid.path) as client:
-            seen = witness(client, 5)
+        with BlockingClient(luxid.path) as client, BlockingClient(luxid.path) as connection:
+            feed = JobFeed(connection, lambda: client, [5], ("status",))
+            feed.begin()
+            seen = witness(client, 5, feed)
 
     assert seen.messages == ("TESTMSG=a",)
     assert seen.steps == (("exec", None, "success"), ("logmsg", 1, "success"))
