@@ -27,12 +27,13 @@ from common.errors import GantryError
 from common.system.log import get_log, shared_fields
 from common.tracecontext import HEADER, read_traceparent, trace_text
 from common.webaccess.rights import Principal
+from daemons.rapid.access.authenticator import RequestCallers
 from daemons.rapid.backend import Backend, CallersDaemons
 from daemons.rapid.calls import WAITS, Asked, Call, Face
 from daemons.rapid.load import Load
 from daemons.rapid.mastership import Mastership
 from daemons.rapid.refusals import RequestRefused
-from daemons.rapid.transport.callers import Proxies, RequestCallers, address_of, is_encrypted, is_of_another_site
+from daemons.rapid.transport.callers import Proxies, address_of, is_encrypted, is_of_another_site
 from daemons.rapid.transport.compression import Compression
 from daemons.rapid.transport.crossorigin import CrossOrigin
 from daemons.rapid.transport.routing import Faces, MatchedRoute, Routes, bug, read_body, success
@@ -62,9 +63,10 @@ class _Admitted:
 
 
 @attrs.frozen
-class ApplicationParts:
-    """What the application works with."""
+class RapidApplication:
+    """An ASGI application made of a table of calls."""
 
+    routes: Routes
     callers: RequestCallers
     backend: Backend
     mastership: Mastership
@@ -75,36 +77,20 @@ class ApplicationParts:
     compression: Compression = attrs.field(factory=Compression)
     cross_origin: CrossOrigin = attrs.field(factory=CrossOrigin)
 
-
-class RapidApplication:
-    """An ASGI application made of a table of calls."""
-
-    def __init__(self, table: Sequence[Call], parts: ApplicationParts) -> None:
-        self._routes = Routes(table)
-        self._callers = parts.callers
-        self._backend = parts.backend
-        self._mastership = parts.mastership
-        self._bodies = parts.bodies
-        self._faces = parts.faces
-        self._load = parts.load
-        self._proxies = parts.proxies
-        self._compression = parts.compression
-        self._cross_origin = parts.cross_origin
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._proxies.look_behind(scope)
+        self.proxies.look_behind(scope)
         http = HttpRequest(scope, receive)
         request_id = request_id_of(http.headers.getlist(_REQUEST_ID))
-        with self._load.request(), suppress(HungUp), shared_fields(**_log_fields(http, request_id)):
-            found = self._routes.find(scope)
+        with self.load.request(), suppress(HungUp), shared_fields(**_log_fields(http, request_id)):
+            found = self.routes.find(scope)
             response = await self._response(found, http, receive)
             if found.face is Face.OURS:
                 _protect(response)
             response.headers[_REQUEST_ID] = request_id
-            self._cross_origin.mark(http, response)
+            self.cross_origin.mark(http, response)
             # the tag of a thing is a strong one, and would be weak of other bytes; nothing matches that in `If-Match`
             if found.call is None or not found.call.is_tagged:
-                await self._compression.apply(found.face, http, response)
+                await self.compression.apply(found.face, http, response)
             await self._send(response, scope, receive, send)
 
     async def _send(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,7 +98,7 @@ class RapidApplication:
             await response(scope, receive, send)
             return
         try:
-            with self._load.wait() as waiting:
+            with self.load.wait() as waiting:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._end_with, scope.get(_CALLER), waiting)
                     await response(scope, receive, send)
@@ -126,7 +112,7 @@ class RapidApplication:
     async def _end_with(self, caller: Principal | None, scope: trio.CancelScope) -> None:
         """End the scope when the caller's password or token is good no more."""
         if caller is not None:
-            await self._callers.wait_until_over(caller)
+            await self.callers.gate.wait_until_over(caller)
             scope.cancel()
 
     async def _response(self, found: MatchedRoute, http: HttpRequest, receive: Receive) -> Response:
@@ -134,32 +120,32 @@ class RapidApplication:
         http.scope["path_params"] = dict(found.params)
         try:
             _check_place(http)
-            if (told := self._cross_origin.answers(http) or self._of_server(http)) is not None:
+            if (told := self.cross_origin.answers(http) or self._of_server(http)) is not None:
                 return await self._without_body(told, http, receive)
             admitted = await self._admit(found, http)
         except GantryError as error:
-            return await self._without_body(await self._faces.refusal(found.face, http, error), http, receive)
+            return await self._without_body(await self.faces.refusal(found.face, http, error), http, receive)
         if not _has_body(http):
             return await self._reply(admitted, http, b"")
         try:
             limit = _BODY_OF_NOBODY if admitted.caller.is_anonymous else None
             scope = http.scope
-            async with self._bodies.read(scope, receive, limit) as raw:
+            async with self.bodies.read(scope, receive, limit) as raw:
                 response = await self._reply(admitted, http, raw)
         except BodyRefused as refused:
             refusal = RequestRefused(refused.status, refused.text, code="invalid", headers={"Connection": "close"})
-            return await self._faces.refusal(found.face, http, refusal)
+            return await self.faces.refusal(found.face, http, refusal)
         return response
 
     def _of_server(self, http: HttpRequest) -> Response | None:
         """What the server as a whole can do (`OPTIONS *`); None: another request."""
         if http.scope["path"] != "*":
             return None
-        return Response(None, 204, {"Allow": ", ".join(self._routes.verbs)})
+        return Response(None, 204, {"Allow": ", ".join(self.routes.verbs)})
 
     async def _without_body(self, response: Response, http: HttpRequest, receive: Receive) -> Response:
         """The reply to a request whose body nobody wants. Raises: HungUp: nobody waits for it."""
-        if not await self._bodies.skip(http.scope, receive):
+        if not await self.bodies.skip(http.scope, receive):
             response.headers["Connection"] = "close"
         return response
 
@@ -167,17 +153,17 @@ class RapidApplication:
         """Raises: RequestRefused: the request is not to be carried out."""
         if found.call is None:
             # where everybody must say a name, nobody else learns what there is
-            self._callers.check_unknown(found.face, http)
+            self.callers.check_unknown(found.face, http)
             raise _missing(found, http)
         if not found.call.is_everywhere:
-            await self._mastership.check(http.url.path)
+            await self.mastership.check(http.url.path)
         # a page looks for itself, and for more
         if found.face is not Face.PAGE:
             self._check_site(found.call, http)
-        caller = await self._callers.identify(http, found.face)
+        caller = await self.callers.identify(http, found.face)
         if found.call.is_for_tokens:
             _check_token(caller)
-        return _Admitted(found.call, caller, self._callers.role_for(found.call, caller))
+        return _Admitted(found.call, caller, self.callers.gate.role_for(found.call, caller))
 
     def _check_site(self, call: Call, http: HttpRequest) -> None:
         """Raises: RequestRefused: a browser sends this for a page of another site, which the settings do not allow.
@@ -185,7 +171,7 @@ class RapidApplication:
         With a password that the browser knows it may not read either: some of Ganeti's resources submit jobs to read.
         """
         has_password = http.headers.get("authorization", "")[:6].lower() == "basic "
-        if not (call.changes or has_password) or self._cross_origin.admits(http):
+        if not (call.changes or has_password) or self.cross_origin.admits(http):
             return
         if is_of_another_site(http.headers, is_encrypted=is_encrypted(http)):
             raise RequestRefused(403, "another site made a browser send this, so nothing was done")
@@ -195,10 +181,10 @@ class RapidApplication:
         try:
             body = await read_body(call, http, raw)
         except GantryError as error:
-            return await self._faces.refusal(call.face, http, error)
+            return await self.faces.refusal(call.face, http, error)
         # a call that only waits looks by itself whether its client goes
         receive = None if call.only_waits else http.receive
-        daemons = CallersDaemons(self._backend, caller, admitted.role, receive)
+        daemons = CallersDaemons(self.backend, caller, admitted.role, receive)
         asked = Asked(http, caller, daemons, body)
         http.scope[_CALLER] = caller
         if call.only_waits:
@@ -217,7 +203,7 @@ class RapidApplication:
             has_gone = True
             scope.cancel()
 
-        with self._load.wait() as scope:
+        with self.load.wait() as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch)
                 nursery.start_soon(self._end_with, asked.caller, scope)
@@ -227,14 +213,14 @@ class RapidApplication:
             return response
         if has_gone:
             raise HungUp
-        return await self._faces.refusal(call.face, asked.http, await self._why_ended(call, asked.http))
+        return await self.faces.refusal(call.face, asked.http, await self._why_ended(call, asked.http))
 
     async def _why_ended(self, call: Call, http: HttpRequest) -> GantryError:
         """The error for a caller whose wait was ended by us."""
         try:
             if not call.is_everywhere:
-                await self._mastership.check(http.url.path)
-            self._callers.role_for(call, await self._callers.identify(http, call.face))
+                await self.mastership.check(http.url.path)
+            self.callers.gate.role_for(call, await self.callers.identify(http, call.face))
         except GantryError as refused:
             return refused
         return RequestRefused(
@@ -245,11 +231,11 @@ class RapidApplication:
         try:
             response = success(call, await call.handler(asked))
         except GantryError as error:
-            response = await self._faces.refusal(call.face, asked.http, error)
+            response = await self.faces.refusal(call.face, asked.http, error)
         except HungUp:
             raise
         except Exception:
-            response = await self._faces.refusal(call.face, asked.http, bug(call))
+            response = await self.faces.refusal(call.face, asked.http, bug(call))
         if call.changes:
             _log.info(
                 "call.changed",

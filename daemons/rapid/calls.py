@@ -162,7 +162,7 @@ class Call:
     errors: tuple[int, ...] = ()
     parameters: tuple[CallParameter, ...] = ()
     # name of the call in the document, as verb and noun: what clients that are made of the document call it, so it
-    # stays as it is; empty: the document does not tell of the call
+    # stays as it is; empty: that of the handler, for our own resources, else the document does not tell of the call
     name: str = ""
     # heading in the document
     tag: str = ""

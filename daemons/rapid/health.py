@@ -1,6 +1,6 @@
-"""Whether this daemon and those behind it are well, for everybody; and the index of /3.
+"""Whether this daemon and those behind it are well, and who is the master; and the index of /3.
 
-Source: DESIGN section 15.
+Source: DESIGN sections 14 and 15.
 """
 
 from collections.abc import Sequence
@@ -9,12 +9,14 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import GantryError, TooBusy, Unavailable
+from common.errors import GantryError, NotFound, TooBusy, Unavailable
 from common.system.program import release
+from common.webaccess.rights import Right
 from daemons.rapid.backend import Backend
 from daemons.rapid.calls import Asked, Call, Given
 from daemons.rapid.load import Load
 from daemons.rapid.mastership import Mastership
+from protocol.keeperd import ClusterView, ShowCluster
 from protocol.luxi.queries import QueryConfigValues
 
 _LUXID_S: Final = 2.0
@@ -53,11 +55,12 @@ class Index:
     calls: tuple[IndexEntry, ...]
 
 
+@attrs.frozen
 class HealthHandlers:
-    def __init__(self, mastership: Mastership, backend: Backend, load: Load) -> None:
-        self._mastership = mastership
-        self._backend = backend
-        self._load = load
+    _mastership: Mastership
+    _backend: Backend
+    _load: Load
+    has_lease: bool = False
 
     async def health(self, _: Asked) -> Given:
         standing = await self._mastership.standing()
@@ -74,6 +77,15 @@ class HealthHandlers:
             calls=self._backend.luxid.busy,
         )
         return Given(health, 200 if health.ok else 503)
+
+    async def get_mastership(self, _: Asked) -> ClusterView:
+        """The mastership as keeperd of this node knows it.
+
+        Raises: NotFound: there is no lease. As `ConnectionPool.call`.
+        """
+        if not self.has_lease:
+            raise NotFound("this cluster has no lease: its master is moved by hand; '/3/health' tells who it is")
+        return await self._backend.keeperd.call(ShowCluster())
 
     async def _why_silent(self) -> str | None:
         """Why luxid does not reply; None: it does."""
@@ -92,7 +104,7 @@ class HealthHandlers:
 
 
 def rows(to: HealthHandlers) -> Sequence[Call]:
-    """The rows of health."""
+    """The rows of health, and of the mastership."""
     return [
         Call(
             "GET",
@@ -103,6 +115,19 @@ def rows(to: HealthHandlers) -> Sequence[Call]:
             gives=Health,
             also=(503,),
             tag="health",
+            is_everywhere=True,
+        ),
+        Call(
+            "GET",
+            "/3/mastership",
+            to.get_mastership,
+            "Show who is the master, the candidates with what they lack, and the members of etcd.",
+            name="getMastership",
+            gives=ClusterView,
+            tag="cluster",
+            rights=(Right.CLUSTER_READ,),
+            errors=(404,),
+            only_waits=True,
             is_everywhere=True,
         ),
     ]

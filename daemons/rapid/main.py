@@ -31,24 +31,27 @@ from common.system.daemon import OwnOptions, run_daemon
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.program import DaemonOptions, fail, release
-from daemons.rapid.access.authenticator import AccessRules, Authenticator
-from daemons.rapid.application import ApplicationParts, RapidApplication
+from daemons.rapid.access.authenticator import AccessRules, Authenticator, RequestCallers
+from daemons.rapid.application import RapidApplication
 from daemons.rapid.backend import Backend
-from daemons.rapid.events.hub import Hub, hub_of
-from daemons.rapid.events.streams import EventHandlers
+from daemons.rapid.events.hub import hub_of
 from daemons.rapid.health import HealthHandlers
 from daemons.rapid.load import Load
 from daemons.rapid.mastership import Mastership
-from daemons.rapid.mastershipcalls import MastershipHandlers
 from daemons.rapid.metrics.httpcounts import CountedApplication, HttpCounts, HttpNow
 from daemons.rapid.metrics.scraping import MetricHandlers
 from daemons.rapid.options import add_options, with_options
-from daemons.rapid.page.pagecalls import PageCalls, make_page
+from daemons.rapid.page.login import Login
+from daemons.rapid.page.pagecalls import PageCalls
+from daemons.rapid.page.pages import Pages
+from daemons.rapid.page.recorder import Recorder
+from daemons.rapid.page.sessions import Sessions
+from daemons.rapid.page.visitors import Visitors
 from daemons.rapid.rpc import RapidHandlers, rows
-from daemons.rapid.transport.callers import Gate, Proxies, RequestCallers, describer
+from daemons.rapid.transport.callers import Proxies, describer
 from daemons.rapid.transport.certificate import FileIdentity
 from daemons.rapid.transport.crossorigin import CrossOrigin
-from daemons.rapid.transport.routing import Faces, no_request
+from daemons.rapid.transport.routing import Faces, Routes, no_request
 from protocol.client import Client
 from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
@@ -114,24 +117,32 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     gate = Authenticator(paths, AccessRules(rules.anonymous_read, rules.ganeti_rights, rules.require_authentication))
     backend = Backend(paths, rules.luxid_patience_s, _most_calls(settings))
     hub = hub_of(paths)
-    page = make_page(
-        gate.check_password,
-        gate.named,
-        lambda: backend.luxid.call_once(ReadMetrics()),
-        hub,
+    pages = Pages(Visitors(Sessions(gate.named, trio.current_time)))
+    recorder = Recorder(lambda: backend.luxid.call_once(ReadMetrics()))
+    page = PageCalls(pages, Login(pages, gate.check_password), recorder, hub)
+    load, mastership, counts, connections = Load(), Mastership(settings), HttpCounts(), dict[str, Connections]()
+    metrics = _metrics(settings, backend, load, counts, connections)
+    handlers = RapidHandlers(HealthHandlers(mastership, backend, load, settings.cluster.has_lease), metrics, page, hub)
+    application = RapidApplication(
+        Routes(rows(handlers)),
+        RequestCallers(gate, pages.visitors.caller),
+        backend,
+        mastership,
+        Bodies(rules.max_body_bytes, rules.body_timeout_s),
+        Faces(page.login.draw_error),
+        load,
+        Proxies.of(rules.trusted_proxies, rules.proxy_header),
+        cross_origin=CrossOrigin(rules.allowed_origins),
     )
-    parts = make_parts(settings, gate, backend, page)
     identity = await in_thread(_identity, settings) if rules.ssl else None
     access = settings.access_table(os.getuid())
-    counts, connections = HttpCounts(), dict[str, Connections]()
-    application = make_application(settings, parts, page, hub, counts, connections)
     # Starlette has less exact types for the same
     app = CountedApplication(application, counts)
     connect = partial(Connections, app, draw_failure=no_request, spare=_SPARE, server=_server(settings))
     over_network = connect(identity=identity, rules=rules)
     over_socket = connect(identity=None, rules=rules, describe=describer(access))
     connections.update(network=over_network, socket=over_socket)
-    parts.load.watch(over_network, over_socket)
+    load.watch(over_network, over_socket)
     with (
         open_listener(rules.address, rules.port, where="'address' and 'port' in [rapid]") as listener,
         _unix_listener(paths, access, settings.access.socket_mode) as unix_listener,
@@ -139,10 +150,10 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(gate.follow)
-                nursery.start_soon(page.recorder.run)
-                nursery.start_soon(page.pages.visitors.sessions.run, paths.wconfd_socket)
+                nursery.start_soon(recorder.run)
+                nursery.start_soon(pages.visitors.sessions.run, paths.wconfd_socket)
                 nursery.start_soon(hub.run)
-                nursery.start_soon(parts.mastership.follow, parts.load.end_waits)
+                nursery.start_soon(mastership.follow, load.end_waits)
                 nursery.start_soon(over_network.serve, listener)
                 nursery.start_soon(over_socket.serve, unix_listener)
                 _log.info("http.listens", address=rules.address or "*", port=rules.port, socket=paths.rapid_socket)
@@ -150,63 +161,32 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
                 try:
                     await trio.sleep_forever()
                 finally:
-                    parts.load.stop()
+                    load.stop()
         finally:
-            parts.backend.close()
+            backend.close()
 
 
-def make_parts(settings: Settings, gate: Gate, backend: Backend, page: PageCalls) -> ApplicationParts:
-    """What the application works with; it opens nothing yet."""
-    rules = settings.rapid
-    return ApplicationParts(
-        callers=RequestCallers(gate, page.pages.visitors.caller),
-        backend=backend,
-        mastership=Mastership(settings),
-        bodies=Bodies(rules.max_body_bytes, rules.body_timeout_s),
-        faces=Faces(page.login.draw_error),
-        load=Load(),
-        proxies=Proxies.of(rules.trusted_proxies, rules.proxy_header),
-        cross_origin=CrossOrigin(rules.allowed_origins),
-    )
+def _metrics(
+    settings: Settings, backend: Backend, load: Load, counts: HttpCounts, connections: Mapping[str, Connections]
+) -> MetricHandlers:
+    """Args: connections: by the way that they come; only read when numbers are asked for."""
 
-
-def make_application(
-    settings: Settings,
-    parts: ApplicationParts,
-    page: PageCalls,
-    hub: Hub,
-    counts: HttpCounts,
-    connections: Mapping[str, Connections],
-) -> RapidApplication:
-    """The application with the rows of all parts.
-
-    Args: connections: by the way that they come; only read when numbers are asked for.
-    """
-    backend, load = parts.backend, parts.load
-
-    def numbers() -> tuple[Metrics, ...]:
-        now = HttpNow(
+    def now() -> tuple[Metrics, ...]:
+        present = HttpNow(
             long_polls=load.waiting - counts.streams,
             connections={way: each.open for way, each in connections.items()},
             luxid_connections={"busy": backend.luxid.busy, "idle": backend.luxid.idle},
         )
-        return counts, now
+        return counts, present
 
-    is_for_anybody = settings.rapid.anonymous_metrics
-    handlers = RapidHandlers(
-        health=HealthHandlers(parts.mastership, backend, load),
-        mastership=MastershipHandlers(backend.keeperd if settings.cluster.has_lease else None),
-        metrics=MetricHandlers(
-            Client(settings.paths.query_socket, daemon="luxid"),
-            Client(settings.paths.wconfd_socket, daemon="wconfd"),
-            numbers,
-            is_for_anybody=is_for_anybody,
-            keeperd=Client(settings.paths.keeperd_socket, daemon="keeperd") if settings.cluster.has_lease else None,
-        ),
-        page=page,
-        events=EventHandlers(hub),
+    paths = settings.paths
+    return MetricHandlers(
+        Client(paths.query_socket, daemon="luxid"),
+        Client(paths.wconfd_socket, daemon="wconfd"),
+        now,
+        is_for_anybody=settings.rapid.anonymous_metrics,
+        keeperd=Client(paths.keeperd_socket, daemon="keeperd") if settings.cluster.has_lease else None,
     )
-    return RapidApplication(rows(handlers), parts)
 
 
 def _most_calls(settings: Settings) -> int:

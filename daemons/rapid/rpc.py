@@ -8,13 +8,12 @@ from collections.abc import Sequence
 import attrs
 
 from common.system.program import release
-from daemons.rapid import health, luxi, mastershipcalls
+from daemons.rapid import health, luxi
 from daemons.rapid.calls import Call
 from daemons.rapid.events import streams
-from daemons.rapid.events.streams import EventHandlers
+from daemons.rapid.events.hub import Hub
 from daemons.rapid.ganeti.ganetirows import rows as ganetis_rows
 from daemons.rapid.health import HealthHandlers, index_row
-from daemons.rapid.mastershipcalls import MastershipHandlers
 from daemons.rapid.metrics import scraping
 from daemons.rapid.metrics.scraping import MetricHandlers
 from daemons.rapid.openapi import document
@@ -34,25 +33,23 @@ from daemons.rapid.resources.parameters import EXAMPLES, strict
 
 @attrs.frozen
 class RapidHandlers:
-    """The handlers, by noun."""
+    """What handles calls, by noun."""
 
     health: HealthHandlers
-    mastership: MastershipHandlers
     metrics: MetricHandlers
     page: PageCalls
-    events: EventHandlers
+    hub: Hub
 
 
 def rows(to: RapidHandlers) -> Sequence[Call]:
     """The table."""
     table = [
         *health.rows(to.health),
-        *mastershipcalls.rows(to.mastership),
         *scraping.rows(to.metrics),
         *ganetis_rows(),
         *resource_rows(),
         clusterstate.caller_row(),
-        *streams.rows(to.events),
+        *streams.rows(to.hub),
         *luxi.rows(),
         *to.page.rows(),
     ]
@@ -62,10 +59,7 @@ def rows(to: RapidHandlers) -> Sequence[Call]:
 
 def resource_rows() -> Sequence[Call]:
     """The calls of /3 about jobs and what the cluster has, with the examples of their bodies."""
-    parts = (
-        *(joblists, jobsubmission, jobchanges, jobfollowing, history),
-        *(schedules, resourcecounts, clusterstate),
-    )
+    parts = (joblists, jobsubmission, jobchanges, jobfollowing, history, schedules, resourcecounts, clusterstate)
     return [strict(_documented(call)) for part in parts for call in part.rows()]
 
 

@@ -5,12 +5,12 @@ Source: rapi.md section 2, "Order of checks"; DESIGN section 15.
 
 import base64
 import binascii
-import enum
 import functools
 import hashlib
 import time
-from collections.abc import Callable, Sequence
-from typing import Final, NoReturn, assert_never
+from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
+from typing import Final, NoReturn
 
 import attrs
 import trio
@@ -19,6 +19,8 @@ from starlette.requests import Request as HttpRequest
 from common.access import Role
 from common.errors import Denied, explain
 from common.paths import Paths
+from common.system.accounts import user_numbered
+from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.watch import EventKind, FolderWatch
 from common.webaccess.folder import AccessFolder
@@ -30,7 +32,8 @@ from daemons.rapid.access.accounts import Accounts
 from daemons.rapid.access.passwordchecks import MOST_REMEMBERED, PasswordChecks
 from daemons.rapid.calls import Call, Face
 from daemons.rapid.refusals import RequestRefused
-from daemons.rapid.transport.callers import host_of
+from daemons.rapid.transport.callers import host_of, peer_over_socket
+from protocol.peer import Peer
 
 # The header `Authorization`. Pure.
 #
@@ -115,36 +118,26 @@ class AccessRules:
     require_authentication: bool = False
 
 
-class LoginOutcome(enum.Enum):
-    ALLOWED = "allowed"
-    # 401: with a name it may be allowed
-    UNNAMED = "unnamed"
-    # 403
-    FORBIDDEN = "forbidden"
-
-
-@attrs.frozen
-class LoginResult:
-    outcome: LoginOutcome
-    # role with which the call is made, if it is allowed
-    role: Role = Role.NONE
-
-
 # what an option of Ganeti's users file demands
 _GANETIS: Final = {"read": Role.READ, "write": Role.OPERATE}
 
 
-def verdict(call: Call, caller: Principal, rules: AccessRules) -> LoginResult:
-    """Judge a call."""
-    if caller.is_anonymous and rules.require_authentication and call.face is not Face.PAGE:
-        return LoginResult(LoginOutcome.UNNAMED)
+def verdict(call: Call, caller: Principal, rules: AccessRules) -> Role:
+    """The role with which luxid carries out a call.
+
+    Raises: RequestRefused: 401: with a name it may be allowed; 403.
+    """
+    is_kept_out = caller.is_anonymous and rules.require_authentication and call.face is not Face.PAGE
     if rules.ganeti_rights and call.ganeti_rights is not None:
         role = _by_ganeti(call.ganeti_rights, call, caller)
     else:
         role = _by_ours(call, caller, rules)
-    if role is not None:
-        return LoginResult(LoginOutcome.ALLOWED, role)
-    return LoginResult(LoginOutcome.UNNAMED if caller.is_anonymous else LoginOutcome.FORBIDDEN)
+    if role is not None and not is_kept_out:
+        return role
+    if caller.is_anonymous:
+        raise unauthenticated("this call needs a user and a password, or a token")
+    needed = " or ".join(f"'{right.value}'" for right in call.rights)
+    raise RequestRefused(403, f"'{caller.name}' lacks the right {needed}; an administrator of the cluster gives it")
 
 
 def _by_ganeti(options: Sequence[str], call: Call, caller: Principal) -> Role | None:
@@ -199,16 +192,12 @@ class Authenticator:
 
     def role_for(self, call: Call, caller: Principal) -> Role:
         """The role with which luxid carries out the call. Raises: RequestRefused: 401, 403."""
-        judged = verdict(call, caller, self._rules)
-        match judged.outcome:
-            case LoginOutcome.ALLOWED:
-                return judged.role
-            case LoginOutcome.UNNAMED:
-                raise unauthenticated("this call needs a user and a password, or a token")
-            case LoginOutcome.FORBIDDEN:
-                raise _denied(call, caller)
-            case _:
-                assert_never(judged.outcome)
+        try:
+            return verdict(call, caller, self._rules)
+        except RequestRefused as refused:
+            if refused.status == HTTPStatus.FORBIDDEN:
+                _log.warning("access.denied", caller=caller.name, token=caller.token_id, verb=call.verb, path=call.path)
+            raise
 
     def check_unknown(self, face: Face) -> None:
         """For a path or a verb that is not in the table, asked for without a name.
@@ -320,12 +309,6 @@ class Authenticator:
             _log.warning("access.bad_token", token=token.id, name=token.name, reason=error.code)
 
 
-def _denied(call: Call, caller: Principal) -> RequestRefused:
-    needed = " or ".join(f"'{right.value}'" for right in call.rights)
-    _log.warning("access.denied", caller=caller.name, token=caller.token_id, verb=call.verb, path=call.path)
-    return RequestRefused(403, f"'{caller.name}' lacks the right {needed}; an administrator of the cluster gives it")
-
-
 @functools.lru_cache(MOST_REMEMBERED)
 def _of_user(user: User) -> Principal:
     stamp = hashlib.sha256(user.password.encode(errors="surrogatepass")).hexdigest()
@@ -334,3 +317,61 @@ def _of_user(user: User) -> Principal:
 
 def _of_token(token: Token) -> Principal:
     return Principal(token.name, token.grants.rights, token.run_as, token.id, stamp=token.digest)
+
+
+# All callers: those over the network, visitors of the page, and users of this machine.
+#
+# Source: DESIGN section 4, "Who is calling", and section 15.
+
+# seconds for which the name of a user of this machine serves
+_NAME_FRESH_S: Final = 30.0
+_MOST_PEERS: Final = 1000
+
+# whom the cookie of a page names; None: nobody; raises Silent: it is not known now
+Visitor = Callable[[HttpRequest], Awaitable[Principal | None]]
+
+
+class RequestCallers:
+    """Names the caller of each request: over the Unix socket the kernel says it, else the request does."""
+
+    def __init__(self, gate: Authenticator, visitor: Visitor | None = None) -> None:
+        self.gate = gate
+        self._visitor = visitor
+        # users over the Unix socket, and until when their names serve
+        self._peers: dict[tuple[int, Role], tuple[Principal, float]] = {}
+
+    async def identify(self, http: HttpRequest, face: Face) -> Principal:
+        """The caller; credentials count more than the peer, which may be a proxy.
+
+        Raises: RequestRefused: as of the gate. Unavailable: users cannot be read now. As of `Visitor`.
+        """
+        peer = peer_over_socket(http)
+        # elsewhere a cookie counts for nothing: another site could make a browser send it
+        is_page = face is Face.PAGE and "authorization" not in http.headers
+        if is_page and self._visitor is not None and (visitor := await self._visitor(http)) is not None:
+            return visitor
+        if peer is None or "authorization" in http.headers:
+            return await self.gate.identify(http)
+        return await self._of_peer(peer)
+
+    async def _of_peer(self, peer: Peer) -> Principal:
+        """Who the kernel says it is; the name of a user is looked up once a while, as that takes a thread."""
+        key, now = (peer.uid, peer.role), trio.current_time()
+        known = self._peers.get(key)
+        if known is None or now >= known[1]:
+            if len(self._peers) >= _MOST_PEERS:
+                self._peers.clear()
+            known = self._peers[key] = await in_thread(_principal, peer), now + _NAME_FRESH_S
+        return known[0]
+
+    def check_unknown(self, face: Face, http: HttpRequest) -> None:
+        """Raises: RequestRefused: 401."""
+        if peer_over_socket(http) is None and "authorization" not in http.headers:
+            self.gate.check_unknown(face)
+
+
+def _principal(peer: Peer) -> Principal:
+    """Raises: Unavailable: users cannot be read now; without a login, the caller's own jobs would not be his."""
+    if (found := user_numbered(peer.uid)) is None:
+        return Principal(str(peer.uid), Rights(peer.role))
+    return Principal(found.pw_name, Rights(peer.role), found.pw_name)

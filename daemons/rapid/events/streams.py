@@ -1,6 +1,7 @@
 """The stream of events: its row, and what one reader is sent."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -9,7 +10,7 @@ from starlette.responses import Response
 
 from common.access import Role
 from common.errors import GantryError, InvalidRequest
-from common.ids import JobId
+from common.ids import JobId, read_number
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call, CallParameter, EventTypes
 from daemons.rapid.events.hub import BEGIN, FIELDS, STATE, Hub, LoggedEvent, StreamPosition, joined
@@ -165,33 +166,26 @@ _TYPES: Final[Mapping[str, type]] = {
 }
 
 
-class EventHandlers:
-    """The call that streams."""
+async def stream_events(hub: Hub, asked: Asked) -> Response:
+    """Raises: InvalidRequest: a parameter is wrong. RequestRefused: 403, a topic may not be seen."""
+    wish = StreamRequest(_topics(asked), _ids(asked))
+    last = text_of(asked, LAST)
+    place = StreamPosition.read(last) if last else None
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    async def fetch(job_ids: Sequence[JobId]) -> Sequence[object]:
+        return await fetch_jobs(asked.daemons, job_ids, FIELDS)
 
-    async def stream_events(self, asked: Asked) -> Response:
-        """Raises: InvalidRequest: a parameter is wrong. RequestRefused: 403, a topic may not be seen."""
-        wish = StreamRequest(_topics(asked), _ids(asked))
-        last = text_of(asked, LAST)
-
-        async def fetch(job_ids: Sequence[JobId]) -> Sequence[object]:
-            return await fetch_jobs(asked.daemons, job_ids, FIELDS)
-
-        return ByteStream(
-            event_stream(self._hub, wish, StreamPosition.read(last) if last else None, fetch), EVENT_HEADERS
-        )
+    return ByteStream(event_stream(hub, wish, place, fetch), EVENT_HEADERS)
 
 
-def rows(to: EventHandlers) -> Sequence[Call]:
+def rows(hub: Hub) -> Sequence[Call]:
     """The row."""
     return [
         strict(
             Call(
                 "GET",
                 "/3/events",
-                to.stream_events,
+                partial(stream_events, hub),
                 "Tell of changes as they happen, as server-sent events.",
                 name="streamEvents",
                 rights=tuple(dict.fromkeys(_RIGHT_OF.values())),
@@ -234,7 +228,10 @@ def _ids(asked: Asked) -> frozenset[JobId] | None:
         return None
     if len(words) > PAGE_MOST:
         raise InvalidRequest(f"parameter 'ids' must have at most {PAGE_MOST} jobs, got {len(words)}")
-    for word in words:
-        if not (word.isascii() and word.isdigit() and len(word) < 19):
-            raise InvalidRequest(f"parameter 'ids' must be whole numbers with commas between, got {word!r:.60}")
-    return frozenset(JobId(int(word)) for word in words)
+    return frozenset(map(_id, words))
+
+
+def _id(word: str) -> JobId:
+    if (number := read_number(word)) is None:
+        raise InvalidRequest(f"parameter 'ids' must be whole numbers with commas between, got {word!r:.60}")
+    return JobId(number)

@@ -7,6 +7,7 @@ Source: rapi.md 2, 5.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from starlette.convertors import Convertor, register_url_convertor
@@ -15,21 +16,10 @@ from common.errors import GantryError
 from common.objects.kinds import QueryKind
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call, CallParameter, Face, Handler
+from daemons.rapid.ganeti import handlers
 from daemons.rapid.ganeti.core import reads
 from daemons.rapid.ganeti.core.reads import refusal_of
 from daemons.rapid.ganeti.core.writes import TAGGED, WRITE, WRITES, Write
-from daemons.rapid.ganeti.handlers import (
-    GanetiCluster,
-    GanetiFilters,
-    GanetiJobs,
-    GanetiObjects,
-    OperatingSystems,
-    Queries,
-    Tags,
-    Writing,
-    read_console,
-    read_role,
-)
 
 # The parameters of query strings in words, for the document.
 #
@@ -125,19 +115,18 @@ def rows() -> list[Call]:
 
 
 def _static() -> Iterator[Call]:
-    cluster = GanetiCluster()
-    yield _row("GET", "/", cluster.front, "Nothing; a browser is led to the web page.", also=(303,))
-    yield _row("GET", "/2", cluster.nothing, "Nothing.")
-    yield _row("GET", "/version", cluster.version, "The version of the protocol.")
-    yield _row("GET", "/2/features", cluster.features, "What old servers cannot do.")
+    yield _row("GET", "/", handlers.front, "Nothing; a browser is led to the web page.", also=(303,))
+    yield _row("GET", "/2", handlers.nothing, "Nothing.")
+    yield _row("GET", "/version", handlers.version, "The version of the protocol.")
+    yield _row("GET", "/2/features", handlers.features, "What old servers cannot do.")
 
 
 def _cluster() -> Iterator[Call]:
-    yield _row("GET", "/2/info", GanetiCluster().facts, "Facts about the cluster.", Right.CLUSTER_READ)
+    yield _row("GET", "/2/info", handlers.facts, "Facts about the cluster.", Right.CLUSTER_READ)
     yield _row(
         "GET",
         "/2/os",
-        OperatingSystems().list_systems,
+        handlers.list_systems,
         "The operating systems that can be installed, found by a job.",
         Right.CLUSTER_WRITE,
         only_waits=True,
@@ -145,17 +134,21 @@ def _cluster() -> Iterator[Call]:
         parameters=_BULK,
     )
     for path, kind in TAGGED.items():
-        yield _row("GET", f"{path}/tags", Tags(kind).list_tags, "The tags of an object.", Right.CLUSTER_READ)
+        yield _row(
+            "GET", f"{path}/tags", partial(handlers.list_tags, kind), "The tags of an object.", Right.CLUSTER_READ
+        )
 
 
 def _jobs() -> Iterator[Call]:
-    jobs, one = GanetiJobs(), "/2/jobs/{id:number}"
-    yield _row("GET", "/2/jobs", jobs.list_jobs, "The jobs that are not archived.", Right.JOBS_READ, parameters=_BULK)
-    yield _row("GET", one, jobs.read_job, "A job.", Right.JOBS_READ)
+    one = "/2/jobs/{id:number}"
+    yield _row(
+        "GET", "/2/jobs", handlers.list_jobs, "The jobs that are not archived.", Right.JOBS_READ, parameters=_BULK
+    )
+    yield _row("GET", one, handlers.read_job, "A job.", Right.JOBS_READ)
     yield _row(
         "DELETE",
         one,
-        jobs.cancel_job,
+        handlers.cancel_job,
         "Cancel a job.",
         # luxid refuses those who have only the second right the jobs of others
         Right.JOBS_CANCEL,
@@ -166,7 +159,7 @@ def _jobs() -> Iterator[Call]:
     yield _row(
         "GET",
         f"{one}/wait",
-        jobs.wait_for_job,
+        handlers.wait_for_job,
         "Wait until a job is otherwise than the body says.",
         Right.JOBS_READ,
         ganeti_rights=WRITE,
@@ -176,23 +169,23 @@ def _jobs() -> Iterator[Call]:
 
 
 def _filters() -> Iterator[Call]:
-    filters, one = GanetiFilters(), "/2/filters/{name:name}"
+    one = "/2/filters/{name:name}"
     may_read, may_write = Right.FILTERS_READ, Right.FILTERS_WRITE
-    yield _row("GET", "/2/filters", filters.list_rules, "The filter rules.", may_read, parameters=_BULK)
-    yield _row("GET", one, filters.read_rule, "A filter rule.", may_read)
-    yield _changing("POST", "/2/filters", filters.add_rule, "Set a new filter rule.", may_write)
-    yield _changing("PUT", one, filters.replace_rule, "Set or replace a filter rule.", may_write)
-    yield _changing("DELETE", one, filters.delete_rule, "Delete a filter rule.", may_write)
+    yield _row("GET", "/2/filters", handlers.list_rules, "The filter rules.", may_read, parameters=_BULK)
+    yield _row("GET", one, handlers.read_rule, "A filter rule.", may_read)
+    yield _changing("POST", "/2/filters", handlers.add_rule, "Set a new filter rule.", may_write)
+    yield _changing("PUT", one, handlers.replace_rule, "Set or replace a filter rule.", may_write)
+    yield _changing("DELETE", one, handlers.delete_rule, "Delete a filter rule.", may_write)
 
 
 def _queries() -> Iterator[Call]:
     for what in QueryKind:
-        queries, path = Queries(what), f"/2/query/{what.value}"
+        path = f"/2/query/{what.value}"
         right = _RIGHT_TO_QUERY.get(what, Right.CLUSTER_READ)
         yield _row(
             "GET",
             path,
-            queries.query,
+            partial(handlers.query, what),
             "Fields of all things of a kind.",
             right,
             ganeti_rights=_READ,
@@ -201,7 +194,7 @@ def _queries() -> Iterator[Call]:
         yield _row(
             "PUT",
             path,
-            queries.query_some,
+            partial(handlers.query_some, what),
             "Fields of the things for which a condition holds.",
             right,
             ganeti_rights=_READ,
@@ -209,21 +202,21 @@ def _queries() -> Iterator[Call]:
             parameters=_FIELDS,
         )
         words = "The fields of a kind of things."
-        yield _row("GET", f"{path}/fields", queries.list_fields, words, right, parameters=_FIELDS)
+        yield _row("GET", f"{path}/fields", partial(handlers.list_fields, what), words, right, parameters=_FIELDS)
 
 
 def _objects() -> Iterator[Call]:
     right = Right.CLUSTER_READ
     for kind in _KINDS:
-        objects, path = GanetiObjects(kind), f"/2/{kind.collection}"
-        words = f"One of the {kind.collection}."
-        yield _row("GET", path, objects.list_objects, f"The {kind.collection}.", right, parameters=(*_BULK, *_LOCK))
-        yield _row("GET", f"{path}/{{name:name}}", objects.read_object, words, right, parameters=_LOCK)
-    yield _row("GET", "/2/nodes/{name:name}/role", read_role, "The role of a node.", right)
+        path, words = f"/2/{kind.collection}", f"One of the {kind.collection}."
+        list_objects, read_object = partial(handlers.list_objects, kind), partial(handlers.read_object, kind)
+        yield _row("GET", path, list_objects, f"The {kind.collection}.", right, parameters=(*_BULK, *_LOCK))
+        yield _row("GET", f"{path}/{{name:name}}", read_object, words, right, parameters=_LOCK)
+    yield _row("GET", "/2/nodes/{name:name}/role", handlers.read_role, "The role of a node.", right)
     yield _row(
         "GET",
         "/2/instances/{name:name}/console",
-        read_console,
+        handlers.read_console,
         "How to reach an instance's console.",
         right,
         ganeti_rights=_READ,
@@ -235,7 +228,7 @@ def _write(write: Write) -> Call:
     return _row(
         write.verb,
         write.path,
-        Writing(write).submit,
+        partial(handlers.submit, write),
         summary,
         Right.CLUSTER_WRITE,
         ganeti_rights=write.ganeti_rights,

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import attrs
 import trio
 from starlette.responses import RedirectResponse, Response
 
@@ -86,36 +85,33 @@ def no_job(job_id: JobId) -> NotFound:
 VERSION: Final = 2
 
 
-class GanetiCluster:
-    async def front(self, asked: Asked) -> object:
-        """Nothing, as Ganeti has it; but a browser is led to the page."""
-        if "text/html" in asked.http.headers.get("accept", ""):
-            return RedirectResponse("/ui", 303)
-        return None
-
-    async def nothing(self, asked: Asked) -> object:
-        return None
-
-    async def version(self, asked: Asked) -> object:
-        return VERSION
-
-    async def features(self, asked: Asked) -> object:
-        return list(FEATURES)
-
-    async def facts(self, asked: Asked) -> object:
-        return with_old_names(await asked.daemons.luxid(QueryClusterInfo()))
+async def front(asked: Asked) -> object:
+    """Nothing, as Ganeti has it; but a browser is led to the page."""
+    if "text/html" in asked.http.headers.get("accept", ""):
+        return RedirectResponse("/ui", 303)
+    return None
 
 
-@attrs.frozen
-class Tags:
-    """The tags of objects of one kind."""
+async def nothing(asked: Asked) -> object:
+    return None
 
-    _kind: TagKind
 
-    async def list_tags(self, asked: Asked) -> object:
-        """Raises: RemoteError: there is no such object."""
-        name = "" if self._kind is TagKind.CLUSTER else name_of(asked)
-        return await asked.daemons.luxid(QueryTags(self._kind, name))
+async def version(asked: Asked) -> object:
+    return VERSION
+
+
+async def features(asked: Asked) -> object:
+    return list(FEATURES)
+
+
+async def facts(asked: Asked) -> object:
+    return with_old_names(await asked.daemons.luxid(QueryClusterInfo()))
+
+
+async def list_tags(kind: TagKind, asked: Asked) -> object:
+    """Raises: RemoteError: there is no such object."""
+    name = "" if kind is TagKind.CLUSTER else name_of(asked)
+    return await asked.daemons.luxid(QueryTags(kind, name))
 
 
 # Filter rules.
@@ -123,31 +119,34 @@ class Tags:
 # Source: rapi.md 6.4; filters design, "REST API".
 
 
-class GanetiFilters:
-    async def list_rules(self, asked: Asked) -> object:
-        is_bulk = arguments_of(asked).flag("bulk")
-        fields = reads.RULE if is_bulk else ("uuid",)
-        rows = await asked.daemons.luxid(QueryFilters(None, fields))
-        return as_objects(fields, rows) if is_bulk else as_links("filters", "uuid", rows)
+async def list_rules(asked: Asked) -> object:
+    is_bulk = arguments_of(asked).flag("bulk")
+    fields = reads.RULE if is_bulk else ("uuid",)
+    rows = await asked.daemons.luxid(QueryFilters(None, fields))
+    return as_objects(fields, rows) if is_bulk else as_links("filters", "uuid", rows)
 
-    async def read_rule(self, asked: Asked) -> object:
-        """Raises: NotFound: there is none."""
-        uuid = name_of(asked)
-        rows = await asked.daemons.luxid(QueryFilters((uuid,), reads.RULE))
-        return as_objects(reads.RULE, [only(rows, "filters", uuid)])[0]
 
-    async def add_rule(self, asked: Asked) -> object:
-        """Set a new rule; returns its UUID."""
-        return await asked.daemons.luxid(rule_of(None, asked.body))
+async def read_rule(asked: Asked) -> object:
+    """Raises: NotFound: there is none."""
+    uuid = name_of(asked)
+    rows = await asked.daemons.luxid(QueryFilters((uuid,), reads.RULE))
+    return as_objects(reads.RULE, [only(rows, "filters", uuid)])[0]
 
-    async def replace_rule(self, asked: Asked) -> object:
-        """Set the rule of this UUID, with a new watermark, whether there is one or not."""
-        return await asked.daemons.luxid(rule_of(name_of(asked), asked.body))
 
-    async def delete_rule(self, asked: Asked) -> object:
-        """Raises: RemoteError: there is none."""
-        await asked.daemons.luxid(DeleteFilter(name_of(asked)))
-        return None
+async def add_rule(asked: Asked) -> object:
+    """Set a new rule; returns its UUID."""
+    return await asked.daemons.luxid(rule_of(None, asked.body))
+
+
+async def replace_rule(asked: Asked) -> object:
+    """Set the rule of this UUID, with a new watermark, whether there is one or not."""
+    return await asked.daemons.luxid(rule_of(name_of(asked), asked.body))
+
+
+async def delete_rule(asked: Asked) -> object:
+    """Raises: RemoteError: there is none."""
+    await asked.daemons.luxid(DeleteFilter(name_of(asked)))
+    return None
 
 
 # Replies with as many rows as there are jobs, or instances.
@@ -179,21 +178,16 @@ async def list_reply(count: int, make: Callable[[], object]) -> Response:
 # Source: rapi.md 6.6 to 6.9.
 
 
-@attrs.frozen
-class GanetiObjects:
-    """The objects of one kind."""
+async def list_objects(kind: ObjectKind, asked: Asked) -> object:
+    arguments = arguments_of(asked)
+    rows = await asked.daemons.luxid(kind.listing(arguments))
+    return await list_reply(len(rows), lambda: kind.list_of(arguments, rows))
 
-    _kind: ObjectKind
 
-    async def list_objects(self, asked: Asked) -> object:
-        arguments = arguments_of(asked)
-        rows = await asked.daemons.luxid(self._kind.listing(arguments))
-        return await list_reply(len(rows), lambda: self._kind.list_of(arguments, rows))
-
-    async def read_object(self, asked: Asked) -> object:
-        """Raises: NotFound: there is none."""
-        name = name_of(asked)
-        return self._kind.item_of(name, await asked.daemons.luxid(self._kind.looking_up(name, arguments_of(asked))))
+async def read_object(kind: ObjectKind, asked: Asked) -> object:
+    """Raises: NotFound: there is none."""
+    name = name_of(asked)
+    return kind.item_of(name, await asked.daemons.luxid(kind.looking_up(name, arguments_of(asked))))
 
 
 async def read_role(asked: Asked) -> object:
@@ -225,41 +219,43 @@ async def read_console(asked: Asked) -> object:
 _AT_ONCE: Final = 200
 
 
-class GanetiJobs:
-    async def list_jobs(self, asked: Asked) -> object:
-        """The jobs that are not archived: links to them, or with `bulk` their fields."""
-        rows = await asked.daemons.luxid(QueryJobs(None, ("id",)))
-        if not arguments_of(asked).flag("bulk"):
-            return await list_reply(len(rows), lambda: as_links("jobs", "id", rows))
-        job_ids = [JobId(int(str(job_id))) for (job_id,) in rows]
-        return Response(await _all_of(asked, job_ids), media_type="application/json")
+async def list_jobs(asked: Asked) -> object:
+    """The jobs that are not archived: links to them, or with `bulk` their fields."""
+    rows = await asked.daemons.luxid(QueryJobs(None, ("id",)))
+    if not arguments_of(asked).flag("bulk"):
+        return await list_reply(len(rows), lambda: as_links("jobs", "id", rows))
+    job_ids = [JobId(int(str(job_id))) for (job_id,) in rows]
+    return Response(await _all_of(asked, job_ids), media_type="application/json")
 
-    async def read_job(self, asked: Asked) -> object:
-        """A job, also an archived one. Raises: NotFound: there is none."""
-        job_id = job_id_of(asked)
-        rows = await asked.daemons.luxid(QueryJobs((job_id,), reads.JOB))
-        [job] = as_objects(reads.JOB, rows)
-        if job["status"] is None:
-            raise no_job(job_id)
-        return job
 
-    async def wait_for_job(self, asked: Asked) -> object:
-        """The present state of a job, when it is another one than the client knows, or the time is over.
+async def read_job(asked: Asked) -> object:
+    """A job, also an archived one. Raises: NotFound: there is none."""
+    job_id = job_id_of(asked)
+    rows = await asked.daemons.luxid(QueryJobs((job_id,), reads.JOB))
+    [job] = as_objects(reads.JOB, rows)
+    if job["status"] is None:
+        raise no_job(job_id)
+    return job
 
-        Raises: InvalidRequest: the body is malformed. NotFound: there is no such job.
-        """
-        wait = wait_of(job_id_of(asked), asked.body)
-        try:
-            return reply_of(await asked.daemons.luxid(wait.call()))
-        except RemoteError as error:
-            if error.code != "not_found":
-                raise
-        return await _archived(asked, wait)
 
-    async def cancel_job(self, asked: Asked) -> object:
-        """Whether the job is canceled, or will be, and a sentence about it."""
-        done = await asked.daemons.luxid(CancelJob(job_id_of(asked)))
-        return [done.is_done, done.message]
+async def wait_for_job(asked: Asked) -> object:
+    """The present state of a job, when it is another one than the client knows, or the time is over.
+
+    Raises: InvalidRequest: the body is malformed. NotFound: there is no such job.
+    """
+    wait = wait_of(job_id_of(asked), asked.body)
+    try:
+        return reply_of(await asked.daemons.luxid(wait.call()))
+    except RemoteError as error:
+        if error.code != "not_found":
+            raise
+    return await _archived(asked, wait)
+
+
+async def cancel_job(asked: Asked) -> object:
+    """Whether the job is canceled, or will be, and a sentence about it."""
+    done = await asked.daemons.luxid(CancelJob(job_id_of(asked)))
+    return [done.is_done, done.message]
 
 
 async def _all_of(asked: Asked, job_ids: Sequence[JobId]) -> bytes:
@@ -301,22 +297,18 @@ async def _archived(asked: Asked, wait: JobWait) -> object:
 # Source: rapi.md 6.5.
 
 
-@attrs.frozen
-class Queries:
-    """Queries of one kind of things."""
+async def query(what: QueryKind, asked: Asked) -> object:
+    """The fields of all things, as the query string names them."""
+    return await _answer(asked, query_of(what, arguments_of(asked), has_body=False))
 
-    _what: QueryKind
 
-    async def query(self, asked: Asked) -> object:
-        """The fields of all things, as the query string names them."""
-        return await _answer(asked, query_of(self._what, arguments_of(asked), has_body=False))
+async def query_some(what: QueryKind, asked: Asked) -> object:
+    """The fields of the things for which the condition in the body is true."""
+    return await _answer(asked, query_of(what, arguments_of(asked), asked.body, has_body=True))
 
-    async def query_some(self, asked: Asked) -> object:
-        """The fields of the things for which the condition in the body is true."""
-        return await _answer(asked, query_of(self._what, arguments_of(asked), asked.body, has_body=True))
 
-    async def list_fields(self, asked: Asked) -> object:
-        return await asked.daemons.luxid(QueryFields(self._what, arguments_of(asked).words("fields")))
+async def list_fields(what: QueryKind, asked: Asked) -> object:
+    return await asked.daemons.luxid(QueryFields(what, arguments_of(asked).words("fields")))
 
 
 async def _answer(asked: Asked, query: Query) -> Response:
@@ -336,17 +328,16 @@ _FAREWELL_S: Final = 5.0
 _log: Final = get_log(__name__)
 
 
-class OperatingSystems:
-    async def list_systems(self, asked: Asked) -> object:
-        """The names, or with `bulk` all about each.
+async def list_systems(asked: Asked) -> object:
+    """The names, or with `bulk` all about each.
 
-        Raises: RequestRefused: the job failed.
-        Cancellation: the job is canceled, too.
-        """
-        is_bulk = arguments_of(asked).flag("bulk")
-        fields = reads.OS if is_bulk else reads.OS_NAMES
-        rows = await _result(asked, fields)
-        return objects_of(fields, rows) if is_bulk else names_of(rows)
+    Raises: RequestRefused: the job failed.
+    Cancellation: the job is canceled, too.
+    """
+    is_bulk = arguments_of(asked).flag("bulk")
+    fields = reads.OS if is_bulk else reads.OS_NAMES
+    rows = await _result(asked, fields)
+    return objects_of(fields, rows) if is_bulk else names_of(rows)
 
 
 async def _result(asked: Asked, fields: Sequence[str]) -> list[list[object]]:
@@ -388,16 +379,10 @@ async def _cancel(asked: Asked, job_id: JobId) -> None:
 # Source: rapi.md 3.
 
 
-@attrs.frozen
-class Writing:
-    """The handler of a row of the table of writes."""
+async def submit(write: Write, asked: Asked) -> object:
+    """The id of the job, as a number.
 
-    _write: Write
-
-    async def submit(self, asked: Asked) -> object:
-        """The id of the job, as a number.
-
-        Raises: InvalidRequest, OpcodeUnknown, Denied: as `Write.opcodes`.
-        Durability: the job is durable.
-        """
-        return await asked.daemons.luxid(SubmitJob(tuple(self._write.opcodes(asking_of(asked)))))
+    Raises: InvalidRequest, OpcodeUnknown, Denied: as `Write.opcodes`.
+    Durability: the job is durable.
+    """
+    return await asked.daemons.luxid(SubmitJob(tuple(write.opcodes(asking_of(asked)))))

@@ -72,43 +72,29 @@ class CountedApplication:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        counted = _CountedRequest(part_of(scope["path"]), self._counts, scope, send)
+        part, began, counts = part_of(scope["path"]), time.perf_counter(), self._counts
+        has_begun = is_stream = False
+
+        async def send_counted(message: Message) -> None:
+            nonlocal has_begun, is_stream
+            if message["type"] == "http.response.start" and not has_begun:
+                has_begun, is_stream = True, _is_stream(message)
+                counts.requests[part, f"{message['status'] // 100}xx"] += 1
+                counts.streams += is_stream
+                if not scope.get(WAITS):
+                    counts.times[part].add(time.perf_counter() - began)
+            await send(message)
+
         try:
-            await self._app(scope, receive, counted.send)
+            await self._app(scope, receive, send_counted)
         finally:
-            counted.end()
+            counts.streams -= is_stream
+            if not has_begun:
+                counts.requests[part, GONE] += 1
 
 
-class _CountedRequest:
-    """One request."""
-
-    def __init__(self, part: str, counts: HttpCounts, scope: Scope, send: Send) -> None:
-        self._part = part
-        self._counts = counts
-        self._scope = scope
-        self._send = send
-        self._began = time.perf_counter()
-        self._has_begun = self._is_stream = False
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and not self._has_begun:
-            self._has_begun = True
-            self._begin(message)
-        await self._send(message)
-
-    def end(self) -> None:
-        if self._is_stream:
-            self._counts.streams -= 1
-        if not self._has_begun:
-            self._counts.requests[self._part, GONE] += 1
-
-    def _begin(self, message: Message) -> None:
-        self._counts.requests[self._part, f"{message['status'] // 100}xx"] += 1
-        if any(name.lower() == b"content-type" and value.startswith(_STREAMS) for name, value in message["headers"]):
-            self._is_stream = True
-            self._counts.streams += 1
-        if not self._scope.get(WAITS):
-            self._counts.times[self._part].add(time.perf_counter() - self._began)
+def _is_stream(message: Message) -> bool:
+    return any(name.lower() == b"content-type" and value.startswith(_STREAMS) for name, value in message["headers"])
 
 
 def part_of(path: str) -> str:

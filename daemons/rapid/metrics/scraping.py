@@ -75,6 +75,10 @@ class MetricsSnapshot:
         found += read(Reachable(True), self.process, *self.own, daemon="rapid")
         return joined((*found, *(self.mastership.families if self.mastership is not None else ())))
 
+    def text(self, *, is_open: bool) -> tuple[bytes, str]:
+        """As of `write`."""
+        return write(self.families(), is_open=is_open)
+
 
 @attrs.define
 class _Taken:
@@ -121,7 +125,7 @@ class MetricHandlers:
                 self._last = _Taken(await self._take(), trio.current_time())
             texts = self._last.texts
             if is_open not in texts:
-                texts[is_open] = await in_thread(partial(_draw, self._last.snapshot, is_open=is_open))
+                texts[is_open] = await in_thread(partial(self._last.snapshot.text, is_open=is_open))
             return texts[is_open]
 
     async def _take(self) -> MetricsSnapshot:
@@ -138,10 +142,6 @@ class MetricHandlers:
                 nursery.start_soon(ask, "keeperd", self._keeperd, ReadMastershipMetrics())
         mastership = replies.pop("keeperd", None)
         return MetricsSnapshot(replies, own_use(release(), unwatched()), self._now(), mastership)
-
-
-def _draw(snapshot: MetricsSnapshot, *, is_open: bool) -> tuple[bytes, str]:
-    return write(snapshot.families(), is_open=is_open)
 
 
 async def _told(daemon: Callee, request: Request[DaemonMetrics]) -> DaemonMetrics | None:

@@ -11,7 +11,7 @@ import attrs
 from starlette.responses import Response
 
 from common.errors import Conflict, Denied, InvalidRequest, NotFound
-from common.ids import JobId
+from common.ids import JobId, read_number
 from common.objects.filter import asked_rule
 from common.query.qlang import Expression
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
@@ -353,9 +353,13 @@ def _ids(form: Form) -> list[JobId]:
     texts = list(dict.fromkeys(form.get("job", ())))
     if len(texts) > MOST:
         raise InvalidRequest(f"{len(texts)} jobs are chosen, and one form takes at most {MOST}")
-    if wrong := [text for text in texts if not (text.isascii() and text.isdigit() and len(text) < 19)]:
-        raise InvalidRequest(f"{wrong[0]!r:.40} is not the id of a job")
-    return [JobId(int(text)) for text in texts]
+    return [_id(text) for text in texts]
+
+
+def _id(text: str) -> JobId:
+    if (number := read_number(text)) is None:
+        raise InvalidRequest(f"{text!r:.40} is not the id of a job")
+    return JobId(number)
 
 
 # which of the jobs run again

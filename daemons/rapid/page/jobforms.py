@@ -16,6 +16,7 @@ from typing import Final
 import attrs
 
 from common.errors import GantryError, InvalidRequest
+from common.ids import read_number
 from common.opcodes.base import summary, without_unset
 from common.opcodes.registry import parse_opcode
 from common.printable import defused
@@ -248,13 +249,13 @@ def _after(texts: Texts, _: float) -> object:
 
 def _dependency(word: str) -> list[object]:
     """`27491`, `27491:error,canceled`; success if left out."""
-    number, _, names = word.partition(":")
-    if not (number.isascii() and number.isdigit() and len(number) <= 18 and int(number)):
+    text, _, names = word.partition(":")
+    if not (number := read_number(text)):
         raise InvalidRequest(f"'{word:.60}' names no job: {_ID}")
     ends = [name for name in names.split(",") if name] or [_SUCCESS]
     if wrong := [name for name in ends if name not in ENDS]:
         raise InvalidRequest(f"no job ends as '{wrong[0]:.40}'; write {', '.join(sorted(ENDS))}")
-    return [int(number), sorted({state for name in ends for state in ENDS[name]})]
+    return [number, sorted({state for name in ends for state in ENDS[name]})]
 
 
 # field -> what it means; None: it says nothing

@@ -4,19 +4,20 @@ Source: DESIGN section 15.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import TypeVar
 
 import attrs
 import trio
 from starlette.responses import Response
 
-from common.webaccess.rights import Principal, Right
+from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call
 from daemons.rapid.events.hub import Hub
 from daemons.rapid.page import replies
 from daemons.rapid.page.acts import JobActs, QueueActs, ScheduleActs
 from daemons.rapid.page.boards import (
+    dashboard,
     filterpage,
     graphpage,
     historypage,
@@ -24,24 +25,20 @@ from daemons.rapid.page.boards import (
     jobpage,
     lockpage,
     nodepage,
+    ratepage,
     resourcepage,
     schedulepage,
 )
 from daemons.rapid.page.boards.board import Board, Following
-from daemons.rapid.page.boards.dashboard import DashboardBoard
-from daemons.rapid.page.boards.ratepage import RateBoard
 from daemons.rapid.page.live.stream import OpenPage, live_response
-from daemons.rapid.page.login import CheckPassword, Login
+from daemons.rapid.page.login import Login
 from daemons.rapid.page.pages import LIVE, Pages, shown
 from daemons.rapid.page.recorder import Recorder
 from daemons.rapid.page.scheduling import Scheduling
-from daemons.rapid.page.sessions import Sessions
 from daemons.rapid.page.submitting import Submitting
 from daemons.rapid.page.templates import StaticFiles
 from daemons.rapid.page.terminal import Place
 from daemons.rapid.page.views.frame import Frame, HealthLine
-from daemons.rapid.page.visitors import Visitors
-from protocol.metrics import DaemonMetrics
 
 F = TypeVar("F")
 
@@ -67,13 +64,12 @@ class PageCalls:
         yield from self.login.rows()
 
     def _boards(self) -> Iterator[Call]:
-        yield from self._board(DashboardBoard(self.recorder).board())
-        yield from self._board(RateBoard(self.recorder).board())
+        yield from self._board(dashboard.board(self.recorder))
+        yield from self._board(ratepage.board(self.recorder))
         yield from self._board(joblist.BOARD)
         yield from self._board(jobpage.BOARD)
-        summary = "The output of a job, as a file."
-        download = jobpage.BOARD.path + "/output"
-        yield shown(download, jobpage.download, summary, *jobpage.BOARD.rights, media_type="text/plain")
+        path, summary = f"{jobpage.BOARD.path}/output", "The output of a job, as a file."
+        yield shown(path, jobpage.download, summary, *jobpage.BOARD.rights, media_type="text/plain")
         yield from self._board(lockpage.BOARD)
         yield from self._board(graphpage.BOARD)
         yield from self._board(filterpage.BOARD)
@@ -106,17 +102,6 @@ class PageCalls:
             await visitors.sessions.wait_until_over(visitors.visit(asked.http))
 
         return OpenPage(asked, board, _following(asked), frame, self.hub, lambda: self.recorder.silence, over)
-
-
-def make_page(
-    check_password: CheckPassword,
-    named: Callable[[str], Principal | None],
-    read_metrics: Callable[[], Awaitable[DaemonMetrics]],
-    hub: Hub,
-) -> PageCalls:
-    """The page with its parts; see their classes for the arguments."""
-    pages = Pages(Visitors(Sessions(named, trio.current_time)))
-    return PageCalls(pages, Login(pages, check_password), Recorder(read_metrics), hub)
 
 
 async def _show_dashboard(asked: Asked) -> Response:

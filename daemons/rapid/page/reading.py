@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from common.errors import GantryError, InvalidRequest
-from common.ids import JobId
+from common.ids import JobId, read_number
 from common.objects.filter import FilterRule
 from common.objects.kinds import QueryKind
 from common.queue.explanation import Reason
@@ -45,7 +45,7 @@ from protocol.luxi.queries import (
     read_lock_view,
 )
 from protocol.luxi.queue import ReadRuleLoads
-from protocol.luxi.why import BlockerKind, Blockers, ExplainJobs, ReadBlockers, ReadWaitGraph
+from protocol.luxi.why import BlockerKind, ExplainJobs, ReadWaitGraph
 from protocol.metrics import DaemonMetrics
 from protocol.wconfd.locks import ListOrphanedLocks
 
@@ -410,12 +410,11 @@ class PastChoice:
     @classmethod
     def asked_for(cls, asked: Asked) -> "PastChoice":
         query = asked.http.query_params
-        text = query.get("offset", "")
         return cls(
             query.get("since", DEFAULT_SINCE).strip(),
             query.get("where", "").strip(),
             query.get("by", "").strip() or Grouping.NAME.value,
-            int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0,
+            read_number(query.get("offset", "")) or 0,
         )
 
 
@@ -477,10 +476,6 @@ async def read_failures(daemons: Daemons, now: float, looked_at: float | None) -
         # the rest of the page says enough
         return Failures(since, looked_at, wrong=error.message)
     return Failures(since, looked_at, found.jobs, found.total, left_out.total)
-
-
-async def blockers(daemons: Daemons, most: int) -> Blockers:
-    return await daemons.luxid(ReadBlockers(most))
 
 
 # Filter rules, and what they and the buckets do to the jobs.

@@ -15,7 +15,7 @@ import attrs
 from starlette.responses import Response
 
 from common.errors import GantryError, InvalidRequest, NotFound
-from common.ids import JobId
+from common.ids import JobId, read_number
 from common.queue.reruns import chosen, to_edit
 from common.system.inthread import in_thread
 from common.webaccess.rights import Right
@@ -53,13 +53,13 @@ class Submitting:
     async def _show(self, asked: Asked) -> Response:
         """The form, empty, or filled with an ended job. Raises: NotFound, Conflict, Denied, InvalidRequest."""
         query = asked.http.query_params
-        number = query.get("of", "")
-        if not number:
+        of = query.get("of", "")
+        if not of:
             kind = query.get("kind", "")
             return await self._form(asked, Texts({"kind": "plan" if kind == "plan" else "command"}))
-        if not (number.isascii() and number.isdigit() and len(number) < 19 and int(number)):
-            raise NotFound(f"there is no job {number!r:.40}; job ids are whole numbers from 1")
-        (old,) = chosen(await old_jobs(asked.daemons, [JobId(int(number))]), failed_only=False)
+        if not (number := read_number(of)):
+            raise NotFound(f"there is no job {of!r:.40}; job ids are whole numbers from 1")
+        (old,) = chosen(await old_jobs(asked.daemons, [JobId(number)]), failed_only=False)
         texts = await in_thread(lambda: jobforms.filled(*to_edit(old)))
         return await self._form(asked, texts, told=f"filled with job {number}")
 

@@ -9,6 +9,7 @@ from datetime import UTC
 from functools import partial
 from typing import Final
 
+import attrs
 import orjson
 
 from common.jsontext import read_json
@@ -106,18 +107,7 @@ def _instant(asked: Asked, parameter: CallParameter) -> float | None:
 async def prune(asked: Asked) -> Removed:
     """Raises: Denied: the caller may only ask what would be removed. Unavailable: it cannot be done now."""
     done = await asked.daemons.luxid(Prune(asked.body_as(PruneWish).dry_run))
-    return Removed(
-        archived=done.archived,
-        jobs=done.jobs,
-        outputs=done.outputs,
-        output_bytes=done.output_bytes,
-        waits=done.waits,
-        keys=done.keys,
-        rows=done.rows,
-        oldest=done.oldest,
-        newest=done.newest,
-        left=done.left,
-    )
+    return Removed(**attrs.asdict(done))
 
 
 def rows() -> Sequence[Call]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+import attrs
 from starlette.responses import Response
 
 from common.errors import NotFound
@@ -75,17 +76,7 @@ async def run_schedule(asked: Asked) -> StartedRun:
 
 
 def _wish(name: str, form: ScheduleForm | SchedulePatch) -> luxi.ScheduleWish:
-    return luxi.ScheduleWish(
-        name=name,
-        cron=form.cron,
-        zone=form.zone,
-        every_s=form.every_s,
-        job=form.job,
-        overlap=form.overlap,
-        missed=form.missed,
-        deadline_s=form.deadline_s,
-        spread_s=form.spread_s,
-    )
+    return luxi.ScheduleWish(name=name, **attrs.asdict(form, recurse=False))
 
 
 def _next_count(asked: Asked) -> int:

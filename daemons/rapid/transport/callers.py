@@ -1,107 +1,25 @@
-"""Who calls: over the Unix socket the kernel says it, else the request does.
+"""Where a request comes from: the process at the other end, the address, the site whose page sends it.
 
 Source: DESIGN section 4, "Who is calling", and section 15.
 """
 
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 from urllib.parse import urlsplit
 
 import attrs
-import trio
 from starlette.datastructures import Headers
 from starlette.requests import Request as HttpRequest
 from starlette.types import Scope
 
-from common.access import Access, Role
+from common.access import Access
 from common.featuresettings import OVER_SOCKET
-from common.system.accounts import user_numbered
-from common.system.inthread import in_thread
-from common.webaccess.rights import Principal, Rights
-from daemons.rapid.calls import Call, Face
 from protocol.http.connections import Describe
 from protocol.peer import Peer, peer_of, with_role
 
 _PEER: Final = "peer"
-# seconds for which the name of a user of this machine serves
-_NAME_FRESH_S: Final = 30.0
-_MOST_PEERS: Final = 1000
-
-
-class Gate(Protocol):
-    """Checks the credentials of requests over the network, and the rights of all callers."""
-
-    async def identify(self, http: HttpRequest) -> Principal:
-        """The caller of this request; `NOBODY`: it names none.
-
-        Raises: RequestRefused: 400, 401, the credentials are wrong; 429, 503: they could not be checked.
-        """
-        ...
-
-    def role_for(self, call: Call, caller: Principal) -> Role:
-        """The role with which luxid carries out the call. Raises: RequestRefused: 401 or 403, it is not allowed."""
-        ...
-
-    async def wait_until_over(self, caller: Principal) -> None:
-        """Return when the caller's password or token is good no more, or his rights are others."""
-        ...
-
-    def check_unknown(self, face: Face) -> None:
-        """For a path or a verb that is not in the table. Raises: RequestRefused: 401, strangers learn nothing."""
-        ...
-
-
-# whom the cookie of a page names; None: nobody; raises Silent: it is not known now
-Visitor = Callable[[HttpRequest], Awaitable[Principal | None]]
-
-
-class RequestCallers:
-    """Names the caller of each request, and the role of a call."""
-
-    def __init__(self, gate: Gate, visitor: Visitor | None = None) -> None:
-        self._gate = gate
-        self._visitor = visitor
-        # users over the Unix socket, and until when their names serve
-        self._peers: dict[tuple[int, Role], tuple[Principal, float]] = {}
-
-    async def identify(self, http: HttpRequest, face: Face) -> Principal:
-        """The caller; credentials count more than the peer, which may be a proxy.
-
-        Raises: RequestRefused: as of the gate. Unavailable: users cannot be read now. As of `Visitor`.
-        """
-        peer = peer_over_socket(http)
-        # elsewhere a cookie counts for nothing: another site could make a browser send it
-        is_page = face is Face.PAGE and "authorization" not in http.headers
-        if is_page and self._visitor is not None and (visitor := await self._visitor(http)) is not None:
-            return visitor
-        if peer is None or "authorization" in http.headers:
-            return await self._gate.identify(http)
-        return await self._of_peer(peer)
-
-    async def _of_peer(self, peer: Peer) -> Principal:
-        """Who the kernel says it is; the name of a user is looked up once a while, as that takes a thread."""
-        key, now = (peer.uid, peer.role), trio.current_time()
-        known = self._peers.get(key)
-        if known is None or now >= known[1]:
-            if len(self._peers) >= _MOST_PEERS:
-                self._peers.clear()
-            known = self._peers[key] = await in_thread(_principal, peer), now + _NAME_FRESH_S
-        return known[0]
-
-    def role_for(self, call: Call, caller: Principal) -> Role:
-        """Raises: RequestRefused: 401, 403."""
-        return self._gate.role_for(call, caller)
-
-    async def wait_until_over(self, caller: Principal) -> None:
-        """As of the gate."""
-        await self._gate.wait_until_over(caller)
-
-    def check_unknown(self, face: Face, http: HttpRequest) -> None:
-        """Raises: RequestRefused: 401."""
-        if peer_over_socket(http) is None and "authorization" not in http.headers:
-            self._gate.check_unknown(face)
 
 
 def describer(access: Access) -> Describe:
@@ -137,13 +55,6 @@ def host_of(http: HttpRequest) -> str:
 def is_encrypted(http: HttpRequest) -> bool:
     """Whether a browser sees an address with `https`, as far as is known here; a proxy may say so, too."""
     return http.url.scheme == "https" or http.headers.get("x-forwarded-proto", "").lower() == "https"
-
-
-def _principal(peer: Peer) -> Principal:
-    """Raises: Unavailable: users cannot be read now; without a login, the caller's own jobs would not be his."""
-    if (found := user_numbered(peer.uid)) is None:
-        return Principal(str(peer.uid), Rights(peer.role))
-    return Principal(found.pw_name, Rights(peer.role), found.pw_name)
 
 
 # The client behind a proxy, by the header that the proxy adds. Pure.

@@ -8,9 +8,9 @@ import pytest
 
 from common.access import Role
 from common.errors import Unavailable
+from daemons.rapid.access.authenticator import RequestCallers
 from daemons.rapid.calls import Face
 from daemons.rapid.page.pages import login_of
-from daemons.rapid.transport.callers import RequestCallers
 from protocol.peer import Peer
 from tests.support.accounts.userlookups import without_descriptors
 

@@ -7,9 +7,10 @@ import pytest
 import trio
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from daemons.rapid.application import ApplicationParts, RapidApplication
+from daemons.rapid.application import RapidApplication
 from daemons.rapid.load import Load
 from daemons.rapid.streams import ByteStream
+from daemons.rapid.transport.routing import Routes
 
 SCOPE = {"type": "http", "method": "GET", "path": "/ui"}
 NOTHING = cast(Any, None)
@@ -18,7 +19,7 @@ NOTHING = cast(Any, None)
 async def _sent(response: Response) -> list[MutableMapping[str, Any]]:
     """What is sent of a reply that is made when the daemon was told to stop."""
     load = Load()
-    application = RapidApplication([], ApplicationParts(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, load))
+    application = RapidApplication(Routes([]), NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, load)
     sent: list[MutableMapping[str, Any]] = []
 
     async def send(message: MutableMapping[str, Any]) -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from common.access import Role
 from common.webaccess.rights import NOBODY, Principal, Right, Rights
-from daemons.rapid.access.authenticator import AccessRules, LoginOutcome, LoginResult, verdict
+from daemons.rapid.access.authenticator import AccessRules, verdict
 from daemons.rapid.calls import Asked, Call, Face
+from daemons.rapid.refusals import RequestRefused
 
 
 async def handler(_: Asked) -> object:
@@ -36,62 +37,66 @@ STRICT = AccessRules()
 OPEN = AccessRules(anonymous_read=True)
 GANETI = AccessRules(ganeti_rights=True)
 LOCKED = AccessRules(ganeti_rights=True, require_authentication=True)
-UNNAMED, FORBIDDEN = LoginResult(LoginOutcome.UNNAMED), LoginResult(LoginOutcome.FORBIDDEN)
+# statuses of refusals
+UNNAMED, FORBIDDEN = 401, 403
 
 
-def allowed(role: Role) -> LoginResult:
-    return LoginResult(LoginOutcome.ALLOWED, role)
+def judged(asked: Call, caller: Principal, rules: AccessRules) -> Role | int:
+    try:
+        return verdict(asked, caller, rules)
+    except RequestRefused as refused:
+        return refused.status
 
 
 @pytest.mark.parametrize(
     ("rules", "asked", "caller", "expected"),
     [
         # ours: nobody without a name, but where there is nothing to protect
-        (STRICT, VERSION, NOBODY, allowed(Role.NONE)),
-        (STRICT, PAGE, NOBODY, allowed(Role.NONE)),
+        (STRICT, VERSION, NOBODY, Role.NONE),
+        (STRICT, PAGE, NOBODY, Role.NONE),
         (STRICT, JOBS, NOBODY, UNNAMED),
         (STRICT, OURS, NOBODY, UNNAMED),
         (STRICT, JOBS, OPTIONLESS, FORBIDDEN),
-        (STRICT, JOBS, READER, allowed(Role.READ)),
-        (STRICT, WAIT, READER, allowed(Role.READ)),
+        (STRICT, JOBS, READER, Role.READ),
+        (STRICT, WAIT, READER, Role.READ),
         (STRICT, CANCEL, READER, FORBIDDEN),
-        (STRICT, CANCEL, SUBMITTER, allowed(Role.SUBMIT)),
-        (STRICT, CANCEL, WRITER, allowed(Role.OPERATE)),
-        (STRICT, OURS, ADMIN, allowed(Role.ADMIN)),
+        (STRICT, CANCEL, SUBMITTER, Role.SUBMIT),
+        (STRICT, CANCEL, WRITER, Role.OPERATE),
+        (STRICT, OURS, ADMIN, Role.ADMIN),
         # a right alone: no more than the role that comes with it
-        (STRICT, CANCEL, TOKEN, allowed(Role.OPERATE)),
+        (STRICT, CANCEL, TOKEN, Role.OPERATE),
         (STRICT, JOBS, TOKEN, FORBIDDEN),
         # everybody may read, as a stranger, and no more
-        (OPEN, JOBS, NOBODY, allowed(Role.READ)),
-        (OPEN, OURS, NOBODY, allowed(Role.READ)),
-        (OPEN, VERSION, NOBODY, allowed(Role.READ)),
+        (OPEN, JOBS, NOBODY, Role.READ),
+        (OPEN, OURS, NOBODY, Role.READ),
+        (OPEN, VERSION, NOBODY, Role.READ),
         (OPEN, CANCEL, NOBODY, UNNAMED),
-        (OPEN, JOBS, OPTIONLESS, allowed(Role.READ)),
-        (OPEN, JOBS, TOKEN, allowed(Role.READ)),
+        (OPEN, JOBS, OPTIONLESS, Role.READ),
+        (OPEN, JOBS, TOKEN, Role.READ),
         (OPEN, CANCEL, OPTIONLESS, FORBIDDEN),
-        (OPEN, JOBS, ADMIN, allowed(Role.ADMIN)),
+        (OPEN, JOBS, ADMIN, Role.ADMIN),
         # Ganeti's: an empty list is for everybody, and a user without options is like one without a name
-        (GANETI, JOBS, NOBODY, allowed(Role.ADMIN)),
-        (GANETI, JOBS, OPTIONLESS, allowed(Role.ADMIN)),
+        (GANETI, JOBS, NOBODY, Role.ADMIN),
+        (GANETI, JOBS, OPTIONLESS, Role.ADMIN),
         (GANETI, QUERY, NOBODY, UNNAMED),
         (GANETI, QUERY, OPTIONLESS, FORBIDDEN),
-        (GANETI, QUERY, READER, allowed(Role.ADMIN)),
+        (GANETI, QUERY, READER, Role.ADMIN),
         (GANETI, WAIT, READER, FORBIDDEN),
-        (GANETI, WAIT, WRITER, allowed(Role.ADMIN)),
+        (GANETI, WAIT, WRITER, Role.ADMIN),
         (GANETI, CANCEL, SUBMITTER, FORBIDDEN),
-        (GANETI, CANCEL, WRITER, allowed(Role.ADMIN)),
-        (GANETI, CANCEL, user(Role.FULL), allowed(Role.FULL)),
+        (GANETI, CANCEL, WRITER, Role.ADMIN),
+        (GANETI, CANCEL, user(Role.FULL), Role.FULL),
         # a token has no options of Ganeti's
-        (GANETI, CANCEL, TOKEN, allowed(Role.OPERATE)),
+        (GANETI, CANCEL, TOKEN, Role.OPERATE),
         # Ganeti's rule knows nothing of what is ours
         (GANETI, OURS, NOBODY, UNNAMED),
-        (GANETI, OURS, READER, allowed(Role.READ)),
+        (GANETI, OURS, READER, Role.READ),
         # with --require-authentication nothing is for everybody, but the page with the login form
         (LOCKED, VERSION, NOBODY, UNNAMED),
         (LOCKED, JOBS, NOBODY, UNNAMED),
-        (LOCKED, JOBS, OPTIONLESS, allowed(Role.ADMIN)),
-        (LOCKED, PAGE, NOBODY, allowed(Role.NONE)),
+        (LOCKED, JOBS, OPTIONLESS, Role.ADMIN),
+        (LOCKED, PAGE, NOBODY, Role.NONE),
     ],
 )
-def test_the_rules_judge_each_call(rules: AccessRules, asked: Call, caller: Principal, expected: LoginResult) -> None:
-    assert verdict(asked, caller, rules) == expected
+def test_the_rules_judge_each_call(rules: AccessRules, asked: Call, caller: Principal, expected: Role | int) -> None:
+    assert judged(asked, caller, rules) == expected

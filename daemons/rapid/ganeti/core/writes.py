@@ -133,7 +133,12 @@ def required(parameter: str) -> Source:
     return FromQuery(parameter, lambda arguments: arguments.required(parameter), is_required=True)
 
 
-DRY_RUN: Final[Mapping[str, Source]] = {"dry_run": flag("dry-run")}
+def flags(*parameters: str) -> Mapping[str, Source]:
+    """Flags of the query string that the opcode has under the same names, with underscores for hyphens."""
+    return {each.replace("-", "_"): flag(each) for each in parameters}
+
+
+DRY_RUN: Final = flags("dry-run")
 
 
 class BodyKind(enum.Enum):
@@ -425,7 +430,7 @@ _ON_INSTANCES: Final = (
         "GET",
         f"{AN_INSTANCE}/info",
         OpInstanceQueryData,
-        {"instances": named, "static": flag("static")},
+        {**flags("static"), "instances": named},
         body=BodyKind.IGNORED,
         ganeti_rights=(),
     ),
@@ -433,26 +438,16 @@ _ON_INSTANCES: Final = (
         "POST",
         f"{AN_INSTANCE}/reboot",
         OpInstanceReboot,
-        {
-            **_INSTANCE,
-            **DRY_RUN,
-            "reboot_type": text("type", "hard"),
-            "ignore_secondaries": flag("ignore_secondaries"),
-        },
+        {**_INSTANCE, **DRY_RUN, "reboot_type": text("type", "hard"), **flags("ignore_secondaries")},
     ),
     Write(
         "PUT",
         f"{AN_INSTANCE}/startup",
         OpInstanceStartup,
-        {**_INSTANCE, **DRY_RUN, "force": flag("force"), "no_remember": flag("no_remember")},
+        {**_INSTANCE, **flags("dry-run", "force", "no_remember")},
         body=BodyKind.IGNORED,
     ),
-    Write(
-        "PUT",
-        f"{AN_INSTANCE}/shutdown",
-        OpInstanceShutdown,
-        {**_INSTANCE, **DRY_RUN, "no_remember": flag("no_remember")},
-    ),
+    Write("PUT", f"{AN_INSTANCE}/shutdown", OpInstanceShutdown, {**_INSTANCE, **flags("dry-run", "no_remember")}),
     Write(
         "POST",
         f"{AN_INSTANCE}/reinstall",
@@ -487,14 +482,14 @@ _ON_DISKS: Final = (
         "PUT",
         f"{AN_INSTANCE}/activate-disks",
         OpInstanceActivateDisks,
-        {**_INSTANCE, "ignore_size": flag("ignore_size")},
+        {**_INSTANCE, **flags("ignore_size")},
         body=BodyKind.IGNORED,
     ),
     Write(
         "PUT",
         f"{AN_INSTANCE}/deactivate-disks",
         OpInstanceDeactivateDisks,
-        {**_INSTANCE, "force": flag("force")},
+        {**_INSTANCE, **flags("force")},
         body=BodyKind.IGNORED,
     ),
     Write("POST", f"{AN_INSTANCE}/recreate-disks", OpInstanceRecreateDisks, _INSTANCE),
@@ -568,15 +563,9 @@ _CLUSTER: Final = (
     ),
 )
 _ON_NODES: Final = (
-    Write(
-        "PUT",
-        f"{_A_NODE}/role",
-        OpNodeSetParams,
-        {**_NODE, "force": flag("force"), "auto_promote": flag("auto-promote")},
-        make=set_role,
-    ),
+    Write("PUT", f"{_A_NODE}/role", OpNodeSetParams, {**_NODE, **flags("force", "auto-promote")}, make=set_role),
     Write("POST", f"{_A_NODE}/modify", OpNodeSetParams, _NODE),
-    Write("POST", f"{_A_NODE}/powercycle", OpNodePowercycle, {**_NODE, "force": flag("force")}),
+    Write("POST", f"{_A_NODE}/powercycle", OpNodePowercycle, {**_NODE, **flags("force")}),
     Write("POST", f"{_A_NODE}/evacuate", OpNodeEvacuate, {**_NODE, **DRY_RUN}),
     Write("POST", f"{_A_NODE}/migrate", OpNodeMigrate, _NODE, make=migrate, more_parameters=("live", "mode")),
     Write(
@@ -625,12 +614,7 @@ _ON_GROUPS: Final = (
         },
     ),
     Write("PUT", f"{_A_GROUP}/rename", OpGroupRename, {**_GROUP, **DRY_RUN}),
-    Write(
-        "PUT",
-        f"{_A_GROUP}/assign-nodes",
-        OpGroupAssignNodes,
-        {**_GROUP, **DRY_RUN, "force": flag("force")},
-    ),
+    Write("PUT", f"{_A_GROUP}/assign-nodes", OpGroupAssignNodes, {**_GROUP, **flags("dry-run", "force")}),
 )
 _ON_NETWORKS: Final = (
     Write("POST", "/2/networks", OpNetworkAdd, DRY_RUN, renames={"name": "network_name"}),

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -21,7 +22,6 @@ from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.pages import login_of
 from daemons.rapid.page.reading import (
     ClusterNow,
-    blockers,
     filter_rules,
     held_since,
     lock_rows,
@@ -50,7 +50,7 @@ from daemons.rapid.page.views.things import bucket_lines, is_dependency, lock_li
 from daemons.rapid.page.visitors import looked_at
 from daemons.rapid.resources.joblists import jobs_by_id, page_of_jobs
 from protocol.luxi.queries import LockRow
-from protocol.luxi.why import Blockers
+from protocol.luxi.why import Blockers, ReadBlockers
 from protocol.metrics import DaemonMetrics
 from protocol.rapid.events import Topic
 
@@ -90,53 +90,50 @@ class DashboardFacts:
     samples: Callable[[], Sequence[Sample]]
 
 
-@attrs.frozen
-class DashboardBoard:
-    _recorder: Recorder
+def board(recorder: Recorder) -> Board[DashboardFacts]:
+    return Board(
+        "dashboard",
+        "/ui",
+        (Right.JOBS_READ,),
+        "The page that shows what failed, what waits and why, and what runs.",
+        ("health", "tiles", "failed", "blockers", "longest", "running", "timeline", "locks", "heldback", "rates"),
+        partial(read, recorder),
+        view,
+        lambda _: "Dashboard",
+        lambda _: Interest.of(*Topic),
+    )
 
-    def board(self) -> Board[DashboardFacts]:
-        return Board(
-            "dashboard",
-            "/ui",
-            (Right.JOBS_READ,),
-            "The page that shows what failed, what waits and why, and what runs.",
-            ("health", "tiles", "failed", "blockers", "longest", "running", "timeline", "locks", "heldback", "rates"),
-            self.read,
-            view,
-            lambda _: "Dashboard",
-            lambda _: Interest.of(*Topic),
-        )
 
-    async def read(self, asked: Asked, now: ClusterNow) -> DashboardFacts:
-        daemons, by, may_see_rules = asked.daemons, lane_by(asked), may(asked, Right.FILTERS_READ)
-        failures = await read_failures(daemons, time.time(), looked_at(asked.http))
-        found = await blockers(daemons, LOOKED_AT)
-        found = attrs.evolve(found, blockers=found.blockers[:BLOCKERS])
-        running = await page_of_jobs(daemons, ROW_FIELDS, _RUNNING_NOW, limit=RUNNING)
-        rules = await filter_rules(daemons) if may_see_rules else ()
-        loads = await rule_loads(daemons) if may_see_rules else RuleLoads()
-        named = await jobs_by_id(daemons, jobs_named(found.blockers, found.longest), _KNOWN_FIELDS)
-        rows = {row["id"]: row for row in named}
-        rows_of_locks = await lock_rows(daemons) if may(asked, Right.LOCKS_READ) else ()
-        locks = tuple(row for row in rows_of_locks if not is_dependency(row))
-        return DashboardFacts(
-            now.metrics,
-            failures,
-            found,
-            Known(
-                rows,
-                await reasons_of(daemons, _to_explain(found, rows)),
-                {each.uuid: each.name for each in rule_lines(rules, loads)},
-            ),
-            running,
-            await _drawn(asked, by, found, failures, running),
-            by,
-            locks,
-            await held_since(daemons, locks[:LOCKS]),
-            rules,
-            loads,
-            lambda: self._recorder.samples,
-        )
+async def read(recorder: Recorder, asked: Asked, now: ClusterNow) -> DashboardFacts:
+    daemons, by, may_see_rules = asked.daemons, lane_by(asked), may(asked, Right.FILTERS_READ)
+    failures = await read_failures(daemons, time.time(), looked_at(asked.http))
+    found = await daemons.luxid(ReadBlockers(LOOKED_AT))
+    found = attrs.evolve(found, blockers=found.blockers[:BLOCKERS])
+    running = await page_of_jobs(daemons, ROW_FIELDS, _RUNNING_NOW, limit=RUNNING)
+    rules = await filter_rules(daemons) if may_see_rules else ()
+    loads = await rule_loads(daemons) if may_see_rules else RuleLoads()
+    named = await jobs_by_id(daemons, jobs_named(found.blockers, found.longest), _KNOWN_FIELDS)
+    rows = {row["id"]: row for row in named}
+    rows_of_locks = await lock_rows(daemons) if may(asked, Right.LOCKS_READ) else ()
+    locks = tuple(row for row in rows_of_locks if not is_dependency(row))
+    return DashboardFacts(
+        now.metrics,
+        failures,
+        found,
+        Known(
+            rows,
+            await reasons_of(daemons, _to_explain(found, rows)),
+            {each.uuid: each.name for each in rule_lines(rules, loads)},
+        ),
+        running,
+        await _drawn(asked, by, found, failures, running),
+        by,
+        locks,
+        await held_since(daemons, locks[:LOCKS]),
+        rules,
+        loads,
+        lambda: recorder.samples,
+    )
 
 
 _RUNNING_NOW: Final = Expression.from_wire(statuses_filter(("running", "canceling")))

@@ -7,6 +7,7 @@ import attrs
 from starlette.responses import Response
 
 from common.errors import InvalidRequest
+from common.ids import read_number
 from common.query.qlang import Expression
 from common.webaccess.rights import Right
 from common.words.filters.jobfilter import COMPARED, search_filter
@@ -53,7 +54,7 @@ class JobListFacts:
 
 async def read(asked: Asked, now: ClusterNow) -> JobListFacts:
     where = asked.http.query_params.get("where", "").strip()
-    after = _after(asked)
+    after = read_number(asked.http.query_params.get("after", ""))
     nothing = JobListFacts(now.metrics, where, after, ToldJobs((), {}, {}), False, acts_of(asked))
     try:
         filter = filter_of(where)
@@ -85,15 +86,10 @@ def filter_of(where: str) -> Expression | None:
 async def find(asked: Asked) -> Response:
     """Lead to the job with this id, else to the list of what matches."""
     text = asked.http.query_params.get("where", "").strip()
-    is_number = text.isascii() and text.isdigit() and len(text) < 19
-    if is_number and await jobs_by_id(asked.daemons, [int(text)], ("id", "status")):
-        return replies.see(job_href(int(text)))
+    job_id = read_number(text)
+    if job_id is not None and await jobs_by_id(asked.daemons, [job_id], ("id", "status")):
+        return replies.see(job_href(job_id))
     return replies.see(_address(text, None))
-
-
-def _after(asked: Asked) -> int | None:
-    text = asked.http.query_params.get("after", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def acts_of(asked: Asked) -> tuple[Act, ...]:

@@ -8,7 +8,7 @@ import attrs
 from starlette.responses import Response
 
 from common.errors import Denied, NotFound
-from common.ids import JobId
+from common.ids import JobId, read_number
 from common.queue.explanation import Reason, Span
 from common.queue.jobs import FINAL_NAMES
 from common.webaccess.rights import Right
@@ -75,10 +75,10 @@ class Wanted:
     @classmethod
     def of(cls, asked: Asked) -> "Wanted":
         query = asked.http.query_params
-        line = _number(query.get("line", ""))
+        line = read_number(query.get("line", ""))
         return cls(
             None if line is None else max(line, 1),
-            _number(query.get("try", "")),
+            read_number(query.get("try", "")),
             query.get("find", "")[:_LONGEST_FIND],
             "stop" in query,
         )
@@ -164,10 +164,6 @@ async def with_output(asked: Asked, facts: JobPageFacts) -> JobPageFacts:
     return attrs.evolve(facts, shown=ShownOutput(lines, wanted, is_followed))
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
-
-
 def following(facts: JobPageFacts) -> Following | None:
     shown = facts.shown
     return Following(facts.row["id"], shown.lines.place) if shown is not None and shown.is_followed else None
@@ -175,7 +171,7 @@ def following(facts: JobPageFacts) -> Following | None:
 
 async def download(asked: Asked) -> Response:
     """The bytes of the output, as they were printed. Raises: Denied, JobLost, NotFound."""
-    job_id, of_try = int(asked.http.path_params["id"]), _number(asked.http.query_params.get("try", ""))
+    job_id, of_try = int(asked.http.path_params["id"]), read_number(asked.http.query_params.get("try", ""))
     # the first piece is read here: what is wrong with the job is an error with its own status
     first = await read_piece(asked.daemons, job_id, 0, of_try=of_try)
     name = f"job-{job_id}.log" if of_try is None else f"job-{job_id}-try-{of_try}.log"

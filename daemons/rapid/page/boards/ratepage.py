@@ -25,25 +25,21 @@ class RatePageFacts:
     latest: Callable[[], DaemonMetrics | None]
 
 
-@attrs.frozen
-class RateBoard:
-    _recorder: Recorder
+def board(recorder: Recorder) -> Board[RatePageFacts]:
+    async def read(asked: Asked, now: ClusterNow) -> RatePageFacts:
+        return RatePageFacts(now.metrics, lambda: recorder.samples, lambda: recorder.latest)
 
-    def board(self) -> Board[RatePageFacts]:
-        return Board(
-            "rates",
-            "/ui/rates",
-            (Right.METRICS_READ,),
-            "The page of rates and delays.",
-            ("health", "figures"),
-            self.read,
-            view,
-            lambda _: "Rates",
-            lambda _: Interest(),
-        )
-
-    async def read(self, asked: Asked, now: ClusterNow) -> RatePageFacts:
-        return RatePageFacts(now.metrics, lambda: self._recorder.samples, lambda: self._recorder.latest)
+    return Board(
+        "rates",
+        "/ui/rates",
+        (Right.METRICS_READ,),
+        "The page of rates and delays.",
+        ("health", "figures"),
+        read,
+        view,
+        lambda _: "Rates",
+        lambda _: Interest(),
+    )
 
 
 def view(facts: RatePageFacts, now: float) -> RatePage:

@@ -142,15 +142,11 @@ class BucketLine:
         return cls(load.name, load.running, load.limit, load.held)
 
 
-def in_order(rules: Sequence[FilterRule]) -> list[FilterRule]:
-    """The rules as the chain has them."""
-    return sorted(rules, key=lambda rule: rule.place)
-
-
 def rule_lines(rules: Sequence[FilterRule], loads: RuleLoads) -> tuple[RuleLine, ...]:
     """A rule that was added while the two were read has no load yet."""
     by_uuid = {load.uuid: load for load in loads.rules}
-    return tuple(_rule_line(rule, by_uuid.get(rule.uuid) or RuleLoad(rule.uuid)) for rule in in_order(rules))
+    in_order = sorted(rules, key=lambda rule: rule.place)
+    return tuple(_rule_line(rule, by_uuid.get(rule.uuid) or RuleLoad(rule.uuid)) for rule in in_order)
 
 
 def bucket_lines(loads: RuleLoads) -> tuple[BucketLine, ...]:
@@ -170,15 +166,10 @@ def _rule_line(rule: FilterRule, load: RuleLoad) -> RuleLine:
             for each in rule.predicates
         ),
         tuple((entry.source, entry.reason, bare_clock(entry.at_ns / 1e9)) for entry in rule.reason_trail),
-        load.held if holds_back(rule) else None,
+        load.held if rule.action.kind in (ActionKind.PAUSE, ActionKind.RATE_LIMIT) else None,
         load.running,
         load.rejected,
     )
-
-
-def holds_back(rule: FilterRule) -> bool:
-    """Whether queued jobs may wait because of it."""
-    return rule.action.kind in (ActionKind.PAUSE, ActionKind.RATE_LIMIT)
 
 
 # Schedules, as their page shows them.

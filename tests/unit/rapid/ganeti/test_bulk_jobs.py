@@ -10,7 +10,7 @@ from starlette.responses import Response
 from common.errors import RemoteError
 from common.webaccess.rights import NOBODY
 from daemons.rapid.calls import Asked
-from daemons.rapid.ganeti.handlers import GanetiJobs
+from daemons.rapid.ganeti.handlers import list_jobs
 from protocol.luxi.queries import QueryJobs
 from protocol.messages import Request
 from tests.support.fakes.luxidalone import LuxidAlone
@@ -48,7 +48,7 @@ class Luxid(LuxidAlone):
 
 async def listed(luxid: Luxid) -> list[dict[str, Any]]:
     http = HttpRequest({"type": "http", "query_string": b"bulk=1", "headers": []})
-    reply = await GanetiJobs().list_jobs(Asked(http, NOBODY, luxid))
+    reply = await list_jobs(Asked(http, NOBODY, luxid))
     assert isinstance(reply, Response)
     found: list[dict[str, Any]] = orjson.loads(bytes(reply.body))
     return found

@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from daemons.rapid.page.boards import filterpage, historypage, joblist, jobpage, lockpage, resourcepage, schedulepage
+from daemons.rapid.page.boards import (
+    dashboard,
+    filterpage,
+    historypage,
+    joblist,
+    jobpage,
+    lockpage,
+    ratepage,
+    resourcepage,
+    schedulepage,
+)
 from daemons.rapid.page.boards.board import Board
-from daemons.rapid.page.boards.dashboard import DashboardBoard
-from daemons.rapid.page.boards.ratepage import RateBoard
 from daemons.rapid.page.recorder import Recorder
 from daemons.rapid.page.templates import STATIC
 
@@ -22,8 +30,8 @@ async def _nothing() -> Any:
 
 RECORDER = Recorder(_nothing)
 BOARDS: list[Board[Any]] = [
-    DashboardBoard(RECORDER).board(),
-    RateBoard(RECORDER).board(),
+    dashboard.board(RECORDER),
+    ratepage.board(RECORDER),
     *(module.BOARD for module in (filterpage, historypage, joblist, jobpage, lockpage, resourcepage, schedulepage)),
 ]
 
