@@ -31,7 +31,7 @@ from protocol.luxi.feed import (
     job_news,
     read_changes,
 )
-from protocol.luxi.jobs import OutputStream, ReadJobOutput
+from protocol.luxi.jobs import OutputStream, OutputTimes, ReadJobOutput, ReadOutputTimes
 from protocol.luxi.queries import FieldValue, QueryJobs, WaitForJobChange
 from protocol.messages import Request
 from protocol.unixsocket import pauses
@@ -208,6 +208,59 @@ def job_output(
         timeout_s = PATIENCE_S if is_following else 0.0
         request = ReadJobOutput(JobId(job_id), piece.next_offset, timeout_s, asked, of_try=of_try)
         piece = _call_patiently(client, request) if is_following else client.call(request)
+
+
+@attrs.frozen
+class TimedLine:
+    """A line of a job's output, and when its first byte came; None: that is not known."""
+
+    job_id: int
+    at: float | None
+    text: str
+
+
+def timed_lines(
+    client: Luxid, job_id: int, stream: OutputStream, *, is_following: bool, of_try: int | None = None
+) -> Iterator[TimedLine]:
+    """Yield the lines of a job's output: all that there are now, or all until the job is final.
+
+    Args, Raises: as of `job_output`.
+    """
+    read, timeout_s = _call_patiently if is_following else _call, PATIENCE_S if is_following else 0.0
+    offset, begun = 0, b""
+    while True:
+        call = ReadJobOutput(JobId(job_id), offset, timeout_s, stream, as_bytes=True, of_try=of_try)
+        piece = read(client, call)
+        content = piece.text.encode("latin-1")
+        is_end = piece.is_end or not (content or is_following)
+        if begun and (is_end or piece.next_offset != offset + len(content)):
+            # it ends without a line feed, or what followed is not kept
+            yield from _timed(client, job_id, stream, offset - len(begun), [begun])
+            begun = b""
+        offset = piece.next_offset
+        if content:
+            *lines, rest = (begun + content).split(b"\n")
+            yield from _timed(client, job_id, stream, offset - len(begun) - len(content), lines)
+            begun = rest
+        if is_end:
+            return
+
+
+def _timed(
+    client: Luxid, job_id: int, stream: OutputStream, offset: int, lines: Sequence[bytes]
+) -> Iterator[TimedLine]:
+    """Args: offset: byte with which the first line begins."""
+    end = offset + sum(len(line) + 1 for line in lines)
+    times: OutputTimes | None = None
+    for line in lines:
+        if times is None or (times.until is not None and offset >= times.until):
+            times = _call_patiently(client, ReadOutputTimes(JobId(job_id), offset, end, stream))
+        yield TimedLine(job_id, times.at(offset), line.decode(errors="replace"))
+        offset += len(line) + 1
+
+
+def _call(client: Luxid, request: Request[R]) -> R:
+    return client.call(request)
 
 
 class CallFollowers:

@@ -14,7 +14,7 @@ from daemons.rapid.resources.jobchanges import BulkActions, JobActions
 from daemons.rapid.resources.jobfollowing import JobOutputs, JobWaits
 from daemons.rapid.resources.joblists import JobLists
 from daemons.rapid.resources.jobsubmission import KEY, TRACE, JobSubmission
-from protocol.luxi.jobs import JobOutput, Submission
+from protocol.luxi.jobs import JobOutput, OutputTimes, Submission
 from protocol.rapid.explanations import (
     Explanation,
     Explanations,
@@ -189,6 +189,18 @@ def reads() -> Sequence[Call]:
             errors=(404,),
             parameters=piece,
             only_waits=True,
+        ),
+        Call(
+            "GET",
+            f"{one}/output/times",
+            outputs.read_times,
+            "Say when which bytes of the output came, to a quarter of a second.",
+            name="getJobOutputTimes",
+            tag="jobs",
+            rights=_READ,
+            gives=OutputTimes,
+            errors=(404,),
+            parameters=(jobfollowing.STREAM, jobfollowing.OFFSET, jobfollowing.OUTPUT_END),
         ),
     ]
 
