@@ -26,6 +26,7 @@ from common.printable import printable
 from common.queue.reasons import new_batch_id
 from common.queue.reruns import (
     MOST_DEPENDENTS,
+    REACH,
     OldJob,
     Successor,
     batches_of,
@@ -59,7 +60,8 @@ _FIELDS: Final = ("id", "status", "ops", "opexec", "opstatus")
     "has_dependents",
     is_flag=True,
     help="Those that depend on them, too, directly or through others; at most "
-    f"{MOST_DEPENDENTS:,}. They depend on the new jobs as before on the old ones.",
+    f"{MOST_DEPENDENTS:,}. They depend on the new jobs as before on the old ones. Archived jobs are looked at up to "
+    f"{REACH:,} ids after the last one named.",
 )
 @click.option(
     "--from-failed",

@@ -13,7 +13,15 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE, FAILED, INTERRUPTED
-from cli.live.following import JobUpdate, OutputPiece, follow_output, job_output, until_ended
+from cli.live.following import (
+    JobUpdate,
+    OutputPiece,
+    TimedLine,
+    follow_output,
+    job_output,
+    timed_lines,
+    until_ended,
+)
 from cli.live.watching import watch_jobs
 from cli.options import DURATION
 from cli.outcomes import fetch_outcomes, judge
@@ -22,7 +30,7 @@ from cli.query import jobs_now
 from cli.screen import complain, remark, say_json
 from common.queue.reasons import is_of_try
 from common.words.logs import message_text
-from common.words.times import duration
+from common.words.times import duration, iso, tenths_clock
 from protocol.luxi.jobs import OutputStream
 
 
@@ -90,6 +98,7 @@ def _give_up(job_id: int, timeout_s: float) -> int:
         "gnt-job output --follow 27491 27492",
         "gnt-job output --batch b5f2c8a10b4d",
         "gnt-job output --try 1 27491",
+        "gnt-job output --times 27491",
     ),
 )
 @click.option("-f", "--follow", "is_following", is_flag=True, help="Go on until the jobs have ended.")
@@ -101,6 +110,7 @@ def _give_up(job_id: int, timeout_s: float) -> int:
     type=click.IntRange(min=1),
     help="Only of this try of a command that was tried several times; 1 is the first.",
 )
+@click.option("--times", "has_times", is_flag=True, help="Begin each line with the time at which it began to come.")
 @raw_option
 @batch_option
 @ids_argument(is_required=False)
@@ -110,18 +120,32 @@ def output(
     is_following: bool,
     is_error: bool,
     of_try: int | None,
+    has_times: bool,
     is_raw: bool,
 ) -> int:
     """Print the output of the jobs' commands so far; of a long output only the end is kept.
 
     Of several jobs each line begins with the job's id, of a batch with the job's node or value. 'gnt-job info' lists
     the tries of a command.
+
+    The times of --times are those at which output reached the master, in local time, at most a quarter of a second too
+    early; '-' where none is known: of output that came before times were kept, or whose record is damaged. Programs
+    that print into a pipe often put lines aside, and then many come at once. What a node printed while it was cut off
+    has the time at which it came later. Of lines that are shorter than 32 bytes some may have the time of one before.
     """
     job_ids = named_jobs(list(dict.fromkeys(job_ids)), None, batches)
-    if is_following and of_try is not None and len(job_ids) > 1:
-        raise click.UsageError("--follow with --try takes one job")
+    if is_following and (of_try is not None or has_times) and len(job_ids) > 1:
+        raise click.UsageError(f"--follow with {'--times' if has_times else '--try'} takes one job")
+    stream = OutputStream.ERROR if is_error else OutputStream.OUTPUT
     try:
-        pieces = _pieces(job_ids, OutputStream.ERROR if is_error else OutputStream.OUTPUT, is_following, of_try)
+        if has_times:
+            lines = _timed_lines(job_ids, stream, is_following, of_try)
+            if wants_json():
+                _print_timed_json(job_ids, lines)
+            else:
+                _print_timed(_prefixes(job_ids, is_batch=bool(batches)), lines, OutputScreen(is_raw=is_raw))
+            return DONE
+        pieces = _pieces(job_ids, stream, is_following, of_try)
         if wants_json():
             _print_json(job_ids, pieces)
         else:
@@ -147,6 +171,31 @@ def _pieces(
     with open_luxid() as client:
         for job_id in job_ids:
             yield from job_output(client, job_id, stream, is_following=is_following, of_try=of_try)
+
+
+def _timed_lines(
+    job_ids: Sequence[int], stream: OutputStream, is_following: bool, of_try: int | None
+) -> Iterator[TimedLine]:
+    with open_luxid() as client:
+        for job_id in job_ids:
+            yield from timed_lines(client, job_id, stream, is_following=is_following, of_try=of_try)
+
+
+def _print_timed(prefixes: Mapping[int, str], lines: Iterator[TimedLine], screen: OutputScreen) -> None:
+    for line in lines:
+        prefix = f"{prefixes[line.job_id]}  " if len(prefixes) > 1 else ""
+        at = "-" if line.at is None else tenths_clock(line.at)
+        screen.write(f"{prefix}{at:<21}  {line.text}\n")
+
+
+def _print_timed_json(job_ids: Sequence[int], lines: Iterator[TimedLine]) -> None:
+    found: dict[int, list[dict[str, object]]] = {job_id: [] for job_id in job_ids}
+    for line in lines:
+        found[line.job_id].append({"at": None if line.at is None else iso(line.at), "line": line.text})
+    if len(job_ids) == 1:
+        say_json(found[job_ids[0]])
+    else:
+        say_json([{"id": job_id, "lines": rows} for job_id, rows in found.items()])
 
 
 def _prefixes(job_ids: Sequence[int], *, is_batch: bool) -> Mapping[int, str]:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 import attrs
 
@@ -28,9 +28,12 @@ from protocol.luxi.feed import (
     job_news,
     read_changes,
 )
-from protocol.luxi.jobs import OutputStream, ReadJobOutput
+from protocol.luxi.jobs import OutputStream, OutputTimes, ReadJobOutput, ReadOutputTimes
 from protocol.luxi.queries import QueryJobs
+from protocol.messages import Request
 from protocol.unixsocket import pauses
+
+R = TypeVar("R")
 
 # Events of jobs, and what brings them.
 
@@ -110,10 +113,63 @@ def job_output(
             return
         timeout_s = PATIENCE_S if is_following else 0.0
         request = ReadJobOutput(JobId(job_id), piece.next_offset, timeout_s, asked, of_try=of_try)
-        if is_following:
-            piece = client.call_retrying(request, timeout_s=PATIENCE_S + RESTART_S)
-        else:
-            piece = client.call(request)
+        piece = _read(client, request, is_following=is_following)
+
+
+def _read(client: Luxid, request: Request[R], *, is_following: bool) -> R:
+    """Args: is_following: whether a restart of luxid is waited for. Raises: as `BlockingClient.call`."""
+    if is_following:
+        return client.call_retrying(request, timeout_s=PATIENCE_S + RESTART_S)
+    return client.call(request)
+
+
+@attrs.frozen
+class TimedLine:
+    """A line of a job's output, and when its first byte came; None: that is not known."""
+
+    job_id: int
+    at: float | None
+    text: str
+
+
+def timed_lines(
+    client: Luxid, job_id: int, stream: OutputStream, *, is_following: bool, of_try: int | None = None
+) -> Iterator[TimedLine]:
+    """Yield the lines of a job's output: all that there are now, or all until the job is final.
+
+    Args, Raises: as of `job_output`.
+    """
+    timeout_s = PATIENCE_S if is_following else 0.0
+    offset, begun = 0, b""
+    while True:
+        call = ReadJobOutput(JobId(job_id), offset, timeout_s, stream, as_bytes=True, of_try=of_try)
+        piece = _read(client, call, is_following=is_following)
+        content = piece.text.encode("latin-1")
+        is_end = piece.is_end or not (content or is_following)
+        if begun and (is_end or piece.next_offset != offset + len(content)):
+            # it ends without a line feed, or what followed is not kept
+            yield from _timed(client, job_id, stream, offset - len(begun), [begun])
+            begun = b""
+        offset = piece.next_offset
+        if content:
+            *lines, rest = (begun + content).split(b"\n")
+            yield from _timed(client, job_id, stream, offset - len(begun) - len(content), lines)
+            begun = rest
+        if is_end:
+            return
+
+
+def _timed(
+    client: Luxid, job_id: int, stream: OutputStream, offset: int, lines: Sequence[bytes]
+) -> Iterator[TimedLine]:
+    """Args: offset: byte with which the first line begins."""
+    end = offset + sum(len(line) + 1 for line in lines)
+    times: OutputTimes | None = None
+    for line in lines:
+        if times is None or (times.until is not None and offset >= times.until):
+            times = _read(client, ReadOutputTimes(JobId(job_id), offset, end, stream), is_following=True)
+        yield TimedLine(job_id, times.at(offset), line.decode(errors="replace"))
+        offset += len(line) + 1
 
 
 # Follow any number of jobs over one connection: luxid tells each change as it happens.

@@ -4,10 +4,21 @@ The output is one stream of bytes. It lies in pieces `<base>.<offset>`, with the
 of the piece's first byte in 20 digits. A piece is full at half of the limit, and only the last two are
 kept. So a reader finds any offset by the names alone, and sees that earlier output is gone.
 Output is not state: it is not synced, and a loss of power may cost its end.
+
+Beside each piece lies `<base>.times.<offset>`, which tells when its bytes came: marks of 16 bytes, an offset of the
+stream and milliseconds since the epoch. A mark is made when bytes come a quarter of a second after the last one, so a
+time is at most that much too early. It is written before its bytes: whoever has read them finds it. The record is
+no larger than half of its piece and 4 KiB; where lines are so short that it would be, some share the time of an
+earlier one.
 """
 
+import bisect
 import contextlib
 import os
+import struct
+import time
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +32,14 @@ _MODE: Final = 0o640
 _FOLDER_MODE: Final = 0o700
 # the kernel refuses to read where no file can have a byte
 _LONGEST_FILE: Final = 2**63 - 1
+# offset of the first byte that came then, milliseconds since the epoch
+_MARK: Final = struct.Struct(">QQ")
+# seconds between two marks, at least
+MARK_PAUSE_S: Final = 0.25
+# bytes of a record that a piece of any size may have
+_FREE_BYTES: Final = 4096
+# the year 9999 has begun; a mark of that time is damage
+_LATEST_MS: Final = 253_370_764_800_000
 _log: Final = get_log(__name__)
 
 
@@ -31,10 +50,14 @@ class OutputFile:
         base: the pieces' common path.
         max_bytes: limit of all pieces together.
         makes_folder: whether the folder is made with the first piece; else it must exist.
+        now: returns seconds since the epoch; None: no times are kept.
     """
 
-    def __init__(self, base: Path, max_bytes: int, *, makes_folder: bool = False) -> None:
+    def __init__(
+        self, base: Path, max_bytes: int, *, makes_folder: bool = False, now: Callable[[], float] | None = time.time
+    ) -> None:
         self.base = base
+        self._times = None if now is None else _TimesFile(now)
         self._makes_folder = makes_folder
         self._piece_bytes = max(max_bytes // _PIECES_KEPT, 1)
         self._pieces: list[int] = []
@@ -58,6 +81,8 @@ class OutputFile:
             if self._fd < 0 or room <= 0:
                 self._open_piece(is_full=room <= 0)
                 continue
+            if self._times is not None:
+                self._times.mark(self._start + self._size, self._size)
             written = os.write(self._fd, rest[:room])
             self._size += written
             rest = rest[written:]
@@ -87,6 +112,8 @@ class OutputFile:
         return found
 
     def close(self) -> None:
+        if self._times is not None:
+            self._times.close()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -102,13 +129,69 @@ class OutputFile:
         self.close()
         if is_full:
             self._start, self._size = self._start + self._size, 0
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._fd = os.open(_path(self.base, self._start), flags, _MODE)
+        self._fd = os.open(_path(self.base, self._start), _APPENDED, _MODE)
+        if self._times is not None:
+            self._times.open(_record_path(self.base, self._start))
         if self._start not in self._pieces:
             self._pieces.append(self._start)
         while len(self._pieces) > _PIECES_KEPT:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(_path(self.base, self._pieces.pop(0)))
+            start = self._pieces.pop(0)
+            for each in (_path(self.base, start), _record_path(self.base, start)):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(each)
+
+
+_APPENDED: Final = os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_WRONLY
+
+
+class _TimesFile:
+    """The record of one piece, for appending. What it cannot write is left out: times are not the output."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._fd = -1
+        self._size = 0
+        # time of the last mark; None: this process has made none in this piece
+        self._last: float | None = None
+
+    def open(self, path: str) -> None:
+        self.close()
+        try:
+            self._fd = os.open(path, _APPENDED, _MODE)
+            size = os.fstat(self._fd).st_size
+            self._size = size - size % _MARK.size
+            if self._size != size:
+                # the end of a mark was lost
+                os.ftruncate(self._fd, self._size)
+        except OSError as error:
+            self._give_up(path, error)
+
+    def mark(self, offset: int, before: int) -> None:
+        """Say that a byte comes now, if that is due. Args: before: bytes of the piece before it."""
+        if self._fd < 0 or self._size + _MARK.size > _FREE_BYTES + before // 2:
+            return
+        now = self._now()
+        # a clock that was set back begins anew
+        if self._last is not None and 0 <= now - self._last < MARK_PAUSE_S:
+            return
+        self._last = now
+        try:
+            if os.write(self._fd, _MARK.pack(offset, int(now * 1000))) != _MARK.size:
+                os.ftruncate(self._fd, self._size)
+                return
+        except (OSError, struct.error) as error:
+            self._give_up(offset, error)
+            return
+        self._size += _MARK.size
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._last = -1, None
+
+    def _give_up(self, place: str | int, error: Exception) -> None:
+        _log.warning("times.lost", place=place, error=error, next="go on without the times of this piece of output")
+        self.close()
 
 
 def pieces_of(base: Path) -> list[int]:
@@ -154,8 +237,85 @@ def read_output(base: Path, offset: int, limit: int) -> OutputBytes:
     return OutputBytes(begin, found)
 
 
+@attrs.frozen
+class OutputMark:
+    """Bytes from `offset` on came at this time."""
+
+    offset: int
+    # seconds since the epoch; None: not known
+    at: float | None
+
+
+@attrs.frozen
+class OutputMarks:
+    """The times of a part of a stream."""
+
+    # in the order of their offsets, the first one not after the part's begin; empty: there is no output
+    marks: tuple[OutputMark, ...]
+    # offset up to which they tell
+    end: int
+
+
+def read_marks(base: Path, begin: int, end: int, most: int) -> OutputMarks:
+    """When the bytes from `begin` to before `end` came. A record that is missing or damaged tells nothing.
+
+    Args:
+        base: common path of the stream's pieces.
+        most: number of marks that are returned at most, at least 1; then the part ends earlier.
+    Raises: OSError: the folder, or a record, cannot be read.
+    Cost: the records of the pieces are read, and only the marks of the part are looked at.
+    """
+    found: list[OutputMark] = []
+    starts = pieces_of(base)
+    for start, after in pairwise([*starts, _LONGEST_FILE]):
+        if start < end and after > begin:
+            found += _marks_of(_record(_record_path(base, start)), (start, after), begin, end)
+        if len(found) > most:
+            return OutputMarks(tuple(found[:most]), found[most].offset)
+    return OutputMarks(tuple(found), end)
+
+
+def _record(path: str) -> bytes:
+    """The whole marks of a record; none: there is no record."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        return b""
+    return content[: len(content) - len(content) % _MARK.size]
+
+
+def _marks_of(content: bytes, piece: tuple[int, int], begin: int, end: int) -> list[OutputMark]:
+    """The marks for a part of a piece. Args: piece: its first byte, and that of the next one."""
+    unknown = OutputMark(piece[0], None)
+
+    def offset_at(number: int) -> int:
+        offset: int = _MARK.unpack_from(content, number * _MARK.size)[0]
+        return offset
+
+    numbers = range(len(content) // _MARK.size)
+    first = bisect.bisect_right(numbers, begin, key=offset_at) - 1
+    last = bisect.bisect_left(numbers, end, key=offset_at)
+    marks = [] if first >= 0 else [unknown]
+    before = piece[0]
+    for offset, at_ms in _MARK.iter_unpack(content[max(first, 0) * _MARK.size : last * _MARK.size]):
+        if not before <= offset <= piece[1] or not 0 < at_ms < _LATEST_MS:
+            return [unknown]
+        before = offset
+        if marks and marks[-1].offset == offset:
+            # the first mark of a piece, or one of a process that was killed before it wrote the byte
+            marks.pop()
+        marks.append(OutputMark(offset, at_ms / 1000))
+    return marks or [unknown]
+
+
 def _path(base: Path, start: int) -> str:
     return f"{base}.{start:0{_DIGITS}d}"
+
+
+def _record_path(base: Path, start: int) -> str:
+    """Args: start: offset of the piece."""
+    return f"{base}.times.{start:0{_DIGITS}d}"
 
 
 def _read_at(path: str, offset: int, limit: int) -> bytes:

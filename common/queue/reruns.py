@@ -84,15 +84,20 @@ class Successor:
     left_out: int = 0
 
 
+# ids after the last one that runs again within which archived jobs are looked at that may depend on them
+REACH: Final = 10_000
+
+
 def dependents_filters(job_ids: Sequence[int]) -> tuple[tuple[tuple[str, ...], Expression], ...]:
     """The queries that find all jobs which may depend on these: fields of luxid, and a filter for each.
 
     Jobs of the queue are all looked at; of the archive those with greater ids, as others can have come to depend on
-    one of these only by a later change of theirs.
+    one of these only by a later change of theirs, up to `REACH` ids after the last one: each is a file to be read.
     """
     fields = ("id", DEPENDS_FIELD)
     some: Expression = [">", DEPENDS_FIELD, 0]
-    return (fields, some), ((*fields, "archived"), ["&", [">", "id", min(job_ids)], some])
+    near: Expression = ["&", [">", "id", min(job_ids)], ["<=", "id", max(job_ids) + REACH]]
+    return (fields, some), ((*fields, "archived"), ["&", near, some])
 
 
 def with_dependents(job_ids: Iterable[int], depends: Mapping[int, Iterable[int]]) -> list[int]:

@@ -50,6 +50,11 @@ def bare_clock(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
+def tenths_clock(seconds: float) -> str:
+    """`2026-03-01 12:00:00.4` in local time."""
+    return f"{bare_clock(int(seconds))}.{int(seconds * 10) % 10}"
+
+
 def precise_clock(seconds: float) -> str:
     """`2026-03-01 12:00:00.412000` in local time."""
     whole = int(seconds)

@@ -18,6 +18,7 @@ from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from daemons.luxid.broadcasts import Broadcasts
 from daemons.luxid.core.query.jobs import JobView
+from daemons.luxid.core.query.wordindex import WordIndex
 from daemons.luxid.core.queue.entry import Doomed, Phase, Rejected
 from daemons.luxid.core.queue.jobcounts import JobCounts
 from daemons.luxid.core.queue.jobqueue import JobQueue
@@ -106,6 +107,8 @@ class JobTable:
         self._jobs: dict[JobId, Job | None] = {}
         # final jobs in memory, oldest first; may contain ids that are gone
         self._kept: deque[JobId] = deque()
+        # words of the jobs that have not ended
+        self.words = WordIndex()
 
     def __contains__(self, job_id: JobId) -> bool:
         return job_id in self._jobs
@@ -119,6 +122,7 @@ class JobTable:
 
     def put(self, job: Job) -> None:
         """Record a new or changed job, as its file has it."""
+        self.words.changed(job.job_id)
         if job.next_index is not None:
             self._jobs[job.job_id] = job
         elif sum(len(op.log) for op in job.ops) > LONG_LOG:
@@ -129,6 +133,7 @@ class JobTable:
 
     def drop(self, job_id: JobId) -> None:
         """Forget a job that is no longer live."""
+        self.words.changed(job_id)
         self._jobs.pop(job_id, None)
 
     def get(self, job_id: JobId) -> Job | None:
@@ -249,7 +254,7 @@ class LiveJobs:
     queue: JobQueue
     table: JobTable
     processes: JobProcesses
-    # broadcasts that ring at every change of a job
+    # a notice at every change of a job
     changes: Broadcasts[JobId] = attrs.Factory(Broadcasts)
     # all changes, for luxid's feed
     news: FeedNews = attrs.Factory(FeedNews)

@@ -39,7 +39,7 @@ from protocol.luxi.history import Pruned
 # What lies on disk beside the files of ended jobs, for their removal; all functions are for threads.
 
 
-_PIECE: Final = re.compile(r"job-(\d+)(?:\.err)?(?:\.\d+)*", re.ASCII)
+_PIECE: Final = re.compile(r"job-(\d+)(?:\.err)?(?:\.times)?(?:\.\d+)*", re.ASCII)
 
 
 @attrs.frozen

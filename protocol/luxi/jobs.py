@@ -3,8 +3,10 @@
 Source: luxid.md section 2; `ChangeJobs` and `CancelJobs` are ours (DESIGN section 16).
 """
 
+import bisect
 import enum
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Annotated, Final, Self
 
 import attrs
@@ -375,3 +377,43 @@ class ReadJobOutput(Request[JobOutput]):
     as_bytes: bool | None = None
     # number of a try, from 1, of which alone the output is wanted; offsets are those of the whole stream. Null: all
     of_try: int | None = None
+
+
+@attrs.frozen
+class OutputTime:
+    """A mark in an output: when its bytes from an offset on came."""
+
+    offset: int
+    # seconds since the epoch, at most a quarter of a second too early; null: not known
+    at: float | None
+
+
+_OFFSET: Final = attrgetter("offset")
+
+
+@attrs.frozen
+class OutputTimes:
+    """When a part of an output came, to the master; each time is that of all bytes up to the next offset."""
+
+    # by offset; the first one is not after the part's begin, unless older output was rotated away
+    times: tuple[OutputTime, ...]
+    # offset up to which these tell, if there were too many for one reply; null: all that was wanted is told
+    until: int | None
+
+    def at(self, offset: int) -> float | None:
+        """When this byte of the part came, in seconds since the epoch; None: that is not known."""
+        place = bisect.bisect_right(self.times, offset, key=_OFFSET) - 1
+        return self.times[place].at if place >= 0 else None
+
+
+@attrs.frozen
+class ReadOutputTimes(Request[OutputTimes]):
+    """Read when a job's output came."""
+
+    METHOD = "ReadJobOutputTimes"
+    job_id: JobId
+    offset: int = 0
+    # offset of the first byte that is not meant; null: all that there is
+    end: int | None = None
+    # null: standard output
+    stream: OutputStream | None = None

@@ -153,7 +153,8 @@ class RerunWish:
 class RerunMany(ManyJobs):
     # whether those that succeeded, or have not ended, are left out
     failed_only: bool = False
-    # whether those that depend on them, directly or through others, run again too, at most 1000
+    # whether those that depend on them, directly or through others, run again too, at most 1000; of the archive
+    # those up to 10000 ids after the last one
     with_dependents: bool = False
     # whether the opcodes before the one that failed are left out
     from_failed: bool = False

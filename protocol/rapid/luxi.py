@@ -69,6 +69,7 @@ PASSED: Final[Mapping[type[AnyRequest], Passed]] = {
         *_reads(_JOBS, why.ReadBlockers, only_waits=True),
         *_reads(_JOBS, why.ReadWaitGraph, only_waits=True),
         *_reads(_JOBS, queries.WaitForJobChange, jobs.ReadJobOutput, only_waits=True),
+        *_reads(_JOBS, jobs.ReadOutputTimes),
         *_reads(_JOBS, history.ReadHistory, history.SummarizeHistory, only_waits=True),
         *_reads(_JOBS, queue.ListSchedules, queue.ReadResourceUse),
         # the arguments say which of the rights; see `needs`

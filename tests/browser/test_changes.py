@@ -122,3 +122,35 @@ def test_the_colours_are_chosen_and_kept(web: Web, browser: Browser) -> None:
     assert browser.all('html[data-theme="dark"]')
     browser.press("auto")
     browser.wait_until_gone('html[data-theme="dark"]')
+
+
+def test_text_that_was_typed_survives_a_change_of_colours(web: Web, worker: Browser) -> None:
+    worker.open(f"{web.url}/ui/submit")
+    worker.type("#f-command", "sh -c 'exit 0'")
+    worker.press("look at it")
+    worker.wait_for("#look", text="exit 0")
+    worker.type("#f-command", "sh -c 'exit 3'")
+    worker.mark()
+
+    worker.press("dark")
+    wait_until(lambda: worker.all('html[data-theme="dark"]'), what="the page in dark colours")
+
+    assert worker.is_marked
+    assert worker.one("#f-command").get_attribute("value") == "sh -c 'exit 3'"
+    assert worker.text("#theme [aria-pressed]") == "dark"
+    worker.press("look at it")
+    worker.wait_for("#look", text="exit 3")
+    assert worker.all('html[data-theme="dark"]')
+    worker.press("auto")
+    worker.wait_until_gone('html[data-theme="dark"]')
+
+
+def test_without_a_script_colours_are_chosen_where_nothing_is_typed(web: Web) -> None:
+    def has_choice(path: str) -> bool:
+        reply = web.local.get(path)
+        assert reply.status_code == 200
+        return 'action="/ui/theme">' in reply.text
+
+    assert has_choice("/ui/jobs")
+    assert has_choice("/ui/schedules")
+    assert not has_choice("/ui/filters")

@@ -1,6 +1,7 @@
 """What a job prints is seen as in a terminal, and goes on without a reload."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -249,3 +250,64 @@ def test_an_output_fits_its_window(web: Web, browser: Browser, tmp_path: Path, t
     for number in (1, 2, 3):
         (tmp_path / f"gate{number}").touch()
     assert web.cluster.wait(job) == ["success"]
+
+
+TIMED = """
+import pathlib, sys, time
+gate = pathlib.Path(sys.argv[1])
+print("::group::one"); print("a line"); print("::endgroup::"); print("two")
+while not gate.with_name("gate1").exists(): time.sleep(0.02)
+time.sleep(0.3)
+print("three")
+while not gate.with_name("gate2").exists(): time.sleep(0.02)
+"""
+CLOCK = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]")
+
+
+def test_lines_have_their_times_on_request_and_so_has_what_comes(web: Web, browser: Browser, tmp_path: Path) -> None:
+    job = web.cluster.submit(printing(tmp_path, TIMED))
+    wait_until(lambda: "two" in web.local.get(f"/ui/jobs/{job}").text, what="the first part of the output")
+    browser.open(f"{web.url}/ui/jobs/{job}")
+    assert not browser.all("#output time")
+
+    browser.follow("times")
+    browser.wait_for("#outputhead [aria-current]", text="follow")
+    assert browser.driver.current_url == f"{web.url}/ui/jobs/{job}?times=yes"
+    assert CLOCK.fullmatch(browser.text("#L1 > time"))
+    assert CLOCK.fullmatch(browser.text("#L4 > time"))
+    browser.mark()
+    (tmp_path / "gate1").touch()
+    browser.wait_for("#L5 > span", text="three")
+
+    assert browser.is_marked
+    assert browser.text("#L4 > time") < browser.text("#L5 > time")
+    (tmp_path / "gate2").touch()
+    browser.wait_for("#jobhead", text="success")
+    told = [browser.text(f"#L{number} > time") for number in (1, 4, 5)]
+    # the search, the parts and the numbers keep them
+    browser.open(f"{web.url}/ui/jobs/{job}?times=yes&find=three")
+    assert browser.text("#output time") == told[2]
+    browser.click("#L5 > a")
+    browser.wait_for("#outputhead", text="from the start")
+    assert [browser.text(f"#L{number} > time") for number in (1, 4, 5)] == told
+    assert "times=yes" in browser.driver.current_url
+    browser.follow("times")
+    browser.wait_until_gone("#output time")
+
+
+def test_times_that_are_lost_are_told_so_and_fit_the_window(web: Web, browser: Browser, tmp_path: Path) -> None:
+    program = "import sys\nprint('x' * 300); print('y')"
+    job = web.cluster.submit(printing(tmp_path, program))
+    web.cluster.wait(job)
+    for size in (USUAL, NARROW, WIDE):
+        browser.resize(size)
+        browser.open(f"{web.url}/ui/jobs/{job}?times=yes")
+        assert CLOCK.fullmatch(browser.text("#L1 > time"))
+        assert browser.overflow() == 0
+        browser.shoot(tmp_path / f"times-{size[0]}.png")
+    (web.cluster.paths.output / f"job-{job}.times.{0:020d}").write_bytes(b"damaged, and longer than a mark")
+
+    browser.open(f"{web.url}/ui/jobs/{job}?times=yes")
+
+    assert "no times of these lines are known" in browser.text("main")
+    assert browser.text("#L1 > time") == "–"

@@ -17,7 +17,7 @@ from common.jsontext import ascii_json
 from common.objects.filter import FilterRule
 from common.objects.index import ConfigIndex, Named, find_named
 from common.objects.kinds import QueryKind, TagKind
-from common.query.qlang import Bounds, bounds_of
+from common.query.qlang import Bounds, Expression, bounds_of
 from common.queue.jobs import FINAL, Job, JobState
 from common.system.inthread import give_way, in_thread
 from common.system.log import get_log
@@ -25,10 +25,11 @@ from common.wire import read_job_id, unstructure
 from daemons.luxid.config import WAIT_S, ConfigCache
 from daemons.luxid.core.query.engine import Need, QueryPlan, RowsWithNotes, Things
 from daemons.luxid.core.query.instances import INSTANCES, InstanceRow, instance_rows
-from daemons.luxid.core.query.jobs import JOBS, JobRow, JobView, UnreadJob, possible_states
+from daemons.luxid.core.query.jobs import JOBS, JobRow, JobView, UnreadJob, possible_states, words_of
 from daemons.luxid.core.query.locks import LOCKS, lock_rows
 from daemons.luxid.core.query.nodes import NODES, NodeRow, node_rows
 from daemons.luxid.core.query.objects import EXPORTS, GROUPS, NETWORKS, RULES, ExportRow, export_rows, rows_of
+from daemons.luxid.core.query.wordindex import is_about_words
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.rights import Viewer
 from daemons.luxid.files.store import Store
@@ -167,6 +168,7 @@ class JobRows:
         page: Page | None = None,
         states: frozenset[JobState] = frozenset(JobState),
         bounds: Bounds | None = None,
+        filter: Expression | None = None,
     ) -> AsyncGenerator[list[JobRow], None]:
         """All live jobs, by id, and archived ones if wanted; or those of them at the place and in the order of a page.
 
@@ -175,10 +177,15 @@ class JobRows:
         Args:
             states: live jobs that cannot be shown in one of them are left out unread, as far as that is known; a job
                 that comes into one of them while the others are read may be left out, too.
-            bounds: of the ids of a page; None: none.
+            bounds: of the ids: files of others are not read; None: none.
+            filter: jobs whose words cannot pass it are left out unread, where that is known; None: none are.
         Raises: Unavailable: the archive cannot be listed at the moment.
         """
         job_ids = self._live(states)
+        if filter is not None and is_about_words(filter):
+            await self._index_words()
+            hopeless = self._table.words.cannot_pass(filter)
+            job_ids = [job_id for job_id in job_ids if job_id not in hopeless]
         if archived:
             job_ids = sorted({*job_ids, *await self._set_aside()})
         job_ids = in_order_of(page, job_ids, bounds)
@@ -186,6 +193,15 @@ class JobRows:
         async with aclosing(self._rows(job_ids, is_lenient=True)) as batches:
             async for batch in batches:
                 yield [row for row in batch if isinstance(row, JobView) and (archived or not row.is_archived)]
+
+    async def _index_words(self) -> None:
+        """Make the words of the jobs that are new or have changed; others have their turn meanwhile."""
+        index = self._table.words
+        for ids in index.stale():
+            jobs = (job for number in ids if (job := self._table.in_memory(JobId(number))) is not None)
+            unended = (job for job in jobs if job.next_index is not None)
+            index.make(ids, ((job.job_id, words_of(self._views.of(job))) for job in unended))
+            await give_way()
 
     def _live(self, states: frozenset[JobState]) -> list[JobId]:
         """The live jobs that may be shown in one of these states, ascending."""
@@ -253,17 +269,17 @@ def job_ids_of(values: Sequence[str | int]) -> list[JobId]:
 
 
 def in_order_of(page: Page | None, job_ids: list[JobId], bounds: Bounds | None = None) -> list[JobId]:
-    """The ids from the place of a page on, in its order, and within bounds; without a page as they are.
+    """The ids within bounds, from the place of a page on, and in its order; without a page from the first on.
 
-    Args: job_ids: ascending.
+    Args: job_ids: ascending; without a page and bounds in any order, which stays.
     """
-    if page is None:
+    if page is None and bounds is None:
         return job_ids
     low, high = (-math.inf, math.inf) if bounds is None else (bounds.low, bounds.high)
-    if page.after is not None:
+    if page is not None and page.after is not None:
         low, high = (low, min(high, page.after - 1)) if page.descending else (max(low, page.after + 1), high)
     found = job_ids[bisect.bisect_left(job_ids, low) : bisect.bisect_right(job_ids, high)]
-    return found[::-1] if page.descending else found
+    return found[::-1] if page is not None and page.descending else found
 
 
 def _batches(job_ids: Sequence[JobId]) -> Iterator[Sequence[JobId]]:
@@ -543,6 +559,7 @@ class ObjectQueries:
         if job_ids is not None and page is not None:
             # the filter names them: a page of those
             job_ids = in_order_of(page, sorted(job_ids))
+        viewer = Viewer(peer.uid, peer.role, peer.caller)
         if plan.used <= {"id"}:
             return self._jobs.unread(job_ids, page)
         if job_ids is not None:
@@ -551,8 +568,11 @@ class ObjectQueries:
             # a filter on this field does not count (luxid.md 7.3)
             archived = any(field.name == "archived" for field in plan.fields)
             bounds = None if filter is None else bounds_of(filter, "id")
-            rows = self._jobs.every(archived=archived, page=page, states=possible_states(filter), bounds=bounds)
-        viewer = Viewer(peer.uid, peer.role, peer.caller)
+            # what others see of a job may have words that it has not
+            sought = filter if viewer.sees_all else None
+            rows = self._jobs.every(
+                archived=archived, page=page, states=possible_states(filter), bounds=bounds, filter=sought
+            )
         return rows if viewer.sees_all else _seen_by(viewer, rows)
 
     async def _lock_rows(self) -> list[LockRow]:

@@ -3,14 +3,16 @@
 Source: luxid.md 8.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import attrs
 import orjson
 import trio
 
-from common.commands.output import read_output
+from common.commands.output import read_marks, read_output
 from common.errors import InvalidRequest, JobLost, NotFound, PrerequisiteError, Unavailable
 from common.ids import JobId
 from common.jsontext import ascii_json
@@ -26,7 +28,7 @@ from daemons.luxid.files.store import Store
 from daemons.luxid.jobs import JobViews, LiveJobs
 from daemons.luxid.outputs import LONGEST_PIECE, OutputWatch, decode_whole
 from protocol.luxi.feed import FeedBegin, Subscribe
-from protocol.luxi.jobs import JobOutput, OutputStream, ReadJobOutput
+from protocol.luxi.jobs import JobOutput, OutputStream, OutputTime, OutputTimes, ReadJobOutput, ReadOutputTimes
 from protocol.luxi.queries import FieldValue, JobChange, WaitForJobChange
 from protocol.peer import Peer
 from protocol.serving.route import Stream
@@ -127,6 +129,10 @@ def _canonical(value: object) -> object:
 
 
 WHOLE: Final = OutputRange(0, None)
+# marks of one reply about times
+MOST_TIMES: Final = 10_000
+# no output is so long
+NO_END: Final = 2**63
 
 
 class OutputHandlers:
@@ -158,6 +164,15 @@ class OutputHandlers:
                 await wait_for_any(printed, changed)
                 part = await self._part(call)
         return answer
+
+    async def read_output_times(self, call: ReadOutputTimes, peer: Peer) -> OutputTimes:
+        """Raises: as `read_job_output`."""
+        await self.check_may_read(call.job_id, peer)
+        wanted = NO_END if call.end is None else min(call.end, NO_END)
+        with _telling_what_is_unreadable(call.job_id):
+            found = await in_thread(read_marks, self._base(call), call.offset, wanted, MOST_TIMES)
+        times = tuple(OutputTime(mark.offset, mark.at) for mark in found.marks)
+        return OutputTimes(times, None if found.end == wanted else found.end)
 
     async def check_may_read(self, job_id: JobId, peer: Peer) -> None:
         """Raises: as `read_job_output`."""
@@ -197,13 +212,8 @@ class OutputHandlers:
         """
         # checked before reading: all output is written before the job ends
         is_final = self._is_final(call.job_id)
-        is_error = call.stream is OutputStream.ERROR
-        base = self._paths.error_output_file(call.job_id) if is_error else self._paths.output_file(call.job_id)
-        try:
-            piece = read_output(base, max(call.offset, part.begin), LONGEST_PIECE)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise Unavailable(f"the output of job {call.job_id} cannot be read: {reason}; try again") from error
+        with _telling_what_is_unreadable(call.job_id):
+            piece = read_output(self._base(call), max(call.offset, part.begin), LONGEST_PIECE)
         # of a try that is over all has been written
         is_over = is_final or part.end is not None
         content = piece.content if part.end is None else piece.content[: max(part.end - piece.offset, 0)]
@@ -216,8 +226,21 @@ class OutputHandlers:
             text, size = decode_whole(content, is_end=True)
         return JobOutput(text, piece.offset + size, False)
 
+    def _base(self, call: ReadJobOutput | ReadOutputTimes) -> Path:
+        is_error = call.stream is OutputStream.ERROR
+        return self._paths.error_output_file(call.job_id) if is_error else self._paths.output_file(call.job_id)
+
     def _is_final(self, job_id: JobId) -> bool:
         return self._jobs.phase(job_id) is None
+
+
+@contextlib.contextmanager
+def _telling_what_is_unreadable(job_id: JobId) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Unavailable(f"the output of job {job_id} cannot be read: {reason}; try again") from error
 
 
 # Subscribe to luxid's feed; ours.

@@ -181,7 +181,8 @@ class Runner:
 
     def _stream(self, name: str) -> OutputSink:
         base, most = self._records.stream(self._order.key, name), self._settings.jobproc.output_max_bytes
-        sink = OutputSink(OutputFile(base, most, makes_folder=True))
+        # the master keeps the times, by its own clock
+        sink = OutputSink(OutputFile(base, most, makes_folder=True, now=None))
         self._outputs.append(sink)
         return sink
 

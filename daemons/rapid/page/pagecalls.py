@@ -116,4 +116,4 @@ def _following(asked: Asked) -> Following | None:
     if begin is None:
         return None
     last = Place.read(asked.http.headers.get("last-event-id", "").removeprefix("output-"))
-    return Following(int(asked.http.path_params["id"]), last or begin)
+    return Following(int(asked.http.path_params["id"]), last or begin, "times" in asked.http.query_params)

@@ -34,7 +34,7 @@ from daemons.rapid.page.views.things import RULE_FIELDS, is_dependency, rule_lin
 from daemons.rapid.resources.joblists import jobs_by_id
 from protocol.luxi.daemon import ReadMetrics
 from protocol.luxi.history import EndedJob, Grouping, Past, PastSum, ReadHistory, SummarizeHistory
-from protocol.luxi.jobs import JobOutput, ReadJobOutput
+from protocol.luxi.jobs import JobOutput, OutputTimes, ReadJobOutput, ReadOutputTimes
 from protocol.luxi.queries import (
     LOCK_FIELDS,
     QUEUE_LAGS,
@@ -373,6 +373,22 @@ async def _take(lines: _Lines, content: bytes) -> bool:
             return False
         await trio.lowlevel.checkpoint()
     return True
+
+
+async def times_of(daemons: Daemons, job_id: int, lines: Iterable[Line]) -> Mapping[int, float | None]:
+    """When the lines began to come, by the number of their first byte; None: that is not known.
+
+    Args: lines: in their order.
+    Raises: Denied: it is not for him.
+    """
+    offsets = [line.offset for line in lines if not line.is_note]
+    found: dict[int, float | None] = {}
+    told: OutputTimes | None = None
+    for offset in offsets:
+        if told is None or (told.until is not None and offset >= told.until):
+            told = await daemons.luxid(ReadOutputTimes(JobId(job_id), offset, offsets[-1] + 1))
+        found[offset] = told.at(offset)
+    return found
 
 
 async def read_on(terminal: Terminal, piece: Output) -> LastLines:

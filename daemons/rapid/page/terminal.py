@@ -87,6 +87,8 @@ class Line:
     is_cut: bool = False
     # whether it is not output, but tells of output that is lost
     is_note: bool = False
+    # number of its first byte; two lines that look alike are the same
+    offset: int = attrs.field(default=0, eq=False)
 
     @property
     def is_heading(self) -> bool:
@@ -434,12 +436,14 @@ class Terminal:
     def tail(self) -> Line | None:
         """The line that is being written; None: nothing of it is there. The beginning of a character is not shown."""
         spans = self._line.spans()
-        return Line(self._number, spans, self.group, self._line.is_cut) if spans else None
+        is_cut = self._line.is_cut
+        return Line(self._number, spans, self.group, is_cut, offset=self._offset) if spans else None
 
     def feed(self, data: bytes) -> list[Line]:
         """The lines that these bytes end. They may be cut anywhere."""
         *ended, rest = self._decoder.decode(data).split("\n")
         lines: list[Line] = []
+        at = 0
         for text in ended:
             line = self._plain_line(text)
             if line is None:
@@ -448,8 +452,10 @@ class Terminal:
             self._number += 1
             if line is not None:
                 lines.append(line)
+            # a line feed is one byte, and no part of another character
+            at = data.index(b"\n", at) + 1
+            self._offset = self.end + at
         if ended:
-            self._offset = self.end + data.rindex(b"\n") + 1
             self._first_style = self._style
         self.end += len(data)
         self._write(rest)
@@ -519,7 +525,7 @@ class Terminal:
         # holds here: without a head nothing of the line has come before
         if not is_plain or self._head:
             return None
-        return Line(self._number, (Span(text, self._style),) if text else (), self.group)
+        return Line(self._number, (Span(text, self._style),) if text else (), self.group, offset=self._offset)
 
     def _ended(self) -> Line | None:
         """End the line; None: it is a marker of groups, which is not shown."""
@@ -530,11 +536,11 @@ class Terminal:
         if head.startswith(_GROUP):
             name = text.removeprefix(_GROUP).strip()[:LONGEST_NAME]
             self.group = Group(self._number, name)
-            return Line(self._number, (Span(name),) if name else (), self.group, is_cut)
+            return Line(self._number, (Span(name),) if name else (), self.group, is_cut, offset=self._offset)
         if head == text.rstrip() == _END_GROUP and self.group is not None:
             self.group = None
             return None
-        return Line(self._number, spans, self.group, is_cut)
+        return Line(self._number, spans, self.group, is_cut, offset=self._offset)
 
     def _write(self, text: str) -> None:
         """Take characters without a line feed."""

@@ -339,7 +339,7 @@ def _offsets(made: Successor) -> list[int]:
 
 
 async def and_dependents(daemons: Daemons, job_ids: Sequence[JobId]) -> list[JobId]:
-    """These jobs and those that depend on them, directly or through others, also archived ones.
+    """These jobs and those that depend on them, directly or through others; archived ones as of `dependents_filters`.
 
     Raises: Conflict: too many depend on these.
     """

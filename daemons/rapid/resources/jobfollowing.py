@@ -40,7 +40,7 @@ from daemons.rapid.streams import EVENT_HEADERS, ByteStream, FeedStream, server_
 from protocol.client import Client
 from protocol.envelope import read_reply
 from protocol.luxi.feed import CHANGES, FeedBegin, FeedChanges, Subscribe, Topic
-from protocol.luxi.jobs import JobOutput, OutputStream, ReadJobOutput
+from protocol.luxi.jobs import JobOutput, OutputStream, OutputTimes, ReadJobOutput, ReadOutputTimes
 from protocol.luxi.queries import WaitForJobChange
 from protocol.messages import structure_reply
 from protocol.rapid.events import FollowWish
@@ -85,6 +85,7 @@ STREAM: Final = choice(
 )
 FOLLOW: Final = flag("follow", "whether to go on with what comes, until the job ends")
 OFFSET: Final = whole("offset", "byte at which to begin", default=0)
+OUTPUT_END: Final = whole("end", "byte before which to end; without: the end of the output")
 OUTPUT_TIMEOUT: Final = seconds("timeout", "seconds to wait for output, if there is none", default=0, high=80)
 TRY: Final = whole("try", "number of a try, from 1, of which alone the output is wanted", low=1)
 RANGE: Final = CallParameter(
@@ -125,6 +126,13 @@ async def get_job_output_piece(asked: Asked) -> JobOutput:
     job_id, stream = job_id_of(asked), OutputStream(choice_of(asked, STREAM))
     offset, timeout_s = whole_of(asked, OFFSET) or 0, seconds_of(asked, OUTPUT_TIMEOUT)
     return await asked.daemons.luxid(ReadJobOutput(job_id, offset, timeout_s, stream, of_try=whole_of(asked, TRY)))
+
+
+async def get_job_output_times(asked: Asked) -> OutputTimes:
+    """When which bytes came. Raises: JobLost, Denied."""
+    offset, end = whole_of(asked, OFFSET) or 0, whole_of(asked, OUTPUT_END)
+    stream = OutputStream(choice_of(asked, STREAM))
+    return await asked.daemons.luxid(ReadOutputTimes(job_id_of(asked), offset, end, stream))
 
 
 async def get_job_output(asked: Asked) -> Response:
@@ -335,6 +343,14 @@ def rows() -> Sequence[Call]:
             "Read a piece of the output, or wait for one.",
             gives=JobOutput,
             parameters=(STREAM, OFFSET, TRY, OUTPUT_TIMEOUT),
+        ),
+        job(
+            "/3/jobs/{id:int}/output/times",
+            get_job_output_times,
+            "Say when which bytes of the output came, to a quarter of a second.",
+            gives=OutputTimes,
+            only_waits=False,
+            parameters=(STREAM, OFFSET, OUTPUT_END),
         ),
         call(
             "POST",

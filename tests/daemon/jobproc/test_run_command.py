@@ -30,7 +30,7 @@ def output(host: JobHost, job_id: int) -> bytes:
 
 
 def pieces(host: JobHost, job_id: int) -> list[Path]:
-    return sorted(host.paths.output.glob(f"job-{job_id}.*"))
+    return sorted(host.paths.output.glob(f"job-{job_id}.0*"))
 
 
 def error_of(host: JobHost, job_id: int) -> str:

@@ -1,5 +1,6 @@
 """Jobs under /3 (DESIGN section 15): one cluster, and a user who submits, looks, waits and changes."""
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -221,7 +222,7 @@ def test_a_holder_whose_process_is_gone_is_told_with_its_orphaned_locks(web: Web
 def test_output_comes_whole_in_ranges_and_as_it_is_printed(web: Web) -> None:
     gate = web.cluster.root / "print"
     (job_id,) = submit(
-        web, command("sh", "-c", f"printf 0123456789; until [ -e {gate} ]; do sleep 0.02; done; echo end")
+        web, command("sh", "-c", f"printf 0123456789; until [ -e {gate} ]; do sleep 0.3; done; echo end")
     )
     path = f"/3/jobs/{job_id}/output"
     first = got(web, f"{path}/piece?timeout=60")
@@ -229,6 +230,8 @@ def test_output_comes_whole_in_ranges_and_as_it_is_printed(web: Web) -> None:
     with web.local.stream("GET", f"{path}?follow=true") as stream:
         pieces = stream.iter_raw()
         assert next(pieces) == b"0123456789"
+        [begun] = got(web, f"{path}/times")["times"]
+        wait_until(lambda: time.time() > begun["at"] + 0.3, what="the next time is another one")
         gate.touch()
         assert b"".join(pieces) == b"end\n"
     part = web.local.get(path, headers={"Range": "bytes=2-4"})
@@ -243,6 +246,14 @@ def test_output_comes_whole_in_ranges_and_as_it_is_printed(web: Web) -> None:
     assert (rest.headers["content-range"], rest.text) == ("bytes 8-13/14", "89end\n")
     assert (last.headers["content-range"], last.text) == ("bytes 10-13/14", "end\n")
     assert problem(beyond) == (416, "invalid", "the output has no bytes from 99 on")
+    times = got(web, f"{path}/times")
+    end = got(web, f"{path}/times?offset=10&end=14")
+    assert ([each["offset"] for each in times["times"]], times["until"]) == ([0, 10], None)
+    assert end["times"] == times["times"][1:]
+    assert times["times"][0]["at"] < end["times"][0]["at"] <= time.time()
+    assert got(web, f"{path}/times?stream=error")["times"] == []
+    assert web.local.get(f"{path}/times?offset=-1").status_code == 400
+    assert web.local.get("/3/jobs/99/output/times").status_code == 404
 
 
 def test_one_job_is_cancelled_and_reprioritized(web: Web) -> None:

@@ -270,3 +270,21 @@ def test_the_last_lines_are_as_many_as_fit(lengths: list[int], most: int, weight
         part = lines[begin:]
         fits = len(part) <= most and sum(map(weight_of, part)) <= weight
         assert (begin >= kept.left_out) == (fits or len(part) == 1)
+
+
+@given(
+    printed=st.lists(
+        st.sampled_from([b"\n", b"a", "é€".encode(), b"\xff", b"\r", b"\x1b[31m", b"::group::x", b"::endgroup::"]),
+        max_size=40,
+    ).map(b"".join),
+    cut=st.integers(0, 60),
+    begin=st.integers(0, 5),
+)
+def test_a_line_knows_the_byte_with_which_it_begins(printed: bytes, cut: int, begin: int) -> None:
+    terminal = Terminal(Place(begin))
+    lines = terminal.feed(printed[:cut]) + terminal.feed_where(printed[cut:], lambda text: True)
+    begins = [0, *(at + 1 for at, byte in enumerate(printed) if byte == 10)]
+
+    found = [*lines, *([terminal.tail] if terminal.tail is not None else [])]
+
+    assert [line.offset for line in found] == [begin + begins[line.number - 1] for line in found]

@@ -121,7 +121,7 @@ def _node(job: Job) -> str:
     return next((node for op in job.ops if isinstance(node := op.input.get("node"), str)), "")
 
 
-def _words(view: JobView) -> str:
+def words_of(view: JobView) -> str:
     """What people remember of a job, in small letters."""
     job, named = view.job, terms_of(view.job)
     comments = (comment for op in job.ops if isinstance(comment := op.input.get("comment"), str))
@@ -285,7 +285,7 @@ _DECLARED: Final = (
     _text("reason_text", "ReasonText", "the reasons as one text, to search in",
         lambda view: "\n".join(_reasons(view.job))),
     _text("words", "Words", "name, labels, user, node, summary, comments and reasons in small letters, to search in",
-        lambda view: _words(view)),
+        lambda view: words_of(view)),
     _text("user", "User", "name of the user who submitted the job, if known", lambda view: submitter(view.job)),
     _text("node", "Node", "node on which the job's command runs; empty for the master", lambda view: _node(view.job)),
     _text("batch", "Batch", "batch of the job: the jobs that were submitted together for many nodes",

@@ -14,11 +14,9 @@ Source: DESIGN section 6, "Explain".
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final
-
-import attrs
+from typing import Final, NamedTuple
 
 from common.ids import JobId
 from daemons.luxid.core.why.blockers import Chains, Gate, Node, Waits, named
@@ -57,8 +55,9 @@ def walk(
 _OVER: Final = -1
 
 
-@attrs.frozen
-class _Step:
+class _Step(NamedTuple):
+    """A wait. Thousands are made and compared, which takes a tuple a third of the time of another class."""
+
     waiter: Node
     holder: Node
     lock: str
@@ -116,18 +115,23 @@ class _Walk:
 
     def _way(self, start: Node) -> list[_Step]:
         """The shortest way to a root, or to a node from which one is known, or once around a ring."""
-        came: dict[Node, _Step] = {}
+        if not self._chains.ahead_count(start):
+            return []
+        # node -> the one that waits for it, and for which lock
+        came: dict[Node, tuple[Node, str]] = {}
         left: deque[Node] = deque([start])
         node = start
         while left and self._steps > 0:
             self._steps -= 1
             node = left.popleft()
-            if (node != start and node in self._grounded) or not self._chains.ahead_count(node):
-                return _back(came, start, node)
             for other, lock in self._chains.ahead(node):
-                if other != start and other not in came:
-                    came[other] = _Step(node, other, lock)
-                    left.append(other)
+                if other == start or other in came:
+                    continue
+                came[other] = (node, lock)
+                # looked at as soon as it is seen: it may be the first of many
+                if other in self._grounded or not self._chains.ahead_count(other):
+                    return _back(came, start, other)
+                left.append(other)
         if not left:
             return self._around(start)
         self._is_partial = True
@@ -157,22 +161,20 @@ class _Walk:
 
     def fill_ahead(self) -> None:
         fresh = list(islice(self._nodes, self._filled, None))
-        self._fill(fresh, lambda node: (other for other, _ in self._chains.ahead(node)))
+        self._fill(fresh, self._ahead)
         self._filled = len(self._nodes)
 
     def fill_behind(self) -> None:
         self._fill(list(self._nodes), self._behind)
         self.fill_ahead()
 
-    def _fill(self, nodes: Iterable[Node], following: Callable[[Node], Iterator[Node]]) -> None:
+    def _fill(self, nodes: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> None:
+        """Args: following: those next to a node that are not in the graph, each once."""
         left = deque(nodes)
         while left and self._room() > 0:
-            for other in following(left.popleft()):
-                if self._room() <= 0:
-                    return
-                if other not in self._nodes:
-                    self._nodes[other] = len(self._nodes)
-                    left.append(other)
+            for other in islice(following(left.popleft()), self._room()):
+                self._nodes[other] = len(self._nodes)
+                left.append(other)
 
     def fill_over(self, over: Callable[[JobId], Sequence[JobId]]) -> None:
         for node in list(self._nodes):
@@ -181,12 +183,30 @@ class _Walk:
                     self._nodes[other] = len(self._nodes)
                     self._ended.add(other)
 
-    def _behind(self, node: Node) -> Iterator[Node]:
-        """Those that wait for it directly, as far as they are known; of a gate none are."""
-        if isinstance(node, int):
-            yield from sorted(self._waits.dependents.get(node, ()))
-            yield from self._gates_behind.get(node, ())
-        yield from self._lock_waiters.get(node, ())
+    def _ahead(self, node: Node) -> Iterable[Node]:
+        """What it waits for and is not in the graph."""
+        if isinstance(node, Gate):
+            return self._fresh(self._chains.opened_by(node))
+        holders = (each.holder for each in self._waits.locks.get(node, ()))
+        if isinstance(node, str):
+            return self._fresh(holders)
+        jobs = sorted(self._outside(self._waits.targets.get(node, ())))
+        return self._fresh((*holders, *jobs, *self._waits.gates_of(node)))
+
+    def _behind(self, node: Node) -> Iterable[Node]:
+        """Those that wait for it directly and are not in the graph, as far as they are known; of a gate none are."""
+        waiters = self._lock_waiters.get(node, ())
+        if not isinstance(node, int):
+            return self._fresh(waiters)
+        jobs = sorted(self._outside(self._waits.dependents.get(node, ())))
+        return self._fresh((*jobs, *self._gates_behind.get(node, ()), *waiters))
+
+    def _outside(self, job_ids: Collection[JobId]) -> list[JobId]:
+        """The jobs that are not in the graph: few of many, so only these are put into order."""
+        return [each for each in job_ids if each not in self._nodes]
+
+    def _fresh(self, nodes: Iterable[Node]) -> Iterable[Node]:
+        return dict.fromkeys(each for each in nodes if each not in self._nodes)
 
     def _behind_count(self, node: Node) -> int:
         """How many different ones `_behind` gives."""
@@ -202,10 +222,11 @@ class _Walk:
         for step in edges:
             counts[step.waiter] += 1
         room = most_edges
-        nodes: list[WaitNode] = []
+        # waits of each node that are no edges: for others, and for ended jobs
+        more: list[tuple[int, int]] = []
         for node in self._nodes:
             if node in self._ended:
-                nodes.append(self._node(node, 0, 0))
+                more.append((0, 0))
                 continue
             for step in islice(self._steps_from(node, edges), room):
                 room -= 1
@@ -215,10 +236,10 @@ class _Walk:
             shown = [each for each in ended if each in self._ended][:room]
             room -= len(shown)
             edges.update(dict.fromkeys(_Step(node, each, "", _OVER) for each in shown))
-            nodes.append(self._node(node, self._chains.ahead_count(node) - counts[node], len(ended) - len(shown)))
+            more.append((self._chains.ahead_count(node) - counts[node], len(ended) - len(shown)))
         behind = self._more_behind(edges)
         return WaitGraph(
-            tuple(attrs.evolve(each, more_behind=more) for each, more in zip(nodes, behind, strict=True)),
+            tuple(map(self._node, self._nodes, more, behind)),
             tuple(map(self._edge, edges)),
             self._left_out,
             self._room() <= 0,
@@ -226,13 +247,15 @@ class _Walk:
         )
 
     def _steps_from(self, node: Node, edges: Container[_Step]) -> Iterator[_Step]:
-        """Its waits for other nodes of the graph that are no edges yet."""
+        """Its waits for other nodes of the graph that are no edges yet; none are looked at before they are wanted."""
         steps = (_Step(node, other, lock) for other, lock in self._chains.ahead(node) if other in self._nodes)
         return (step for step in steps if step not in edges)
 
-    def _node(self, node: Node, more_ahead: int, more_ended: int) -> WaitNode:
+    @staticmethod
+    def _node(node: Node, more: tuple[int, int], behind: int) -> WaitNode:
         used, limit = (node.used, node.limit) if isinstance(node, Gate) else (0, None)
-        return WaitNode(*named(node), used, limit, more_ahead, 0, more_ended)
+        ahead, ended = more
+        return WaitNode(*named(node), used, limit, ahead, behind, ended)
 
     def _edge(self, step: _Step) -> WaitEdge:
         waiter, holder = self._nodes[step.waiter], self._nodes[step.holder]
@@ -256,10 +279,11 @@ class _Walk:
                 yield self._behind_count(node) - len(shown[node]) - skipping[node]
 
 
-def _back(came: dict[Node, _Step], start: Node, end: Node) -> list[_Step]:
+def _back(came: Mapping[Node, tuple[Node, str]], start: Node, end: Node) -> list[_Step]:
     steps: list[_Step] = []
     node = end
     while node != start:
-        steps.append(came[node])
-        node = came[node].waiter
+        waiter, lock = came[node]
+        steps.append(_Step(waiter, node, lock))
+        node = waiter
     return steps[::-1]

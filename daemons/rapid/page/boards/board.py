@@ -50,6 +50,8 @@ class Following:
     job_id: int
     # where the page ends so far: the line that is being written there
     place: Place
+    # whether lines have their times
+    has_times: bool = False
 
 
 def may(asked: Asked, *rights: Right) -> bool:

@@ -14,6 +14,7 @@ from common.queue.jobs import FINAL_NAMES
 from common.webaccess.rights import Right
 from common.words.fields import JobRow, size
 from common.words.outcome import no_such_job
+from common.words.times import bare_clock
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.acts import RERUN, RERUN_FROM_FAILED
 from daemons.rapid.page.boards.board import Board, Following, may
@@ -33,6 +34,7 @@ from daemons.rapid.page.reading import (
     output_bytes,
     read_piece,
     reasons_of,
+    times_of,
     wait_graph,
 )
 from daemons.rapid.page.replies import HEADERS
@@ -41,7 +43,7 @@ from daemons.rapid.page.views.boards import JobPageBoard
 from daemons.rapid.page.views.frame import Act, Choice, job_href, with_query
 from daemons.rapid.page.views.graphview import MOST_BESIDE, NOTHING, GraphFacts, Shown, graph_view
 from daemons.rapid.page.views.jobview import JOB_FIELDS, JobFacts, job_view, window
-from daemons.rapid.page.views.outputview import OutputView, rows_html, tail_html
+from daemons.rapid.page.views.outputview import OutputView, Times, rows_html, tail_html
 from daemons.rapid.page.views.things import dependents, lock_lines, rows_of_owner
 from daemons.rapid.resources.joblists import jobs_by_id
 from daemons.rapid.streams import ByteStream
@@ -71,6 +73,8 @@ class Wanted:
     find: str
     # whether what comes is not wanted
     is_stopped: bool
+    # whether lines have their times
+    has_times: bool
 
     @classmethod
     def of(cls, asked: Asked) -> "Wanted":
@@ -81,7 +85,12 @@ class Wanted:
             read_number(query.get("try", "")),
             query.get("find", "")[:_LONGEST_FIND],
             "stop" in query,
+            "times" in query,
         )
+
+    def href(self, path: str, **values: object) -> str:
+        """An address of this path that has the times if this one has. Args: values: what else it says."""
+        return with_query(path, [*values.items(), ("times", "yes" if self.has_times else None)])
 
     @property
     def is_end(self) -> bool:
@@ -96,6 +105,8 @@ class ShownOutput:
     lines: ShownLines
     wanted: Wanted
     is_followed: bool
+    # of the lines; None: they are not wanted
+    times: Times | None
 
 
 @attrs.frozen
@@ -157,16 +168,23 @@ async def with_output(asked: Asked, facts: JobPageFacts) -> JobPageFacts:
             lines = await lines_with(daemons, job_id, wanted.find, wanted.of_try, longest_s)
         else:
             lines = await lines_from(daemons, job_id, wanted.line or 1, wanted.of_try)
+        times = await times_of(daemons, job_id, _all_lines(lines)) if wanted.has_times else None
     except Denied:
         # it is told to the submitter and to operators
         return facts
     is_followed = wanted.is_end and not wanted.is_stopped and not is_final
-    return attrs.evolve(facts, shown=ShownOutput(lines, wanted, is_followed))
+    return attrs.evolve(facts, shown=ShownOutput(lines, wanted, is_followed, times))
+
+
+def _all_lines(shown: ShownLines) -> Sequence[Line]:
+    return [*shown.lines, *([shown.tail] if shown.tail is not None else [])]
 
 
 def following(facts: JobPageFacts) -> Following | None:
     shown = facts.shown
-    return Following(facts.row["id"], shown.lines.place) if shown is not None and shown.is_followed else None
+    if shown is None or not shown.is_followed:
+        return None
+    return Following(facts.row["id"], shown.lines.place, shown.wanted.has_times)
 
 
 async def download(asked: Asked) -> Response:
@@ -205,7 +223,7 @@ def _output_view(job_id: int, shown: ShownOutput | None, *, is_final: bool) -> O
     if shown is None:
         return None
     path, lines, wanted = job_href(job_id), shown.lines, shown.wanted
-    all_lines = [*lines.lines, *([lines.tail] if lines.tail is not None else [])]
+    all_lines = _all_lines(lines)
     first = next((line.number for line in lines.lines), lines.place.number)
     is_lost = bool(lines.start) and wanted.of_try is None
     return OutputView(
@@ -214,8 +232,9 @@ def _output_view(job_id: int, shown: ShownOutput | None, *, is_final: bool) -> O
             open_group=lines.place.group,
             find=wanted.find,
             href=None if lines.found is None else lambda number: _line_href(path, wanted, number),
+            times=shown.times,
         ),
-        tail_html(lines.tail),
+        tail_html(lines.tail, shown.times),
         first,
         lines.found is None and first > 1,
         f"the first {size(lines.start)} are not kept; lines are counted from there" if is_lost else "",
@@ -227,13 +246,35 @@ def _output_view(job_id: int, shown: ShownOutput | None, *, is_final: bool) -> O
         wanted.find,
         "" if wanted.of_try is None else str(wanted.of_try),
         with_query(f"{path}/output", [("try", wanted.of_try)]),
-        with_query(path, [("line", 1), ("try", wanted.of_try)]),
+        wanted.href(path, line=1, **{"try": wanted.of_try}),
+        Choice("times", _times_href(path, wanted), wanted.has_times),
+        _times_told(shown.times),
     )
+
+
+def _times_href(path: str, wanted: Wanted) -> str:
+    """The same part of the output with times, or without those that it has."""
+    turned = attrs.evolve(wanted, has_times=not wanted.has_times)
+    stop = "yes" if wanted.is_stopped else None
+    return turned.href(path, line=wanted.line, **{"try": wanted.of_try}, find=wanted.find, stop=stop)
+
+
+def _times_told(times: Times | None) -> str:
+    """What is to be known of the times that are shown."""
+    if times is None:
+        return ""
+    known = [at for at in times.values() if at is not None]
+    if not known:
+        return "no times of these lines are known" if times else ""
+    days = sorted({bare_clock(at).partition(" ")[0] for at in (min(known), max(known))})
+    some = "" if len(known) == len(times) else "; of some lines no time is known (–)"
+    return f"when lines began to come to the master, {' to '.join(days)}, at most 0.25 s too early{some}"
 
 
 def _line_href(path: str, wanted: Wanted, number: int) -> str:
     """The page on which this line has others before it."""
-    query = with_query(path, [("line", max(number - _LINES_BEFORE, 1)), ("try", wanted.of_try), ("find", wanted.find)])
+    line = max(number - _LINES_BEFORE, 1)
+    query = wanted.href(path, line=line, **{"try": wanted.of_try}, find=wanted.find)
     return f"{query}#L{number}"
 
 
@@ -262,10 +303,10 @@ def _ends(path: str, shown: ShownOutput, *, is_final: bool) -> tuple[Choice, ...
     """The choices that show the end of the output; that of a job that has ended does not go on."""
     is_end = shown.wanted.is_end
     if is_final:
-        return (Choice("end", path, is_end),)
+        return (Choice("end", shown.wanted.href(path), is_end),)
     return (
-        Choice("follow", path, shown.is_followed),
-        Choice("stop", with_query(path, [("stop", "yes")]), is_end and not shown.is_followed),
+        Choice("follow", shown.wanted.href(path), shown.is_followed),
+        Choice("stop", shown.wanted.href(path, stop="yes"), is_end and not shown.is_followed),
     )
 
 
@@ -278,7 +319,7 @@ def _parts(path: str, wanted: Wanted, first: int, following: int | None) -> tupl
     """The choices that show another part. Args: following: number of the line after this one."""
 
     def part(text: str, line: int, *, is_here: bool = False) -> Choice:
-        return Choice(text, with_query(path, [("line", line), ("try", wanted.of_try), ("find", wanted.find)]), is_here)
+        return Choice(text, wanted.href(path, line=line, **{"try": wanted.of_try}, find=wanted.find), is_here)
 
     is_search = bool(wanted.find) and wanted.line is None
     return (

@@ -7,7 +7,7 @@ queue is. A browser that comes back gets all parts anew.
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
 import attrs
@@ -19,12 +19,12 @@ from daemons.rapid.calls import Asked
 from daemons.rapid.events.hub import Hub
 from daemons.rapid.page.boards.board import Board, Following
 from daemons.rapid.page.live.parts import Interest, appended, event, partial, partials
-from daemons.rapid.page.reading import ClusterNow, cluster_now, read_on, read_piece
+from daemons.rapid.page.reading import ClusterNow, cluster_now, read_on, read_piece, times_of
 from daemons.rapid.page.replies import HEADERS
 from daemons.rapid.page.templates import draw
-from daemons.rapid.page.terminal import LastLines, Place, Terminal
+from daemons.rapid.page.terminal import LastLines, Line, Place, Terminal
 from daemons.rapid.page.views.frame import Frame, Freshness, HealthLine, Silence
-from daemons.rapid.page.views.outputview import TAIL, appended_rows, tail_html
+from daemons.rapid.page.views.outputview import TAIL, Times, appended_rows, tail_html
 from daemons.rapid.streams import Push, PushedStream
 
 F = TypeVar("F")
@@ -150,9 +150,10 @@ async def _follow_output(asked: Asked, following: Following, push: Push) -> None
             continue
         began, before = trio.current_time(), terminal.place
         ended = await read_on(terminal, piece)
-        tail = str(tail_html(terminal.tail))
+        times = await _times(asked, following, [*ended.lines, *([terminal.tail] if terminal.tail else [])])
+        tail = str(tail_html(terminal.tail, times))
         if ended.lines or tail != shown:
-            await push(event(_output(terminal, ended, before, tail), f"output-{terminal.place}"))
+            await push(event(_output(terminal, ended, before, tail, times), f"output-{terminal.place}"))
             shown = tail
         if piece.is_end:
             return
@@ -160,9 +161,20 @@ async def _follow_output(asked: Asked, following: Following, push: Push) -> None
         await trio.sleep(max(LEAST_S, (trio.current_time() - began) * SHARE))
 
 
-def _output(terminal: Terminal, ended: LastLines, before: Place, tail: str) -> str:
+async def _times(asked: Asked, following: Following, lines: Sequence[Line]) -> Times | None:
+    """When these lines came; None: that is not shown."""
+    if not following.has_times:
+        return None
+    try:
+        return await times_of(asked.daemons, following.job_id, lines)
+    except GantryError:
+        # the lines are worth more than their times
+        return {}
+
+
+def _output(terminal: Terminal, ended: LastLines, before: Place, tail: str, times: Times | None) -> str:
     """The elements for what has come; the line that was being written is a row of the others first."""
     changes = [partial(TAIL, tail)]
-    for each in appended_rows(ended.lines, before, terminal.place.group, is_all=bool(ended.left_out)):
+    for each in appended_rows(ended.lines, before, terminal.place.group, is_all=bool(ended.left_out), times=times):
         changes.append(appended(each.target, str(each.rows), is_all=each.is_all))
     return "".join(changes)

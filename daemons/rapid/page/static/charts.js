@@ -42,6 +42,12 @@
   showAll();
   // the stream changes the data of the elements, and leaves what is in them
   new MutationObserver(showAll).observe(document.body, {attributes: true, attributeFilter: ["data-plot"], subtree: true});
+  // curves are drawn in the colours of the page
+  new MutationObserver(() => {
+    plots.forEach((plot) => plot.destroy());
+    plots.clear();
+    showAll();
+  }).observe(document.documentElement, {attributes: true, attributeFilter: ["data-theme"]});
   addEventListener("resize", () => plots.forEach((plot, element) => {
     plot.setSize({width: element.clientWidth, height: HEIGHT});
   }));

@@ -62,6 +62,25 @@
     if (event.detail.status === 401 || event.detail.status === 403) location.reload();
   });
 
+  // colours change without a load: what somebody has typed stays
+  const theme = document.getElementById("theme");
+  theme.hidden = false;
+  theme.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const chosen = event.submitter;
+    const body = new URLSearchParams(new FormData(theme, chosen));
+    // the next page has these colours, too; without a reply only this one has
+    await fetch(theme.action, {method: "POST", body, redirect: "manual"}).catch(() => {});
+    const root = document.documentElement;
+    if (chosen.value === "auto") delete root.dataset.theme;
+    else root.dataset.theme = chosen.value;
+    theme.querySelectorAll("button").forEach((button) => {
+      button.classList.toggle("chosen", button === chosen);
+      if (button === chosen) button.setAttribute("aria-pressed", "true");
+      else button.removeAttribute("aria-pressed");
+    });
+  });
+
   // a list completes whole values: so each name is offered behind what was typed before it
   const where = document.getElementById("where");
   const names = [...document.querySelectorAll("#fields option")].map((option) => [option, option.value]);

@@ -5,7 +5,7 @@ text are classes, for which the style sheet has colours: what a job prints can c
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Final
@@ -13,11 +13,14 @@ from typing import Final
 import attrs
 from markupsafe import Markup, escape
 
+from common.words.times import iso, tenths_clock
 from daemons.rapid.page.terminal import Group, Line, Place, Style
 from daemons.rapid.page.views.frame import Choice
 
 # ids of elements
 ROWS: Final = "rows"
+# the time of day in `tenths_clock`
+_CLOCK: Final = slice(11, None)
 TAIL: Final = "tail"
 
 
@@ -44,10 +47,23 @@ class OutputView:
     download: str
     # the page from the first line on
     from_start: str
+    # the page with the times of lines, or without
+    times: Choice
+    # what the times mean, in words; "": none are shown
+    times_told: str
+
+
+# first byte of a line -> seconds since the epoch; None: that is not known
+Times = Mapping[int, float | None]
 
 
 def rows_html(
-    lines: Iterable[Line], *, open_group: Group | None = None, find: str = "", href: Callable[[int], str] | None = None
+    lines: Iterable[Line],
+    *,
+    open_group: Group | None = None,
+    find: str = "",
+    href: Callable[[int], str] | None = None,
+    times: Times | None = None,
 ) -> Markup:
     """All rows of a part of an output.
 
@@ -55,14 +71,15 @@ def rows_html(
         open_group: the one that has not ended, which is not folded.
         find: text that is marked.
         href: where the number of a line leads; None: to its row.
+        times: when the lines began to come; None: that is not shown.
     """
-    rows = Rows(find, href)
+    rows = Rows(find, href, times)
     return Markup("").join(rows.block(group, block, is_open=group == open_group) for group, block in blocks(lines))
 
 
-def tail_html(line: Line | None) -> Markup:
+def tail_html(line: Line | None, times: Times | None = None) -> Markup:
     """The element of the line that is being written."""
-    return Markup('<div id="{}">{}</div>').format(TAIL, Rows().row(line) if line is not None else "")
+    return Markup('<div id="{}">{}</div>').format(TAIL, Rows(times=times).row(line) if line is not None else "")
 
 
 def blocks(lines: Iterable[Line]) -> Iterator[tuple[Group | None, Sequence[Line]]]:
@@ -77,7 +94,8 @@ def group_id(group: Group) -> str:
 class Rows:
     """Makes rows. Args: as of `rows_html`."""
 
-    def __init__(self, find: str = "", href: Callable[[int], str] | None = None) -> None:
+    def __init__(self, find: str = "", href: Callable[[int], str] | None = None, times: Times | None = None) -> None:
+        self._times = times
         self._pattern = re.compile(re.escape(find), re.IGNORECASE) if find else None
         self._href = href
 
@@ -102,16 +120,25 @@ class Rows:
     def row(self, line: Line) -> Markup:
         if line.is_note:
             return Markup('<div class="l note"><span>{}\n</span></div>').format(line.text)
-        return Markup('<div class="l{}" id="L{}">{}<span>{}\n</span></div>').format(
-            " cut" if line.is_cut else "", line.number, self._number(line.number), self._text(line)
+        return Markup('<div class="l{}" id="L{}">{}{}<span>{}\n</span></div>').format(
+            " cut" if line.is_cut else "", line.number, self._number(line.number), self._time(line), self._text(line)
         )
 
     def _heading(self, line: Line) -> Markup:
         # what opens and closes must have no link in it
         number = Markup('<i data-n="{}"></i>').format(line.number)
-        return Markup('<summary class="l" id="L{}">{}<span>{}\n</span></summary>').format(
-            line.number, number, self._text(line)
+        return Markup('<summary class="l" id="L{}">{}{}<span>{}\n</span></summary>').format(
+            line.number, number, self._time(line), self._text(line)
         )
+
+    def _time(self, line: Line) -> Markup:
+        if self._times is None:
+            return Markup()
+        at = self._times.get(line.offset)
+        if at is None:
+            return Markup("<time>–</time>")
+        shown = tenths_clock(at)
+        return Markup('<time datetime="{}" title="{}">{}</time>').format(iso(at), shown, shown[_CLOCK])
 
     def _number(self, number: int) -> Markup:
         if self._href is not None:
@@ -177,7 +204,12 @@ class Appended:
 
 
 def appended_rows(
-    lines: Sequence[Line], before: Place, open_group: Group | None, *, is_all: bool
+    lines: Sequence[Line],
+    before: Place,
+    open_group: Group | None,
+    *,
+    is_all: bool,
+    times: Times | None = None,
 ) -> Iterator[Appended]:
     """What comes under a page that ends at a place.
 
@@ -185,11 +217,12 @@ def appended_rows(
         before: where it ends; its group has an element already.
         open_group: the one that has not ended now.
         is_all: whether lines between the page and these are left out: then nothing else remains on the page.
+        times: as of `rows_html`.
     """
     if is_all:
-        yield Appended(ROWS, rows_html(lines, open_group=open_group), is_all=True)
+        yield Appended(ROWS, rows_html(lines, open_group=open_group, times=times), is_all=True)
         return
-    rows = Rows()
+    rows = Rows(times=times)
     for number, (group, block) in enumerate(blocks(lines)):
         if number == 0 and group is not None and group == before.group:
             yield Appended(group_id(group), rows.rows(block))

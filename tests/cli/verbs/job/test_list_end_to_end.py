@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 
 from common.queue.terms import Hold, JobTerms, terms_entry
 from common.words.cells import columns_of
+from common.words.times import tenths_clock
 from tests.cli.command import Ended, argv, environment, normalised, run
 from tests.daemon.luxid.ops import command, dummy
 from tests.support.cluster import Cluster
@@ -164,3 +166,29 @@ def _read(leader: int) -> bytes:
     except OSError:
         # EIO: the last writer has closed it
         return b""
+
+
+LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d|- {20})  (.*)")
+
+
+def test_output_has_the_times_of_its_lines_on_request(cluster: Cluster) -> None:
+    one, two = cluster.submit_many((command("printf", "one\\nzwö\\nend"),), (command("echo", "other"),))
+    followed = gnt_job(cluster, "output", "--times", "--follow", one)
+    told = json.loads(gnt_job(cluster, "output", "--times", "--output", "json", one).out)
+    cluster.wait(one, two)
+
+    both = gnt_job(cluster, "output", "--times", one, two)
+    refused = gnt_job(cluster, "output", "--times", "--follow", one, two)
+    (cluster.paths.output / f"job-{one}.times.{0:020d}").unlink()
+    lost = gnt_job(cluster, "output", "--times", one)
+
+    found = [LINE.fullmatch(line) for line in followed.out.splitlines()]
+    assert [match and match[2] for match in found] == ["one", "zwö", "end"]
+    assert [row["line"] for row in told] == ["one", "zwö", "end"]
+    at = datetime.fromisoformat(told[0]["at"]).timestamp()
+    assert time.time() - 60 < at <= time.time()
+    assert found[0] is not None
+    assert found[0][1] == tenths_clock(at)
+    assert [line.split()[0] for line in both.out.splitlines()] == [str(one)] * 3 + [str(two)]
+    assert (refused.code, "--follow with --times takes one job" in refused.err) == (2, True)
+    assert [line.split() for line in lost.out.splitlines()] == [["-", "one"], ["-", "zwö"], ["-", "end"]]

@@ -9,7 +9,7 @@ import pytest
 from common.queue.jobfile import decode_job
 from common.queue.reasons import Try, tries_of
 from common.system.processes import holders
-from protocol.luxi.jobs import ReadJobOutput
+from protocol.luxi.jobs import ReadJobOutput, ReadOutputTimes
 from protocol.wconfd.locks import ListAllLocks, ListOrphanedLocks
 from tests.daemon.jobproc.nodecommands.jobs import commands_on, output_of, result_of, shell
 from tests.support.cluster import kill_tree
@@ -82,3 +82,14 @@ def test_a_command_that_the_node_has_lost_runs_again_only_if_its_submitter_said_
     assert [each.is_lost for each in tries_on_disk(fleet, job)] == ([True] if is_rerunnable else [])
     assert output_of(fleet, job) == (b"try 1\ntry 2\n" if is_rerunnable else b"try 1\n")
     wait_until(lambda: fleet.master.wconf(ListAllLocks()) == (), what="its locks are free")
+
+
+def test_the_output_of_a_command_on_a_node_has_times_on_the_master_alone(fleet: Fleet, node: FleetNode) -> None:
+    job = fleet.master.submit(shell("echo here; sleep 0.6; echo there"))
+    assert fleet.master.wait(job) == ["success"]
+
+    told = fleet.master.luxi(ReadOutputTimes(job))
+
+    assert [each.offset for each in told.times] == [0, 5]
+    assert (told.at(0) or 0) < (told.at(5) or 0)
+    assert list(node.paths.node_commands.rglob("*times*")) == []

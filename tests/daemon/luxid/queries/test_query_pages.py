@@ -6,7 +6,8 @@ from common.errors import RemoteError
 from common.ids import JobId
 from common.objects.kinds import QueryKind
 from common.query.qlang import Expression
-from protocol.luxi.jobs import ArchiveJob
+from common.queue.terms import Hold, JobTerms, terms_entry
+from protocol.luxi.jobs import ArchiveJob, CancelJob
 from protocol.luxi.queries import Page, Query
 from tests.daemon.luxid.ops import dummy
 from tests.support.cluster import Cluster
@@ -56,3 +57,23 @@ def test_a_filter_by_status_finds_the_same_jobs_as_ever(cluster: Cluster) -> Non
     assert ids(cluster, Page(5), ["!", ["==", "status", "error"]], "summary") == [done[2], done[1]]
     assert ids(cluster, Page(5), ["==", "status", "success"], "archived") == [done[2], done[1], done[0]]
     assert ids(cluster, Page(5), ["==", "status", "waiting"], "summary") == []
+
+
+def test_words_are_searched_in_what_jobs_have_now(cluster: Cluster) -> None:
+    def found(word: str, *more: object) -> list[object]:
+        return ids(cluster, Page(9, descending=False), ["&", ["=~", "words", word], *more], "status")
+
+    held = [terms_entry(JobTerms("Backup-web1", hold=Hold()), 0).to_wire()]
+    one = cluster.submit(dummy(reason=held))
+    ended = cluster.submit(dummy(reason=[["user", "backup of web2", 1]]))
+    cluster.wait(ended)
+
+    assert found("nobody") == []
+    assert found("backup") == [one, ended]
+    assert found("backup\\-web1", ["==", "status", "queued"]) == [one]
+    other = cluster.submit(dummy(reason=held))
+    assert found("backup\\-web1") == [one, other]
+    cluster.luxi(CancelJob(one))
+    assert found("backup\\-web1", ["==", "status", "queued"]) == [other]
+    assert cluster.luxi(ArchiveJob(one))
+    assert found("backup\\-web1") == [other]

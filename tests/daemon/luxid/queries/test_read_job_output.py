@@ -1,12 +1,23 @@
 """ReadJobOutput: what commands print, while they print it; ours."""
 
+import time
+
 import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
-from protocol.luxi.jobs import ArchiveJob, JobOutput, OutputStream, ReadJobOutput
+from protocol.luxi.jobs import (
+    ArchiveJob,
+    JobOutput,
+    OutputStream,
+    OutputTime,
+    OutputTimes,
+    ReadJobOutput,
+    ReadOutputTimes,
+)
 from tests.daemon.luxid.ops import command, dummy
 from tests.support.cluster import Cluster
+from tests.support.wait import wait_until
 
 
 def read_all(cluster: Cluster, job_id: int, offset: int = 0) -> str:
@@ -107,3 +118,54 @@ def test_bytes_that_are_no_text_come_unchanged_when_bytes_are_wanted(cluster: Cl
     assert cluster.luxi(ReadJobOutput(job_id, 3, as_bytes=True)) == JobOutput("\xa9", 4, False)
     # beyond all that a file can have there is nothing
     assert cluster.luxi(ReadJobOutput(job_id, 2**63 - 1)) == JobOutput("", 2**63 - 1, True)
+
+
+def test_times_are_told_while_the_command_runs_and_of_an_archived_job(cluster: Cluster) -> None:
+    go, begun_at = cluster.root / "go", time.time()
+    script = f"echo one; while ! [ -e {go} ]; do sleep 0.3; done; echo two"
+    job_id = cluster.submit(command("sh", "-c", script, stderr_apart=True))
+    cluster.luxi(ReadJobOutput(job_id, 0, 30.0))
+    [first] = cluster.luxi(ReadOutputTimes(job_id)).times
+    wait_until(lambda: first.at is not None and time.time() > first.at + 0.3, what="the next time is another one")
+    go.touch()
+    cluster.wait(job_id)
+    cluster.luxi(ArchiveJob(job_id))
+
+    told = cluster.luxi(ReadOutputTimes(job_id))
+
+    assert first.at is not None
+    assert told.until is None
+    assert [each.offset for each in told.times] == [0, 4]
+    assert told.times[0] == first
+    assert begun_at - 0.001 <= first.at < (told.at(7) or 0) <= time.time()
+    assert told.at(3) == first.at
+    assert cluster.luxi(ReadOutputTimes(job_id, 0, 4)).times == (first,)
+    assert cluster.luxi(ReadOutputTimes(job_id, stream=OutputStream.ERROR)) == OutputTimes((), None)
+
+
+def test_a_damaged_record_of_times_is_told_as_not_known(cluster: Cluster) -> None:
+    job_id = cluster.submit(command("echo", "one"))
+    cluster.wait(job_id)
+    (cluster.paths.output / f"job-{job_id}.times.{0:020d}").write_bytes(b"x" * 100)
+
+    assert cluster.luxi(ReadOutputTimes(job_id)) == OutputTimes((OutputTime(0, None),), None)
+    assert read_all(cluster, job_id) == "one\n"
+
+
+def test_many_times_are_told_in_parts(cluster: Cluster) -> None:
+    job_id = cluster.submit(command("echo", "x" * 30_000))
+    cluster.wait(job_id)
+    marks = b"".join(offset.to_bytes(8) + (1_000_000 + offset).to_bytes(8) for offset in range(15_000))
+    (cluster.paths.output / f"job-{job_id}.times.{0:020d}").write_bytes(marks)
+
+    told = cluster.luxi(ReadOutputTimes(job_id))
+    rest = cluster.luxi(ReadOutputTimes(job_id, told.until or 0))
+
+    assert told.until == len(told.times) == 10_000
+    assert [each.offset for each in (*told.times, *rest.times)] == list(range(15_000))
+    assert (rest.until, rest.at(14_999)) == (None, 1014.999)
+
+
+def test_the_times_of_no_job_are_an_error(cluster: Cluster) -> None:
+    with pytest.raises(RemoteError, match="there is no job 9, neither in the queue nor in the archive"):
+        cluster.luxi(ReadOutputTimes(JobId(9)))

@@ -321,9 +321,9 @@ def test_who_has_all_rights_acts_as_the_daemons_user(tmp_path: Path) -> None:
 def test_what_jobs_leave_on_disk_is_not_for_others(cluster: Cluster) -> None:
     job_id = submit_as(ALICE, cluster, command("echo", "hush"))
     cluster.wait(job_id)
-    [output] = cluster.paths.output.glob(f"job-{job_id}.*")
+    output, times = sorted(cluster.paths.output.glob(f"job-{job_id}.*"))
 
-    for path in (output, cluster.paths.job_file(job_id), cluster.paths.output, cluster.paths.queue):
+    for path in (output, times, cluster.paths.job_file(job_id), cluster.paths.output, cluster.paths.queue):
         assert not path.stat().st_mode & (stat.S_IRWXO | stat.S_IWGRP), path
 
 

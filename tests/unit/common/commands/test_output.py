@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.commands.output import OutputFile, OutputSink, Tail, pieces_of, read_output, stream_end
+from common.commands.output import (
+    OutputFile,
+    OutputMark,
+    OutputMarks,
+    OutputSink,
+    Tail,
+    pieces_of,
+    read_marks,
+    read_output,
+    stream_end,
+)
 
 
 def content(base: Path) -> dict[int, bytes]:
@@ -148,3 +158,171 @@ def test_a_sink_makes_the_folder_of_its_output_when_there_is_some(tmp_path: Path
     sink.close()
 
     assert read_output(folder / "out", 0, 100).content == b"some more"
+
+
+# The times beside the pieces.
+
+
+ALL = 2**63
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def timed(folder: Path, limit: int, clock: Clock) -> OutputFile:
+    return OutputFile(folder / "job-1", limit, now=clock)
+
+
+def times(folder: Path, begin: int = 0, end: int = ALL, most: int = 100_000) -> list[tuple[int, float | None]]:
+    return [(mark.offset, mark.at) for mark in read_marks(folder / "job-1", begin, end, most).marks]
+
+
+def record(folder: Path, start: int = 0) -> Path:
+    return folder / f"job-1.times.{start:020d}"
+
+
+def test_what_comes_within_a_quarter_of_a_second_has_one_time(tmp_path: Path) -> None:
+    clock = Clock()
+    output = timed(tmp_path, 10_000, clock)
+    for _ in range(9):
+        output.append(b"line\n")
+        clock.now += 0.125
+    output.close()
+
+    assert times(tmp_path) == [(0, 1000.0), (10, 1000.25), (20, 1000.5), (30, 1000.75), (40, 1001.0)]
+    assert times(tmp_path, 12, 31) == [(10, 1000.25), (20, 1000.5), (30, 1000.75)]
+    assert times(tmp_path, 10, 11) == [(10, 1000.25)]
+    assert read_marks(tmp_path / "job-1", 0, ALL, 2) == OutputMarks(
+        (OutputMark(0, 1000.0), OutputMark(10, 1000.25)), 20
+    )
+
+
+def test_a_clock_that_was_set_back_is_believed(tmp_path: Path) -> None:
+    clock = Clock()
+    output = timed(tmp_path, 10_000, clock)
+    output.append(b"before\n")
+    clock.now = 400.0
+    output.append(b"after\n")
+    output.close()
+
+    assert times(tmp_path) == [(0, 1000.0), (7, 400.0)]
+
+
+def test_the_times_of_a_piece_go_with_it(tmp_path: Path) -> None:
+    clock = Clock()
+    output = timed(tmp_path, 20, clock)
+    for _ in range(6):
+        output.append(b"0123456789")
+        clock.now += 1
+    output.close()
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"job-1{kind}.{start:020d}" for kind in ("", ".times") for start in (40, 50)
+    ]
+    assert times(tmp_path) == [(40, 1004.0), (50, 1005.0)]
+
+
+@given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=200))
+def test_times_need_no_more_than_half_of_the_output_and_four_kib(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int]
+) -> None:
+    folder, clock = tmp_path_factory.mktemp("output"), Clock()
+    output = timed(folder, 10**6, clock)
+    for size in sizes * 5:
+        output.append(b"x" * size)
+        clock.now += 1
+    output.close()
+
+    assert record(folder).stat().st_size <= 4096 + sum(sizes) * 5 // 2
+    assert times(folder)[0] == (0, 1000.0)
+
+
+def test_another_process_of_the_job_goes_on_behind_a_mark_that_was_cut_off(tmp_path: Path) -> None:
+    clock = Clock()
+    output = timed(tmp_path, 10_000, clock)
+    output.append(b"one\n")
+    output.close()
+    record(tmp_path).write_bytes(record(tmp_path).read_bytes() + b"cut")
+    clock.now = 1000.1
+
+    again = timed(tmp_path, 10_000, clock)
+    again.append(b"two\n")
+    again.close()
+
+    assert times(tmp_path) == [(0, 1000.0), (4, 1000.1)]
+
+
+def test_a_process_that_was_killed_between_mark_and_bytes_leaves_no_wrong_time(tmp_path: Path) -> None:
+    clock = Clock()
+    output = timed(tmp_path, 10_000, clock)
+    output.append(b"one\n")
+    output.close()
+    record(tmp_path).write_bytes(record(tmp_path).read_bytes() + (4).to_bytes(8) + (1_001_000).to_bytes(8))
+    clock.now = 1060.0
+
+    again = timed(tmp_path, 10_000, clock)
+    again.append(b"two\n")
+    again.close()
+
+    assert times(tmp_path) == [(0, 1000.0), (4, 1060.0)]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"\0" * 16,
+        b"\xff" * 32,
+        (0).to_bytes(8) + (2**60).to_bytes(8),
+        # offsets that fall, and one beyond the piece
+        (8).to_bytes(8) + (1000).to_bytes(8) + (4).to_bytes(8) + (1000).to_bytes(8),
+        (11).to_bytes(8) + (1000).to_bytes(8),
+    ],
+)
+def test_a_record_that_is_damaged_tells_no_times_and_others_do(tmp_path: Path, damage: bytes) -> None:
+    clock = Clock()
+    output = timed(tmp_path, 20, clock)
+    output.append(b"0123456789abc")
+    output.close()
+    record(tmp_path).write_bytes(damage)
+
+    assert times(tmp_path) == [(0, None), (10, 1000.0)]
+    assert read_output(tmp_path / "job-1", 0, 100).content == b"0123456789abc"
+
+
+def test_output_of_before_times_were_kept_has_none(tmp_path: Path) -> None:
+    OutputFile(tmp_path / "job-1", 10_000, now=None).append(b"old\n")
+    assert list(tmp_path.glob("*.times.*")) == []
+    clock = Clock()
+
+    timed(tmp_path, 10_000, clock).append(b"new\n")
+
+    assert times(tmp_path) == [(0, None), (4, 1000.0)]
+    assert times(tmp_path, 4, 6) == [(4, 1000.0)]
+    assert times(tmp_path, 0, 4) == [(0, None)]
+
+
+def test_a_record_that_cannot_be_written_costs_no_output(tmp_path: Path) -> None:
+    record(tmp_path).mkdir()
+    sink = OutputSink(timed(tmp_path, 10_000, Clock()))
+
+    sink.take(b"one\n")
+    sink.take(b"two\n")
+    sink.close()
+
+    assert not sink.is_broken
+    assert read_output(tmp_path / "job-1", 0, 100).content == b"one\ntwo\n"
+
+
+def test_nothing_printed_has_no_times(tmp_path: Path) -> None:
+    output = timed(tmp_path, 20, Clock())
+    output.append(b"")
+    output.close()
+
+    assert list(tmp_path.iterdir()) == []
+    assert times(tmp_path) == []

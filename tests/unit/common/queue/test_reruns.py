@@ -8,13 +8,17 @@ import pytest
 from common.errors import Conflict, Denied, InvalidRequest
 from common.opcodes.base import write_opcode
 from common.opcodes.registry import parse_opcode
+from common.query.predicate import Field, compile_expression
+from common.query.qlang import Bounds, Expression, bounds_of
 from common.queue.reasons import Batch, Try, batch_entry, batch_of_trail, submitter_entry, try_entry
 from common.queue.reruns import (
     MOST_DEPENDENTS,
+    REACH,
     OldJob,
     Successor,
     batches_of,
     chosen,
+    dependents_filters,
     outside,
     successors,
     with_dependents,
@@ -204,6 +208,24 @@ def test_jobs_run_again_with_those_that_depend_on_them_also_through_others() -> 
     assert with_dependents([1], depends) == [1, 2, 3, 5, 6, 7]
     assert with_dependents([4, 3], depends) == [3, 4, 7]
     assert with_dependents([10], depends) == [10]
+
+
+def test_archived_jobs_are_looked_at_between_the_chosen_ones_and_ten_thousand_ids_further() -> None:
+    (_, live), (fields, archived) = dependents_filters([50, 70])
+
+    def passes(condition: object, job_id: int) -> bool:
+        def field(name: str) -> Field[int]:
+            return Field(lambda job_id: job_id if name == "id" else 1)
+
+        return compile_expression(Expression.from_wire(condition), field)(job_id)
+
+    found = [job_id for job_id in (1, 50, 51, 60, 71, 70 + REACH, 71 + REACH) if passes(archived, job_id)]
+    assert found == [51, 60, 71, 70 + REACH]
+    assert "archived" in fields
+    # no file outside is read
+    assert bounds_of(Expression.from_wire(archived), "id") == Bounds(51, 70 + REACH)
+    assert passes(live, 1)
+    assert passes(live, 71 + REACH)
 
 
 def test_no_more_dependents_run_again_than_the_bound() -> None:

@@ -1,6 +1,7 @@
 """The output under an open page, as it comes."""
 
 import re
+from datetime import datetime
 from typing import Any, TypeVar, cast
 
 import attrs
@@ -12,7 +13,7 @@ from daemons.rapid.page.boards.board import Following
 from daemons.rapid.page.live.stream import _follow_output
 from daemons.rapid.page.reading import SHOWN_AT_ONCE
 from daemons.rapid.page.terminal import START, Place
-from protocol.luxi.jobs import JobOutput, ReadJobOutput
+from protocol.luxi.jobs import JobOutput, OutputTime, OutputTimes, ReadJobOutput, ReadOutputTimes
 from protocol.messages import Request
 from tests.support.fakes.luxidalone import LuxidAlone
 
@@ -133,3 +134,33 @@ async def test_of_a_flood_only_what_a_page_keeps_is_sent_in_place_of_what_was_th
     assert rows.count("<div") == SHOWN_AT_ONCE.lines
     assert 'id="L11"' in rows
     assert 'id="L10"' not in rows
+
+
+class TimedLuxid(Luxid):
+    """Its output came a byte a second."""
+
+    async def luxid(self, request: Request[R]) -> R:
+        if not isinstance(request, ReadOutputTimes):
+            return await super().luxid(request)
+        assert request.end is not None
+        offsets = range(request.offset, request.end)
+        reply: Any = OutputTimes(tuple(OutputTime(offset, float(offset)) for offset in offsets), None)
+        return reply  # type: ignore[no-any-return]
+
+
+@pytest.mark.trio
+async def test_what_comes_has_its_times_where_they_are_wanted(autojump_clock: trio.abc.Clock) -> None:
+    pushed: list[str] = []
+
+    async def push(data: bytes) -> None:
+        pushed.append(data.decode())
+
+    asked = Asked(cast(Any, None), cast(Any, None), TimedLuxid(b"one\ntwo\nrest", 100))
+    await _follow_output(asked, Following(1, START, has_times=True), push)
+
+    found = re.findall(r'id="L(\d)">.*?<time datetime="([^"]*)"[^>]*>[0-9:]+\.0</time>', "".join(pushed))
+    assert [(number, datetime.fromisoformat(at).timestamp()) for number, at in found] == [
+        ("3", 8.0),
+        ("1", 0.0),
+        ("2", 4.0),
+    ]
