@@ -387,4 +387,5 @@ async def test_what_may_lag_follows_what_is_being_written_and_shares_the_write_o
     assert writer.state[-5:] == ("a", "b", "c", "d", "e")
     assert disk.lagging == [writer.state[:-3], writer.state[:-2]]
     assert disk.written[-2:] == [writer.state[:-4], writer.state]
-    assert order[0] == "a"
+    # what was written together is told in one turn of the loop, in any order
+    assert (set(order[:3]), set(order[3:])) == ({"a", "b", "c"}, {"d", "e"})

@@ -145,10 +145,11 @@ def test_prune_tells_first_and_removes_then(own_cluster: Cluster) -> None:
     # of nine jobs the three latest, and the last of each of the other names
     assert normalised(told.out).splitlines() == [
         "3 archived jobs would be removed, which ended from CLOCK to CLOCK",
-        "1 outputs would be removed, 4 B",
+        # with the record of its times
+        "1 outputs would be removed, 20 B",
     ]
     counts = json.loads(done.out)
-    assert (counts["jobs"], counts["outputs"], counts["output_bytes"]) == (3, 1, 4)
+    assert (counts["jobs"], counts["outputs"], counts["output_bytes"]) == (3, 1, 20)
     assert counts["oldest_iso"] < counts["newest_iso"]
     assert again.out == "nothing is due: '[retention]' of the settings says what is kept\n"
     assert cluster.job(JobId(1), "status") == (None,)
