@@ -24,7 +24,7 @@ CHECKS = (
     ("lint-imports", "--no-cache"),
 )
 COMPILE = ("pytest", "-q", "--collect-only", "-p", "no:cacheprovider")
-AT_ONCE = ("-n", "6", "--dist", "worksteal")
+AT_ONCE = ("-n", "4", "--dist", "worksteal")
 # the slowest tests are named: who adds one sees it
 TOLD = ("--durations=10", "--durations-min=5")
 # compiled code is kept, whatever an image of a container prefers

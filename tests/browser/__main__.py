@@ -29,9 +29,7 @@ def main(arguments: list[str]) -> int:
         subprocess.run(["apt-get", "update", "-q"], check=True)
         install = ["apt-get", "install", "-q", "--yes", "--no-install-recommends"]
         subprocess.run([*install, *PACKAGES], check=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
-    # a cluster and a browser for each of two processes: much of the time they wait for each other
-    at_once = ("-n", "2", "--dist", "loadfile")
-    command = [sys.executable, "-m", "pytest", "-q", *at_once, "tests/browser", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "tests/browser", *arguments]
     return subprocess.run(command, cwd=CHECKOUT, check=False).returncode
 
 
