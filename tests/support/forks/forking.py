@@ -56,6 +56,7 @@ class _Forks:
         (_, _, packed) = rights[0]
         request = json.loads(data)
         status, *streams = array.array("i", packed)
+        _load(request["module"])
         pid = os.fork()
         if pid == 0:
             _become(request, dict(zip(request["streams"], streams, strict=True)))
@@ -73,6 +74,14 @@ class _Forks:
                 with contextlib.suppress(BrokenPipeError):
                     os.write(status, str(os.waitstatus_to_exitcode(found[1])).encode())
                 os.close(status)
+
+
+def _load(module: str) -> None:
+    """Load a program's code here at its first use, so that no child has to."""
+    if module not in sys.modules:
+        importlib.import_module(module)
+        gc.collect()
+        gc.freeze()
 
 
 def _become(request: Mapping[str, Any], streams: Mapping[int, int]) -> Never:
