@@ -1,4 +1,4 @@
-"""Daemons forked from a process that has loaded the code of all daemons.
+"""Daemons forked from a process that has loaded their code: that of a master at once, of others at their first start.
 
 daemon = start_daemon("daemons.luxid.main", ["--root", str(root)], env, errors)
 daemon.wait(60)
@@ -8,6 +8,8 @@ import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
+
+import inotify_simple
 
 from common.daemons import start_order
 from tests.support.forks.forked import Forked, Forker
@@ -35,3 +37,5 @@ def load() -> None:
     for daemon in start_order():
         importlib.import_module(daemon.module)
     importlib.import_module("daemons.jobproc.forkserver.warmup").warm_up()
+    # its first use looks for the C library, by another program
+    inotify_simple.INotify().close()
