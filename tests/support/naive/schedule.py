@@ -60,6 +60,9 @@ class NaiveSchedule:
     operators: frozenset[int] = frozenset()
     reserved: int = 0
     per_user: int = 10**9
+    # by id of the job, with what it was worked out from: asked for each job for each choice
+    _limits: dict[int, tuple[Job, Sequence[FilterRule], dict[str, int]]] = attrs.field(factory=dict)
+    _uids: dict[int, tuple[Job, int | None]] = attrs.field(factory=dict)
 
     def rule_for(self, job: Job) -> CompiledRule | None:
         return applying(compile_chain(self.rules), job)
@@ -69,6 +72,12 @@ class NaiveSchedule:
         return rule.action.kind if rule else ActionKind.ACCEPT
 
     def limits(self, job: Job) -> dict[str, int]:
+        known = self._limits.get(job.job_id)
+        if known is None or known[0] is not job or known[1] is not self.rules:
+            known = self._limits[job.job_id] = job, self.rules, self._find_limits(job)
+        return known[2]
+
+    def _find_limits(self, job: Job) -> dict[str, int]:
         found = {bucket.text: bucket.limit for bucket in rate_buckets(op.input.get("reason") for op in job.ops)}
         rule = self.rule_for(job)
         if rule is not None and rule.action.limit is not None:
@@ -145,8 +154,12 @@ class NaiveSchedule:
 
     def uid_of(self, each: NaiveJob) -> int | None:
         """None: the daemons' user."""
-        owner = owner_of(each.job)
-        return None if owner is None else owner.uid
+        job = each.job
+        known = self._uids.get(job.job_id)
+        if known is None or known[0] is not job:
+            owner = owner_of(job)
+            known = self._uids[job.job_id] = job, None if owner is None else owner.uid
+        return known[1]
 
     def takes_slots(self, each: NaiveJob) -> bool:
         return each.busy in (Phase.STARTING, Phase.RUNNING)
