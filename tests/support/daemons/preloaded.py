@@ -6,12 +6,15 @@ daemon.wait(60)
 
 import importlib
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
 import inotify_simple
 
 from common.daemons import start_order
+from common.settingsfile import load_settings
 from tests.support.forks.forked import Forked, Forker
 
 
@@ -36,6 +39,13 @@ def _forker() -> Forker:
 def load() -> None:
     for daemon in start_order():
         importlib.import_module(daemon.module)
-    importlib.import_module("daemons.jobproc.forkserver.warmup").warm_up()
+    warmup = importlib.import_module("daemons.jobproc.forkserver.warmup")
+    warmup.warm_up()
+    # what a rehearsal makes here, fork servers have from here; each of them rehearses once to see that it can
+    with tempfile.TemporaryDirectory() as folder:
+        settings = load_settings(Path(folder))
+        settings.paths.make_folders()
+        assert warmup.rehearse(settings)
+    warmup.ROUNDS = 1  # type: ignore[attr-defined]
     # its first use looks for the C library, by another program
     inotify_simple.INotify().close()
