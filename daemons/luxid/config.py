@@ -1,12 +1,9 @@
 """The configuration as luxid knows it: read, followed, and its filter rules."""
 
-import os
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, assert_never
 
-import attrs
 import trio
 
 from common.errors import ConfigurationError, GantryError, InvalidRequest
@@ -16,6 +13,7 @@ from common.objects.index import ConfigIndex
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.shortages import retry_pauses
+from common.system.stamps import Stamp, is_settled, stamp_if_known
 from daemons.luxid.jobs import LiveJobs
 from daemons.luxid.scheduler import Scheduler
 from protocol.client import Client
@@ -38,8 +36,8 @@ from protocol.wconfd.locks import RESOURCES, Holdings, OrphanedLocks
 # luxid's copy of the configuration, which is wconfd's.
 #
 # Theory. wconfd writes the file, then replies with what it wrote. So when the reply to a
-# change has arrived, the file has changed: before the copy is used, the file's mark (inode, time, size) is compared
-# with the mark from before the copy was requested. That is exact, costs one system call, and needs no
+# change has arrived, the file has changed: before the copy is used, the file's stamp is compared
+# with the stamp from before the copy was requested. That is exact, costs one system call, and needs no
 # events, of which a busy lock table in the same folder would cause thousands. One gap is left: wconfd
 # serves the new content only a moment after the file has its name, and two writes may have the
 # same time. So a copy made soon after a write is requested again at each use, until the write is old.
@@ -60,19 +58,6 @@ class ConfigurationMissing(ConfigurationError):
     code = "unavailable"
 
 
-@attrs.frozen
-class _Mark:
-    """A state of the configuration's file."""
-
-    inode: int
-    modified_ns: int
-    size: int
-
-    @property
-    def is_settled(self) -> bool:
-        return time.time_ns() - self.modified_ns > SETTLED_NS
-
-
 class ConfigCache:
     """The current configuration.
 
@@ -87,7 +72,7 @@ class ConfigCache:
         self._wconfd = wconfd
         self._index: ConfigIndex | None = None
         self._on_read = on_read
-        self._mark: _Mark | None = None
+        self._stamp: Stamp | None = None
         # held during a request to wconfd
         self._turn = trio.Lock()
         self._failure: tuple[float, ConfigurationMissing] | None = None
@@ -125,12 +110,12 @@ class ConfigCache:
                 raise
 
     def _fresh(self) -> ConfigIndex | None:
-        mark = _mark_of(self._path)
-        return self._index if mark is not None and mark == self._mark and mark.is_settled else None
+        stamp = stamp_if_known(self._path)
+        return self._index if stamp is not None and stamp == self._stamp and is_settled(stamp, SETTLED_NS) else None
 
     async def _refresh(self) -> ConfigIndex:
-        mark = _mark_of(self._path)
-        is_likely_same = self._index is not None and mark == self._mark
+        stamp = stamp_if_known(self._path)
+        is_likely_same = self._index is not None and stamp == self._stamp
         try:
             # with a usable copy there is no need to wait for a restart
             content = await (
@@ -142,7 +127,7 @@ class ConfigCache:
                 return self._index
             raise ConfigurationMissing(f"cannot read the configuration from wconfd: {error.message}") from error
         has_changed = index is not self._index
-        self._index, self._mark = index, mark
+        self._index, self._stamp = index, stamp
         if has_changed:
             self._on_read(index)
         return index
@@ -168,14 +153,6 @@ def needing_config(route: AnyRoute, config: ConfigCache) -> AnyRoute:
         await config.require()
 
     return route.after(check)
-
-
-def _mark_of(path: Path) -> _Mark | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return _Mark(found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def _edition(content: Mapping[str, object]) -> tuple[object, object, object]:

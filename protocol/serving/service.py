@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from pathlib import Path
 from typing import Final, TypeVar
 
 import attrs
@@ -35,6 +34,7 @@ from common.system.accounts import groups_of, user_named
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.shortages import PASSING
+from common.system.stamps import Stamp, inode_stamp_at, is_settled
 from common.webaccess import tokens, users
 from common.webaccess.folder import read_bounded
 from common.webaccess.rights import Grants
@@ -72,8 +72,6 @@ from protocol.serving.route import AT_ONCE_BYTES, AnyRoute, Pieces, Stream, take
 # seconds for which a user who was looked up is believed to be the same
 KEPT_S: Final = 5.0
 _KEPT_AT_MOST: Final = 1000
-# age from which the times of a file tell each further change
-_SETTLED_NS: Final = 50_000_000
 
 
 @attrs.frozen
@@ -83,10 +81,6 @@ class _Account:
     grants: Grants
     # seconds since the epoch; None: never
     expires_at: float | None = None
-
-
-# what tells one content of a file from another; None: there is no file
-_Stamp = tuple[int, int, int, int] | None
 
 
 class Accounts:
@@ -99,7 +93,7 @@ class Accounts:
         self._users = paths.rapi_users
         self._tokens = paths.rapi_tokens
         self._has_ganetis_rule = has_ganetis_rule
-        self._stamps: tuple[_Stamp, _Stamp] | None = None
+        self._stamps: tuple[Stamp, Stamp] | None = None
         self._by_name: dict[str, list[_Account]] = {}
 
     def believed(self, speaker: Speaker) -> Speaker:
@@ -123,7 +117,7 @@ class Accounts:
 
     def _refresh(self) -> None:
         """Raises: DamagedFile, OSError."""
-        stamps = _stamp_of(self._users), _stamp_of(self._tokens)
+        stamps = inode_stamp_at(self._users), inode_stamp_at(self._tokens)
         if stamps == self._stamps:
             return
         found: dict[str, list[_Account]] = {}
@@ -133,20 +127,7 @@ class Accounts:
             if token.revoked_at is None:
                 found.setdefault(token.name, []).append(_Account(token.grants, token.expires_at))
         self._by_name = found
-        self._stamps = stamps if all(map(_is_settled, stamps)) else None
-
-
-def _stamp_of(path: Path) -> _Stamp:
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _is_settled(stamp: _Stamp) -> bool:
-    # one that has just been written may change once more within the same tick of its times
-    return stamp is None or abs(time.time_ns() - max(stamp[2:])) > _SETTLED_NS
+        self._stamps = stamps if all(map(is_settled, stamps)) else None
 
 
 @attrs.frozen

@@ -12,18 +12,15 @@ disk, says nothing about the file: the accounts stay, and the next look reads ag
 Source: rapi.md section 2; issue 12, "reload on change".
 """
 
-import os
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Generic, TypeVar
-
-import attrs
 
 from common.errors import GantryError
 from common.paths import Paths
 from common.system.log import get_log
 from common.system.shortages import is_passing
+from common.system.stamps import Stamp, inode_stamp_at, is_settled
 from common.webaccess import tokens, users
 from common.webaccess.folder import read_bounded
 from common.webaccess.passwords import UnknownForm, read_password
@@ -31,18 +28,7 @@ from common.webaccess.tokens import Token
 from common.webaccess.users import User
 
 T = TypeVar("T")
-# age from which the times of a file tell each further change
-_SETTLED_NS: Final = 50_000_000
 _log: Final = get_log(__name__)
-
-
-@attrs.frozen
-class _Stamp:
-    """What tells one content of a file from another; of a missing file all are zero."""
-
-    inode: int = 0
-    size: int = 0
-    changed_ns: int = 0
 
 
 class _Followed(Generic[T]):
@@ -54,7 +40,7 @@ class _Followed(Generic[T]):
         self._nothing: Final = nothing
         self._read = read
         # of the content that was read last; None: it has to be read
-        self._stamp: _Stamp | None = None
+        self._stamp: Stamp | None = None
         # the content that was read last; nothing: none was
         self._seen: tuple[bytes | None] | None = None
         # what is wrong with it, as it was logged
@@ -62,10 +48,10 @@ class _Followed(Generic[T]):
 
     def refresh(self) -> bool:
         """Read the file if it has changed; return whether its value is another one now."""
-        stamp: _Stamp | None = None
+        stamp: Stamp | None = None
         before = self.value
         try:
-            stamp = _stamp_of(self.path)
+            stamp = inode_stamp_at(self.path)
             if stamp == self._stamp:
                 return False
             self._take(read_bounded(self.path))
@@ -74,7 +60,7 @@ class _Followed(Generic[T]):
         except OSError as error:
             self._lose(error)
             stamp = None if is_passing(error) else stamp
-        self._stamp = stamp if stamp is None or _is_settled(stamp) else None
+        self._stamp = stamp if stamp is None or is_settled(stamp) else None
         return self.value != before
 
     def _take(self, content: bytes | None) -> None:
@@ -95,19 +81,6 @@ class _Followed(Generic[T]):
         if trouble and trouble != self._trouble:
             _log.error("access.file_not_read", path=self.path, reason=trouble, effect=effect)
         self._trouble = trouble
-
-
-def _stamp_of(path: Path) -> _Stamp:
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return _Stamp()
-    return _Stamp(status.st_ino, status.st_size, max(status.st_mtime_ns, status.st_ctime_ns))
-
-
-def _is_settled(stamp: _Stamp) -> bool:
-    # times in the future are those of a clock that was set back
-    return abs(time.time_ns() - stamp.changed_ns) > _SETTLED_NS
 
 
 class Accounts:

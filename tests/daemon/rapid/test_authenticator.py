@@ -7,7 +7,6 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import attrs
 import pytest
 import trio
 import trio.testing
@@ -15,6 +14,7 @@ from starlette.requests import Request as HttpRequest
 
 from common.access import Role
 from common.paths import Paths
+from common.system.stamps import Stamp, inode_stamp_at
 from common.webaccess import passwords
 from common.webaccess.passwords import Password, Scrypt, ScryptCost, matches
 from common.webaccess.rights import NOBODY, Principal, Right, Rights
@@ -310,7 +310,7 @@ async def test_a_shortage_of_descriptors_says_nothing_about_users(
     paths: Paths, gate: Authenticator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # so that the times of the file tell nothing more
-    monkeypatch.setattr(accounts, "_SETTLED_NS", -1)
+    monkeypatch.setattr(accounts, "is_settled", lambda _: True)
     replace(paths.rapi_users, "jack abc123\njim new\n")
 
     def fail(_: Path) -> bytes:
@@ -328,13 +328,13 @@ async def test_a_shortage_of_descriptors_says_nothing_about_users(
 async def test_a_change_of_the_same_size_within_a_tick_is_seen(
     paths: Paths, gate: Authenticator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stamp_of, tick_ns = accounts._stamp_of, 20_000_000
+    tick_ns = 20_000_000
 
-    def coarse(path: Path) -> accounts._Stamp:
-        stamp = stamp_of(path)
-        return attrs.evolve(stamp, changed_ns=stamp.changed_ns // tick_ns * tick_ns)
+    def coarse(path: Path) -> Stamp:
+        device, inode, changed_ns, size = inode_stamp_at(path)
+        return device, inode, changed_ns // tick_ns * tick_ns, size
 
-    monkeypatch.setattr(accounts, "_stamp_of", coarse)
+    monkeypatch.setattr(accounts, "inode_stamp_at", coarse)
     for number in range(50):
         paths.rapi_users.write_text(f"jack abc{number:03}\n")
         assert await is_known(gate, "jack", f"abc{number:03}")
