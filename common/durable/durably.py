@@ -3,7 +3,7 @@
 Theory. When that fsync fails, every process already sees the change. A reported failure would be wrong, because
 others may have acted on what they saw, and a reported success would be premature. So nothing is reported; only the
 fsync is repeated, and the log says so. This module is for threads, which may wait; `common.durable.groupcommit` does
-the same in an event loop.
+the same in an event loop. A write that fails before the rename has changed nothing (`atomicfile`).
 
 Source: common/durable/folders.py.
 """

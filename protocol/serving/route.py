@@ -1,4 +1,7 @@
-"""A row of a daemon's table: a method, its request class, its handler, and the role that a caller needs."""
+"""A row of a daemon's table: a method, its request class, its handler, and the role that a caller needs; and streams.
+
+A caller that reads its stream too slowly is dropped: `Stream.put`.
+"""
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a user may submit, and as which user it runs.
+"""What a user may submit, see and change of jobs, and as which user a job runs.
 
 Theory. A job acts with the rights of its owner. What acts with the daemons' own rights (every opcode but a command)
 names the role that it takes to submit it; a command runs as its submitter, which is written into the opcode, so that

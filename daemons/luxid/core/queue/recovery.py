@@ -6,7 +6,7 @@ opcode was under way leaves that opcode in doubt; it is never repeated but becom
 those after it. What had ended stays as it is. One that waits for locks is under way, too: a job process of
 Ganeti goes back from running to waiting when its opcode is to be tried again (luxid.md 4.3).
 
-An opcode whose command runs on a node goes on without its process, and is taken up by another one (`nodework`).
+An opcode whose command runs on a node goes on without its process, and is taken up by another one (`node_work`).
 
 Source: DESIGN sections 7 and 11; luxid.md 4.4, 5.8, 5.9.
 """
@@ -272,7 +272,7 @@ def _with_reason(op: JobOp, entry: ReasonEntry) -> JobOp:
 # it may: `rerunnable`. Nobody knows how far the lost try came, so it is not counted among those that failed. It is
 # over: the livelock of the process is free, which the supervisor of its command holds as well until nothing of it
 # lives; or an earlier master's lease is over, and with it all that ran under it. A command on a node is taken up
-# instead (`nodework`).
+# instead (`node_work`).
 #
 # A try that is lost each time does not go on for ever: after `MOST_LOST` in a row the job fails as others do.
 #

@@ -4,7 +4,7 @@ A value. Invariant between calls: an owner with commands holds locks, and has at
 of a living owner last until it holds nothing any more, however it has released its locks; a release of some of
 them leaves the commands, which protect the others.
 
-The theory is in `protocol.wconfd.locks`.
+`protocol.wconfd.locks` has the theory, below its messages for locks; `orphanedlocks` decides when they go.
 """
 
 from collections.abc import Collection, Iterable, Iterator

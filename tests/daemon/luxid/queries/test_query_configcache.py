@@ -1,7 +1,6 @@
 """How often luxid asks wconfd for the configuration."""
 
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import trio
 
 from common.errors import Unavailable
 from common.objects.codec import to_json
+from daemons.luxid import config
 from daemons.luxid.config import ConfigCache, ConfigurationMissing
 from protocol.wconfd.config import ReadConfig
 from tests.support.configs import small_config
@@ -94,12 +94,12 @@ async def test_a_changed_file_is_asked_for_once(cache: ConfigCache, wconfd: Fake
 
 
 async def test_a_copy_from_soon_after_a_write_is_not_trusted(
-    cache: ConfigCache, wconfd: FakeWconfd, path: Path
+    cache: ConfigCache, wconfd: FakeWconfd, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """wconfd may have answered with what was there before the write."""
     # so young that it does not come of age in the test
-    now_s = time.time() + 3600
-    os.utime(path, (now_s, now_s))
+    monkeypatch.setattr(config, "SETTLED_NS", 3600 * 10**9)
+    path.touch()
     before = await cache.current()
     assert await cache.current() is before
     wconfd.content = {**wconfd.content, "serial_no": 99}
