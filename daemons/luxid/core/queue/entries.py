@@ -241,7 +241,7 @@ class Entries:
         self._users.queue(entry.user, -1)
         if job_id in self._running_jobs.kept:
             self._running_jobs.release(job_id, lives_on=lives_on)
-        self._held.discard(job_id)
+        _leave(self._held, job_id)
         self._count[Phase.HELD] -= 1
 
     def move(self, entry: Entry, phase: Phase) -> None:
@@ -279,7 +279,7 @@ class Entries:
             self._users.queue(entry.user, -1)
             self._users.run(entry.user, 1)
         if (left := self._sets.get(before)) is not None:
-            left.discard(job_id)
+            _leave(left, job_id)
         if (entered := self._sets.get(phase)) is not None:
             entered.add(job_id)
         if Phase.RUNNING in (before, phase):
@@ -330,3 +330,10 @@ class Entries:
 
     def counts(self) -> QueueCounts:
         return QueueCounts(*(self._count[phase] for phase in Phase))
+
+
+def _leave(members: set[JobId], job_id: JobId) -> None:
+    members.discard(job_id)
+    if not members:
+        # an empty set keeps the room of all that were ever in it: of a long queue at luxid's start
+        members.clear()

@@ -1,9 +1,12 @@
 """The queue's core: order of starts, dependencies, and what an event costs."""
 
+import tracemalloc
+
 import pytest
 
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState
+from daemons.luxid.core.queue import entries
 from daemons.luxid.core.queue.entry import Decisions, Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 
@@ -177,3 +180,16 @@ def test_an_event_touches_the_same_few_jobs_however_many_wait() -> None:
         return queue.touched - before
 
     assert cost_of_an_end(20) == cost_of_an_end(2000) <= 5
+
+
+def test_jobs_that_are_read_together_leave_no_room_where_they_were_held() -> None:
+    queue, jobs = make_queue(), [make_job(job_id) for job_id in range(1, 2001)]
+    tracemalloc.start()
+    try:
+        queue.add_all(jobs)
+        taken = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, entries.__file__)])
+    finally:
+        tracemalloc.stop()
+
+    # what is left is the table of entries
+    assert sum(each.size for each in taken.statistics("filename")) < 60 * len(jobs)
