@@ -21,7 +21,7 @@ def mount_script(layers: Layers, folder: Path) -> str:
     )
     # the kernel refuses the top of an unsynced overlay that was not ended, unless told that all of it is there
     return f"""if [ ! -e {folder}/root/usr ]; then
-  rm -rf {folder}/work/work/incompat
+  (cd {folder}/work && rm -rf work/incompat)
   mount -t overlay overlay -o volatile,lowerdir={below},upperdir={folder}/upper,workdir={folder}/work {folder}/root \\
     || {{ {copies}; }}
 fi"""
