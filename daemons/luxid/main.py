@@ -262,6 +262,8 @@ async def serve(
                 # parallel to the reading of the queue: a job found after the rules are known is judged only once
                 nursery.start_soon(early.rules.load)
                 if lease is not None:
+                    # ids are committed before they are used, and a full etcd gets room by what candidates have
+                    lease.nodes.begin()
                     await lease.settle(nursery)
                 # emptied by `pop` below, so that the found queue is not kept in memory while luxid serves
                 changes = ThreadChanges(store.files)
@@ -270,6 +272,9 @@ async def serve(
                 if lease is not None:
                     lease.begin((each.job for each in found[0].jobs), nursery)
                 await _settle_ids(settings, store, found[0])
+                if nodes is not None and lease is None:
+                    # not before: a copy of this node's serial would replace what a candidate knows
+                    nodes.begin()
                 await _wire(settings, early, found.pop(), nursery)
                 task_status.started()
                 nursery.start_soon(bring_up_address, settings, early.config)
@@ -297,7 +302,7 @@ async def _settle_ids(settings: Settings, store: Store, found: FoundQueue) -> No
                     "ids.gap", lost=found.has_lost_ids, on_nodes=serial, highest=highest, next=store.serial + 1
                 )
                 await in_thread(store.write_serial)
-                # a candidate may have been sent the earlier one by now; without this one it would have older copies
+                # under a lease candidates may have been sent the earlier one
                 await store.files.report([settings.paths.serial_file])
             elif not settings.paths.serial_file.exists():
                 await in_thread(store.write_serial)

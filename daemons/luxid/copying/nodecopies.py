@@ -305,7 +305,7 @@ K = TypeVar("K", bound=Key)
 
 
 class NodeCopies(Replica):
-    """The mode `nodes`; start `run`, and call `follow` with each configuration.
+    """The mode `nodes`; start `run`, call `follow` with each configuration, and `begin` when candidates may be sent to.
 
     Args: told: hears what candidates have got.
     """
@@ -317,6 +317,7 @@ class NodeCopies(Replica):
         self._told = told
         self._senders: dict[str, NodeSender] = {}
         self._has_followed = False
+        self._has_begun = trio.Event()
         self._number = 0
         self._files = CopiedFiles(paths)
         self._turn_to_purge = PurgeTurn()
@@ -339,6 +340,10 @@ class NodeCopies(Replica):
             nursery.start_soon(self._beat)
             task_status.started()
             await trio.sleep_forever()
+
+    def begin(self) -> None:
+        """Send from now on: what candidates know and this node may have lost was asked, and can be overwritten."""
+        self._has_begun.set()
 
     async def until_outdated(self) -> NoLongerMaster:
         """Return when a node says that another one is the master, though nothing may have changed here."""
@@ -532,7 +537,7 @@ class NodeCopies(Replica):
         if not keys:
             return
         number = self._note_in_backlogs(keys, note)
-        if self._rules.waits and is_awaited:
+        if self._rules.waits and is_awaited and self._has_begun.is_set():
             await self._wait(keys, number)
 
     def _note_in_backlogs(self, keys: Sequence[K], note: Callable[[Backlog, K, int], None]) -> int:
@@ -603,6 +608,7 @@ class NodeCopies(Replica):
         self._nursery.start_soon(self._run, sender)
 
     async def _run(self, sender: NodeSender) -> None:
+        await self._has_begun.wait()
         await sender.run()
         if sender.is_outdated:
             self._is_outdated.set()

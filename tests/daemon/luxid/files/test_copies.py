@@ -394,7 +394,7 @@ async def test_other_nodes_are_told_the_serial_behind_a_gap(tmp_path: Path, copi
     paths.make_folders()
     store = open_store(paths, QueueFiles(paths, copies))
 
-    # a node that was compared before would have an older copy until the next job comes
+    # under a lease, a node that was compared before would have an older copy until the next job comes
     await main._settle_ids(Settings(paths), store, FoundQueue((), JobId(7), has_lost_ids=True))
 
     assert copies.told == [("appeared", "serial")]

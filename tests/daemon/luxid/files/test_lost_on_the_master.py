@@ -369,7 +369,7 @@ def test_no_job_gets_the_id_of_one_that_is_fetched_from_beyond_the_serial(fleet:
 
 
 def test_a_restored_backup_of_the_whole_folder_gives_no_id_twice(fleet: Fleet, tmp_path: Path) -> None:
-    """Nothing in it tells that it is old; the candidates do."""
+    """Nothing in it tells that it is old; the candidates do, as they get no copies before they are asked."""
     master = fleet.master
     daemons = ("luxid", "forkserver", "wconfd", "noded")
     _held(fleet)
@@ -381,6 +381,7 @@ def test_a_restored_backup_of_the_whole_folder_gives_no_id_twice(fleet: Fleet, t
         master.kill(name)
     shutil.rmtree(master.paths.data)
     shutil.copytree(tmp_path / "backup", master.paths.data)
+    master.modules = {"luxid": "tests.support.fakes.slowaskingluxid"}
 
     master.start(*reversed(daemons))
 

@@ -48,6 +48,7 @@ def _copies(root: Path, *candidates: Candidate) -> NodeCopies:
     copies = NodeCopies(Paths.under_root(root), WireNames(), CopyRules(1811, "node1"))
     for number, candidate in enumerate(candidates):
         copies._senders[f"node{number}"] = cast(NodeSender, candidate)
+    copies.begin()
     return copies
 
 
