@@ -20,7 +20,7 @@ from common.errors import DamagedFile, GantryError, NotFound
 from common.ids import JobId
 from common.queue.jobs import Job, set_priority
 from common.queue.sidefiles import asked_by
-from common.system.deathprobe import is_found_dead
+from common.system.deathprobe import dead_of, is_found_dead
 from common.system.inthread import in_thread
 from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive, livelocks_of_jobs
 from common.system.log import get_log
@@ -104,7 +104,9 @@ class JobProcessDeaths:
         """Check all running jobs at intervals, until cancelled."""
         while True:
             await trio.sleep(every_s)
-            dead = [job for job in self._running_jobs() if not _lives(job)]
+            running = self._running_jobs()
+            without = set(await dead_of(job.livelock for job in running if job.livelock is not None))
+            dead = [job for job in running if job.livelock is None or job.livelock in without]
             if not dead:
                 continue
             # a recent report is being handled already
@@ -230,10 +232,6 @@ class JobProcessDeaths:
         if self._jobs.processes.record(job.job_id).has_written_end:
             return False
         return self._jobs.unended(job.job_id).livelock == job.livelock
-
-
-def _lives(job: Job) -> bool:
-    return job.livelock is not None and is_alive(job.livelock)
 
 
 # Units of jobs that have ended, while something of them may still run: given back by the proof that frees locks, too.

@@ -26,7 +26,7 @@ import trio
 from common.errors import GantryError, Unavailable
 from common.locks import Owner
 from common.metrics import Metrics, backstop_wakeups
-from common.system.deathprobe import is_found_dead
+from common.system.deathprobe import dead_of, is_found_dead
 from common.system.livelock import PROBE_AGAIN_AFTER_S, Life, is_alive, probe
 from common.system.log import get_log
 from common.system.watch import EventKind, FolderWatch
@@ -84,7 +84,7 @@ class LockOwnerDeaths:
         """Free owners as they die; started when the folder is watched, and those already dead are freed."""
         async with FolderWatch(self._folder, kinds=_DEATH) as watch, trio.open_nursery() as nursery:
             await self.clean_up()
-            self._remove_stale_files()
+            await self._remove_stale_files()
             task_status.started()
             nursery.start_soon(self._look_at_newcomers, nursery)
             nursery.start_soon(self._try_again, nursery)
@@ -107,23 +107,23 @@ class LockOwnerDeaths:
         """Run the backstop until cancelled."""
         while True:
             await trio.sleep(every_s)
-            suspects = set(self._dead())
+            suspects = await dead_of(self._locks.known.paths())
             if suspects:
                 # a recent report is being handled already
                 await trio.sleep(sum(PROBE_AGAIN_AFTER_S))
-            found = await self._release_all(suspects.intersection(self._dead()))
+            found = await self._release_all(await dead_of(set(suspects).intersection(self._locks.known.paths())))
             if found:
                 self.counts.swept += found
                 _log.warning("sweep.found_dead", owners=found, effect="freed now; no event told of it")
             self._locks.forget_idle(frozenset().union(*(table.owners() for table in self._tables)))
-            self._remove_stale_files()
+            await self._remove_stale_files()
 
     async def clean_up(self) -> int:
         """Check every owner now; return the number of dead livelocks. On return dead owners hold nothing.
 
         Raises: nothing; failed writes are retried soon.
         """
-        return await self._release_all(self._dead())
+        return await self._release_all(await dead_of(self._locks.known.paths()))
 
     async def make_sure(self, owners: Iterable[Owner]) -> None:
         """Bury those of these owners that have died, although no event may have told of it yet.
@@ -135,9 +135,6 @@ class LockOwnerDeaths:
             await self._release_all(dead)
         if unreleased := self._unreleased.intersection(dead):
             raise Unavailable(f"the death of the owner of '{min(unreleased)}' could not be recorded; repeat the call")
-
-    def _dead(self) -> list[str]:
-        return [path for path in self._locks.known.paths() if not is_alive(path)]
 
     async def _release_all(self, dead: Collection[str]) -> int:
         for path in dead:
@@ -218,15 +215,18 @@ class LockOwnerDeaths:
         """Names of the livelocks of orphans."""
         return frozenset(os.path.basename(owner.livelock) for owner in self._locks.state.may_run.orphans)
 
-    def _remove_stale_files(self) -> None:
+    async def _remove_stale_files(self) -> None:
         """Delete livelocks without a holder: of owners that had no locks, and of crashes during creation."""
         young = time.time() - self._grace_s
-        orphaned = self._orphaned_livelocks()
+        old: list[str] = []
         with contextlib.suppress(OSError):
             for entry in os.scandir(self._folder):
                 with contextlib.suppress(OSError):
-                    if entry.stat().st_mtime < young and entry.name not in orphaned:
-                        _remove_if_dead(entry.path)
+                    if entry.stat().st_mtime < young:
+                        old.append(entry.path)
+        for path in await dead_of(old):
+            if os.path.basename(path) not in self._orphaned_livelocks():
+                _remove_if_dead(path)
 
 
 def _remove_if_dead(path: str) -> None:
