@@ -18,7 +18,7 @@ from protocol.luxi.feed import Subscribe as SubscribeJobs
 from protocol.peer import Speaker
 from protocol.unixsocket import pauses
 from protocol.wconfd.locks import LOCKS_CHANGED, ORPHANS_CHANGED, Holdings, OrphanedLocks, Owned
-from protocol.wconfd.locks import Subscribe as SubscribeLocks
+from protocol.wconfd.locks import SubscribeToChanges as SubscribeLocks
 
 # A subscription that survives the restarts of its daemon.
 #
@@ -143,7 +143,7 @@ class Snapshot:
 
 
 @attrs.frozen
-class LocksChanged:
+class HoldingsChanged:
     """Owners whose holdings or pending requests changed, each with all its present holdings; later rows win."""
 
     holdings: tuple[tuple[Owner, tuple[Owned, ...]], ...]
@@ -171,7 +171,7 @@ class KeptChanged:
     what: str
 
 
-Event = Snapshot | LocksChanged | ConfigChanged | OrphansChanged | KeptChanged
+Event = Snapshot | HoldingsChanged | ConfigChanged | OrphansChanged | KeptChanged
 
 
 class WconfdEvents(LastingFeed[Event]):
@@ -197,7 +197,7 @@ def _typed(method: str, params: list[object]) -> Event | None:
     """Convert an event; None: only a newer wconfd has it."""
     match method, params:
         case "locksChanged", [rows]:
-            return LocksChanged(structure(rows, tuple[Holdings, ...], LOCKS_CHANGED))
+            return HoldingsChanged(structure(rows, tuple[Holdings, ...], LOCKS_CHANGED))
         case "configChanged", [int() as serial, bool() as filters_changed]:
             return ConfigChanged(serial, filters_changed)
         case "ghostsChanged", [orphans]:

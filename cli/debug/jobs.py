@@ -25,7 +25,7 @@ from common.errors import ProtocolError, RemoteError
 from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES
 from common.words.fields import JobRow
-from common.words.logs import LogLine
+from common.words.logs import JobLogLine
 from common.words.times import to_seconds
 from protocol.luxi.jobs import NewJob, OpInput, SubmitAnswer, SubmitJob, SubmitManyJobs
 from protocol.messages import AnyRequest
@@ -183,7 +183,7 @@ def witness(client: Luxid, job_id: int, feed: JobFeed) -> JobSeen:
     return JobSeen(job_id, tuple(messages), tuple(steps), tuple(row["opstatus"]))
 
 
-def _visit(client: Luxid, job_id: int, line: LogLine) -> tuple[str, object, str | None]:
+def _visit(client: Luxid, job_id: int, line: JobLogLine) -> tuple[str, object, str | None]:
     """Return the step, and the job's state during it; the job goes on when the connection closes."""
     path, step, argument = _parts(line.message)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:

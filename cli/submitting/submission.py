@@ -24,6 +24,7 @@ from common.ids import JobId
 from common.queue.terms import Use, terms_of_trail, terms_text
 from common.resources import units_text
 from protocol.luxi.jobs import (
+    Accepted,
     NewJob,
     OpInput,
     OutputStream,
@@ -32,7 +33,6 @@ from protocol.luxi.jobs import (
     SubmitJob,
     SubmitManyJobs,
     SubmitOnce,
-    Submitted,
 )
 from protocol.luxi.queries import QueryJobs
 from protocol.luxi.queue import ReadResourceUse, ResourceUse
@@ -194,7 +194,7 @@ def send_jobs(client: Luxid, jobs: Sequence[Sequence[OpInput]], wishes: Submissi
     if wishes.key is not None:
         return _send_once(client, SubmitOnce(tuple(tuple(job) for job in jobs), wishes.key))
     if len(jobs) == 1 or wishes.is_each:
-        return Sent([Submitted(_call_once(client, SubmitJob(tuple(job), _new_key()))[0]) for job in jobs])
+        return Sent([Accepted(_call_once(client, SubmitJob(tuple(job), _new_key()))[0]) for job in jobs])
     return Sent(_call_once(client, SubmitManyJobs(tuple(tuple(job) for job in jobs), _new_key()))[0])
 
 
@@ -208,7 +208,7 @@ def _send_once(client: Luxid, request: SubmitOnce) -> Sent:
 
 def taken(answers: Sequence[SubmitAnswer]) -> list[JobId]:
     """The ids of the jobs that were taken."""
-    return [answer.job_id for answer in answers if isinstance(answer, Submitted)]
+    return [answer.job_id for answer in answers if isinstance(answer, Accepted)]
 
 
 def _new_key() -> str:
@@ -267,7 +267,7 @@ def jobs_text(ids: Sequence[int]) -> str:
 def _by_element(elements: Sequence[Mapping[str, str]], answers: Sequence[SubmitAnswer]) -> list[dict[str, object]]:
     """The wire form of what became of each element's job."""
     return [
-        {**element, "id": answer.job_id} if isinstance(answer, Submitted) else {**element, "refused": answer.message}
+        {**element, "id": answer.job_id} if isinstance(answer, Accepted) else {**element, "refused": answer.message}
         for element, answer in zip(elements, answers, strict=True)
     ]
 

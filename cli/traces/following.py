@@ -24,7 +24,7 @@ from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES
 from common.words.fields import JobRow
 from common.words.times import to_seconds
-from protocol.luxi.feed import JobNews, Subscribe, Topic, job_news, read_changes
+from protocol.luxi.feed import FeedTopic, JobNews, Subscribe, job_news, read_changes
 from protocol.luxi.history import Past, ReadHistory, Sorting
 from protocol.luxi.queries import QueryJobs
 from protocol.luxi.why import ReadJobWaits
@@ -76,7 +76,7 @@ def luxid_feed(connect: Callable[[], FeedLuxid]) -> EndedFeed:
 
     def follow(position: str | None) -> Generator[EndedNews, None, None]:
         with closing(connect()) as feed:
-            begun = feed.subscribe(Subscribe((Topic.JOBS,), None, _STATUS, since=position, with_snapshot=False))
+            begun = feed.subscribe(Subscribe((FeedTopic.JOBS,), None, _STATUS, since=position, with_snapshot=False))
             yield _ended(begun.position, job_news(begun.jobs), is_anew=not begun.is_resumed)
             while True:
                 event = feed.event()

@@ -160,7 +160,7 @@ def _with_wishes(job: NewJob, options: JobOptions) -> JobInput:
 
 
 @attrs.frozen
-class ScheduleTimes:
+class ScheduleOptions:
     """When a schedule runs, and what becomes of runs that meet or were missed; None: not given."""
 
     cron: str | None
@@ -189,7 +189,7 @@ def _checked(check: Callable[[str], object]) -> Callable[[click.Context, click.P
 # `--cron`, `--every`, `--zone`, `--overlap`, `--missed`, `--deadline` and `--spread`: a verb gets its `times`
 times_options: Final = gathered(
     "times",
-    ScheduleTimes,
+    ScheduleOptions,
     click.option(
         "--cron",
         metavar="WORDS",
@@ -222,7 +222,7 @@ times_options: Final = gathered(
 
 
 def read_wish(
-    name: str, words: Sequence[str], times: ScheduleTimes, job: JobWish, element: Element | None = None
+    name: str, words: Sequence[str], times: ScheduleOptions, job: JobWish, element: Element | None = None
 ) -> ScheduleWish:
     """The schedule that the options tell, with the command of these words, or the job of a plan.
 
@@ -267,7 +267,7 @@ def add(
     name: str,
     words: Sequence[str],
     each: Sequence[FleetVariable],
-    times: ScheduleTimes,
+    times: ScheduleOptions,
     command: CommandOptions,
     retry: Mapping[str, object],
     job: JobOptions,
@@ -301,7 +301,7 @@ def add(
 
 
 def _wishes(
-    name: str, words: Sequence[str], each: Sequence[FleetVariable], times: ScheduleTimes, job: JobWish
+    name: str, words: Sequence[str], each: Sequence[FleetVariable], times: ScheduleOptions, job: JobWish
 ) -> Sequence[ScheduleWish]:
     """The schedule, or one for each combination of values.
 
@@ -356,7 +356,7 @@ def _tell(view: ScheduleView) -> None:
 def modify(
     name: str,
     words: Sequence[str],
-    times: ScheduleTimes,
+    times: ScheduleOptions,
     command: CommandOptions,
     retry: Mapping[str, object],
     job: JobOptions,

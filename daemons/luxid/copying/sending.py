@@ -29,7 +29,7 @@ from daemons.luxid.core.copies.backlog import Backlog, CopyLag, Key, StateName
 from protocol.noded.call import Failed, FailureKind, NodeAddress
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.line import NodeLine, NotSent
-from protocol.noded.membership import Version
+from protocol.noded.membership import NodeVersion
 from protocol.noded.statefiles import JobqueuePurge
 
 # What others may hear of copies on their way.
@@ -338,7 +338,7 @@ class NodeSender:
         with trio.CancelScope(deadline=min(self._late.due_at, idle_at)) as scope:
             await self._work.wait()
         if scope.cancelled_caught and idle_at <= trio.current_time():
-            await self.line.call(Version(), CALL_S)
+            await self.line.call(NodeVersion(), CALL_S)
             if self.line.tells_epoch and not self.backlog.takes_ours:
                 # Ganeti's node daemon was replaced by ours
                 await self._probe()
@@ -404,7 +404,7 @@ class NodeSender:
 
         Ganeti's releases end a call that they do not know in different ways, some by hanging up. None tells an epoch.
         """
-        await self.line.call(Version(), CALL_S)
+        await self.line.call(NodeVersion(), CALL_S)
         if self.line.tells_epoch is not self.backlog.takes_ours:
             # its parts were for the daemon that was there
             self._comparison = None

@@ -32,7 +32,7 @@ from daemons.luxid.core.submission.newjobs import ParsedJob
 # Source: DESIGN section 4, "Who is calling".
 
 
-class Deed(enum.Enum):
+class OwnerRight(enum.Enum):
     """What a job's owner and operators may do with it, and others may not, as refusals tell it."""
 
     CANCEL = "job {} cannot be canceled"
@@ -60,7 +60,7 @@ class Viewer:
         """Whether this user may see all of this job."""
         return self.sees_all or self._owns(job)
 
-    def check_owned(self, job: Job, deed: Deed) -> None:
+    def check_owned(self, job: Job, deed: OwnerRight) -> None:
         """Make sure that the job is the user's own, or that the user is an operator.
 
         Raises: Denied: it is another's.

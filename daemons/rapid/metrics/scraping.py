@@ -26,11 +26,11 @@ from common.system.watch import unwatched
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call
 from daemons.rapid.metrics.exposition import OPEN_METRICS, write
-from protocol.keeperd import ReadMetrics as ReadMastershipMetrics
+from protocol.keeperd import ReadKeeperdMetrics as ReadMastershipMetrics
 from protocol.luxi.daemon import ReadMetrics
 from protocol.messages import Request
 from protocol.metrics import DaemonMetrics
-from protocol.wconfd.daemon import ReadMetrics as ReadLockMetrics
+from protocol.wconfd.daemon import ReadWconfdMetrics as ReadLockMetrics
 
 # seconds for which a snapshot serves
 FRESH_S: Final = 1.0

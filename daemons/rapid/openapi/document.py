@@ -182,7 +182,7 @@ _HTML: Final = "text/html; charset=utf-8"
 _IF_NONE_MATCH: Final = CallParameter("If-None-Match", "the `ETag` of a reply that the client has", place="header")
 
 
-class _Kept:
+class _CachedReply:
     """A reply that is made at the first request, in a thread, and then kept."""
 
     def __init__(self, make: Callable[[], str | bytes], media_type: str) -> None:
@@ -223,10 +223,10 @@ def rows(table: Sequence[Call], version: str) -> Sequence[Call]:
     def document() -> Mapping[str, object]:
         return openapi([*table, *own], version)
 
-    as_json = _Kept(lambda: orjson.dumps(document()), "application/json")
-    docs = _Kept(lambda: draw_docs(document()), _HTML)
-    problems = _Kept(draw_problems, _HTML)
-    css = _Kept(lambda: CSS, "text/css; charset=utf-8")
+    as_json = _CachedReply(lambda: orjson.dumps(document()), "application/json")
+    docs = _CachedReply(lambda: draw_docs(document()), _HTML)
+    problems = _CachedReply(draw_problems, _HTML)
+    css = _CachedReply(lambda: CSS, "text/css; charset=utf-8")
     own.append(
         Call(
             "GET",

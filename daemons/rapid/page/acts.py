@@ -67,7 +67,7 @@ _TOLD: Final = 5
 
 
 @attrs.frozen
-class Deed:
+class PageAction:
     """What is done to jobs."""
 
     # last part of its address
@@ -123,7 +123,7 @@ class Deed:
 
 _TO_CANCEL: Final = (Right.JOBS_CANCEL, Right.JOBS_SUBMIT)
 _TO_CHANGE: Final = (Right.JOBS_PRIORITY, Right.JOBS_SUBMIT)
-RERUN: Final = Deed(
+RERUN: Final = PageAction(
     "rerun",
     "run again",
     "Run ended jobs again.",
@@ -144,26 +144,26 @@ RERUN_FROM_FAILED: Final = attrs.evolve(
 )
 # in the order of the buttons
 DEEDS: Final = (
-    Deed("cancel", "canceled", "Cancel jobs.", _TO_CANCEL, lambda _: cancelling(), is_grave=True),
-    Deed("kill", "killed", "Kill jobs.", _TO_CANCEL, lambda _: cancelling(kill=True), is_grave=True),
-    Deed(
+    PageAction("cancel", "canceled", "Cancel jobs.", _TO_CANCEL, lambda _: cancelling(), is_grave=True),
+    PageAction("kill", "killed", "Kill jobs.", _TO_CANCEL, lambda _: cancelling(kill=True), is_grave=True),
+    PageAction(
         "priority",
         "changed",
         "Change priorities.",
         _TO_CHANGE,
-        lambda form: changing(luxi.JobChange(priority=SUBMIT_PRIORITIES.get(first(form, "priority"), 0))),
+        lambda form: changing(luxi.TermsChange(priority=SUBMIT_PRIORITIES.get(first(form, "priority"), 0))),
         (FormField("priority", "to", options=tuple((name, name) for name in SUBMIT_PRIORITIES)),),
         said="change the priority of {}",
     ),
-    Deed(
+    PageAction(
         "hold",
         "held",
         "Hold jobs.",
         _TO_CHANGE,
-        lambda form: changing(luxi.JobChange(hold=first(form, "why").strip())),
+        lambda form: changing(luxi.TermsChange(hold=first(form, "why").strip())),
         (FormField("why", "because", example="the mirror is down"),),
     ),
-    Deed("release", "released", "Release jobs.", _TO_CHANGE, lambda _: changing(luxi.JobChange(release=True))),
+    PageAction("release", "released", "Release jobs.", _TO_CHANGE, lambda _: changing(luxi.TermsChange(release=True))),
     RERUN,
     attrs.evolve(
         RERUN,
@@ -176,7 +176,7 @@ DEEDS: Final = (
         has_dependents=True,
     ),
     RERUN_FROM_FAILED,
-    Deed(
+    PageAction(
         "archive",
         "archived",
         "Archive ended jobs.",
@@ -198,7 +198,7 @@ class JobActs:
             act = self._change if deed.change is not None else self._rerun
             yield self._pages.form(deed.href, partial(act, deed), deed.summary, *deed.rights)
 
-    async def _change(self, deed: Deed, asked: Asked, form: Form) -> Response:
+    async def _change(self, deed: PageAction, asked: Asked, form: Form) -> Response:
         """Raises: InvalidRequest: no job is named, or too many."""
         if first(form, "sure") == "yes" and deed.change is not None:
             job_ids = _ids(form)
@@ -208,7 +208,7 @@ class JobActs:
         view = _confirmation(form, deed, await _choice_of(asked, form, deed))
         return await self._pages.confirm(asked, attrs.evolve(view, fields=deed.fields))
 
-    async def _rerun(self, deed: Deed, asked: Asked, form: Form) -> Response:
+    async def _rerun(self, deed: PageAction, asked: Asked, form: Form) -> Response:
         """Let ended jobs run again, all of them or none.
 
         Raises: as the other acts. NotFound, Conflict, InvalidRequest, Denied: one of them cannot run again.
@@ -231,7 +231,7 @@ class JobActs:
         )
         return await self._pages.confirm(asked, view)
 
-    async def _run_again(self, asked: Asked, form: Form, deed: Deed) -> Response:
+    async def _run_again(self, asked: Asked, form: Form, deed: PageAction) -> Response:
         way = first(form, "which")
         old = chosen(await old_jobs(asked.daemons, _ids(form)), failed_only=way == _FAILED)
         made = await made_again(asked.daemons, old, from_failed=deed.from_failed)
@@ -247,7 +247,7 @@ class JobActs:
         return await self._done(asked, form, deed, told, note)
 
     async def _done(
-        self, asked: Asked, form: Form, deed: Deed, told: Mapping[JobId, luxi.Done], note: str = ""
+        self, asked: Asked, form: Form, deed: PageAction, told: Mapping[JobId, luxi.ChangeResult], note: str = ""
     ) -> Response:
         count = sum(each.is_done for each in told.values())
         lines = [DoneLine(linked(_named(job_id, each.message)), not each.is_done) for job_id, each in told.items()]
@@ -278,7 +278,7 @@ class _Choice:
     added: int = 0
 
 
-def _confirmation(form: Form, deed: Deed, choice: _Choice) -> Confirmation:
+def _confirmation(form: Form, deed: PageAction, choice: _Choice) -> Confirmation:
     hit = choice.hit
     what = f"{len(hit)} job{'' if len(hit) == 1 else 's'}"
     return Confirmation(
@@ -300,7 +300,7 @@ def _sentences(*each: str) -> str:
     return " ".join(filter(None, each))
 
 
-async def _choice_of(asked: Asked, form: Form, deed: Deed) -> _Choice:
+async def _choice_of(asked: Asked, form: Form, deed: PageAction) -> _Choice:
     """The jobs of a form: those that it names, or those of its filter to which the deed applies."""
     is_named = first(form, "every") != "yes"
     job_ids = _ids(form) if is_named else await _found(asked, first(form, "where").strip(), deed)
@@ -338,7 +338,7 @@ def _left_out(job_ids: Sequence[int], one: str, many: str) -> str:
     return f"{len(job_ids)} of the chosen jobs {one if len(job_ids) == 1 else many}: {named}{more}."
 
 
-async def _found(asked: Asked, where: str, deed: Deed) -> list[JobId]:
+async def _found(asked: Asked, where: str, deed: PageAction) -> list[JobId]:
     """Raises: InvalidRequest: more jobs than one form takes, or the filter cannot be read."""
     suited = ENDED if deed.is_for_ended else UNENDED
     parts = [suited, search_filter(where, time.time(), None)] if where else [suited]
@@ -378,7 +378,7 @@ class _Ways:
     begun: tuple[str, ...]
 
 
-async def _rerun_ways(daemons: Daemons, job_ids: Sequence[JobId], deed: Deed) -> _Ways:
+async def _rerun_ways(daemons: Daemons, job_ids: Sequence[JobId], deed: PageAction) -> _Ways:
     old = await old_jobs(daemons, job_ids)
     every, failed = chosen(old, failed_only=False), chosen(old, failed_only=True)
     ways = [(_ALL, f"all {len(every)}", every)]
@@ -405,11 +405,11 @@ def _beginnings(jobs: Sequence[OldJob], made: Sequence[Successor]) -> list[str]:
     return told[:_TOLD] + ([f"So do {len(told) - _TOLD} more, each with its own."] if len(told) > _TOLD else [])
 
 
-def _ran(made: Successor, answer: luxi.SubmitAnswer) -> luxi.Done:
+def _ran(made: Successor, answer: luxi.SubmitAnswer) -> luxi.ChangeResult:
     if isinstance(answer, luxi.Refused):
-        return luxi.Done(False, answer.message)
+        return luxi.ChangeResult(False, answer.message)
     begin = f" from its opcode {made.left_out + 1} on" if made.left_out else ""
-    return luxi.Done(True, f"job {made.of} runs again{begin} as job {answer.job_id}")
+    return luxi.ChangeResult(True, f"job {made.of} runs again{begin} as job {answer.job_id}")
 
 
 # Pause jobs by a filter rule, delete rules, drain and open the queue.

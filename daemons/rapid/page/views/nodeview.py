@@ -33,7 +33,7 @@ _OFFLINE: Final = "O"
 
 
 @attrs.frozen
-class NodeRow:
+class ConfiguredNode:
     """A node as the configuration has it."""
 
     name: str
@@ -45,7 +45,7 @@ class NodeRow:
 
 @attrs.frozen
 class NodesNow:
-    nodes: tuple[NodeRow, ...]
+    nodes: tuple[ConfiguredNode, ...]
     # whether anything is copied to other nodes; else there are no node daemons
     is_copied: bool
     # names of the nodes whose daemons replied; None: they were asked, and the reply took too long
@@ -69,7 +69,7 @@ class Told:
 
 
 @attrs.frozen
-class NodeLine:
+class NodeTableRow:
     name: str
     address: str
     group: str
@@ -83,16 +83,16 @@ class NodeLine:
     more: int
 
 
-def node_lines(now: NodesNow) -> tuple[NodeLine, ...]:
+def node_lines(now: NodesNow) -> tuple[NodeTableRow, ...]:
     """The master first, then by name."""
     ordered = sorted(now.nodes, key=lambda each: (each.role != _MASTER, each.name))
     return tuple(_line(node, now) for node in ordered)
 
 
-def _line(node: NodeRow, now: NodesNow) -> NodeLine:
+def _line(node: ConfiguredNode, now: NodesNow) -> NodeTableRow:
     role, note = _ROLES.get(node.role, (node.role, ""))
     jobs = _jobs_on(node, now.running or ())
-    return NodeLine(
+    return NodeTableRow(
         node.name,
         node.address,
         node.group,
@@ -105,12 +105,12 @@ def _line(node: NodeRow, now: NodesNow) -> NodeLine:
     )
 
 
-def _jobs_on(node: NodeRow, running: Sequence[JobRow]) -> list[JobRow]:
+def _jobs_on(node: ConfiguredNode, running: Sequence[JobRow]) -> list[JobRow]:
     """Those of no node run on the master."""
     return [row for row in running if row["node"] == node.name or (not row["node"] and node.role == _MASTER)]
 
 
-def _daemon(node: NodeRow, now: NodesNow) -> Told:
+def _daemon(node: ConfiguredNode, now: NodesNow) -> Told:
     if not now.is_copied:
         return Told("none is needed: nothing is copied")
     if node.role == _OFFLINE:
@@ -120,7 +120,7 @@ def _daemon(node: NodeRow, now: NodesNow) -> Told:
     return Told("answers", "good") if node.name in now.answering else Told("does not answer", "bad")
 
 
-def _copies(node: NodeRow, now: NodesNow) -> Iterator[Told]:
+def _copies(node: ConfiguredNode, now: NodesNow) -> Iterator[Told]:
     if not now.is_copied:
         yield Told("nothing is copied")
         return
@@ -135,7 +135,7 @@ def _copies(node: NodeRow, now: NodesNow) -> Iterator[Told]:
         yield Told(f"{files} set aside: the master has lost them; gnt-cluster verify tells more", "bad")
 
 
-def _queue(node: NodeRow, now: NodesNow) -> Told:
+def _queue(node: ConfiguredNode, now: NodesNow) -> Told:
     if node.role == _MASTER:
         return Told("queue: its own")
     if node.role != _CANDIDATE:
@@ -150,7 +150,7 @@ def _queue(node: NodeRow, now: NodesNow) -> Told:
     return Told(f"queue: behind by {files} for {duration(lag.seconds)}{why}", "bad")
 
 
-def _configuration(node: NodeRow, now: NodesNow) -> Told:
+def _configuration(node: ConfiguredNode, now: NodesNow) -> Told:
     if now.unknown:
         return Told(f"configuration: not known: {now.unknown}", "bad")
     behind = now.behind.get(node.name)
