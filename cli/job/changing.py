@@ -15,11 +15,10 @@ from cli.commands import Command
 from cli.connection import Luxid, ask_luxid, open_luxid, with_own_name
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED, NOT_CONFIRMED
-from cli.job.run import AfterJobs, after_options, read_dependencies
 from cli.options import DURATION, F, with_options
 from cli.query import filter_jobs, jobs_now
 from cli.screen import complain, confirm, remark, say, say_json, say_result
-from cli.submitting.arguments import JOB_NAME, LABEL, USE, InstantType
+from cli.submitting.arguments import JOB_NAME, LABEL, USE, AfterJobs, InstantType, after_options, read_dependencies
 from cli.submitting.options import PRIORITIES
 from cli.tables import JOB_FIELDS, job_table
 from common.errors import Conflict, Denied, NotFound, RemoteError
