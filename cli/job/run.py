@@ -14,9 +14,9 @@ from cli.connection import open_luxid
 from cli.remoteoptions import is_remote
 from cli.screen import remark
 from cli.submitting.arguments import ULIMIT, AfterJobs, after_options, lock_modes, read_dependencies
+from cli.submitting.batchoptions import BatchOptions, batch_options, check_lock_marks, check_shell_words
 from cli.submitting.command import CommandOptions, command_options
-from cli.submitting.fleetoptions import FleetWish, check_lock_marks, check_shell_words, fleet_options
-from cli.submitting.options import SubmissionOptions, job_options, job_with_wishes, retry_options
+from cli.submitting.options import SubmissionOptions, job_options, job_with_options, retry_options
 from cli.submitting.submission import submit_jobs
 from protocol.luxi.jobs import NewJob, OpInput
 
@@ -99,7 +99,7 @@ def _can_enter(uid: int, folder: Path) -> bool:
 )
 @click.option("--detach", is_flag=True, help="Let background processes run on; else they end with the command.")
 @click.option("--keep-locks", is_flag=True, help="As --detach, and keep the locks until the last of them has ended.")
-@fleet_options
+@batch_options
 @after_options
 @retry_options
 @job_options
@@ -113,7 +113,7 @@ def run_command(
     exit_codes: Sequence[int],
     detach: bool,
     keep_locks: bool,
-    fleet: FleetWish,
+    batch: BatchOptions,
     after: AfterJobs,
     retry: dict[str, object],
     submission: SubmissionOptions,
@@ -137,12 +137,12 @@ def run_command(
 
     With --wait the exit code is the command's; 'gantry help exit-codes' tells all others.
     """
-    check_lock_marks(lock_modes(command.locks), fleet)
+    check_lock_marks(lock_modes(command.locks), batch)
     if command.shell:
-        check_shell_words(words, fleet)
+        check_shell_words(words, batch)
     elif submission.is_held:
         _check_program(words[0])
-    elsewhere = "the node" if fleet.has_nodes else "the other machine" if is_remote() else None
+    elsewhere = "the node" if batch.has_nodes else "the other machine" if is_remote() else None
     op: dict[str, object] = {
         **command.parameters(words, elsewhere),
         "nice": nice,
@@ -156,40 +156,40 @@ def run_command(
     }
     if elsewhere is None and command.cwd is None:
         op["cwd"] = str(start_folder(command.user))
-    return _submit({key: value for key, value in op.items() if value is not None}, fleet, submission)
+    return _submit({key: value for key, value in op.items() if value is not None}, batch, submission)
 
 
-def _submit(op: OpInput, fleet: FleetWish, wishes: SubmissionOptions) -> int:
-    if not (fleet.has_nodes or fleet.is_batch):
-        return submit_jobs([job_with_wishes(NewJob((op,)), wishes, "run")], wishes)
+def _submit(op: OpInput, batch: BatchOptions, options: SubmissionOptions) -> int:
+    if not (batch.has_nodes or batch.is_batch):
+        return submit_jobs([job_with_options(NewJob((op,)), options, "run")], options)
     # imported late: most commands are one job
-    from cli.submitting.fleet import spread
+    from cli.submitting.batch import spread
 
-    if fleet.variables:
-        _tell_strange_marks(op, fleet, wishes)
-    found = spread(op, _choose_nodes(fleet), fleet, wishes, "run")
-    return submit_jobs(found.jobs, wishes, elements=found.elements, batch_id=found.batch_id)
+    if batch.variables:
+        _tell_strange_marks(op, batch, options)
+    found = spread(op, _choose_nodes(batch), batch, options, "run")
+    return submit_jobs(found.jobs, options, elements=found.elements, batch_id=found.batch_id)
 
 
-def _tell_strange_marks(op: OpInput, fleet: FleetWish, wishes: SubmissionOptions) -> None:
+def _tell_strange_marks(op: OpInput, batch: BatchOptions, options: SubmissionOptions) -> None:
     """Tell of words in braces that may be mistyped: they stay as they are."""
-    from cli.submitting.fleetoptions import strange_marks
+    from cli.submitting.batchoptions import strange_marks
 
-    names = [*(each.name for each in fleet.variables), *(["node"] if fleet.has_nodes else [])]
+    names = [*(each.name for each in batch.variables), *(["node"] if batch.has_nodes else [])]
     argv = op["argv"]
     texts = [*argv] if isinstance(argv, list) else []
-    texts += [wishes.job_name or "", *(value for _, value in wishes.job_labels)]
+    texts += [options.job_name or "", *(value for _, value in options.job_labels)]
     for word, nearest in strange_marks(names, texts):
         remark(f"'{{{word}}}' stays as it is; did you mean '{{{nearest}}}'?")
 
 
-def _choose_nodes(fleet: FleetWish) -> Sequence[str]:
-    if not fleet.has_nodes:
+def _choose_nodes(batch: BatchOptions) -> Sequence[str]:
+    if not batch.has_nodes:
         return ()
-    from cli.submitting.fleet import choose_nodes
+    from cli.submitting.batch import choose_nodes
 
     with open_luxid() as client:
-        chosen = choose_nodes(client, fleet)
+        chosen = choose_nodes(client, batch)
     for name, why in chosen.left_out:
         remark(f"left out: {name} ({why})")
     return chosen.names

@@ -19,7 +19,7 @@ from common.errors import InvalidRequest
 from common.queue.jobs import FINAL_NAMES, JobState
 from common.queue.terms import Use, check_label, check_name, read_use
 from common.words import typed
-from common.words.typed import LockWish, read_lock, read_size
+from common.words.typed import NamedLock, read_lock, read_size
 
 # Values of a command's options as the user types them: `12:success`, `NAME=VALUE`, `512M`, `nofile=1024`.
 
@@ -97,10 +97,10 @@ def read_standard_input() -> str:
 LOCK: Final = ReadType(read_lock, name="lock", complete=complete_lock)
 
 
-def lock_modes(wishes: Iterable[LockWish]) -> dict[str, str]:
+def lock_modes(locks: Iterable[NamedLock]) -> dict[str, str]:
     """Lock -> mode. Raises: UsageError: a lock is wanted in two modes."""
     try:
-        return typed.lock_modes(wishes)
+        return typed.lock_modes(locks)
     except InvalidRequest as error:
         raise click.UsageError(f"--lock {error.message}") from None
 

@@ -47,8 +47,8 @@ from protocol.luxi.queue import (
     PauseSchedule,
     RemoveScheduleOf,
     RunSchedule,
+    ScheduleRequest,
     ScheduleView,
-    ScheduleWish,
     SetSchedule,
 )
 from protocol.peer import Peer
@@ -188,7 +188,7 @@ class Schedules:
         _log.info("schedule.replaced", schedule=replaced.name, **peer.named)
         return self._view(replaced, 3, peer)
 
-    async def _add(self, wish: ScheduleWish, peer: Peer) -> ScheduleView:
+    async def _add(self, wish: ScheduleRequest, peer: Peer) -> ScheduleView:
         """Raises: NameTaken; else as `add_schedule`."""
         submitter = await self._submitters.of(peer)
         owner = await self._submitters.owner_of_schedules(submitter)

@@ -34,7 +34,7 @@ from daemons.rapid.page.views.frame import TextPart
 from daemons.rapid.page.views.things import when_words
 from daemons.rapid.page.visitors import Form, first
 from daemons.rapid.refusals import status_of
-from protocol.luxi.queue import AddSchedule, ChangeSchedule, ListSchedules, ScheduleWish
+from protocol.luxi.queue import AddSchedule, ChangeSchedule, ListSchedules, ScheduleRequest
 
 # The form of a schedule: what its fields mean, when its runs would be, and how it is filled with one that is there.
 #
@@ -67,7 +67,7 @@ _SPOKEN_OF: Final = {
 class ReadSchedule:
     """The schedule that a form wishes; or what is wrong with it."""
 
-    wish: ScheduleWish | None = None
+    wish: ScheduleRequest | None = None
     # field -> what is wrong with its text
     wrong: Mapping[str, str] = attrs.Factory(dict)
     # None: the job stays as it is
@@ -95,7 +95,7 @@ def read_schedule(texts: Texts, there: Schedule | None, now: float) -> ReadSched
         except InvalidRequest as error:
             wrong[field] = error.message
     overlap = _choice(texts, "overlap", [each.value for each in Overlap], wrong)
-    wish = ScheduleWish(
+    wish = ScheduleRequest(
         name=name,
         cron=cron or None,
         # left out it would stay as it is
@@ -159,7 +159,7 @@ def _job(texts: Texts, now: float, wrong: dict[str, str]) -> ReadJobs:
     return read
 
 
-def _meant(wish: ScheduleWish, there: Schedule | None, now: float) -> Schedule:
+def _meant(wish: ScheduleRequest, there: Schedule | None, now: float) -> Schedule:
     """The schedule as it would be, as far as its times count."""
     if there is None:
         fresh = Schedule(
@@ -172,7 +172,7 @@ def _meant(wish: ScheduleWish, there: Schedule | None, now: float) -> Schedule:
     return _timed(there, wish)
 
 
-def _timed(schedule: Schedule, wish: ScheduleWish) -> Schedule:
+def _timed(schedule: Schedule, wish: ScheduleRequest) -> Schedule:
     return attrs.evolve(
         schedule,
         cron=wish.cron or "",
@@ -263,7 +263,7 @@ def _job_texts(ops: Sequence[Mapping[str, object]]) -> Mapping[str, str]:
     return {name: text for name, text in found.values.items() if name in JOB_FIELDS}
 
 
-def is_as_wished(schedule: Schedule, wish: ScheduleWish) -> bool:
+def is_as_wished(schedule: Schedule, wish: ScheduleRequest) -> bool:
     """Whether a schedule is what the wish makes: a form that was sent twice finds its own."""
     times = (wish.cron or "", wish.every_s or 0.0)
     if (schedule.cron, schedule.every_s) != times or schedule.is_paused or wish.job is None:
@@ -316,7 +316,7 @@ class Scheduling:
         return await self._send(asked, texts, there, read, read.wish)
 
     async def _send(
-        self, asked: Asked, texts: Texts, there: Schedule | None, read: ReadSchedule, wish: ScheduleWish
+        self, asked: Asked, texts: Texts, there: Schedule | None, read: ReadSchedule, wish: ScheduleRequest
     ) -> Response:
         try:
             if there is None:
@@ -390,6 +390,6 @@ async def _found(asked: Asked, name: str) -> Schedule:
     raise NotFound(f"there is no schedule {name!r:.60}")
 
 
-async def _is_there(asked: Asked, wish: ScheduleWish) -> bool:
+async def _is_there(asked: Asked, wish: ScheduleRequest) -> bool:
     views = await asked.daemons.luxid(ListSchedules(0, (wish.name,)))
     return any(is_as_wished(view.schedule, wish) for view in views)
