@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from cli.manual.daemons import daemon_pages
 from cli.manual.errors import errors_page, reasons_page
 from cli.manual.files import files_page, plan_page, settings_page
 from cli.manual.interfaces import call_pages, fields_page, http_page, metrics_page, ports_page
@@ -24,7 +23,7 @@ from cli.manual.page import (
     linked,
     paragraph,
 )
-from cli.manual.programs import children_of, exit_codes_page, program_pages
+from cli.manual.programs import children_of, daemon_pages, exit_codes_page, program_pages
 from cli.manual.queries import filters_page, query_page
 from cli.manual.roff import roff, roff_alias
 from common.reference import read_daemon_facts
