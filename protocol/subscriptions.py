@@ -28,7 +28,7 @@ from protocol.wconfd.locks import SubscribeToChanges as SubscribeLocks
 T = TypeVar("T")
 
 
-class LastingFeed(ABC, Generic[T]):
+class ReconnectingFeed(ABC, Generic[T]):
     """What a daemon tells, in order; for one task.
 
     Args: lost: called when the daemon is away, once until it is back.
@@ -94,7 +94,7 @@ class LastingFeed(ABC, Generic[T]):
 # Source: `protocol.luxi.feed`.
 
 
-class LuxidFeed(LastingFeed[FeedBegin | FeedChanges]):
+class LuxidFeed(ReconnectingFeed[FeedBegin | FeedChanges]):
     """A beginning, then changes, in order; for one task.
 
     After a lost connection it continues where it was, if luxid can; a beginning says so.
@@ -174,7 +174,7 @@ class KeptChanged:
 Event = Snapshot | HoldingsChanged | ConfigChanged | OrphansChanged | KeptChanged
 
 
-class WconfdEvents(LastingFeed[Event]):
+class WconfdEvents(ReconnectingFeed[Event]):
     """Snapshots and changes, in order; for one task.
 
     A change that is seen is durable. A snapshot comes first, and again after each reconnection:

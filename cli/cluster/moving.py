@@ -27,11 +27,11 @@ from protocol.noded.clients.blocking import BlockingNodeClient
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.membership import (
     ClaimEpoch,
-    GetStanding,
     MasterNodeName,
     NodeProgress,
     NodeStartMasterDaemons,
     NodeStopMaster,
+    ReadNodeProgress,
 )
 from protocol.unixsocket import pauses
 from protocol.wconfd.changes import UpdateCluster
@@ -83,7 +83,7 @@ def survey(settings: Settings, nodes: Nodes, *, with_offline: bool) -> Situation
     asked = [node for node in nodes.addresses if with_offline or not node.offline or node.name == nodes.own.name]
     votes = nodes.client.call_nodes(asked, MasterNodeName(), LIMIT_S, even_paused=True)
     heard = [node for node in asked if MasterNodeName.named_by(votes[node.name]) is not None]
-    standings = nodes.client.call_nodes(heard, GetStanding(), LIMIT_S, even_paused=True)
+    standings = nodes.client.call_nodes(heard, ReadNodeProgress(), LIMIT_S, even_paused=True)
     return Situation(
         settings.cluster.own_name,
         master_name(settings.paths),
@@ -340,7 +340,7 @@ class MasterFailover:
     def _check_rivals(self, epoch: int, names: Sequence[str]) -> None:
         """Raises: Conflict: another node is becoming the master too, by the word of one of these."""
         refusing = [node for node in self._nodes.others if node.name in names]
-        for name, outcome in self._nodes.client.call_nodes(refusing, GetStanding(), CLAIM_S).items():
+        for name, outcome in self._nodes.client.call_nodes(refusing, ReadNodeProgress(), CLAIM_S).items():
             if isinstance(outcome, Replied) and outcome.value.epoch >= epoch:
                 rival, number = outcome.value.epoch_master or "another node", outcome.value.epoch
                 text = f"'{rival}' is becoming the master too, with epoch {number}, says '{name}'"

@@ -168,12 +168,12 @@ def _follow(
     ids: Sequence[int], streams: Sequence[OutputStream], options: SubmissionOptions, *, are_all_taken: bool
 ) -> int:
     """Follow the jobs to their end; return the exit code."""
-    from cli.live.watching import GoesOn, follow_own
+    from cli.live.watching import WaitAbandoned, follow_own
     from cli.outcomes import code_of_all, wait_code
 
     try:
         outcomes = follow_own(ids, streams, OutputScreen(is_raw=options.is_raw), options.wait_s)
-    except GoesOn as goes_on:
+    except WaitAbandoned as goes_on:
         return goes_on.code
     if not are_all_taken:
         return FAILED

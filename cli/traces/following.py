@@ -56,7 +56,7 @@ class Sink(Protocol):
 
 
 @attrs.frozen
-class EndedNews:
+class EndedJobsUpdate:
     """Jobs that have ended."""
 
     # where a later feed goes on after this
@@ -68,13 +68,13 @@ class EndedNews:
     archived: tuple[JobId, ...] = ()
 
 
-EndedFeed = Callable[[str | None], Generator[EndedNews, None, None]]
+EndedFeed = Callable[[str | None], Generator[EndedJobsUpdate, None, None]]
 
 
 def luxid_feed(connect: Callable[[], FeedLuxid]) -> EndedFeed:
     """The feed of luxid itself. What it raises: Unavailable, RemoteError: the connection is over."""
 
-    def follow(position: str | None) -> Generator[EndedNews, None, None]:
+    def follow(position: str | None) -> Generator[EndedJobsUpdate, None, None]:
         with closing(connect()) as feed:
             begun = feed.subscribe(Subscribe((FeedTopic.JOBS,), None, _STATUS, since=position, with_snapshot=False))
             yield _ended(begun.position, job_news(begun.jobs), is_anew=not begun.is_resumed)
@@ -86,10 +86,10 @@ def luxid_feed(connect: Callable[[], FeedLuxid]) -> EndedFeed:
     return follow
 
 
-def _ended(position: str, news: Iterable[JobNews], *, is_anew: bool) -> EndedNews:
+def _ended(position: str, news: Iterable[JobNews], *, is_anew: bool) -> EndedJobsUpdate:
     ended = [each for each in news if each.values is None or each.values[0] in FINAL_NAMES]
     archived = tuple(each.job_id for each in ended if each.values is None)
-    return EndedNews(position, is_anew, tuple(each.job_id for each in ended), archived)
+    return EndedJobsUpdate(position, is_anew, tuple(each.job_id for each in ended), archived)
 
 
 class TraceExport:

@@ -109,7 +109,7 @@ def rows(to: NodedHandlers) -> Sequence[AnyRow]:
         ProcedureRow(membership.NodeStartMasterDaemons, to.mastership.start_master_daemons),
         ProcedureRow(membership.NodeStopMaster, to.mastership.stop_master),
         ProcedureRow(membership.ClaimEpoch, to.mastership.claim_epoch),
-        ProcedureRow(membership.GetStanding, to.mastership.standing),
+        ProcedureRow(membership.ReadNodeProgress, to.mastership.standing),
         ProcedureRow(membership.NodeDemoteFromMc, to.membership.demote, changes=True),
         ProcedureRow(membership.NodeLeaveCluster, to.membership.leave_cluster, changes=True),
         ProcedureRow(membership.NodeCryptoTokens, to.membership.crypto_tokens, changes=True),

@@ -177,7 +177,7 @@ class NodeProgress(Lenient):
 
 
 @attrs.frozen
-class GetStanding(NodeCall[NodeProgress]):
+class ReadNodeProgress(NodeCall[NodeProgress]):
     METHOD = "gantry_standing"
     LIMIT_S = URGENT_S
 

@@ -66,7 +66,7 @@ class JobHandlers:
         # one at a time: two calls must not move the same file
         self._archiving = trio.Lock()
 
-    def _check_owned(self, job_id: JobId, peer: Peer, deed: OwnerRight) -> None:
+    def _check_owned(self, job_id: JobId, peer: Peer, action: OwnerRight) -> None:
         """Raises: Denied: the job belongs to another user, and the peer is not an operator."""
         viewer = Viewer(peer.uid, peer.role, peer.caller)
         if viewer.sees_all:
@@ -74,7 +74,7 @@ class JobHandlers:
         # for archived jobs, too: processes that they left running can be killed
         job = self._jobs.table.get(job_id) or self._store.find_archived(job_id)
         if job is not None:
-            viewer.check_owned(job, deed)
+            viewer.check_owned(job, action)
 
     async def cancel_job(self, call: CancelJob, peer: Peer) -> ChangeResult:
         self._check_owned(call.job_id, peer, OwnerRight.CANCEL)
@@ -324,7 +324,7 @@ class ManyJobsHandlers:
     def _at_rest(self, job_ids: Iterable[JobId]) -> list[JobId]:
         return [job_id for job_id in job_ids if self._jobs.phase(job_id) in AT_REST]
 
-    async def _denied(self, job_ids: Sequence[JobId], peer: Peer, deed: OwnerRight) -> Answers:
+    async def _denied(self, job_ids: Sequence[JobId], peer: Peer, action: OwnerRight) -> Answers:
         """The jobs that are not the caller's to change; files are read in a thread, so that no other task waits."""
         viewer = _viewer(peer)
         if viewer.sees_all:
@@ -332,11 +332,13 @@ class ManyJobsHandlers:
         named = tuple(dict.fromkeys(job_ids))
         found = dict(zip(named, map(self._jobs.table.in_memory, named), strict=True))
         unread = [job_id for job_id, job in found.items() if job is None]
-        refused = {job_id: _refusal(job, viewer, deed) for job_id, job in found.items() if job is not None}
-        refused |= await in_thread(self._refusals, unread, viewer, deed)
+        refused = {job_id: _refusal(job, viewer, action) for job_id, job in found.items() if job is not None}
+        refused |= await in_thread(self._refusals, unread, viewer, action)
         return {job_id: done for job_id, done in refused.items() if done is not None}
 
-    def _refusals(self, job_ids: Iterable[JobId], viewer: Viewer, deed: OwnerRight) -> dict[JobId, ChangeResult | None]:
+    def _refusals(
+        self, job_ids: Iterable[JobId], viewer: Viewer, action: OwnerRight
+    ) -> dict[JobId, ChangeResult | None]:
         """Of jobs that are not in memory; also of archived ones: processes that they left running can be killed."""
         refused: dict[JobId, ChangeResult | None] = {}
         for job_id in job_ids:
@@ -346,7 +348,7 @@ class ManyJobsHandlers:
                 # nobody knows whose it is
                 refused[job_id] = ChangeResult(False, error.message)
             else:
-                refused[job_id] = None if job is None else _refusal(job, viewer, deed)
+                refused[job_id] = None if job is None else _refusal(job, viewer, action)
         return refused
 
     async def _each(
@@ -367,9 +369,9 @@ class ManyJobsHandlers:
                 nursery.start_soon(run, job_id)
 
 
-def _refusal(job: Job, viewer: Viewer, deed: OwnerRight) -> ChangeResult | None:
+def _refusal(job: Job, viewer: Viewer, action: OwnerRight) -> ChangeResult | None:
     try:
-        viewer.check_owned(job, deed)
+        viewer.check_owned(job, action)
     except Denied as error:
         return ChangeResult(False, error.message)
     return None

@@ -217,10 +217,10 @@ def _give_way(number: int) -> None:
 
 # The history of ended jobs: keeps its index up to date beside the event loop, and reads it.
 #
-# Theory. No job waits for it: whoever ends a job leaves it in `Endings`, and once in a while all of them become rows,
-# in one step in a thread. At the start the jobs that have no row yet are read from their files, a few at a time with
-# longer pauses between, so that jobs are not slowed. A damaged index is set aside and made anew in the same way. While
-# the disk refuses rows, they wait, and replies say how many are lacking.
+# Theory. No job waits for it: whoever ends a job leaves it in `HistoryOutbox`, and once in a while all of them become
+# rows, in one step in a thread. At the start the jobs that have no row yet are read from their files, a few at a time
+# with longer pauses between, so that jobs are not slowed. A damaged index is set aside and made anew in the same way.
+# While the disk refuses rows, they wait, and replies say how many are lacking.
 #
 # Source: DESIGN section 16; everyday.md section g.
 
@@ -249,7 +249,7 @@ class PastHistory:
         self._texts = texts_of_archive()
         self._writing = trio.CapacityLimiter(1)
         self._reading = trio.CapacityLimiter(2)
-        # number of changes in `Endings` that are in the index
+        # number of changes in `HistoryOutbox` that are in the index
         self._done = 0
         # whether rows cannot be written at the moment
         self._is_failing = False

@@ -111,7 +111,7 @@ _UNHAPPY: Final = ("error", "canceled")
 
 
 @attrs.frozen
-class ToldJobs:
+class ExplainedJobs:
     """Some jobs, with what is known about why they do not run or did not succeed."""
 
     rows: tuple[JobRow, ...]
@@ -119,12 +119,12 @@ class ToldJobs:
     outcomes: Mapping[int, Outcome]
 
 
-async def told(daemons: Daemons, rows: Sequence[JobRow]) -> ToldJobs:
+async def told(daemons: Daemons, rows: Sequence[JobRow]) -> ExplainedJobs:
     """The rows with the explanations of those that wait, or did not succeed."""
     waiting = [row["id"] for row in rows if row["status"] not in FINAL_NAMES and row["status"] != "running"]
     unhappy = [row["id"] for row in rows if row["status"] in _UNHAPPY]
     outcomes = {row["id"]: outcome_of(row) for row in await jobs_by_id(daemons, unhappy, OUTCOME_FIELDS)}
-    return ToldJobs(tuple(rows), await reasons_of(daemons, waiting), outcomes)
+    return ExplainedJobs(tuple(rows), await reasons_of(daemons, waiting), outcomes)
 
 
 async def reasons_of(daemons: Daemons, job_ids: Sequence[int]) -> Mapping[int, Sequence[Reason] | None]:

@@ -54,7 +54,7 @@ def test_a_second_ctrl_c_counts_from_the_moment_the_user_can_read_of_it(
     monkeypatch.setattr(watching, "open_luxid", lambda: luxid)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
 
-    with pytest.raises(watching.GoesOn) as caught:
+    with pytest.raises(watching.WaitAbandoned) as caught:
         watching.follow_own(job_ids, (), OutputScreen(is_raw=False), None)
 
     assert caught.value.code == INTERRUPTED
