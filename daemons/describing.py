@@ -40,7 +40,7 @@ _MORE: Final = {
 }
 
 
-class _Found(Exception):
+class _ParserFound(Exception):
     """A program is about to read its command line."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
@@ -91,12 +91,12 @@ def parser_of(main: Callable[[], object]) -> argparse.ArgumentParser:
     """The parser of a program, at the moment when it would read its command line."""
 
     def stop(parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        raise _Found(parser)
+        raise _ParserFound(parser)
 
     with patch.object(argparse.ArgumentParser, "parse_args", stop), patch.object(sys, "argv", [""]):
         try:
             main()
-        except _Found as found:
+        except _ParserFound as found:
             return found.parser
     raise TypeError(f"{main.__module__} reads no command line")
 

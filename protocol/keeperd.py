@@ -78,7 +78,7 @@ class ShowCluster(Request[ClusterView]):
 
 
 @attrs.frozen
-class ReadMetrics(Request[DaemonMetrics]):
+class ReadKeeperdMetrics(Request[DaemonMetrics]):
     """The numbers of the mastership for graphs and alerts."""
 
     METHOD = "gantry_read_metrics"

@@ -76,7 +76,7 @@ class Started:
 
 
 @attrs.frozen
-class StartCommand(Request[Started]):
+class LaunchCommand(Request[Started]):
     """Start a command as `user`, for a job of `submitter`; both are logins."""
 
     METHOD = "startCommand"
@@ -108,7 +108,7 @@ class Descriptors:
         outputs = 2 if command.has_errors else 1
         wanted = 4 + outputs + command.has_stdin
         if len(fds) != wanted:
-            raise InvalidRequest(f"{StartCommand.METHOD} needs {wanted} descriptors, got {len(fds)}")
+            raise InvalidRequest(f"{LaunchCommand.METHOD} needs {wanted} descriptors, got {len(fds)}")
         stdin = fds[-1] if command.has_stdin else None
         return cls(fds[0], fds[1], (fds[2], fds[3]), tuple(fds[4 : 4 + outputs]), stdin)
 
@@ -140,7 +140,7 @@ def find_launcher(path: Path) -> MakeStarter | None:
     def make(submitter: str, user: str, livelock: Livelock) -> StartSupervisor:
         def start(launch: Launch, terms: SupervisorTerms, outputs: Sequence[int]) -> Supervisor:
             return _start(
-                path, StartCommand(submitter, user, _command(launch, terms, outputs)), launch, outputs, livelock
+                path, LaunchCommand(submitter, user, _command(launch, terms, outputs)), launch, outputs, livelock
             )
 
         return start
@@ -172,7 +172,7 @@ def _command(launch: Launch, terms: SupervisorTerms, outputs: Sequence[int]) -> 
 
 
 def _start(
-    path: Path, request: StartCommand, launch: Launch, outputs: Sequence[int], livelock: Livelock
+    path: Path, request: LaunchCommand, launch: Launch, outputs: Sequence[int], livelock: Livelock
 ) -> LaunchedSupervisor:
     """Raises: GantryError: it is refused, or there is no launcher at the moment. OSError: no pipe is available."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
@@ -185,7 +185,7 @@ def _start(
         payload = packed(request)
         sent = socket.send_fds(sock, [payload], fds)
         sock.sendall(payload[sent:])
-        started = structure_reply(StartCommand, reply_to(sock, request))
+        started = structure_reply(LaunchCommand, reply_to(sock, request))
     except BaseException as error:
         os.close(reader)
         if sock is not None:

@@ -18,7 +18,7 @@ from protocol.luxi.feed import Subscribe as SubscribeJobs
 from protocol.peer import Speaker
 from protocol.unixsocket import pauses
 from protocol.wconfd.locks import LOCKS_CHANGED, ORPHANS_CHANGED, Holdings, OrphanedLocks, Owned
-from protocol.wconfd.locks import Subscribe as SubscribeLocks
+from protocol.wconfd.locks import SubscribeToChanges as SubscribeLocks
 
 # A subscription that survives the restarts of its daemon.
 #
@@ -28,7 +28,7 @@ from protocol.wconfd.locks import Subscribe as SubscribeLocks
 T = TypeVar("T")
 
 
-class LastingFeed(ABC, Generic[T]):
+class ReconnectingFeed(ABC, Generic[T]):
     """What a daemon tells, in order; for one task.
 
     Args: lost: called when the daemon is away, once until it is back.
@@ -94,7 +94,7 @@ class LastingFeed(ABC, Generic[T]):
 # Source: `protocol.luxi.feed`.
 
 
-class LuxidFeed(LastingFeed[FeedBegin | FeedChanges]):
+class LuxidFeed(ReconnectingFeed[FeedBegin | FeedChanges]):
     """A beginning, then changes, in order; for one task.
 
     After a lost connection it continues where it was, if luxid can; a beginning says so.
@@ -143,7 +143,7 @@ class Snapshot:
 
 
 @attrs.frozen
-class LocksChanged:
+class HoldingsChanged:
     """Owners whose holdings or pending requests changed, each with all its present holdings; later rows win."""
 
     holdings: tuple[tuple[Owner, tuple[Owned, ...]], ...]
@@ -171,10 +171,10 @@ class KeptChanged:
     what: str
 
 
-Event = Snapshot | LocksChanged | ConfigChanged | OrphansChanged | KeptChanged
+Event = Snapshot | HoldingsChanged | ConfigChanged | OrphansChanged | KeptChanged
 
 
-class WconfdEvents(LastingFeed[Event]):
+class WconfdEvents(ReconnectingFeed[Event]):
     """Snapshots and changes, in order; for one task.
 
     A change that is seen is durable. A snapshot comes first, and again after each reconnection:
@@ -197,7 +197,7 @@ def _typed(method: str, params: list[object]) -> Event | None:
     """Convert an event; None: only a newer wconfd has it."""
     match method, params:
         case "locksChanged", [rows]:
-            return LocksChanged(structure(rows, tuple[Holdings, ...], LOCKS_CHANGED))
+            return HoldingsChanged(structure(rows, tuple[Holdings, ...], LOCKS_CHANGED))
         case "configChanged", [int() as serial, bool() as filters_changed]:
             return ConfigChanged(serial, filters_changed)
         case "ghostsChanged", [orphans]:

@@ -82,8 +82,8 @@ def master_failover(no_voting: bool, yes_do_it: bool, ignore_offline_nodes: bool
         remark("nothing was done; to answer yes in a script, add --yes-do-it")
         return NOT_CONFIRMED
     tell = remark if wants_json() else say
-    wishes = FailoverOptions(voting=not no_voting, with_offline=not ignore_offline_nodes, accept_loss=accept_loss)
-    moved = MasterFailover(settings, wishes, tell).carry_out()
+    options = FailoverOptions(voting=not no_voting, with_offline=not ignore_offline_nodes, accept_loss=accept_loss)
+    moved = MasterFailover(settings, options, tell).carry_out()
     say_result(attrs.asdict(moved), f"'{moved.master}' is the master now")
     for text in moved.warnings:
         warn(text)

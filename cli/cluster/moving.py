@@ -27,11 +27,11 @@ from protocol.noded.clients.blocking import BlockingNodeClient
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.membership import (
     ClaimEpoch,
-    GetStanding,
     MasterNodeName,
     NodeProgress,
     NodeStartMasterDaemons,
     NodeStopMaster,
+    ReadNodeProgress,
 )
 from protocol.unixsocket import pauses
 from protocol.wconfd.changes import UpdateCluster
@@ -83,7 +83,7 @@ def survey(settings: Settings, nodes: Nodes, *, with_offline: bool) -> Situation
     asked = [node for node in nodes.addresses if with_offline or not node.offline or node.name == nodes.own.name]
     votes = nodes.client.call_nodes(asked, MasterNodeName(), LIMIT_S, even_paused=True)
     heard = [node for node in asked if MasterNodeName.named_by(votes[node.name]) is not None]
-    standings = nodes.client.call_nodes(heard, GetStanding(), LIMIT_S, even_paused=True)
+    standings = nodes.client.call_nodes(heard, ReadNodeProgress(), LIMIT_S, even_paused=True)
     return Situation(
         settings.cluster.own_name,
         master_name(settings.paths),
@@ -257,10 +257,10 @@ class MasterFailover:
     Args: tell: shows a line of progress.
     """
 
-    def __init__(self, settings: Settings, wishes: FailoverOptions, tell: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, options: FailoverOptions, tell: Callable[[str], None]) -> None:
         self._settings = settings
         self._paths = settings.paths
-        self._wishes = wishes
+        self._options = options
         self._tell = tell
         self._nodes: Nodes = nodes_of(settings)
         self._own_name = self._nodes.own.name
@@ -290,15 +290,15 @@ class MasterFailover:
         if running and situation.old_master == situation.own_name:
             raise Conflict(f"'{situation.own_name}' is the master already, {running[-1]} runs here; see: gantry status")
         check_role(situation)
-        if self._wishes.voting:
+        if self._options.voting:
             check_votes(situation)
-        if not self._wishes.accept_loss:
+        if not self._options.accept_loss:
             situation = self._caught_up(situation)
             check_copies(situation)
         return situation
 
     def _survey(self) -> Situation:
-        return survey(self._settings, self._nodes, with_offline=self._wishes.with_offline)
+        return survey(self._settings, self._nodes, with_offline=self._options.with_offline)
 
     def _caught_up(self, situation: Situation) -> Situation:
         """The situation when this node has what the others had, or has not got it for a while."""
@@ -331,16 +331,16 @@ class MasterFailover:
         self._silent = frozenset(name for name, outcome in failed.items() if outcome.kind.is_silence)
         self._check_rivals(epoch, [name for name in failed if name not in self._silent])
         skipped = sum(isinstance(outcome, Skipped) for outcome in outcomes.values())
-        asked = len(self._nodes.addresses) - (0 if self._wishes.with_offline else skipped)
+        asked = len(self._nodes.addresses) - (0 if self._options.with_offline else skipped)
         agreed = len(self._nodes.addresses) - skipped - len(failed)
-        if self._wishes.voting and 2 * agreed <= asked:
+        if self._options.voting and 2 * agreed <= asked:
             raise Conflict(f"only {agreed} of {asked} nodes have heard of the new master; run this again")
         self._tell(f"epoch {epoch} is this node's")
 
     def _check_rivals(self, epoch: int, names: Sequence[str]) -> None:
         """Raises: Conflict: another node is becoming the master too, by the word of one of these."""
         refusing = [node for node in self._nodes.others if node.name in names]
-        for name, outcome in self._nodes.client.call_nodes(refusing, GetStanding(), CLAIM_S).items():
+        for name, outcome in self._nodes.client.call_nodes(refusing, ReadNodeProgress(), CLAIM_S).items():
             if isinstance(outcome, Replied) and outcome.value.epoch >= epoch:
                 rival, number = outcome.value.epoch_master or "another node", outcome.value.epoch
                 text = f"'{rival}' is becoming the master too, with epoch {number}, says '{name}'"
@@ -373,7 +373,7 @@ class MasterFailover:
 
     def _start(self) -> bool:
         """Return whether the daemons of the master are ready here."""
-        call = NodeStartMasterDaemons(no_voting=not self._wishes.voting)
+        call = NodeStartMasterDaemons(no_voting=not self._options.voting)
         outcome = self._call([self._nodes.own], call, STOP_S)[self._own_name]
         if isinstance(outcome, Failed):
             self._warn(f"the daemons of the master are not started: {outcome.text}")

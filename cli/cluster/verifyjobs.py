@@ -24,11 +24,11 @@ def verify_by_jobs(parameters: Mapping[str, object]) -> int:
     if not wants_json():
         say(f"Submitted jobs {', '.join(map(str, ids))}")
     # imported late: the start of other verbs does without
-    from cli.live.watching import GoesOn
+    from cli.live.watching import WaitAbandoned
 
     try:
         results = [_followed(job_id) for job_id in ids]
-    except GoesOn as goes_on:
+    except WaitAbandoned as goes_on:
         return goes_on.code
     if wants_json():
         say_json({"jobs": ids, "results": results})

@@ -25,7 +25,7 @@ from common.wire import structure
 from protocol.luxi.daemon import QUEUE_VERDICTS, CheckQueueCopies, LuxidHealth, QueueVerdict, ReadHealth
 from protocol.luxi.queries import QUEUE_LAGS, QueryConfigValues, QueueLag
 from protocol.luxi.queue import ListSchedules
-from protocol.wconfd.daemon import ConfigVerdict, ReadMetrics, VerifyConfigCopies
+from protocol.wconfd.daemon import ConfigVerdict, ReadWconfdMetrics, VerifyConfigCopies
 
 # What the master candidates lack of the queue, in words.
 
@@ -197,7 +197,7 @@ def _ask_health() -> LuxidHealth:
 def _of_luxid(told: LuxidHealth, settings: Settings) -> Iterator[Finding]:
     yield from disk_findings(told.rooms, settings.health)
     processes: Mapping[str, ProcessUse] = {"luxid": told.process}
-    wconfd = asked(lambda: ask_wconfd(ReadMetrics()))
+    wconfd = asked(lambda: ask_wconfd(ReadWconfdMetrics()))
     if wconfd is not None:
         processes = {**processes, "wconfd": wconfd.process}
     yield from descriptor_findings(processes, settings.health)

@@ -19,13 +19,13 @@ from cli.options import DURATION
 from cli.outcomes import fetch_outcomes
 from cli.query import query_jobs
 from cli.screen import complain, remark, say, say_json, warn
-from cli.submitting.options import PRIORITIES, SubmissionOptions, job_with_wishes, submit_options
+from cli.submitting.options import PRIORITIES, SubmissionOptions, job_with_options, submit_options
 from cli.submitting.submission import send_jobs, submit_jobs, taken, tell_refused
 from common.errors import ProtocolError, RemoteError
 from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES
 from common.words.fields import JobRow
-from common.words.logs import LogLine
+from common.words.logs import JobLogLine
 from common.words.times import to_seconds
 from protocol.luxi.jobs import NewJob, OpInput, SubmitAnswer, SubmitJob, SubmitManyJobs
 from protocol.messages import AnyRequest
@@ -55,7 +55,7 @@ def delay(
     submission: SubmissionOptions,
 ) -> int:
     """Submit a job that sleeps for SECONDS; it holds the locks of its nodes meanwhile."""
-    wishes = attrs.evolve(submission, program="gnt-debug")
+    options = attrs.evolve(submission, program="gnt-debug")
     op = {
         "OP_ID": "OP_TEST_DELAY",
         "duration": seconds,
@@ -65,7 +65,7 @@ def delay(
         "interruptible": interruptible,
         "no_locks": no_locks,
     }
-    return submit_jobs([job_with_wishes(NewJob((op,)), wishes, "delay")], wishes)
+    return submit_jobs([job_with_options(NewJob((op,)), options, "delay")], options)
 
 
 # `gnt-debug submit-job`: jobs from files, one from each.
@@ -98,22 +98,22 @@ def submit_job(
     submission: SubmissionOptions,
 ) -> int:
     """Submit the jobs in these files and print their ids."""
-    wishes = attrs.evolve(submission, program="gnt-debug", is_each=is_each)
-    if is_each and wishes.key is not None:
+    options = attrs.evolve(submission, program="gnt-debug", is_each=is_each)
+    if is_each and options.key is not None:
         raise click.UsageError("--each submits several times, and --key names one submission; leave one of them out")
     jobs = [job for file in files for job in read_plan(read_document(file.read_bytes(), str(file))).jobs]
     repeated = [attrs.evolve(job, ops=job.ops * op_repeat) for job in jobs for _ in range(job_repeat)]
-    submitted = [job_with_wishes(job, wishes, "submit-job") for job in repeated]
+    submitted = [job_with_options(job, options, "submit-job") for job in repeated]
     if verbose:
         remark(f"submitting {len(submitted)} jobs with {sum(map(len, submitted))} opcodes")
-    return _measure(submitted, wishes, verbose) if timing_stats else submit_jobs(submitted, wishes)
+    return _measure(submitted, options, verbose) if timing_stats else submit_jobs(submitted, options)
 
 
-def _measure(jobs: Sequence[Sequence[OpInput]], wishes: SubmissionOptions, is_verbose: bool) -> int:
+def _measure(jobs: Sequence[Sequence[OpInput]], options: SubmissionOptions, is_verbose: bool) -> int:
     """Submit, wait for all, and print counts and times in seconds; a failed job is reported, but is not an error."""
     begin = time.monotonic()
     with open_luxid() as client:
-        answers = send_jobs(client, jobs, wishes).answers
+        answers = send_jobs(client, jobs, options).answers
         submitted = time.monotonic()
         ids = taken(answers)
         if is_verbose:
@@ -183,7 +183,7 @@ def witness(client: Luxid, job_id: int, feed: JobFeed) -> JobSeen:
     return JobSeen(job_id, tuple(messages), tuple(steps), tuple(row["opstatus"]))
 
 
-def _visit(client: Luxid, job_id: int, line: LogLine) -> tuple[str, object, str | None]:
+def _visit(client: Luxid, job_id: int, line: JobLogLine) -> tuple[str, object, str | None]:
     """Return the step, and the job's state during it; the job goes on when the connection closes."""
     path, step, argument = _parts(line.message)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:

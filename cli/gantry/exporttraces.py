@@ -67,7 +67,7 @@ def export_traces(path: Path, since: str | None) -> int:
             "the libraries of OpenTelemetry are not installed here; pip install '.[otel]' in Gantry's sources does that"
         )
     # imported late: they take half a second
-    from cli.traces.collector import Collector
+    from cli.traces.collector import TraceCollector
     from cli.traces.following import TraceExport
     from cli.traces.place import ExportPlace, PlaceFile
     from cli.traces.spans import TracedCluster
@@ -87,7 +87,7 @@ def export_traces(path: Path, since: str | None) -> int:
         elif place.cluster != cluster.uuid:
             raise InvalidRequest(f"'{path}' is of another cluster, '{place.cluster}'; this one is '{cluster.uuid}'")
         remark(f"exporting the jobs of '{cluster.name}'")
-        TraceExport(cluster, Collector(cluster, release()), file, place, open_luxid, _feed(), remark).run()
+        TraceExport(cluster, TraceCollector(cluster, release()), file, place, open_luxid, _feed(), remark).run()
     return DONE
 
 

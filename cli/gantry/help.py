@@ -82,7 +82,7 @@ TOPICS: Final[Mapping[str, HelpTopic]] = {
     "reasons": _page_topic("Why a job does not run.", "cli.manual.errors:reasons_page"),
     "filters": _page_topic("Filters of jobs and other things.", "cli.manual.queries:filters_page"),
     "query": _page_topic("Conditions in calls and filter rules.", "cli.manual.queries:query_page"),
-    "plans": _page_topic("Files with jobs to submit.", "cli.manual.plan:plan_page"),
+    "plans": _page_topic("Files with jobs to submit.", "cli.manual.files:plan_page"),
     "opcodes": _page_topic("Operations, and their parameters.", "cli.manual.opcodes:opcodes_page"),
 }
 

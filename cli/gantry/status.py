@@ -247,7 +247,7 @@ def _daemon_findings(settings: Settings) -> Iterator[Finding]:
 
 
 @attrs.frozen
-class _Part:
+class _StatusPart:
     """A part of the status: its fields in JSON, and its lines; a line that is empty is left out."""
 
     fields: Mapping[str, object]
@@ -291,36 +291,36 @@ def tell_status(settings: Settings, fault: GantryError | None = None) -> int:
     return DONE if is_up else NOT_REACHED
 
 
-def _parts(settings: Settings, daemons: Sequence[DaemonStatus], why_left: str | None) -> Iterator[_Part]:
+def _parts(settings: Settings, daemons: Sequence[DaemonStatus], why_left: str | None) -> Iterator[_StatusPart]:
     """What there is to tell beside the daemons, in the order of its lines."""
     has_luxid, has_wconfd = is_ready(daemons, "luxid"), is_ready(daemons, "wconfd")
     mastership = known_mastership() if is_ready(daemons, "keeperd") else None
     if mastership is not None:
         lines = [mastership_line(mastership), etcd_line(mastership, known_fullness())]
-        yield _Part({"mastership": mastership_json(mastership)}, lines)
-    yield _queue() if has_luxid else _Part({"jobs": None, "drained": None})
+        yield _StatusPart({"mastership": mastership_json(mastership)}, lines)
+    yield _queue() if has_luxid else _StatusPart({"jobs": None, "drained": None})
     if has_luxid and not is_down(daemons, "wconfd") and (schedules := known_schedules()):
-        yield _Part({"schedules": schedules_json(schedules)}, [schedules_line(schedules, time.time())])
+        yield _StatusPart({"schedules": schedules_json(schedules)}, [schedules_line(schedules, time.time())])
     if settings.cluster.has_nodes and (commands := _commands_here(settings.paths)) is not None:
         line = f"commands of jobs on this node: {commands} run{'s' if commands == 1 else ''}" if commands else ""
-        yield _Part({"commands_here": commands}, [line])
+        yield _StatusPart({"commands_here": commands}, [line])
     if is_ready(daemons, "rapid"):
         http = settings.rapid.url(settings.cluster.own_name)
-        yield _Part({"http": http}, [f"http: {http}"])
+        yield _StatusPart({"http": http}, [f"http: {http}"])
     if has_wconfd and (orphans := known_orphans()):
-        yield _Part({"ghosts": [as_json(orphan) for orphan in orphans]}, [orphans_line(orphans)])
+        yield _StatusPart({"ghosts": [as_json(orphan) for orphan in orphans]}, [orphans_line(orphans)])
     if has_luxid and (lags := ask_lags()) is not None:
         verdicts = last_verdicts() or ()
         lines = [f"copies: {lag_words(lag)}" for lag in lags]
         if verdicts and not lags:
             lines = [f"copies: queue {status_words(verdicts)}"]
-        yield _Part({"queue_lags": lags_json(lags), "queue_verdicts": verdicts_json(verdicts)}, lines)
+        yield _StatusPart({"queue_lags": lags_json(lags), "queue_verdicts": verdicts_json(verdicts)}, lines)
     if settings.cluster.has_nodes and has_wconfd and (found := last_config_verdicts()):
-        yield _Part({"config_verdicts": verdicts_json(found)}, [f"copies: configuration {status_words(found)}"])
-    yield _Part({"not_master": why_left}, [why_left or ""] if mastership is None else ())
+        yield _StatusPart({"config_verdicts": verdicts_json(found)}, [f"copies: configuration {status_words(found)}"])
+    yield _StatusPart({"not_master": why_left}, [why_left or ""] if mastership is None else ())
     if has_luxid and (findings := in_order(find_problems(settings))):
         lines = [f"{each.level.word}: {each.what}: {each.text}; {each.remedy}" for each in findings]
-        yield _Part({"health": as_findings(findings)}, lines)
+        yield _StatusPart({"health": as_findings(findings)}, lines)
 
 
 def _commands_here(paths: Paths) -> int | None:
@@ -346,13 +346,13 @@ def _cells(name: str, state: str, running: RunningDaemon | None) -> list[str]:
     return [name, state, str(running.pid) if running else "", clock(running.since) if running else ""]
 
 
-def _queue() -> _Part:
+def _queue() -> _StatusPart:
     """How many jobs are in each state; states without jobs are left out."""
     counted = Counter(row["status"] for row in jobs_now(None, ("status",)))
     jobs = {state.value: counted[state.value] for state in JobState if counted[state.value]}
     counts = ", ".join(f"{count} {state}" for state, count in jobs.items()) or "empty"
     drained = ask_luxid(QueryConfigValues(("drain_flag",)))[0]
-    return _Part(
+    return _StatusPart(
         {"jobs": jobs, "drained": drained}, [f"queue: {counts}{'; drained, it takes no jobs' if drained else ''}"]
     )
 

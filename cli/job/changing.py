@@ -15,11 +15,10 @@ from cli.commands import Command
 from cli.connection import Luxid, ask_luxid, open_luxid, with_own_name
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED, NOT_CONFIRMED
-from cli.job.run import AfterJobs, after_options, read_dependencies
 from cli.options import DURATION, F, with_options
 from cli.query import filter_jobs, jobs_now
 from cli.screen import complain, confirm, remark, say, say_json, say_result
-from cli.submitting.arguments import JOB_NAME, LABEL, USE, InstantType
+from cli.submitting.arguments import JOB_NAME, LABEL, USE, AfterJobs, InstantType, after_options, read_dependencies
 from cli.submitting.options import PRIORITIES
 from cli.tables import JOB_FIELDS, job_table
 from common.errors import Conflict, Denied, NotFound, RemoteError
@@ -31,7 +30,7 @@ from common.words.fields import JobRow
 from common.words.filters.filtertext import Expression
 from common.words.filters.jobfilter import statuses_filter
 from common.words.outcome import no_such_job
-from protocol.luxi.jobs import AfterJob, ArchiveJob, AutoArchiveJobs, CancelJobs, ChangeJobs, Done, JobChange
+from protocol.luxi.jobs import AfterJob, ArchiveJob, AutoArchiveJobs, CancelJobs, ChangeJobs, ChangeResult, TermsChange
 from protocol.messages import Request
 
 # Choose the jobs that a verb changes: by ids, or by conditions and after a confirmation.
@@ -139,7 +138,7 @@ def _ask(rows: Sequence[JobRow], action: JobAction) -> None:
 def change_jobs(
     choice: JobChoice,
     action: JobAction,
-    request: Callable[[tuple[JobId, ...]], Request[tuple[Done, ...]]],
+    request: Callable[[tuple[JobId, ...]], Request[tuple[ChangeResult, ...]]],
     *,
     is_forced: bool,
     is_dry: bool,
@@ -153,19 +152,19 @@ def change_jobs(
 
 
 def call_in_parts(
-    job_ids: Sequence[int], request: Callable[[tuple[JobId, ...]], Request[tuple[Done, ...]]]
-) -> list[Done]:
+    job_ids: Sequence[int], request: Callable[[tuple[JobId, ...]], Request[tuple[ChangeResult, ...]]]
+) -> list[ChangeResult]:
     """Call luxid for these jobs: once, or for very many a few times. Raises: as `Luxid.call`."""
-    answers: list[Done] = []
+    answers: list[ChangeResult] = []
     with open_luxid() as client:
         for start in range(0, len(job_ids), _JOBS_AT_ONCE):
             part = tuple(JobId(job_id) for job_id in job_ids[start : start + _JOBS_AT_ONCE])
-            done: tuple[Done, ...] = client.call(request(part), timeout_s=_CALL_S)
+            done: tuple[ChangeResult, ...] = client.call(request(part), timeout_s=_CALL_S)
             answers += done
     return answers
 
 
-def tell_answers(job_ids: Sequence[int], answers: Sequence[Done]) -> int:
+def tell_answers(job_ids: Sequence[int], answers: Sequence[ChangeResult]) -> int:
     """Show what luxid did with each job, of very many a line for all alike; return one exit code for all."""
     if wants_json():
         say_json(answers)
@@ -183,15 +182,15 @@ def tell_answers(job_ids: Sequence[int], answers: Sequence[Done]) -> int:
     return DONE if all(answer.is_done for answer in answers) else FAILED
 
 
-def _line(job_id: int, answer: Done) -> str:
+def _line(job_id: int, answer: ChangeResult) -> str:
     if answer.is_done or str(job_id) in answer.message:
         return answer.message
     return f"job {job_id}: {answer.message}"
 
 
-def _summed(pairs: Sequence[tuple[int, Done]]) -> Iterator[tuple[bool, str]]:
+def _summed(pairs: Sequence[tuple[int, ChangeResult]]) -> Iterator[tuple[bool, str]]:
     """A line for all jobs of which the same is told, but for their ids."""
-    alike: dict[tuple[bool, str], list[tuple[int, Done]]] = defaultdict(list)
+    alike: dict[tuple[bool, str], list[tuple[int, ChangeResult]]] = defaultdict(list)
     for job_id, answer in pairs:
         alike[answer.is_done, _without_id(job_id, answer.message)].append((job_id, answer))
     for (is_done, message), found in alike.items():
@@ -263,7 +262,7 @@ def hold(why: str, choice: JobChoice, is_forced: bool, is_dry: bool) -> int:
     A job that is held takes no place and no lock, and keeps its place in line. One that has begun cannot be held.
     """
     return change_jobs(
-        choice, _HOLD, lambda ids: ChangeJobs(ids, JobChange(hold=why)), is_forced=is_forced, is_dry=is_dry
+        choice, _HOLD, lambda ids: ChangeJobs(ids, TermsChange(hold=why)), is_forced=is_forced, is_dry=is_dry
     )
 
 
@@ -284,7 +283,7 @@ _RELEASE: Final = JobAction("release", ["&", NOT_BEGUN, ["?", "hold"]])
 def release(choice: JobChoice, is_forced: bool, is_dry: bool) -> int:
     """Let these jobs begin as if they had never been held, or all held jobs for which the conditions hold."""
     return change_jobs(
-        choice, _RELEASE, lambda ids: ChangeJobs(ids, JobChange(release=True)), is_forced=is_forced, is_dry=is_dry
+        choice, _RELEASE, lambda ids: ChangeJobs(ids, TermsChange(release=True)), is_forced=is_forced, is_dry=is_dry
     )
 
 
@@ -364,7 +363,7 @@ def modify(
     --at-most is for jobs of a batch: name all of them, as each job has it by itself. A job can wait only for jobs that
     came before it.
     """
-    change = JobChange(
+    change = TermsChange(
         name=name,
         labels=dict(labels),
         without_labels=tuple(without),
@@ -381,7 +380,7 @@ def modify(
         ),
         without_after=tuple(JobId(each) for named in without_after for each in ids_of(named, None)),
     )
-    if change == JobChange():
+    if change == TermsChange():
         raise click.UsageError(
             "nothing to change; for example --name NAME, --begin TIME, --priority low or --timeout 2h"
         )
@@ -408,7 +407,7 @@ _CHANGE_PRIORITY: Final = JobAction("change the priority of", UNFINISHED)
 @selection_options
 def change_priority(priority: str, choice: JobChoice, is_forced: bool, is_dry: bool) -> int:
     """Give another priority to these jobs, or to all unfinished jobs for which the conditions hold."""
-    change = JobChange(priority=SUBMIT_PRIORITIES[priority])
+    change = TermsChange(priority=SUBMIT_PRIORITIES[priority])
     return change_jobs(
         choice, _CHANGE_PRIORITY, lambda ids: ChangeJobs(ids, change), is_forced=is_forced, is_dry=is_dry
     )

@@ -17,7 +17,7 @@ from cli.exitcodes import DONE
 from cli.options import gathered
 from cli.query import filter_jobs, query_jobs
 from cli.screen import remark, say, say_json
-from cli.submitting.options import PRIORITIES, WAIT_OPTIONS, SubmissionOptions, job_with_wishes
+from cli.submitting.options import PRIORITIES, WAIT_OPTIONS, SubmissionOptions, job_with_options
 from cli.submitting.submission import submit_jobs
 from common.errors import PrerequisiteError
 from common.opcodes.base import summary
@@ -103,7 +103,7 @@ def rerun(
     if submission.is_preview or not made:
         return _tell_dry(made)
     return submit_jobs(
-        [job_with_wishes(NewJob(tuple(each.ops)), submission, "rerun") for each in made],
+        [job_with_options(NewJob(tuple(each.ops)), submission, "rerun") for each in made],
         submission,
         elements=[{"rerun-of": str(each.of)} for each in made],
     )

@@ -1,138 +1,24 @@
 """`gnt-job run`: run a command as a job."""
 
 import os
-import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import attrs
 import click
 
 from cli import context
-from cli.choosing.jobids import JOB_IDS, PREVIOUS, Named, are_ids, ids_of
 from cli.commands import WaitingCommand
 from cli.connection import open_luxid
-from cli.options import ReadType, gathered
 from cli.remoteoptions import is_remote
 from cli.screen import remark
-from cli.submitting.arguments import DEPENDENCY, ULIMIT, lock_modes
+from cli.submitting.arguments import ULIMIT, AfterJobs, after_options, lock_modes, read_dependencies
+from cli.submitting.batchoptions import BatchOptions, batch_options, check_lock_marks, check_shell_words
 from cli.submitting.command import CommandOptions, command_options
-from cli.submitting.fleetoptions import FleetWish, check_lock_marks, check_shell_words, fleet_options
-from cli.submitting.options import SubmissionOptions, job_options, job_with_wishes, retry_options
+from cli.submitting.options import SubmissionOptions, job_options, job_with_options, retry_options
 from cli.submitting.submission import submit_jobs
-from common.queue.jobs import FINAL_NAMES, JobState
 from protocol.luxi.jobs import NewJob, OpInput
-
-# The jobs that a new job waits for, named by an id, by a batch, or by the word PREV.
-#
-# Source: DESIGN section 16; everyday.md section d.
-
-
-_BATCH: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
-_SUCCESS: Final = (JobState.SUCCESS.value,)
-_FAILURE: Final = (JobState.ERROR.value,)
-_ANY: Final = tuple(sorted(FINAL_NAMES))
-
-
-def _jobs(text: str) -> Named:
-    """Ids, PREV, or the id of a batch."""
-    if text == PREVIOUS:
-        return text
-    if are_ids(text):
-        return JOB_IDS.convert(text, None, None)
-    if _BATCH.fullmatch(text) is None:
-        raise ValueError(f"'{text:.40}' names no job; write an id, the id of a batch, or {PREVIOUS}")
-    return text
-
-
-_JOBS: Final = ReadType(_jobs, "ID|BATCH|PREV")
-
-
-@attrs.frozen
-class AfterJobs:
-    """Jobs to wait for, as they are named."""
-
-    depends: Sequence[tuple[Named, list[str]]]
-    after_success: Sequence[Named]
-    after_failure: Sequence[Named]
-    after_all: Sequence[Named]
-
-
-# `--after`, `--after-success`, `--after-failure` and `--after-all`: a verb gets `after`
-after_options: Final = gathered(
-    "after",
-    AfterJobs,
-    click.option(
-        "--after",
-        "--depend",
-        "depends",
-        type=DEPENDENCY,
-        multiple=True,
-        help="Start after job ID has succeeded, or has ended as ID:success|error|canceled,... says; repeatable.",
-    ),
-    click.option(
-        "--after-success",
-        type=_JOBS,
-        multiple=True,
-        help="Start after these jobs have succeeded: a job, a batch, or PREV, the last submission of this "
-        "terminal or session ($GANTRY_SESSION names another); repeatable.",
-    ),
-    click.option(
-        "--after-failure",
-        type=_JOBS,
-        multiple=True,
-        metavar="ID|PREV",
-        help="Start after this job has failed, not if it was canceled; repeatable.",
-    ),
-    click.option(
-        "--after-all", type=_JOBS, multiple=True, help="Start after these jobs have ended in any way; repeatable."
-    ),
-)
-
-
-def read_dependencies(after: AfterJobs, key: str | None) -> list[list[object]]:
-    """The dependencies of the first opcode; each job once for each way to wait for it.
-
-    Args: key: key of the submission.
-    Raises: PrerequisiteError: PREV or a batch names no job. UsageError: one failure is asked of several jobs.
-        Else as `Luxid.call`.
-    """
-    found: list[list[object]] = [[job_id, states] for named, states in after.depends for job_id in ids_of(named, key)]
-    ways = ((after.after_success, _SUCCESS), (after.after_failure, _FAILURE), (after.after_all, _ANY))
-    for names, wanted in ways:
-        for name in names:
-            ids = _ids_of(name, wanted, key)
-            if wanted == _FAILURE and len(ids) > 1:
-                which = name if isinstance(name, str) else "this list"
-                raise click.UsageError(
-                    f"--after-failure waits for the failure of one job, and {which} has {len(ids)}; "
-                    "name one by its id, or write --after-all"
-                )
-            found += [[job_id, list(wanted)] for job_id in ids]
-    return _unique(found)
-
-
-def _unique(found: Iterable[list[object]]) -> list[list[object]]:
-    return list({str(each): list(each) for each in found}.values())
-
-
-def _ids_of(name: Named, wanted: Sequence[str], key: str | None) -> Sequence[int]:
-    if isinstance(name, tuple) or name == PREVIOUS:
-        return ids_of(name, key)
-    return _batch_ids(name, wanted)
-
-
-def _batch_ids(batch_id: str, wanted: Sequence[str]) -> Sequence[int]:
-    """The jobs of a batch; those that have ended as wanted are left out, if others are left."""
-    from cli.choosing.batches import read_batch
-
-    with open_luxid() as client:
-        rows = read_batch(client, batch_id).jobs
-    left = [row["id"] for row in rows if row["status"] not in wanted]
-    return left or [rows[-1]["id"]]
-
 
 # The folder in which a command starts when no `--cwd` is given: the caller's, if the command's user can enter it.
 #
@@ -213,7 +99,7 @@ def _can_enter(uid: int, folder: Path) -> bool:
 )
 @click.option("--detach", is_flag=True, help="Let background processes run on; else they end with the command.")
 @click.option("--keep-locks", is_flag=True, help="As --detach, and keep the locks until the last of them has ended.")
-@fleet_options
+@batch_options
 @after_options
 @retry_options
 @job_options
@@ -227,7 +113,7 @@ def run_command(
     exit_codes: Sequence[int],
     detach: bool,
     keep_locks: bool,
-    fleet: FleetWish,
+    batch: BatchOptions,
     after: AfterJobs,
     retry: dict[str, object],
     submission: SubmissionOptions,
@@ -251,12 +137,12 @@ def run_command(
 
     With --wait the exit code is the command's; 'gantry help exit-codes' tells all others.
     """
-    check_lock_marks(lock_modes(command.locks), fleet)
+    check_lock_marks(lock_modes(command.locks), batch)
     if command.shell:
-        check_shell_words(words, fleet)
+        check_shell_words(words, batch)
     elif submission.is_held:
         _check_program(words[0])
-    elsewhere = "the node" if fleet.has_nodes else "the other machine" if is_remote() else None
+    elsewhere = "the node" if batch.has_nodes else "the other machine" if is_remote() else None
     op: dict[str, object] = {
         **command.parameters(words, elsewhere),
         "nice": nice,
@@ -270,40 +156,40 @@ def run_command(
     }
     if elsewhere is None and command.cwd is None:
         op["cwd"] = str(start_folder(command.user))
-    return _submit({key: value for key, value in op.items() if value is not None}, fleet, submission)
+    return _submit({key: value for key, value in op.items() if value is not None}, batch, submission)
 
 
-def _submit(op: OpInput, fleet: FleetWish, wishes: SubmissionOptions) -> int:
-    if not (fleet.has_nodes or fleet.is_batch):
-        return submit_jobs([job_with_wishes(NewJob((op,)), wishes, "run")], wishes)
+def _submit(op: OpInput, batch: BatchOptions, options: SubmissionOptions) -> int:
+    if not (batch.has_nodes or batch.is_batch):
+        return submit_jobs([job_with_options(NewJob((op,)), options, "run")], options)
     # imported late: most commands are one job
-    from cli.submitting.fleet import spread
+    from cli.submitting.batch import spread
 
-    if fleet.variables:
-        _tell_strange_marks(op, fleet, wishes)
-    found = spread(op, _choose_nodes(fleet), fleet, wishes, "run")
-    return submit_jobs(found.jobs, wishes, elements=found.elements, batch_id=found.batch_id)
+    if batch.variables:
+        _tell_strange_marks(op, batch, options)
+    found = spread(op, _choose_nodes(batch), batch, options, "run")
+    return submit_jobs(found.jobs, options, elements=found.elements, batch_id=found.batch_id)
 
 
-def _tell_strange_marks(op: OpInput, fleet: FleetWish, wishes: SubmissionOptions) -> None:
+def _tell_strange_marks(op: OpInput, batch: BatchOptions, options: SubmissionOptions) -> None:
     """Tell of words in braces that may be mistyped: they stay as they are."""
-    from cli.submitting.fleetoptions import strange_marks
+    from cli.submitting.batchoptions import strange_marks
 
-    names = [*(each.name for each in fleet.variables), *(["node"] if fleet.has_nodes else [])]
+    names = [*(each.name for each in batch.variables), *(["node"] if batch.has_nodes else [])]
     argv = op["argv"]
     texts = [*argv] if isinstance(argv, list) else []
-    texts += [wishes.job_name or "", *(value for _, value in wishes.job_labels)]
+    texts += [options.job_name or "", *(value for _, value in options.job_labels)]
     for word, nearest in strange_marks(names, texts):
         remark(f"'{{{word}}}' stays as it is; did you mean '{{{nearest}}}'?")
 
 
-def _choose_nodes(fleet: FleetWish) -> Sequence[str]:
-    if not fleet.has_nodes:
+def _choose_nodes(batch: BatchOptions) -> Sequence[str]:
+    if not batch.has_nodes:
         return ()
-    from cli.submitting.fleet import choose_nodes
+    from cli.submitting.batch import choose_nodes
 
     with open_luxid() as client:
-        chosen = choose_nodes(client, fleet)
+        chosen = choose_nodes(client, batch)
     for name, why in chosen.left_out:
         remark(f"left out: {name} ({why})")
     return chosen.names

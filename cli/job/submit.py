@@ -8,7 +8,7 @@ import click
 from cli.commands import WaitingCommand
 from cli.exitcodes import DONE
 from cli.screen import say
-from cli.submitting.options import SubmissionOptions, job_options, job_with_wishes
+from cli.submitting.options import SubmissionOptions, job_options, job_with_options
 from cli.submitting.submission import submit_jobs
 from common.errors import InvalidRequest, RemoteError
 from protocol.plans.documents import read_document
@@ -56,7 +56,7 @@ def submit(file: Path | None, wants_schema: bool, submission: SubmissionOptions)
     if file is None:
         raise click.UsageError("missing argument 'FILE'; '-' is standard input")
     plan = _read(file)
-    jobs = [job_with_wishes(job, submission, "submit") for job in plan.jobs]
+    jobs = [job_with_options(job, submission, "submit") for job in plan.jobs]
     try:
         return submit_jobs(jobs, submission, located=plan.located)
     except RemoteError as error:

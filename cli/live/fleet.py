@@ -35,7 +35,7 @@ _LINE_LENGTH: Final = 500
 _WORDS: Final = (("success", "done"), ("error", "failed"), ("canceled", "canceled"), ("running", "running"))
 
 
-class LastLines:
+class OutputTail:
     """The last lines of an output that comes in pieces; of a line that was overwritten the last state counts."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class FleetJob:
     # its node or its values, as they are shown
     element: str
     row: JobRow | None = None
-    output: LastLines = attrs.field(factory=LastLines)
+    output: OutputTail = attrs.field(factory=OutputTail)
     # last message of its log, until there is output
     message: str = ""
 

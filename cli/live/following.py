@@ -15,16 +15,16 @@ from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES, LogEntry, to_seconds
 from common.wire import structure
 from common.words.fields import JobRow
-from common.words.logs import LogLine
+from common.words.logs import JobLogLine
 from common.words.outcome import no_such_job
 from protocol.luxi.feed import (
     FeedBegin,
     FeedChanges,
     FeedPlace,
+    FeedTopic,
     JobNews,
     OutputPlace,
     Subscribe,
-    Topic,
     job_news,
     read_changes,
 )
@@ -45,7 +45,7 @@ class JobUpdate:
     job_id: int
     status: str
     values: JobRow
-    log: tuple[LogLine, ...]
+    log: tuple[JobLogLine, ...]
 
     @property
     def is_final(self) -> bool:
@@ -73,7 +73,7 @@ def change_of(job_id: int, fields: Sequence[str], values: Sequence[object], entr
     status = values[0] if values else None
     if not isinstance(status, str):
         raise Unavailable(f"luxid cannot tell the state of job {job_id}; its log says why")
-    log = tuple(LogLine(each.serial, to_seconds(each.at), each.kind, each.message) for each in entries)
+    log = tuple(JobLogLine(each.serial, to_seconds(each.at), each.kind, each.message) for each in entries)
     return JobUpdate(job_id, status, cast(JobRow, dict(zip(fields, values, strict=True))), log)
 
 
@@ -207,7 +207,7 @@ class JobFeed:
         self._open_luxid = open_luxid
         self._fields = tuple(fields)
         self._hinted = hinted
-        topics = ((Topic.JOBS,) if fields else ()) + ((Topic.REASONS,) if hinted is not None else ())
+        topics = ((FeedTopic.JOBS,) if fields else ()) + ((FeedTopic.REASONS,) if hinted is not None else ())
         outputs = tuple(OutputPlace(job_id, stream, 0) for job_id in ids for stream in streams)
         serials = (0,) * len(ids) if has_log else None
         self._place = FeedPlace(Subscribe(topics, ids, self._fields, log_after=serials, outputs=outputs or None))

@@ -96,7 +96,7 @@ def follow_own(
 
     Jobs that did not succeed are reported.
 
-    Raises: GoesOn: the time is over, or Ctrl-C; else as `JobFeed.next_event`.
+    Raises: WaitAbandoned: the time is over, or Ctrl-C; else as `JobFeed.next_event`.
     """
     watched = _Watched(list(job_ids))
     try:
@@ -105,12 +105,12 @@ def follow_own(
     except TimeOver:
         sys.stdout.flush()
         remark(f"waited for {duration(timeout_s or 0)}; {watched.goes_on()}")
-        raise GoesOn(TIME_OVER) from None
+        raise WaitAbandoned(TIME_OVER) from None
     except KeyboardInterrupt:
         sys.stdout.flush()
         remark(f"\n{watched.goes_on()}")
         _end_if_asked_again(job_ids)
-        raise GoesOn(INTERRUPTED) from None
+        raise WaitAbandoned(INTERRUPTED) from None
     watched.tell_end(outcomes)
     return outcomes
 
@@ -158,7 +158,7 @@ def _end_if_asked_again(job_ids: Sequence[int]) -> None:
             remark(answer.message)
 
 
-class GoesOn(Exception):
+class WaitAbandoned(Exception):
     """The jobs are no longer waited for, and the user has been told; `code` is the exit code."""
 
     def __init__(self, code: int) -> None:

@@ -5,9 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from cli.manual.daemons import daemon_pages
 from cli.manual.errors import errors_page, reasons_page
-from cli.manual.files import files_page, settings_page
+from cli.manual.files import files_page, plan_page, settings_page
 from cli.manual.interfaces import call_pages, fields_page, http_page, metrics_page, ports_page
 from cli.manual.markdown import file_name, markdown, toctree
 from cli.manual.opcodes import opcodes_page
@@ -24,8 +23,7 @@ from cli.manual.page import (
     linked,
     paragraph,
 )
-from cli.manual.plan import plan_page
-from cli.manual.programs import children_of, exit_codes_page, program_pages
+from cli.manual.programs import children_of, daemon_pages, exit_codes_page, program_pages
 from cli.manual.queries import filters_page, query_page
 from cli.manual.roff import roff, roff_alias
 from common.reference import read_daemon_facts

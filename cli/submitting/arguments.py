@@ -1,23 +1,25 @@
-"""Values as the user types them: options of a command, locks, terms of jobs."""
+"""Values as the user types them: options of a command, locks, terms of jobs, and the jobs to wait for."""
 
 import os
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+import attrs
 import click
 
-from cli.choosing.jobids import JOB_IDS, Named
-from cli.options import ReadType, complete_lock
+from cli.choosing.jobids import JOB_IDS, PREVIOUS, Named, are_ids, ids_of
+from cli.connection import open_luxid
+from cli.options import ReadType, complete_lock, gathered
 from cli.screen import remark
 from common.commands.spec import ULIMITS
 from common.errors import InvalidRequest
 from common.queue.jobs import FINAL_NAMES, JobState
 from common.queue.terms import Use, check_label, check_name, read_use
 from common.words import typed
-from common.words.typed import LockWish, read_lock, read_size
+from common.words.typed import NamedLock, read_lock, read_size
 
 # Values of a command's options as the user types them: `12:success`, `NAME=VALUE`, `512M`, `nofile=1024`.
 
@@ -95,10 +97,10 @@ def read_standard_input() -> str:
 LOCK: Final = ReadType(read_lock, name="lock", complete=complete_lock)
 
 
-def lock_modes(wishes: Iterable[LockWish]) -> dict[str, str]:
+def lock_modes(locks: Iterable[NamedLock]) -> dict[str, str]:
     """Lock -> mode. Raises: UsageError: a lock is wanted in two modes."""
     try:
-        return typed.lock_modes(wishes)
+        return typed.lock_modes(locks)
     except InvalidRequest as error:
         raise click.UsageError(f"--lock {error.message}") from None
 
@@ -164,3 +166,112 @@ class InstantType(click.ParamType):  # type: ignore[type-arg]  # generic in newe
 JOB_NAME: Final = ReadType(_job_name, "NAME")
 LABEL: Final = ReadType(_label, "KEY=VALUE")
 USE: Final = ReadType(_use, "[NODE:]NAME=COUNT")
+
+
+# The jobs that a new job waits for, named by an id, by a batch, or by the word PREV.
+#
+# Source: DESIGN section 16; everyday.md section d.
+
+
+_BATCH: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
+_SUCCESS: Final = (JobState.SUCCESS.value,)
+_FAILURE: Final = (JobState.ERROR.value,)
+_ANY: Final = tuple(sorted(FINAL_NAMES))
+
+
+def _jobs(text: str) -> Named:
+    """Ids, PREV, or the id of a batch."""
+    if text == PREVIOUS:
+        return text
+    if are_ids(text):
+        return JOB_IDS.convert(text, None, None)
+    if _BATCH.fullmatch(text) is None:
+        raise ValueError(f"'{text:.40}' names no job; write an id, the id of a batch, or {PREVIOUS}")
+    return text
+
+
+_JOBS: Final = ReadType(_jobs, "ID|BATCH|PREV")
+
+
+@attrs.frozen
+class AfterJobs:
+    """Jobs to wait for, as they are named."""
+
+    depends: Sequence[tuple[Named, list[str]]]
+    after_success: Sequence[Named]
+    after_failure: Sequence[Named]
+    after_all: Sequence[Named]
+
+
+# `--after`, `--after-success`, `--after-failure` and `--after-all`: a verb gets `after`
+after_options: Final = gathered(
+    "after",
+    AfterJobs,
+    click.option(
+        "--after",
+        "--depend",
+        "depends",
+        type=DEPENDENCY,
+        multiple=True,
+        help="Start after job ID has succeeded, or has ended as ID:success|error|canceled,... says; repeatable.",
+    ),
+    click.option(
+        "--after-success",
+        type=_JOBS,
+        multiple=True,
+        help="Start after these jobs have succeeded: a job, a batch, or PREV, the last submission of this "
+        "terminal or session ($GANTRY_SESSION names another); repeatable.",
+    ),
+    click.option(
+        "--after-failure",
+        type=_JOBS,
+        multiple=True,
+        metavar="ID|PREV",
+        help="Start after this job has failed, not if it was canceled; repeatable.",
+    ),
+    click.option(
+        "--after-all", type=_JOBS, multiple=True, help="Start after these jobs have ended in any way; repeatable."
+    ),
+)
+
+
+def read_dependencies(after: AfterJobs, key: str | None) -> list[list[object]]:
+    """The dependencies of the first opcode; each job once for each way to wait for it.
+
+    Args: key: key of the submission.
+    Raises: PrerequisiteError: PREV or a batch names no job. UsageError: one failure is asked of several jobs.
+        Else as `Luxid.call`.
+    """
+    found: list[list[object]] = [[job_id, states] for named, states in after.depends for job_id in ids_of(named, key)]
+    ways = ((after.after_success, _SUCCESS), (after.after_failure, _FAILURE), (after.after_all, _ANY))
+    for names, wanted in ways:
+        for name in names:
+            ids = _ids_of(name, wanted, key)
+            if wanted == _FAILURE and len(ids) > 1:
+                which = name if isinstance(name, str) else "this list"
+                raise click.UsageError(
+                    f"--after-failure waits for the failure of one job, and {which} has {len(ids)}; "
+                    "name one by its id, or write --after-all"
+                )
+            found += [[job_id, list(wanted)] for job_id in ids]
+    return _unique(found)
+
+
+def _unique(found: Iterable[list[object]]) -> list[list[object]]:
+    return list({str(each): list(each) for each in found}.values())
+
+
+def _ids_of(name: Named, wanted: Sequence[str], key: str | None) -> Sequence[int]:
+    if isinstance(name, tuple) or name == PREVIOUS:
+        return ids_of(name, key)
+    return _batch_ids(name, wanted)
+
+
+def _batch_ids(batch_id: str, wanted: Sequence[str]) -> Sequence[int]:
+    """The jobs of a batch; those that have ended as wanted are left out, if others are left."""
+    from cli.choosing.batches import read_batch
+
+    with open_luxid() as client:
+        rows = read_batch(client, batch_id).jobs
+    left = [row["id"] for row in rows if row["status"] not in wanted]
+    return left or [rows[-1]["id"]]

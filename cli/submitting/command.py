@@ -9,14 +9,14 @@ import click
 
 from cli.options import POSITIVE_DURATION, F, gathered
 from cli.submitting.arguments import CPUS, LOCK, SIZE, VARIABLE, check_text, lock_modes, read_standard_input
-from common.words.typed import LockWish
+from common.words.typed import NamedLock
 
 
 @attrs.frozen
 class CommandOptions:
     """What a command is to have."""
 
-    locks: Sequence[LockWish]
+    locks: Sequence[NamedLock]
     timeout: float | None
     cwd: Path | None
     stdin_from: Path | None

@@ -69,7 +69,7 @@ class SubmissionOptions:
     program: str = "gnt-job"
 
 
-def job_with_wishes(job: NewJob, wishes: SubmissionOptions, command: str) -> list[OpInput]:
+def job_with_options(job: NewJob, options: SubmissionOptions, command: str) -> list[OpInput]:
     """The job with the chosen priority and terms, and with its submitter at the end of the reason trails.
 
     The trace is that of the environment, if there is one.
@@ -79,26 +79,26 @@ def job_with_wishes(job: NewJob, wishes: SubmissionOptions, command: str) -> lis
     now_ns = time.time_ns()
     wanted = attrs.evolve(
         job,
-        ops=tuple(_with_origin(op, wishes, command, now_ns) for op in job.ops),
-        name=wishes.job_name or job.name,
-        labels={**job.labels, **dict(wishes.job_labels)},
-        begin_at=job.begin_at if wishes.begin_at is None else wishes.begin_at,
-        hold=wishes.reason or "" if wishes.is_held else job.hold,
-        uses={**job.uses, **{use.key: use.count for use in wishes.uses}},
+        ops=tuple(_with_origin(op, options, command, now_ns) for op in job.ops),
+        name=options.job_name or job.name,
+        labels={**job.labels, **dict(options.job_labels)},
+        begin_at=job.begin_at if options.begin_at is None else options.begin_at,
+        hold=options.reason or "" if options.is_held else job.hold,
+        uses={**job.uses, **{use.key: use.count for use in options.uses}},
     )
     checked(wanted.terms())
     return list(wanted.to_input(now_ns, trace_text([os.environ.get(VARIABLE, "")])))
 
 
-def _with_origin(op: OpInput, wishes: SubmissionOptions, command: str, now_ns: int) -> OpInput:
-    entries = (submitter_entry(user_name(), now_ns), *user_trail(wishes.reason, wishes.program, command, now_ns))
+def _with_origin(op: OpInput, options: SubmissionOptions, command: str, now_ns: int) -> OpInput:
+    entries = (submitter_entry(user_name(), now_ns), *user_trail(options.reason, options.program, command, now_ns))
     trail = [entry.to_wire() for entry in entries]
     reasons = op.get("reason") or []
     changed = {**op, "reason": [*reasons, *trail] if isinstance(reasons, list) else reasons}
-    if wishes.is_dry:
+    if options.is_dry:
         changed["dry_run"] = True
-    if wishes.priority is not None:
-        changed["priority"] = SUBMIT_PRIORITIES[wishes.priority]
+    if options.priority is not None:
+        changed["priority"] = SUBMIT_PRIORITIES[options.priority]
     return changed
 
 

@@ -18,12 +18,13 @@ from cli.exitcodes import DONE, FAILED, OURS
 from cli.outputscreen import OutputScreen
 from cli.remoteoptions import is_remote
 from cli.screen import complain, remark, say, say_json
-from cli.submitting.options import SubmissionOptions, job_with_wishes
+from cli.submitting.options import SubmissionOptions, job_with_options
 from common.errors import ConnectionLost, GantryError, InvalidRequest, Unavailable
 from common.ids import JobId
 from common.queue.terms import Use, terms_of_trail, terms_text
 from common.resources import units_text
 from protocol.luxi.jobs import (
+    Accepted,
     NewJob,
     OpInput,
     OutputStream,
@@ -32,7 +33,6 @@ from protocol.luxi.jobs import (
     SubmitJob,
     SubmitManyJobs,
     SubmitOnce,
-    Submitted,
 )
 from protocol.luxi.queries import QueryJobs
 from protocol.luxi.queue import ReadResourceUse, ResourceUse
@@ -103,7 +103,7 @@ class Sent:
 
 def submit_jobs(
     jobs: Sequence[Sequence[OpInput]],
-    wishes: SubmissionOptions,
+    options: SubmissionOptions,
     succeeded: Callable[[Sequence[JobId]], None] | None = None,
     elements: Sequence[Mapping[str, str]] = (),
     batch_id: str = "",
@@ -117,31 +117,31 @@ def submit_jobs(
         batch_id: the batch of these elements.
         located: adds to luxid's words about a job where the job is written.
     """
-    if wishes.is_preview:
+    if options.is_preview:
         return _tell_preview(jobs, elements)
-    if wishes.is_waiting:
+    if options.is_waiting:
         # imported late: most submissions are not followed; imported now, Ctrl-C works as soon as the id is printed
         from cli.live.watching import streams_of
     with open_luxid() as client:
-        sent = send_jobs(client, jobs, wishes)
+        sent = send_jobs(client, jobs, options)
         if not sent.is_earlier:
             tell_lacking(client, jobs)
     answers, ids = sent.answers, taken(sent.answers)
     if ids:
-        note_submission(ids, wishes.key)
+        note_submission(ids, options.key)
     if elements:
-        _tell_ids(sent, _by_element(elements, answers), wishes, PREVIOUS if sent.is_earlier else batch_id)
+        _tell_ids(sent, _by_element(elements, answers), options, PREVIOUS if sent.is_earlier else batch_id)
     else:
-        _tell_ids(sent, ids[0] if ids and len(jobs) == 1 else answers, wishes)
+        _tell_ids(sent, ids[0] if ids and len(jobs) == 1 else answers, options)
     if elements:
         _tell_places(len(ids))
     code = tell_refused(answers, elements, located)
-    if not wishes.is_waiting:
+    if not options.is_waiting:
         return code
     if not ids:
-        return OURS if wishes.ends_as_command else code
+        return OURS if options.ends_as_command else code
     streams = streams_of(op for job in jobs for op in job)
-    code = _follow(ids, streams, wishes, are_all_taken=len(ids) == len(jobs))
+    code = _follow(ids, streams, options, are_all_taken=len(ids) == len(jobs))
     if code == DONE and succeeded is not None:
         succeeded(ids)
     return code
@@ -165,24 +165,24 @@ def _tell_preview(jobs: Sequence[Sequence[OpInput]], elements: Sequence[Mapping[
 
 
 def _follow(
-    ids: Sequence[int], streams: Sequence[OutputStream], wishes: SubmissionOptions, *, are_all_taken: bool
+    ids: Sequence[int], streams: Sequence[OutputStream], options: SubmissionOptions, *, are_all_taken: bool
 ) -> int:
     """Follow the jobs to their end; return the exit code."""
-    from cli.live.watching import GoesOn, follow_own
+    from cli.live.watching import WaitAbandoned, follow_own
     from cli.outcomes import code_of_all, wait_code
 
     try:
-        outcomes = follow_own(ids, streams, OutputScreen(is_raw=wishes.is_raw), wishes.wait_s)
-    except GoesOn as goes_on:
+        outcomes = follow_own(ids, streams, OutputScreen(is_raw=options.is_raw), options.wait_s)
+    except WaitAbandoned as goes_on:
         return goes_on.code
     if not are_all_taken:
         return FAILED
-    if not wishes.ends_as_command:
+    if not options.ends_as_command:
         return code_of_all(outcomes)
-    return wait_code(outcomes, is_highest=wishes.takes_highest)
+    return wait_code(outcomes, is_highest=options.takes_highest)
 
 
-def send_jobs(client: Luxid, jobs: Sequence[Sequence[OpInput]], wishes: SubmissionOptions) -> Sent:
+def send_jobs(client: Luxid, jobs: Sequence[Sequence[OpInput]], options: SubmissionOptions) -> Sent:
     """Submit the jobs; return what became of each.
 
     Each call has a key. If luxid goes away before it replies, the call is sent again, and luxid returns the
@@ -191,10 +191,10 @@ def send_jobs(client: Luxid, jobs: Sequence[Sequence[OpInput]], wishes: Submissi
     Raises: ConnectionLost: luxid did not come back; whether it took the jobs is unknown. Else as
         `BlockingClient.call`: no job was taken; with one call per job, earlier ones may have been.
     """
-    if wishes.key is not None:
-        return _send_once(client, SubmitOnce(tuple(tuple(job) for job in jobs), wishes.key))
-    if len(jobs) == 1 or wishes.is_each:
-        return Sent([Submitted(_call_once(client, SubmitJob(tuple(job), _new_key()))[0]) for job in jobs])
+    if options.key is not None:
+        return _send_once(client, SubmitOnce(tuple(tuple(job) for job in jobs), options.key))
+    if len(jobs) == 1 or options.is_each:
+        return Sent([Accepted(_call_once(client, SubmitJob(tuple(job), _new_key()))[0]) for job in jobs])
     return Sent(_call_once(client, SubmitManyJobs(tuple(tuple(job) for job in jobs), _new_key()))[0])
 
 
@@ -208,7 +208,7 @@ def _send_once(client: Luxid, request: SubmitOnce) -> Sent:
 
 def taken(answers: Sequence[SubmitAnswer]) -> list[JobId]:
     """The ids of the jobs that were taken."""
-    return [answer.job_id for answer in answers if isinstance(answer, Submitted)]
+    return [answer.job_id for answer in answers if isinstance(answer, Accepted)]
 
 
 def _new_key() -> str:
@@ -229,21 +229,21 @@ def _call_once(client: Luxid, request: Request[R]) -> tuple[R, bool]:
             raise lost from None
 
 
-def _tell_ids(sent: Sent, answer: object, wishes: SubmissionOptions, batch_id: str = "") -> None:
+def _tell_ids(sent: Sent, answer: object, options: SubmissionOptions, batch_id: str = "") -> None:
     ids = taken(sent.answers)
     if sent.is_earlier and ids:
         remark(f"already submitted as {jobs_text(ids)}")
-    if wishes.prints_ids or not (wishes.is_waiting or wishes.is_ganeti_form):
+    if options.prints_ids or not (options.is_waiting or options.is_ganeti_form):
         if wants_json():
-            say_json(answer if wishes.key is None else {"jobs": answer, "is_earlier": sent.is_earlier})
+            say_json(answer if options.key is None else {"jobs": answer, "is_earlier": sent.is_earlier})
         else:
             for job_id in ids:
                 say(str(job_id))
         sys.stdout.flush()
-    if wishes.is_ganeti_form:
+    if options.is_ganeti_form:
         for job_id in ids:
             remark(f"JobID: {job_id}")
-    elif not wishes.is_waiting and ids and sys.stderr.isatty() and sys.stdout.isatty():
+    elif not options.is_waiting and ids and sys.stderr.isatty() and sys.stdout.isatty():
         named: Sequence[object] = ("--batch", batch_id) if batch_id else ids
         remark(f"watch with: {command_line(job_program(), 'watch', *named)}")
 
@@ -267,7 +267,7 @@ def jobs_text(ids: Sequence[int]) -> str:
 def _by_element(elements: Sequence[Mapping[str, str]], answers: Sequence[SubmitAnswer]) -> list[dict[str, object]]:
     """The wire form of what became of each element's job."""
     return [
-        {**element, "id": answer.job_id} if isinstance(answer, Submitted) else {**element, "refused": answer.message}
+        {**element, "id": answer.job_id} if isinstance(answer, Accepted) else {**element, "refused": answer.message}
         for element, answer in zip(elements, answers, strict=True)
     ]
 
@@ -303,13 +303,13 @@ def carry_out(
 
     Args: tell: prints the opcode's result, after a success.
     """
-    wishes = _waited_for(submission, program)
+    options = _waited_for(submission, program)
 
     def succeeded(job_ids: Sequence[JobId]) -> None:
         if tell is not None:
             tell(result_of(job_ids[0]))
 
-    return submit_jobs([job_with_wishes(NewJob((op,)), wishes, verb)], wishes, succeeded)
+    return submit_jobs([job_with_options(NewJob((op,)), options, verb)], options, succeeded)
 
 
 def tell_changes(key: str, title: str, name: str) -> Callable[[object], None]:
@@ -329,8 +329,8 @@ def tell_changes(key: str, title: str, name: str) -> Callable[[object], None]:
 
 def carry_out_each(ops: Sequence[OpInput], submission: SubmissionOptions, program: str, verb: str) -> int:
     """Carry out opcodes by a job each; otherwise as `carry_out`."""
-    wishes = _waited_for(submission, program)
-    return submit_jobs([job_with_wishes(NewJob((op,)), wishes, verb) for op in ops], wishes)
+    options = _waited_for(submission, program)
+    return submit_jobs([job_with_options(NewJob((op,)), options, verb) for op in ops], options)
 
 
 def _waited_for(submission: SubmissionOptions, program: str) -> SubmissionOptions:

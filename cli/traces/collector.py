@@ -28,7 +28,7 @@ _LIBRARY: Final = "opentelemetry"
 _NEVER: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
-class Collector:
+class TraceCollector:
     """A collector, which may be away."""
 
     def __init__(self, cluster: TracedCluster, version: str) -> None:

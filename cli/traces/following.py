@@ -24,7 +24,7 @@ from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES
 from common.words.fields import JobRow
 from common.words.times import to_seconds
-from protocol.luxi.feed import JobNews, Subscribe, Topic, job_news, read_changes
+from protocol.luxi.feed import FeedTopic, JobNews, Subscribe, job_news, read_changes
 from protocol.luxi.history import Past, ReadHistory, Sorting
 from protocol.luxi.queries import QueryJobs
 from protocol.luxi.why import ReadJobWaits
@@ -56,7 +56,7 @@ class Sink(Protocol):
 
 
 @attrs.frozen
-class EndedNews:
+class EndedJobsUpdate:
     """Jobs that have ended."""
 
     # where a later feed goes on after this
@@ -68,15 +68,15 @@ class EndedNews:
     archived: tuple[JobId, ...] = ()
 
 
-EndedFeed = Callable[[str | None], Generator[EndedNews, None, None]]
+EndedFeed = Callable[[str | None], Generator[EndedJobsUpdate, None, None]]
 
 
 def luxid_feed(connect: Callable[[], FeedLuxid]) -> EndedFeed:
     """The feed of luxid itself. What it raises: Unavailable, RemoteError: the connection is over."""
 
-    def follow(position: str | None) -> Generator[EndedNews, None, None]:
+    def follow(position: str | None) -> Generator[EndedJobsUpdate, None, None]:
         with closing(connect()) as feed:
-            begun = feed.subscribe(Subscribe((Topic.JOBS,), None, _STATUS, since=position, with_snapshot=False))
+            begun = feed.subscribe(Subscribe((FeedTopic.JOBS,), None, _STATUS, since=position, with_snapshot=False))
             yield _ended(begun.position, job_news(begun.jobs), is_anew=not begun.is_resumed)
             while True:
                 event = feed.event()
@@ -86,10 +86,10 @@ def luxid_feed(connect: Callable[[], FeedLuxid]) -> EndedFeed:
     return follow
 
 
-def _ended(position: str, news: Iterable[JobNews], *, is_anew: bool) -> EndedNews:
+def _ended(position: str, news: Iterable[JobNews], *, is_anew: bool) -> EndedJobsUpdate:
     ended = [each for each in news if each.values is None or each.values[0] in FINAL_NAMES]
     archived = tuple(each.job_id for each in ended if each.values is None)
-    return EndedNews(position, is_anew, tuple(each.job_id for each in ended), archived)
+    return EndedJobsUpdate(position, is_anew, tuple(each.job_id for each in ended), archived)
 
 
 class TraceExport:

@@ -55,7 +55,7 @@ _CLOSING: Final = "nothing more is written: the daemon is shutting down"
 
 
 @attrs.define(eq=False)
-class _Ticket:
+class _PendingWrites:
     writes: Sequence[FileWrite]
     done: trio.Event = attrs.Factory(trio.Event)
     error: OSError | GantryError | None = None
@@ -78,7 +78,7 @@ class GroupCommit:
     ) -> None:
         self._write = write
         self._replica = replica
-        self._waiting: list[_Ticket] = []
+        self._waiting: list[_PendingWrites] = []
         self._wake = trio.Event()
         self._is_closed = False
         # cause of the present or last retry: a missing fsync, or a thread that could not start
@@ -101,7 +101,7 @@ class GroupCommit:
         """
         if self._is_closed:
             raise Unavailable(_CLOSING)
-        ticket = _Ticket(writes)
+        ticket = _PendingWrites(writes)
         self._waiting.append(ticket)
         self._wake.set()
         await ticket.done.wait()
@@ -141,7 +141,7 @@ class GroupCommit:
             self._answer(left, self._unsettled or (Unavailable(_CLOSING) if self._replica else None))
             raise
 
-    def _next_group(self) -> Sequence[_Ticket]:
+    def _next_group(self) -> Sequence[_PendingWrites]:
         """Take the tickets that wait longest, as many as fit into a group."""
         count = files = size = 0
         for ticket in self._waiting:
@@ -155,7 +155,7 @@ class GroupCommit:
             self._wake = trio.Event()
         return tickets
 
-    async def _write_group(self, tickets: Sequence[_Ticket]) -> None:
+    async def _write_group(self, tickets: Sequence[_PendingWrites]) -> None:
         """Cancellation: only while an fsync is repeated, no thread can start, or something is taken back."""
         self._groups += 1
         if self._replica is not None:
@@ -173,7 +173,7 @@ class GroupCommit:
         for ticket, reason in failed.items():
             self._answer([ticket], reason)
 
-    async def _commit_before(self, replica: Replica, tickets: Sequence[_Ticket]) -> Sequence[_Ticket]:
+    async def _commit_before(self, replica: Replica, tickets: Sequence[_PendingWrites]) -> Sequence[_PendingWrites]:
         """Commit in the cluster; return those that may be written."""
         if self._is_closed:
             self._answer(tickets, Unavailable(_CLOSING))
@@ -193,9 +193,9 @@ class GroupCommit:
             return ()
         return tickets
 
-    async def _write_singly(self, tickets: Sequence[_Ticket]) -> dict[_Ticket, OSError]:
+    async def _write_singly(self, tickets: Sequence[_PendingWrites]) -> dict[_PendingWrites, OSError]:
         """Write one by one, and return those that failed; the others have their answer."""
-        failed: dict[_Ticket, OSError] = {}
+        failed: dict[_PendingWrites, OSError] = {}
         for ticket in tickets:
             self._retries += 1
             error = await self._try(ticket.writes)
@@ -256,7 +256,7 @@ class GroupCommit:
                 tell_durable(error)
                 return None
 
-    def _answer(self, tickets: Sequence[_Ticket], error: OSError | GantryError | None) -> None:
+    def _answer(self, tickets: Sequence[_PendingWrites], error: OSError | GantryError | None) -> None:
         self._commits += len(tickets)
         self._failures += len(tickets) if error is not None else 0
         for ticket in tickets:
@@ -264,7 +264,7 @@ class GroupCommit:
             ticket.done.set()
 
 
-def _change_of(tickets: Iterable[_Ticket]) -> Replace:
+def _change_of(tickets: Iterable[_PendingWrites]) -> Replace:
     return Replace([write for ticket in tickets for write in ticket.writes])
 
 

@@ -53,7 +53,7 @@ class EtcdKeys:
 
     @property
     def verdict(self) -> str:
-        """What became of an operator's last wish (`records.OperatorReply`)."""
+        """What became of an operator's last request (`records.OperatorReply`)."""
         return f"{self.prefix}verdict"
 
     @property
@@ -239,7 +239,7 @@ class OperatorRequest(Lenient):
     kill: bool = False
     # seconds after which the master takes it back; 0: never
     limit_s: float = 0.0
-    # tells two wishes from each other
+    # tells two requests from each other
     nonce: str = ""
     # who asked, for the log
     by: str = ""
@@ -247,9 +247,9 @@ class OperatorRequest(Lenient):
 
 @attrs.frozen(kw_only=True)
 class OperatorReply(Lenient):
-    """What became of a wish."""
+    """What became of a request."""
 
-    # of the wish
+    # of the request
     nonce: str
     # why it was not fulfilled; empty: it was
     refusal: str = ""

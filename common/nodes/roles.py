@@ -31,7 +31,7 @@ FLAGS: Final = ("master_candidate", "drained", "offline")
 
 
 @attrs.frozen(kw_only=True)
-class RoleWishes:
+class RoleRequest:
     """The flags of the opcode; None: as it is."""
 
     master_candidate: bool | None = None
@@ -66,54 +66,54 @@ def with_role(node: Node, role: NodeRole) -> Node:
     )
 
 
-def decide_role(node: Node, wishes: RoleWishes, *, is_master: bool, has_room: bool) -> RoleDecision:
+def decide_role(node: Node, request: RoleRequest, *, is_master: bool, has_room: bool) -> RoleDecision:
     """Decide on the role of a node.
 
     Args:
         has_room: whether the pool has room for one more candidate beside the other nodes.
-    Raises: PrerequisiteError: the wishes contradict each other or the node's flags.
+    Raises: PrerequisiteError: the flags asked for contradict each other or the node's flags.
     """
-    _check(node, wishes, is_master=is_master)
+    _check(node, request, is_master=is_master)
     notes: list[str] = []
     now = role_of(node)
-    effective = {flag: wish for flag in FLAGS if (wish := getattr(wishes, flag)) is not None}
-    for flag, wish in list(effective.items()):
-        if not wish and not getattr(node, flag):
+    effective = {flag: wanted for flag in FLAGS if (wanted := getattr(request, flag)) is not None}
+    for flag, wanted in list(effective.items()):
+        if not wanted and not getattr(node, flag):
             del effective[flag]
             notes.append(f"'{flag}' is not set, so it is not unset")
-    asked = next((NodeRole(flag) for flag, wish in effective.items() if wish), None)
-    if wishes.master_capable is False and now is NodeRole.CANDIDATE and asked is None:
+    asked = next((NodeRole(flag) for flag, wanted in effective.items() if wanted), None)
+    if request.master_capable is False and now is NodeRole.CANDIDATE and asked is None:
         notes.append(f"node '{node.name}' is no longer a master candidate")
         return RoleDecision(NodeRole.REGULAR, notes)
     if asked is not None:
         return RoleDecision(asked, notes)
     # what is left ends the role that the node has
     role = NodeRole.REGULAR if effective else now
-    is_capable = node.master_capable if wishes.master_capable is None else wishes.master_capable
-    if role is NodeRole.REGULAR and has_room and is_capable and _returns(node, effective, wishes):
+    is_capable = node.master_capable if request.master_capable is None else request.master_capable
+    if role is NodeRole.REGULAR and has_room and is_capable and _returns(node, effective, request):
         notes.append(f"node '{node.name}' becomes a master candidate")
         return RoleDecision(NodeRole.CANDIDATE, notes)
     return RoleDecision(role, notes)
 
 
-def _check(node: Node, wishes: RoleWishes, *, is_master: bool) -> None:
-    asked = [flag for flag in FLAGS if getattr(wishes, flag)]
+def _check(node: Node, request: RoleRequest, *, is_master: bool) -> None:
+    asked = [flag for flag in FLAGS if getattr(request, flag)]
     if len(asked) > 1:
         raise wrong_input(f"a node cannot be {' and '.join(asked)} at once; name one of them")
-    if is_master and wishes.changes_role:
+    if is_master and request.changes_role:
         raise wrong_input(
             f"node '{node.name}' is the master; its role changes only with the master: gnt-cluster master-failover"
         )
-    if is_master and wishes.master_capable is False:
+    if is_master and request.master_capable is False:
         raise PrerequisiteError(f"node '{node.name}' is the master and must stay master capable")
-    is_capable = node.master_capable if wishes.master_capable is None else wishes.master_capable
-    if wishes.master_candidate and not is_capable:
+    is_capable = node.master_capable if request.master_capable is None else request.master_capable
+    if request.master_candidate and not is_capable:
         raise PrerequisiteError(f"node '{node.name}' is not master capable, and cannot be a master candidate")
 
 
-def _returns(node: Node, effective: dict[str, bool], wishes: RoleWishes) -> bool:
+def _returns(node: Node, effective: dict[str, bool], request: RoleRequest) -> bool:
     """Whether the node may be a candidate from now on, and was not allowed to before."""
-    if wishes.master_candidate is False:
+    if request.master_candidate is False:
         return False
     has_ended = "drained" in effective or "offline" in effective
-    return has_ended or (wishes.master_capable is True and not node.master_capable)
+    return has_ended or (request.master_capable is True and not node.master_capable)

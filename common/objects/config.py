@@ -102,7 +102,7 @@ class PartialBeParams:
 
 
 @attrs.frozen(kw_only=True)
-class NicParams:
+class NicConnection:
     """How a network interface is connected."""
 
     mode: NicMode
@@ -506,7 +506,7 @@ class Cluster(Entity):
     beparams: Mapping[str, BeParams]
     osparams: Mapping[str, Mapping[str, str]]
     osparams_private_cluster: Mapping[str, Mapping[str, str]]
-    nicparams: Mapping[str, NicParams]
+    nicparams: Mapping[str, NicConnection]
     ndparams: NdParams
     diskparams: Mapping[DiskTemplate, Params]
     candidate_pool_size: int

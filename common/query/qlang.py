@@ -332,17 +332,17 @@ def _refusal(place: _Place, reason: str) -> InvalidRequest:
 
 
 @attrs.frozen
-class Bounds:
+class NumericRange:
     """From `low` to `high`, both included; empty if `low` is greater."""
 
     low: float = -math.inf
     high: float = math.inf
 
 
-NOTHING: Final = Bounds(math.inf, -math.inf)
+NOTHING: Final = NumericRange(math.inf, -math.inf)
 
 
-def bounds_of(expression: Expression, field: str) -> Bounds:
+def bounds_of(expression: Expression, field: str) -> NumericRange:
     """The values of a field, which has whole numbers, for which the expression can be true."""
     match expression:
         case Compare(field=name, order=order, value=int() as value) if name == field:
@@ -352,37 +352,37 @@ def bounds_of(expression: Expression, field: str) -> Bounds:
         case Some(parts=parts):
             return _within_any(bounds_of(part, field) for part in parts)
         case _:
-            return Bounds()
+            return NumericRange()
 
 
-def _compared(order: Order, value: int) -> Bounds:
+def _compared(order: Order, value: int) -> NumericRange:
     match order:
         case Order.EQUAL:
-            return Bounds(value, value)
+            return NumericRange(value, value)
         case Order.LESS:
-            return Bounds(high=value - 1)
+            return NumericRange(high=value - 1)
         case Order.AT_MOST:
-            return Bounds(high=value)
+            return NumericRange(high=value)
         case Order.GREATER:
-            return Bounds(low=value + 1)
+            return NumericRange(low=value + 1)
         case Order.AT_LEAST:
-            return Bounds(low=value)
+            return NumericRange(low=value)
         case _:
             assert_never(order)
 
 
-def _within_all(parts: Iterable[Bounds]) -> Bounds:
-    found = Bounds()
+def _within_all(parts: Iterable[NumericRange]) -> NumericRange:
+    found = NumericRange()
     for part in parts:
-        found = Bounds(max(found.low, part.low), min(found.high, part.high))
+        found = NumericRange(max(found.low, part.low), min(found.high, part.high))
     return found
 
 
-def _within_any(parts: Iterable[Bounds]) -> Bounds:
+def _within_any(parts: Iterable[NumericRange]) -> NumericRange:
     found = NOTHING
     for part in parts:
         if part.low <= part.high:
-            found = Bounds(min(found.low, part.low), max(found.high, part.high))
+            found = NumericRange(min(found.low, part.low), max(found.high, part.high))
     return found
 
 

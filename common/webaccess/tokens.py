@@ -193,16 +193,16 @@ class TokensFile:
         """All tokens, the oldest first; those long over are left out when another is made."""
         return read_content(read_bounded(self.path), str(self.path))
 
-    def create(self, wish: NewToken, now: float) -> tuple[Token, TokenText]:
+    def create(self, new: NewToken, now: float) -> tuple[Token, TokenText]:
         """Make a token; return its record, and its text, which is stored nowhere.
 
         Raises: Conflict: a good token has this name.
         Durability: on return it survives a loss of power.
         """
         text = TokenText(secrets.token_hex(ID_BYTES), secrets.token_hex(SECRET_BYTES))
-        expires_at = None if wish.lasts_s is None else now + wish.lasts_s
+        expires_at = None if new.lasts_s is None else now + new.lasts_s
         digest = digest_of_secret(text.secret)
-        token = Token(text.id, wish.name, digest, wish.rights, now, expires_at, wish.run_as)
+        token = Token(text.id, new.name, digest, new.rights, now, expires_at, new.run_as)
         self._change(lambda tokens: with_new_token(tokens, token))
         return token, text
 

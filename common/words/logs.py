@@ -18,7 +18,7 @@ _PLAIN: Final = "message"
 
 
 @attrs.frozen
-class LogLine:
+class JobLogLine:
     """One message in a job's log."""
 
     serial: int
@@ -28,12 +28,12 @@ class LogLine:
     message: object
 
 
-def log_text(line: LogLine) -> str:
+def log_text(line: JobLogLine) -> str:
     """A log entry in the form of cli.md 1.2: local time, blank, message."""
     return f"{time.ctime(line.at)} {message_text(line)}"
 
 
-def message_text(line: LogLine) -> str:
+def message_text(line: JobLogLine) -> str:
     """The message; special kinds as JSON."""
     if line.kind == _PLAIN and isinstance(line.message, str):
         return printable(line.message)

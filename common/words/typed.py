@@ -47,14 +47,14 @@ _ADDRESS: Final = re.compile(r".*:.*:[0-9a-fA-F]{1,4}")
 
 
 @attrs.frozen
-class LockWish:
+class NamedLock:
     """A lock by name and the mode to hold it in."""
 
     lock: str
     mode: str
 
 
-def read_lock(text: str) -> LockWish:
+def read_lock(text: str) -> NamedLock:
     """`NAME[:shared|exclusive]`; exclusive if left out. Raises: InvalidRequest."""
     name, colon, mode = text.rpartition(":")
     if not colon or _ADDRESS.fullmatch(text):
@@ -67,13 +67,13 @@ def read_lock(text: str) -> LockWish:
     lock = asked_lock(parse_lock(name))
     if not (lock.name or lock.is_group or lock.level is LockLevel.CONFIG):
         raise InvalidRequest(f"lock name '{name}' names nothing; write it as 'node/NAME'")
-    return LockWish(str(lock), mode)
+    return NamedLock(str(lock), mode)
 
 
-def lock_modes(wishes: Iterable[LockWish]) -> dict[str, str]:
+def lock_modes(locks: Iterable[NamedLock]) -> dict[str, str]:
     """Lock -> mode. Raises: InvalidRequest: a lock is wanted in two modes."""
     modes: dict[str, str] = {}
-    for wish in wishes:
-        if modes.setdefault(wish.lock, wish.mode) != wish.mode:
-            raise InvalidRequest(f"names '{wish.lock}' as shared and as exclusive; write it once")
+    for each in locks:
+        if modes.setdefault(each.lock, each.mode) != each.mode:
+            raise InvalidRequest(f"names '{each.lock}' as shared and as exclusive; write it once")
     return modes

@@ -94,7 +94,7 @@ _MOST_NONCES: Final = 16
 
 
 @attrs.frozen(kw_only=True)
-class _Kept(Lenient):
+class _StoredMemory(Lenient):
     memory: NodeMemory
     # of the last keeperds here, in their records as members
     nonces: tuple[str, ...] = ()
@@ -113,17 +113,17 @@ class Memories:
 
     def store(self, memory: NodeMemory) -> None:
         """Raises: OSError. Durability: on return it survives a loss of power."""
-        write_file(self._path, orjson.dumps(unstructure(_Kept(memory=memory, nonces=self.nonces))), mode=_MODE)
+        write_file(self._path, orjson.dumps(unstructure(_StoredMemory(memory=memory, nonces=self.nonces))), mode=_MODE)
         self.memory = memory
 
 
-def _read(path: Path) -> _Kept:
+def _read(path: Path) -> _StoredMemory:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return _Kept(memory=NodeMemory())
+        return _StoredMemory(memory=NodeMemory())
     try:
-        return structure(orjson.loads(content), _Kept, "memory")
+        return structure(orjson.loads(content), _StoredMemory, "memory")
     except (orjson.JSONDecodeError, GantryError) as error:
         raise DamagedFile(
             f"'{path}' is not what keeperd has written: {error}; remove it if this cluster's etcd was never restored",

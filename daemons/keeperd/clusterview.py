@@ -73,7 +73,7 @@ _log: Final = get_log(__name__)
 
 
 @attrs.define
-class _Found:
+class _Replies:
     """What was asked for one view; what nobody told stays unknown."""
 
     etcd: list[EtcdMemberView] = attrs.Factory(list)
@@ -104,7 +104,7 @@ class ClusterViews:
 
         Args: heard_at: when etcd was heard last, by `boottime`; None: never.
         """
-        found = _Found()
+        found = _Replies()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._ask_keys, found)
             nursery.start_soon(self._read_candidates, found)
@@ -139,7 +139,7 @@ class ClusterViews:
             problems=tuple(problems),
         )
 
-    def _member(self, record: MemberRecord, found: _Found, master: str) -> MemberView:
+    def _member(self, record: MemberRecord, found: _Replies, master: str) -> MemberView:
         # the record of a master that has died outlives its mastership by some seconds
         was_master = record.role is Role.MASTER and record.node != master
         return MemberView(
@@ -156,13 +156,13 @@ class ClusterViews:
             since_s=max(0.0, time.time() - record.at) if record.at else None,
         )
 
-    async def _read_candidates(self, found: _Found) -> None:
+    async def _read_candidates(self, found: _Replies) -> None:
         try:
             found.candidates = await in_thread(candidate_names, self._settings.paths)
         except OSError as error:
             _log.warning("candidates.unread", reason=error)
 
-    async def _ask_keys(self, found: _Found) -> None:
+    async def _ask_keys(self, found: _Replies) -> None:
         keys = self._keys
         gets = [
             Get(keys.stales, is_prefix=True),
@@ -180,7 +180,7 @@ class ClusterViews:
         found.synced = {pair.key.removeprefix(keys.synceds): number_in(pair) for pair in synced}
         found.dirty = len(dirty) + len(config)
 
-    async def _ask_members(self, found: _Found) -> None:
+    async def _ask_members(self, found: _Replies) -> None:
         names: dict[str, str] = {}
         try:
             names = {each.member_id: each.name for each in await self._client.members(_ASK_S)}
@@ -191,7 +191,7 @@ class ClusterViews:
             for endpoint in EtcdAddress.of(self._settings).endpoints:
                 nursery.start_soon(self._ask_member, endpoint, names, found)
 
-    async def _ask_member(self, endpoint: Endpoint, names: Mapping[str, str], found: _Found) -> None:
+    async def _ask_member(self, endpoint: Endpoint, names: Mapping[str, str], found: _Replies) -> None:
         try:
             status = await self._client.status(endpoint, _ASK_S)
         except EtcdError as error:
@@ -215,7 +215,7 @@ class ClusterViews:
         except EtcdError:
             return 0
 
-    async def _ask_luxid(self, found: _Found) -> None:
+    async def _ask_luxid(self, found: _Replies) -> None:
         try:
             with trio.fail_after(_ASK_S):
                 async with Client(self._settings.paths.query_socket, daemon="luxid") as luxid:
@@ -226,7 +226,7 @@ class ClusterViews:
             lags = structure(value, tuple[QueueLag, ...], QUEUE_LAGS)
             found.lags = {lag.node: lag.files for lag in lags}
 
-    async def _ask_wconfd(self, found: _Found) -> None:
+    async def _ask_wconfd(self, found: _Replies) -> None:
         try:
             with trio.fail_after(_ASK_S):
                 async with Client(self._settings.paths.wconfd_socket, daemon="wconfd") as wconfd:
@@ -240,7 +240,7 @@ def _silent(name: str) -> MemberRecord:
     return MemberRecord(node=name, nonce="", machine_id="", boot_id="", release="", state="", role=Role.SILENT)
 
 
-def _copies(node: str, found: _Found) -> str:
+def _copies(node: str, found: _Replies) -> str:
     if node in found.stale:
         return "stale"
     if found.lags is None:

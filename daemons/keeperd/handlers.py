@@ -36,7 +36,7 @@ from protocol.etcd.kv import ComparedField, Delete, Equals, EtcdError, Get, KeyV
 from protocol.keeperd import (
     AcceptRestoredEtcd,
     ClusterView,
-    ReadMetrics,
+    ReadKeeperdMetrics,
     SetMaintenance,
     ShowCluster,
     Switchover,
@@ -262,7 +262,7 @@ class ClusterViewHandlers:
         """Raises: Unavailable: keeperd is just starting."""
         return await self._views.view(self._shell.present(), self._viewer.heard_at, self._problems())
 
-    async def read_metrics(self, _: ReadMetrics, peer: Peer) -> DaemonMetrics:
+    async def read_metrics(self, _: ReadKeeperdMetrics, peer: Peer) -> DaemonMetrics:
         """Raises: as `show_cluster`."""
         view = await self.show_cluster(ShowCluster(), peer)
         return DaemonMetrics(own_use(release(), unwatched()), tuple(read(mastership_now(view))))

@@ -65,7 +65,7 @@ from protocol.luxi.daemon import PrepareMove
 from protocol.noded.call import Failed, FailureKind, NodeAddress, Outcome, Replied
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
-from protocol.noded.membership import ClaimEpoch, GetStanding
+from protocol.noded.membership import ClaimEpoch, ReadNodeProgress
 from protocol.unixsocket import dial
 from protocol.wconfd.locks import ListOrphanedLocks, ReleaseKeptLocks
 
@@ -95,7 +95,7 @@ class NodeTeller:
     async def highest_epoch(self) -> int:
         """The highest that any node reports at once; 0: none knows one."""
         nodes = await self._nodes()
-        outcomes = await self._client.call_nodes(nodes, GetStanding(), _ASK_S, even_paused=True)
+        outcomes = await self._client.call_nodes(nodes, ReadNodeProgress(), _ASK_S, even_paused=True)
         return max((one.value.epoch for one in outcomes.values() if isinstance(one, Replied)), default=0)
 
     async def tell(self, fence: Fence, report: Callable[[Event], None]) -> None:
@@ -145,7 +145,9 @@ class NodeTeller:
         """Asks those that have refused what they know."""
         granted = [name for name, outcome in outcomes.items() if isinstance(outcome, Replied)]
         refusing = [node for node in asked if _has_refused(outcomes[node.name])]
-        told = await self._client.call_nodes(refusing, GetStanding(), _ROUND_S, even_paused=True) if refusing else {}
+        told = (
+            await self._client.call_nodes(refusing, ReadNodeProgress(), _ROUND_S, even_paused=True) if refusing else {}
+        )
         standings = {name: one.value for name, one in told.items() if isinstance(one, Replied)}
         names = [node.name for node in asked]
         return judge_claims(names, granted, standings, epoch, self._settings.cluster.own_name)

@@ -22,7 +22,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.processes import python_command, python_environment
 from common.system.shortages import retry_pauses
-from daemons.keeperd.core.events import Event, LeaseLost, Renewed
+from daemons.keeperd.core.events import Event, LeaseLost, LeaseRenewed
 from daemons.keeperd.renewing import orders
 from daemons.keeperd.renewing.orders import MAX_MESSAGE, Duty, Report, ResolvedEndpoint, Setup, decode, encode
 from protocol.etcd.address import Endpoint
@@ -184,7 +184,7 @@ class Renewer:
     def _take(self, report: Report) -> None:
         match report:
             case orders.Renewed(epoch, sent_at):
-                self._report(Renewed(epoch, sent_at))
+                self._report(LeaseRenewed(epoch, sent_at))
             case orders.Gone(epoch, reason):
                 _log.error("lease.gone", epoch=epoch, reason=reason)
                 self._report(LeaseLost(epoch))

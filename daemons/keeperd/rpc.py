@@ -9,7 +9,7 @@ from common.access import Role
 from daemons.keeperd.handlers import ClusterViewHandlers, RequestHandlers
 from protocol.keeperd import (
     AcceptRestoredEtcd,
-    ReadMetrics,
+    ReadKeeperdMetrics,
     SetMaintenance,
     ShowCluster,
     Switchover,
@@ -31,7 +31,7 @@ def routes(to: KeeperdHandlers) -> list[AnyRoute]:
     """Return the table. Who may look, may look here; the rest is for administrators of the cluster."""
     return [
         Route(ShowCluster, to.cluster.show_cluster, only_waits=True, role=Role.READ),
-        Route(ReadMetrics, to.cluster.read_metrics, only_waits=True, role=Role.READ),
+        Route(ReadKeeperdMetrics, to.cluster.read_metrics, only_waits=True, role=Role.READ),
         Route(Switchover, to.requests.switchover, only_waits=True, role=Role.FULL),
         Route(Takeover, to.requests.takeover, only_waits=True, role=Role.FULL),
         Route(SetMaintenance, to.requests.maintenance, role=Role.FULL),

@@ -34,7 +34,7 @@ from daemons.launcher.records import LaunchRecords, Record
 from protocol.envelope import Call, CallBatch, Dialect, failure, read_message, success
 from protocol.framing import Framer, pack
 from protocol.launched import MOST_BYTES, End, EndCommands, Running
-from protocol.launcher import Descriptors, LaunchedCommand, StartCommand, Started
+from protocol.launcher import Descriptors, LaunchCommand, LaunchedCommand, Started
 from protocol.messages import AnyRequest, structure_request
 from protocol.peer import peer_of
 
@@ -72,7 +72,7 @@ def serve_request(sock: socket.socket, place: LauncherContext) -> None:
     try:
         call = request.receive()
         match call:
-            case StartCommand():
+            case LaunchCommand():
                 request.start(call)
             case EndCommands():
                 request.reply(request.end(call))
@@ -133,7 +133,7 @@ class LauncherConnection:
         except OSError as error:
             raise Unavailable(f"the caller has gone: {error}") from error
 
-    def start(self, call: StartCommand) -> None:
+    def start(self, call: LaunchCommand) -> None:
         """Start the command, and supervise it to its end. Raises: GantryError: it is refused, and was not started."""
         place, command = self._place, call.command
         if self._unread is not None:
@@ -206,7 +206,7 @@ class LauncherConnection:
                 f"user {uid} may not call the launcher; 'callers' in '{self._place.rules_file}' names those who may"
             )
 
-    def _account(self, call: StartCommand) -> UnixAccount:
+    def _account(self, call: LaunchCommand) -> UnixAccount:
         """Raises: Denied, PrerequisiteError, Unavailable."""
         submitter, user = _user(call.submitter), _user(call.user)
         groups = groups_of(user)
@@ -240,7 +240,7 @@ def _read(payload: bytes) -> AnyRequest:
     call = read_message(payload)
     if isinstance(call, CallBatch):
         raise InvalidRequest("a connection to the launcher carries one request")
-    for kind in (StartCommand, EndCommands):
+    for kind in (LaunchCommand, EndCommands):
         if call.method == kind.METHOD:
             return structure_request(kind, call.params)
     raise InvalidRequest(f"unknown method {call.method[:80]!r}; the launcher knows startCommand and endCommands")

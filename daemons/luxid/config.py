@@ -24,8 +24,8 @@ from protocol.serving.route import AnyRoute
 from protocol.subscriptions import (
     ConfigChanged,
     Event,
+    HoldingsChanged,
     KeptChanged,
-    LocksChanged,
     OrphansChanged,
     Snapshot,
     WconfdEvents,
@@ -358,7 +358,7 @@ class ConfigFollowing:
                 self._on_orphans(None)
                 self._on_kept(None)
                 await self._refresh_rules()
-            case LocksChanged(holdings=holdings):
+            case HoldingsChanged(holdings=holdings):
                 self._tell(holdings)
             case ConfigChanged(filters_changed=filters_changed):
                 self._on_config()

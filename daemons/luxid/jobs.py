@@ -33,7 +33,7 @@ from daemons.luxid.core.queue.recovery import (
 )
 from daemons.luxid.core.rights import Viewer, public_job
 from daemons.luxid.files.store import JobLogs, Store
-from daemons.luxid.outboxes import Endings, FeedNews, NoticeOutbox
+from daemons.luxid.outboxes import FeedNews, HistoryOutbox, NoticeOutbox
 from daemons.luxid.processes.jobprocesses import JobProcesses
 
 # Job files that cannot be read at the moment: their jobs are held, the log says so, and reading is tried again.
@@ -259,7 +259,7 @@ class LiveJobs:
     # all changes, for luxid's feed
     news: FeedNews = attrs.Factory(FeedNews)
     # jobs that have ended, for the history
-    endings: Endings = attrs.Factory(Endings)
+    endings: HistoryOutbox = attrs.Factory(HistoryOutbox)
     # events of jobs, for those who are to be told of them
     notices: NoticeOutbox = attrs.Factory(NoticeOutbox)
     # job files that cannot be read at the moment

@@ -74,7 +74,7 @@ from protocol.client import Client
 from protocol.mastercheck import check_master, reply_guard
 from protocol.serving.bounds import BudgetLimits, ConnectionLimits
 from protocol.serving.server import ServerRules, serve_unix
-from protocol.serving.service import Accounts, CallCounts, ItemBound, Service, Speakers
+from protocol.serving.service import AccountRoles, CallCounts, ItemBound, Service, Speakers
 
 # luxid's face to its clients: the handlers of all calls, made of its parts.
 #
@@ -191,7 +191,7 @@ def service_of(
         ),
         item_bound=ItemBound(settings.limits.max_items, "max_items"),
         counts=calls,
-        speakers=Speakers(access, Accounts(settings.paths, has_ganetis_rule=settings.rapid.ganeti_rights)),
+        speakers=Speakers(access, AccountRoles(settings.paths, has_ganetis_rule=settings.rapid.ganeti_rights)),
     )
 
 

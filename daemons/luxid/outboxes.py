@@ -28,7 +28,7 @@ MOST: Final = 10_000
 
 
 @attrs.define
-class Endings:
+class HistoryOutbox:
     """What the history does not know yet."""
 
     _ended: list[Job] = attrs.Factory(list)

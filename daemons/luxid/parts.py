@@ -23,7 +23,7 @@ from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.store import Store, WaitFiles
 from daemons.luxid.jobs import Ends, JobTable, JobViews, LiveJobs, Rewriting
 from daemons.luxid.processes.deaths import LeftUnits
-from daemons.luxid.processes.jobprocesses import JobProcesses, KillMessages, ToldPriorities
+from daemons.luxid.processes.jobprocesses import JobProcesses, KillMessages, PriorityMessages
 from daemons.luxid.processes.killing import CommitAsk
 from daemons.luxid.processes.signals import Pauses
 from daemons.luxid.scheduler import JobTask, Scheduler
@@ -70,7 +70,7 @@ class JobParts:
             settings.max_unit_bypass,
             _user_bounds(settings.max_queued_jobs, limits or LimitsSettings()),
         )
-        processes = JobProcesses(KillMessages(store.paths), ToldPriorities(store.paths))
+        processes = JobProcesses(KillMessages(store.paths), PriorityMessages(store.paths))
         counts = JobCounts(opcode_classes(), settings.metrics_label)
         jobs = LiveJobs(queue, JobTable(store.find_live), processes, counts=counts, takes_up=takes_up)
         waits, ends = WaitFiles(store.paths), Ends()

@@ -25,7 +25,7 @@ from common.system.log import get_log
 from daemons.luxid.core import retention
 from daemons.luxid.core.copies.etcdroom import EtcdRoom
 from daemons.luxid.core.past.endedrow import ColumnIndex
-from daemons.luxid.core.past.queries import Condition
+from daemons.luxid.core.past.queries import SqlCondition
 from daemons.luxid.core.retention import DAY_S, Mark, RetentionClaims, claims_of, read_marks
 from daemons.luxid.core.submission.keyed import KeyedSubmission
 from daemons.luxid.files.store import Store
@@ -165,21 +165,21 @@ def ended_before(index: PastIndex, job_ids: Iterable[JobId], at: float) -> list[
     """Those of these jobs that ended before an instant."""
     listed = orjson.dumps(list(job_ids)).decode()
     sql = 'SELECT id FROM jobs WHERE "end" < ? AND id IN (SELECT value FROM json_each(?))'
-    return [JobId(int(str(row[0]))) for row in index.select(Condition(sql, (at, listed)))]
+    return [JobId(int(str(row[0]))) for row in index.select(SqlCondition(sql, (at, listed)))]
 
 
 def kept_jobs(index: PastIndex) -> list[int]:
     """The ended jobs that are not removed."""
     return [
         int(str(row[0]))
-        for row in index.select(Condition("SELECT id FROM jobs WHERE place < ?", (ColumnIndex.REMOVED,)))
+        for row in index.select(SqlCondition("SELECT id FROM jobs WHERE place < ?", (ColumnIndex.REMOVED,)))
     ]
 
 
 def count_rows(index: PastIndex, before: float) -> int:
     """The rows of removed jobs that ended before an instant."""
     sql = 'SELECT COUNT(*) FROM jobs WHERE place = ? AND "end" < ?'
-    return int(str(index.select(Condition(sql, (ColumnIndex.REMOVED, before)))[0][0]))
+    return int(str(index.select(SqlCondition(sql, (ColumnIndex.REMOVED, before)))[0][0]))
 
 
 # What a look for jobs to remove has removed.

@@ -14,9 +14,8 @@ from common.settings import Settings
 from common.system.daemon import listen_options, run_daemon, tell_if_enabled
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from daemons.mond.collecting import Reports, RhythmsByConfd
+from daemons.mond.collecting import Reports, RhythmsByConfd, make_collectors
 from daemons.mond.core.reports import CONTENT_TYPE, encode_all, render
-from daemons.mond.registry import make_collectors
 from protocol.http.connections import JSON, PlainPages, PlainReply, open_listener
 
 # What is at which path: Ganeti's paths, and the same as numbers for Prometheus. Only GET.

@@ -45,7 +45,7 @@ from protocol.http.body import Bodies, BodyRefused, HungUp
 from protocol.http.connection import Receive, Scope, Send
 from protocol.http.connections import Connections, open_listener
 from protocol.luxi.jobs import OpInput, SubmitJob
-from protocol.luxi.queries import JobChange, QueryJobs, WaitForJobChange
+from protocol.luxi.queries import JobSnapshot, QueryJobs, WaitForJobChange
 from protocol.noded.joining import (
     MAX_REQUEST,
     MAX_SKEW_S,
@@ -204,7 +204,7 @@ def _key(token: JoinToken) -> str:
     return f"join-{token.id}-{token.use.jobs}"
 
 
-def _news(change: JobChange, serial: int) -> JoinProgress:
+def _news(change: JobSnapshot, serial: int) -> JoinProgress:
     status = change.values[0]
     if not isinstance(status, str):
         raise Unavailable("the queue daemon of the master cannot tell the state of the job; try again")

@@ -16,7 +16,7 @@ from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call, Handler
 from daemons.rapid.refusals import RequestRefused
 from daemons.rapid.resources.parameters import strict
-from daemons.rapid.streams import FeedStream
+from daemons.rapid.streams import RelayedFeed
 from protocol.client import Client
 from protocol.envelope import Dialect, failure
 from protocol.framing import pack
@@ -124,7 +124,7 @@ async def _stream(asked: Asked, request: Subscribe) -> Response:
     except RemoteError as error:
         # luxid's, which nothing follows
         return Response(pack(failure(Dialect.GANETI, error)), headers=_HEADERS)
-    return FeedStream(feed, _message, _HEADERS, first=pack(reply), ping=PING)
+    return RelayedFeed(feed, _message, _HEADERS, first=pack(reply), ping=PING)
 
 
 async def _message(feed: Client) -> bytes:

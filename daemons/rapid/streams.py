@@ -101,7 +101,7 @@ class PushedStream(ByteStream):
             await self._run(self._pushed.send)
 
 
-class FeedStream(PushedStream):
+class RelayedFeed(PushedStream):
     """A feed of a daemon, passed on. It ends when the daemon goes, or its reader is too slow.
 
     Args:

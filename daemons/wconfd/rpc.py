@@ -60,7 +60,7 @@ def routes(to: WconfdHandlers) -> list[AnyRoute]:
         Route(locks.AdoptLocks, to.orphans.adopt_locks, role=Role.FULL),
         Route(locks.ClaimLocks, to.orphans.claim_locks, role=Role.FULL),
         Route(locks.ListOrphanedLocks, to.orphans.list_orphaned_locks, role=Role.READ),
-        Route(locks.Subscribe, to.state.subscribe, role=Role.READ),
+        Route(locks.SubscribeToChanges, to.state.subscribe, role=Role.READ),
         Route(locks.ExplainWait, to.explaining.explain_wait, role=Role.READ),
         Route(locks.ExplainHoldings, to.explaining.explain_holdings, role=Role.READ),
         Route(config.ReadConfig, to.config.read_config, role=Role.OPERATE),
@@ -97,9 +97,9 @@ def routes(to: WconfdHandlers) -> list[AnyRoute]:
         Route(changes.ChangeGroups, to.changes.change_groups, role=Role.FULL),
         Route(changes.ChangeTags, to.changes.change_tags, role=Role.FULL),
         Route(changes.ChangeNetworks, to.changes.change_networks, role=Role.FULL),
-        Route(changes.ReplaceFilter, to.changes.replace_filter, role=Role.FULL),
-        Route(changes.DeleteFilter, to.changes.delete_filter, role=Role.FULL),
-        Route(changes.SetJobLimits, to.changes.set_job_limits, role=Role.FULL),
+        Route(changes.ReplaceFilterRule, to.changes.replace_filter, role=Role.FULL),
+        Route(changes.DeleteFilterRule, to.changes.delete_filter, role=Role.FULL),
+        Route(changes.ChangeJobLimits, to.changes.set_job_limits, role=Role.FULL),
         Route(reservations.DropAllReservations, to.reservations.drop_all, role=Role.FULL),
         Route(reservations.ComputeDrbdMap, to.reservations.compute_drbd_map, role=Role.OPERATE),
         Route(reservations.AllocateDrbdMinor, to.reservations.allocate_drbd_minor, role=Role.FULL),
@@ -117,8 +117,8 @@ def routes(to: WconfdHandlers) -> list[AnyRoute]:
         Route(changes.ChangeCluster, to.changes.change_cluster, role=Role.FULL),
         Route(changes.PrepareClusterDestruction, to.destruction.prepare_cluster_destruction, role=Role.FULL),
         Route(config.ReadResources, to.kept.read_resources, role=Role.READ),
-        Route(config.SetResource, to.kept.set_resource, role=Role.FULL),
-        Route(config.RemoveResource, to.kept.remove_resource, role=Role.FULL),
+        Route(config.SetResourceTotal, to.kept.set_resource, role=Role.FULL),
+        Route(config.RemoveResourceTotal, to.kept.remove_resource, role=Role.FULL),
         # jobs of schedules have arguments, which are not for all
         Route(config.ReadSchedules, to.kept.read_schedules, role=Role.OPERATE),
         Route(config.PutSchedule, to.kept.put_schedule, role=Role.FULL),
@@ -127,7 +127,7 @@ def routes(to: WconfdHandlers) -> list[AnyRoute]:
         Route(config.FollowSessions, to.sessions.follow_sessions, only_waits=True, role=Role.READ),
         Route(config.ChangeSessions, to.sessions.change_sessions, role=Role.READ),
         Route(daemon.ListLockViolations, to.config.list_lock_violations, role=Role.OPERATE),
-        Route(daemon.ReadMetrics, to.state.read_metrics, role=Role.READ),
+        Route(daemon.ReadWconfdMetrics, to.state.read_metrics, role=Role.READ),
     ]
 
 

@@ -147,7 +147,7 @@ class CommitsStatistics:
 
 
 @attrs.define(eq=False)
-class _Ticket:
+class _PendingChanges:
     changes: Sequence[KeyChange]
     done: trio.Event = attrs.Factory(trio.Event)
     revision: int = 0
@@ -165,7 +165,7 @@ class Commits:
     def __init__(self, client: Etcd, keys: EtcdKeys, fence: Fence, deadline: Deadline, *, writer: str) -> None:
         self._etcd = UntilKnown(client, deadline)
         self._sequence = FencedSequence(self._etcd, keys, fence, writer)
-        self._waiting: list[_Ticket] = []
+        self._waiting: list[_PendingChanges] = []
         self._wake = trio.Event()
         self._is_closed = self._is_full = False
         self._loss: NoLongerMaster | None = None
@@ -189,7 +189,7 @@ class Commits:
         check_change(changes)
         if not changes:
             return self._sequence.revision
-        ticket = _Ticket(merged(changes))
+        ticket = _PendingChanges(merged(changes))
         self._waiting.append(ticket)
         self._wake.set()
         await ticket.done.wait()
@@ -301,7 +301,7 @@ class Commits:
                 for ticket in tickets:
                     await self._commit_group([ticket])
 
-    async def _commit_group(self, tickets: Sequence[_Ticket]) -> bool:
+    async def _commit_group(self, tickets: Sequence[_PendingChanges]) -> bool:
         """Return whether they have a result: not if etcd takes less in a transaction than it does by default."""
         try:
             self._check()
@@ -328,7 +328,7 @@ class Commits:
         self._operations += len(changes)
         return revision
 
-    def _answer(self, tickets: Sequence[_Ticket], revision: int = 0, error: GantryError | None = None) -> None:
+    def _answer(self, tickets: Sequence[_PendingChanges], revision: int = 0, error: GantryError | None = None) -> None:
         self._commits += len(tickets)
         self._failures += len(tickets) if error is not None else 0
         for ticket in tickets:
@@ -336,7 +336,7 @@ class Commits:
             ticket.done.set()
 
 
-def _too_large(ticket: _Ticket, error: TooLarge) -> InvalidRequest:
+def _too_large(ticket: _PendingChanges, error: TooLarge) -> InvalidRequest:
     return InvalidRequest(
         f"a change of {len(ticket.changes)} files with {size_of(ticket.changes)} bytes is more than etcd takes "
         f"({error.message}); start etcd with its own limits for requests"

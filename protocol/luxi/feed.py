@@ -37,7 +37,7 @@ from protocol.messages import Request
 CHANGES: Final = "changes"
 
 
-class Topic(enum.Enum):
+class FeedTopic(enum.Enum):
     """What a subscriber wants to hear of."""
 
     JOBS = "jobs"
@@ -134,7 +134,7 @@ class Subscribe(Request[FeedBegin]):
     """
 
     METHOD = "Subscribe"
-    topics: tuple[Topic, ...]
+    topics: tuple[FeedTopic, ...]
     # jobs to hear of, also as to reasons; null: all that are not archived
     ids: tuple[JobId, ...] | None = None
     # fields of jobs as in `QueryJobs`

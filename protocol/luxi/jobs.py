@@ -153,7 +153,7 @@ class SubmitJobToDrainedQueue(Request[JobId]):
 
 
 @attrs.frozen
-class Submitted(TaggedRow):
+class Accepted(TaggedRow):
     """A job was taken; `[true, id]`."""
 
     TAG = True
@@ -168,7 +168,7 @@ class Refused(TaggedRow):
     message: str
 
 
-SubmitAnswer = Submitted | Refused
+SubmitAnswer = Accepted | Refused
 
 
 @attrs.frozen
@@ -209,7 +209,7 @@ class SubmitOnce(Request[SubmittedOnce]):
 
 
 @attrs.frozen
-class Done(Row):
+class ChangeResult(Row):
     """Whether a change was made, and a sentence about it."""
 
     is_done: bool
@@ -217,7 +217,7 @@ class Done(Row):
 
 
 @attrs.frozen
-class CancelJob(Request[Done]):
+class CancelJob(Request[ChangeResult]):
     """Cancel a job."""
 
     METHOD = "CancelJob"
@@ -226,7 +226,7 @@ class CancelJob(Request[Done]):
 
 
 @attrs.frozen
-class ChangeJobPriority(Request[Done]):
+class ChangeJobPriority(Request[ChangeResult]):
     """Give a job's unfinished opcodes another priority."""
 
     METHOD = "ChangeJobPriority"
@@ -306,7 +306,7 @@ class NewTerms:
 
 
 @attrs.frozen(kw_only=True)
-class JobChange(NewTerms, Lenient):
+class TermsChange(NewTerms, Lenient):
     """New terms, or a hold."""
 
     # the user's words for a hold, which may be empty; null: no hold is put
@@ -321,16 +321,16 @@ class JobChange(NewTerms, Lenient):
 
 
 @attrs.frozen
-class ChangeJobs(Request[tuple[Done, ...]]):
+class ChangeJobs(Request[tuple[ChangeResult, ...]]):
     """Change several jobs; one result for each, in order. Those that could be changed are, durably, on return."""
 
     METHOD = "ChangeJobs"
     job_ids: tuple[JobId, ...]
-    change: JobChange
+    change: TermsChange
 
 
 @attrs.frozen
-class CancelJobs(Request[tuple[Done, ...]]):
+class CancelJobs(Request[tuple[ChangeResult, ...]]):
     """As `CancelJob`, for several jobs: those without a process end in few groups of writes."""
 
     METHOD = "CancelJobs"

@@ -171,7 +171,7 @@ class QueryTags(Request[tuple[str, ...]]):
 
 
 @attrs.frozen
-class JobChange(Row):
+class JobSnapshot(Row):
     """The present state of a job: `[values, log entries]`."""
 
     # values of the fields; all null: luxid cannot tell them
@@ -181,7 +181,7 @@ class JobChange(Row):
 
 
 @attrs.frozen
-class WaitForJobChange(Request[JobChange]):
+class WaitForJobChange(Request[JobSnapshot]):
     """Wait until the fields or the log of a job differ from what the caller knows.
 
     At the time-out the reply has the present values, and no entries.

@@ -166,7 +166,7 @@ class RemoveResource(Request[None]):
 
 
 @attrs.frozen(kw_only=True)
-class ScheduleWish(Lenient):
+class ScheduleRequest(Lenient):
     """A schedule as a user wants it; null: the default, or, of a schedule that is there, as it is."""
 
     name: str
@@ -210,7 +210,7 @@ class AddSchedule(Request[ScheduleView]):
     """Add a schedule, durably; refused if its name is taken, its words name no instant, or its job is malformed."""
 
     METHOD = "AddSchedule"
-    wish: ScheduleWish
+    wish: ScheduleRequest
 
 
 @attrs.frozen
@@ -218,10 +218,10 @@ class ChangeSchedule(Request[ScheduleView]):
     """Change a schedule; runs that its old words have missed are not made up for."""
 
     METHOD = "ChangeSchedule"
-    wish: ScheduleWish
+    wish: ScheduleRequest
     # what must hold of the schedule before, else it stays as it is; null: nothing
     condition: Condition | None = None
-    # parts that get their default, by their names in `ScheduleWish`
+    # parts that get their default, by their names in `ScheduleRequest`
     cleared: tuple[str, ...] | None = None
 
 
@@ -233,7 +233,7 @@ class SetSchedule(Request[ScheduleView]):
     """
 
     METHOD = "SetSchedule"
-    wish: ScheduleWish
+    wish: ScheduleRequest
     # as for `ChangeSchedule`
     condition: Condition | None = None
 

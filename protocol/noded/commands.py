@@ -184,7 +184,7 @@ class GetWatcherPause(NodeCall[float | None]):
 
 
 @attrs.frozen
-class SetWatcherPause(NodeCall[None]):
+class SetNodeWatcherPause(NodeCall[None]):
     """LuxiD allows 300 s."""
 
     METHOD = "set_watcher_pause"

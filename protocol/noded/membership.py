@@ -12,7 +12,7 @@ from protocol.noded.call import FAST_S, SLOW_S, URGENT_S, Failed, FailureKind, N
 
 
 @attrs.frozen
-class Version(NodeCall[int]):
+class NodeVersion(NodeCall[int]):
     """The version of the protocol: major times 1,000,000 and minor times 10,000."""
 
     METHOD = "version"
@@ -49,7 +49,7 @@ class TokenRequest(Row):
 
 
 @attrs.frozen
-class Token(Row):
+class CryptoToken(Row):
     """`[type, token]`."""
 
     type: str
@@ -58,7 +58,7 @@ class Token(Row):
 
 
 @attrs.frozen
-class NodeCryptoTokens(NodeCall[tuple[Token, ...]]):
+class NodeCryptoTokens(NodeCall[tuple[CryptoToken, ...]]):
     METHOD = "node_crypto_tokens"
     LIMIT_S = SLOW_S
     token_request: tuple[TokenRequest, ...]
@@ -177,7 +177,7 @@ class NodeProgress(Lenient):
 
 
 @attrs.frozen
-class GetStanding(NodeCall[NodeProgress]):
+class ReadNodeProgress(NodeCall[NodeProgress]):
     METHOD = "gantry_standing"
     LIMIT_S = URGENT_S
 

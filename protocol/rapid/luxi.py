@@ -20,7 +20,7 @@ import attrs
 from common.objects.kinds import QueryKind
 from common.webaccess.rights import Right
 from protocol.luxi import daemon, history, jobs, queries, queue, why
-from protocol.luxi.feed import Subscribe, Topic
+from protocol.luxi.feed import FeedTopic, Subscribe
 from protocol.messages import AnyRequest
 
 STREAM_TYPE: Final = "application/vnd.gantry.luxi"
@@ -115,7 +115,7 @@ def needs(request: AnyRequest) -> Iterable[Right]:
     match request:
         case queries.Query():
             return (_QUERIED.get(request.what, Right.CLUSTER_READ),)
-        case Subscribe() if Topic.FILTERS in request.topics:
+        case Subscribe() if FeedTopic.FILTERS in request.topics:
             return (Right.FILTERS_READ,)
         case _:
             return ()

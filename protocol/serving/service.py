@@ -83,7 +83,7 @@ class _Account:
     expires_at: float | None = None
 
 
-class Accounts:
+class AccountRoles:
     """What the files of users and tokens give to each name; read again when they have changed.
 
     Args: has_ganetis_rule: whether all callers see and do all, without being an account (`[rapid] ganeti_rights`).
@@ -145,7 +145,7 @@ class Speakers:
     Args: accounts: bound of what a gateway with a user of its own may say; None: there is none.
     """
 
-    def __init__(self, access: Access, accounts: Accounts | None = None) -> None:
+    def __init__(self, access: Access, accounts: AccountRoles | None = None) -> None:
         self._access = access
         self._accounts = accounts
         self._known: dict[str, _UnixUser] = {}

@@ -157,7 +157,7 @@ UpdateCall = UpdateCluster | UpdateNode | UpdateInstance | UpdateNodeGroup | Upd
 
 
 @attrs.frozen
-class ReplaceFilter(Request[str]):
+class ReplaceFilterRule(Request[str]):
     """Add a filter rule, or replace the one with this uuid; returns the uuid."""
 
     METHOD = "replaceFilter"
@@ -177,17 +177,17 @@ class ReplaceFilter(Request[str]):
 
 
 @attrs.frozen
-class DeleteFilter(Request[bool]):
+class DeleteFilterRule(Request[bool]):
     """Delete a filter rule; returns true also if there is none."""
 
     METHOD = "deleteFilter"
     uuid: str
-    # as for `ReplaceFilter`, if there is one
+    # as for `ReplaceFilterRule`, if there is one
     condition: Condition | None = None
 
 
 @attrs.frozen
-class SetJobLimits(Request[bool]):
+class ChangeJobLimits(Request[bool]):
     """Change how many jobs may run, and be tracked; null leaves a limit unchanged."""
 
     METHOD = "setJobLimits"

@@ -154,7 +154,7 @@ class ReadResources(Request[tuple[Resource, ...]]):
 
 
 @attrs.frozen
-class SetResource(Request[None]):
+class SetResourceTotal(Request[None]):
     """Set a total, durably; a resource of a new name comes to be by it."""
 
     METHOD = "setResource"
@@ -164,13 +164,13 @@ class SetResource(Request[None]):
 
 
 @attrs.frozen
-class RemoveResource(Request[bool]):
+class RemoveResourceTotal(Request[bool]):
     """Remove a resource; false if there is none. Jobs that want it wait until it is set again."""
 
     METHOD = "removeResource"
     node: str
     name: str
-    # as for `SetResource`, if there is one
+    # as for `SetResourceTotal`, if there is one
     condition: Condition | None = None
 
 

@@ -8,7 +8,7 @@ from protocol.metrics import DaemonMetrics
 
 
 @attrs.frozen
-class ReadMetrics(Request[DaemonMetrics]):
+class ReadWconfdMetrics(Request[DaemonMetrics]):
     """The numbers of wconfd for graphs and alerts."""
 
     METHOD = "readMetrics"

@@ -385,7 +385,7 @@ Holdings = tuple[Owner, tuple[Owned, ...]]
 
 
 @attrs.frozen
-class Subscribe(Request[tuple[tuple[Holdings, ...], int]]):
+class SubscribeToChanges(Request[tuple[tuple[Holdings, ...], int]]):
     """Take over the connection; returns the present holdings and the configuration's serial number."""
 
     METHOD = "subscribe"

@@ -29,7 +29,7 @@ from common.query.qlang import Expression
 from common.system.livelock import Livelock
 from common.system.processes import descendants
 from protocol.client import Client
-from protocol.luxi.feed import FeedChanges, Subscribe, Topic, read_changes
+from protocol.luxi.feed import FeedChanges, FeedTopic, Subscribe, read_changes
 from protocol.luxi.jobs import ArchiveJob, CancelJob
 from protocol.luxi.queries import Page, Query, QueryJobs, WaitForJobChange
 from protocol.luxi.queue import DeleteFilter, ReplaceFilter
@@ -341,7 +341,7 @@ async def _follow_to_end(cluster: Cluster, gate: Path, op: Mapping[str, Any], co
 
     async def follow(is_there: trio.Event) -> None:
         async with Client(cluster.paths.query_socket, daemon="luxid") as client:
-            await client.subscribe(Subscribe((Topic.JOBS,), (job_id,), ("id", "status")))
+            await client.subscribe(Subscribe((FeedTopic.JOBS,), (job_id,), ("id", "status")))
             is_there.set()
             while not (changes := read_changes(*await client.event())) or not _tells_of_end(changes[1]):
                 pass
@@ -522,7 +522,7 @@ async def _vanish(cluster: Cluster, job_id: JobId) -> None:
     async def wait(number: int) -> None:
         client = Client(path, daemon="luxid")
         if number % 2:
-            await client.subscribe(Subscribe((Topic.JOBS, Topic.QUEUE), None, ("id", "status")))
+            await client.subscribe(Subscribe((FeedTopic.JOBS, FeedTopic.QUEUE), None, ("id", "status")))
             while True:
                 await client.event()
         await client.call(WaitForJobChange(job_id, ("status",), ["gone"], None, 0.0))

@@ -19,7 +19,7 @@ import trio
 
 from common.ids import JobId
 from protocol.client import Client
-from protocol.luxi.feed import FeedChanges, Subscribe, Topic, job_news, read_changes
+from protocol.luxi.feed import FeedChanges, FeedTopic, Subscribe, job_news, read_changes
 from protocol.luxi.jobs import ChangeJobPriority
 from tests.bench.figures import show
 from tests.bench.procs import cpu_s, memory_mib
@@ -54,7 +54,7 @@ async def _change(path: Path, job_ids: Sequence[JobId], priority: int) -> float:
 async def _delays(path: Path, job_ids: Sequence[JobId], count: int) -> list[float]:
     """Seconds from the request for a change until it is told."""
     feed, client = Client(path, daemon="luxid"), Client(path, daemon="luxid")
-    await feed.subscribe(Subscribe((Topic.JOBS,), tuple(job_ids), FIELDS))
+    await feed.subscribe(Subscribe((FeedTopic.JOBS,), tuple(job_ids), FIELDS))
     delays = []
     for job_id in job_ids[:count]:
         began = time.perf_counter()
@@ -74,12 +74,12 @@ async def _snapshot(path: Path) -> tuple[float, int]:
     """Seconds for the rows of all jobs, and their number."""
     began = time.perf_counter()
     async with Client(path, daemon="luxid") as client:
-        begun = await client.subscribe(Subscribe((Topic.JOBS,), None, FIELDS))
+        begun = await client.subscribe(Subscribe((FeedTopic.JOBS,), None, FIELDS))
     return time.perf_counter() - began, sum(1 for _ in job_news(begun.jobs))
 
 
 def _wishes(queued: int, subscribers: int) -> list[Subscribe]:
-    topics = (Topic.JOBS, Topic.REASONS, Topic.QUEUE)
+    topics = (FeedTopic.JOBS, FeedTopic.REASONS, FeedTopic.QUEUE)
     gateways = max(1, subscribers // 10)
     pages = [
         Subscribe(topics, tuple(JobId((number * 7 + each) % queued + 1) for each in range(ON_A_PAGE)), FIELDS)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from common.ids import JobId
-from protocol.luxi.jobs import SubmitJob, SubmitManyJobs, Submitted
+from protocol.luxi.jobs import Accepted, SubmitJob, SubmitManyJobs
 from protocol.luxi.queries import WaitForJobChange
 from protocol.messages import Request
 from tests.support.cluster import Cluster
@@ -34,7 +34,7 @@ def many_jobs(cluster: HasQueue, count: int, op: dict[str, Any] = NO_OP) -> floa
     """Jobs per second from one submission of `count` jobs until the last is final."""
     began = time.perf_counter()
     for answer in cluster.luxi(SubmitManyJobs(((op,),) * count)):
-        assert isinstance(answer, Submitted), answer
+        assert isinstance(answer, Accepted), answer
         wait_end(cluster, answer.job_id)
     return count / (time.perf_counter() - began)
 

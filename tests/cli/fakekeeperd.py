@@ -44,7 +44,7 @@ class FakeKeeperd:
     def routes(self) -> list[AnyRoute]:
         table: dict[type[Request[Any]], Callable[[Any], Awaitable[Any]]] = {
             keeperd.ShowCluster: self._show,
-            keeperd.ReadMetrics: self._read_metrics,
+            keeperd.ReadKeeperdMetrics: self._read_metrics,
             keeperd.Switchover: self._move,
             keeperd.Takeover: self._move,
             keeperd.SetMaintenance: self._note,
@@ -56,7 +56,7 @@ class FakeKeeperd:
     async def _show(self, call: keeperd.ShowCluster) -> keeperd.ClusterView:
         return self.view
 
-    async def _read_metrics(self, call: keeperd.ReadMetrics) -> DaemonMetrics:
+    async def _read_metrics(self, call: keeperd.ReadKeeperdMetrics) -> DaemonMetrics:
         return DaemonMetrics(families=tuple(read(mastership_now(self.view))))
 
     async def _note(self, call: Request[None]) -> None:

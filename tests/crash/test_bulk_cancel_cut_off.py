@@ -10,7 +10,7 @@ from common.ids import JobId
 from common.queue.jobs import JobState
 from common.queue.terms import Hold, JobTerms
 from protocol.blocking import BlockingClient
-from protocol.luxi.jobs import CancelJobs, Done
+from protocol.luxi.jobs import CancelJobs, ChangeResult
 from tests.daemon.luxid.ops import dummy, read_job
 from tests.support.cluster import Cluster
 from tests.support.deferred import stated
@@ -22,7 +22,7 @@ JOBS = 600
 
 def test_what_is_answered_is_canceled_and_nothing_is_lost(cluster: Cluster) -> None:
     ids = cluster.submit_many(*[(dummy(reason=stated(JobTerms(hold=Hold()))),)] * JOBS)
-    answers: list[Done] = []
+    answers: list[ChangeResult] = []
     call = threading.Thread(target=_cancel, args=(cluster, ids, answers))
     call.start()
 
@@ -42,7 +42,7 @@ def test_what_is_answered_is_canceled_and_nothing_is_lost(cluster: Cluster) -> N
     assert set(cluster.wait(*ids)) == {"canceled"}
 
 
-def _cancel(cluster: Cluster, ids: list[JobId], answers: list[Done]) -> None:
+def _cancel(cluster: Cluster, ids: list[JobId], answers: list[ChangeResult]) -> None:
     with BlockingClient(cluster.paths.query_socket) as client:
         try:
             done = client.call(CancelJobs(tuple(ids)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.wconfd.changes import SetJobLimits
+from protocol.wconfd.changes import ChangeJobLimits
 from tests.support.machines.fleet import Fleet
 
 CHANGES = 60
@@ -23,7 +23,7 @@ def test_candidates_equal_the_master_after_kills_of_wconfd_and_node_daemons(flee
     fleet.start()
 
     for number in range(CHANGES):
-        assert fleet.master.wconf(SetJobLimits(100 + number, None))
+        assert fleet.master.wconf(ChangeJobLimits(100 + number, None))
         if number % 6 == 0:
             disturb(fleet, chance)
         if number % 15 == 0:

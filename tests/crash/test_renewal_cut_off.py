@@ -23,7 +23,7 @@ from protocol.blocking import BlockingClient
 from protocol.noded.call import Failed, FailureKind, NodeAddress, Replied
 from protocol.noded.clients.blocking import BlockingNodeClient
 from protocol.noded.clients.certificates import CertificateFiles
-from protocol.noded.membership import Version
+from protocol.noded.membership import NodeVersion
 from tests.support.machines.fleet import Fleet
 
 KILLED = 99
@@ -129,7 +129,7 @@ def _is_obeyed(fleet: Fleet) -> bool:
     paths, node = fleet.master.paths, fleet.nodes[0]
     port = load_settings(fleet.master.root).noded.port
     client = BlockingNodeClient(CertificateFiles.of(paths))
-    outcome = client.call_nodes([NodeAddress(node.name, node.ip, port)], Version(), 30.0)[node.name]
+    outcome = client.call_nodes([NodeAddress(node.name, node.ip, port)], NodeVersion(), 30.0)[node.name]
     return isinstance(outcome, Replied)
 
 

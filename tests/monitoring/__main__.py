@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from daemons.rapid.metrics.exposition import write
+from daemons.rapid.metrics.scraping import write
 from tests.monitoring.questions import DASHBOARD, RULES, questions
 from tests.unit.rapid.metrics.numbers import ALL
 

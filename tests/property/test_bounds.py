@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.query.predicate import Field, compile_expression
-from common.query.qlang import NOTHING, Bounds, Expression, bounds_of
+from common.query.qlang import NOTHING, Expression, NumericRange, bounds_of
 
 Thing = tuple[int, int]
 NUMBERS = st.integers(-3, 6)
@@ -42,13 +42,13 @@ def test_nothing_that_is_found_lies_outside(wire: Any, number: int, size: int) -
 @pytest.mark.parametrize(
     ("wire", "bounds"),
     [
-        (["&", [">", "id", 3], ["<=", "id", 9], ["==", "status", "queued"]], Bounds(4, 9)),
-        (["|", ["==", "id", 3], ["<", "id", 2]], Bounds(high=3)),
-        (["|", ["==", "id", 3], ["==", "status", "queued"]], Bounds()),
-        (["&", [">", "id", 3], ["<", "id", 3]], Bounds(4, 2)),
+        (["&", [">", "id", 3], ["<=", "id", 9], ["==", "status", "queued"]], NumericRange(4, 9)),
+        (["|", ["==", "id", 3], ["<", "id", 2]], NumericRange(high=3)),
+        (["|", ["==", "id", 3], ["==", "status", "queued"]], NumericRange()),
+        (["&", [">", "id", 3], ["<", "id", 3]], NumericRange(4, 2)),
         (["|"], NOTHING),
-        (["!", ["==", "id", 3]], Bounds()),
+        (["!", ["==", "id", 3]], NumericRange()),
     ],
 )
-def test_conditions_on_the_number_narrow_the_range(wire: Any, bounds: Bounds) -> None:
+def test_conditions_on_the_number_narrow_the_range(wire: Any, bounds: NumericRange) -> None:
     assert bounds_of(Expression.from_wire(wire), "id") == bounds

@@ -28,7 +28,7 @@ from protocol.luxi.queue import (
     RemoveScheduleOf,
     ReplaceFilter,
     RunSchedule,
-    ScheduleWish,
+    ScheduleRequest,
     SetDrainFlag,
     SetResource,
 )
@@ -155,7 +155,7 @@ class Driver:
     def add_schedule(self, name: str, *, every_s: float = 3600.0) -> None:
         # no token: all its jobs are alike
         job = ({"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], "locks": {}},)
-        wish = ScheduleWish(name=name, every_s=every_s, job=job, overlap=Overlap.ALLOW, missed=Missed.ONCE)
+        wish = ScheduleRequest(name=name, every_s=every_s, job=job, overlap=Overlap.ALLOW, missed=Missed.ONCE)
         # sent again it meets its own name
         self._ask("keep", (f"schedule {name}", False), AddSchedule(wish), repeat=False)
 

@@ -31,7 +31,7 @@ from common.settingsfile import load_settings
 from common.system.processes import Process, descendants, holders, is_living, send_all
 from common.wire import unstructure
 from protocol.blocking import BlockingClient
-from protocol.luxi.jobs import OpInput, Refused, SubmitJob, SubmitManyJobs, Submitted
+from protocol.luxi.jobs import Accepted, OpInput, Refused, SubmitJob, SubmitManyJobs
 from protocol.luxi.queries import QueryJobs
 from protocol.messages import Request
 from tests.support.daemons.preloaded import start_daemon
@@ -149,7 +149,7 @@ class Cluster:
         answers = self.luxi(SubmitManyJobs(jobs))
         refused = [answer for answer in answers if isinstance(answer, Refused)]
         assert not refused, refused
-        return [answer.job_id for answer in answers if isinstance(answer, Submitted)]
+        return [answer.job_id for answer in answers if isinstance(answer, Accepted)]
 
     def job(self, job_id: int, *fields: str) -> tuple[Any, ...]:
         """The values of these fields of a job."""

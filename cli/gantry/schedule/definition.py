@@ -16,23 +16,23 @@ from cli.options import DURATION, POSITIVE_DURATION, F, complete_schedule, gathe
 from cli.remoteoptions import is_remote
 from cli.screen import remark, say, say_json, say_result
 from cli.submitting.arguments import LABEL, USE, lock_modes
-from cli.submitting.command import CommandOptions, command_options
-from cli.submitting.fleetoptions import (
+from cli.submitting.batchoptions import (
     EACH,
-    FleetVariable,
-    FleetWish,
+    BatchOptions,
+    BatchVariable,
     check_lock_marks,
     check_shell_words,
     elements_of,
     fill,
 )
-from cli.submitting.options import PRIORITIES, SubmissionOptions, job_with_wishes, retry_options
+from cli.submitting.command import CommandOptions, command_options
+from cli.submitting.options import PRIORITIES, SubmissionOptions, job_with_options, retry_options
 from common.errors import InvalidRequest
 from common.queue.terms import Use
 from common.schedules.schedule import Missed, Overlap
 from common.schedules.times import offset_of, read_words, zone_named
 from protocol.luxi.jobs import JobInput, NewJob, OpInput
-from protocol.luxi.queue import AddSchedule, ChangeSchedule, ScheduleView, ScheduleWish
+from protocol.luxi.queue import AddSchedule, ChangeSchedule, ScheduleRequest, ScheduleView
 from protocol.plans.documents import read_document
 from protocol.plans.jobs import read_plan
 
@@ -63,7 +63,7 @@ class Element:
 
 
 @attrs.frozen
-class JobWish:
+class ScheduledJobOptions:
     """All options of a schedule's job."""
 
     command: CommandOptions
@@ -108,7 +108,7 @@ def job_options(function: F) -> F:
     )
 
 
-def read_job(words: Sequence[str], wish: JobWish, element: Element | None = None) -> JobInput | None:
+def read_job(words: Sequence[str], options: ScheduledJobOptions, element: Element | None = None) -> JobInput | None:
     """The job of the command, or of the plan; None: neither is given.
 
     Args: element: values for which the command is, in place of their names; they are labels of its jobs, too.
@@ -116,51 +116,51 @@ def read_job(words: Sequence[str], wish: JobWish, element: Element | None = None
         click.UsageError: both are given, or options of a command with the plan.
         InvalidRequest: the plan is none, or of several jobs.
     """
-    plan = wish.job.plan
+    plan = options.job.plan
     if plan is None:
-        return _of_element(_command(words, wish), wish.job, element) if words else None
+        return _of_element(_command(words, options), options.job, element) if words else None
     if words:
         raise click.UsageError("--plan and a command exclude each other; give one of them")
-    if given := wish.of_command:
+    if given := options.of_command:
         raise click.UsageError(f"{given[0]} is for a command, and would be lost with --plan; write it into the plan")
     jobs = read_plan(read_document(plan.read_bytes(), str(plan))).jobs
     if len(jobs) != 1:
         raise InvalidRequest(f"{plan}: a schedule has one job, and the file holds {len(jobs)}")
-    return _with_wishes(jobs[0], wish.job)
+    return _job_input(jobs[0], options.job)
 
 
-def _command(words: Sequence[str], wish: JobWish) -> dict[str, object]:
-    node = wish.job.node
+def _command(words: Sequence[str], options: ScheduledJobOptions) -> dict[str, object]:
+    node = options.job.node
     elsewhere = "the node" if node else "the other machine" if is_remote() else None
-    op = {**wish.command.parameters(words, elsewhere), "node": node, **wish.retry}
+    op = {**options.command.parameters(words, elsewhere), "node": node, **options.retry}
     return {key: value for key, value in op.items() if value is not None}
 
 
 def _of_element(op: OpInput, options: JobOptions, element: Element | None) -> JobInput:
     if element is None:
-        return _with_wishes(NewJob((op,)), options)
+        return _job_input(NewJob((op,)), options)
     # imported late: most schedules are one
-    from cli.submitting.fleet import for_values
+    from cli.submitting.batch import for_values
 
     labels = [(key, fill(value, element.values)) for key, value in options.job_labels]
-    return _with_wishes(
+    return _job_input(
         NewJob((for_values(op, element.values, element.place, element.size),)),
         attrs.evolve(options, job_labels=[*element.values.items(), *labels]),
     )
 
 
-def _with_wishes(job: NewJob, options: JobOptions) -> JobInput:
-    wishes = SubmissionOptions(
+def _job_input(job: NewJob, options: JobOptions) -> JobInput:
+    submission = SubmissionOptions(
         options.priority, options.reason, job_labels=options.job_labels, uses=options.uses, program="gantry"
     )
-    return tuple(job_with_wishes(job, wishes, "schedule"))
+    return tuple(job_with_options(job, submission, "schedule"))
 
 
-# A schedule as the command line wishes it: when it runs, what becomes of runs that meet or were missed, its job.
+# A schedule as the command line asks for it: when it runs, what becomes of runs that meet or were missed, its job.
 
 
 @attrs.frozen
-class ScheduleTimes:
+class ScheduleOptions:
     """When a schedule runs, and what becomes of runs that meet or were missed; None: not given."""
 
     cron: str | None
@@ -189,7 +189,7 @@ def _checked(check: Callable[[str], object]) -> Callable[[click.Context, click.P
 # `--cron`, `--every`, `--zone`, `--overlap`, `--missed`, `--deadline` and `--spread`: a verb gets its `times`
 times_options: Final = gathered(
     "times",
-    ScheduleTimes,
+    ScheduleOptions,
     click.option(
         "--cron",
         metavar="WORDS",
@@ -221,9 +221,9 @@ times_options: Final = gathered(
 )
 
 
-def read_wish(
-    name: str, words: Sequence[str], times: ScheduleTimes, job: JobWish, element: Element | None = None
-) -> ScheduleWish:
+def read_request(
+    name: str, words: Sequence[str], times: ScheduleOptions, job: ScheduledJobOptions, element: Element | None = None
+) -> ScheduleRequest:
     """The schedule that the options tell, with the command of these words, or the job of a plan.
 
     Args: element: values for which the command is.
@@ -234,7 +234,7 @@ def read_wish(
     """
     if times.cron is not None and times.every_s is not None:
         raise click.UsageError("--cron and --every exclude each other; give one of them")
-    return ScheduleWish(name=name, job=read_job(words, job, element), **attrs.asdict(times, recurse=False))
+    return ScheduleRequest(name=name, job=read_job(words, job, element), **attrs.asdict(times, recurse=False))
 
 
 # `gantry schedule add`: add a schedule.
@@ -266,8 +266,8 @@ def read_wish(
 def add(
     name: str,
     words: Sequence[str],
-    each: Sequence[FleetVariable],
-    times: ScheduleTimes,
+    each: Sequence[BatchVariable],
+    times: ScheduleOptions,
     command: CommandOptions,
     retry: Mapping[str, object],
     job: JobOptions,
@@ -281,16 +281,16 @@ def add(
     With --each host=web1,web2 there is a schedule for each value, by itself in all; where NAME has no {host}, its
     name ends with the value. Its jobs have the label host=web1, and the variables that 'gnt-job run --help' tells.
     """
-    wishes = _wishes(name, words, each, times, JobWish(command, retry, job))
-    if wishes[0].cron is None and wishes[0].every_s is None:
+    requests = _requests(name, words, each, times, ScheduledJobOptions(command, retry, job))
+    if requests[0].cron is None and requests[0].every_s is None:
         raise click.UsageError(
             "a schedule needs --cron 'WORDS' or --every TIME, as in --cron '0 2 * * *' or --every 90m"
         )
-    if wishes[0].job is None:
+    if requests[0].job is None:
         raise click.UsageError("a schedule needs a command after --, or --plan FILE")
     added = []
-    for wish in wishes:
-        added.append(ask(AddSchedule(wish)))
+    for request in requests:
+        added.append(ask(AddSchedule(request)))
         # at once: the next one may be refused
         if not wants_json():
             _tell(added[-1])
@@ -300,26 +300,26 @@ def add(
     return DONE
 
 
-def _wishes(
-    name: str, words: Sequence[str], each: Sequence[FleetVariable], times: ScheduleTimes, job: JobWish
-) -> Sequence[ScheduleWish]:
+def _requests(
+    name: str, words: Sequence[str], each: Sequence[BatchVariable], times: ScheduleOptions, job: ScheduledJobOptions
+) -> Sequence[ScheduleRequest]:
     """The schedule, or one for each combination of values.
 
     Raises: click.UsageError: options do not fit together. InvalidRequest: the plan is none, or there are too many.
     """
     if not each:
-        return [read_wish(name, words, times, job)]
+        return [read_request(name, words, times, job)]
     if job.job.plan is not None:
         raise click.UsageError("--each is for a command, and would be lost with --plan; add a schedule for each plan")
     if str(job.command.stdin_from) == "-":
         raise click.UsageError("--stdin - is read once, and --each makes several; write --stdin-text, or name a file")
-    fleet = FleetWish(variables=tuple(each))
-    check_lock_marks(lock_modes(job.command.locks), fleet)
+    batch = BatchOptions(variables=tuple(each))
+    check_lock_marks(lock_modes(job.command.locks), batch)
     if job.command.shell:
-        check_shell_words(words, fleet)
-    elements = elements_of(fleet.variables)
+        check_shell_words(words, batch)
+    elements = elements_of(batch.variables)
     return [
-        read_wish(_named(name, values), words, times, job, Element(values, place, len(elements)))
+        read_request(_named(name, values), words, times, job, Element(values, place, len(elements)))
         for place, values in enumerate(elements, 1)
     ]
 
@@ -356,7 +356,7 @@ def _tell(view: ScheduleView) -> None:
 def modify(
     name: str,
     words: Sequence[str],
-    times: ScheduleTimes,
+    times: ScheduleOptions,
     command: CommandOptions,
     retry: Mapping[str, object],
     job: JobOptions,
@@ -365,14 +365,14 @@ def modify(
 
     A new COMMAND, or --plan, replaces the job; options of the command count only together with it.
     """
-    options = JobWish(command, retry, job)
-    wish = read_wish(name, words, times, options)
-    if wish.job is None and (options.of_command or any(attrs.astuple(job, recurse=False))):
+    options = ScheduledJobOptions(command, retry, job)
+    request = read_request(name, words, times, options)
+    if request.job is None and (options.of_command or any(attrs.astuple(job, recurse=False))):
         raise click.UsageError("options of the command count only together with it: give the command again, after --")
-    if wish == ScheduleWish(name=name):
+    if request == ScheduleRequest(name=name):
         raise click.UsageError(
             "nothing to change; name a value, as in: gantry schedule modify --cron '30 3 * * *' NAME"
         )
-    view = ask(ChangeSchedule(wish))
+    view = ask(ChangeSchedule(request))
     say_result(view_json(view), *info_lines(view, time.time()))
     return DONE

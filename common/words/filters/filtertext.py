@@ -70,7 +70,7 @@ def parse_filter(text: str, reading: Reading = _PLAIN) -> Expression:
     Raises: InvalidRequest: the text is malformed, or `reading` refuses a condition; the message has the character
         where it fails, from 1.
     """
-    reader = _Reader(text, reading)
+    reader = _Parser(text, reading)
     expression = reader.any_of()
     reader.expect_end()
     return expression
@@ -110,7 +110,7 @@ def glob_regex(glob: str) -> str:
     return "^" + "".join(parts.get(char) or re.escape(char) for char in glob) + r"(\..*)?$"
 
 
-class _Reader:
+class _Parser:
     """Reads the text from left to right; each method consumes what it reads."""
 
     def __init__(self, text: str, reading: Reading) -> None:

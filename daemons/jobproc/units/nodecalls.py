@@ -21,13 +21,13 @@ from protocol.noded.clients.blocking import BlockingNodeClient
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.facts import NodeHasIpAddress
 from protocol.noded.membership import (
+    CryptoToken,
     NodeCryptoTokens,
     NodeDemoteFromMc,
     NodeLeaveCluster,
+    NodeVersion,
     PutClusterCertificate,
-    Token,
     TokenRequest,
-    Version,
 )
 
 R = TypeVar("R")
@@ -86,7 +86,7 @@ class NodeCalls:
 
         Raises: PrerequisiteError: it does not; the message says what to do.
         """
-        outcome = self._call([node], Version(), _LOOK_S)[node.name]
+        outcome = self._call([node], NodeVersion(), _LOOK_S)[node.name]
         if isinstance(outcome, Failed):
             raise PrerequisiteError(f"{outcome.text}; {_advice(outcome.kind)}", "environment_error")
         if isinstance(outcome, Replied) and outcome.value != CONFIG_VERSION:
@@ -159,7 +159,7 @@ def _is_refusal(outcome: Outcome[R]) -> bool:
     return isinstance(outcome, Failed) and outcome.kind is FailureKind.REFUSED
 
 
-def _digest_in(name: str, outcome: Outcome[tuple[Token, ...]]) -> str | Failed:
+def _digest_in(name: str, outcome: Outcome[tuple[CryptoToken, ...]]) -> str | Failed:
     if isinstance(outcome, Failed):
         return outcome
     if isinstance(outcome, Replied) and len(outcome.value) == 1 and _DIGEST_FORM.fullmatch(outcome.value[0].token):

@@ -11,7 +11,7 @@ import attrs
 from common.errors import PrerequisiteError, reason_of, wrong_input
 from common.locks import LockLevel
 from common.nodes.candidates import has_room, missing_candidates, promotable
-from common.nodes.roles import FLAGS, RoleWishes, decide_role, with_role
+from common.nodes.roles import FLAGS, RoleRequest, decide_role, with_role
 from common.objects.config import Node, PartialNdParams
 from common.objects.index import ConfigIndex
 from common.objects.kinds import AdminState, GroupUuid, NodeUuid
@@ -419,7 +419,7 @@ class NodeSetParamsUnit(ChangeUnit[OpNodeSetParams, Node]):
         others = [node for node in config.nodes if node.uuid != self._uuid]
         decision = decide_role(
             before,
-            RoleWishes(**{name: getattr(self.op, name) for name in (*FLAGS, "master_capable")}),
+            RoleRequest(**{name: getattr(self.op, name) for name in (*FLAGS, "master_capable")}),
             is_master=self._uuid == config.cluster.master_node,
             has_room=has_room(others, config.cluster.candidate_pool_size),
         )

@@ -20,13 +20,13 @@ from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.nodecalls import address_of, is_unknown, master_client
 from protocol.noded.call import Failed, NodeCall, Outcome, Replied
 from protocol.noded.membership import (
+    CryptoToken,
     InstallCertificate,
     NodeCryptoTokens,
+    NodeVersion,
     PutClusterCertificate,
     RequestCertificate,
-    Token,
     TokenRequest,
-    Version,
 )
 
 # Calls to all nodes but this one that are online; a step of a renewal is made on all of them, or the job ends.
@@ -185,7 +185,7 @@ def renew_node_certificates(context: UnitContext, calls: RenewalCalls, master: N
     calls.on_all("installing new certificates", {name: InstallCertificate(pem) for name, pem in signed.items()})
     _renew_theirs(context, calls, theirs)
     own.install(own_certificate)
-    calls.on_all("calling the nodes with the new certificate", {name: Version() for name in calls.nodes})
+    calls.on_all("calling the nodes with the new certificate", {name: NodeVersion() for name in calls.nodes})
     _change(context, without_old)
     for name in context.config.redistribute():
         context.feedback(f"warning: node '{name}' still obeys the old certificates; wconfd tries again")
@@ -209,7 +209,7 @@ def _digests(calls: RenewalCalls, action: str, names: list[str]) -> dict[NodeUui
     """The digests of the certificates of these nodes, after this action."""
     request = NodeCryptoTokens((TokenRequest("ssl_digest", action, None),))
     step = "making new certificates" if action == "create" else "reading the certificates in use"
-    found: Mapping[str, tuple[Token, ...]] = calls.on_all(step, {name: request for name in names})
+    found: Mapping[str, tuple[CryptoToken, ...]] = calls.on_all(step, {name: request for name in names})
     return {NodeUuid(calls.nodes[name].uuid): tokens[0].token for name, tokens in found.items() if tokens}
 
 

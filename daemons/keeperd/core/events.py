@@ -52,7 +52,7 @@ class CampaignLost:
 
 
 @attrs.frozen
-class Renewed:
+class LeaseRenewed:
     """The lease was renewed by a keepalive that was sent at this time."""
 
     epoch: int
@@ -155,7 +155,7 @@ Event = (
     | EtcdSilent
     | CampaignWon
     | CampaignLost
-    | Renewed
+    | LeaseRenewed
     | LeaseLost
     | NodesTold
     | OwnNodeSilent

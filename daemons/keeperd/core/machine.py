@@ -30,12 +30,12 @@ from daemons.keeperd.core.events import (
     FenceRefused,
     FitnessChanged,
     LeaseLost,
+    LeaseRenewed,
     Look,
     Looked,
     MayEnd,
     NodesTold,
     OwnNodeSilent,
-    Renewed,
     RestoreAccepted,
     SetDeadline,
     StopAsked,
@@ -325,7 +325,7 @@ def _handle(keeper: Keeper, event: Event, now: float) -> Step:
             return won_campaign(keeper, event, now)
         case CampaignLost():
             return lost_campaign(keeper, event, now)
-        case Renewed():
+        case LeaseRenewed():
             return renewed(keeper, event)
         case LeaseLost():
             return lease_lost(keeper, event.epoch, now, EndCause.LOST)

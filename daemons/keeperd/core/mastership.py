@@ -18,13 +18,13 @@ from daemons.keeperd.core.events import (
     DrainNoMore,
     DropLease,
     KillDaemons,
+    LeaseRenewed,
     Look,
     MayEnd,
     NodesTold,
     OwnNodeSilent,
     Release,
     RemoveWanted,
-    Renewed,
     SetDeadline,
     StartDaemons,
     StopDaemons,
@@ -60,7 +60,7 @@ def held_of(keeper: Keeper, epoch: int) -> OwnMastership | None:
     return held if held is not None and held.epoch == epoch and keeper.state in HOLDING else None
 
 
-def renewed(keeper: Keeper, event: Renewed) -> Step:
+def renewed(keeper: Keeper, event: LeaseRenewed) -> Step:
     held = held_of(keeper, event.epoch)
     if held is None or event.sent_at <= held.renewed_at:
         return keeper, ()

@@ -18,7 +18,7 @@ from daemons.luxid.core.copies.backlog import JobDigest, QueueFact, StateName
 from daemons.luxid.removals import read_removals
 from protocol.noded.call import Content, NodeCall
 from protocol.noded.clients.line import digest
-from protocol.noded.commands import SetWatcherPause
+from protocol.noded.commands import SetNodeWatcherPause
 from protocol.noded.files import WireNames
 from protocol.noded.statefiles import (
     REMOVALS,
@@ -178,7 +178,7 @@ class QueueCalls:
                 return JobqueueSetDrainFlag(await in_thread(self._paths.drain_file.exists))
             case QueueFact.WATCHER_PAUSE:
                 text = await in_thread(read_text, self._paths.watcher_pause)
-                return SetWatcherPause(float(text) if text and text.strip().isdigit() else None)
+                return SetNodeWatcherPause(float(text) if text and text.strip().isdigit() else None)
             case _:
                 assert_never(fact)
 

@@ -58,7 +58,7 @@ from protocol.noded.clients.line import NotSent
 from protocol.noded.clients.recipients import candidates
 from protocol.noded.commands import ListCommands
 from protocol.noded.files import WireNames
-from protocol.noded.membership import Version
+from protocol.noded.membership import NodeVersion
 from protocol.noded.statefiles import (
     REMOVALS,
     SUBMISSIONS,
@@ -575,7 +575,7 @@ class NodeCopies(Replica):
         """Raises: NoLongerMaster: a candidate has another master."""
         assert self._client is not None, "run has not begun"
         nodes = [sender.node for sender in self._senders.values()]
-        outcomes = await self._client.call_nodes(nodes, Version(), ASK_S, even_paused=True)
+        outcomes = await self._client.call_nodes(nodes, NodeVersion(), ASK_S, even_paused=True)
         for outcome in outcomes.values():
             if isinstance(outcome, Failed) and outcome.kind is FailureKind.OUTDATED:
                 self._other_master = outcome.text

@@ -397,7 +397,7 @@ MAX_BYPASS: Final = 8
 
 
 @attrs.define
-class _Asked:
+class _WantedResource:
     """A resource that ready jobs want."""
 
     shortage: Shortage
@@ -411,7 +411,7 @@ class UnitBook:
         self.stock = Stock()
         self.passes = Passes(max_bypass)
         # resources that ready jobs want
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _WantedResource] = {}
         # resources of which something changed since `settle`
         self._unsettled: dict[str, None] = {}
         # resource -> group whose want is short for others, and not for it: the units are kept for one of its jobs
@@ -449,7 +449,7 @@ class UnitBook:
         for want in group.wants:
             asked = self._asked.get(want.name)
             if asked is None:
-                asked = self._asked[want.name] = _Asked(Shortage(want.name, self.stock.free(want.name)))
+                asked = self._asked[want.name] = _WantedResource(Shortage(want.name, self.stock.free(want.name)))
                 self._unsettle([want.name])
             asked.line.groups[group] = None
         return sum(self._asked[want.name].shortage.enter(want) for want in group.wants)

@@ -12,7 +12,7 @@ from common.ids import JobId
 from common.queue.jobs import FINAL, Job
 from common.queue.reasons import batch_of
 from daemons.luxid.core.past.endedrow import ColumnIndex
-from daemons.luxid.core.past.queries import Condition
+from daemons.luxid.core.past.queries import SqlCondition
 
 DAY_S: Final = 86400.0
 # more days than any clock has, for SQL
@@ -29,13 +29,13 @@ class Mark:
     batch: str
 
 
-def archivable(rules: RetentionSettings, now_s: float) -> Condition:
+def archivable(rules: RetentionSettings, now_s: float) -> SqlCondition:
     """Select the live jobs that are to be archived, by id."""
     before = _instant_before(now_s, rules.archive_after_s)
-    return Condition('SELECT id FROM jobs WHERE place = ? AND "end" < ? ORDER BY id', (ColumnIndex.LIVE, before))
+    return SqlCondition('SELECT id FROM jobs WHERE place = ? AND "end" < ? ORDER BY id', (ColumnIndex.LIVE, before))
 
 
-def due(rules: RetentionSettings, now_s: float) -> Condition:
+def due(rules: RetentionSettings, now_s: float) -> SqlCondition:
     """Select the marks of the jobs that may be removed, archived or to be archived, by id.
 
     The latest jobs of each name stay; of the others those are due that are old, and those beyond the number of jobs.
@@ -52,7 +52,7 @@ def due(rules: RetentionSettings, now_s: float) -> Condition:
     of_age = (_days_before(now_s, rules.keep_failed_days), _days_before(now_s, rules.keep_days))
     of_number = (rules.keep_jobs > 0, rules.keep_jobs)
     of_place = (ColumnIndex.ARCHIVED, _instant_before(now_s, rules.archive_after_s))
-    return Condition(sql, (ColumnIndex.REMOVED, rules.keep_per_name, *of_age, *of_number, *of_place))
+    return SqlCondition(sql, (ColumnIndex.REMOVED, rules.keep_per_name, *of_age, *of_number, *of_place))
 
 
 def read_marks(rows: Iterable[Sequence[object]]) -> list[Mark]:

@@ -32,7 +32,7 @@ from daemons.luxid.core.submission.newjobs import ParsedJob
 # Source: DESIGN section 4, "Who is calling".
 
 
-class Deed(enum.Enum):
+class OwnerRight(enum.Enum):
     """What a job's owner and operators may do with it, and others may not, as refusals tell it."""
 
     CANCEL = "job {} cannot be canceled"
@@ -60,7 +60,7 @@ class Viewer:
         """Whether this user may see all of this job."""
         return self.sees_all or self._owns(job)
 
-    def check_owned(self, job: Job, deed: Deed) -> None:
+    def check_owned(self, job: Job, action: OwnerRight) -> None:
         """Make sure that the job is the user's own, or that the user is an operator.
 
         Raises: Denied: it is another's.
@@ -68,7 +68,7 @@ class Viewer:
         if not self.may_see(job):
             caller = self.uid if self.caller is None else self.caller
             whose = repr(owner.shown) if (owner := owner_of(job)) is not None else "the daemons' user"
-            refusal = deed.value.format(job.job_id)
+            refusal = action.value.format(job.job_id)
             check_role(self.role, Role.OPERATE, caller, f"{refusal}: it belongs to {whose}; another user")
 
     def owns_uid(self, uid: int) -> bool:

@@ -15,7 +15,7 @@ from common.queue.terms import SOURCE, check_terms, checked, terms_entry, terms_
 from common.schedules.schedule import Missed, Overlap, RunState, Schedule, ScheduleRun
 from common.schedules.times import ScheduleTimes, check_times, instant_name, offset_of, times_of
 from protocol.luxi.jobs import JobInput
-from protocol.luxi.queue import ScheduleWish
+from protocol.luxi.queue import ScheduleRequest
 
 # From what a user wants to a schedule: names, defaults, and what a schedule's job must not have.
 #
@@ -49,7 +49,7 @@ class ScheduleOwner:
     http_role: str = ""
 
 
-def new_schedule(wish: ScheduleWish, uuid: str, owner: ScheduleOwner, now: float) -> Schedule:
+def new_schedule(wish: ScheduleRequest, uuid: str, owner: ScheduleOwner, now: float) -> Schedule:
     """Raises: InvalidRequest: a part is missing or malformed; says which, and what to write."""
     check_name(wish.name)
     if wish.job is None:
@@ -79,7 +79,7 @@ def new_schedule(wish: ScheduleWish, uuid: str, owner: ScheduleOwner, now: float
     return schedule if wish.missed else attrs.evolve(schedule, missed=_default_missed(schedule, now))
 
 
-def replaced_schedule(schedule: Schedule, wish: ScheduleWish, now: float) -> Schedule:
+def replaced_schedule(schedule: Schedule, wish: ScheduleRequest, now: float) -> Schedule:
     """The schedule as the wish says, with defaults for what that leaves out.
 
     Its user, its age, whether it is paused, and what it knows of its runs stay.
@@ -98,7 +98,7 @@ def replaced_schedule(schedule: Schedule, wish: ScheduleWish, now: float) -> Sch
     return _settled_anew(schedule, after, now)
 
 
-def changed_schedule(schedule: Schedule, wish: ScheduleWish, now: float, cleared: Sequence[str] = ()) -> Schedule:
+def changed_schedule(schedule: Schedule, wish: ScheduleRequest, now: float, cleared: Sequence[str] = ()) -> Schedule:
     """The schedule with what the wish names.
 
     Args: cleared: names of parts that get their default.

@@ -28,7 +28,7 @@ from daemons.luxid.core.queue.entry import AT_REST, Phase
 from daemons.luxid.feed.stream import FeedStream, FollowedJobState, begin_message, changes_message, rows
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobs import JobViews, LiveJobs
-from protocol.luxi.feed import FeedBegin, QueueState, Subscribe, Topic
+from protocol.luxi.feed import FeedBegin, FeedTopic, QueueState, Subscribe
 from protocol.serving.route import Stream
 
 # jobs told in a turn
@@ -87,7 +87,7 @@ class Feed:
         if stream.has_jobs and stream.job_ids is not None:
             self._interests.add(stream, stream.job_ids)
         self._readers.add(stream, stream.followed)
-        if Topic.QUEUE in stream.topics:
+        if FeedTopic.QUEUE in stream.topics:
             # it was told a state that others may not have been told
             self._told_state = b""
             self.news.tell_queue()
@@ -228,20 +228,20 @@ class Feed:
 
     def _common_parts(self) -> Iterable[tuple[str, bytes, list[FeedStream]]]:
         """What is the same for all who want it, and who they are."""
-        if told := self._with(Topic.QUEUE):
+        if told := self._with(FeedTopic.QUEUE):
             state = self.state_part()
             if state != self._told_state:
                 self._told_state = state
                 yield "queue", state, told
         if self.news.has_rules:
             self.news.has_rules = False
-            yield "filters", self.rules_part(), self._with(Topic.FILTERS)
+            yield "filters", self.rules_part(), self._with(FeedTopic.FILTERS)
         if self.news.has_reasons and trio.current_time() >= self._hint_at:
             self.news.has_reasons = False
             self._hint_at = trio.current_time() + REASONS_S
-            yield "reasons", b"true", [each for each in self._with(Topic.REASONS) if self._has_waiting(each)]
+            yield "reasons", b"true", [each for each in self._with(FeedTopic.REASONS) if self._has_waiting(each)]
 
-    def _with(self, topic: Topic) -> list[FeedStream]:
+    def _with(self, topic: FeedTopic) -> list[FeedStream]:
         return [stream for stream in self._streams if topic in stream.topics]
 
     def _has_waiting(self, stream: FeedStream) -> bool:
@@ -295,11 +295,11 @@ def _wanted(feed: Feed, call: Subscribe, stream: FeedStream, since: int | None) 
     return feed.jobs.table.ids() if call.ids is None else call.ids
 
 
-def _message(feed: Feed, topics: Set[Topic], position: str, made: "_Rows", *, is_resumed: bool) -> bytes:
+def _message(feed: Feed, topics: Set[FeedTopic], position: str, made: "_Rows", *, is_resumed: bool) -> bytes:
     parts = {"jobs": made.encoded()}
-    if Topic.FILTERS in topics:
+    if FeedTopic.FILTERS in topics:
         parts["filters"] = feed.rules_part()
-    if Topic.QUEUE in topics:
+    if FeedTopic.QUEUE in topics:
         parts["queue"] = feed.state_part()
     return begin_message(position, parts, is_resumed=is_resumed)
 

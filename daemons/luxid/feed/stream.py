@@ -20,7 +20,7 @@ from daemons.luxid.core.rights import Viewer
 from daemons.luxid.jobs import JobViews
 from daemons.luxid.outputs import OutputWatch
 from protocol.framing import pack
-from protocol.luxi.feed import CHANGES, FeedBegin, OutputNews, OutputPlace, Topic
+from protocol.luxi.feed import CHANGES, FeedBegin, FeedTopic, OutputNews, OutputPlace
 from protocol.luxi.jobs import JobOutput, OutputStream, ReadJobOutput
 from protocol.serving.route import Forgets, Stream
 
@@ -225,7 +225,7 @@ class FeedStream(Stream[FeedBegin]):
     def __init__(
         self,
         feed: Forgets,
-        topics: frozenset[Topic],
+        topics: frozenset[FeedTopic],
         wish: JobSubscription,
         job_ids: Sequence[JobId] | None,
         serials: dict[JobId, int] | None,
@@ -255,7 +255,7 @@ class FeedStream(Stream[FeedBegin]):
     @property
     def has_jobs(self) -> bool:
         """Whether changes of jobs are wanted."""
-        return Topic.JOBS in self.topics
+        return FeedTopic.JOBS in self.topics
 
     def put(self, message: bytes) -> None:
         """As `Stream.put`, but the backlog may exceed the limit by one message: one turn may have much to tell."""

@@ -194,7 +194,9 @@ class LimitHandlers:
             if value is not None and value < 1:
                 raise InvalidRequest(f"{name} must be at least 1, got {value}")
         async with Client(self._wconfd, daemon="wconfd") as client:
-            await client.call_retrying(changes.SetJobLimits(call.max_running_jobs, call.max_tracked_jobs), PATIENCE_S)
+            await client.call_retrying(
+                changes.ChangeJobLimits(call.max_running_jobs, call.max_tracked_jobs), PATIENCE_S
+            )
         _log.info(
             "limits.set",
             max_running_jobs=call.max_running_jobs,
@@ -234,7 +236,7 @@ class Resources:
         Raises: InvalidRequest: the name or the total is wrong. Unavailable: nothing is changed, or may be.
         """
         async with Client(self._wconfd, daemon="wconfd") as client:
-            await client.call_retrying(wconfd.SetResource(call.resource, call.condition), PATIENCE_S)
+            await client.call_retrying(wconfd.SetResourceTotal(call.resource, call.condition), PATIENCE_S)
         _log.info("resource.set", resource=call.resource.key, total=call.resource.total, **peer.named)
         await self._refresh()
 
@@ -242,7 +244,7 @@ class Resources:
         """Raises: NotFound: there is none. Unavailable: nothing is changed, or may be."""
         key = Resource(call.node, call.name, 0).key
         async with Client(self._wconfd, daemon="wconfd") as client:
-            removal = wconfd.RemoveResource(call.node, call.name, call.condition)
+            removal = wconfd.RemoveResourceTotal(call.node, call.name, call.condition)
             if not await client.call_retrying(removal, PATIENCE_S):
                 raise NotFound(f"there is no resource '{key:.80}'; list them with 'gantry resource list'")
         _log.info("resource.removed", resource=key, **peer.named)

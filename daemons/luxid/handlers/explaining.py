@@ -40,7 +40,7 @@ from daemons.luxid.core.queue.dependents import all_dependencies
 from daemons.luxid.core.queue.entry import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.recovery import RecoveryRequest
-from daemons.luxid.core.why.blockers import HeldLock, LockOwner, Waits, lock_waits, rank, waits_of, way_from
+from daemons.luxid.core.why.blockers import DirectWaits, HeldLock, LockOwner, lock_waits, rank, waits_of, way_from
 from daemons.luxid.core.why.explain import FollowedJob, explain, lock_reasons
 from daemons.luxid.core.why.waitgraph import LEAST, walk
 from daemons.luxid.files.store import Store, WaitFiles
@@ -84,7 +84,7 @@ class Explaining:
     _is_external: bool = False
 
     async def explain_jobs(self, call: ExplainJobs, peer: Peer) -> tuple[tuple[Reason, ...] | None, ...]:
-        asked = _Asked(self._wconfd, trio.current_time() + WCONFD_S)
+        asked = _WconfdRequests(self._wconfd, trio.current_time() + WCONFD_S)
         told: list[tuple[Reason, ...] | None] = []
         for job_id in call.job_ids:
             told.append(await self._explain(job_id, asked))
@@ -106,7 +106,7 @@ class Explaining:
         job = self._jobs.table.get(job_id) or self._store.find_archived(job_id)
         return () if job is None else await in_thread(pids_of, job)
 
-    async def _explain(self, job_id: JobId, asked: "_Asked") -> tuple[Reason, ...] | None:
+    async def _explain(self, job_id: JobId, asked: "_WconfdRequests") -> tuple[Reason, ...] | None:
         if job_id not in self._jobs.table:
             return None
         reasons: Sequence[Reason] = explain(self._jobs.queue, job_id, time.time(), self._shown)
@@ -153,7 +153,7 @@ class Explaining:
             return (NotKnown("whether it waits for a node", explain_os_error(error)),)
         return () if silent is None else (silent,)
 
-    async def _lock_reasons(self, job_id: JobId, asked: "_Asked") -> tuple[Reason, ...]:
+    async def _lock_reasons(self, job_id: JobId, asked: "_WconfdRequests") -> tuple[Reason, ...]:
         """The locks that the job's process waits for."""
         owner = self._owner(job_id)
         if owner is None or self._views.state(job_id) in (JobState.RUNNING, JobState.CANCELING):
@@ -163,7 +163,7 @@ class Explaining:
         except GantryError as error:
             return (NotKnown("which locks it waits for, if any", error.message),)
 
-    async def _dated(self, reasons: Sequence[Reason], asked: "_Asked") -> Sequence[Reason]:
+    async def _dated(self, reasons: Sequence[Reason], asked: "_WconfdRequests") -> Sequence[Reason]:
         """The reasons, completed with the instants since when the locks in them are held."""
         held = [holding for reason in reasons if isinstance(reason, LevelWeight) for holding in reason.held]
         owners = {job_id: self._owner(job_id) for holding in held if (job_id := holding.job_id) is not None}
@@ -201,7 +201,7 @@ def _outlived_by(job: Job) -> tuple[int, ...] | None:
     return pids_of(job)
 
 
-class _Asked:
+class _WconfdRequests:
     """Requests to wconfd within the time limit of one call."""
 
     def __init__(self, wconfd: Client, deadline: float) -> None:
@@ -304,7 +304,7 @@ class Blocking:
     async def _locks(self) -> tuple[Mapping[LockOwner, Sequence[HeldLock]], str]:
         """Which locks are waited for, and why that is not known."""
         try:
-            status = await _Asked(self._wconfd, trio.current_time() + _LOCKS_S).ask(ListLocksWaitingStatus())
+            status = await _WconfdRequests(self._wconfd, trio.current_time() + _LOCKS_S).ask(ListLocksWaitingStatus())
         except GantryError as error:
             return {}, error.message
         busy = self._jobs.queue.busy()
@@ -334,7 +334,7 @@ class Blocking:
         return _seconds(asked_at or (job.ops[index - 1].end_at if index else None) or job.received_at)
 
 
-def _waiting(waits: Waits) -> list[JobId]:
+def _waiting(waits: DirectWaits) -> list[JobId]:
     """The jobs that wait: for locks, for other jobs, and the first at each gate."""
     found = [each for each in waits.locks if not isinstance(each, str)]
     first = [gate.first for gate in waits.gates if gate.first is not None]

@@ -67,7 +67,7 @@ class FilterHandlers:
         if peer.speaker is not None:
             trail = (*trail, http_entry(peer.speaker.name, time.time_ns()))
         trail = (*trail, ReasonEntry("luxid", "", time.time_ns()))
-        await self._change(changes.ReplaceFilter.of(attrs.evolve(rule, reason_trail=trail), call.condition))
+        await self._change(changes.ReplaceFilterRule.of(attrs.evolve(rule, reason_trail=trail), call.condition))
         _log.info("filter.replaced", rule=uuid, action=rule.action.to_wire(), **peer.named)
         await self._rules.refresh()
         return uuid
@@ -78,7 +78,7 @@ class FilterHandlers:
         """
         if call.uuid not in (await self._config.current()).config.filters:
             raise NotFound(f"there is no filter rule {call.uuid!r:.60}; list them with 'gnt-filter list'")
-        await self._change(changes.DeleteFilter(call.uuid, call.condition))
+        await self._change(changes.DeleteFilterRule(call.uuid, call.condition))
         _log.info("filter.deleted", rule=call.uuid, **peer.named)
         await self._rules.refresh()
 

@@ -20,7 +20,7 @@ from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
 from daemons.luxid.core.queue.entry import AT_REST, Phase
 from daemons.luxid.core.queue.recovery import cancel_for
 from daemons.luxid.core.queue.termchanges import Changer, change_words, changed_job, check_change, is_for_running
-from daemons.luxid.core.rights import Deed, Viewer
+from daemons.luxid.core.rights import OwnerRight, Viewer
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobs import JobEvents, LiveJobs, Rewriting, timestamp
 from daemons.luxid.processes.killing import Canceller
@@ -34,9 +34,9 @@ from protocol.luxi.jobs import (
     CancelJobs,
     ChangeJobPriority,
     ChangeJobs,
-    Done,
-    JobChange,
+    ChangeResult,
     PickupJob,
+    TermsChange,
 )
 from protocol.peer import Peer
 
@@ -66,7 +66,7 @@ class JobHandlers:
         # one at a time: two calls must not move the same file
         self._archiving = trio.Lock()
 
-    def _check_owned(self, job_id: JobId, peer: Peer, deed: Deed) -> None:
+    def _check_owned(self, job_id: JobId, peer: Peer, action: OwnerRight) -> None:
         """Raises: Denied: the job belongs to another user, and the peer is not an operator."""
         viewer = Viewer(peer.uid, peer.role, peer.caller)
         if viewer.sees_all:
@@ -74,37 +74,37 @@ class JobHandlers:
         # for archived jobs, too: processes that they left running can be killed
         job = self._jobs.table.get(job_id) or self._store.find_archived(job_id)
         if job is not None:
-            viewer.check_owned(job, deed)
+            viewer.check_owned(job, action)
 
-    async def cancel_job(self, call: CancelJob, peer: Peer) -> Done:
-        self._check_owned(call.job_id, peer, Deed.CANCEL)
+    async def cancel_job(self, call: CancelJob, peer: Peer) -> ChangeResult:
+        self._check_owned(call.job_id, peer, OwnerRight.CANCEL)
         _log.info("job.cancel_asked", job=call.job_id, kill=call.kill, **peer.named)
-        return Done(*await self._canceller.cancel(call.job_id, kill=call.kill, caller=peer.caller))
+        return ChangeResult(*await self._canceller.cancel(call.job_id, kill=call.kill, caller=peer.caller))
 
     async def pickup_job(self, call: PickupJob, _: Peer) -> bool:
         raise Conflict(f"luxid starts job {call.job_id} by itself when it may run; 'gnt-job why' tells what holds it")
 
-    async def change_job_priority(self, call: ChangeJobPriority, peer: Peer) -> Done:
+    async def change_job_priority(self, call: ChangeJobPriority, peer: Peer) -> ChangeResult:
         if call.priority not in SUBMIT_PRIORITIES.values():
             raise InvalidRequest(f"priority must be -10 (high), 0 (normal) or 10 (low), got {call.priority}")
-        self._check_owned(call.job_id, peer, Deed.SET_PRIORITY)
+        self._check_owned(call.job_id, peer, OwnerRight.SET_PRIORITY)
         phase = self._jobs.phase(call.job_id)
         if phase in AT_REST:
             return await self._rewrite_priority(call, peer)
         if phase is None:
-            return Done(False, f"job {call.job_id} is not in the queue, or has ended")
+            return ChangeResult(False, f"job {call.job_id} is not in the queue, or has ended")
         return await self._tell_process(call, peer)
 
-    async def _rewrite_priority(self, call: ChangeJobPriority, peer: Peer) -> Done:
+    async def _rewrite_priority(self, call: ChangeJobPriority, peer: Peer) -> ChangeResult:
         try:
             self._room.check()
             await self._rewriting.change(call.job_id, lambda job: set_priority(job, call.priority))
         except Unavailable as error:
-            return Done(False, error.message)
+            return ChangeResult(False, error.message)
         _log.info("job.priority", job=call.job_id, priority=call.priority, **peer.named)
-        return Done(True, f"job {call.job_id} has priority {call.priority}")
+        return ChangeResult(True, f"job {call.job_id} has priority {call.priority}")
 
-    async def _tell_process(self, call: ChangeJobPriority, peer: Peer) -> Done:
+    async def _tell_process(self, call: ChangeJobPriority, peer: Peer) -> ChangeResult:
         """Leave the number where the job process looks for it, and wake it (luxid.md 2.5)."""
         job = self._jobs.unended(call.job_id)
         told = self._jobs.processes.told_priorities
@@ -112,16 +112,18 @@ class JobHandlers:
             told.tell(call.job_id, call.priority)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            return Done(False, f"job {call.job_id} cannot be sent its new priority: {reason}; try again")
+            return ChangeResult(False, f"job {call.job_id} cannot be sent its new priority: {reason}; try again")
         if not signal_process(job, signal.SIGUSR1):
             told.withdraw(call.job_id)
-            return Done(False, f"job {call.job_id} is just being started, or its process has just ended; try again")
+            return ChangeResult(
+                False, f"job {call.job_id} is just being started, or its process has just ended; try again"
+            )
         _log.info("job.priority", job=call.job_id, priority=call.priority, **peer.named)
-        return Done(True, f"job {call.job_id} was notified of its new priority {call.priority}")
+        return ChangeResult(True, f"job {call.job_id} was notified of its new priority {call.priority}")
 
     async def archive_job(self, call: ArchiveJob, peer: Peer) -> bool:
         """Archive a final job; its process may still exist, because the final file is its last write."""
-        self._check_owned(call.job_id, peer, Deed.ARCHIVE)
+        self._check_owned(call.job_id, peer, OwnerRight.ARCHIVE)
         self._room.check()
         async with self._archiving:
             job = self._jobs.table.get(call.job_id)
@@ -219,7 +221,7 @@ _TOLD_AT_ONCE: Final = 50
 _SETTLED_S: Final = 10.0
 
 
-Answers = dict[JobId, Done]
+Answers = dict[JobId, ChangeResult]
 
 
 @attrs.frozen
@@ -237,16 +239,16 @@ class ManyJobsHandlers:
     _submitters: Submitters
     _room: EtcdRoom = BOUNDLESS
 
-    async def cancel_jobs(self, call: CancelJobs, peer: Peer) -> tuple[Done, ...]:
-        answers = await self._denied(call.job_ids, peer, Deed.CANCEL)
+    async def cancel_jobs(self, call: CancelJobs, peer: Peer) -> tuple[ChangeResult, ...]:
+        answers = await self._denied(call.job_ids, peer, OwnerRight.CANCEL)
         job_ids = [job_id for job_id in dict.fromkeys(call.job_ids) if job_id not in answers]
         _log.info("jobs.cancel_asked", count=len(job_ids), first=_first(job_ids), kill=call.kill, **peer.named)
         now, now_ns = timestamp(), time.time_ns()
         at_rest = self._at_rest(job_ids)
         others = [job_id for job_id in job_ids if self._jobs.phase(job_id) not in AT_REST]
 
-        async def cancel(job_id: JobId) -> Done:
-            return Done(*await self._canceller.cancel(job_id, kill=call.kill, caller=peer.caller))
+        async def cancel(job_id: JobId) -> ChangeResult:
+            return ChangeResult(*await self._canceller.cancel(job_id, kill=call.kill, caller=peer.caller))
 
         async with trio.open_nursery() as nursery:
             # it begins when those at rest have been taken out of the line
@@ -255,10 +257,10 @@ class ManyJobsHandlers:
                 at_rest, lambda job: cancel_for(job, peer.caller, now, now_ns), pause_s=self._room.pause_s
             )
         for job_id, job in changed.items():
-            answers[job_id] = _failed(job) or Done(True, f"job {job_id} was canceled")
+            answers[job_id] = _failed(job) or ChangeResult(True, f"job {job_id} was canceled")
         return tuple(answers[job_id] for job_id in call.job_ids)
 
-    async def change_jobs(self, call: ChangeJobs, peer: Peer) -> tuple[Done, ...]:
+    async def change_jobs(self, call: ChangeJobs, peer: Peer) -> tuple[ChangeResult, ...]:
         """Raises: InvalidRequest: no job can be changed so. Unavailable: etcd is full, or a file cannot be read."""
         check_change(call.change)
         self._room.check()
@@ -266,18 +268,18 @@ class ManyJobsHandlers:
             await in_thread(self._check_known, [each.job_id for each in call.change.after])
         submitter = await self._submitters.of(peer)
         by = Changer(submitter.name(self._submitters.host), _viewer(peer).sees_all)
-        answers = await self._denied(call.job_ids, peer, Deed.CHANGE)
+        answers = await self._denied(call.job_ids, peer, OwnerRight.CHANGE)
         job_ids = [job_id for job_id in dict.fromkeys(call.job_ids) if job_id not in answers]
         _log.info("jobs.change_asked", count=len(job_ids), first=_first(job_ids), **_told(call.change), **peer.named)
         answers |= await self._change_at_rest(self._at_rest(job_ids), call.change, by)
 
-        async def change(job_id: JobId) -> Done:
+        async def change(job_id: JobId) -> ChangeResult:
             return await self._change_other(job_id, call.change, by, peer)
 
         await self._each([job_id for job_id in job_ids if job_id not in answers], change, answers)
         return tuple(answers[job_id] for job_id in call.job_ids)
 
-    async def _change_at_rest(self, job_ids: Sequence[JobId], change: JobChange, by: Changer) -> Answers:
+    async def _change_at_rest(self, job_ids: Sequence[JobId], change: TermsChange, by: Changer) -> Answers:
         now_ns = time.time_ns()
         before = {job_id: self._jobs.unended(job_id) for job_id in job_ids}
         changed = await self._rewriting.change_all(
@@ -285,7 +287,7 @@ class ManyJobsHandlers:
         )
         return {job_id: _failed(job) or _changed(before[job_id], job, change) for job_id, job in changed.items()}
 
-    async def _change_other(self, job_id: JobId, change: JobChange, by: Changer, peer: Peer) -> Done:
+    async def _change_other(self, job_id: JobId, change: TermsChange, by: Changer, peer: Peer) -> ChangeResult:
         with trio.move_on_after(_SETTLED_S):
             await self._settled(job_id)
         phase = self._jobs.phase(job_id)
@@ -294,10 +296,10 @@ class ManyJobsHandlers:
         if change.priority is not None and is_for_running(change):
             return await self._single.change_job_priority(ChangeJobPriority(job_id, change.priority), peer)
         if phase is None:
-            return Done(False, self._ended(job_id))
+            return ChangeResult(False, self._ended(job_id))
         if phase not in (Phase.RUNNING, Phase.ORPHANED):
-            return Done(False, f"job {job_id} is just being started or written; try again")
-        return Done(
+            return ChangeResult(False, f"job {job_id} is just being started or written; try again")
+        return ChangeResult(
             False,
             f"job {job_id} has begun: only its priority can be changed now, or it can be canceled; all else of it can "
             "be changed while it waits in the queue",
@@ -322,7 +324,7 @@ class ManyJobsHandlers:
     def _at_rest(self, job_ids: Iterable[JobId]) -> list[JobId]:
         return [job_id for job_id in job_ids if self._jobs.phase(job_id) in AT_REST]
 
-    async def _denied(self, job_ids: Sequence[JobId], peer: Peer, deed: Deed) -> Answers:
+    async def _denied(self, job_ids: Sequence[JobId], peer: Peer, action: OwnerRight) -> Answers:
         """The jobs that are not the caller's to change; files are read in a thread, so that no other task waits."""
         viewer = _viewer(peer)
         if viewer.sees_all:
@@ -330,24 +332,28 @@ class ManyJobsHandlers:
         named = tuple(dict.fromkeys(job_ids))
         found = dict(zip(named, map(self._jobs.table.in_memory, named), strict=True))
         unread = [job_id for job_id, job in found.items() if job is None]
-        refused = {job_id: _refusal(job, viewer, deed) for job_id, job in found.items() if job is not None}
-        refused |= await in_thread(self._refusals, unread, viewer, deed)
+        refused = {job_id: _refusal(job, viewer, action) for job_id, job in found.items() if job is not None}
+        refused |= await in_thread(self._refusals, unread, viewer, action)
         return {job_id: done for job_id, done in refused.items() if done is not None}
 
-    def _refusals(self, job_ids: Iterable[JobId], viewer: Viewer, deed: Deed) -> dict[JobId, Done | None]:
+    def _refusals(
+        self, job_ids: Iterable[JobId], viewer: Viewer, action: OwnerRight
+    ) -> dict[JobId, ChangeResult | None]:
         """Of jobs that are not in memory; also of archived ones: processes that they left running can be killed."""
-        refused: dict[JobId, Done | None] = {}
+        refused: dict[JobId, ChangeResult | None] = {}
         for job_id in job_ids:
             try:
                 job = self._store.find_live(job_id) or self._store.find_archived(job_id)
             except Unavailable as error:
                 # nobody knows whose it is
-                refused[job_id] = Done(False, error.message)
+                refused[job_id] = ChangeResult(False, error.message)
             else:
-                refused[job_id] = None if job is None else _refusal(job, viewer, deed)
+                refused[job_id] = None if job is None else _refusal(job, viewer, action)
         return refused
 
-    async def _each(self, job_ids: Sequence[JobId], act: Callable[[JobId], Awaitable[Done]], answers: Answers) -> None:
+    async def _each(
+        self, job_ids: Sequence[JobId], act: Callable[[JobId], Awaitable[ChangeResult]], answers: Answers
+    ) -> None:
         """Act on these jobs, some at a time; what befalls one is told of that one only."""
         places = trio.Semaphore(_TOLD_AT_ONCE)
 
@@ -356,18 +362,18 @@ class ManyJobsHandlers:
                 try:
                     answers[job_id] = await act(job_id)
                 except GantryError as error:
-                    answers[job_id] = Done(False, error.message)
+                    answers[job_id] = ChangeResult(False, error.message)
 
         async with trio.open_nursery() as nursery:
             for job_id in job_ids:
                 nursery.start_soon(run, job_id)
 
 
-def _refusal(job: Job, viewer: Viewer, deed: Deed) -> Done | None:
+def _refusal(job: Job, viewer: Viewer, action: OwnerRight) -> ChangeResult | None:
     try:
-        viewer.check_owned(job, deed)
+        viewer.check_owned(job, action)
     except Denied as error:
-        return Done(False, error.message)
+        return ChangeResult(False, error.message)
     return None
 
 
@@ -379,17 +385,17 @@ def _first(job_ids: Sequence[JobId]) -> JobId | None:
     return next(iter(job_ids), None)
 
 
-def _told(change: JobChange) -> dict[str, object]:
+def _told(change: TermsChange) -> dict[str, object]:
     """What is to change, as a field of a log line: no values, as those are the user's words."""
-    unchanged = JobChange()
-    names = (field.name for field in attrs.fields(JobChange))
+    unchanged = TermsChange()
+    names = (field.name for field in attrs.fields(TermsChange))
     return {"change": ",".join(name for name in names if getattr(change, name) != getattr(unchanged, name))}
 
 
-def _failed(job: Job | GantryError) -> Done | None:
-    return Done(False, job.message) if isinstance(job, GantryError) else None
+def _failed(job: Job | GantryError) -> ChangeResult | None:
+    return ChangeResult(False, job.message) if isinstance(job, GantryError) else None
 
 
-def _changed(before: Job, after: Job | GantryError, change: JobChange) -> Done:
+def _changed(before: Job, after: Job | GantryError, change: TermsChange) -> ChangeResult:
     assert isinstance(after, Job)
-    return Done(True, change_words(before, after, change))
+    return ChangeResult(True, change_words(before, after, change))

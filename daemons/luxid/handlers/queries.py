@@ -17,7 +17,7 @@ from common.jsontext import ascii_json
 from common.objects.filter import FilterRule
 from common.objects.index import ConfigIndex, Named, find_named
 from common.objects.kinds import QueryKind, TagKind
-from common.query.qlang import Bounds, Expression, bounds_of
+from common.query.qlang import Expression, NumericRange, bounds_of
 from common.queue.jobs import FINAL, Job, JobState
 from common.system.inthread import give_way, in_thread
 from common.system.log import get_log
@@ -167,7 +167,7 @@ class JobRows:
         archived: bool,
         page: Page | None = None,
         states: frozenset[JobState] = frozenset(JobState),
-        bounds: Bounds | None = None,
+        bounds: NumericRange | None = None,
         filter: Expression | None = None,
     ) -> AsyncGenerator[list[JobRow], None]:
         """All live jobs, by id, and archived ones if wanted; or those of them at the place and in the order of a page.
@@ -268,7 +268,7 @@ def job_ids_of(values: Sequence[str | int]) -> list[JobId]:
         raise InvalidRequest(str(error)) from None
 
 
-def in_order_of(page: Page | None, job_ids: list[JobId], bounds: Bounds | None = None) -> list[JobId]:
+def in_order_of(page: Page | None, job_ids: list[JobId], bounds: NumericRange | None = None) -> list[JobId]:
     """The ids within bounds, from the place of a page on, and in its order; without a page from the first on.
 
     Args: job_ids: ascending; without a page and bounds in any order, which stays.

@@ -60,7 +60,7 @@ from protocol.noded.statefiles import (
     original_name,
 )
 from protocol.peer import Peer
-from protocol.wconfd.config import ReadResources, SetResource
+from protocol.wconfd.config import ReadResources, SetResourceTotal
 from protocol.wconfd.locks import ListLocksWaitingStatus, ListOrphanedLocks
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class _Places:
 
 
 @attrs.frozen
-class _Found:
+class _PageContent:
     """What has been read of it."""
 
     jobs: Mapping[JobId, Sequence[_Copy]]
@@ -240,7 +240,7 @@ class Repairs:
         found.jobs = {job_id: places for job_id, places in found.jobs.items() if job_id not in here}
         return found
 
-    async def _read(self, places: _Places, page: _Page) -> _Found:
+    async def _read(self, places: _Places, page: _Page) -> _PageContent:
         """The copies of a page, and the histories of waits of its jobs; nodes that do not tell are unasked then."""
         histories = {f"{WAITS}/{self._paths.waits_file(job_id).name}" for job_id in page.job_ids}
         others = [name for name in places.others if name in histories or name in set(page.others)]
@@ -261,7 +261,7 @@ class Repairs:
             return [_Copy(each.node, contents[each], f"{ARCHIVE}/" in each.name) for each in of if each in contents]
 
         jobs = {job_id: copies(places.jobs.get(job_id, ())) for job_id in page.job_ids}
-        return _Found(
+        return _PageContent(
             {job_id: found for job_id, found in jobs.items() if found},
             {name: found for name in others if (found := copies(places.others[name]))},
         )
@@ -297,7 +297,7 @@ class Repairs:
 
         return await in_thread(missing)
 
-    async def _signs(self, job_ids: Sequence[JobId], found: _Found) -> Mapping[JobId, Sequence[str]]:
+    async def _signs(self, job_ids: Sequence[JobId], found: _PageContent) -> Mapping[JobId, Sequence[str]]:
         """What shows that jobs had started. Raises: Unavailable: the locks, the history or a node cannot be asked."""
         if not job_ids:
             return {}
@@ -426,7 +426,7 @@ class Repairs:
         known = {each.key for each in await self._wconfd.call(ReadResources())}
         lost = [each for key, each in found.items() if key not in known]
         for each in lost if not is_dry else ():
-            await self._wconfd.call(SetResource(each))
+            await self._wconfd.call(SetResourceTotal(each))
         return sorted(each.name for each in lost)
 
     async def _remove(self, place: _Place) -> None:

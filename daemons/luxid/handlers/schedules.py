@@ -47,8 +47,8 @@ from protocol.luxi.queue import (
     PauseSchedule,
     RemoveScheduleOf,
     RunSchedule,
+    ScheduleRequest,
     ScheduleView,
-    ScheduleWish,
     SetSchedule,
 )
 from protocol.peer import Peer
@@ -188,7 +188,7 @@ class Schedules:
         _log.info("schedule.replaced", schedule=replaced.name, **peer.named)
         return self._view(replaced, 3, peer)
 
-    async def _add(self, wish: ScheduleWish, peer: Peer) -> ScheduleView:
+    async def _add(self, wish: ScheduleRequest, peer: Peer) -> ScheduleView:
         """Raises: NameTaken; else as `add_schedule`."""
         submitter = await self._submitters.of(peer)
         owner = await self._submitters.owner_of_schedules(submitter)
@@ -283,14 +283,14 @@ class Schedules:
                 limit=most,
             )
 
-    async def _owned(self, name: str, deed: str, peer: Peer) -> Schedule:
+    async def _owned(self, name: str, action: str, peer: Peer) -> Schedule:
         """The schedule.
 
-        Args: deed: what is to be done with it: "removed".
+        Args: action: what is to be done with it: "removed".
         Raises: NotFound. Denied: it is another's, and the caller is no operator.
         """
         schedule = await self._book.named(name)
-        _check_owner(schedule, deed, peer)
+        _check_owner(schedule, action, peer)
         return schedule
 
     def _views(self, count: int, peer: Peer) -> Generator[int, None, list[ScheduleView]]:
@@ -323,11 +323,11 @@ def _times_or_why(schedule: Schedule) -> tuple[ScheduleTimes | None, str]:
         return None, error.message
 
 
-def _check_owner(schedule: Schedule, deed: str, peer: Peer) -> None:
+def _check_owner(schedule: Schedule, action: str, peer: Peer) -> None:
     """Args, Raises: as `Schedules._owned`."""
     if not _owns(schedule, peer):
         owner = schedule.user or schedule.http_user
-        refusal = f"schedule '{schedule.name}' cannot be {deed}: it belongs to {owner!r}; another user"
+        refusal = f"schedule '{schedule.name}' cannot be {action}: it belongs to {owner!r}; another user"
         check_role(peer.role, Role.OPERATE, peer.caller, refusal)
 
 

@@ -49,6 +49,7 @@ from daemons.luxid.jobs import MAKING_WAY, JobEvents, LiveJobs
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.turns import in_turns, lasting
 from protocol.luxi.jobs import (
+    Accepted,
     JobInput,
     OpInput,
     Refused,
@@ -57,7 +58,6 @@ from protocol.luxi.jobs import (
     SubmitJobToDrainedQueue,
     SubmitManyJobs,
     SubmitOnce,
-    Submitted,
     SubmittedOnce,
 )
 from protocol.peer import Peer
@@ -145,7 +145,7 @@ class Answered:
 
     def to_wire(self) -> tuple[SubmitAnswer, ...]:
         return tuple(
-            Refused(each.message) if isinstance(each, GantryError) else Submitted(each) for each in self.answers
+            Refused(each.message) if isinstance(each, GantryError) else Accepted(each) for each in self.answers
         )
 
 

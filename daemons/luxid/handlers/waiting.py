@@ -21,7 +21,7 @@ from common.queue.reasons import OutputRange, output_of_try, tried_index, tries_
 from common.system.inthread import in_thread
 from daemons.luxid.broadcasts import wait_for_any
 from daemons.luxid.core.query.jobs import JobView, newer_entries, row_of, select_fields
-from daemons.luxid.core.rights import Deed, Viewer
+from daemons.luxid.core.rights import OwnerRight, Viewer
 from daemons.luxid.feed.feed import Feed, begin
 from daemons.luxid.feed.stream import FeedStream, FollowedOutputs, JobSubscription
 from daemons.luxid.files.store import Store
@@ -29,7 +29,7 @@ from daemons.luxid.jobs import JobViews, LiveJobs
 from daemons.luxid.outputs import LONGEST_PIECE, OutputWatch, decode_whole
 from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.luxi.jobs import JobOutput, OutputStream, OutputTime, OutputTimes, ReadJobOutput, ReadOutputTimes
-from protocol.luxi.queries import FieldValue, JobChange, WaitForJobChange
+from protocol.luxi.queries import FieldValue, JobSnapshot, WaitForJobChange
 from protocol.peer import Peer
 from protocol.serving.route import Stream
 
@@ -38,7 +38,7 @@ LONGEST_WAIT_S: Final = 89.0
 
 @attrs.frozen
 class _News:
-    change: JobChange
+    change: JobSnapshot
     is_final: bool
 
     def differs_from(self, previous: object) -> bool:
@@ -58,7 +58,7 @@ class Waiting:
         self._views = views
         self._catch_up = catch_up
 
-    async def wait_for_job_change(self, call: WaitForJobChange, peer: Peer) -> JobChange:
+    async def wait_for_job_change(self, call: WaitForJobChange, peer: Peer) -> JobSnapshot:
         if call.job_id not in self._jobs.table:
             raise JobLost(f"there is no job {call.job_id} in the queue")
         viewer = Viewer(peer.uid, peer.role, peer.caller)
@@ -70,7 +70,7 @@ class Waiting:
                     if news.is_final or news.differs_from(call.previous):
                         return news.change
                     await broadcast.wait()
-            return JobChange((await self._news(call, viewer)).change.values, ())
+            return JobSnapshot((await self._news(call, viewer)).change.values, ())
 
     def _look(self, call: WaitForJobChange) -> JobView:
         """Raises: JobLost: the job is gone, even from the archive."""
@@ -97,13 +97,13 @@ class Waiting:
             values = tuple(row_of(view, select_fields(call.fields)))
         except PrerequisiteError:
             # not an error here: older clients expect this (luxid.md 8)
-            return _News(JobChange((None,) * len(call.fields), ()), is_final)
+            return _News(JobSnapshot((None,) * len(call.fields), ()), is_final)
         if after is None:
-            return _News(JobChange(values, ()), is_final)
+            return _News(JobSnapshot(values, ()), is_final)
         entries = [entry for op in view.job.ops for entry in newer_entries(op, after)]
         first = view.job.next_log_serial
         newest = (entry for entry in fresh if entry.serial >= first)
-        return _News(JobChange(values, (*entries, *newest)), is_final)
+        return _News(JobSnapshot(values, (*entries, *newest)), is_final)
 
 
 def _last_known(call: WaitForJobChange) -> float | None:
@@ -181,7 +181,7 @@ class OutputHandlers:
         viewer = Viewer(peer.uid, peer.role, peer.caller)
         if viewer.sees_all:
             return
-        viewer.check_owned(await self._job(job_id), Deed.READ_OUTPUT)
+        viewer.check_owned(await self._job(job_id), OwnerRight.READ_OUTPUT)
 
     async def _job(self, job_id: JobId) -> Job:
         """Raises: JobLost: its file cannot be read."""

@@ -24,9 +24,9 @@ from common.ids import JobId
 from common.query.qlang import parse_regex
 from daemons.luxid.core.past.endedrow import ColumnIndex, PastRow
 from daemons.luxid.core.past.queries import (
-    Condition,
     DayNames,
     Eyes,
+    SqlCondition,
     count_query,
     ended_job,
     list_query,
@@ -102,7 +102,7 @@ class PastIndex:
         with damage_told():
             return {JobId(job_id): ColumnIndex(place) for job_id, place in self._connection.execute(sql, ids)}
 
-    def select(self, query: Condition) -> list[tuple[object, ...]]:
+    def select(self, query: SqlCondition) -> list[tuple[object, ...]]:
         """Raises: sqlite3.Error."""
         with damage_told():
             return self._connection.execute(query.sql, query.params).fetchall()

@@ -24,7 +24,7 @@ from common.system.log import get_log
 from common.system.shortages import retry_pauses
 from common.words.outcome import Outcome, end_words
 from daemons.luxid.core.choice.readings import reading_of
-from daemons.luxid.core.past.endedrow import ColumnIndex, PastRow, Texts, freed_at, past_row, was_kept
+from daemons.luxid.core.past.endedrow import ColumnIndex, JobTexts, PastRow, freed_at, past_row, was_kept
 from daemons.luxid.core.past.queries import Eyes
 from daemons.luxid.history.index import DamagedIndex, PastIndex, open_index, read_list, read_sums, set_aside
 from daemons.luxid.jobs import LiveJobs
@@ -43,12 +43,12 @@ _REMEMBERED: Final = 512
 Summarize = Callable[[Mapping[str, object]], str]
 
 
-def texts_of_queue() -> Texts:
+def texts_of_queue() -> JobTexts:
     """For jobs that have just ended."""
     return _texts(lambda op_input: reading_of(op_input).summary)
 
 
-def texts_of_archive() -> Texts:
+def texts_of_archive() -> JobTexts:
     """For jobs of earlier; keep it as long as there are some to read."""
     known: dict[bytes, str] = {}
 
@@ -64,8 +64,8 @@ def texts_of_archive() -> Texts:
     return _texts(look_up)
 
 
-def _texts(summarize: Summarize) -> Texts:
-    return Texts(summarize, lambda job: _reason(job, summarize))
+def _texts(summarize: Summarize) -> JobTexts:
+    return JobTexts(summarize, lambda job: _reason(job, summarize))
 
 
 def _read_text(own: Mapping[str, object]) -> str:
@@ -162,7 +162,7 @@ def rows_of(paths: Paths, jobs: Sequence[Job]) -> list[tuple[PastRow, ColumnInde
     return found
 
 
-def read_rows(paths: Paths, job_ids: Sequence[JobId], texts: Texts) -> list[tuple[PastRow, ColumnIndex]]:
+def read_rows(paths: Paths, job_ids: Sequence[JobId], texts: JobTexts) -> list[tuple[PastRow, ColumnIndex]]:
     """The rows of ended jobs whose files can be read. Raises: OSError: one cannot be read now."""
     found = []
     for number, job_id in enumerate(job_ids):
@@ -172,7 +172,7 @@ def read_rows(paths: Paths, job_ids: Sequence[JobId], texts: Texts) -> list[tupl
     return found
 
 
-def _row(paths: Paths, job: Job, texts: Texts) -> PastRow:
+def _row(paths: Paths, job: Job, texts: JobTexts) -> PastRow:
     if not was_kept(job):
         return past_row(job, texts)
     try:
@@ -217,10 +217,10 @@ def _give_way(number: int) -> None:
 
 # The history of ended jobs: keeps its index up to date beside the event loop, and reads it.
 #
-# Theory. No job waits for it: whoever ends a job leaves it in `Endings`, and once in a while all of them become rows,
-# in one step in a thread. At the start the jobs that have no row yet are read from their files, a few at a time with
-# longer pauses between, so that jobs are not slowed. A damaged index is set aside and made anew in the same way. While
-# the disk refuses rows, they wait, and replies say how many are lacking.
+# Theory. No job waits for it: whoever ends a job leaves it in `HistoryOutbox`, and once in a while all of them become
+# rows, in one step in a thread. At the start the jobs that have no row yet are read from their files, a few at a time
+# with longer pauses between, so that jobs are not slowed. A damaged index is set aside and made anew in the same way.
+# While the disk refuses rows, they wait, and replies say how many are lacking.
 #
 # Source: DESIGN section 16; everyday.md section g.
 
@@ -249,7 +249,7 @@ class PastHistory:
         self._texts = texts_of_archive()
         self._writing = trio.CapacityLimiter(1)
         self._reading = trio.CapacityLimiter(2)
-        # number of changes in `Endings` that are in the index
+        # number of changes in `HistoryOutbox` that are in the index
         self._done = 0
         # whether rows cannot be written at the moment
         self._is_failing = False

@@ -27,7 +27,7 @@ from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.line import NodeLine, NotSent
 from protocol.noded.commands import MOST_COMMANDS, ListCommands
-from protocol.noded.membership import GetStanding
+from protocol.noded.membership import ReadNodeProgress
 from protocol.noded.statefiles import ARCHIVE, MOST_FILES, QUEUE, ListStateFiles, is_archive_folder, job_of_key
 
 # seconds for the serial of all nodes, at each start
@@ -47,7 +47,7 @@ async def serial_on_nodes(settings: Settings) -> JobId:
 
         async def ask(node: NodeAddress) -> None:
             with contextlib.suppress(NotSent):
-                serials.append((await NodeLine(node, client).call(GetStanding(), AT_START_S)).queue_serial)
+                serials.append((await NodeLine(node, client).call(ReadNodeProgress(), AT_START_S)).queue_serial)
 
         nursery.cancel_scope.deadline = trio.current_time() + AT_START_S
         for node in nodes:
@@ -86,7 +86,7 @@ def _others(paths: Paths, own_name: str, port: int) -> list[NodeAddress]:
 
 async def _ids_of(line: NodeLine) -> AsyncIterator[int]:
     """Raises: NotSent."""
-    yield (await line.call(GetStanding(), _CALL_S)).queue_serial
+    yield (await line.call(ReadNodeProgress(), _CALL_S)).queue_serial
     after = ""
     while True:
         page = await line.call(ListCommands(after), _CALL_S)

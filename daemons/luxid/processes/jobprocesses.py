@@ -103,7 +103,7 @@ class KillMessages:
 _MESSAGE: Final = re.compile(r"(\d+)\.prio(\.taken)?", re.ASCII)
 
 
-class ToldPriorities:
+class PriorityMessages:
     """The messages with new priorities, those of an earlier luxid included."""
 
     def __init__(self, paths: Paths) -> None:
@@ -193,7 +193,7 @@ class JobProcess:
 class JobProcesses:
     """The records of all jobs that have one."""
 
-    def __init__(self, kill_messages: KillMessages, told_priorities: ToldPriorities) -> None:
+    def __init__(self, kill_messages: KillMessages, told_priorities: PriorityMessages) -> None:
         self._kill_messages = kill_messages
         self.told_priorities = told_priorities
         self._records: dict[JobId, JobProcess] = {}

@@ -32,7 +32,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.luxid.copying.nodecopies import CopiedFiles, NodeCopies
 from daemons.luxid.core.copies.backlog import Key, QueueFact
-from daemons.luxid.core.copies.etcdentries import MOST_FILES, JobHands, Passing, in_parts
+from daemons.luxid.core.copies.etcdentries import MOST_FILES, JobLivelocks, Passing, in_parts
 
 # Changes of the queue's files as changes of keys in etcd.
 #
@@ -137,7 +137,7 @@ class EtcdCopies(Replica):
         made: Callable[[Iterable[Key]], None],
     ) -> None:
         self.entries = DirtyEntries[Key]()
-        self.hands = JobHands()
+        self.hands = JobLivelocks()
         self._paths = paths
         self._changes = changes
         self._commits = commits

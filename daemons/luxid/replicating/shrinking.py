@@ -26,7 +26,7 @@ from daemons.luxid.copying.sending import NodeSender, SenderEvents
 from daemons.luxid.core.copies.backlog import Key
 from daemons.luxid.core.copies.etcdentries import (
     CandidateStatus,
-    JobHands,
+    JobLivelocks,
     MarkChanges,
     Marks,
     changed,
@@ -122,7 +122,7 @@ class Shrinking:
         synced.pop(self._own, None)
         self._marks = Marks(synced, frozenset(stale - {self._own}))
 
-    async def run(self, entries: DirtyEntries[Key], hands: JobHands) -> None:
+    async def run(self, entries: DirtyEntries[Key], hands: JobLivelocks) -> None:
         """Forget and mark, until cancelled or another node is the master: then others end luxid."""
         pauses, told = retry_pauses(), ""
         while True:
@@ -160,7 +160,7 @@ class Shrinking:
         self._is_all_new = True
         self._news.set()
 
-    async def _mark_and_forget(self, entries: DirtyEntries[Key], hands: JobHands) -> None:
+    async def _mark_and_forget(self, entries: DirtyEntries[Key], hands: JobLivelocks) -> None:
         """Raises: GantryError."""
         try:
             await self._mark(entries)
@@ -214,7 +214,7 @@ class Shrinking:
         standings = [_standing(sender, entries, is_whole=name not in lacking) for name, sender in senders.items()]
         return changes_of(standings, self._marks, self._epoch, self._stale_s)
 
-    async def _forget(self, entries: DirtyEntries[Key], hands: JobHands) -> None:
+    async def _forget(self, entries: DirtyEntries[Key], hands: JobLivelocks) -> None:
         """Raises: GantryError."""
         senders = self._senders()
         if senders is None:

@@ -140,7 +140,7 @@ def _sectors(disk: DiskCounters, name: str, key: str) -> Number:
 
 
 @attrs.frozen
-class _Space:
+class _FileSystem:
     """A file system."""
 
     # one of our folders on it
@@ -182,13 +182,13 @@ class DiskSpace(Collector):
         )
 
 
-def _space(folder: Path) -> _Space:
+def _space(folder: Path) -> _FileSystem:
     found = os.statvfs(folder)
     size, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
-    return _Space(str(folder), size, free, found.f_files, found.f_favail)
+    return _FileSystem(str(folder), size, free, found.f_files, found.f_favail)
 
 
-def _sizes(space: _Space) -> tuple[Number, Number]:
+def _sizes(space: _FileSystem) -> tuple[Number, Number]:
     labels = {"folder": space.folder}
     return (
         Number("gantry_node_filesystem_size_bytes", space.size, labels, "Bytes of the file system"),

@@ -57,7 +57,7 @@ from protocol.noded.commands import (
     StartCommand,
 )
 
-# News of commands: a bell for each follower rings when something of its command has changed.
+# News of commands: each follower is notified when something of its command has changed.
 #
 # Theory. The folder of records is watched (an end is put in place; a lock file is closed, as the kernel does at the
 # death of its holder), the folder that holds the folders of output, and the output of each command that somebody
@@ -74,36 +74,36 @@ _OUTPUT: Final = EventKind.MODIFY | EventKind.CREATE
 _LOOK_S: Final = 1.0
 
 
-class FollowerBell:
-    """Rings for one follower."""
+class FollowerNotice:
+    """Wakes one follower; a notice that comes between two waits is kept for the next one."""
 
     def __init__(self) -> None:
-        self._rung = trio.Event()
-        self._rung_for_records = trio.Event()
+        self._notified = trio.Event()
+        self._notified_of_records = trio.Event()
 
-    def ring(self, *, is_for_records: bool) -> None:
-        self._rung.set()
+    def notify(self, *, is_for_records: bool) -> None:
+        self._notified.set()
         if is_for_records:
-            self._rung_for_records.set()
+            self._notified_of_records.set()
 
     async def wait(self) -> None:
-        """Return when it has rung since the last wait."""
-        await self._rung.wait()
-        self._rung = trio.Event()
+        """Return when it was notified since the last wait."""
+        await self._notified.wait()
+        self._notified = trio.Event()
 
     async def wait_for_records(self) -> None:
-        """Return when it has rung since the last such wait, but not for output."""
-        await self._rung_for_records.wait()
-        self._rung_for_records = trio.Event()
+        """Return when it was notified since the last such wait, but not of output."""
+        await self._notified_of_records.wait()
+        self._notified_of_records = trio.Event()
 
 
-class CommandBells:
-    """The bells of all followers."""
+class CommandNotices:
+    """Notifies all followers."""
 
     def __init__(self, records: CommandRecords, nursery: trio.Nursery) -> None:
         self._records = records
         self._nursery = nursery
-        self._bells: dict[str, set[FollowerBell]] = {}
+        self._notices: dict[str, set[FollowerNotice]] = {}
         self._is_watching = False
         # key -> watch of its output
         self._outputs: dict[str, FolderWatch] = {}
@@ -111,21 +111,21 @@ class CommandBells:
         self.is_closed = False
 
     @contextmanager
-    def listen(self, key: str) -> Iterator[FollowerBell]:
-        """Yield the bell of this key."""
-        bell = FollowerBell()
-        self._bells.setdefault(key, set()).add(bell)
+    def listen(self, key: str) -> Iterator[FollowerNotice]:
+        """Yield what wakes a follower of this key."""
+        notice = FollowerNotice()
+        self._notices.setdefault(key, set()).add(notice)
         try:
             self._begin()
             self._watch_output(key)
-            yield bell
+            yield notice
         finally:
-            self._drop(key, bell)
+            self._drop(key, notice)
 
     def close(self) -> None:
-        """Ring all bells for the last time."""
+        """Notify all for the last time."""
         self.is_closed = True
-        self._ring_all()
+        self._notify_all()
 
     def _begin(self) -> None:
         if not self._is_watching:
@@ -141,12 +141,12 @@ class CommandBells:
             watch = self._outputs[key] = FolderWatch(folder, kinds=_OUTPUT, look_s=_LOOK_S)
             self._follow(watch, partial(self._take_output, key))
 
-    def _drop(self, key: str, bell: FollowerBell) -> None:
-        bells = self._bells[key]
-        bells.discard(bell)
-        if bells:
+    def _drop(self, key: str, notice: FollowerNotice) -> None:
+        notices = self._notices[key]
+        notices.discard(notice)
+        if notices:
             return
-        del self._bells[key]
+        del self._notices[key]
         if (watch := self._outputs.pop(key, None)) is not None:
             watch.close()
 
@@ -165,37 +165,37 @@ class CommandBells:
     def _take_records(self, events: Sequence[FolderEvent]) -> None:
         for event in events:
             if event.needs_rescan:
-                self._ring_all()
+                self._notify_all()
                 continue
             key, _, kind = event.name.rpartition(".")
-            self._ring(key)
-            if kind == LIVE and key in self._bells:
+            self._notify(key)
+            if kind == LIVE and key in self._notices:
                 self._nursery.start_soon(self._ring_again, key)
 
     def _take_folders(self, events: Sequence[FolderEvent]) -> None:
         is_any = any(event.needs_rescan for event in events)
-        for key in tuple(self._bells) if is_any else self._bells.keys() & {event.name for event in events}:
+        for key in tuple(self._notices) if is_any else self._notices.keys() & {event.name for event in events}:
             self._watch_output(key)
-            self._ring(key, is_for_records=False)
+            self._notify(key, is_for_records=False)
 
     def _take_output(self, key: str, events: Sequence[FolderEvent]) -> None:
         if any(event.kind & EventKind.FOLDER_GONE for event in events) and key in self._outputs:
             # the folder of folders tells of a new one
             self._outputs.pop(key).close()
-        self._ring(key, is_for_records=False)
+        self._notify(key, is_for_records=False)
 
     async def _ring_again(self, key: str) -> None:
         for pause_s in PROBE_AGAIN_AFTER_S:
             await trio.sleep(pause_s)
-            self._ring(key)
+            self._notify(key)
 
-    def _ring(self, key: str, *, is_for_records: bool = True) -> None:
-        for bell in self._bells.get(key, ()):
-            bell.ring(is_for_records=is_for_records)
+    def _notify(self, key: str, *, is_for_records: bool = True) -> None:
+        for notice in self._notices.get(key, ()):
+            notice.notify(is_for_records=is_for_records)
 
-    def _ring_all(self) -> None:
-        for key in tuple(self._bells):
-            self._ring(key)
+    def _notify_all(self) -> None:
+        for key in tuple(self._notices):
+            self._notify(key)
 
 
 # What callers are told of the commands of this node; read from the records at each call.
@@ -369,22 +369,22 @@ class NodeCommands:
         self._has_folders = self._is_leaving = False
         # while `run` is at work
         self._launcher: RunnerLauncher | None = None
-        self._bells: CommandBells | None = None
+        self._notices: CommandNotices | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Work for the callers; for `nursery.start`. Cancellation: the commands run on."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self._writes.run)
             self._launcher = RunnerLauncher(self._settings, nursery)
-            self._bells = CommandBells(self._records, nursery)
+            self._notices = CommandNotices(self._records, nursery)
             nursery.start_soon(self._sweep_now_and_then)
             task_status.started()
             await trio.sleep_forever()
 
     def tell_last_news(self) -> None:
         """Let all followers have the state now: this daemon ends."""
-        if self._bells is not None:
-            self._bells.close()
+        if self._notices is not None:
+            self._notices.close()
 
     async def start(self, call: StartCommand) -> CommandState:
         """Start a command, unless its key is known.
@@ -408,20 +408,20 @@ class NodeCommands:
 
         Output alone is held back for a moment, so that a command that writes much costs few calls.
         """
-        assert self._bells is not None
+        assert self._notices is not None
         await self._prepare()
         if not call.wait:
             return await in_thread(self._states.news, call)
-        with self._bells.listen(call.key) as bell:
+        with self._notices.listen(call.key) as notice:
             news = await in_thread(self._states.news, call)
             with trio.move_on_after(min(call.wait, LONGEST_WAIT_S)):
-                while not (_is_news(news, call) or self._bells.is_closed):
-                    await bell.wait()
+                while not (_is_news(news, call) or self._notices.is_closed):
+                    await notice.wait()
                     news = await in_thread(self._states.news, call)
             if not _is_little_output(news, call):
                 return news
             with trio.move_on_after(_GATHER_S):
-                await bell.wait_for_records()
+                await notice.wait_for_records()
             return await in_thread(self._states.news, call)
 
     async def stop(self, key: str) -> CommandState:

@@ -36,7 +36,7 @@ from protocol.noded.facts import (
     StorageSpace,
     StorageUnit,
 )
-from protocol.noded.membership import Version
+from protocol.noded.membership import NodeVersion
 
 # The space of this node's stores: folders, volume groups of LVM, and their physical volumes.
 #
@@ -60,7 +60,7 @@ class _Unknown(Exception):
 
 
 @attrs.frozen
-class _Space:
+class _FreeSpace:
     free: int | None
     size: int | None
 
@@ -78,12 +78,12 @@ class Stores:
             found = await self._space(unit)
         except _Unknown as error:
             self._tell(unit, str(error))
-            found = _Space(None, None)
+            found = _FreeSpace(None, None)
         else:
             self._told.pop((unit.type, unit.key), None)
         return StorageSpace(unit.type, unit.key, found.free, found.size)
 
-    async def _space(self, unit: StorageUnit) -> _Space:
+    async def _space(self, unit: StorageUnit) -> _FreeSpace:
         is_exclusive = unit.params[:1] == (True,)
         match unit.type:
             case "file":
@@ -91,7 +91,7 @@ class Stores:
             case "lvm-vg":
                 return _in_empty_volumes(await _volumes(unit.key)) if is_exclusive else await _group(unit.key)
             case "lvm-pv":
-                return _spindles(await _volumes(unit.key)) if is_exclusive else _Space(0, 0)
+                return _spindles(await _volumes(unit.key)) if is_exclusive else _FreeSpace(0, 0)
             case _:
                 raise Unavailable(
                     f"the space of '{unit.type}' storage needs a storage backend, which this node daemon does not have"
@@ -104,12 +104,12 @@ class Stores:
             _log.warning("store.unknown", type=unit.type, store=unit.key, reason=reason, effect="its space is null")
 
 
-def _folder(path: str) -> _Space:
+def _folder(path: str) -> _FreeSpace:
     try:
         room = os.statvfs(path)
     except OSError as error:
         raise _Unknown(explain_os_error(error)) from error
-    return _Space(room.f_bavail * room.f_frsize // _MEBIBYTE, room.f_blocks * room.f_frsize // _MEBIBYTE)
+    return _FreeSpace(room.f_bavail * room.f_frsize // _MEBIBYTE, room.f_blocks * room.f_frsize // _MEBIBYTE)
 
 
 @attrs.frozen
@@ -124,10 +124,10 @@ class _PhysicalVolume:
         return self.free >= self.size
 
 
-async def _group(name: str) -> _Space:
+async def _group(name: str) -> _FreeSpace:
     match await _ask_lvm("vgs", "vg_free,vg_size", name):
         case [(free, size)]:
-            return _Space(round(free), round(size))
+            return _FreeSpace(round(free), round(size))
         case rows:
             raise _Unknown(f"LVM tells of {len(rows)} volume groups '{name}'")
 
@@ -139,14 +139,14 @@ async def _volumes(group: str) -> Sequence[_PhysicalVolume]:
     return [_PhysicalVolume(free, size) for free, size in rows]
 
 
-def _in_empty_volumes(volumes: Sequence[_PhysicalVolume]) -> _Space:
+def _in_empty_volumes(volumes: Sequence[_PhysicalVolume]) -> _FreeSpace:
     """With exclusive storage, disks that are used in part are not free."""
     free, size = sum(each.free for each in volumes if each.is_empty), sum(each.size for each in volumes)
-    return _Space(round(free), round(size))
+    return _FreeSpace(round(free), round(size))
 
 
-def _spindles(volumes: Sequence[_PhysicalVolume]) -> _Space:
-    return _Space(sum(each.is_empty for each in volumes), len(volumes))
+def _spindles(volumes: Sequence[_PhysicalVolume]) -> _FreeSpace:
+    return _FreeSpace(sum(each.is_empty for each in volumes), len(volumes))
 
 
 async def _ask_lvm(program: str, columns: str, group: str) -> Sequence[tuple[float, float]]:
@@ -197,7 +197,7 @@ class FactsHandlers:
     def __init__(self) -> None:
         self._stores = Stores()
 
-    async def version(self, _: Version) -> int:
+    async def version(self, _: NodeVersion) -> int:
         return CONFIG_VERSION
 
     async def node_info(self, call: NodeInfo) -> NodeFacts:

@@ -28,11 +28,11 @@ from protocol.launched import find_killer
 from protocol.noded.membership import (
     NO_MASTER,
     ClaimEpoch,
-    GetStanding,
     MasterNodeName,
     NodeProgress,
     NodeStartMasterDaemons,
     NodeStopMaster,
+    ReadNodeProgress,
 )
 
 # time for the daemons of a master, and for its jobs, to end; the supervisor kills daemons earlier
@@ -62,7 +62,7 @@ class FailoverHandlers:
         """Raises: as `Epochs.claim`."""
         await self._epochs.claim(call.epoch, call.master)
 
-    async def standing(self, _: GetStanding) -> NodeProgress:
+    async def standing(self, _: ReadNodeProgress) -> NodeProgress:
         """Raises: DamagedFile, OSError: a copy here cannot be read."""
         return await in_thread(read_standing, self._paths)
 

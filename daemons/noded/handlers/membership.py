@@ -24,6 +24,7 @@ from common.system.running import find_daemon
 from daemons.noded.files.places import owner_of_files_in, put_file
 from daemons.noded.files.queuefiles import QueueFileCopies
 from protocol.noded.membership import (
+    CryptoToken,
     InstallCertificate,
     NodeCryptoTokens,
     NodeDemoteFromMc,
@@ -31,7 +32,6 @@ from protocol.noded.membership import (
     NodeLeaveCluster,
     PutClusterCertificate,
     RequestCertificate,
-    Token,
     TokenRequest,
 )
 
@@ -85,7 +85,7 @@ class MembershipHandlers:
         self._end()
         return _LEFT
 
-    async def crypto_tokens(self, call: NodeCryptoTokens) -> tuple[Token, ...]:
+    async def crypto_tokens(self, call: NodeCryptoTokens) -> tuple[CryptoToken, ...]:
         """Digests of this node's certificate, some after it was made anew. Raises: InvalidRequest, OSError."""
         return await in_thread(lambda: tuple(self._token(request) for request in call.token_request))
 
@@ -140,7 +140,7 @@ class MembershipHandlers:
         archived = paths.archive.iterdir() if paths.archive.is_dir() else ()
         return [path for path in (*beside, *keys, *archived) if path.is_dir() and not path.is_symlink()]
 
-    def _token(self, request: TokenRequest) -> Token:
+    def _token(self, request: TokenRequest) -> CryptoToken:
         if request.type not in _TOKEN_TYPES:
             raise InvalidRequest(f"there are no tokens of type '{request.type}'; known is ssl")
         match request.action:
@@ -150,7 +150,7 @@ class MembershipHandlers:
                 content = self._make_certificate()
             case _:
                 raise InvalidRequest(f"'{request.action}' is no action of a token; known are get, create")
-        return Token(request.type, digest_of(content))
+        return CryptoToken(request.type, digest_of(content))
 
     def _make_certificate(self) -> bytes:
         now = datetime.datetime.now(datetime.UTC)

@@ -25,7 +25,7 @@ from protocol.noded.commands import (
     HookRun,
     HooksRunner,
     ListCommands,
-    SetWatcherPause,
+    SetNodeWatcherPause,
     StartCommand,
     StopCommand,
     TestDelay,
@@ -56,7 +56,7 @@ class WorkHandlers:
     async def watcher_pause(self, _: GetWatcherPause) -> float | None:
         return await in_thread(read_pause, self._pause)
 
-    async def set_watcher_pause(self, call: SetWatcherPause) -> None:
+    async def set_watcher_pause(self, call: SetNodeWatcherPause) -> None:
         await in_thread(write_pause, self._pause, call.until)
 
     async def run_hooks(self, call: HooksRunner) -> tuple[HookRun, ...]:

@@ -71,7 +71,7 @@ Key = tuple[str, str | None]
 
 
 @attrs.frozen
-class _Standing:
+class _Attempts:
     """The attempts of one key: failures as they were at a time, those under way, and when the next turn is."""
 
     free: int
@@ -86,11 +86,11 @@ class _Standing:
     def turn_at(self, now: float) -> float:
         return now if int(self.count_at(now) + _NOTHING) < self.free else max(now, self.next_turn)
 
-    def begun(self, now: float, turn: float, weight: float) -> "_Standing":
+    def begun(self, now: float, turn: float, weight: float) -> "_Attempts":
         begun = attrs.evolve(self, under_way=self.under_way + weight)
         return attrs.evolve(begun, next_turn=max(self.next_turn, turn + begun._pause_at(now)))
 
-    def ended(self, now: float, weight: float, *, is_wrong: bool) -> "_Standing":
+    def ended(self, now: float, weight: float, *, is_wrong: bool) -> "_Attempts":
         left = self.under_way - weight
         ended = attrs.evolve(self, under_way=left if left > _NOTHING else 0.0)
         if not is_wrong:
@@ -118,7 +118,7 @@ class Throttle:
     """The attempts of all; forgets who was quiet for longest when there are too many."""
 
     def __init__(self) -> None:
-        self._standings: OrderedDict[Key, _Standing] = OrderedDict()
+        self._standings: OrderedDict[Key, _Attempts] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._standings)
@@ -148,10 +148,10 @@ class Throttle:
             counts.append(int(standing.failures + _NOTHING))
         return counts[0], counts[1]
 
-    def _standing(self, key: Key) -> _Standing:
-        return self._standings.get(key) or _Standing(FREE if key[1] is not None else FREE_OF_ADDRESS)
+    def _standing(self, key: Key) -> _Attempts:
+        return self._standings.get(key) or _Attempts(FREE if key[1] is not None else FREE_OF_ADDRESS)
 
-    def _keep(self, key: Key, standing: _Standing) -> None:
+    def _keep(self, key: Key, standing: _Attempts) -> None:
         if not standing.failures and not standing.under_way:
             self._standings.pop(key, None)
             return

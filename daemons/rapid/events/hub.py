@@ -28,15 +28,15 @@ from common.paths import Paths
 from common.system.log import get_log
 from common.wire import unstructure
 from protocol.luxi.feed import FeedBegin, FeedChanges, JobNews, QueueState, Subscribe, job_news
-from protocol.luxi.feed import Topic as FeedTopic
+from protocol.luxi.feed import FeedTopic as FeedTopic
 from protocol.peer import Speaker
 from protocol.rapid.events import DaemonsState, ReasonsChanged, Topic
 from protocol.rapid.jobs import LIST_FIELDS, job_object
 from protocol.subscriptions import (
     ConfigChanged,
     Event,
+    HoldingsChanged,
     KeptChanged,
-    LocksChanged,
     LuxidFeed,
     OrphansChanged,
     Snapshot,
@@ -206,7 +206,7 @@ class FollowedState:
                 self._take_holdings(holdings)
                 self._log.add(Topic.LOCKS, Topic.LOCKS.value, self._told(Topic.LOCKS))
                 self._tell_state(attrs.evolve(self._state, wconfd=True))
-            case LocksChanged(holdings=holdings):
+            case HoldingsChanged(holdings=holdings):
                 told = self._take_holdings(holdings)
                 self._log.add(Topic.LOCKS, Topic.LOCKS.value, {"all": False, "locks": told})
             case ConfigChanged() | OrphansChanged() | KeptChanged():

@@ -22,7 +22,7 @@ from daemons.rapid.ganeti.core.reads import (
     FEATURES,
     Arguments,
     JobWait,
-    ObjectKind,
+    ObjectCollection,
     as_links,
     as_objects,
     names_of,
@@ -178,13 +178,13 @@ async def list_reply(count: int, make: Callable[[], object]) -> Response:
 # Source: rapi.md 6.6 to 6.9.
 
 
-async def list_objects(kind: ObjectKind, asked: Asked) -> object:
+async def list_objects(kind: ObjectCollection, asked: Asked) -> object:
     arguments = arguments_of(asked)
     rows = await asked.daemons.luxid(kind.listing(arguments))
     return await list_reply(len(rows), lambda: kind.list_of(arguments, rows))
 
 
-async def read_object(kind: ObjectKind, asked: Asked) -> object:
+async def read_object(kind: ObjectCollection, asked: Asked) -> object:
     """Raises: NotFound: there is none."""
     name = name_of(asked)
     return kind.item_of(name, await asked.daemons.luxid(kind.looking_up(name, arguments_of(asked))))

@@ -8,16 +8,22 @@ no other request waits for it.
 Source: DESIGN section 15.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from itertools import accumulate
+from typing import Final, Protocol, TypeVar, assert_never
 
 import attrs
 import trio
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from common.errors import GantryError
-from common.metrics import DAEMON, Family, Metrics, gauge, joined, read
+from common.metrics import DAEMON, PREFIX, Distribution, Family, MetricKind, Metrics, gauge, joined, read
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.processuse import ProcessUse, own_use
@@ -25,12 +31,74 @@ from common.system.program import release
 from common.system.watch import unwatched
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call
-from daemons.rapid.metrics.exposition import OPEN_METRICS, write
-from protocol.keeperd import ReadMetrics as ReadMastershipMetrics
+from protocol.keeperd import ReadKeeperdMetrics as ReadMastershipMetrics
 from protocol.luxi.daemon import ReadMetrics
 from protocol.messages import Request
 from protocol.metrics import DaemonMetrics
-from protocol.wconfd.daemon import ReadMetrics as ReadLockMetrics
+from protocol.wconfd.daemon import ReadWconfdMetrics as ReadLockMetrics
+
+# Families of metrics as text for Prometheus; none of them is known here.
+#
+# Source: Prometheus, "Exposition formats"; OpenMetrics 1.0.
+
+
+# type that clients accept who know the newer format
+OPEN_METRICS: Final = "application/openmetrics-text"
+
+
+def write(families: Sequence[Family], *, is_open: bool = False) -> tuple[bytes, str]:
+    """The text of the families, each of another name, and its content type. Cost: some milliseconds.
+
+    Args: is_open: in the format of OpenMetrics, instead of the older one of Prometheus.
+    """
+    # a registry of our own: that of the library would add numbers of this process under names of others
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(families))
+    encode, content_type = choose_encoder(OPEN_METRICS if is_open else "")
+    return encode(registry), content_type
+
+
+class _Collector(Collector):
+    """The families, for the library."""
+
+    def __init__(self, families: Sequence[Family]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        return map(_metric, self._families)
+
+
+def _metric(family: Family) -> Metric:
+    declared, samples = family.metric, family.samples
+    name, text, labels = PREFIX + declared.name, declared.text, declared.labels
+    match declared.kind:
+        case MetricKind.GAUGE:
+            gauge = GaugeMetricFamily(name, text, labels=labels)
+            for sample in samples:
+                gauge.add_metric(sample.labels, sample.number)
+            return gauge
+        case MetricKind.COUNTER:
+            counter = CounterMetricFamily(name, text, labels=labels)
+            for sample in samples:
+                counter.add_metric(sample.labels, sample.number)
+            return counter
+        case MetricKind.HISTOGRAM:
+            histogram = HistogramMetricFamily(name, text, labels=labels)
+            for sample in samples:
+                if sample.distribution is not None:
+                    histogram.add_metric(sample.labels, _buckets(sample.distribution), sample.distribution.total)
+            return histogram
+        case _:
+            assert_never(declared.kind)
+
+
+def _buckets(values: Distribution) -> list[tuple[str, float]]:
+    ends = [*map(repr, map(float, values.bounds)), "+Inf"]
+    return list(zip(ends, accumulate(values.counts), strict=True))
+
+
+# The numbers of all daemons, as they were a moment ago.
+
 
 # seconds for which a snapshot serves
 FRESH_S: Final = 1.0

@@ -67,7 +67,7 @@ _TOLD: Final = 5
 
 
 @attrs.frozen
-class Deed:
+class PageAction:
     """What is done to jobs."""
 
     # last part of its address
@@ -123,7 +123,7 @@ class Deed:
 
 _TO_CANCEL: Final = (Right.JOBS_CANCEL, Right.JOBS_SUBMIT)
 _TO_CHANGE: Final = (Right.JOBS_PRIORITY, Right.JOBS_SUBMIT)
-RERUN: Final = Deed(
+RERUN: Final = PageAction(
     "rerun",
     "run again",
     "Run ended jobs again.",
@@ -143,27 +143,27 @@ RERUN_FROM_FAILED: Final = attrs.evolve(
     from_failed=True,
 )
 # in the order of the buttons
-DEEDS: Final = (
-    Deed("cancel", "canceled", "Cancel jobs.", _TO_CANCEL, lambda _: cancelling(), is_grave=True),
-    Deed("kill", "killed", "Kill jobs.", _TO_CANCEL, lambda _: cancelling(kill=True), is_grave=True),
-    Deed(
+ACTIONS: Final = (
+    PageAction("cancel", "canceled", "Cancel jobs.", _TO_CANCEL, lambda _: cancelling(), is_grave=True),
+    PageAction("kill", "killed", "Kill jobs.", _TO_CANCEL, lambda _: cancelling(kill=True), is_grave=True),
+    PageAction(
         "priority",
         "changed",
         "Change priorities.",
         _TO_CHANGE,
-        lambda form: changing(luxi.JobChange(priority=SUBMIT_PRIORITIES.get(first(form, "priority"), 0))),
+        lambda form: changing(luxi.TermsChange(priority=SUBMIT_PRIORITIES.get(first(form, "priority"), 0))),
         (FormField("priority", "to", options=tuple((name, name) for name in SUBMIT_PRIORITIES)),),
         said="change the priority of {}",
     ),
-    Deed(
+    PageAction(
         "hold",
         "held",
         "Hold jobs.",
         _TO_CHANGE,
-        lambda form: changing(luxi.JobChange(hold=first(form, "why").strip())),
+        lambda form: changing(luxi.TermsChange(hold=first(form, "why").strip())),
         (FormField("why", "because", example="the mirror is down"),),
     ),
-    Deed("release", "released", "Release jobs.", _TO_CHANGE, lambda _: changing(luxi.JobChange(release=True))),
+    PageAction("release", "released", "Release jobs.", _TO_CHANGE, lambda _: changing(luxi.TermsChange(release=True))),
     RERUN,
     attrs.evolve(
         RERUN,
@@ -176,7 +176,7 @@ DEEDS: Final = (
         has_dependents=True,
     ),
     RERUN_FROM_FAILED,
-    Deed(
+    PageAction(
         "archive",
         "archived",
         "Archive ended jobs.",
@@ -194,65 +194,65 @@ class JobActs:
     _pages: Pages
 
     def rows(self) -> Iterator[Call]:
-        for deed in DEEDS:
-            act = self._change if deed.change is not None else self._rerun
-            yield self._pages.form(deed.href, partial(act, deed), deed.summary, *deed.rights)
+        for action in ACTIONS:
+            act = self._change if action.change is not None else self._rerun
+            yield self._pages.form(action.href, partial(act, action), action.summary, *action.rights)
 
-    async def _change(self, deed: Deed, asked: Asked, form: Form) -> Response:
+    async def _change(self, action: PageAction, asked: Asked, form: Form) -> Response:
         """Raises: InvalidRequest: no job is named, or too many."""
-        if first(form, "sure") == "yes" and deed.change is not None:
+        if first(form, "sure") == "yes" and action.change is not None:
             job_ids = _ids(form)
-            told = await deed.change(form)(asked.daemons, job_ids) if job_ids else ()
-            return await self._done(asked, form, deed, dict(zip(job_ids, told, strict=True)))
+            told = await action.change(form)(asked.daemons, job_ids) if job_ids else ()
+            return await self._done(asked, form, action, dict(zip(job_ids, told, strict=True)))
 
-        view = _confirmation(form, deed, await _choice_of(asked, form, deed))
-        return await self._pages.confirm(asked, attrs.evolve(view, fields=deed.fields))
+        view = _confirmation(form, action, await _choice_of(asked, form, action))
+        return await self._pages.confirm(asked, attrs.evolve(view, fields=action.fields))
 
-    async def _rerun(self, deed: Deed, asked: Asked, form: Form) -> Response:
+    async def _rerun(self, action: PageAction, asked: Asked, form: Form) -> Response:
         """Let ended jobs run again, all of them or none.
 
         Raises: as the other acts. NotFound, Conflict, InvalidRequest, Denied: one of them cannot run again.
         """
         if first(form, "sure") == "yes":
-            return await self._run_again(asked, form, deed)
+            return await self._run_again(asked, form, action)
 
-        choice = await _choice_of(asked, form, deed)
-        ways = await _rerun_ways(asked.daemons, [JobId(row["id"]) for row in choice.hit], deed)
-        alone = "No other job depends on these." if deed.has_dependents and choice.hit and not choice.added else ""
-        view = _confirmation(form, deed, choice)
+        choice = await _choice_of(asked, form, action)
+        ways = await _rerun_ways(asked.daemons, [JobId(row["id"]) for row in choice.hit], action)
+        alone = "No other job depends on these." if action.has_dependents and choice.hit and not choice.added else ""
+        view = _confirmation(form, action, choice)
         view = attrs.evolve(
             view,
             # a form that is sent twice lets the jobs run again once
             values=(*view.values, ("key", str(uuid.uuid4()))),
             told=_sentences(view.told, alone, *ways.wrong, *ways.begun),
-            do=deed.verb if ways.offered else view.do,
+            do=action.verb if ways.offered else view.do,
             fields=(FormField("which", "of these", options=ways.offered),) if ways.offered else (),
             can_do=view.can_do and (bool(ways.offered) or not ways.wrong),
         )
         return await self._pages.confirm(asked, view)
 
-    async def _run_again(self, asked: Asked, form: Form, deed: Deed) -> Response:
+    async def _run_again(self, asked: Asked, form: Form, action: PageAction) -> Response:
         way = first(form, "which")
         old = chosen(await old_jobs(asked.daemons, _ids(form)), failed_only=way == _FAILED)
-        made = await made_again(asked.daemons, old, from_failed=deed.from_failed)
+        made = await made_again(asked.daemons, old, from_failed=action.from_failed)
         key = first(form, "key") or str(uuid.uuid4())
         if not made:
-            return await self._done(asked, form, deed, {})
+            return await self._done(asked, form, action, {})
 
         # under one key only the same jobs can be submitted
         call = luxi.SubmitOnce(tuple(tuple(each.ops) for each in made), f"{key} {way}")
         submitted = await asked.daemons.luxid(call)
         told = {JobId(each.of): _ran(each, to) for each, to in zip(made, submitted.answers, strict=True)}
         note = "this form was sent before: these are the jobs of then" if submitted.is_earlier else ""
-        return await self._done(asked, form, deed, told, note)
+        return await self._done(asked, form, action, told, note)
 
     async def _done(
-        self, asked: Asked, form: Form, deed: Deed, told: Mapping[JobId, luxi.Done], note: str = ""
+        self, asked: Asked, form: Form, action: PageAction, told: Mapping[JobId, luxi.ChangeResult], note: str = ""
     ) -> Response:
         count = sum(each.is_done for each in told.values())
         lines = [DoneLine(linked(_named(job_id, each.message)), not each.is_done) for job_id, each in told.items()]
         noted = [DoneLine((TextPart(note),))] if note else []
-        title = f"{deed.did.capitalize()}: {count} of {len(told)}"
+        title = f"{action.did.capitalize()}: {count} of {len(told)}"
         return await self._pages.done(asked, title, noted + lines, _back(form))
 
 
@@ -269,7 +269,7 @@ def _back(form: Form) -> str:
 class _Choice:
     """The jobs of a form."""
 
-    # those to which the deed applies
+    # those to which the action applies
     hit: Sequence[JobRow]
     # sentences about the others
     left_out: str
@@ -278,20 +278,20 @@ class _Choice:
     added: int = 0
 
 
-def _confirmation(form: Form, deed: Deed, choice: _Choice) -> Confirmation:
+def _confirmation(form: Form, action: PageAction, choice: _Choice) -> Confirmation:
     hit = choice.hit
     what = f"{len(hit)} job{'' if len(hit) == 1 else 's'}"
     return Confirmation(
-        f"{deed.words.format(what).capitalize()}?" if hit else f"No job to {deed.verb}",
+        f"{action.words.format(what).capitalize()}?" if hit else f"No job to {action.verb}",
         job_lines(hit[:LISTED], {}, {}, time.time(), login_of),
         max(0, len(hit) - LISTED),
-        deed.href,
+        action.href,
         (("back", _back(form)), *(("job", str(row["id"])) for row in hit)),
-        deed.words.format(what),
+        action.words.format(what),
         _back(form),
-        told=_sentences(choice.left_out, deed.told if hit else ""),
-        none="Choose jobs first, by their boxes." if choice.is_empty else f"None of these jobs {deed.suited}.",
-        is_grave=deed.is_grave,
+        told=_sentences(choice.left_out, action.told if hit else ""),
+        none="Choose jobs first, by their boxes." if choice.is_empty else f"None of these jobs {action.suited}.",
+        is_grave=action.is_grave,
         can_do=bool(hit),
     )
 
@@ -300,12 +300,12 @@ def _sentences(*each: str) -> str:
     return " ".join(filter(None, each))
 
 
-async def _choice_of(asked: Asked, form: Form, deed: Deed) -> _Choice:
-    """The jobs of a form: those that it names, or those of its filter to which the deed applies."""
+async def _choice_of(asked: Asked, form: Form, action: PageAction) -> _Choice:
+    """The jobs of a form: those that it names, or those of its filter to which the action applies."""
     is_named = first(form, "every") != "yes"
-    job_ids = _ids(form) if is_named else await _found(asked, first(form, "where").strip(), deed)
+    job_ids = _ids(form) if is_named else await _found(asked, first(form, "where").strip(), action)
     count = len(job_ids)
-    if deed.has_dependents:
+    if action.has_dependents:
         job_ids = await and_dependents(asked.daemons, job_ids)
         if len(job_ids) > MOST:
             raise InvalidRequest(
@@ -315,13 +315,13 @@ async def _choice_of(asked: Asked, form: Form, deed: Deed) -> _Choice:
     rows = await jobs_by_id(asked.daemons, job_ids, (*ROW_FIELDS, "archived"))
     there, hit, unsuited, archived = {row["id"] for row in rows}, list[JobRow](), list[int](), list[int]()
     for row in rows:
-        if (row["status"] in FINAL_NAMES) != deed.is_for_ended:
+        if (row["status"] in FINAL_NAMES) != action.is_for_ended:
             unsuited.append(row["id"])
-        elif deed.is_for_live and row["archived"]:
+        elif action.is_for_live and row["archived"]:
             archived.append(row["id"])
         else:
             hit.append(row)
-    state = ("has not ended", "have not ended") if deed.is_for_ended else ("has ended already", "have ended already")
+    state = ("has not ended", "have not ended") if action.is_for_ended else ("has ended already", "have ended already")
     left_out = _sentences(
         _left_out(unsuited, *state),
         _left_out(archived, "is archived already", "are archived already"),
@@ -338,9 +338,9 @@ def _left_out(job_ids: Sequence[int], one: str, many: str) -> str:
     return f"{len(job_ids)} of the chosen jobs {one if len(job_ids) == 1 else many}: {named}{more}."
 
 
-async def _found(asked: Asked, where: str, deed: Deed) -> list[JobId]:
+async def _found(asked: Asked, where: str, action: PageAction) -> list[JobId]:
     """Raises: InvalidRequest: more jobs than one form takes, or the filter cannot be read."""
-    suited = ENDED if deed.is_for_ended else UNENDED
+    suited = ENDED if action.is_for_ended else UNENDED
     parts = [suited, search_filter(where, time.time(), None)] if where else [suited]
     rows = await page_of_jobs(asked.daemons, ("id", "status"), Expression.from_wire(all_of(parts)), limit=MOST + 1)
     if len(rows) > MOST:
@@ -378,7 +378,7 @@ class _Ways:
     begun: tuple[str, ...]
 
 
-async def _rerun_ways(daemons: Daemons, job_ids: Sequence[JobId], deed: Deed) -> _Ways:
+async def _rerun_ways(daemons: Daemons, job_ids: Sequence[JobId], action: PageAction) -> _Ways:
     old = await old_jobs(daemons, job_ids)
     every, failed = chosen(old, failed_only=False), chosen(old, failed_only=True)
     ways = [(_ALL, f"all {len(every)}", every)]
@@ -387,7 +387,7 @@ async def _rerun_ways(daemons: Daemons, job_ids: Sequence[JobId], deed: Deed) ->
     wrong, begun, offered = dict[str, None](), dict[str, None](), list[tuple[str, str]]()
     for way, text, jobs in ways:
         try:
-            made = await made_again(daemons, jobs, from_failed=deed.from_failed)
+            made = await made_again(daemons, jobs, from_failed=action.from_failed)
         except (Conflict, Denied, InvalidRequest) as error:
             wrong[f"{error.message[:1].upper()}{error.message[1:]}."] = None
         else:
@@ -405,11 +405,11 @@ def _beginnings(jobs: Sequence[OldJob], made: Sequence[Successor]) -> list[str]:
     return told[:_TOLD] + ([f"So do {len(told) - _TOLD} more, each with its own."] if len(told) > _TOLD else [])
 
 
-def _ran(made: Successor, answer: luxi.SubmitAnswer) -> luxi.Done:
+def _ran(made: Successor, answer: luxi.SubmitAnswer) -> luxi.ChangeResult:
     if isinstance(answer, luxi.Refused):
-        return luxi.Done(False, answer.message)
+        return luxi.ChangeResult(False, answer.message)
     begin = f" from its opcode {made.left_out + 1} on" if made.left_out else ""
-    return luxi.Done(True, f"job {made.of} runs again{begin} as job {answer.job_id}")
+    return luxi.ChangeResult(True, f"job {made.of} runs again{begin} as job {answer.job_id}")
 
 
 # Pause jobs by a filter rule, delete rules, drain and open the queue.
@@ -534,7 +534,7 @@ async def _delete(asked: Asked, form: Form, name: str) -> tuple[TextPart, ...]:
 
 
 @attrs.frozen
-class _ScheduleDeed:
+class _ScheduleAction:
     # last part of its address, which is the verb
     name: str
     summary: str
@@ -546,9 +546,11 @@ class _ScheduleDeed:
     did: str
 
 
-_SCHEDULE_DEEDS: Final = (
-    _ScheduleDeed("pause", "Pause a schedule.", _pause, "It would make no runs; its jobs go on.", "pause it", "Paused"),
-    _ScheduleDeed(
+_SCHEDULE_ACTIONS: Final = (
+    _ScheduleAction(
+        "pause", "Pause a schedule.", _pause, "It would make no runs; its jobs go on.", "pause it", "Paused"
+    ),
+    _ScheduleAction(
         "resume",
         "Let a schedule go on.",
         _resume,
@@ -556,7 +558,7 @@ _SCHEDULE_DEEDS: Final = (
         "resume it",
         "Resumed",
     ),
-    _ScheduleDeed(
+    _ScheduleAction(
         "run",
         "Run a schedule's job now.",
         _run,
@@ -564,7 +566,7 @@ _SCHEDULE_DEEDS: Final = (
         "run it now",
         "Submitted",
     ),
-    _ScheduleDeed(
+    _ScheduleAction(
         "delete", "Delete a schedule.", _delete, "It would make no more runs; its jobs stay.", "delete it", "Deleted"
     ),
 )
@@ -575,28 +577,30 @@ class ScheduleActs:
     _pages: Pages
 
     def rows(self) -> Iterator[Call]:
-        for deed in _SCHEDULE_DEEDS:
+        for action in _SCHEDULE_ACTIONS:
             yield self._pages.form(
-                f"{_SCHEDULES}/{deed.name}", partial(self._act, deed), deed.summary, Right.JOBS_SUBMIT
+                f"{_SCHEDULES}/{action.name}", partial(self._act, action), action.summary, Right.JOBS_SUBMIT
             )
 
-    async def _act(self, deed: _ScheduleDeed, asked: Asked, form: Form) -> Response:
+    async def _act(self, action: _ScheduleAction, asked: Asked, form: Form) -> Response:
         """Raises: NotFound: there is no such schedule. Else, to run one, as a submission."""
         name = first(form, "name")
         if first(form, "sure") == "yes":
-            return await self._pages.done(asked, deed.did, [DoneLine(await deed.change(asked, form, name))], _SCHEDULES)
+            return await self._pages.done(
+                asked, action.did, [DoneLine(await action.change(asked, form, name))], _SCHEDULES
+            )
 
         if not await asked.daemons.luxid(ListSchedules(0, (name,))):
             raise NotFound(f"there is no schedule {name!r:.60}")
         view = Confirmation(
-            f"{deed.name.capitalize()} schedule {name}?",
+            f"{action.name.capitalize()} schedule {name}?",
             None,
             0,
-            f"{_SCHEDULES}/{deed.name}",
+            f"{_SCHEDULES}/{action.name}",
             (("name", name), ("key", str(uuid.uuid4()))),
-            deed.do,
+            action.do,
             _SCHEDULES,
-            told=deed.told,
-            is_grave=deed.name == "delete",
+            told=action.told,
+            is_grave=action.name == "delete",
         )
         return await self._pages.confirm(asked, view)

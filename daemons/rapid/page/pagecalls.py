@@ -37,7 +37,7 @@ from daemons.rapid.page.recorder import Recorder
 from daemons.rapid.page.scheduling import Scheduling
 from daemons.rapid.page.submitting import Submitting
 from daemons.rapid.page.templates import StaticFiles
-from daemons.rapid.page.terminal import Place
+from daemons.rapid.page.terminal import LinePosition
 from daemons.rapid.page.views.frame import Frame, HealthLine
 
 F = TypeVar("F")
@@ -112,8 +112,8 @@ def _following(asked: Asked) -> Following | None:
     """The output that the page follows: from the place in its address, or the one that a browser saw last."""
     if "id" not in asked.http.path_params:
         return None
-    begin = Place.read(asked.http.query_params.get("output", ""))
+    begin = LinePosition.read(asked.http.query_params.get("output", ""))
     if begin is None:
         return None
-    last = Place.read(asked.http.headers.get("last-event-id", "").removeprefix("output-"))
+    last = LinePosition.read(asked.http.headers.get("last-event-id", "").removeprefix("output-"))
     return Following(int(asked.http.path_params["id"]), last or begin, "times" in asked.http.query_params)

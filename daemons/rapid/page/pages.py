@@ -18,7 +18,7 @@ from daemons.rapid.page import replies
 from daemons.rapid.page.boards.board import Board
 from daemons.rapid.page.reading import cluster_now
 from daemons.rapid.page.templates import draw
-from daemons.rapid.page.terminal import Place
+from daemons.rapid.page.terminal import LinePosition
 from daemons.rapid.page.views.boards import Confirmation, DoneLine, DoneView
 from daemons.rapid.page.views.frame import Frame, Freshness, HealthLine
 from daemons.rapid.page.visitors import Form, Visitors, theme_of
@@ -127,7 +127,7 @@ def address_of(http: HttpRequest) -> str:
 LIVE: Final = "/ui/live"
 
 
-def live_address(http: HttpRequest, place: Place | None) -> str:
+def live_address(http: HttpRequest, place: LinePosition | None) -> str:
     """The address of the stream of a page. Args: place: from which it follows an output."""
     query = [http.url.query] if http.url.query else []
     if place is not None:

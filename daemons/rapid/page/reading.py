@@ -26,7 +26,7 @@ from common.words.outcome import FIELDS as OUTCOME_FIELDS
 from common.words.outcome import Outcome, outcome_of
 from common.words.times import duration
 from daemons.rapid.calls import Asked, Daemons
-from daemons.rapid.page.terminal import Bounds, FirstLines, LastLines, Line, Place, Terminal
+from daemons.rapid.page.terminal import DisplayBounds, FirstLines, LastLines, LinePosition, OutputLine, Terminal
 from daemons.rapid.page.views.frame import HealthLine
 from daemons.rapid.page.views.glance import CAUSES, CONSEQUENCES, Failures, Known, failures_since
 from daemons.rapid.page.views.graphview import NODE_FIELDS, GraphFacts
@@ -111,7 +111,7 @@ _UNHAPPY: Final = ("error", "canceled")
 
 
 @attrs.frozen
-class ToldJobs:
+class ExplainedJobs:
     """Some jobs, with what is known about why they do not run or did not succeed."""
 
     rows: tuple[JobRow, ...]
@@ -119,12 +119,12 @@ class ToldJobs:
     outcomes: Mapping[int, Outcome]
 
 
-async def told(daemons: Daemons, rows: Sequence[JobRow]) -> ToldJobs:
+async def told(daemons: Daemons, rows: Sequence[JobRow]) -> ExplainedJobs:
     """The rows with the explanations of those that wait, or did not succeed."""
     waiting = [row["id"] for row in rows if row["status"] not in FINAL_NAMES and row["status"] != "running"]
     unhappy = [row["id"] for row in rows if row["status"] in _UNHAPPY]
     outcomes = {row["id"]: outcome_of(row) for row in await jobs_by_id(daemons, unhappy, OUTCOME_FIELDS)}
-    return ToldJobs(tuple(rows), await reasons_of(daemons, waiting), outcomes)
+    return ExplainedJobs(tuple(rows), await reasons_of(daemons, waiting), outcomes)
 
 
 async def reasons_of(daemons: Daemons, job_ids: Sequence[int]) -> Mapping[int, Sequence[Reason] | None]:
@@ -173,11 +173,11 @@ async def wait_graph(daemons: Daemons, job_ids: Sequence[int], most: int, *, wit
 
 
 # what a page shows of an output at first; one that follows gets more as it comes
-SHOWN: Final = Bounds(1000, 1_000_000)
+SHOWN: Final = DisplayBounds(1000, 1_000_000)
 # what it gets at once
-SHOWN_AT_ONCE: Final = Bounds(5000, 2_000_000)
+SHOWN_AT_ONCE: Final = DisplayBounds(5000, 2_000_000)
 # lines that a search shows
-FOUND: Final = Bounds(500, 500_000)
+FOUND: Final = DisplayBounds(500, 500_000)
 # bytes that are made lines before others have their turn
 _TURN_BYTES: Final = 65536
 
@@ -224,11 +224,11 @@ async def output_bytes(
 class ShownLines:
     """A part of an output, as a terminal shows it."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[OutputLine, ...]
     # the line without a line feed; None: there is none, or the part does not reach it
-    tail: Line | None
+    tail: OutputLine | None
     # as far as it was read; what comes next begins there
-    place: Place
+    place: LinePosition
     # bytes before it are not kept, or are those of other tries
     start: int
     # bytes up to which it was read
@@ -239,7 +239,7 @@ class ShownLines:
     found: int | None = None
 
 
-class _Lines:
+class _WantedLines:
     """Takes an output in pieces, and keeps the lines that are wanted; all by default."""
 
     def __init__(self, kept: FirstLines | LastLines, terminal: Terminal | None = None) -> None:
@@ -255,7 +255,7 @@ class _Lines:
         """Take what was put aside."""
 
 
-class _EndLines(_Lines):
+class _EndLines(_WantedLines):
     """The last lines. Theory: pieces are put aside until enough newer lines are there; then they are passed over."""
 
     def __init__(self) -> None:
@@ -277,7 +277,7 @@ class _EndLines(_Lines):
         self._count = 0
 
 
-class _LinesFrom(_Lines):
+class _LinesFrom(_WantedLines):
     """The lines from one on. Args: number: of the first one."""
 
     def __init__(self, number: int) -> None:
@@ -291,12 +291,12 @@ class _LinesFrom(_Lines):
         self._first.add(line for line in lines if line.number >= self._number)
         return not self._first.is_full
 
-    def tail(self, line: Line | None) -> Line | None:
+    def tail(self, line: OutputLine | None) -> OutputLine | None:
         """The line that is being written, if it is one of them."""
         return line if line is not None and line.number >= self._number and not self._first.is_full else None
 
 
-class _LinesWith(_Lines):
+class _LinesWith(_WantedLines):
     """The lines that have a text, in small or capital letters."""
 
     def __init__(self, text: str) -> None:
@@ -308,7 +308,7 @@ class _LinesWith(_Lines):
         self.look(self.terminal.feed_where(content, lambda text: self._pattern.search(text) is not None))
         return True
 
-    def look(self, lines: Iterable[Line]) -> None:
+    def look(self, lines: Iterable[OutputLine]) -> None:
         for line in lines:
             if not line.is_note and self._pattern.search(line.text):
                 self.count += 1
@@ -344,7 +344,7 @@ async def lines_with(
 
 
 async def _read_lines(
-    daemons: Daemons, job_id: int, of_try: int | None, lines: _Lines, longest_s: float = inf
+    daemons: Daemons, job_id: int, of_try: int | None, lines: _WantedLines, longest_s: float = inf
 ) -> ShownLines:
     """Read an output into `lines`; return what else is known of it."""
     piece, ends_at = await read_piece(daemons, job_id, 0, of_try=of_try), trio.current_time() + longest_s
@@ -352,7 +352,7 @@ async def _read_lines(
     if start and of_try is None:
         # the rest of a line whose beginning is gone
         content = content[content.find(b"\n") + 1 :]
-    terminal = lines.terminal = Terminal(Place(piece.end - len(content)))
+    terminal = lines.terminal = Terminal(LinePosition(piece.end - len(content)))
     while piece.content and await _take(lines, content) and trio.current_time() < ends_at:
         end = piece.end
         piece = await read_piece(daemons, job_id, end, of_try=of_try)
@@ -366,7 +366,7 @@ async def _read_lines(
     return ShownLines((), terminal.tail, terminal.place, start, terminal.end, piece.is_end)
 
 
-async def _take(lines: _Lines, content: bytes) -> bool:
+async def _take(lines: _WantedLines, content: bytes) -> bool:
     """Whether more is wanted. Others have their turn meanwhile."""
     for at in range(0, len(content), _TURN_BYTES):
         if not lines.take(content[at : at + _TURN_BYTES]):
@@ -375,7 +375,7 @@ async def _take(lines: _Lines, content: bytes) -> bool:
     return True
 
 
-async def times_of(daemons: Daemons, job_id: int, lines: Iterable[Line]) -> Mapping[int, float | None]:
+async def times_of(daemons: Daemons, job_id: int, lines: Iterable[OutputLine]) -> Mapping[int, float | None]:
     """When the lines began to come, by the number of their first byte; None: that is not known.
 
     Args: lines: in their order.
@@ -394,7 +394,7 @@ async def times_of(daemons: Daemons, job_id: int, lines: Iterable[Line]) -> Mapp
 async def read_on(terminal: Terminal, piece: Output) -> LastLines:
     """The lines that this piece ends, as many as are sent at once. Others have their turn meanwhile."""
     kept = LastLines(SHOWN_AT_ONCE)
-    lines = _Lines(kept, terminal)
+    lines = _WantedLines(kept, terminal)
     if piece.content and piece.start > terminal.end:
         kept.add(terminal.skip(piece.start - terminal.end))
     await _take(lines, piece.content)

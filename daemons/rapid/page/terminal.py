@@ -4,7 +4,7 @@ Theory. There is no screen, only one line that is being written: what a line fee
 the line the cursor moves as a terminal's does (CR, BS, TAB, and the control sequences that move it or erase), so a
 progress bar is seen in its last state. SGR gives the text colours and weight. All other controls and sequences do
 nothing and are not shown; a line feed also ends a sequence that has not ended. So a line depends on the bytes before
-it by four things only, which make a `Place`: where it begins, its number, the style, and the group that is open.
+it by four things only, which make a `LinePosition`: where it begins, its number, the style, and the group that is open.
 Whoever has a place can go on from there, in another process, too.
 
 A line that begins with `::group::` begins a group with that name, and a line `::endgroup::` or the next group ends it;
@@ -63,13 +63,13 @@ PLAIN: Final = Style()
 
 
 @attrs.frozen
-class Span:
+class StyledText:
     text: str
     style: Style = PLAIN
 
 
 @attrs.frozen
-class Group:
+class LineGroup:
     """Lines that are folded together."""
 
     # of the line that begins it
@@ -78,11 +78,11 @@ class Group:
 
 
 @attrs.frozen
-class Line:
+class OutputLine:
     number: int
-    spans: tuple[Span, ...]
+    spans: tuple[StyledText, ...]
     # the one that it is in, or begins
-    group: Group | None = None
+    group: LineGroup | None = None
     # whether its end is not kept
     is_cut: bool = False
     # whether it is not output, but tells of output that is lost
@@ -101,14 +101,14 @@ class Line:
 
 
 @attrs.frozen
-class Place:
+class LinePosition:
     """Where a line begins, and what it depends on."""
 
     # bytes before it
     offset: int = 0
     number: int = 1
     style: Style = PLAIN
-    group: Group | None = None
+    group: LineGroup | None = None
 
     def __str__(self) -> str:
         """One word of ASCII, for addresses and ids of events."""
@@ -116,17 +116,17 @@ class Place:
         return f"{self.offset}.{self.number}.{_sgr(self.style).replace(';', '-')}.{group}"
 
     @classmethod
-    def read(cls, word: str) -> "Place | None":
+    def read(cls, word: str) -> "LinePosition | None":
         """The place that the word stands for; None: it stands for none."""
         found = _PLACE.fullmatch(word)
         if found is None:
             return None
         offset, number, style, begun, name = found.groups()
-        group = None if begun is None else Group(int(begun), _C0.sub("", defused(unquote(name)))[:LONGEST_NAME])
+        group = None if begun is None else LineGroup(int(begun), _C0.sub("", defused(unquote(name)))[:LONGEST_NAME])
         return cls(int(offset), int(number), _restyled(PLAIN, style.replace("-", ";") or "0"), group)
 
 
-START: Final = Place()
+START: Final = LinePosition()
 _PLACE: Final = re.compile(
     r"(\d{1,18})\.(\d{1,18})\.((?:\d{1,3}(?:-\d{1,3}){0,9})?)\.(?:(\d{1,18})\.([!-~]{0,4000}))?", re.ASCII
 )
@@ -261,7 +261,7 @@ class _OpenLine:
     """Holds here: either `_cells` is None, or `_runs` is empty."""
 
     def __init__(self) -> None:
-        self._runs: list[Span] = []
+        self._runs: list[StyledText] = []
         self._cells: list[tuple[str, Style]] | None = None
         # columns that have something
         self._length = 0
@@ -269,13 +269,19 @@ class _OpenLine:
         self.column = 0
         self.is_cut = False
 
-    def spans(self) -> tuple[Span, ...]:
+    def spans(self) -> tuple[StyledText, ...]:
         """The text, each style in one span."""
-        runs = self._runs if self._cells is None else map(Span, *zip(*self._cells, strict=True)) if self._cells else ()
-        found: list[Span] = []
+        runs = (
+            self._runs
+            if self._cells is None
+            else map(StyledText, *zip(*self._cells, strict=True))
+            if self._cells
+            else ()
+        )
+        found: list[StyledText] = []
         for _, group in groupby(runs, _STYLE_OF):
             first, *more = group
-            found.append(Span("".join([first.text, *(run.text for run in more)]), first.style) if more else first)
+            found.append(StyledText("".join([first.text, *(run.text for run in more)]), first.style) if more else first)
         return tuple(found)
 
     def move(self, column: int) -> None:
@@ -301,7 +307,7 @@ class _OpenLine:
             self._cells, self._runs, self._length = None, [], 0
         blanks = " " * (self.column - self._length)
         if self._cells is None:
-            self._runs += [Span(blanks), Span(text, style)] if blanks else [Span(text, style)]
+            self._runs += [StyledText(blanks), StyledText(text, style)] if blanks else [StyledText(text, style)]
         else:
             self._cells += [(" ", PLAIN)] * len(blanks)
             self._cells += _cells_of(text, style)
@@ -402,7 +408,7 @@ _TEXT: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]+")
 _MARKER: Final = re.compile(r"^(::group::|::endgroup::).*$", re.MULTILINE)
 # what makes more of a text than what is written there, but for SGR
 _NOT_SIMPLE: Final = re.compile("[\x00-\x09\x0b-\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)|" + BIDI)
-_UNNAMED: Final = Group(0, "")
+_UNNAMED: Final = LineGroup(0, "")
 _IN_STRING: Final = re.compile(r"[^\x07\x18\x1a\x1b\x9c]+")
 _WHOLE_SGR: Final = re.compile(r"\x1b\[([0-9;:]{0,64})m", re.ASCII)
 _SEQUENCE, _STRINGS = "\x9b", "\x90\x98\x9d\x9e\x9f"
@@ -411,7 +417,7 @@ _SEQUENCE, _STRINGS = "\x9b", "\x90\x98\x9d\x9e\x9f"
 class Terminal:
     """Args: place: the line with which the bytes begin that it is fed with."""
 
-    def __init__(self, place: Place = START) -> None:
+    def __init__(self, place: LinePosition = START) -> None:
         # number of the byte that comes next
         self.end = place.offset
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -428,21 +434,21 @@ class Terminal:
         self._head = ""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> LinePosition:
         """Where the line begins that is being written."""
-        return Place(self._offset, self._number, self._first_style, self.group)
+        return LinePosition(self._offset, self._number, self._first_style, self.group)
 
     @property
-    def tail(self) -> Line | None:
+    def tail(self) -> OutputLine | None:
         """The line that is being written; None: nothing of it is there. The beginning of a character is not shown."""
         spans = self._line.spans()
         is_cut = self._line.is_cut
-        return Line(self._number, spans, self.group, is_cut, offset=self._offset) if spans else None
+        return OutputLine(self._number, spans, self.group, is_cut, offset=self._offset) if spans else None
 
-    def feed(self, data: bytes) -> list[Line]:
+    def feed(self, data: bytes) -> list[OutputLine]:
         """The lines that these bytes end. They may be cut anywhere."""
         *ended, rest = self._decoder.decode(data).split("\n")
-        lines: list[Line] = []
+        lines: list[OutputLine] = []
         at = 0
         for text in ended:
             line = self._plain_line(text)
@@ -461,7 +467,7 @@ class Terminal:
         self._write(rest)
         return lines
 
-    def feed_where(self, data: bytes, is_wanted: Callable[[str], bool]) -> list[Line]:
+    def feed_where(self, data: bytes, is_wanted: Callable[[str], bool]) -> list[OutputLine]:
         """As `feed`, without lines that are not wanted. Cost: a tenth of it where none is.
 
         Args: is_wanted: whether these lines have something that is wanted. It is asked about many lines at once, and
@@ -492,7 +498,7 @@ class Terminal:
                 begun, group = None, None
         if begun is not None:
             number = self._number + text.count("\n", 0, begun.start())
-            (line,) = Terminal(Place(number=number)).feed(begun[0].encode() + b"\n")
+            (line,) = Terminal(LinePosition(number=number)).feed(begun[0].encode() + b"\n")
             group = line.group
         styles = _WHOLE_SGR.findall(text)
         # what was before a reset has no effect
@@ -502,7 +508,7 @@ class Terminal:
         self._first_style, self.group = self._style, group
         self._number += text.count("\n")
 
-    def skip(self, count: int) -> list[Line]:
+    def skip(self, count: int) -> list[OutputLine]:
         """Tell in a line that so many bytes are lost, after the line that was being written."""
         self.finish()
         line = self._ended() if self._line.spans() else None
@@ -511,23 +517,25 @@ class Terminal:
         self._offset, self._first_style, self._style, self.group = self.end, PLAIN, PLAIN, None
         self._line, self._state, self._head = _OpenLine(), _State.GROUND, ""
         told = f"{count} bytes are not kept any more; lines are counted without them"
-        note = Line(self._number, (Span(told),), is_note=True)
+        note = OutputLine(self._number, (StyledText(told),), is_note=True)
         return [note] if line is None else [line, note]
 
     def finish(self) -> None:
         """No more comes: the beginning of a character is shown as one that is wrong."""
         self._write(self._decoder.decode(b"", final=True))
 
-    def _plain_line(self, text: str) -> Line | None:
+    def _plain_line(self, text: str) -> OutputLine | None:
         """The short way for most lines, with the same result; None: it is not one of them."""
         text = text.removesuffix("\r")
         is_plain = text.isascii() and text.isprintable() and text[:1] != ":" and len(text) <= LONGEST
         # holds here: without a head nothing of the line has come before
         if not is_plain or self._head:
             return None
-        return Line(self._number, (Span(text, self._style),) if text else (), self.group, offset=self._offset)
+        return OutputLine(
+            self._number, (StyledText(text, self._style),) if text else (), self.group, offset=self._offset
+        )
 
-    def _ended(self) -> Line | None:
+    def _ended(self) -> OutputLine | None:
         """End the line; None: it is a marker of groups, which is not shown."""
         spans, is_cut = self._line.spans(), self._line.is_cut
         self._line, self._state = _OpenLine(), _State.GROUND
@@ -535,12 +543,14 @@ class Terminal:
         text = "".join(span.text for span in spans) if head.startswith("::") else ""
         if head.startswith(_GROUP):
             name = text.removeprefix(_GROUP).strip()[:LONGEST_NAME]
-            self.group = Group(self._number, name)
-            return Line(self._number, (Span(name),) if name else (), self.group, is_cut, offset=self._offset)
+            self.group = LineGroup(self._number, name)
+            return OutputLine(
+                self._number, (StyledText(name),) if name else (), self.group, is_cut, offset=self._offset
+            )
         if head == text.rstrip() == _END_GROUP and self.group is not None:
             self.group = None
             return None
-        return Line(self._number, spans, self.group, is_cut, offset=self._offset)
+        return OutputLine(self._number, spans, self.group, is_cut, offset=self._offset)
 
     def _write(self, text: str) -> None:
         """Take characters without a line feed."""
@@ -653,7 +663,7 @@ _ONE_NUMBER: Final = re.compile(r"[0-9]{0,6}", re.ASCII)
 
 
 @attrs.frozen
-class Bounds:
+class DisplayBounds:
     """What a page shows at most."""
 
     lines: int
@@ -661,7 +671,7 @@ class Bounds:
     weight: int
 
 
-def weight_of(line: Line) -> int:
+def weight_of(line: OutputLine) -> int:
     """Characters that stand for what the line costs a browser."""
     return 100 + sum(40 + len(span.text) for span in line.spans)
 
@@ -669,18 +679,18 @@ def weight_of(line: Line) -> int:
 class LastLines:
     """The last lines of all that are added."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: DisplayBounds) -> None:
         self._bounds = bounds
-        self._lines: deque[Line] = deque()
+        self._lines: deque[OutputLine] = deque()
         self._weight = 0
         # number of those that are not kept
         self.left_out = 0
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[OutputLine, ...]:
         return tuple(self._lines)
 
-    def add(self, lines: Iterable[Line]) -> None:
+    def add(self, lines: Iterable[OutputLine]) -> None:
         """Add lines; the last one is kept in any case."""
         for line in lines:
             self._lines.append(line)
@@ -695,18 +705,18 @@ class LastLines:
 class FirstLines:
     """The first lines of all that are added."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: DisplayBounds) -> None:
         self._bounds = bounds
-        self._lines: list[Line] = []
+        self._lines: list[OutputLine] = []
         self._weight = 0
         # whether no more are kept
         self.is_full = False
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[OutputLine, ...]:
         return tuple(self._lines)
 
-    def add(self, lines: Iterable[Line]) -> None:
+    def add(self, lines: Iterable[OutputLine]) -> None:
         """Add lines; the first one is kept in any case."""
         for line in lines:
             self._weight += weight_of(line)

@@ -31,7 +31,7 @@ import attrs
 
 
 @attrs.frozen
-class WaitNode:
+class GraphNode:
     # unique in a graph
     key: str
     # what it is called, as users know it
@@ -79,7 +79,7 @@ _LAST_WORD: Final = re.compile(r"(?<=[-_./: (])[^-_./: (]*$")
 class Group:
     """One box."""
 
-    members: tuple[WaitNode, ...]
+    members: tuple[GraphNode, ...]
     # what members have in common, which is also what unfolds them
     shape: str = ""
     # whether they are of chains, in which each waits for the next
@@ -127,7 +127,7 @@ def _beginning(name: str) -> str:
 
 
 def fold(
-    nodes: Sequence[WaitNode],
+    nodes: Sequence[GraphNode],
     waits: Sequence[WaitArrow],
     kept: Collection[str] = (),
     unfolded: Collection[str] = (),
@@ -166,7 +166,7 @@ class _Links:
 
 class _Folding:
     def __init__(
-        self, nodes: Sequence[WaitNode], waits: Sequence[WaitArrow], kept: Collection[str], unfolded: Collection[str]
+        self, nodes: Sequence[GraphNode], waits: Sequence[WaitArrow], kept: Collection[str], unfolded: Collection[str]
     ) -> None:
         places = {node.key: place for place, node in enumerate(nodes)}
         self._nodes = nodes

@@ -40,7 +40,7 @@ from daemons.rapid.resources.joblists import ENDED, UNENDED, both, jobs_by_id, p
 from daemons.rapid.resources.parameters import job_id_of
 from protocol.http.body import HungUp
 from protocol.luxi import jobs as luxi
-from protocol.luxi.jobs import ChangeJobs, JobChange, NewTerms, Refused, SubmitAnswer, SubmitJob, SubmitManyJobs
+from protocol.luxi.jobs import ChangeJobs, NewTerms, Refused, SubmitAnswer, SubmitJob, SubmitManyJobs, TermsChange
 from protocol.luxi.queries import Page, Query
 from protocol.rapid.jobactions import (
     BULK_MOST,
@@ -91,17 +91,17 @@ async def archive_job(asked: Asked) -> Done:
 async def hold_job(asked: Asked) -> Done:
     """Raises: Conflict: it has a process, or has ended. JobLost, Denied."""
     wish = asked.body if isinstance(asked.body, HoldWish) else HoldWish()
-    return await _change_one(asked, JobChange(hold=wish.why))
+    return await _change_one(asked, TermsChange(hold=wish.why))
 
 
 async def release_job(asked: Asked) -> Done:
     """Raises: as `hold_job`."""
-    return await _change_one(asked, JobChange(release=True))
+    return await _change_one(asked, TermsChange(release=True))
 
 
 async def modify_job(asked: Asked) -> Done:
     """Raises: as `hold_job`. InvalidRequest: a term breaks a rule."""
-    return await _change_one(asked, JobChange.to(asked.body_as(NewTerms)))
+    return await _change_one(asked, TermsChange.to(asked.body_as(NewTerms)))
 
 
 async def archive_old_jobs(asked: Asked) -> AutoArchived:
@@ -110,19 +110,19 @@ async def archive_old_jobs(asked: Asked) -> AutoArchived:
     return AutoArchived(told.archived_count, told.unchecked_count)
 
 
-async def archive(daemons: Daemons, job_id: JobId) -> luxi.Done:
+async def archive(daemons: Daemons, job_id: JobId) -> luxi.ChangeResult:
     """Archive a job that has ended. Raises: Conflict, NotFound, Denied: as luxid says."""
     if await daemons.luxid(luxi.ArchiveJob(job_id)):
-        return luxi.Done(True, f"job {job_id} is archived")
-    return luxi.Done(False, f"job {job_id} has not ended, or is not in the queue")
+        return luxi.ChangeResult(True, f"job {job_id} is archived")
+    return luxi.ChangeResult(False, f"job {job_id} has not ended, or is not in the queue")
 
 
-async def _change_one(asked: Asked, change: JobChange) -> Done:
+async def _change_one(asked: Asked, change: TermsChange) -> Done:
     (told,) = await asked.daemons.luxid(ChangeJobs((job_id_of(asked),), change))
     return _done(told)
 
 
-def _done(told: luxi.Done) -> Done:
+def _done(told: luxi.ChangeResult) -> Done:
     if not told.is_done:
         raise Conflict(told.message, done=False)
     return Done(told.message)
@@ -139,8 +139,8 @@ def _done(told: luxi.Done) -> Done:
 _AT_ONCE: Final = 8
 
 # changes jobs; one result for each, in order
-Change = Callable[[Daemons, Sequence[JobId]], Awaitable[Sequence[luxi.Done]]]
-One = Callable[[Daemons, JobId], Awaitable[luxi.Done]]
+Change = Callable[[Daemons, Sequence[JobId]], Awaitable[Sequence[luxi.ChangeResult]]]
+One = Callable[[Daemons, JobId], Awaitable[luxi.ChangeResult]]
 
 
 async def cancel_jobs(asked: Asked) -> ManyChanged:
@@ -154,21 +154,23 @@ async def archive_jobs(asked: Asked) -> ManyChanged:
 
 async def prioritize_jobs(asked: Asked) -> ManyChanged:
     wish = asked.body_as(PrioritizeMany)
-    return await _change_many(asked, wish, "priority", UNENDED, changing(JobChange(priority=wish.priority)))
+    return await _change_many(asked, wish, "priority", UNENDED, changing(TermsChange(priority=wish.priority)))
 
 
 async def hold_jobs(asked: Asked) -> ManyChanged:
     wish = asked.body_as(HoldMany)
-    return await _change_many(asked, wish, "hold", UNENDED, changing(JobChange(hold=wish.why)))
+    return await _change_many(asked, wish, "hold", UNENDED, changing(TermsChange(hold=wish.why)))
 
 
 async def release_jobs(asked: Asked) -> ManyChanged:
-    return await _change_many(asked, asked.body_as(ReleaseMany), "release", UNENDED, changing(JobChange(release=True)))
+    return await _change_many(
+        asked, asked.body_as(ReleaseMany), "release", UNENDED, changing(TermsChange(release=True))
+    )
 
 
 async def modify_jobs(asked: Asked) -> ManyChanged:
     wish = asked.body_as(ModifyMany)
-    return await _change_many(asked, wish, "modify", UNENDED, changing(JobChange.to(wish.change)))
+    return await _change_many(asked, wish, "modify", UNENDED, changing(TermsChange.to(wish.change)))
 
 
 def cancelling(*, kill: bool = False) -> Change:
@@ -176,7 +178,7 @@ def cancelling(*, kill: bool = False) -> Change:
     return lambda daemons, ids: daemons.luxid(luxi.CancelJobs(tuple(ids), kill))
 
 
-def changing(change: JobChange) -> Change:
+def changing(change: TermsChange) -> Change:
     """Change jobs by one call of luxid."""
     return lambda daemons, ids: daemons.luxid(ChangeJobs(tuple(ids), change))
 
@@ -246,8 +248,8 @@ def one_by_one(change: One) -> Change:
     The change raises HungUp if the client goes while luxid is away.
     """
 
-    async def change_all(daemons: Daemons, job_ids: Sequence[JobId]) -> Sequence[luxi.Done]:
-        results: dict[JobId, luxi.Done] = {}
+    async def change_all(daemons: Daemons, job_ids: Sequence[JobId]) -> Sequence[luxi.ChangeResult]:
+        results: dict[JobId, luxi.ChangeResult] = {}
         rest = iter(job_ids)
         has_gone = False
 
@@ -271,11 +273,11 @@ def one_by_one(change: One) -> Change:
     return change_all
 
 
-async def _changed(daemons: Daemons, job_id: JobId, change: One) -> luxi.Done:
+async def _changed(daemons: Daemons, job_id: JobId, change: One) -> luxi.ChangeResult:
     try:
         return await change(daemons, job_id)
     except GantryError as error:
-        return luxi.Done(False, error.message)
+        return luxi.ChangeResult(False, error.message)
 
 
 # Jobs that run again, over HTTP; the rules are those of `gnt-job rerun`.

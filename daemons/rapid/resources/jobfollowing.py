@@ -36,10 +36,10 @@ from daemons.rapid.resources.parameters import (
     whole_of,
     words_of,
 )
-from daemons.rapid.streams import EVENT_HEADERS, ByteStream, FeedStream, server_sent
+from daemons.rapid.streams import EVENT_HEADERS, ByteStream, RelayedFeed, server_sent
 from protocol.client import Client
 from protocol.envelope import read_reply
-from protocol.luxi.feed import CHANGES, FeedBegin, FeedChanges, Subscribe, Topic
+from protocol.luxi.feed import CHANGES, FeedBegin, FeedChanges, FeedTopic, Subscribe
 from protocol.luxi.jobs import JobOutput, OutputStream, OutputTimes, ReadJobOutput, ReadOutputTimes
 from protocol.luxi.queries import WaitForJobChange
 from protocol.messages import structure_reply
@@ -52,13 +52,13 @@ async def follow_jobs(asked: Asked) -> Response:
     wish = asked.body_as(FollowWish)
     if not 0 < len(wish.ids) <= PAGE_MOST:
         raise InvalidRequest(f"ids: 1 to {PAGE_MOST} at once, got {len(wish.ids)}")
-    topics = (Topic.JOBS, Topic.REASONS) if wish.reasons else (Topic.JOBS,)
+    topics = (FeedTopic.JOBS, FeedTopic.REASONS) if wish.reasons else (FeedTopic.JOBS,)
     outputs = wish.outputs or None
     feed, reply = await asked.daemons.feed(
         Subscribe(topics, wish.ids, wish.fields, wish.since, log_after=wish.log_after, outputs=outputs)
     )
     begun = structure_reply(Subscribe, read_reply(reply))
-    return FeedStream(feed, _read, EVENT_HEADERS, first=_event(begun.position, "begin", unstructure(begun)))
+    return RelayedFeed(feed, _read, EVENT_HEADERS, first=_event(begun.position, "begin", unstructure(begun)))
 
 
 async def _read(feed: Client) -> bytes | None:
@@ -96,7 +96,7 @@ _RANGE: Final = re.compile(r"bytes=(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))")
 
 
 @attrs.frozen
-class _Reader:
+class _OutputReader:
     """One stream of a job's output, by bytes."""
 
     daemons: Daemons
@@ -138,7 +138,7 @@ async def get_job_output_times(asked: Asked) -> OutputTimes:
 async def get_job_output(asked: Asked) -> Response:
     """Raises: JobLost, Denied; RequestRefused: the range lies beyond the end, or cannot be read."""
     stream, of_try = OutputStream(choice_of(asked, STREAM)), whole_of(asked, TRY)
-    reader = _Reader(asked.daemons, job_id_of(asked), stream, of_try)
+    reader = _OutputReader(asked.daemons, job_id_of(asked), stream, of_try)
     offset, wanted = whole_of(asked, OFFSET) or 0, _wanted(text_of(asked, RANGE))
     follows = flag_of(asked, FOLLOW)
     # ranges are of the whole output
@@ -157,7 +157,7 @@ _TEXT: Final = {
 }
 
 
-async def _all(reader: _Reader, first: JobOutput, *, follows: bool) -> AsyncGenerator[bytes, None]:
+async def _all(reader: _OutputReader, first: JobOutput, *, follows: bool) -> AsyncGenerator[bytes, None]:
     yield first.text.encode("latin-1")
     if first.is_end:
         return
@@ -188,7 +188,7 @@ def _wanted(text: str | None) -> _Wanted | None:
     return None if last is not None and last < first else _Wanted(first, last)
 
 
-async def _part(reader: _Reader, wanted: _Wanted) -> Response:
+async def _part(reader: _OutputReader, wanted: _Wanted) -> Response:
     """The wanted bytes, as far as they exist and are not too many."""
     if wanted.suffix is not None:
         start, content, end = await _last(reader, min(wanted.suffix, RANGE_MOST))
@@ -208,7 +208,7 @@ async def _part(reader: _Reader, wanted: _Wanted) -> Response:
     return Response(content, 206, headers)
 
 
-async def _from(reader: _Reader, first: int, most: int) -> tuple[int, bytes, int | None]:
+async def _from(reader: _OutputReader, first: int, most: int) -> tuple[int, bytes, int | None]:
     """Where the bytes begin (older output may be gone), the bytes, and the size of all if it was reached."""
     start, content = first, b""
     async with aclosing(reader.bytes_from(first, follows=False)) as pieces:
@@ -221,7 +221,7 @@ async def _from(reader: _Reader, first: int, most: int) -> tuple[int, bytes, int
     return start, content, start + len(content)
 
 
-async def _last(reader: _Reader, count: int) -> tuple[int, bytes, int | None]:
+async def _last(reader: _OutputReader, count: int) -> tuple[int, bytes, int | None]:
     end, content = 0, b""
     async with aclosing(reader.bytes_from(0, follows=False)) as pieces:
         async for at, piece in pieces:

@@ -180,7 +180,7 @@ ARCHIVED: Final = flag("archived", "whether archived jobs are wanted, too")
 
 
 @attrs.frozen
-class Rows:
+class JobListRows:
     """A page of jobs, as JSON objects."""
 
     jobs: list[dict[str, object]]
@@ -189,7 +189,7 @@ class Rows:
     notes: Sequence[str] = ()
 
 
-async def fetch_page(daemons: Daemons, query: JobQuery) -> Rows:
+async def fetch_page(daemons: Daemons, query: JobQuery) -> JobListRows:
     """The page of a query by a filter.
 
     Raises: InvalidRequest: cursor, field, filter or limit are wrong. Else as `Daemons.luxid`.
@@ -207,7 +207,7 @@ async def fetch_page(daemons: Daemons, query: JobQuery) -> Rows:
     jobs = [job_object(needed, values) for values in found.values()]
     shown, has_more = jobs[: query.limit], len(jobs) > query.limit
     cursor_after = Cursor(JobId(int(str(shown[-1]["id"]))), ascending).text() if has_more else None
-    return Rows([_only(fields, job) for job in shown if job["status"] is not None], cursor_after, daemons.notes)
+    return JobListRows([_only(fields, job) for job in shown if job["status"] is not None], cursor_after, daemons.notes)
 
 
 async def fetch_jobs(daemons: Daemons, job_ids: Sequence[JobId], fields: Sequence[str]) -> list[dict[str, object]]:
@@ -258,18 +258,18 @@ async def query_jobs(asked: Asked) -> object:
         return _page(await fetch_page(asked.daemons, query))
     if len(query.ids) > PAGE_MOST:
         raise RequestRefused(400, f"ids: at most {PAGE_MOST} at once, got {len(query.ids)}")
-    return _page(Rows(await fetch_jobs(asked.daemons, query.ids, query.fields or LIST_FIELDS), None))
+    return _page(JobListRows(await fetch_jobs(asked.daemons, query.ids, query.fields or LIST_FIELDS), None))
 
 
 async def get_job(asked: Asked) -> object:
     return await fetch_job(asked.daemons, job_id_of(asked), known_fields(words_of(asked, FIELDS) or JOB_FIELDS))
 
 
-def _page(rows: Rows) -> Mapping[str, object]:
+def _page(rows: JobListRows) -> Mapping[str, object]:
     return {"jobs": rows.jobs, "next": rows.next, "notes": list(rows.notes)}
 
 
-def _link(asked: Asked, rows: Rows) -> Mapping[str, str]:
+def _link(asked: Asked, rows: JobListRows) -> Mapping[str, str]:
     """The header for programs that page through any list (RFC 8288)."""
     if rows.next is None:
         return {}

@@ -74,12 +74,12 @@ async def _send(
     """What became of each job, and whether they were submitted before; the refusal of a single job is the error."""
     if key is None:
         if len(wanted) == 1:
-            return [luxi.Submitted(await asked.daemons.luxid(luxi.SubmitJob(wanted[0])))], False
+            return [luxi.Accepted(await asked.daemons.luxid(luxi.SubmitJob(wanted[0])))], False
         return await asked.daemons.luxid(luxi.SubmitManyJobs(wanted)), False
     told = await asked.daemons.luxid(luxi.SubmitOnce(wanted, key))
     if len(wanted) == 1 and isinstance(told.answers[0], luxi.Refused):
         # nothing was kept of it; asked alone, luxid tells the reason with its own code
-        return [luxi.Submitted(await asked.daemons.luxid(luxi.SubmitJob(wanted[0], key)))], False
+        return [luxi.Accepted(await asked.daemons.luxid(luxi.SubmitJob(wanted[0], key)))], False
     return told.answers, told.is_earlier
 
 

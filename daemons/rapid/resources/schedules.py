@@ -75,8 +75,8 @@ async def run_schedule(asked: Asked) -> StartedRun:
     return StartedRun(await asked.daemons.luxid(luxi.RunSchedule(_name(asked))))
 
 
-def _wish(name: str, form: ScheduleForm | SchedulePatch) -> luxi.ScheduleWish:
-    return luxi.ScheduleWish(name=name, **attrs.asdict(form, recurse=False))
+def _wish(name: str, form: ScheduleForm | SchedulePatch) -> luxi.ScheduleRequest:
+    return luxi.ScheduleRequest(name=name, **attrs.asdict(form, recurse=False))
 
 
 def _next_count(asked: Asked) -> int:

@@ -40,18 +40,18 @@ from protocol.wconfd.changes import (
     AttachInstanceDisk,
     ChangeCluster,
     ChangeGroups,
+    ChangeJobLimits,
     ChangeNetworks,
     ChangeNodes,
     ChangeTags,
-    DeleteFilter,
+    DeleteFilterRule,
     DetachInstanceDisk,
     PrepareClusterDestruction,
     RemoveInstance,
     RemoveInstanceDisk,
-    ReplaceFilter,
+    ReplaceFilterRule,
     SetInstancePrimaryNode,
     SetInstanceStatus,
-    SetJobLimits,
     UpdateCall,
     UpdateCluster,
     UpdateDisk,
@@ -194,7 +194,7 @@ class ChangeHandlers:
             await self._release_minors(disk.uuid)
         return stamp
 
-    async def replace_filter(self, call: ReplaceFilter, peer: Peer) -> str:
+    async def replace_filter(self, call: ReplaceFilterRule, peer: Peer) -> str:
         uuid = call.uuid or str(uuids.uuid4())
         value = {
             "uuid": uuid,
@@ -208,11 +208,11 @@ class ChangeHandlers:
         await self._wait(call, peer, lambda config, now: changes.replace_filter(config, rule, now, call.condition))
         return uuid
 
-    async def delete_filter(self, call: DeleteFilter, peer: Peer) -> bool:
+    async def delete_filter(self, call: DeleteFilterRule, peer: Peer) -> bool:
         await self._wait(call, peer, lambda config, now: changes.delete_filter(config, call.uuid, now, call.condition))
         return True
 
-    async def set_job_limits(self, call: SetJobLimits, peer: Peer) -> bool:
+    async def set_job_limits(self, call: ChangeJobLimits, peer: Peer) -> bool:
         await self._wait(
             call,
             peer,

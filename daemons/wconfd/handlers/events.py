@@ -22,8 +22,8 @@ from protocol.metrics import DaemonMetrics
 from protocol.peer import Peer
 from protocol.serving.route import Publisher, Stream
 from protocol.serving.service import CallCounts
-from protocol.wconfd.daemon import ReadMetrics
-from protocol.wconfd.locks import CONFIG_CHANGED, Holdings, Subscribe
+from protocol.wconfd.daemon import ReadWconfdMetrics
+from protocol.wconfd.locks import CONFIG_CHANGED, Holdings, SubscribeToChanges
 
 
 def tell_config(publisher: Publisher, before: Config, after: Config) -> None:
@@ -57,11 +57,11 @@ class StateHandlers:
     # of the numbers of commits to etcd; None: there is no lease
     _commits: Callable[[], Metrics | None] = lambda: None
 
-    async def subscribe(self, _: Subscribe, __: Peer) -> Stream[tuple[tuple[Holdings, ...], int]]:
+    async def subscribe(self, _: SubscribeToChanges, __: Peer) -> Stream[tuple[tuple[Holdings, ...], int]]:
         # no checkpoint between reading the state and subscribing
         return self._locks.publisher.subscribe((tuple(self._locks.rows()), self._config.config.serial_no))
 
-    async def read_metrics(self, _: ReadMetrics, __: Peer) -> DaemonMetrics:
+    async def read_metrics(self, _: ReadWconfdMetrics, __: Peer) -> DaemonMetrics:
         """Cost: linear in owners of locks and in those that wait."""
         name, commits = "wconfd", self._commits()
         families = [

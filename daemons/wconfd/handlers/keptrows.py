@@ -25,10 +25,10 @@ from protocol.wconfd.config import (
     PutSchedule,
     ReadResources,
     ReadSchedules,
-    RemoveResource,
+    RemoveResourceTotal,
     RemoveSchedule,
     SessionsNow,
-    SetResource,
+    SetResourceTotal,
     SettleRuns,
 )
 from protocol.wconfd.locks import KEPT_CHANGED, RESOURCES, SCHEDULES
@@ -57,7 +57,7 @@ class KeptHandlers:
         resources = (row.value for row in self._resources.state.values())
         return tuple(sorted(resources, key=lambda each: (each.node, each.name)))
 
-    async def set_resource(self, call: SetResource, peer: Peer) -> None:
+    async def set_resource(self, call: SetResourceTotal, peer: Peer) -> None:
         resource = call.resource
         _check(resource)
 
@@ -75,7 +75,7 @@ class KeptHandlers:
             _log.info("resource.set", resource=resource.key, total=resource.total, by=peer)
             self._publisher.publish(KEPT_CHANGED, RESOURCES)
 
-    async def remove_resource(self, call: RemoveResource, peer: Peer) -> bool:
+    async def remove_resource(self, call: RemoveResourceTotal, peer: Peer) -> bool:
         key = Resource(call.node, call.name, 0).key
         is_gone = await _remove(self._resources, key, lambda rows: _check_row(call.condition, key, rows))
         if is_gone:

@@ -24,7 +24,7 @@ from protocol.noded.call import Failed, FailureKind, NodeAddress, NodeCall
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.line import NodeLine, NotSent, digest
 from protocol.noded.files import SsconfValue, UploadFileSingle, WriteSsconfFiles, upload_of
-from protocol.noded.membership import GetStanding, Version
+from protocol.noded.membership import NodeVersion, ReadNodeProgress
 from protocol.noded.statefiles import RemoveStateFiles
 from protocol.wconfd.config import NodeBehind
 from protocol.wconfd.daemon import ConfigVerdict
@@ -341,7 +341,7 @@ class NodeFollower:
             return
         if Part.CONFIG in self._contents:
             try:
-                await self._line.call(Version(), _IDLE_LIMIT_S)
+                await self._line.call(NodeVersion(), _IDLE_LIMIT_S)
             except NotSent as error:
                 if error.failed.kind is FailureKind.OUTDATED:
                     raise self._loss(error.failed.text) from error
@@ -385,11 +385,11 @@ class NodeFollower:
         self._beginning.settled.add(self.node.name)
 
     async def _try_to_keep_theirs(self) -> None:
-        await self._line.call(Version(), _IDLE_LIMIT_S)
+        await self._line.call(NodeVersion(), _IDLE_LIMIT_S)
         if not self._line.tells_epoch:
             # Ganeti's node daemon hangs up on a caller of a call of ours
             return
-        standing = await self._line.call(GetStanding(), _IDLE_LIMIT_S)
+        standing = await self._line.call(ReadNodeProgress(), _IDLE_LIMIT_S)
         names = self._beginning.kept_by(standing.config_serial)
         if not names:
             return

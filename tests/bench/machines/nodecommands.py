@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from protocol.wconfd.changes import SetJobLimits
+from protocol.wconfd.changes import ChangeJobLimits
 from tests.bench.figures import RUNS, median, show
 from tests.bench.jobs import wait_end
 from tests.support.cluster import Cluster
@@ -25,7 +25,7 @@ _TRUE: Final = {"OP_ID": "OP_RUN_COMMAND", "argv": ["/bin/true"]}
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="gantry-bench-") as scratch, Fleet(Path(scratch), 2) as fleet:
         fleet.start()
-        fleet.master.wconf(SetJobLimits(AT_ONCE + 10, None))
+        fleet.master.wconf(ChangeJobLimits(AT_ONCE + 10, None))
         fleet.master.start("forkserver", "luxid")
         nodes = ["node1.test", *(node.name for node in fleet.nodes)]
         here = median(lambda: _one(fleet.master, None))

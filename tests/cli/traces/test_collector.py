@@ -9,7 +9,7 @@ from cli.traces.spans import TracedCluster, TraceSpan, Value
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra 'otel' is not installed")
 
-from cli.traces.collector import Collector
+from cli.traces.collector import TraceCollector
 from tests.cli.traces.collector import CollectorServer
 
 SPAN = TraceSpan(
@@ -28,8 +28,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[CollectorServer]:
         yield server
 
 
-def collector() -> Collector:
-    return Collector(TracedCluster("4f5d", "alpha"), "1.2")
+def collector() -> TraceCollector:
+    return TraceCollector(TracedCluster("4f5d", "alpha"), "1.2")
 
 
 def test_a_span_arrives_as_it_is(server: CollectorServer) -> None:

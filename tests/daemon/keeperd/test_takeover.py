@@ -11,7 +11,7 @@ import pytest
 
 from common.lease.records import Role
 from protocol.blocking import BlockingClient
-from protocol.keeperd import ClusterView, ReadMetrics, ShowCluster, Switchover
+from protocol.keeperd import ClusterView, ReadKeeperdMetrics, ShowCluster, Switchover
 from protocol.metrics import DaemonMetrics
 from tests.support.etcds.etcd import Etcd
 from tests.support.machines.leasefleet import Candidate, LeaseFleet
@@ -38,7 +38,7 @@ def cluster_view(candidate: Candidate) -> ClusterView:
 
 def metrics(candidate: Candidate) -> DaemonMetrics:
     with BlockingClient(candidate.paths.keeperd_socket, daemon="keeperd") as keeperd:
-        return keeperd.call(ReadMetrics())
+        return keeperd.call(ReadKeeperdMetrics())
 
 
 def whole_view(candidate: Candidate) -> ClusterView:

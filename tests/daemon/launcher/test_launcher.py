@@ -29,7 +29,7 @@ from common.system.signals import ProcessSignals
 from protocol.envelope import request_bytes
 from protocol.framing import pack
 from protocol.launched import End, find_killer, packed, running_commands
-from protocol.launcher import LaunchedCommand, StartCommand, find_launcher
+from protocol.launcher import LaunchCommand, LaunchedCommand, find_launcher
 from tests.support.wait import PATIENCE_S, wait_until
 
 CHECKOUT: Final = Path(__file__).resolve().parents[3]
@@ -337,7 +337,7 @@ def test_a_supervisor_of_root_writes_into_no_file_of_its_caller(host: Host) -> N
         with socket.socket(socket.AF_UNIX) as sock, place.open("ab") as file:
             sock.connect(str(host.socket))
             fds = [file.fileno(), livelock.fd, *prelude.pipe, prelude.pipe[1]]
-            socket.send_fds(sock, [packed(StartCommand("daemon", "daemon", command))], fds)
+            socket.send_fds(sock, [packed(LaunchCommand("daemon", "daemon", command))], fds)
             reply = sock.recv(4096)
         return {"reply": reply.decode()}
 

@@ -10,7 +10,7 @@ from common.system.program import NOT_MASTER
 from protocol.luxi.jobs import SubmitJob
 from protocol.luxi.queue import SetJobLimits
 from protocol.messages import Request
-from protocol.wconfd.changes import SetJobLimits as SetLimits
+from protocol.wconfd.changes import ChangeJobLimits as SetLimits
 from protocol.wconfd.config import ReadConfig
 from tests.daemon.luxid.ops import dummy, gated
 from tests.reliability.lease.ledgers import command, ledger_lines

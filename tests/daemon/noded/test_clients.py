@@ -13,7 +13,7 @@ from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.facts import HypervisorSpec, NodeInfo
 from protocol.noded.files import WireNames
-from protocol.noded.membership import Version
+from protocol.noded.membership import NodeVersion
 from protocol.noded.statefiles import FileRename, JobqueueRename, JobqueueUpdate
 from tests.support.machines.nodes import HOST, Node
 
@@ -50,7 +50,7 @@ def _update(node: Node, job_id: int, data: bytes) -> JobqueueUpdate:
 def test_typed_calls_get_typed_replies(ask: Ask, node: Node) -> None:
     facts = ask(node, NodeInfo(None, (HypervisorSpec("fake", {}),)))["node2"]
 
-    assert ask(node, Version()) == {"node2": Replied(3000000)}
+    assert ask(node, NodeVersion()) == {"node2": Replied(3000000)}
     assert isinstance(facts, Replied)
     assert facts.value.hypervisors[0].memory_total > 0
 
@@ -77,7 +77,7 @@ def test_an_old_master_is_told_apart_from_other_refusals(ask: Ask, own: Node) ->
     reply = ask(own, _update(own, 1, b"new"), 8)["node2"]
     old = ask(own, _update(own, 1, b"old"), 7)["node2"]
     other = ask(own, JobqueueUpdate("/etc/passwd", Content(b"")), 8)["node2"]
-    ganetis = ask(own, Version())["node2"]
+    ganetis = ask(own, NodeVersion())["node2"]
 
     assert isinstance(reply, Replied)
     assert reply.epoch == 8
@@ -95,7 +95,7 @@ def test_an_old_master_is_told_apart_from_other_refusals(ask: Ask, own: Node) ->
 def test_a_caller_that_is_not_a_candidate_is_told_so(ask: Ask, node: Node) -> None:
     node.set_candidates(node.server_pem)
 
-    failed = ask(node, Version())["node2"]
+    failed = ask(node, NodeVersion())["node2"]
 
     assert isinstance(failed, Failed)
     assert failed.kind is FailureKind.REFUSED
@@ -113,7 +113,7 @@ def test_a_restarted_node_daemon_costs_a_kept_connection_and_no_call(own: Node) 
                 assert down.kind is FailureKind.UNREACHABLE
                 own.start()
                 # its pause is of no interest here
-                replied = await client.call_nodes([_address(own)], Version(), even_paused=True)
+                replied = await client.call_nodes([_address(own)], NodeVersion(), even_paused=True)
                 assert replied == {"node2": Replied(3000000)}
 
     trio.run(ask)

@@ -16,7 +16,7 @@ from protocol.noded.clients.blocking import BlockingNodeClient
 from protocol.noded.clients.client import HEAVY_BYTES, NodeClient
 from protocol.noded.clients.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
 from protocol.noded.facts import NodeHasIpAddress
-from protocol.noded.membership import Version
+from protocol.noded.membership import NodeVersion
 from protocol.noded.statefiles import FileRename, JobqueueRename, JobqueueUpdate
 from tests.support.machines.nodedaemons import MadeUpCluster, Seen, close, hang, replying, serve
 
@@ -42,7 +42,7 @@ async def test_a_connection_is_kept_for_the_next_call(cluster: MadeUpCluster, nu
 
     async with NodeClient(cluster.files) as client:
         for _ in range(3):
-            assert await client.call_nodes([node], Version()) == {"node1": Replied(3000000)}
+            assert await client.call_nodes([node], NodeVersion()) == {"node1": Replied(3000000)}
         assert (seen.connections, len(seen.requests)) == (1, 3)
 
     await seen.until(lambda: seen.connected == 0)
@@ -56,7 +56,7 @@ async def test_a_node_daemon_that_closes_each_connection_is_called_again(
 
     async with NodeClient(cluster.files) as client:
         for _ in range(3):
-            assert await client.call_nodes([node], Version()) == {"node1": Replied(3000000)}
+            assert await client.call_nodes([node], NodeVersion()) == {"node1": Replied(3000000)}
 
     assert (seen.connections, len(seen.requests)) == (3, 3)
 
@@ -154,7 +154,7 @@ async def test_a_hundred_nodes_of_which_twenty_hang_cost_the_limit_and_no_more(
     results = []
 
     async def call(client: NodeClient) -> None:
-        results.append(await client.call_nodes(nodes, Version(), limit_s=10.0))
+        results.append(await client.call_nodes(nodes, NodeVersion(), limit_s=10.0))
 
     async with NodeClient(cluster.files) as client, trio.open_nursery() as calling:
         calling.start_soon(call, client)
@@ -184,7 +184,7 @@ async def test_nodes_that_do_not_even_shake_hands_give_their_places_up_after_the
     results = []
 
     async def call(client: NodeClient) -> None:
-        results.append(await client.call_nodes(nodes, Version()))
+        results.append(await client.call_nodes(nodes, NodeVersion()))
 
     async with NodeClient(cluster.files) as client, trio.open_nursery() as calling:
         calling.start_soon(call, client)
@@ -209,7 +209,7 @@ async def test_a_call_that_never_had_its_turn_was_not_sent(
     results = []
 
     async def call(client: NodeClient) -> None:
-        results.append(await client.call_nodes(nodes, Version(), limit_s=9.0))
+        results.append(await client.call_nodes(nodes, NodeVersion(), limit_s=9.0))
 
     async with NodeClient(cluster.files) as client, trio.open_nursery() as calling:
         calling.start_soon(call, client)
@@ -252,9 +252,9 @@ async def test_at_most_thirty_connections_are_open_at_a_time(
     if form == "trio":
         async with NodeClient(cluster.files) as client:
             for _ in range(2):
-                outcomes = await client.call_nodes(nodes, Version())
+                outcomes = await client.call_nodes(nodes, NodeVersion())
     else:
-        outcomes = await trio.to_thread.run_sync(BlockingNodeClient(cluster.files).call_nodes, nodes, Version())
+        outcomes = await trio.to_thread.run_sync(BlockingNodeClient(cluster.files).call_nodes, nodes, NodeVersion())
 
     assert set(outcomes.values()) == {Replied(3000000)}
     assert seen.connections >= 70
@@ -269,22 +269,22 @@ async def test_a_silent_node_is_left_alone_until_its_pause_is_over(
     node = await serve(nursery, close, cluster.server_context(), seen)
 
     async with NodeClient(cluster.files) as client:
-        await client.call_nodes([node], Version())
+        await client.call_nodes([node], NodeVersion())
         assert client.silence("node1") is not None
-        failed = (await client.call_nodes([node], Version()))["node1"]
+        failed = (await client.call_nodes([node], NodeVersion()))["node1"]
         assert isinstance(failed, Failed)
         assert failed.kind is FailureKind.PAUSED
         assert failed.text.startswith(f"{node} was not asked: it failed once, and is asked again in 1 s; {node} closed")
         assert seen.connections == 1
 
-        await client.call_nodes([node], Version(), even_paused=True)
+        await client.call_nodes([node], NodeVersion(), even_paused=True)
         assert seen.connections == 2
 
         # the second pause is twice as long
         mock_clock.jump(1.5)
         assert client.silence("node1") is not None
         mock_clock.jump(0.6)
-        await client.call_nodes([node], Version())
+        await client.call_nodes([node], NodeVersion())
         assert seen.connections == 3
 
 
@@ -294,7 +294,7 @@ async def test_a_node_that_refuses_is_asked_again_at_once(cluster: MadeUpCluster
 
     async with NodeClient(cluster.files) as client:
         for _ in range(2):
-            await client.call_nodes([node], Version())
+            await client.call_nodes([node], NodeVersion())
 
     assert len(seen.requests) == 2
 
@@ -345,18 +345,18 @@ async def test_renewed_certificates_are_used_without_a_restart(cluster: MadeUpCl
     renewed = trustme.CA()
 
     async with NodeClient(cluster.files) as client:
-        await client.call_nodes([old], Version())
+        await client.call_nodes([old], NodeVersion())
         # half written: the old ones stay in use, and so do their connections
         cluster.files.client.write_bytes(b"-----BEGIN")
-        assert await client.call_nodes([old], Version()) == {"node1": Replied(3000000)}
+        assert await client.call_nodes([old], NodeVersion()) == {"node1": Replied(3000000)}
         assert seen.connections == 1
 
         cluster.write(renewed, renewed)
         cluster.authority = renewed
         new = await serve(nursery, replying(seen, VERSION), cluster.server_context(), seen)
-        assert await client.call_nodes([new], Version()) == {"node1": Replied(3000000)}
+        assert await client.call_nodes([new], NodeVersion()) == {"node1": Replied(3000000)}
         # the kept connection of the old certificate is not used either
-        failed = (await client.call_nodes([old], Version()))["node1"]
+        failed = (await client.call_nodes([old], NodeVersion()))["node1"]
 
     assert isinstance(failed, Failed)
     assert failed.kind is FailureKind.UNTRUSTED
@@ -367,7 +367,7 @@ async def test_a_call_that_is_given_up_closes_its_connection(cluster: MadeUpClus
     node = await serve(nursery, hang, cluster.server_context(), hung)
 
     async with NodeClient(cluster.files) as client, trio.open_nursery() as calling:
-        calling.start_soon(client.call_nodes, [node], Version())
+        calling.start_soon(client.call_nodes, [node], NodeVersion())
         await hung.until(lambda: hung.connections == 1)
         await trio.testing.wait_all_tasks_blocked(SETTLED_S)
         calling.cancel_scope.cancel()

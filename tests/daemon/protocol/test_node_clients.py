@@ -28,7 +28,7 @@ from protocol.noded.clients.blocking import BlockingNodeClient
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.commands import TestDelay
-from protocol.noded.membership import Version
+from protocol.noded.membership import NodeVersion
 from protocol.noded.statefiles import JobqueueUpdate
 from tests.support.machines.nodedaemons import (
     Behaviour,
@@ -76,7 +76,7 @@ async def test_a_call_is_a_post_with_a_json_list_and_its_reply_is_typed(
     seen = Seen()
     node = await serve(nursery, replying(seen, VERSION), cluster.server_context(), seen)
 
-    outcomes = await ask([node], Version())
+    outcomes = await ask([node], NodeVersion())
 
     assert outcomes == {"node1": Replied(3000000)}
     [request] = seen.requests
@@ -150,7 +150,7 @@ async def test_a_node_that_misbehaves_fails_alone_with_its_text(
     good = await serve(nursery, replying(Seen(), VERSION), cluster.server_context())
     bad, good = NodeAddress("bad", bad.ip, bad.port), NodeAddress("good", good.ip, good.port)
 
-    outcomes = await ask([bad, good], Version())
+    outcomes = await ask([bad, good], NodeVersion())
 
     assert list(outcomes) == ["bad", "good"]
     assert outcomes["good"] == Replied(3000000)
@@ -166,7 +166,7 @@ async def test_a_node_without_tls_is_not_reached(ask: Ask, nursery: trio.Nursery
     for behaviour, said in ((saying(b"HTTP/1.1 400 Bad\r\n\r\n"), "no TLS with node"), (close, "node 'node1'")):
         node = await serve(nursery, behaviour, None)
 
-        failed = (await ask([node], Version()))["node1"]
+        failed = (await ask([node], NodeVersion()))["node1"]
 
         assert isinstance(failed, Failed)
         assert failed.kind is FailureKind.UNREACHABLE
@@ -179,7 +179,7 @@ async def test_a_closed_port_is_not_reached(ask: Ask) -> None:
         unused.bind(("127.0.0.1", 0))
         node = NodeAddress("node1", *unused.getsockname())
 
-        failed = (await ask([node], Version()))["node1"]
+        failed = (await ask([node], NodeVersion()))["node1"]
 
     assert failed == Failed(FailureKind.UNREACHABLE, f"node 'node1' at {node.place} is not reached: connection refused")
 
@@ -197,7 +197,7 @@ async def test_certificates_that_do_not_fit_are_told_from_silence(
         context, said = cluster.server_context(trusted=trustme.CA()), "does not accept the certificate of this node"
     node = await serve(nursery, strict(context), None)
 
-    failed = (await ask([node], Version()))["node1"]
+    failed = (await ask([node], NodeVersion()))["node1"]
 
     assert isinstance(failed, Failed)
     assert failed.kind is FailureKind.UNTRUSTED
@@ -209,7 +209,7 @@ async def test_a_node_that_ends_without_a_word_after_the_handshake_may_refuse_ou
 ) -> None:
     node = await serve(nursery, replying(Seen(), VERSION), cluster.server_context(trusted=trustme.CA()))
 
-    failed = (await ask([node], Version()))["node1"]
+    failed = (await ask([node], NodeVersion()))["node1"]
 
     assert isinstance(failed, Failed)
     assert failed.text.endswith("perhaps it does not accept the certificate of this node")
@@ -258,7 +258,7 @@ async def test_an_offline_node_is_skipped_unless_the_call_asks_all(
 
     assert await ask([offline], TestDelay(0.0)) == {"node1": Skipped()}
     assert seen.connections == 0
-    assert await ask([offline], Version()) == {"node1": Replied(3000000)}
+    assert await ask([offline], NodeVersion()) == {"node1": Replied(3000000)}
 
 
 async def test_missing_certificates_fail_each_node_and_send_nothing(
@@ -268,7 +268,7 @@ async def test_missing_certificates_fail_each_node_and_send_nothing(
     node = await serve(nursery, replying(seen, VERSION), cluster.server_context(), seen)
     cluster.files.server.unlink()
 
-    failed = (await ask([node], Version()))["node1"]
+    failed = (await ask([node], NodeVersion()))["node1"]
 
     assert isinstance(failed, Failed)
     assert failed.kind is FailureKind.UNSENT
@@ -284,7 +284,7 @@ async def test_a_lack_of_descriptors_here_says_nothing_about_the_node(
 
     monkeypatch.setattr("protocol.noded.clients.connection.socket.socket", no_socket)
 
-    failed = (await ask([NodeAddress("node1", "127.0.0.1", 1)], Version()))["node1"]
+    failed = (await ask([NodeAddress("node1", "127.0.0.1", 1)], NodeVersion()))["node1"]
 
     assert isinstance(failed, Failed)
     assert failed.kind is FailureKind.UNSENT
@@ -293,7 +293,7 @@ async def test_a_lack_of_descriptors_here_says_nothing_about_the_node(
 
 
 async def test_a_name_instead_of_an_address_is_not_looked_up(ask: Ask) -> None:
-    failed = (await ask([NodeAddress("node1", "localhost")], Version()))["node1"]
+    failed = (await ask([NodeAddress("node1", "localhost")], NodeVersion()))["node1"]
 
     assert failed == Failed(
         FailureKind.UNSENT, "node 'node1' at localhost:1811 was not asked: its address is not an IP address"
@@ -313,7 +313,7 @@ async def test_certificates_like_ganetis_are_taken(ask: Ask, nursery: trio.Nurse
     files = CertificateFiles(server, folder / ours)
     assert isinstance(ask, partial)
 
-    assert await ask.func(files, [node], Version()) == {"node1": Replied(3000000)}
+    assert await ask.func(files, [node], NodeVersion()) == {"node1": Replied(3000000)}
 
 
 class _Clock:
@@ -363,6 +363,6 @@ async def test_a_blocking_call_waits_for_a_connection_no_longer_than_its_limit(
     node = await serve(nursery, shake_no_hands, None)
     client = BlockingNodeClient(cluster.files, clock=clock)
 
-    outcomes = await trio.to_thread.run_sync(client.call_nodes, [node], Version(), 0.2)
+    outcomes = await trio.to_thread.run_sync(client.call_nodes, [node], NodeVersion(), 0.2)
 
     assert outcomes == {"node1": Failed(FailureKind.UNREACHABLE, f"{node} is not reached within 0.2 s")}

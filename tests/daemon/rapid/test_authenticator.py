@@ -20,7 +20,7 @@ from common.webaccess.passwords import Password, Scrypt, ScryptCost, matches
 from common.webaccess.rights import NOBODY, Principal, Right, Rights
 from common.webaccess.tokens import NewToken, Token, TokensFile, TokenText
 from common.webaccess.users import UsersFile
-from daemons.rapid.access import accounts, passwordchecks
+from daemons.rapid.access import authenticator, passwordchecks
 from daemons.rapid.access.authenticator import AccessRules, Authenticator
 from daemons.rapid.access.passwordchecks import FREE, LONGEST_WAIT_S, MOST_WAITING, THREADS
 from daemons.rapid.calls import Asked, Call
@@ -310,14 +310,14 @@ async def test_a_shortage_of_descriptors_says_nothing_about_users(
     paths: Paths, gate: Authenticator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # so that the times of the file tell nothing more
-    monkeypatch.setattr(accounts, "is_settled", lambda _: True)
+    monkeypatch.setattr(authenticator, "is_settled", lambda _: True)
     replace(paths.rapi_users, "jack abc123\njim new\n")
 
     def fail(_: Path) -> bytes:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     with monkeypatch.context() as patched:
-        patched.setattr(accounts, "read_bounded", fail)
+        patched.setattr(authenticator, "read_bounded", fail)
         assert await is_known(gate, "jill", "xyz")
         assert not await is_known(gate, "jim", "new")
 
@@ -334,7 +334,7 @@ async def test_a_change_of_the_same_size_within_a_tick_is_seen(
         device, inode, changed_ns, size = inode_stamp_at(path)
         return device, inode, changed_ns // tick_ns * tick_ns, size
 
-    monkeypatch.setattr(accounts, "inode_stamp_at", coarse)
+    monkeypatch.setattr(authenticator, "inode_stamp_at", coarse)
     for number in range(50):
         paths.rapi_users.write_text(f"jack abc{number:03}\n")
         assert await is_known(gate, "jack", f"abc{number:03}")

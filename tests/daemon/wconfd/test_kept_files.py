@@ -20,9 +20,9 @@ from protocol.wconfd.config import (
     PutSchedule,
     ReadResources,
     ReadSchedules,
-    RemoveResource,
+    RemoveResourceTotal,
     RemoveSchedule,
-    SetResource,
+    SetResourceTotal,
     Settlement,
     SettleRuns,
 )
@@ -44,9 +44,9 @@ def client_of(cluster: Cluster) -> BlockingClient:
 
 def test_what_is_set_is_on_disk_and_there_after_a_kill(cluster: Cluster) -> None:
     with client_of(cluster) as client:
-        client.call(SetResource(MEMORY))
-        client.call(SetResource(LICENCES))
-        client.call(SetResource(attrs.evolve(LICENCES, total=6)))
+        client.call(SetResourceTotal(MEMORY))
+        client.call(SetResourceTotal(LICENCES))
+        client.call(SetResourceTotal(attrs.evolve(LICENCES, total=6)))
         client.call(PutSchedule(NEW))
         run = ScheduleRun(90.0, RunState.SUBMITTED, JobId(3))
         for _ in range(2):
@@ -62,8 +62,8 @@ def test_what_is_set_is_on_disk_and_there_after_a_kill(cluster: Cluster) -> None
         assert client.call(ReadSchedules()) == (attrs.evolve(NEW, cron="1 2 * * *", settled_at=95.0, runs=(run,)),)
         assert client.call(RemoveSchedule("u1")) is True
         assert client.call(RemoveSchedule("u1")) is False
-        assert client.call(RemoveResource("web1", "memory")) is True
-        assert client.call(RemoveResource("web1", "memory")) is False
+        assert client.call(RemoveResourceTotal("web1", "memory")) is True
+        assert client.call(RemoveResourceTotal("web1", "memory")) is False
     assert on_disk(cluster.paths.schedules_data)["schedules"] == []
 
 
@@ -74,7 +74,7 @@ def test_names_and_totals_that_cannot_be_are_refused(cluster: Cluster) -> None:
             client.call(PutSchedule(attrs.evolve(NEW, uuid="u2")))
         for resource in (Resource("", "Licences", 1), Resource("a b", "kits", 1), Resource("", "kits", -1)):
             with pytest.raises(GantryError, match=r"no resource can be named|total of 'kits' must be"):
-                client.call(SetResource(resource))
+                client.call(SetResourceTotal(resource))
         assert client.call(ReadResources()) == ()
     assert not cluster.paths.resources_data.exists()
 
@@ -88,8 +88,8 @@ async def test_changes_are_told_and_settled_runs_are_not(cluster: Cluster) -> No
         with client_of(cluster) as client:
             client.call(PutSchedule(NEW))
             client.call(SettleRuns((Settlement("u1", ScheduleRun(9.0, RunState.SKIPPED, why="x"), 9.0),)))
-            client.call(SetResource(LICENCES))
-            client.call(SetResource(LICENCES))
+            client.call(SetResourceTotal(LICENCES))
+            client.call(SetResourceTotal(LICENCES))
             client.call(RemoveSchedule("u1"))
 
     await trio.to_thread.run_sync(change)
@@ -131,7 +131,7 @@ def test_candidates_have_both_files_byte_for_byte(tmp_path: Path) -> None:
         fleet.until_same(*fleet.nodes)
 
         fleet.master.wconf(PutSchedule(NEW))
-        fleet.master.wconf(SetResource(MEMORY))
+        fleet.master.wconf(SetResourceTotal(MEMORY))
 
         wait_until(lambda: same("schedules.data") and same("resources.data"), what="both are copied")
         fleet.nodes[0].kill()

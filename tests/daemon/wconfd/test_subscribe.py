@@ -11,8 +11,8 @@ from common.errors import RemoteError
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from protocol.client import Client
 from protocol.serving.route import Publisher
-from protocol.subscriptions import ConfigChanged, Event, LocksChanged, Snapshot, WconfdEvents
-from protocol.wconfd.locks import FreeLocks, Subscribe, TryUpdateLocks
+from protocol.subscriptions import ConfigChanged, Event, HoldingsChanged, Snapshot, WconfdEvents
+from protocol.wconfd.locks import FreeLocks, SubscribeToChanges, TryUpdateLocks
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster
@@ -164,7 +164,7 @@ async def test_our_client_gets_typed_events_and_a_snapshot_after_a_restart(
     assert await next_event(events) == Snapshot((), 1)
     call = connect()
     call("tryUpdateLocks", job(1), N)
-    assert await next_event(events) == LocksChanged(((owner, held),))
+    assert await next_event(events) == HoldingsChanged(((owner, held),))
     call("allocatePort")
     assert await next_event(events) == ConfigChanged(2, False)
     await trio.to_thread.run_sync(cluster.restart, "wconfd")
@@ -179,19 +179,19 @@ async def test_a_slow_subscriber_is_dropped_and_told_why_and_nobody_else_suffers
     # a row of almost a megabyte, so that the bound is reached soon
     many = tuple(LockRequest(parse_lock(f"node/{number:0200}"), LockMode.SHARED) for number in range(4000))
     async with Client(cluster.paths.wconfd_socket) as slow, Client(cluster.paths.wconfd_socket) as call:
-        await slow.subscribe(Subscribe())
+        await slow.subscribe(SubscribeToChanges())
         await next_event(events)
 
         for _ in range(25):
             await call.call(TryUpdateLocks(owner, many))
-            assert isinstance(await next_event(events), LocksChanged)
+            assert isinstance(await next_event(events), HoldingsChanged)
             await call.call(FreeLocks(owner))
-            assert await next_event(events) == LocksChanged(((owner, ()),))
+            assert await next_event(events) == HoldingsChanged(((owner, ()),))
 
         with pytest.raises(RemoteError, match=r"too slow: \d+ bytes wait for it; subscribe again") as caught:
             await read_until_the_end(slow)
         assert caught.value.code == "unavailable"
-        assert await slow.subscribe(Subscribe()) == ((), 1)
+        assert await slow.subscribe(SubscribeToChanges()) == ((), 1)
 
 
 async def read_until_the_end(client: Client) -> None:

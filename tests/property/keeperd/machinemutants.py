@@ -6,7 +6,7 @@ import attrs
 
 from common.lease.records import MasterRecord
 from daemons.keeperd.core import campaigning, fitness, machine, mastership
-from daemons.keeperd.core.events import Act, CampaignWon, Event, Release, Renewed, StopDaemons
+from daemons.keeperd.core.events import Act, CampaignWon, Event, LeaseRenewed, Release, StopDaemons
 from daemons.keeperd.core.fitness import MastershipBar
 from daemons.keeperd.core.keeper import Keeper, OwnMastership, Step
 from daemons.keeperd.core.states import NodeMemory, View
@@ -18,7 +18,7 @@ def deadline_from_the_answer(patch: Patch) -> None:
     """The deadline counts from when the answer was heard, not from when the keepalive was sent."""
     renewed, won = mastership.renewed, campaigning.won_campaign
 
-    def heard(keeper: Keeper, event: Renewed) -> Step:
+    def heard(keeper: Keeper, event: LeaseRenewed) -> Step:
         return renewed(keeper, attrs.evolve(event, sent_at=keeper.now))
 
     def heard_won(keeper: Keeper, event: CampaignWon, now: float) -> Step:

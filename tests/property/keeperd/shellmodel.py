@@ -20,6 +20,7 @@ from daemons.keeperd.core.events import (
     Event,
     KillDaemons,
     LeaseLost,
+    LeaseRenewed,
     Look,
     Looked,
     MayEnd,
@@ -29,7 +30,6 @@ from daemons.keeperd.core.events import (
     Remember,
     RemoveWanted,
     Renew,
-    Renewed,
     SetDeadline,
     StartDaemons,
     StopDaemons,
@@ -274,7 +274,7 @@ class ShellModel:
         next_at = self.world.now + every_s / self.node.clock.rate
 
         def done(is_there: bool) -> None:
-            self.handle(Renewed(epoch, sent_at) if is_there else LeaseLost(epoch))
+            self.handle(LeaseRenewed(epoch, sent_at) if is_there else LeaseLost(epoch))
             if is_there:
                 self.world.at(
                     next_at, lambda: self.world.deliver(self.process, lambda: self._renew(epoch, every_s, limit_s))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.ids import JobId
-from daemons.luxid.core.why.blockers import Gate, HeldLock, LockOwner, Waits, rank, way_from
+from daemons.luxid.core.why.blockers import DirectWaits, Gate, HeldLock, LockOwner, rank, way_from
 from protocol.luxi.why import Blocker, BlockerKind, LongWait
 
 MOST = 100
@@ -22,7 +22,7 @@ OUTSIDER = "outsider"
 class Twin:
     """All waits as pairs of names; a gate is named as it is, a job by its number."""
 
-    waits: Waits
+    waits: DirectWaits
     at_gates: dict[int, tuple[Gate, ...]]
 
     @staticmethod
@@ -54,7 +54,7 @@ class Twin:
             gates.append(Gate(BlockerKind.BUCKET, f"{number}", len(held), first, places, len(places), len(places)))
         at_gates = {job_id: tuple(gates[n] for n in sorted(numbers)) for job_id, numbers in waiting_at.items()}
         del running
-        waits = Waits(dependents, targets, locks, tuple(gates), lambda job_id: at_gates.get(job_id, ()), float)
+        waits = DirectWaits(dependents, targets, locks, tuple(gates), lambda job_id: at_gates.get(job_id, ()), float)
         return Twin(waits, at_gates)
 
     def ahead(self, node: object) -> set[object]:

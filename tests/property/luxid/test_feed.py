@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from daemons.luxid import jobs
-from protocol.luxi.feed import Subscribe, Topic
+from protocol.luxi.feed import FeedTopic, Subscribe
 from tests.support.feeds import JOBS, Luxid, Subscriber
 
 # one step with a job begins or goes on with it, so that most schedules have jobs in all states
@@ -56,9 +56,9 @@ def test_every_subscriber_ends_with_what_a_query_finds(schedule: list[tuple[str,
         luxid = Luxid()
         named = tuple(JOBS[:3])
         subscribers = [
-            Subscriber(luxid, Subscribe((Topic.JOBS,))),
-            Subscriber(luxid, Subscribe((Topic.JOBS,), named)),
-            Subscriber(luxid, Subscribe((Topic.JOBS,), named, log_after=(0, 0, 0))),
+            Subscriber(luxid, Subscribe((FeedTopic.JOBS,))),
+            Subscriber(luxid, Subscribe((FeedTopic.JOBS,), named)),
+            Subscriber(luxid, Subscribe((FeedTopic.JOBS,), named, log_after=(0, 0, 0))),
         ]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(luxid.feed.run)

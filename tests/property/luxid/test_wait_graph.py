@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.ids import JobId
-from daemons.luxid.core.why.blockers import HeldLock, LockOwner, Waits
+from daemons.luxid.core.why.blockers import DirectWaits, HeldLock, LockOwner
 from daemons.luxid.core.why.waitgraph import walk
 from protocol.luxi.why import WaitGraph
 
@@ -26,12 +26,12 @@ class Case:
     over: Mapping[JobId, Sequence[JobId]]
 
     @property
-    def waits(self) -> Waits:
+    def waits(self) -> DirectWaits:
         dependents: dict[JobId, set[JobId]] = defaultdict(set)
         for job_id, others in self.targets.items():
             for other in others:
                 dependents[other].add(job_id)
-        return Waits(dependents, self.targets, self.locks, (), lambda _: (), lambda _: None)
+        return DirectWaits(dependents, self.targets, self.locks, (), lambda _: (), lambda _: None)
 
     def ahead(self, job_id: int) -> set[tuple[int, str]]:
         waited = {(int(each), "") for each in self.targets.get(JobId(job_id), ())}

@@ -17,7 +17,7 @@ from daemons.rapid.events.hub import FIELDS, EventLog, FollowedState, Hub, Strea
 from daemons.rapid.events.streams import StreamRequest, event_stream
 from protocol.luxi.feed import FeedBegin, FeedChanges, JobNews, QueueState
 from protocol.rapid.events import Topic
-from protocol.subscriptions import LocksChanged, Snapshot
+from protocol.subscriptions import HoldingsChanged, Snapshot
 from tests.support.filterrules import filter_rule
 
 WEB = parse_lock("node/web1")
@@ -60,7 +60,7 @@ class World:
                 self.held.pop(str(owner), None)
                 if number:
                     self.held[str(owner)] = number
-                knowledge.locks_changed(LocksChanged(((owner, held),)))
+                knowledge.locks_changed(HoldingsChanged(((owner, held),)))
             case "rules":
                 self.rule = number
                 knowledge.changed(FeedChanges(filters=(_rule(number),)))

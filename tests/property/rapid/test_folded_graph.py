@@ -7,7 +7,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemons.rapid.page.waitgraph import ALL, BOX_WIDTH, WaitArrow, WaitNode, fold, place
+from daemons.rapid.page.waitgraph import ALL, BOX_WIDTH, GraphNode, WaitArrow, fold, place
 
 NAMES = ("scan-1", "scan-2", "load-7", "load-8", "web-a", "web-b", "other")
 STATES = ("waiting", "queued", "running")
@@ -15,7 +15,7 @@ STATES = ("waiting", "queued", "running")
 
 @attrs.frozen
 class Case:
-    nodes: list[WaitNode]
+    nodes: list[GraphNode]
     waits: list[WaitArrow]
 
 
@@ -45,7 +45,7 @@ def cases(draw: st.DrawFn) -> Case:
     over = {key for key, _, depth in names if depth == 0 and key not in waiting and draw(st.booleans())}
     waits = [attrs.evolve(each, is_over=each.holder in over) for each in waits]
     nodes = [
-        WaitNode(
+        GraphNode(
             key,
             name,
             "success" if key in over else draw(st.sampled_from(STATES)),

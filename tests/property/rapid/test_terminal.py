@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from daemons.rapid.page.terminal import (
     LONGEST,
     PLAIN,
-    Bounds,
-    Group,
+    DisplayBounds,
     LastLines,
-    Line,
-    Place,
-    Span,
+    LineGroup,
+    LinePosition,
+    OutputLine,
     Style,
+    StyledText,
     Terminal,
     _restyled,
     weight_of,
@@ -57,25 +57,25 @@ SEQUENCE = re.compile(
 )
 
 
-def naive(data: bytes) -> list[Line]:
+def naive(data: bytes) -> list[OutputLine]:
     """The lines, each from the text of the line as a whole; the last one has no line feed."""
-    lines: list[Line] = []
+    lines: list[OutputLine] = []
     style, group = PLAIN, None
     for number, text in enumerate(data.decode(errors="replace").split("\n"), 1):
         cells, style, is_cut = naive_line(text, style)
-        spans: list[Span] = []
+        spans: list[StyledText] = []
         for char, look in cells:
             if spans and spans[-1].style == look:
-                spans[-1] = Span(spans[-1].text + char, look)
+                spans[-1] = StyledText(spans[-1].text + char, look)
             else:
-                spans.append(Span(char, look))
+                spans.append(StyledText(char, look))
         shown = "".join(char for char, _ in cells)
         is_end = group is not None and text.startswith("::endgroup::") and shown.rstrip() == "::endgroup::"
         if text.startswith("::group::"):
-            group = Group(number, shown.removeprefix("::group::").strip()[:200])
-            spans = [Span(group.name)] if group.name else []
+            group = LineGroup(number, shown.removeprefix("::group::").strip()[:200])
+            spans = [StyledText(group.name)] if group.name else []
         if not is_end:
-            lines.append(Line(number, tuple(spans), group, is_cut))
+            lines.append(OutputLine(number, tuple(spans), group, is_cut))
         group = None if is_end else group
     return lines
 
@@ -175,7 +175,7 @@ def naive_line(text: str, style: Style) -> tuple[list[tuple[str, Style]], Style,
     return cells, style, is_cut
 
 
-def rendered(pieces: Sequence[bytes], terminal: Terminal | None = None) -> list[Line]:
+def rendered(pieces: Sequence[bytes], terminal: Terminal | None = None) -> list[OutputLine]:
     """All lines, and at last the one without a line feed."""
     terminal = terminal or Terminal()
     lines = [line for piece in pieces for line in terminal.feed(piece)]
@@ -190,7 +190,7 @@ def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
 
 @given(OUTPUTS)
 def test_the_lines_are_those_of_a_naive_terminal(data: bytes) -> None:
-    *expected, last = naive(data) or [Line(0, ())]
+    *expected, last = naive(data) or [OutputLine(0, ())]
 
     found = rendered([data])
 
@@ -210,7 +210,7 @@ def test_cuts_change_nothing(data: bytes, places: list[int]) -> None:
 def test_another_terminal_goes_on_from_a_place_that_was_sent_as_a_word(data: bytes, at: int) -> None:
     first = Terminal()
     lines = first.feed(data[:at])
-    place = Place.read(str(first.place))
+    place = LinePosition.read(str(first.place))
     assert place == first.place
 
     assert [*lines, *rendered([data[place.offset :]], Terminal(place))] == rendered([data])
@@ -260,8 +260,8 @@ def test_any_bytes_are_lines_that_are_counted(data: bytes, places: list[int]) ->
 
 @given(st.lists(st.integers(0, 300), max_size=30), st.integers(1, 10), st.integers(1, 2000))
 def test_the_last_lines_are_as_many_as_fit(lengths: list[int], most: int, weight: int) -> None:
-    lines = [Line(number, (Span("x" * length),)) for number, length in enumerate(lengths, 1)]
-    kept = LastLines(Bounds(most, weight))
+    lines = [OutputLine(number, (StyledText("x" * length),)) for number, length in enumerate(lengths, 1)]
+    kept = LastLines(DisplayBounds(most, weight))
 
     kept.add(lines)
 
@@ -281,7 +281,7 @@ def test_the_last_lines_are_as_many_as_fit(lengths: list[int], most: int, weight
     begin=st.integers(0, 5),
 )
 def test_a_line_knows_the_byte_with_which_it_begins(printed: bytes, cut: int, begin: int) -> None:
-    terminal = Terminal(Place(begin))
+    terminal = Terminal(LinePosition(begin))
     lines = terminal.feed(printed[:cut]) + terminal.feed_where(printed[cut:], lambda text: True)
     begins = [0, *(at + 1 for at, byte in enumerate(printed) if byte == 10)]
 

@@ -13,11 +13,11 @@ from common.errors import RemoteError
 from common.ids import JobId
 from common.paths import Paths
 from protocol.blocking import BlockingClient
-from protocol.luxi.jobs import ArchiveJob, CancelJob, ChangeJobPriority, SubmitManyJobs, Submitted
+from protocol.luxi.jobs import Accepted, ArchiveJob, CancelJob, ChangeJobPriority, SubmitManyJobs
 from protocol.luxi.queries import QueryJobs
 from protocol.luxi.queue import SetDrainFlag
 from protocol.messages import Request
-from protocol.wconfd.changes import SetJobLimits
+from protocol.wconfd.changes import ChangeJobLimits
 
 # a daemon that is killed again and again needs long to reply
 _PATIENCE_S: Final = 300.0
@@ -61,7 +61,7 @@ class Client:
     def change_config(self) -> None:
         """One acknowledged change."""
         self.told.limit = 30 + self.told.config_changes
-        self._wconf(SetJobLimits(self.told.limit, None))
+        self._wconf(ChangeJobLimits(self.told.limit, None))
         self.told.config_changes += 1
 
     def end(self) -> None:
@@ -84,7 +84,7 @@ class Client:
         jobs = ((ops,),) * self._chance.randint(1, _MOST_AT_ONCE)
         answers = self._luxi(SubmitManyJobs(jobs, key))
         if answers is not None:
-            self.told.jobs[key] = tuple(each.job_id for each in answers if isinstance(each, Submitted))
+            self.told.jobs[key] = tuple(each.job_id for each in answers if isinstance(each, Accepted))
 
     def _archive(self) -> None:
         job_id = self._any_job()

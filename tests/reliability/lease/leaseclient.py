@@ -16,11 +16,11 @@ from common.errors import RemoteError
 from common.ids import JobId
 from common.objects.kinds import TagKind
 from common.paths import Paths
-from protocol.luxi.jobs import CancelJob, SubmitManyJobs, Submitted
+from protocol.luxi.jobs import Accepted, CancelJob, SubmitManyJobs
 from protocol.luxi.queries import QueryJobs, WaitForJobChange
 from protocol.luxi.queue import DeleteFilter, ReplaceFilter
 from protocol.messages import Request
-from protocol.wconfd.changes import ChangeTags, SetJobLimits
+from protocol.wconfd.changes import ChangeJobLimits, ChangeTags
 from protocol.wconfd.config import ReadConfig
 from tests.reliability.lease.history import Asked, Cancel, Look, Notes, Read, Submit, Told, Write
 from tests.reliability.lease.ledgers import command_of
@@ -140,7 +140,7 @@ class Client:
         self._count += 1
         # no other client has it
         limit = (_LEAST_LIMIT + self._count) * 10 + int(self._name[1:])
-        self._exchange(Write("limit", limit), lambda: self._wconf(SetJobLimits(None, limit)), must=True)
+        self._exchange(Write("limit", limit), lambda: self._wconf(ChangeJobLimits(None, limit)), must=True)
 
     def _read(self) -> None:
         """Read all that this client, and others, have written."""
@@ -198,7 +198,7 @@ class Client:
 
 
 def _ids(answers: Any) -> tuple[int, ...]:
-    assert all(isinstance(each, Submitted) for each in answers), answers
+    assert all(isinstance(each, Accepted) for each in answers), answers
     return tuple(int(each.job_id) for each in answers)
 
 

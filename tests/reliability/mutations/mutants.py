@@ -575,7 +575,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "keep the job of a schedule whose times are changed",
-        "daemons/rapid/page/scheduleforms.py",
+        "daemons/rapid/page/scheduling.py",
         'None if there is not None and texts["was"] == texts.digest(JOB_FIELDS) else ',
         "",
         "tests/unit/rapid/page/test_schedule_forms.py::test_a_job_that_is_not_told_stays",

@@ -16,7 +16,7 @@ def test_ctrl_c_while_the_jobs_are_followed_ends_as_elsewhere(monkeypatch: pytes
         return DONE
 
     def leave(*_: object) -> None:
-        raise watching.GoesOn(INTERRUPTED)
+        raise watching.WaitAbandoned(INTERRUPTED)
 
     monkeypatch.setattr(verifyjobs, "carry_out", carry_out)
     monkeypatch.setattr(verifyjobs, "wants_json", lambda: True)

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.submitting.fleet import spread
-from cli.submitting.fleetoptions import (
+from cli.submitting.batch import spread
+from cli.submitting.batchoptions import (
     MOST_VARIABLES,
-    FleetVariable,
-    FleetWish,
+    BatchOptions,
+    BatchVariable,
     elements_of,
     fill,
     lines_of,
@@ -43,7 +43,7 @@ WISHES = SubmissionOptions(None, None, is_waiting=False, is_ganeti_form=False, p
     ],
 )
 def test_values_stand_between_commas_or_are_a_range(name: str, text: str, values: tuple[str, ...]) -> None:
-    assert read_variable(name, text) == FleetVariable(name, values)
+    assert read_variable(name, text) == BatchVariable(name, values)
 
 
 @pytest.mark.parametrize(
@@ -78,21 +78,21 @@ def test_a_file_has_a_value_a_line() -> None:
 
 
 def test_several_variables_give_each_combination_in_order() -> None:
-    found = elements_of([FleetVariable("host", ("a", "b")), FleetVariable("size", ("1", "2"))])
+    found = elements_of([BatchVariable("host", ("a", "b")), BatchVariable("size", ("1", "2"))])
 
     assert [tuple(each.values()) for each in found] == [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2")]
     assert list(found[0]) == ["host", "size"]
 
 
 def test_too_many_combinations_are_refused_before_they_are_made() -> None:
-    many = [FleetVariable(name, ("v",) * 1000) for name in "abcdefgh"]
+    many = [BatchVariable(name, ("v",) * 1000) for name in "abcdefgh"]
 
     with pytest.raises(InvalidRequest, match=r"1,000 of a x .* jobs, of at most 10,000 in one submission"):
         elements_of(many)
     with pytest.raises(InvalidRequest, match="'a' is there twice"):
         elements_of([many[0], many[0]])
     with pytest.raises(InvalidRequest, match="at most 8 variables, got 9"):
-        elements_of([*many, FleetVariable("i", ("v",))])
+        elements_of([*many, BatchVariable("i", ("v",))])
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_the_longest_names_of_as_many_variables_as_there_may_be_fit_into_the_ent
     nodes: tuple[str, ...],
 ) -> None:
     names = [f"{letter}{'x' * 30}" for letter in "abcdefgh"][: MOST_VARIABLES - len(nodes)]
-    wish = FleetWish(nodes, variables=tuple(variable(name, ["1", "2"]) for name in names[:1]), at_most=1, failures=0)
+    wish = BatchOptions(nodes, variables=tuple(variable(name, ["1", "2"]) for name in names[:1]), at_most=1, failures=0)
     wish = attrs.evolve(wish, variables=(*wish.variables, *(variable(name, ["1"]) for name in names[1:])))
 
     found = spread(OP, nodes, wish, WISHES, "run")
@@ -135,7 +135,7 @@ def test_the_longest_names_of_as_many_variables_as_there_may_be_fit_into_the_ent
 
 
 def test_more_variables_than_that_are_refused() -> None:
-    wish = FleetWish(variables=tuple(variable(f"v{number}", ["1"]) for number in range(MOST_VARIABLES + 1)))
+    wish = BatchOptions(variables=tuple(variable(f"v{number}", ["1"]) for number in range(MOST_VARIABLES + 1)))
 
     with pytest.raises(InvalidRequest, match="at most 8 variables, got 9"):
         spread(OP, (), wish, WISHES, "run")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cli.live.fleet import LINES_KEPT, LastLines, fleet_of
+from cli.live.fleet import LINES_KEPT, OutputTail, fleet_of
 from cli.live.following import JobUpdate
 from protocol.luxi.jobs import OutputStream
 
@@ -14,7 +14,7 @@ def rows(*nodes: str | None) -> list[Any]:
 
 
 def test_lines_come_together_from_pieces_and_only_the_last_are_kept() -> None:
-    lines = LastLines()
+    lines = OutputTail()
     for piece in ("a", "b\n\n  \nc\n", *(f"{number}\n" for number in range(9)), "end"):
         lines.take(piece, OUT)
 
@@ -23,7 +23,7 @@ def test_lines_come_together_from_pieces_and_only_the_last_are_kept() -> None:
 
 
 def test_streams_do_not_tear_each_others_lines() -> None:
-    lines = LastLines()
+    lines = OutputTail()
     for stream, piece in ((OUT, "hel"), (ERR, "oh"), (OUT, "lo\n"), (ERR, "!\n")):
         lines.take(piece, stream)
 
@@ -31,14 +31,14 @@ def test_streams_do_not_tear_each_others_lines() -> None:
 
 
 def test_of_a_line_that_is_written_over_the_last_state_is_shown_and_nothing_that_a_terminal_obeys() -> None:
-    lines = LastLines()
+    lines = OutputTail()
     lines.take("10%\r50%\r100%\r\n\x1b[31mred\tink\n", OUT)
 
     assert lines.lines() == ["100%", "\\x1b[31mred ink"]
 
 
 def test_a_line_without_an_end_takes_no_more_memory_than_others() -> None:
-    lines = LastLines()
+    lines = OutputTail()
     for _ in range(100):
         lines.take("x" * 1000, OUT)
 

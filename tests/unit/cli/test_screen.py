@@ -9,7 +9,7 @@ import pytest
 from cli.outputscreen import OutputScreen
 from cli.screen import remark, say
 from common.printable import defused, json_text
-from common.words.logs import LogLine, message_text
+from common.words.logs import JobLogLine, message_text
 
 EVIL = "\x1b]0;owned\x07 \x9b31m \u202egnp.exe \u2066 a\tb"
 SHOWN = "\\x1b]0;owned\\x07 \\x9b31m \\u202egnp.exe \\u2066 a\tb"
@@ -43,7 +43,7 @@ def test_json_has_no_such_character_and_means_the_same() -> None:
 
 
 def test_a_log_entry_of_another_kind_is_such_json() -> None:
-    assert message_text(LogLine(1, 0.0, "special", [EVIL])) == json_text(["special", [EVIL]])
+    assert message_text(JobLogLine(1, 0.0, "special", [EVIL])) == json_text(["special", [EVIL]])
 
 
 @pytest.mark.parametrize(("is_raw", "shown"), [(False, SHOWN), (True, EVIL)])

@@ -9,7 +9,7 @@ from cli.exitcodes import INTERRUPTED
 from cli.live import watching
 from cli.outputscreen import OutputScreen
 from common.ids import JobId
-from protocol.luxi.jobs import CancelJobs, Done
+from protocol.luxi.jobs import CancelJobs, ChangeResult
 
 
 class Luxid:
@@ -28,7 +28,7 @@ class Luxid:
 
     def call(self, request: CancelJobs) -> object:
         self.calls.append(request)
-        return [Done(True, "job 7 is being killed") for _ in request.job_ids]
+        return [ChangeResult(True, "job 7 is being killed") for _ in request.job_ids]
 
 
 def interrupted(*_: object, **__: object) -> None:
@@ -54,7 +54,7 @@ def test_a_second_ctrl_c_counts_from_the_moment_the_user_can_read_of_it(
     monkeypatch.setattr(watching, "open_luxid", lambda: luxid)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
 
-    with pytest.raises(watching.GoesOn) as caught:
+    with pytest.raises(watching.WaitAbandoned) as caught:
         watching.follow_own(job_ids, (), OutputScreen(is_raw=False), None)
 
     assert caught.value.code == INTERRUPTED

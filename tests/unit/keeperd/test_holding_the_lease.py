@@ -18,12 +18,12 @@ from daemons.keeperd.core.events import (
     FitnessChanged,
     KillDaemons,
     LeaseLost,
+    LeaseRenewed,
     NodesTold,
     OwnNodeSilent,
     Release,
     Remember,
     Renew,
-    Renewed,
     SetDeadline,
     StartDaemons,
     StopDaemons,
@@ -54,7 +54,7 @@ def test_daemons_are_started_only_when_all_nodes_were_told() -> None:
 
 def test_deadline_counts_from_the_sending_of_the_keepalive() -> None:
     play = Play().master()
-    play.tell(Renewed(play.epoch, sent_at=play.now + 1.0), after=1.4)
+    play.tell(LeaseRenewed(play.epoch, sent_at=play.now + 1.0), after=1.4)
 
     assert play.only(SetDeadline).until == pytest.approx(play.now - 0.4 + 9.0)
 
@@ -62,9 +62,9 @@ def test_deadline_counts_from_the_sending_of_the_keepalive() -> None:
 def test_later_told_earlier_sent_keepalive_moves_nothing_back() -> None:
     play = Play().master()
     start = play.now
-    play.tell(Renewed(play.epoch, sent_at=start + 2.0), after=2.1)
+    play.tell(LeaseRenewed(play.epoch, sent_at=start + 2.0), after=2.1)
 
-    play.tell(Renewed(play.epoch, sent_at=start + 1.0), after=0.1)
+    play.tell(LeaseRenewed(play.epoch, sent_at=start + 1.0), after=0.1)
 
     assert not play.has(SetDeadline)
     assert play.keeper.held is not None
@@ -115,7 +115,7 @@ def test_shaky_master_that_is_renewed_is_the_master_again() -> None:
     play.wait()
     assert play.at(State.SHAKY)
 
-    play.tell(Renewed(play.epoch, play.now))
+    play.tell(LeaseRenewed(play.epoch, play.now))
 
     assert play.at(State.MASTER)
 
@@ -124,7 +124,7 @@ def test_keepalive_answered_after_the_deadline_does_not_keep_the_mastership() ->
     play = Play().master()
     won_at = play.now
 
-    play.tell(Renewed(play.epoch, sent_at=won_at + 5.0), after=9.0)
+    play.tell(LeaseRenewed(play.epoch, sent_at=won_at + 5.0), after=9.0)
 
     assert play.at(State.LOST)
     assert [act.until for act in play.latest if isinstance(act, SetDeadline)] == [0.0]
@@ -223,7 +223,7 @@ def test_stopping_keeper_renews_no_more() -> None:
     play.wait()
     assert play.at(State.STOPPING)
 
-    play.tell(Renewed(epoch, play.now))
+    play.tell(LeaseRenewed(epoch, play.now))
 
     assert not play.has(SetDeadline)
     play.tell(Due(), after=won_at + 9.0 - play.now)
@@ -389,7 +389,7 @@ def test_failures_that_lie_apart_do_not_add_up() -> None:
 
     for _ in range(5):
         for _ in range(16):
-            play.tell(Renewed(play.epoch, play.now + 2.0), after=2.0)
+            play.tell(LeaseRenewed(play.epoch, play.now + 2.0), after=2.0)
         play.tell(DaemonsFailed(play.epoch, "luxid has ended"))
         assert play.has(StartDaemons)
 
@@ -407,7 +407,7 @@ def test_failing_master_keeps_trying_when_no_other_may(other: MemberRecord) -> N
 
     failed_at = play.now
     while not play.has(StartDaemons):
-        play.tell(Renewed(play.epoch, play.now))
+        play.tell(LeaseRenewed(play.epoch, play.now))
         play.wait()
 
     assert play.now == failed_at + 5.0

@@ -15,11 +15,11 @@ from daemons.keeperd.core.events import (
     FitnessChanged,
     KillDaemons,
     LeaseLost,
+    LeaseRenewed,
     MayEnd,
     NodesTold,
     Release,
     RemoveWanted,
-    Renewed,
     SetDeadline,
     StopAsked,
     StopDaemons,
@@ -39,7 +39,7 @@ def wanting(play: Play, wanted: OperatorRequest | None, *others: MemberRecord) -
 
 def renew_until(play: Play, end: float) -> None:
     while play.now < end:
-        play.tell(Renewed(play.epoch, play.now), after=min(2.0, end - play.now))
+        play.tell(LeaseRenewed(play.epoch, play.now), after=min(2.0, end - play.now))
 
 
 def test_switchover_drains_then_ends_daemons_then_gives_the_lease_back() -> None:
@@ -190,7 +190,7 @@ def test_a_node_whose_copies_are_not_compared_yet_is_waited_for() -> None:
     play.look(wanting(play, TO_N2, not_yet))
     assert play.at(State.MASTER)
     assert not play.has(RemoveWanted)
-    play.tell(Renewed(play.epoch, play.now))
+    play.tell(LeaseRenewed(play.epoch, play.now))
     play.look(wanting(play, TO_N2, member("n2")), after=2.0)
 
     assert play.at(State.LEAVING)
@@ -213,11 +213,11 @@ def test_a_node_that_never_gets_its_copies_is_waited_for_up_to_a_minute() -> Non
     view = wanting(play, TO_N2, attrs.evolve(member("n2", "stale"), lacks_copies=True))
     play.look(view)
     while play.now < asked_at + COPIES_LIMIT_S - 2.0:
-        play.tell(Renewed(play.epoch, play.now), after=2.0)
+        play.tell(LeaseRenewed(play.epoch, play.now), after=2.0)
         play.look(view)
         assert not play.has(RemoveWanted)
 
-    play.tell(Renewed(play.epoch, play.now), after=2.0)
+    play.tell(LeaseRenewed(play.epoch, play.now), after=2.0)
     play.look(view)
 
     assert play.only(RemoveWanted).refusal.endswith("stale; that did not end within 60 s")
@@ -298,7 +298,7 @@ def test_shaky_master_leaves_a_request_for_later() -> None:
 
     play.look(wanting(play, TO_N2, member("n2")))
     assert play.at(State.SHAKY)
-    play.tell(Renewed(play.epoch, play.now))
+    play.tell(LeaseRenewed(play.epoch, play.now))
     play.look()
 
     assert play.at(State.LEAVING)

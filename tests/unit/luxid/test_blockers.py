@@ -10,7 +10,16 @@ from common.queue.reasons import Batch, batch_entry
 from common.queue.terms import JobTerms, read_use, terms_entry
 from common.resources import Resource
 from daemons.luxid.core.queue.jobqueue import JobQueue
-from daemons.luxid.core.why.blockers import HeldLock, LockOwner, Ranked, Waits, lock_waits, rank, waits_of, way_from
+from daemons.luxid.core.why.blockers import (
+    DirectWaits,
+    HeldLock,
+    LockOwner,
+    Ranked,
+    lock_waits,
+    rank,
+    waits_of,
+    way_from,
+)
 from protocol.luxi.why import Blocker, BlockerKind, LongWait, WayStep
 from protocol.wconfd.locks import LocksStatus, Pending
 
@@ -41,7 +50,7 @@ def queue_with(*jobs: Job, slots: int = 10, rules: Sequence[FilterRule] = (), re
     return queue
 
 
-def waits(queue: JobQueue, locks: Locks = NO_LOCKS) -> Waits:
+def waits(queue: JobQueue, locks: Locks = NO_LOCKS) -> DirectWaits:
     return waits_of(queue, locks, lambda job_id: 1000.0 + job_id)
 
 

@@ -16,12 +16,12 @@ from daemons.luxid.feed.feed import begin
 from daemons.luxid.feed.stream import FeedStream, JobSubscription
 from protocol.envelope import read_event
 from protocol.framing import Framer
-from protocol.luxi.feed import Subscribe, Topic, read_changes
+from protocol.luxi.feed import FeedTopic, Subscribe, read_changes
 from tests.support.feeds import JOBS, Luxid
 
 pytestmark = pytest.mark.trio
 OPERATOR, ALICE, BOB = Viewer(0, Role.FULL), Viewer(1003, Role.READ), Viewer(1004, Role.READ)
-JOBS_TOPIC = frozenset({Topic.JOBS})
+JOBS_TOPIC = frozenset({FeedTopic.JOBS})
 
 
 class Counted:
@@ -124,7 +124,7 @@ async def test_a_fault_ends_the_subscriptions_and_not_luxid(autojump_clock: trio
 
 async def test_hints_are_few_however_much_happens(autojump_clock: trio.testing.MockClock) -> None:
     luxid, field = Luxid(), Counted()
-    stream = await joined(luxid, field, OPERATOR, topics=frozenset({Topic.REASONS}))
+    stream = await joined(luxid, field, OPERATOR, topics=frozenset({FeedTopic.REASONS}))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(luxid.feed.run)
         for _ in range(100):
@@ -141,7 +141,7 @@ async def test_nobody_is_hinted_whose_jobs_do_not_wait(autojump_clock: trio.test
     luxid, field = Luxid(), Counted()
     for _ in range(3):
         luxid.go_on(JOBS[0])
-    topics = frozenset({Topic.REASONS})
+    topics = frozenset({FeedTopic.REASONS})
     ended = await joined(luxid, field, OPERATOR, JOBS[0], topics=topics)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(luxid.feed.run)
@@ -169,7 +169,7 @@ async def test_output_does_not_take_a_subscriber_past_changes_that_it_has_not_re
     luxid = Luxid()
     wish = JobSubscription.of(OPERATOR, ("status",))
     stream = FeedStream(luxid.feed, JOBS_TOPIC, wish, None, None, cast(Any, Printing()))
-    await begin(luxid.feed, Subscribe((Topic.JOBS,)), stream)
+    await begin(luxid.feed, Subscribe((FeedTopic.JOBS,)), stream)
     begun = stream.position
     async with trio.open_nursery() as nursery:
         nursery.start_soon(luxid.feed.run)

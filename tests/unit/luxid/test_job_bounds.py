@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cli.submitting.fleetoptions import MOST_ELEMENTS
+from cli.submitting.batchoptions import MOST_ELEMENTS
 from common.errors import InvalidRequest
 from common.settings import LimitsSettings
 from daemons.luxid.core.submission.newjobs import JobBounds, parse_jobs

@@ -9,7 +9,7 @@ import trio
 from common.ids import JobId
 from common.paths import Paths
 from daemons.luxid.core.queue.recovery import RecoveryRequest
-from daemons.luxid.processes.jobprocesses import JobProcesses, ToldPriorities
+from daemons.luxid.processes.jobprocesses import JobProcesses, PriorityMessages
 
 JOB, OTHER = JobId(1), JobId(2)
 
@@ -30,7 +30,7 @@ class Messages:
 
 def processes(messages: Messages | None = None) -> JobProcesses:
     paths = Paths.under_root(Path("/nowhere"))
-    return JobProcesses(cast(Any, messages or Messages()), ToldPriorities(paths))
+    return JobProcesses(cast(Any, messages or Messages()), PriorityMessages(paths))
 
 
 async def suspects_of(told: JobProcesses) -> frozenset[JobId]:

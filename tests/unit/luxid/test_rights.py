@@ -12,7 +12,7 @@ from common.opcodes.registry import opcode_classes, parse_opcode
 from common.queue.jobs import Job, JobState, LogEntry
 from common.queue.reasons import NO_UID, OWNER_SOURCE, JobOwner, owner_of, submitter
 from daemons.luxid.core.query.jobs import FIELDS, JobView
-from daemons.luxid.core.rights import Deed, Host, Submitter, Viewer, authorize, public_job
+from daemons.luxid.core.rights import Host, OwnerRight, Submitter, Viewer, authorize, public_job
 from daemons.luxid.core.submission.newjobs import build_jobs
 from tests.support.steps import result_of
 
@@ -182,9 +182,9 @@ def test_who_may_see_and_change_a_job() -> None:
     assert (sees(1003, Role.SUBMIT), sees(1004, Role.SUBMIT)) == ((True, False), (False, False))
     assert sees(1004, Role.OPERATE) == (True, True)
     with pytest.raises(Denied, match=r"^job 7 cannot be canceled: it belongs to 'alice'; another user needs the role"):
-        Viewer(1004, Role.SUBMIT).check_owned(job, Deed.CANCEL)
+        Viewer(1004, Role.SUBMIT).check_owned(job, OwnerRight.CANCEL)
     with pytest.raises(Denied, match=r"^the output of job 7 cannot be read: it belongs to the daemons' user; another"):
-        Viewer(1004, Role.SUBMIT).check_owned(roots, Deed.READ_OUTPUT)
+        Viewer(1004, Role.SUBMIT).check_owned(roots, OwnerRight.READ_OUTPUT)
 
 
 def http(name: str, login: str = "", role: Role = Role.SUBMIT) -> Submitter:
@@ -219,7 +219,7 @@ def test_http_users_without_unix_user_neither_see_nor_change_each_others_jobs() 
         viewer = Viewer(NO_UID, Role.SUBMIT, name)
         assert not viewer.may_see(job)
         with pytest.raises(Denied, match=f"and HTTP user '{name}' has only 'submit'; .*'gantry user'"):
-            viewer.check_owned(job, Deed.CANCEL)
+            viewer.check_owned(job, OwnerRight.CANCEL)
 
 
 @pytest.mark.parametrize("role", [Role.SUBMIT, Role.ADMIN])

@@ -2,7 +2,7 @@
 
 from common.ids import JobId
 from common.queue.jobs import LogEntry
-from protocol.luxi.feed import FeedBegin, FeedChanges, FeedPlace, JobNews, OutputNews, OutputPlace, Subscribe, Topic
+from protocol.luxi.feed import FeedBegin, FeedChanges, FeedPlace, FeedTopic, JobNews, OutputNews, OutputPlace, Subscribe
 from protocol.luxi.jobs import OutputStream
 
 ONE, TWO = JobId(1), JobId(2)
@@ -14,14 +14,14 @@ def entry(serial: int) -> LogEntry:
 
 
 def test_a_place_that_was_never_left_asks_as_at_first() -> None:
-    asked = Subscribe((Topic.JOBS,), (ONE, TWO), log_after=(0, 0), outputs=(OutputPlace(ONE, OUTPUT, 0),))
+    asked = Subscribe((FeedTopic.JOBS,), (ONE, TWO), log_after=(0, 0), outputs=(OutputPlace(ONE, OUTPUT, 0),))
 
     assert FeedPlace(asked).request() == asked
 
 
 def test_what_was_read_is_not_asked_for_again() -> None:
     places = (OutputPlace(ONE, OUTPUT, 0), OutputPlace(TWO, OUTPUT, 0))
-    place = FeedPlace(Subscribe((Topic.JOBS,), (ONE, TWO), log_after=(0, 0), outputs=places))
+    place = FeedPlace(Subscribe((FeedTopic.JOBS,), (ONE, TWO), log_after=(0, 0), outputs=places))
 
     place.begin(FeedBegin("x:3", jobs=[[1, ["running"], [[1, [1, 0], "message", "text"]]], [2, ["queued"], []]]))
     outputs = (OutputNews(ONE, OUTPUT, "", 4, True), OutputNews(TWO, OUTPUT, "abc", 3, False))

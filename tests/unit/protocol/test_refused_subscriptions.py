@@ -7,7 +7,7 @@ import trio
 
 from common.errors import RemoteError, Unavailable
 from protocol.client import Client
-from protocol.luxi.feed import FeedBegin, Subscribe, Topic
+from protocol.luxi.feed import FeedBegin, FeedTopic, Subscribe
 from protocol.subscriptions import LuxidFeed, WconfdEvents
 
 # attempts within ten seconds that do not occupy the daemon
@@ -43,7 +43,7 @@ async def test_a_refused_follower_of_the_queue_pauses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.abc.Clock, takes: bool
 ) -> None:
     luxid = _Daemon(monkeypatch, takes=takes)
-    feed = LuxidFeed(tmp_path / "query", Subscribe((Topic.JOBS,)))
+    feed = LuxidFeed(tmp_path / "query", Subscribe((FeedTopic.JOBS,)))
 
     with trio.move_on_after(10):
         while True:

@@ -19,8 +19,7 @@ from common.validation import Checked, rule_of, says
 from common.wire import unstructure
 from daemons.rapid.calls import Face
 from daemons.rapid.ganeti.ganetirows import rows as ganetis_rows
-from daemons.rapid.openapi.docpage import draw_docs, draw_problems
-from daemons.rapid.openapi.document import openapi
+from daemons.rapid.openapi.document import draw_docs, draw_problems, openapi
 from daemons.rapid.openapi.schemas import Schemas, any_opcode
 from daemons.rapid.rpc import RapidHandlers, resource_rows
 from daemons.rapid.rpc import rows as all_rows

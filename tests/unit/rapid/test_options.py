@@ -10,7 +10,7 @@ from common.errors import InvalidRequest, NotFound
 from common.featuresettings import RapidSettings
 from common.paths import Paths
 from common.settings import Settings
-from daemons.rapid.options import add_options, with_options
+from daemons.rapid.main import add_options, with_options
 from daemons.rapid.transport.certificate import FileIdentity
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Final, TypeVar
 import attrs
 
 from common.errors import PrerequisiteError, wrong_input
-from common.objects.config import BeParams, Cluster, Ipolicy, NdParams, Network, NicParams, Params, filled
+from common.objects.config import BeParams, Cluster, Ipolicy, NdParams, Network, NicConnection, Params, filled
 from common.objects.hypervisordefaults import DEFAULTS
 from common.objects.index import ConfigIndex
 from common.objects.kinds import DiskTemplate, Hypervisor, NetworkUuid, NicMode
@@ -365,13 +365,13 @@ def _resources(cluster: Cluster, given: Mapping[str, object]) -> BeParams:
     return after
 
 
-def _interfaces(cluster: Cluster, given: AskedNic) -> NicParams:
+def _interfaces(cluster: Cluster, given: AskedNic) -> NicConnection:
     named = {field.name: value for field in attrs.fields(AskedNic) if (value := getattr(given, field.name)) is not None}
     if foreign := [name for name in named if name not in _NICS]:
         raise wrong_input(f"interfaces of the cluster have no parameter '{foreign[0]}'; known are {', '.join(_NICS)}")
     if "mode" in named:
         named["mode"] = _mode(named["mode"])
-    after: NicParams = attrs.evolve(cluster.nicparams[PROFILE], **named)
+    after: NicConnection = attrs.evolve(cluster.nicparams[PROFILE], **named)
     if after.mode is NicMode.BRIDGED and not after.link:
         raise wrong_input("interfaces with mode 'bridged' need a link")
     return after
@@ -387,7 +387,7 @@ def _mode(value: str) -> NicMode:
     )
 
 
-def _check_interfaces(config: ConfigIndex, default: NicParams) -> None:
+def _check_interfaces(config: ConfigIndex, default: NicConnection) -> None:
     """Raises: PrerequisiteError: an interface that inherits the mode would be routed, and has no address."""
     for instance in config.instances:
         for place, nic in enumerate(instance.nics):

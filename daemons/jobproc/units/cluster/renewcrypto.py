@@ -33,7 +33,7 @@ class RenewCryptoUnit(LogicalUnit[OpClusterRenewCrypto]):
     def run(self, context: UnitContext) -> None:
         # imported late: few jobs need them
         from daemons.jobproc.units.renewal import ClusterCertificate, RenewalCalls, renew_node_certificates
-        from protocol.noded.membership import Version
+        from protocol.noded.membership import NodeVersion
 
         paths, config = context.settings.paths, context.config
         master = config.master
@@ -51,7 +51,7 @@ class RenewCryptoUnit(LogicalUnit[OpClusterRenewCrypto]):
         if new is None and not self.op.node_certificates and not is_unfinished:
             context.feedback("nothing is to be renewed")
             return
-        calls.on_all("reaching all nodes", {name: Version() for name in calls.nodes})
+        calls.on_all("reaching all nodes", {name: NodeVersion() for name in calls.nodes})
         if new is None:
             renew_node_certificates(context, calls, master, paths.server_pem.read_bytes())
             return

@@ -133,7 +133,7 @@ class Passing:
     over: frozenset[JobId] = frozenset()
 
 
-class JobHands:
+class JobLivelocks:
     """The last livelocks of unended jobs."""
 
     def __init__(self) -> None:

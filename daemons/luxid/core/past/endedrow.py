@@ -45,7 +45,7 @@ OWN_UID: Final = -2
 
 
 @attrs.frozen
-class Texts:
+class JobTexts:
     """How jobs are told in words."""
 
     # opcode, as in the job's file -> `TEST_DELAY(1.0)`
@@ -83,7 +83,7 @@ class PastRow:
     batch: str
 
 
-def past_row(job: Job, texts: Texts, freed_at: float | None = None) -> PastRow:
+def past_row(job: Job, texts: JobTexts, freed_at: float | None = None) -> PastRow:
     """The row of a job that has ended.
 
     Args:
@@ -141,7 +141,7 @@ def freed_at(job: Job, spans: Iterable[Span]) -> float | None:
     return max(ends, default=None)
 
 
-def _summary(job: Job, texts: Texts) -> str:
+def _summary(job: Job, texts: JobTexts) -> str:
     return ",".join(texts.summary(op.input) for op in job.ops)[:LONGEST]
 
 

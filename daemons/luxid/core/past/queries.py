@@ -128,66 +128,66 @@ _LARGEST: Final = 2**63 - 1
 
 
 @attrs.frozen
-class Condition:
+class SqlCondition:
     """A condition in SQL."""
 
     sql: str
     params: Params = ()
 
 
-_TRUE: Final = Condition("1")
+_TRUE: Final = SqlCondition("1")
 
 
-def condition_of(choice: Past, eyes: Eyes) -> Condition:
+def condition_of(choice: Past, eyes: Eyes) -> SqlCondition:
     """What a choice of ended jobs asks.
 
     Raises: InvalidRequest, FilterError: its filter is malformed, or does not fit the fields.
     """
     parts = []
     if choice.since is not None:
-        parts.append(Condition('"end" >= ?', (choice.since,)))
+        parts.append(SqlCondition('"end" >= ?', (choice.since,)))
     if choice.until is not None:
-        parts.append(Condition('"end" < ?', (choice.until,)))
+        parts.append(SqlCondition('"end" < ?', (choice.until,)))
     if choice.states:
         names = ", ".join("?" * len(choice.states))
-        parts.append(Condition(f"status IN ({names})", tuple(state.value for state in choice.states)))
+        parts.append(SqlCondition(f"status IN ({names})", tuple(state.value for state in choice.states)))
     if choice.filter is not None:
         parts.append(_translated(Expression.from_wire(choice.filter), eyes))
     return _joined("AND", parts) if parts else _TRUE
 
 
-def _translated(expression: Expression, eyes: Eyes) -> Condition:
+def _translated(expression: Expression, eyes: Eyes) -> SqlCondition:
     match expression:
         case Always():
             return _TRUE
         case All(parts=parts):
             return _joined("AND", [_translated(part, eyes) for part in parts]) if parts else _TRUE
         case Some(parts=parts):
-            return _any_of(parts, eyes) if parts else Condition("0")
+            return _any_of(parts, eyes) if parts else SqlCondition("0")
         case Not(part=part):
             inner = _translated(part, eyes)
-            return Condition(f"(NOT {inner.sql})", inner.params)
+            return SqlCondition(f"(NOT {inner.sql})", inner.params)
         case Compare(field=name, order=order, value=value):
             field = _of_kind(name, eyes, value)
-            return Condition(f"({field.sql} {_SIGNS[order]} ?)", (*field.params, value))
+            return SqlCondition(f"({field.sql} {_SIGNS[order]} ?)", (*field.params, value))
         case Matches(field=name, regex=regex):
             field = _of_kind(name, eyes, "")
-            return Condition(f"matches(?, {field.sql})", (regex.pattern, *field.params))
+            return SqlCondition(f"matches(?, {field.sql})", (regex.pattern, *field.params))
         case IsTrue(field=name):
             field = eyes.field(name)
             if field.kind is ValueKind.TEXT:
                 # it is there and not empty; false, and not unknown, without the label: so `!` finds those without it
-                return Condition(f"(ifnull({field.sql}, '') <> '')", field.params)
+                return SqlCondition(f"(ifnull({field.sql}, '') <> '')", field.params)
             if field.kind is not ValueKind.TRUTH:
                 raise FilterError(f"field {name!r} is not true or false but {field.kind.value}")
-            return Condition(field.sql, field.params)
+            return SqlCondition(field.sql, field.params)
         case Contains(field=name):
             raise FilterError(f"field {name!r} is not a list but {eyes.field(name).kind.value}")
         case _:
             raise InvalidRequest(f"no expression: {expression!r:.60}")
 
 
-def _any_of(parts: Sequence[Expression], eyes: Eyes) -> Condition:
+def _any_of(parts: Sequence[Expression], eyes: Eyes) -> SqlCondition:
     """Thousands of names are one look-up."""
     found = []
     for name, run in groupby(parts, _equal_field):
@@ -200,7 +200,7 @@ def _any_of(parts: Sequence[Expression], eyes: Eyes) -> Condition:
             for value in values:
                 _of_kind(name, eyes, value)
             listed = orjson.dumps(values).decode()
-            found.append(Condition(f"({field.sql} IN (SELECT value FROM json_each(?)))", (*field.params, listed)))
+            found.append(SqlCondition(f"({field.sql} IN (SELECT value FROM json_each(?)))", (*field.params, listed)))
     return _joined("OR", found)
 
 
@@ -219,13 +219,13 @@ def _of_kind(name: str, eyes: Eyes, value: Value) -> PastField:
     return field
 
 
-def _joined(word: str, parts: Sequence[Condition]) -> Condition:
+def _joined(word: str, parts: Sequence[SqlCondition]) -> SqlCondition:
     """Joined in halves: SQLite bounds how deep an expression may be."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2
     left, right = _joined(word, parts[:half]), _joined(word, parts[half:])
-    return Condition(f"({left.sql} {word} {right.sql})", (*left.params, *right.params))
+    return SqlCondition(f"({left.sql} {word} {right.sql})", (*left.params, *right.params))
 
 
 # The days of a time zone: which day an instant belongs to.
@@ -281,7 +281,7 @@ _SHOWN: Final = (
 _SORTED: Final[Mapping[Sorting, str]] = {sorting: sorting.value for sorting in Sorting}
 
 
-def list_query(call: ReadHistory, eyes: Eyes) -> Condition:
+def list_query(call: ReadHistory, eyes: Eyes) -> SqlCondition:
     """Select the rows for `ended_job`. Raises: InvalidRequest, FilterError."""
     if not 0 <= call.limit <= MOST_JOBS or not 0 <= call.offset <= MOST_OFFSET:
         raise InvalidRequest(
@@ -294,13 +294,13 @@ def list_query(call: ReadHistory, eyes: Eyes) -> Condition:
         f" ORDER BY {order.sql} {way} NULLS LAST, id {way} LIMIT ? OFFSET ?"
     )
     shown = tuple(param for field in fields for param in field.params)
-    return Condition(sql, (*shown, *chosen.params, *order.params, call.limit, call.offset))
+    return SqlCondition(sql, (*shown, *chosen.params, *order.params, call.limit, call.offset))
 
 
-def count_query(call: ReadHistory, eyes: Eyes) -> Condition:
+def count_query(call: ReadHistory, eyes: Eyes) -> SqlCondition:
     """Count the jobs of the choice. Raises: as `list_query`."""
     chosen = condition_of(call.choice, eyes)
-    return Condition(f"SELECT COUNT(*) FROM jobs WHERE {chosen.sql}", chosen.params)
+    return SqlCondition(f"SELECT COUNT(*) FROM jobs WHERE {chosen.sql}", chosen.params)
 
 
 def ended_job(row: Sequence[object], labels: Mapping[str, str]) -> EndedJob:
@@ -328,7 +328,7 @@ def ended_job(row: Sequence[object], labels: Mapping[str, str]) -> EndedJob:
     )
 
 
-def sum_queries(call: SummarizeHistory, eyes: Eyes) -> tuple[Condition, Condition, Condition]:
+def sum_queries(call: SummarizeHistory, eyes: Eyes) -> tuple[SqlCondition, SqlCondition, SqlCondition]:
     """Select the sums of each group, then its percentile of waits, and of runs; for `past_sums`.
 
     Raises: InvalidRequest, FilterError.
@@ -343,13 +343,13 @@ def sum_queries(call: SummarizeHistory, eyes: Eyes) -> tuple[Condition, Conditio
     )
     params = (*group.params, *chosen.params)
     return (
-        Condition(sums, (*params, call.limit)),
-        Condition(_percentiles(group, chosen, "wait"), params),
-        Condition(_percentiles(group, chosen, "run"), params),
+        SqlCondition(sums, (*params, call.limit)),
+        SqlCondition(_percentiles(group, chosen, "wait"), params),
+        SqlCondition(_percentiles(group, chosen, "run"), params),
     )
 
 
-def _percentiles(group: PastField, chosen: Condition, column: str) -> str:
+def _percentiles(group: PastField, chosen: SqlCondition, column: str) -> str:
     return (
         f"SELECT grouped, value FROM (SELECT grouped, value, ROW_NUMBER() OVER (PARTITION BY grouped ORDER BY value)"
         " AS place, COUNT(*) OVER (PARTITION BY grouped) AS count FROM"

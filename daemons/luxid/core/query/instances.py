@@ -16,7 +16,7 @@ from common.objects.config import (
     BeParams,
     ForthcomingInstance,
     Nic,
-    NicParams,
+    NicConnection,
     Node,
     NodeGroup,
     filled,
@@ -220,7 +220,7 @@ _Read = Callable[[_NicRow, Nic], object]
 _NICS: Final = 8
 
 
-def _params(row: _NicRow, nic: Nic) -> NicParams:
+def _params(row: _NicRow, nic: Nic) -> NicConnection:
     return filled(row.config.config.cluster.nicparams["default"], nic.nicparams)
 
 

@@ -3,7 +3,7 @@
 A change that is asked for twice changes nothing the second time. A hold that an operator put on somebody's job is
 lifted by operators only. A job can be told to wait only for jobs that came before it, so that no ring can close.
 
-Source: DESIGN section 16; `protocol.luxi.jobs.JobChange`.
+Source: DESIGN section 16; `protocol.luxi.jobs.TermsChange`.
 """
 
 import math
@@ -31,9 +31,9 @@ from common.queue.terms import (
     terms_of,
     with_terms,
 )
-from protocol.luxi.jobs import JobChange
+from protocol.luxi.jobs import TermsChange
 
-_UNCHANGED: Final = JobChange()
+_UNCHANGED: Final = TermsChange()
 
 
 @attrs.frozen
@@ -45,7 +45,7 @@ class Changer:
     is_operator: bool
 
 
-def check_change(change: JobChange) -> None:
+def check_change(change: TermsChange) -> None:
     """Raises: InvalidRequest: no job can be changed so; says what and the rule."""
     if change == _UNCHANGED:
         raise InvalidRequest("nothing to change is given; name, labels, begin, hold, priority or others")
@@ -73,12 +73,12 @@ def check_change(change: JobChange) -> None:
         raise InvalidRequest(f"priority must be -10 (high), 0 (normal) or 10 (low), got {change.priority}")
 
 
-def is_for_running(change: JobChange) -> bool:
+def is_for_running(change: TermsChange) -> bool:
     """Whether the change can be made while the job has a process: it is of nothing but its priority."""
     return attrs.evolve(change, priority=None) == _UNCHANGED
 
 
-def changed_job(job: Job, change: JobChange, by: Changer, now_ns: int) -> Job:
+def changed_job(job: Job, change: TermsChange, by: Changer, now_ns: int) -> Job:
     """A job without a process as it is after the change; the very same one if nothing changes.
 
     Raises:
@@ -110,7 +110,7 @@ def changed_job(job: Job, change: JobChange, by: Changer, now_ns: int) -> Job:
     return set_priority(job, change.priority)
 
 
-def change_words(before: Job, after: Job, change: JobChange) -> str:
+def change_words(before: Job, after: Job, change: TermsChange) -> str:
     """What has become of the job, in a sentence. Args: after: the very same job if nothing was changed."""
     what = f"job {after.job_id}"
     is_changed = after is not before
@@ -126,12 +126,12 @@ def change_words(before: Job, after: Job, change: JobChange) -> str:
     return f"{what} was changed" if is_changed else f"{what} was so already"
 
 
-def _labels(before: JobTerms, change: JobChange) -> dict[str, str]:
+def _labels(before: JobTerms, change: TermsChange) -> dict[str, str]:
     kept = {key: value for key, value in before.labels.items() if key not in change.without_labels}
     return {**kept, **change.labels}
 
 
-def _hold(job: Job, before: Hold | None, change: JobChange, by: Changer, now_s: float) -> Hold | None:
+def _hold(job: Job, before: Hold | None, change: TermsChange, by: Changer, now_s: float) -> Hold | None:
     if change.hold is not None and before is None:
         return Hold(by.name, now_s, change.hold)
     if not change.release or before is None:
@@ -141,19 +141,19 @@ def _hold(job: Job, before: Hold | None, change: JobChange, by: Changer, now_s: 
     return None
 
 
-def _uses(before: JobTerms, change: JobChange) -> tuple[Use, ...]:
+def _uses(before: JobTerms, change: TermsChange) -> tuple[Use, ...]:
     kept = {use.key: use for use in before.uses if use.key not in change.without_uses}
     return tuple({**kept, **{key: read_use(key, count) for key, count in change.uses.items()}}.values())
 
 
-def _check_command(change: JobChange) -> None:
+def _check_command(change: TermsChange) -> None:
     if change.timeout is not None and not 0 <= change.timeout < math.inf:
         raise InvalidRequest(f"timeout must be seconds, or 0 for none, got {change.timeout!r}")
     if change.retries is not None and not 0 <= change.retries <= MOST_RETRIES:
         raise InvalidRequest(f"retries must be from 0 to {MOST_RETRIES}, got {change.retries}")
 
 
-def _with_command(job: Job, change: JobChange) -> Job:
+def _with_command(job: Job, change: TermsChange) -> Job:
     """The job with another time-out, or number of tries, of its command."""
     left = [index for index, op in enumerate(job.ops) if not op.state.is_final]
     op_ids = [job.ops[index].op_id for index in left]
@@ -172,7 +172,7 @@ def _with_command(job: Job, change: JobChange) -> Job:
     return replace_op(job, left[0], attrs.evolve(op, input={**kept, **changed}))
 
 
-def _with_dependencies(job: Job, change: JobChange) -> Job:
+def _with_dependencies(job: Job, change: TermsChange) -> Job:
     """The job with other jobs that its next opcode waits for; other ways to wait for the same job are replaced."""
     if late := next((each.job_id for each in change.after if each.job_id >= job.job_id), None):
         raise InvalidRequest(

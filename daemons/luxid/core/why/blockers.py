@@ -80,7 +80,7 @@ class Gate:
 
 
 @attrs.frozen
-class Waits:
+class DirectWaits:
     """Who waits for whom, directly."""
 
     # job -> blocked jobs that wait for its end; none of these collections is empty
@@ -107,7 +107,7 @@ class Ranked:
     is_partial: bool
 
 
-def rank(waits: Waits, most: int, steps: int) -> Ranked:
+def rank(waits: DirectWaits, most: int, steps: int) -> Ranked:
     """Return the rings, and the roots with the most jobs behind them; a tie is won by the longest wait.
 
     Args:
@@ -118,7 +118,7 @@ def rank(waits: Waits, most: int, steps: int) -> Ranked:
     return _Ranking(waits, steps).best(most)
 
 
-def way_from(waits: Waits, job_id: JobId) -> LongWait:
+def way_from(waits: DirectWaits, job_id: JobId) -> LongWait:
     """The wait of a job, with the shortest way to a root; or, if there is none, a way once around a ring."""
     return _long_wait(waits, job_id, _way(Chains(waits), job_id))
 
@@ -146,7 +146,7 @@ class _Behind:
 class Chains:
     """The waits, from each that waits to those in its way."""
 
-    def __init__(self, waits: Waits) -> None:
+    def __init__(self, waits: DirectWaits) -> None:
         self.waits = waits
 
     def ahead(self, node: Node) -> Iterator[tuple[Node, str]]:
@@ -175,7 +175,7 @@ class Chains:
 
 
 class _Ranking:
-    def __init__(self, waits: Waits, steps: int) -> None:
+    def __init__(self, waits: DirectWaits, steps: int) -> None:
         self._waits = waits
         self._chains = Chains(waits)
         self._steps = steps
@@ -399,7 +399,7 @@ def _steps(came_from: Mapping[Node, tuple[Node, str]], start: Node, end: Node) -
     return tuple(reversed(found))
 
 
-def _long_wait(waits: Waits, job_id: JobId, steps: tuple[WayStep, ...]) -> LongWait:
+def _long_wait(waits: DirectWaits, job_id: JobId, steps: tuple[WayStep, ...]) -> LongWait:
     left_out = max(0, len(steps) - _FIRST_STEPS - _LAST_STEPS)
     told = (*steps[:_FIRST_STEPS], *steps[_FIRST_STEPS + left_out :])
     return LongWait(job_id, waits.since(job_id), told, left_out)
@@ -461,7 +461,7 @@ def waits_of(
     queue: JobQueue,
     locks: Mapping[LockOwner, Sequence[HeldLock]],
     since: Callable[[JobId], float | None],
-) -> Waits:
+) -> DirectWaits:
     """The waits of all jobs of the queue.
 
     Args: locks: what owners wait for.
@@ -469,7 +469,7 @@ def waits_of(
     """
     queue.ready.settle_units()
     gates = _Gates(queue)
-    return Waits(queue.dependents, queue.targets, locks, gates.all, gates.of, since)
+    return DirectWaits(queue.dependents, queue.targets, locks, gates.all, gates.of, since)
 
 
 class _Gates:

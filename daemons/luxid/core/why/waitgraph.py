@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from common.ids import JobId
-from daemons.luxid.core.why.blockers import Chains, Gate, Node, Waits, named
+from daemons.luxid.core.why.blockers import Chains, DirectWaits, Gate, Node, named
 from protocol.luxi.why import WaitEdge, WaitGraph, WaitNode
 
 # nodes of the shortest way: its first and its last
@@ -27,7 +27,7 @@ LEAST: Final = 2
 
 
 def walk(
-    waits: Waits,
+    waits: DirectWaits,
     starts: Sequence[JobId],
     most_nodes: int,
     most_edges: int,
@@ -66,7 +66,7 @@ class _Step(NamedTuple):
 
 
 class _Walk:
-    def __init__(self, waits: Waits, most: int, steps: int) -> None:
+    def __init__(self, waits: DirectWaits, most: int, steps: int) -> None:
         self._chains = Chains(waits)
         self._waits = waits
         self._most = most

@@ -14,7 +14,7 @@ from common.objects.kinds import QueryKind
 from common.query.qlang import Expression
 from daemons.rapid.refusals import RequestRefused, status_of
 from protocol.luxi.queries import (
-    JobChange,
+    JobSnapshot,
     Query,
     QueryGroups,
     QueryInstances,
@@ -196,7 +196,7 @@ def as_links(collection: str, key: str, rows: Iterable[Row]) -> list[dict[str, o
 
 
 @attrs.frozen
-class ObjectKind:
+class ObjectCollection:
     """A kind of objects that are listed, and looked up by name or UUID."""
 
     # name of the collection in the URI
@@ -246,10 +246,10 @@ def _with_memory(instance: dict[str, object]) -> dict[str, object]:
     return {**instance, "beparams": {**beparams, "memory": beparams["maxmem"]}}
 
 
-NODES: Final = ObjectKind("nodes", "id", NODE, QueryNodes, _with_secondary_ip)
-INSTANCES: Final = ObjectKind("instances", "id", INSTANCE, QueryInstances, _with_memory, extends_bulk=True)
-GROUPS: Final = ObjectKind("groups", "name", GROUP, QueryGroups)
-NETWORKS: Final = ObjectKind("networks", "name", NETWORK, QueryNetworks)
+NODES: Final = ObjectCollection("nodes", "id", NODE, QueryNodes, _with_secondary_ip)
+INSTANCES: Final = ObjectCollection("instances", "id", INSTANCE, QueryInstances, _with_memory, extends_bulk=True)
+GROUPS: Final = ObjectCollection("groups", "name", GROUP, QueryGroups)
+NETWORKS: Final = ObjectCollection("networks", "name", NETWORK, QueryNetworks)
 
 
 def with_old_names(facts: Mapping[str, object]) -> dict[str, object]:
@@ -360,7 +360,7 @@ def wait_of(job_id: JobId, body: object) -> JobWait:
     return JobWait(job_id, tuple(map(str, fields)), previous, member(given, "previous_log_serial", int, None))
 
 
-def reply_of(change: JobChange) -> dict[str, object]:
+def reply_of(change: JobSnapshot) -> dict[str, object]:
     return {"job_info": change.values, "log_entries": change.entries}
 
 

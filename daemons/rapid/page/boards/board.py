@@ -11,7 +11,7 @@ from common.webaccess.rights import ROLE_OF, Right
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.reading import ClusterNow
-from daemons.rapid.page.terminal import Place
+from daemons.rapid.page.terminal import LinePosition
 
 F = TypeVar("F")
 
@@ -49,7 +49,7 @@ class Following:
 
     job_id: int
     # where the page ends so far: the line that is being written there
-    place: Place
+    place: LinePosition
     # whether lines have their times
     has_times: bool = False
 

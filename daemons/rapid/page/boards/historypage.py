@@ -17,7 +17,7 @@ from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.pages import login_of
-from daemons.rapid.page.reading import ROWS, ClusterNow, PastChoice, PastFound, ToldJobs, read_past, told
+from daemons.rapid.page.reading import ROWS, ClusterNow, ExplainedJobs, PastChoice, PastFound, read_past, told
 from daemons.rapid.page.views.boards import FailureRow, FailureTable, HistoryPage
 from daemons.rapid.page.views.frame import Choice, with_query
 from daemons.rapid.page.views.jobview import ROW_FIELDS, PastView, job_lines, past_lines, sum_lines
@@ -34,7 +34,7 @@ _FIELDS: Final = ("id", "status", "opid", "opstatus", "ops")
 @attrs.frozen
 class HistoryPageFacts:
     ended: tuple[JobRow, ...]
-    failed: ToldJobs
+    failed: ExplainedJobs
     # None: only the whole page shows it
     past: PastFound | None = None
 

@@ -13,11 +13,11 @@ from common.webaccess.rights import Right
 from common.words.filters.jobfilter import COMPARED, search_filter
 from daemons.rapid.calls import Asked
 from daemons.rapid.page import replies
-from daemons.rapid.page.acts import DEEDS, RERUN
+from daemons.rapid.page.acts import ACTIONS, RERUN
 from daemons.rapid.page.boards.board import Board, may
 from daemons.rapid.page.live.parts import Interest
 from daemons.rapid.page.pages import login_of
-from daemons.rapid.page.reading import ClusterNow, ToldJobs, told
+from daemons.rapid.page.reading import ClusterNow, ExplainedJobs, told
 from daemons.rapid.page.views.boards import JobList
 from daemons.rapid.page.views.frame import Act, Choice, job_href, with_query
 from daemons.rapid.page.views.jobview import ROW_FIELDS, job_lines
@@ -43,7 +43,7 @@ class JobListFacts:
     metrics: DaemonMetrics
     where: str
     after: int | None
-    jobs: ToldJobs
+    jobs: ExplainedJobs
     has_more: bool
     acts: tuple[Act, ...]
     # jobs from the first of this page on that match the filter, at most one more than are counted; None: all match
@@ -55,7 +55,7 @@ class JobListFacts:
 async def read(asked: Asked, now: ClusterNow) -> JobListFacts:
     where = asked.http.query_params.get("where", "").strip()
     after = read_number(asked.http.query_params.get("after", ""))
-    nothing = JobListFacts(now.metrics, where, after, ToldJobs((), {}, {}), False, acts_of(asked))
+    nothing = JobListFacts(now.metrics, where, after, ExplainedJobs((), {}, {}), False, acts_of(asked))
     try:
         filter = filter_of(where)
         limit = ROWS if filter is None else _MOST_COUNTED
@@ -94,8 +94,8 @@ async def find(asked: Asked) -> Response:
 
 def acts_of(asked: Asked) -> tuple[Act, ...]:
     """The changes of jobs for which the caller has the right."""
-    deeds = (deed for deed in DEEDS if may(asked, *deed.rights))
-    return tuple(Act(deed.href, deed.button, deed.is_grave, deed.is_for_ended) for deed in deeds)
+    deeds = (action for action in ACTIONS if may(asked, *action.rights))
+    return tuple(Act(action.href, action.button, action.is_grave, action.is_for_ended) for action in deeds)
 
 
 def view(facts: JobListFacts, now: float) -> JobList:

@@ -38,7 +38,7 @@ from daemons.rapid.page.reading import (
     wait_graph,
 )
 from daemons.rapid.page.replies import HEADERS
-from daemons.rapid.page.terminal import Line
+from daemons.rapid.page.terminal import OutputLine
 from daemons.rapid.page.views.boards import JobPageBoard
 from daemons.rapid.page.views.frame import Act, Choice, job_href, with_query
 from daemons.rapid.page.views.graphview import MOST_BESIDE, NOTHING, GraphFacts, Shown, graph_view
@@ -176,7 +176,7 @@ async def with_output(asked: Asked, facts: JobPageFacts) -> JobPageFacts:
     return attrs.evolve(facts, shown=ShownOutput(lines, wanted, is_followed, times))
 
 
-def _all_lines(shown: ShownLines) -> Sequence[Line]:
+def _all_lines(shown: ShownLines) -> Sequence[OutputLine]:
     return [*shown.lines, *([shown.tail] if shown.tail is not None else [])]
 
 
@@ -278,7 +278,7 @@ def _line_href(path: str, wanted: Wanted, number: int) -> str:
     return f"{query}#L{number}"
 
 
-def _told(shown: ShownOutput, lines: Sequence[Line]) -> str:
+def _told(shown: ShownOutput, lines: Sequence[OutputLine]) -> str:
     """What is shown, in words."""
     found, wanted = shown.lines.found, shown.wanted
     if found is not None:
@@ -293,7 +293,7 @@ def _told(shown: ShownOutput, lines: Sequence[Line]) -> str:
     return "whole" if shown.lines.is_end and lines[0].number == 1 and not shown.lines.start else "a part"
 
 
-def _range(shown: ShownLines, lines: Sequence[Line]) -> str:
+def _range(shown: ShownLines, lines: Sequence[OutputLine]) -> str:
     if not lines or shown.found is not None:
         return ""
     return f"lines {lines[0].number} to {lines[-1].number}"
@@ -310,7 +310,7 @@ def _ends(path: str, shown: ShownOutput, *, is_final: bool) -> tuple[Choice, ...
     )
 
 
-def _next(shown: ShownLines, lines: Sequence[Line]) -> int | None:
+def _next(shown: ShownLines, lines: Sequence[OutputLine]) -> int | None:
     """Number of the line after those that are shown; None: there is none yet."""
     return lines[-1].number + 1 if lines and shown.place.number > lines[-1].number + 1 else None
 

@@ -21,7 +21,7 @@ from daemons.rapid.page.views.nodeview import (
     FIELDS,
     LIVE_FIELD,
     RUNNING_FIELDS,
-    NodeRow,
+    ConfiguredNode,
     NodesNow,
     node_lines,
 )
@@ -46,7 +46,7 @@ async def read(asked: Asked, now: ClusterNow) -> NodesNow:
     is_copied = lags is not None
     behind, unknown = await _behind(daemons) if is_copied else ((), "")
     return NodesNow(
-        tuple(structure(dict(zip(_NODE_ROW, values, strict=True)), NodeRow) for values in found.values()),
+        tuple(structure(dict(zip(_NODE_ROW, values, strict=True)), ConfiguredNode) for values in found.values()),
         is_copied,
         await _answering(daemons) if is_copied else frozenset(),
         {each.node: each for each in structure(lags or (), tuple[QueueLag, ...], QUEUE_LAGS)},
@@ -59,7 +59,7 @@ async def read(asked: Asked, now: ClusterNow) -> NodesNow:
     )
 
 
-_NODE_ROW: Final = tuple(each.name for each in attrs.fields(NodeRow))
+_NODE_ROW: Final = tuple(each.name for each in attrs.fields(ConfiguredNode))
 
 
 async def _answering(daemons: Daemons) -> frozenset[str] | None:

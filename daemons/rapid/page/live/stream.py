@@ -22,7 +22,7 @@ from daemons.rapid.page.live.parts import Interest, appended, event, partial, pa
 from daemons.rapid.page.reading import ClusterNow, cluster_now, read_on, read_piece, times_of
 from daemons.rapid.page.replies import HEADERS
 from daemons.rapid.page.templates import draw
-from daemons.rapid.page.terminal import LastLines, Line, Place, Terminal
+from daemons.rapid.page.terminal import LastLines, LinePosition, OutputLine, Terminal
 from daemons.rapid.page.views.frame import Frame, Freshness, HealthLine, Silence
 from daemons.rapid.page.views.outputview import TAIL, Times, appended_rows, tail_html
 from daemons.rapid.streams import Push, PushedStream
@@ -161,7 +161,7 @@ async def _follow_output(asked: Asked, following: Following, push: Push) -> None
         await trio.sleep(max(LEAST_S, (trio.current_time() - began) * SHARE))
 
 
-async def _times(asked: Asked, following: Following, lines: Sequence[Line]) -> Times | None:
+async def _times(asked: Asked, following: Following, lines: Sequence[OutputLine]) -> Times | None:
     """When these lines came; None: that is not shown."""
     if not following.has_times:
         return None
@@ -172,7 +172,7 @@ async def _times(asked: Asked, following: Following, lines: Sequence[Line]) -> T
         return {}
 
 
-def _output(terminal: Terminal, ended: LastLines, before: Place, tail: str, times: Times | None) -> str:
+def _output(terminal: Terminal, ended: LastLines, before: LinePosition, tail: str, times: Times | None) -> str:
     """The elements for what has come; the line that was being written is a row of the others first."""
     changes = [partial(TAIL, tail)]
     for each in appended_rows(ended.lines, before, terminal.place.group, is_all=bool(ended.left_out), times=times):

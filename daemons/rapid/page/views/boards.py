@@ -8,7 +8,7 @@ from daemons.rapid.page.views.frame import Act, Choice, TextPart
 from daemons.rapid.page.views.glance import BlockerLine, FailuresView, RunningGroup, WaitLine
 from daemons.rapid.page.views.graphview import GraphView
 from daemons.rapid.page.views.jobview import JobLine, JobPageView, PastView
-from daemons.rapid.page.views.nodeview import NodeLine
+from daemons.rapid.page.views.nodeview import NodeTableRow
 from daemons.rapid.page.views.outputview import OutputView
 from daemons.rapid.page.views.things import BucketLine, LockLine, ResourceLine, RuleLine, ScheduleLine
 
@@ -206,7 +206,7 @@ class ResourcePage:
 
 @attrs.frozen
 class NodePage:
-    lines: tuple[NodeLine, ...]
+    lines: tuple[NodeTableRow, ...]
 
 
 @attrs.frozen

@@ -10,7 +10,7 @@ from common.queue.jobs import FINAL_NAMES
 from common.words.fields import JobRow, job_title, shown_status
 from daemons.rapid.page.views.frame import Choice, with_query
 from daemons.rapid.page.views.glance import WORDS, Known, part_of
-from daemons.rapid.page.waitgraph import ALL, Arrow, DrawnGraph, Group, WaitArrow, WaitNode, fold, place
+from daemons.rapid.page.waitgraph import ALL, Arrow, DrawnGraph, GraphNode, Group, WaitArrow, fold, place
 from protocol.luxi import why
 from protocol.luxi.why import BlockerKind, WaitGraph
 
@@ -157,11 +157,11 @@ def graph_view(facts: GraphFacts, shown: Shown) -> GraphView:
 # nodes and waits
 
 
-def _node(node: why.WaitNode, facts: GraphFacts, *, is_root: bool) -> WaitNode:
+def _node(node: why.WaitNode, facts: GraphFacts, *, is_root: bool) -> GraphNode:
     is_job, part = node.kind is BlockerKind.JOB, part_of(node.kind, node.name, facts.known)
     row = facts.known.rows.get(int(node.name)) if is_job else None
     is_over = is_job and (row is None or row["status"] in FINAL_NAMES)
-    return WaitNode(
+    return GraphNode(
         f"job/{node.name}" if is_job else f"{node.kind.value} {node.name}",
         (row and job_title(row, ", ")) or part.text,
         shown_status(row["status"]) if row is not None else "",
@@ -288,7 +288,7 @@ def _cut_text(text: str, length: int) -> str:
 # what stands above
 
 
-def _told(nodes: Sequence[WaitNode], drawn: DrawnGraph) -> str:
+def _told(nodes: Sequence[GraphNode], drawn: DrawnGraph) -> str:
     jobs = sum(node.kind == BlockerKind.JOB.value for node in nodes)
     in_boxes = f" in {len(drawn.boxes):,} boxes" if len(drawn.boxes) < len(nodes) else ""
     return f"{jobs:,} {'job' if jobs == 1 else 'jobs'}{in_boxes}"

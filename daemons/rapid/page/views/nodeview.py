@@ -33,7 +33,7 @@ _OFFLINE: Final = "O"
 
 
 @attrs.frozen
-class NodeRow:
+class ConfiguredNode:
     """A node as the configuration has it."""
 
     name: str
@@ -45,7 +45,7 @@ class NodeRow:
 
 @attrs.frozen
 class NodesNow:
-    nodes: tuple[NodeRow, ...]
+    nodes: tuple[ConfiguredNode, ...]
     # whether anything is copied to other nodes; else there are no node daemons
     is_copied: bool
     # names of the nodes whose daemons replied; None: they were asked, and the reply took too long
@@ -60,7 +60,7 @@ class NodesNow:
 
 
 @attrs.frozen
-class Told:
+class StatusText:
     """A text, and whether it is good or bad."""
 
     text: str
@@ -69,30 +69,30 @@ class Told:
 
 
 @attrs.frozen
-class NodeLine:
+class NodeTableRow:
     name: str
     address: str
     group: str
     role: str
     note: str
-    daemon: Told
+    daemon: StatusText
     # what it has of the queue and of the configuration, and what was set aside there
-    copies: tuple[Told, ...]
+    copies: tuple[StatusText, ...]
     # the first jobs that run there, and how many more
     jobs: tuple[TextPart, ...]
     more: int
 
 
-def node_lines(now: NodesNow) -> tuple[NodeLine, ...]:
+def node_lines(now: NodesNow) -> tuple[NodeTableRow, ...]:
     """The master first, then by name."""
     ordered = sorted(now.nodes, key=lambda each: (each.role != _MASTER, each.name))
     return tuple(_line(node, now) for node in ordered)
 
 
-def _line(node: NodeRow, now: NodesNow) -> NodeLine:
+def _line(node: ConfiguredNode, now: NodesNow) -> NodeTableRow:
     role, note = _ROLES.get(node.role, (node.role, ""))
     jobs = _jobs_on(node, now.running or ())
-    return NodeLine(
+    return NodeTableRow(
         node.name,
         node.address,
         node.group,
@@ -105,56 +105,56 @@ def _line(node: NodeRow, now: NodesNow) -> NodeLine:
     )
 
 
-def _jobs_on(node: NodeRow, running: Sequence[JobRow]) -> list[JobRow]:
+def _jobs_on(node: ConfiguredNode, running: Sequence[JobRow]) -> list[JobRow]:
     """Those of no node run on the master."""
     return [row for row in running if row["node"] == node.name or (not row["node"] and node.role == _MASTER)]
 
 
-def _daemon(node: NodeRow, now: NodesNow) -> Told:
+def _daemon(node: ConfiguredNode, now: NodesNow) -> StatusText:
     if not now.is_copied:
-        return Told("none is needed: nothing is copied")
+        return StatusText("none is needed: nothing is copied")
     if node.role == _OFFLINE:
-        return Told("not asked")
+        return StatusText("not asked")
     if now.answering is None:
-        return Told("not known: no reply in time", "bad")
-    return Told("answers", "good") if node.name in now.answering else Told("does not answer", "bad")
+        return StatusText("not known: no reply in time", "bad")
+    return StatusText("answers", "good") if node.name in now.answering else StatusText("does not answer", "bad")
 
 
-def _copies(node: NodeRow, now: NodesNow) -> Iterator[Told]:
+def _copies(node: ConfiguredNode, now: NodesNow) -> Iterator[StatusText]:
     if not now.is_copied:
-        yield Told("nothing is copied")
+        yield StatusText("nothing is copied")
         return
     if node.role == _OFFLINE:
-        yield Told("gets none")
+        yield StatusText("gets none")
         return
     yield _queue(node, now)
     yield _configuration(node, now)
     verdict = now.verdicts.get(node.name)
     if verdict is not None and verdict.lost:
         files = f"{verdict.lost:,} {'file' if verdict.lost == 1 else 'files'}"
-        yield Told(f"{files} set aside: the master has lost them; gnt-cluster verify tells more", "bad")
+        yield StatusText(f"{files} set aside: the master has lost them; gnt-cluster verify tells more", "bad")
 
 
-def _queue(node: NodeRow, now: NodesNow) -> Told:
+def _queue(node: ConfiguredNode, now: NodesNow) -> StatusText:
     if node.role == _MASTER:
-        return Told("queue: its own")
+        return StatusText("queue: its own")
     if node.role != _CANDIDATE:
-        return Told("queue: none, as it is no candidate")
+        return StatusText("queue: none, as it is no candidate")
     lag = now.lags.get(node.name)
     if lag is None:
-        return Told("queue: complete", "good")
+        return StatusText("queue: complete", "good")
     why = f": {lag.failure}" if lag.failure else ""
     if not lag.files:
-        return Told(f"queue: not known for {duration(lag.seconds)}{why or ', it is being compared'}", "bad")
+        return StatusText(f"queue: not known for {duration(lag.seconds)}{why or ', it is being compared'}", "bad")
     files = f"{lag.files:,} {'file' if lag.files == 1 else 'files'}"
-    return Told(f"queue: behind by {files} for {duration(lag.seconds)}{why}", "bad")
+    return StatusText(f"queue: behind by {files} for {duration(lag.seconds)}{why}", "bad")
 
 
-def _configuration(node: NodeRow, now: NodesNow) -> Told:
+def _configuration(node: ConfiguredNode, now: NodesNow) -> StatusText:
     if now.unknown:
-        return Told(f"configuration: not known: {now.unknown}", "bad")
+        return StatusText(f"configuration: not known: {now.unknown}", "bad")
     behind = now.behind.get(node.name)
     if behind is None:
-        return Told("configuration: complete", "good")
+        return StatusText("configuration: complete", "good")
     why = f": {behind.reason}" if behind.reason else ""
-    return Told(f"configuration: lacks {', '.join(behind.lacks)} for {duration(behind.behind_s)}{why}", "bad")
+    return StatusText(f"configuration: lacks {', '.join(behind.lacks)} for {duration(behind.behind_s)}{why}", "bad")

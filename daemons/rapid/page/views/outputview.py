@@ -14,7 +14,7 @@ import attrs
 from markupsafe import Markup, escape
 
 from common.words.times import iso, tenths_clock
-from daemons.rapid.page.terminal import Group, Line, Place, Style
+from daemons.rapid.page.terminal import LineGroup, LinePosition, OutputLine, Style
 from daemons.rapid.page.views.frame import Choice
 
 # ids of elements
@@ -58,9 +58,9 @@ Times = Mapping[int, float | None]
 
 
 def rows_html(
-    lines: Iterable[Line],
+    lines: Iterable[OutputLine],
     *,
-    open_group: Group | None = None,
+    open_group: LineGroup | None = None,
     find: str = "",
     href: Callable[[int], str] | None = None,
     times: Times | None = None,
@@ -73,25 +73,25 @@ def rows_html(
         href: where the number of a line leads; None: to its row.
         times: when the lines began to come; None: that is not shown.
     """
-    rows = Rows(find, href, times)
+    rows = RowMaker(find, href, times)
     return Markup("").join(rows.block(group, block, is_open=group == open_group) for group, block in blocks(lines))
 
 
-def tail_html(line: Line | None, times: Times | None = None) -> Markup:
+def tail_html(line: OutputLine | None, times: Times | None = None) -> Markup:
     """The element of the line that is being written."""
-    return Markup('<div id="{}">{}</div>').format(TAIL, Rows(times=times).row(line) if line is not None else "")
+    return Markup('<div id="{}">{}</div>').format(TAIL, RowMaker(times=times).row(line) if line is not None else "")
 
 
-def blocks(lines: Iterable[Line]) -> Iterator[tuple[Group | None, Sequence[Line]]]:
+def blocks(lines: Iterable[OutputLine]) -> Iterator[tuple[LineGroup | None, Sequence[OutputLine]]]:
     """The lines of each group, and those between groups."""
     return ((group, tuple(block)) for group, block in groupby(lines, lambda line: line.group))
 
 
-def group_id(group: Group) -> str:
+def group_id(group: LineGroup) -> str:
     return f"G{group.number}"
 
 
-class Rows:
+class RowMaker:
     """Makes rows. Args: as of `rows_html`."""
 
     def __init__(self, find: str = "", href: Callable[[int], str] | None = None, times: Times | None = None) -> None:
@@ -99,7 +99,7 @@ class Rows:
         self._pattern = re.compile(re.escape(find), re.IGNORECASE) if find else None
         self._href = href
 
-    def block(self, group: Group | None, lines: Sequence[Line], *, is_open: bool) -> Markup:
+    def block(self, group: LineGroup | None, lines: Sequence[OutputLine], *, is_open: bool) -> Markup:
         """Lines of one group, or of none."""
         if group is None:
             return self.rows(lines)
@@ -114,24 +114,24 @@ class Rows:
             group_id(group), Markup(' open=""') if is_open else "", heading, rows
         )
 
-    def rows(self, lines: Iterable[Line]) -> Markup:
+    def rows(self, lines: Iterable[OutputLine]) -> Markup:
         return Markup("").join(map(self.row, lines))
 
-    def row(self, line: Line) -> Markup:
+    def row(self, line: OutputLine) -> Markup:
         if line.is_note:
             return Markup('<div class="l note"><span>{}\n</span></div>').format(line.text)
         return Markup('<div class="l{}" id="L{}">{}{}<span>{}\n</span></div>').format(
             " cut" if line.is_cut else "", line.number, self._number(line.number), self._time(line), self._text(line)
         )
 
-    def _heading(self, line: Line) -> Markup:
+    def _heading(self, line: OutputLine) -> Markup:
         # what opens and closes must have no link in it
         number = Markup('<i data-n="{}"></i>').format(line.number)
         return Markup('<summary class="l" id="L{}">{}{}<span>{}\n</span></summary>').format(
             line.number, number, self._time(line), self._text(line)
         )
 
-    def _time(self, line: Line) -> Markup:
+    def _time(self, line: OutputLine) -> Markup:
         if self._times is None:
             return Markup()
         at = self._times.get(line.offset)
@@ -146,7 +146,7 @@ class Rows:
         # who uses the keyboard alone, or listens, must not pass a thousand of them
         return Markup('<a href="#L{0}" data-n="{0}" tabindex="-1" aria-hidden="true"></a>').format(number)
 
-    def _text(self, line: Line) -> Markup:
+    def _text(self, line: OutputLine) -> Markup:
         places = [match.span() for match in self._pattern.finditer(line.text)] if self._pattern else []
         pieces, at = [], 0
         for span in line.spans:
@@ -204,9 +204,9 @@ class Appended:
 
 
 def appended_rows(
-    lines: Sequence[Line],
-    before: Place,
-    open_group: Group | None,
+    lines: Sequence[OutputLine],
+    before: LinePosition,
+    open_group: LineGroup | None,
     *,
     is_all: bool,
     times: Times | None = None,
@@ -222,7 +222,7 @@ def appended_rows(
     if is_all:
         yield Appended(ROWS, rows_html(lines, open_group=open_group, times=times), is_all=True)
         return
-    rows = Rows(times=times)
+    rows = RowMaker(times=times)
     for number, (group, block) in enumerate(blocks(lines)):
         if number == 0 and group is not None and group == before.group:
             yield Appended(group_id(group), rows.rows(block))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from common.ids import JobId
 from common.queue.jobs import JobState
-from protocol.luxi.jobs import AfterJob, AutoArchiveJobs, CancelJobs, ChangeJobs, JobChange
+from protocol.luxi.jobs import AfterJob, AutoArchiveJobs, CancelJobs, ChangeJobs, TermsChange
 from protocol.luxi.queue import SetDrainFlag
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid
@@ -169,8 +169,8 @@ def test_hold_and_release_are_passed_on_with_the_words(start_luxid: Start, job: 
     assert held == Ended(0, "job 5 was changed\njob 6 was changed\n", "")
     assert released.code == 0
     assert luxid.calls == [
-        ChangeJobs((JobId(5), JobId(6)), JobChange(hold="the disk is full")),
-        ChangeJobs((JobId(5),), JobChange(release=True)),
+        ChangeJobs((JobId(5), JobId(6)), TermsChange(hold="the disk is full")),
+        ChangeJobs((JobId(5),), TermsChange(release=True)),
     ]
 
 
@@ -183,9 +183,10 @@ def test_modify_changes_what_is_named_and_asks_for_nothing_else(start_luxid: Sta
     assert (named.code, at_once.code) == (0, 0)
     assert luxid.calls == [
         ChangeJobs(
-            (JobId(5),), JobChange(name="copy", labels={"team": "db"}, without_labels=("x",), begin_at=1_900_000_000.0)
+            (JobId(5),),
+            TermsChange(name="copy", labels={"team": "db"}, without_labels=("x",), begin_at=1_900_000_000.0),
         ),
-        ChangeJobs((JobId(5),), JobChange(name="", begin_at=0.0, priority=-10)),
+        ChangeJobs((JobId(5),), TermsChange(name="", begin_at=0.0, priority=-10)),
     ]
 
 
@@ -199,7 +200,7 @@ def test_modify_sends_times_tries_units_limits_and_what_to_wait_for(start_luxid:
 
     success, error = (JobState.SUCCESS,), (JobState.ERROR,)
     after = (AfterJob(JobId(4), error), AfterJob(JobId(2), success), AfterJob(JobId(3), success))
-    change = JobChange(
+    change = TermsChange(
         uses={"licences": 2},
         without_uses=("web1:memory",),
         timeout=7200.0,

@@ -14,8 +14,8 @@ from common.queue.explanation import SHORTEST_S, OnHold, WaitKind, WaitsForJob
 from common.queue.jobs import to_timestamp
 from common.queue.terms import Hold, JobTerms, terms_of
 from protocol.blocking import BlockingClient
-from protocol.luxi.feed import Subscribe, Topic, job_news
-from protocol.luxi.jobs import AfterJob, CancelJobs, ChangeJobs, Done, JobChange, SubmitJob
+from protocol.luxi.feed import FeedTopic, Subscribe, job_news
+from protocol.luxi.jobs import AfterJob, CancelJobs, ChangeJobs, ChangeResult, SubmitJob, TermsChange
 from protocol.luxi.queries import QueryFields
 from protocol.luxi.queue import ReplaceFilter
 from protocol.luxi.why import ExplainJobs, ReadJobWaits
@@ -29,8 +29,8 @@ def held_op(**fields: Any) -> dict[str, Any]:
     return dummy(reason=stated(JobTerms("backup", {"team": "web"}, hold=Hold("", 0.0, "not yet"))), **fields)
 
 
-def change(cluster: Cluster, job_id: int, **changes: Any) -> Done:
-    (done,) = cluster.luxi(ChangeJobs((JobId(job_id),), JobChange(**changes)))
+def change(cluster: Cluster, job_id: int, **changes: Any) -> ChangeResult:
+    (done,) = cluster.luxi(ChangeJobs((JobId(job_id),), TermsChange(**changes)))
     return done
 
 
@@ -44,7 +44,7 @@ def test_a_job_is_held_from_its_submission_until_its_release(cluster: Cluster) -
     # put by luxid, not by the client
     assert hold["by"] != ""
     assert hold["at"] > 1e9
-    assert change(cluster, job_id, release=True) == Done(True, f"job {job_id} is released")
+    assert change(cluster, job_id, release=True) == ChangeResult(True, f"job {job_id} is released")
 
     assert cluster.wait(job_id) == ["success"]
     assert terms_of(read_job(cluster, job_id)) == JobTerms("backup", {"team": "web"})
@@ -59,19 +59,19 @@ def test_each_job_has_its_own_answer(cluster: Cluster, tmp_path_factory: pytest.
     cluster.wait(running, status="running")
 
     answers = cluster.luxi(
-        ChangeJobs(tuple(map(JobId, (ended, running, blocked, deferred, 99999))), JobChange(hold="", name="later"))
+        ChangeJobs(tuple(map(JobId, (ended, running, blocked, deferred, 99999))), TermsChange(hold="", name="later"))
     )
 
     assert answers == (
-        Done(False, f"job {ended} has ended (success)"),
-        Done(
+        ChangeResult(False, f"job {ended} has ended (success)"),
+        ChangeResult(
             False,
             f"job {running} has begun: only its priority can be changed now, or it can be canceled; all else of it can "
             "be changed while it waits in the queue",
         ),
-        Done(True, f"job {blocked} is held"),
-        Done(True, f"job {deferred} is held"),
-        Done(False, "job 99999 is not in the queue"),
+        ChangeResult(True, f"job {blocked} is held"),
+        ChangeResult(True, f"job {deferred} is held"),
+        ChangeResult(False, "job 99999 is not in the queue"),
     )
     assert cluster.job(blocked, "status", "name") == ("queued", "later")
     gate.touch()
@@ -226,7 +226,7 @@ def has_been_held(cluster: Cluster, job_id: JobId) -> bool:
 def test_the_feed_tells_a_change_with_the_labels_that_are_wanted(cluster: Cluster) -> None:
     job_id = cluster.submit(held_op())
     with BlockingClient(cluster.paths.query_socket) as feed:
-        begin = feed.subscribe(Subscribe((Topic.JOBS,), (job_id,), ("name", "label.team", "label.none")))
+        begin = feed.subscribe(Subscribe((FeedTopic.JOBS,), (job_id,), ("name", "label.team", "label.none")))
         assert begin.jobs is not None
         assert [list(each.values or ()) for each in job_news(begin.jobs)] == [["backup", "web", ""]]
 

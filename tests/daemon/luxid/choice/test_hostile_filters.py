@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import RemoteError
 from protocol.blocking import BlockingClient
-from protocol.luxi.jobs import SubmitManyJobs, Submitted
+from protocol.luxi.jobs import Accepted, SubmitManyJobs
 from protocol.luxi.queries import QueryFilters, QueryJobs
 from protocol.luxi.queue import ReplaceFilter
 from tests.daemon.luxid.ops import dummy
@@ -50,7 +50,7 @@ def test_another_call_is_answered_while_baits_are_held_against_the_rule(
     with BlockingClient(cluster.paths.query_socket) as submitter:
         submitter.start(submission)
         answered = [other.call(QueryFilters(None, ("uuid",))) for _ in range(COUNT)]
-        job_ids = [each.job_id for each in submitter.finish(submission) if isinstance(each, Submitted)]
+        job_ids = [each.job_id for each in submitter.finish(submission) if isinstance(each, Accepted)]
 
     assert len(answered) == COUNT
     assert cluster.wait(*job_ids) == ["success"] * COUNT, "what ends with a 'b' does not match"

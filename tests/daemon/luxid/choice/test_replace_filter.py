@@ -170,11 +170,11 @@ def test_a_bad_uuid_or_priority_and_a_rule_that_is_not_there_are_refused(cluster
 def test_a_rule_that_somebody_else_sets_in_wconfd_is_followed(cluster: Cluster) -> None:
     trail = (ReasonEntry("gnt:user", "by hand", 1),)
     uuid = "abcdef01-0000-0000-0000-000000000000"
-    cluster.wconf(changes.ReplaceFilter(uuid, 0, (), "REJECT", trail, JobId(0)))
+    cluster.wconf(changes.ReplaceFilterRule(uuid, 0, (), "REJECT", trail, JobId(0)))
 
     wait_until(lambda: is_refused(cluster), what="the rule is in force")
     cluster.restart("wconfd")
-    cluster.wconf(changes.DeleteFilter(uuid))
+    cluster.wconf(changes.DeleteFilterRule(uuid))
 
     wait_until(lambda: not is_refused(cluster), what="the rule is not in force any more")
 

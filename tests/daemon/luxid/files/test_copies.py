@@ -36,7 +36,7 @@ from daemons.luxid.handlers.submission import Acceptance, SubmissionHandlers
 from daemons.luxid.parts import JobParts
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.watching import ChangedFiles
-from protocol.luxi.jobs import SubmitJob, SubmitManyJobs, Submitted
+from protocol.luxi.jobs import Accepted, SubmitJob, SubmitManyJobs
 from protocol.peer import Peer
 from tests.daemon.luxid.ops import dummy
 from tests.support.fakes.copies import LOSS, REFUSAL, FakeCopies
@@ -211,7 +211,7 @@ async def test_a_refused_copy_takes_no_job_back(luxid: Luxid) -> None:
     luxid.copies.refuses = True
 
     taken = await luxid.submission.submit_many_jobs(SubmitManyJobs(((dummy(),),) * 3), PEER)
-    assert taken == tuple(Submitted(JobId(number)) for number in (1, 2, 3))
+    assert taken == tuple(Accepted(JobId(number)) for number in (1, 2, 3))
     assert sorted(path.name for path in luxid.store.paths.queue.glob("job-*")) == ["job-1", "job-2", "job-3"]
 
 

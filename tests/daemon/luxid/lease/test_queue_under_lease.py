@@ -17,7 +17,7 @@ from protocol.blocking import BlockingClient
 from protocol.etcd.kv import Put
 from protocol.luxi.daemon import PrepareMove, Repair
 from protocol.luxi.jobs import ArchiveJob, CancelJob, SubmitJob
-from protocol.luxi.queue import AddSchedule, ListSchedules, ScheduleWish
+from protocol.luxi.queue import AddSchedule, ListSchedules, ScheduleRequest
 from tests.daemon.luxid.ops import after, command, dummy, gated
 from tests.support.etcds.etcd import Etcd
 from tests.support.machines.playedmasters import PlayedMasters
@@ -218,7 +218,7 @@ def test_a_job_that_the_master_has_lost_is_kept_and_fetched_under_a_lease_too(no
     master, other = nodes.begin(FIRST).cluster, nodes[SECOND].paths
     nodes.until_synced(SECOND)
     job = master.submit(dummy(reason=[terms_entry(JobTerms(hold=Hold()), 0).to_wire()]))
-    master.luxi(AddSchedule(ScheduleWish(name="nightly", cron="@daily", job=({"OP_ID": "OP_TEST_DUMMY"},))))
+    master.luxi(AddSchedule(ScheduleRequest(name="nightly", cron="@daily", job=({"OP_ID": "OP_TEST_DUMMY"},))))
     nodes.until_forgotten()
     kept = other.job_file(job).read_bytes()
     master.kill("luxid")

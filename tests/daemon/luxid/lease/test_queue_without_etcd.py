@@ -15,10 +15,18 @@ from common.lease.records import Fullness
 from common.queue.explanation import Obstacle
 from protocol.blocking import BlockingClient
 from protocol.luxi.daemon import ReadMetrics
-from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobs, JobChange, SubmitJob, SubmitManyJobs
+from protocol.luxi.jobs import (
+    ArchiveJob,
+    AutoArchiveJobs,
+    CancelJob,
+    ChangeJobs,
+    SubmitJob,
+    SubmitManyJobs,
+    TermsChange,
+)
 from protocol.luxi.why import ExplainJobs
 from protocol.messages import Request
-from protocol.wconfd.daemon import ReadMetrics as ReadLockMetrics
+from protocol.wconfd.daemon import ReadWconfdMetrics as ReadLockMetrics
 from tests.daemon.luxid.ops import after, dummy, gated, read_job
 from tests.support.cluster import Cluster
 from tests.support.etcds.etcd import Etcd, EtcdBinary, TestEtcd
@@ -92,7 +100,7 @@ def test_only_starts_and_ends_are_committed_while_etcd_is_nearly_full(master: Cl
         SubmitManyJobs(((dummy(),), (dummy(),))),
         ArchiveJob(job),
         AutoArchiveJobs(0, 10),
-        ChangeJobs((waits,), JobChange(name="later")),
+        ChangeJobs((waits,), TermsChange(name="later")),
     ]
     for call in bulk:
         with pytest.raises(GantryError, match=r"etcd is nearly full.*see 'gantry cluster'"):

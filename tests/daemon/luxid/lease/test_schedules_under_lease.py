@@ -9,7 +9,7 @@ import pytest
 
 from common.schedules.schedule import Missed, RunState
 from protocol.luxi.queries import QueryJobs
-from protocol.luxi.queue import AddSchedule, ListSchedules, PauseSchedule, ScheduleWish
+from protocol.luxi.queue import AddSchedule, ListSchedules, PauseSchedule, ScheduleRequest
 from protocol.wconfd.config import PutSchedule, ReadSchedules
 from tests.daemon.luxid.schedules.brittleluxid import AFTER
 from tests.support.etcds.etcd import Etcd
@@ -31,8 +31,8 @@ def test_the_next_master_has_every_schedule_and_makes_no_run_twice(nodes: Played
     nodes.until_synced(SECOND)
     # from here on only etcd has what follows
     nodes[SECOND].cluster.kill("noded")
-    old.luxi(AddSchedule(ScheduleWish(name="due", every_s=3600.0, job=JOB, missed=Missed.ONCE)))
-    old.luxi(AddSchedule(ScheduleWish(name="resting", cron="@daily", zone="Europe/Athens", job=JOB)))
+    old.luxi(AddSchedule(ScheduleRequest(name="due", every_s=3600.0, job=JOB, missed=Missed.ONCE)))
+    old.luxi(AddSchedule(ScheduleRequest(name="resting", cron="@daily", zone="Europe/Athens", job=JOB)))
     old.luxi(PauseSchedule("resting", True))
     old.kill("luxid")
     due = next(each for each in old.wconf(ReadSchedules()) if each.name == "due")

@@ -8,7 +8,7 @@ from common.errors import RemoteError
 from common.queue.terms import JobTerms, terms_entry
 from protocol.luxi.daemon import ReadMetrics
 from protocol.metrics import DaemonMetrics
-from protocol.wconfd.daemon import ReadMetrics as ReadLockMetrics
+from protocol.wconfd.daemon import ReadWconfdMetrics as ReadLockMetrics
 from tests.daemon.luxid.ops import after, dummy, gated, process_of
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

@@ -14,7 +14,16 @@ from common.wire import structure
 from daemons.luxid.feed.stream import BACKLOG_LIMIT
 from protocol.envelope import read_event, read_reply, request_bytes
 from protocol.framing import pack
-from protocol.luxi.feed import FeedBegin, FeedChanges, FeedPlace, OutputPlace, Subscribe, Topic, job_news, read_changes
+from protocol.luxi.feed import (
+    FeedBegin,
+    FeedChanges,
+    FeedPlace,
+    FeedTopic,
+    OutputPlace,
+    Subscribe,
+    job_news,
+    read_changes,
+)
 from protocol.luxi.jobs import ArchiveJob, OutputStream
 from protocol.luxi.queue import DeleteFilter, ReplaceFilter, SetDrainFlag, SetJobLimits
 from protocol.messages import positional
@@ -71,7 +80,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def subscribe(cluster: Cluster) -> Iterator[Callable[..., Subscriber]]:
     opened: list[Subscriber] = []
 
-    def open_one(*topics: Topic, speaker: Speaker | None = None, **wanted: Any) -> Subscriber:
+    def open_one(*topics: FeedTopic, speaker: Speaker | None = None, **wanted: Any) -> Subscriber:
         opened.append(Subscriber(cluster, Subscribe(topics, **wanted), speaker))
         return opened[-1]
 
@@ -91,7 +100,7 @@ def ended(feed: Subscriber, *job_ids: int) -> None:
 def test_all_jobs_are_told_from_their_submission_to_the_archive(cluster: Cluster, subscribe: Opened) -> None:
     before = cluster.submit(dummy())
     cluster.wait(before)
-    feed = subscribe(Topic.JOBS, fields=("status", "id"))
+    feed = subscribe(FeedTopic.JOBS, fields=("status", "id"))
 
     job_id = cluster.submit(dummy())
     ended(feed, job_id)
@@ -104,7 +113,9 @@ def test_all_jobs_are_told_from_their_submission_to_the_archive(cluster: Cluster
 
 def test_log_and_output_of_a_running_job_come_with_its_states(cluster: Cluster, subscribe: Opened) -> None:
     job_id = cluster.submit(command("sh", "-c", "echo one; sleep 0.3; echo two"), dummy(messages=["hello"]))
-    feed = subscribe(Topic.JOBS, ids=(job_id,), log_after=(0,), outputs=(OutputPlace(job_id, OutputStream.OUTPUT, 0),))
+    feed = subscribe(
+        FeedTopic.JOBS, ids=(job_id,), log_after=(0,), outputs=(OutputPlace(job_id, OutputStream.OUTPUT, 0),)
+    )
 
     ended(feed, job_id)
     while not feed.text.endswith("two\n"):
@@ -118,7 +129,7 @@ def test_who_comes_back_goes_on_and_after_a_restart_begins_anew(cluster: Cluster
     # what it was before is not told once more after the place
     before = cluster.submit(gated(cluster.root / "first"))
     job_id = cluster.submit({**gated(cluster.root / "go"), "depends": after(before)})
-    first = subscribe(Topic.JOBS, ids=(job_id,), log_after=(0,))
+    first = subscribe(FeedTopic.JOBS, ids=(job_id,), log_after=(0,))
     (cluster.root / "first").touch()
     cluster.wait(job_id, status="running")
     while first.rows[job_id] != ("running",):
@@ -138,7 +149,7 @@ def test_who_comes_back_goes_on_and_after_a_restart_begins_anew(cluster: Cluster
 
 
 def test_rules_limits_and_the_drain_flag_are_told(cluster: Cluster, subscribe: Opened) -> None:
-    feed = subscribe(Topic.FILTERS, Topic.QUEUE)
+    feed = subscribe(FeedTopic.FILTERS, FeedTopic.QUEUE)
     assert feed.begun.filters == ()
     assert feed.begun.queue is not None
     assert (feed.begun.queue.is_drained, feed.begun.queue.max_running_jobs) == (False, 4)
@@ -158,7 +169,7 @@ def test_rules_limits_and_the_drain_flag_are_told(cluster: Cluster, subscribe: O
 def test_a_hint_comes_when_reasons_may_have_changed(cluster: Cluster, subscribe: Opened) -> None:
     held = cluster.submit(gated(cluster.root / "later"))
     waiting = cluster.submit(dummy(depends=after(held)))
-    feed = subscribe(Topic.REASONS, ids=(waiting,))
+    feed = subscribe(FeedTopic.REASONS, ids=(waiting,))
 
     cluster.submit(dummy())
 
@@ -169,7 +180,7 @@ def test_a_hint_comes_when_reasons_may_have_changed(cluster: Cluster, subscribe:
 def test_others_see_of_a_job_what_a_query_shows_and_neither_log_nor_output(cluster: Cluster, subscribe: Opened) -> None:
     reader = Speaker("reader", Role.READ)
     job_id = cluster.submit(command("echo", "secret", env={"KEY": "secret"}), dummy(messages=["secret"]))
-    feed = subscribe(Topic.JOBS, ids=(job_id,), fields=("status", "ops", "oplog"), log_after=(0,), speaker=reader)
+    feed = subscribe(FeedTopic.JOBS, ids=(job_id,), fields=("status", "ops", "oplog"), log_after=(0,), speaker=reader)
 
     ended(feed, job_id)
 
@@ -179,7 +190,7 @@ def test_others_see_of_a_job_what_a_query_shows_and_neither_log_nor_output(clust
 
 
 def test_a_reader_that_is_too_slow_is_dropped_and_others_hear_everything(cluster: Cluster, subscribe: Opened) -> None:
-    slow, other = subscribe(Topic.JOBS, fields=("status", "ops")), subscribe(Topic.JOBS)
+    slow, other = subscribe(FeedTopic.JOBS, fields=("status", "ops")), subscribe(FeedTopic.JOBS)
     count = BACKLOG_LIMIT // 100_000 + 20
 
     jobs = cluster.submit_many(*[(dummy(comment="x" * 100_000),)] * count)
@@ -194,7 +205,7 @@ def test_a_reader_that_is_too_slow_is_dropped_and_others_hear_everything(cluster
 
 
 def test_a_subscription_of_a_program_survives_restarts(cluster: Cluster) -> None:
-    asked = Subscribe((Topic.JOBS,))
+    asked = Subscribe((FeedTopic.JOBS,))
 
     async def follow() -> list[bool]:
         feed = LuxidFeed(cluster.paths.query_socket, asked)
@@ -225,4 +236,4 @@ def test_a_subscription_of_a_program_survives_restarts(cluster: Cluster) -> None
 )
 def test_what_cannot_be_told_is_refused(cluster: Cluster, subscribe: Opened, wanted: dict[str, Any], why: str) -> None:
     with pytest.raises(RemoteError, match=why):
-        subscribe(Topic.JOBS, **wanted)
+        subscribe(FeedTopic.JOBS, **wanted)

@@ -14,7 +14,7 @@ from common.ids import JobId
 from protocol.blocking import BlockingClient
 from protocol.framing import ETX
 from protocol.luxi.jobs import ArchiveJob, CancelJob
-from protocol.luxi.queries import JobChange, WaitForJobChange
+from protocol.luxi.queries import JobSnapshot, WaitForJobChange
 from tests.daemon.luxid.ops import after, delay, dummy, gated
 from tests.support.cluster import Cluster
 from tests.support.sockets.connections import connection_count
@@ -49,7 +49,7 @@ def test_a_change_ends_the_wait(cluster: Cluster) -> None:
         client.start(request)
         go.touch()
 
-        assert client.finish(request) == JobChange(("success",), ())
+        assert client.finish(request) == JobSnapshot(("success",), ())
 
 
 def test_a_final_job_is_answered_at_once_whatever_is_known(cluster: Cluster) -> None:

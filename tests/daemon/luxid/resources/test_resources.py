@@ -195,7 +195,7 @@ def test_totals_are_read_when_wconfd_comes_back_and_followed(cluster: Cluster) -
     assert [use.resource.total for use in cluster.luxi(ReadResourceUse())] == [1]
     wait_until(lambda: lacks(cluster, job) is not None, what="the totals are known again")
     assert lacks(cluster, job) == LacksUnits("licences", 2, 1, 1, ())
-    cluster.wconf(wconfd_resources.SetResource(Resource("", "licences", 2)))
+    cluster.wconf(wconfd_resources.SetResourceTotal(Resource("", "licences", 2)))
     cluster.wait(job, status="success")
 
 

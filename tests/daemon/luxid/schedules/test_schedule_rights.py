@@ -18,7 +18,7 @@ from protocol.luxi.queue import (
     PauseSchedule,
     RemoveScheduleOf,
     RunSchedule,
-    ScheduleWish,
+    ScheduleRequest,
 )
 from protocol.messages import Request
 from protocol.peer import Speaker
@@ -48,8 +48,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-def wish(name: str) -> ScheduleWish:
-    return ScheduleWish(name=name, every_s=3600.0, job=JOB, missed=Missed.ONCE)
+def wish(name: str) -> ScheduleRequest:
+    return ScheduleRequest(name=name, every_s=3600.0, job=JOB, missed=Missed.ONCE)
 
 
 def test_each_user_changes_his_own_and_operators_change_all(cluster: Cluster) -> None:
@@ -87,12 +87,12 @@ def test_nobody_runs_commands_as_another_by_way_of_his_schedule(cluster: Cluster
 
     with pytest.raises(Refused, match=r"schedule 'hers' cannot get another job: it belongs to"):
         call_as(OPERATOR, cluster, ChangeSchedule(wish("hers")))
-    assert call_as(OPERATOR, cluster, ChangeSchedule(ScheduleWish(name="hers", every_s=60.0))).schedule.every_s == 60
+    assert call_as(OPERATOR, cluster, ChangeSchedule(ScheduleRequest(name="hers", every_s=60.0))).schedule.every_s == 60
     assert call_as(ADMIN, cluster, ChangeSchedule(wish("hers"))).schedule.user == ALICE
     with pytest.raises(Refused, match=r"schedule 'roots' cannot get another job: it belongs to"):
         call_as(ADMIN, cluster, ChangeSchedule(wish("roots")))
     with pytest.raises(Refused, match=r"schedule 'roots' cannot be changed: it belongs to"):
-        call_as(ALICE, cluster, ChangeSchedule(ScheduleWish(name="roots", every_s=60.0)))
+        call_as(ALICE, cluster, ChangeSchedule(ScheduleRequest(name="roots", every_s=60.0)))
     for name in ("hers", "roots"):
         cluster.luxi(RemoveScheduleOf(name))
 
@@ -137,7 +137,7 @@ def test_bytes_of_all_schedules_of_a_user_are_bounded_together(tmp_path: Path) -
     def job(size: int) -> tuple[dict[str, Any], ...]:
         return ({"OP_ID": "OP_RUN_COMMAND", "argv": ["echo", "x" * size]},)
 
-    def sized(name: str, size: int) -> ScheduleWish:
+    def sized(name: str, size: int) -> ScheduleRequest:
         return attrs.evolve(wish(name), job=job(size))
 
     bounds = "[limits]\nmax_schedule_bytes_per_user = 1000\n"

@@ -22,8 +22,8 @@ from protocol.luxi.queue import (
     PauseSchedule,
     RemoveScheduleOf,
     RunSchedule,
+    ScheduleRequest,
     ScheduleView,
-    ScheduleWish,
     SetDrainFlag,
 )
 from protocol.wconfd.config import PutSchedule, ReadSchedules
@@ -71,7 +71,7 @@ def cluster(daemons: Daemons) -> Iterator[Daemons]:
 def add(cluster: Daemons, name: str = "s", every_s: float = 1.0, job: Any = QUICK, **wish: Any) -> ScheduleView:
     if "cron" not in wish:
         wish["every_s"] = every_s
-    return cluster.luxi(AddSchedule(ScheduleWish(name=name, job=job, **wish)))
+    return cluster.luxi(AddSchedule(ScheduleRequest(name=name, job=job, **wish)))
 
 
 def kept(cluster: Daemons, name: str = "s") -> Schedule:
@@ -227,7 +227,7 @@ def test_a_missed_run_is_made_up_for_once_or_not_as_it_says(cluster: Daemons) ->
 def test_a_schedule_whose_words_change_makes_up_for_nothing(cluster: Daemons) -> None:
     before = add(cluster, cron="@daily", missed=Missed.ONCE).schedule
 
-    view = cluster.luxi(ChangeSchedule(ScheduleWish(name="s", cron="0 4 * * *", zone="Europe/Athens")))
+    view = cluster.luxi(ChangeSchedule(ScheduleRequest(name="s", cron="0 4 * * *", zone="Europe/Athens")))
 
     assert view.schedule.settled_at > before.settled_at
     assert (view.schedule.cron, view.schedule.zone, view.schedule.job) == ("0 4 * * *", "Europe/Athens", before.job)
@@ -238,7 +238,7 @@ def test_a_schedule_whose_words_change_makes_up_for_nothing(cluster: Daemons) ->
         ({"job": ({"OP_ID": "OP_TEST_NONE"},)}, "OP_TEST_NONE"),
     ):
         with pytest.raises(GantryError, match=says):
-            cluster.luxi(ChangeSchedule(ScheduleWish(name="s", **wish)))
+            cluster.luxi(ChangeSchedule(ScheduleRequest(name="s", **wish)))
     assert kept(cluster) == view.schedule
     assert jobs_of(cluster) == []
 

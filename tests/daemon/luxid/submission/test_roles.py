@@ -20,10 +20,10 @@ from protocol.luxi.jobs import (
     CancelJobs,
     ChangeJobPriority,
     ChangeJobs,
-    JobChange,
     ReadJobOutput,
     SubmitJob,
     SubmitManyJobs,
+    TermsChange,
 )
 from protocol.luxi.queries import Query, QueryJobs, WaitForJobChange
 from protocol.luxi.queue import ReplaceFilter, SetDrainFlag, SetWatcherPause
@@ -227,7 +227,7 @@ def test_of_many_jobs_those_of_others_are_refused_and_ones_own_are_changed(clust
     held = dummy(reason=stated(JobTerms(hold=Hold())))
     mine, theirs = submit_as(ALICE, cluster, held), submit_as(BOB, cluster, held)
 
-    renamed = call_as(ALICE, cluster, ChangeJobs((theirs, mine), JobChange(name="x")))
+    renamed = call_as(ALICE, cluster, ChangeJobs((theirs, mine), TermsChange(name="x")))
     held_by = [row_as(ALICE, cluster, job_id, "name", "hold")[1]["by"] for job_id in (mine, theirs)]
     canceled = call_as(ALICE, cluster, CancelJobs((theirs, mine)))
 
@@ -254,9 +254,9 @@ def test_an_ended_job_of_another_is_refused_also_when_it_is_archived(cluster: Cl
 
 def test_only_operators_lift_the_hold_of_an_operator(cluster: Cluster) -> None:
     mine = submit_as(ALICE, cluster, dummy(reason=stated(JobTerms(begin_at=9e9))))
-    free = ChangeJobs((mine,), JobChange(release=True, begin_at=0.0))
+    free = ChangeJobs((mine,), TermsChange(release=True, begin_at=0.0))
 
-    (held,) = call_as(OPERATOR, cluster, ChangeJobs((mine,), JobChange(hold="")))
+    (held,) = call_as(OPERATOR, cluster, ChangeJobs((mine,), TermsChange(hold="")))
     (refused,) = call_as(ALICE, cluster, free)
 
     assert held.is_done

@@ -22,7 +22,7 @@ from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.configstore import ConfigStore, Step
 from daemons.wconfd.core.config.configstate import ConfigState, advanced
 from protocol.client import Client
-from protocol.wconfd.changes import SetJobLimits
+from protocol.wconfd.changes import ChangeJobLimits
 from tests.support.configs import node
 from tests.support.fakes.copies import LOSS, FakeDistribution
 from tests.support.wait import PATIENCE_S, wait_until_async
@@ -134,7 +134,7 @@ async def _serve_a_change(settings: Settings, nodes: FakeDistribution) -> None:
         await nursery.start(main.serve, settings, nodes)
         async with Client(settings.paths.wconfd_socket, daemon="wconfd") as client:
             with pytest.raises(GantryError):
-                await client.call(SetJobLimits(7, None))
+                await client.call(ChangeJobLimits(7, None))
 
 
 class _HungNodes(FakeDistribution):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.wconfd.changes import SetJobLimits
+from protocol.wconfd.changes import ChangeJobLimits
 from protocol.wconfd.daemon import ConfigVerdict, VerifyConfigCopies
 from tests.cli.command import run
 from tests.support.machines.fleet import Fleet
@@ -60,7 +60,7 @@ def test_a_plain_node_is_compared_without_the_file(fleet: Fleet) -> None:
 
 def test_what_changes_meanwhile_is_no_difference(fleet: Fleet) -> None:
     for number in range(40, 60):
-        assert fleet.master.wconf(SetJobLimits(number, None))
+        assert fleet.master.wconf(ChangeJobLimits(number, None))
 
     assert [(each.differ, each.failure) for each in _ask(fleet)] == [(0, None), (0, None)]
 

@@ -14,7 +14,7 @@ import pytest
 
 from common.nodes.certificates import digest_of
 from common.system.program import NOT_MASTER
-from protocol.wconfd.changes import SetJobLimits, UpdateCluster
+from protocol.wconfd.changes import ChangeJobLimits, UpdateCluster
 from protocol.wconfd.config import FlushConfig, GetObject, ListNodesBehind, NodeBehind
 from tests.support.machines.fleet import Fleet, FleetNode, files
 from tests.support.wait import wait_until
@@ -27,7 +27,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 
 def change(fleet: Fleet, number: int) -> None:
-    assert fleet.master.wconf(SetJobLimits(number, None))
+    assert fleet.master.wconf(ChangeJobLimits(number, None))
 
 
 def check_there(fleet: Fleet, log_before: str, *nodes: FleetNode) -> None:

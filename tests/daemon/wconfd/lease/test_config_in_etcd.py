@@ -22,7 +22,7 @@ from common.system.livelock import Livelock
 from common.system.program import NOT_MASTER
 from daemons.wconfd.core.config.configstate import ConfigState
 from protocol.blocking import BlockingClient
-from protocol.wconfd.changes import SetJobLimits
+from protocol.wconfd.changes import ChangeJobLimits
 from protocol.wconfd.config import GetObject, ReloadConfig
 from protocol.wconfd.reservations import ReserveMac
 from tests.daemon.wconfd.lease.brittlewconfd import DIE, FULL
@@ -55,7 +55,7 @@ def until_forgotten(machines: LeasedFleet) -> None:
 def call_once(paths: Paths, number: int) -> None:
     """Change the configuration, without a second try."""
     with BlockingClient(paths.wconfd_socket, connect_timeout_s=0) as client:
-        client.call(SetJobLimits(number, None))
+        client.call(ChangeJobLimits(number, None))
 
 
 def test_a_change_is_kept_in_etcd_until_all_candidates_have_it(machines: LeasedFleet) -> None:
@@ -66,7 +66,7 @@ def test_a_change_is_kept_in_etcd_until_all_candidates_have_it(machines: LeasedF
     first, second = fleet.nodes
     second.kill()
 
-    fleet.master.wconf(SetJobLimits(31, None))
+    fleet.master.wconf(ChangeJobLimits(31, None))
 
     fleet.until_same(first)
     assert set(machines.stored()) == {"cluster/cluster", "top"}
@@ -87,7 +87,7 @@ def test_a_candidate_that_is_stale_holds_nothing_back(machines: LeasedFleet) -> 
     fleet.nodes[0].start()
     fleet.master.start("noded", "wconfd")
 
-    fleet.master.wconf(SetJobLimits(31, None))
+    fleet.master.wconf(ChangeJobLimits(31, None))
 
     fleet.until_same(fleet.nodes[0])
     until_forgotten(machines)
@@ -118,7 +118,7 @@ def test_another_node_takes_over_with_every_change(machines: LeasedFleet) -> Non
     new, other = fleet.nodes
     # the copies lag, and the last change is written nowhere
     new.kill()
-    old.wconf(SetJobLimits(31, None))
+    old.wconf(ChangeJobLimits(31, None))
     fleet.change_node(other, offline=True, master_candidate=False)
     (old.root / DIE).touch()
     with pytest.raises(Unavailable):

@@ -10,7 +10,7 @@ import trio
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
 from protocol.blocking import BlockingClient
-from protocol.wconfd.changes import SetJobLimits
+from protocol.wconfd.changes import ChangeJobLimits
 from protocol.wconfd.locks import TryUpdateLocks
 from tests.daemon.wconfd.lease.leasedfleet import LeasedFleet
 from tests.support.cluster import Cluster
@@ -44,7 +44,7 @@ def test_a_full_etcd_refuses_changes_in_words_and_nothing_else(machines: LeasedF
     trio.run(partial(fill, etcd))
 
     with BlockingClient(master.paths.wconfd_socket) as client, pytest.raises(Exception, match="etcd is full"):
-        client.call(SetJobLimits(31, None))
+        client.call(ChangeJobLimits(31, None))
 
     assert master.paths.config_data.read_bytes() == before
     lock(master, livelock, LockMode.EXCLUSIVE)
@@ -53,7 +53,7 @@ def test_a_full_etcd_refuses_changes_in_words_and_nothing_else(machines: LeasedF
 
     trio.run(partial(make_room, etcd))
     with BlockingClient(master.paths.wconfd_socket) as client:
-        client.call(SetJobLimits(31, None))
+        client.call(ChangeJobLimits(31, None))
     assert b'"max_running_jobs":31' in master.paths.config_data.read_bytes()
 
 
@@ -65,7 +65,7 @@ def test_a_change_waits_for_a_silent_etcd_and_locks_do_not(machines: LeasedFleet
     member.pause()
     try:
         with BlockingClient(master.paths.wconfd_socket) as client:
-            waiting = SetJobLimits(31, None)
+            waiting = ChangeJobLimits(31, None)
             client.start(waiting)
             lock(master, livelock, LockMode.EXCLUSIVE)
             lock(master, livelock, None)

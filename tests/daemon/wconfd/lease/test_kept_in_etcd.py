@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from protocol.wconfd.config import PutSchedule, ReadResources, ReadSchedules, RemoveResource, SetResource
+from protocol.wconfd.config import PutSchedule, ReadResources, ReadSchedules, RemoveResourceTotal, SetResourceTotal
 from tests.daemon.wconfd.lease.leasedfleet import LeasedFleet
 from tests.support.etcds.etcd import TestEtcd
 from tests.support.keptvalues import LICENCES, MEMORY, NIGHTLY
@@ -25,12 +25,12 @@ def test_another_master_has_every_row_and_none_that_was_removed(machines: Leased
     # from before there was a lease
     old.paths.schedules_data.write_bytes(b'{"version":1,"schedules":[]}')
     machines.begin_alone()
-    old.wconf(SetResource(MEMORY))
-    old.wconf(SetResource(LICENCES))
+    old.wconf(SetResourceTotal(MEMORY))
+    old.wconf(SetResourceTotal(LICENCES))
     # an older copy, with a row that is gone since
     new.paths.make_folders()
     new.paths.resources_data.write_bytes(old.paths.resources_data.read_bytes())
-    old.wconf(RemoveResource(MEMORY.node, MEMORY.name))
+    old.wconf(RemoveResourceTotal(MEMORY.node, MEMORY.name))
     old.wconf(PutSchedule(NEW))
     kept = machines.stored(machines.keys.kept)
     assert {"schedules.data", "schedules.data/u1", "resources.data", "resources.data/licences"} <= kept.keys()

@@ -16,7 +16,7 @@ from cli import remote
 from cli.remote import RemoteFeed, RemoteLuxid
 from common.errors import ConnectionLost, ProtocolError, RemoteError, Unavailable
 from common.ids import JobId
-from protocol.luxi.feed import FeedBegin, Subscribe, Topic
+from protocol.luxi.feed import FeedBegin, FeedTopic, Subscribe
 from protocol.luxi.jobs import CancelJob, ReadJobOutput, SubmitJob, SubmitOnce
 from protocol.luxi.queries import QueryJobs
 from protocol.luxi.queue import ListSchedules
@@ -189,7 +189,7 @@ def test_a_feed_is_read_message_by_message_until_it_ends() -> None:
     news = json.dumps({"jsonrpc": "2.0", "method": "changes", "params": ["2", {}]}).encode()
     with serving(Reply(begun + b"\x03  " + news + b"\x03", kind=STREAM_TYPE)) as server:
         feed = RemoteFeed(server.place)
-        assert feed.subscribe(Subscribe((Topic.JOBS,), (JobId(7),))) == FeedBegin("1")
+        assert feed.subscribe(Subscribe((FeedTopic.JOBS,), (JobId(7),))) == FeedBegin("1")
         assert feed.event(30) == ("changes", ["2", {}])
         with pytest.raises(Unavailable, match="ended the stream"):
             feed.event(30)

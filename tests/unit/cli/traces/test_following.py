@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar, cast
 import attrs
 import pytest
 
-from cli.traces.following import EndedNews, NotTaken, TraceExport
+from cli.traces.following import EndedJobsUpdate, NotTaken, TraceExport
 from cli.traces.place import ExportPlace, PlaceFile
 from cli.traces.spans import FIELDS, TraceSpan
 from common.errors import RemoteError, Unavailable
@@ -106,7 +106,7 @@ class Trial:
 
     luxid: FakeLuxid
     # what each feed tells; the export ends after the last one
-    feeds: list[list[EndedNews]]
+    feeds: list[list[EndedJobsUpdate]]
     file: PlaceFile
     sink: FakeSink = attrs.field(factory=FakeSink)
     told: list[str] = attrs.field(factory=list)
@@ -121,7 +121,7 @@ class Trial:
             export.run()
         return self.file.read() or begin
 
-    def _feed(self, position: str | None) -> Generator[EndedNews, None, None]:
+    def _feed(self, position: str | None) -> Generator[EndedJobsUpdate, None, None]:
         self.positions.append(position)
         if not self.feeds:
             raise Over("it is over", code="denied", wire_name="Denied", wire_args=[])
@@ -142,9 +142,9 @@ def file(tmp_path: Path) -> PlaceFile:
     return PlaceFile(tmp_path / "place")
 
 
-def news(position: str, *ended: int, archived: Sequence[int] = (), is_anew: bool = False) -> EndedNews:
+def news(position: str, *ended: int, archived: Sequence[int] = (), is_anew: bool = False) -> EndedJobsUpdate:
     ids = tuple(map(JobId, (*ended, *archived)))
-    return EndedNews(position, is_anew, ids, tuple(map(JobId, archived)))
+    return EndedJobsUpdate(position, is_anew, ids, tuple(map(JobId, archived)))
 
 
 def test_a_feed_that_is_lost_goes_on_at_the_last_position(file: PlaceFile, paused: list[float]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from common.errors import PrerequisiteError
-from common.nodes.roles import FLAGS, NodeRole, RoleWishes, decide_role, role_of, with_role
+from common.nodes.roles import FLAGS, NodeRole, RoleRequest, decide_role, role_of, with_role
 from common.objects.config import Node
 from tests.support.configs import node
 
@@ -66,16 +66,16 @@ def test_every_wish_leads_to_ganetis_role_or_refusal() -> None:
                 expected = as_ganeti(one, wishes, is_master, has_room)
             except RefusedError:
                 with pytest.raises(PrerequisiteError):
-                    decide_role(one, RoleWishes(**wishes), is_master=is_master, has_room=has_room)
+                    decide_role(one, RoleRequest(**wishes), is_master=is_master, has_room=has_room)
                 continue
-            decision = decide_role(one, RoleWishes(**wishes), is_master=is_master, has_room=has_room)
+            decision = decide_role(one, RoleRequest(**wishes), is_master=is_master, has_room=has_room)
             assert decision.role.value == expected, (one, wishes, is_master, has_room)
             after = with_role(one, decision.role)
             assert sum(getattr(after, flag) for flag in FLAGS) <= 1
 
 
 def test_a_wish_without_effect_is_told_of() -> None:
-    decision = decide_role(node("n1"), RoleWishes(drained=False), is_master=False, has_room=True)
+    decision = decide_role(node("n1"), RoleRequest(drained=False), is_master=False, has_room=True)
 
     assert decision.role is NodeRole.REGULAR
     assert decision.notes == ["'drained' is not set, so it is not unset"]

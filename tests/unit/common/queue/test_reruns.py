@@ -9,7 +9,7 @@ from common.errors import Conflict, Denied, InvalidRequest
 from common.opcodes.base import write_opcode
 from common.opcodes.registry import parse_opcode
 from common.query.predicate import Field, compile_expression
-from common.query.qlang import Bounds, Expression, bounds_of
+from common.query.qlang import Expression, NumericRange, bounds_of
 from common.queue.reasons import Batch, Try, batch_entry, batch_of_trail, submitter_entry, try_entry
 from common.queue.reruns import (
     MOST_DEPENDENTS,
@@ -223,7 +223,7 @@ def test_archived_jobs_are_looked_at_between_the_chosen_ones_and_ten_thousand_id
     assert found == [51, 60, 71, 70 + REACH]
     assert "archived" in fields
     # no file outside is read
-    assert bounds_of(Expression.from_wire(archived), "id") == Bounds(51, 70 + REACH)
+    assert bounds_of(Expression.from_wire(archived), "id") == NumericRange(51, 70 + REACH)
     assert passes(live, 1)
     assert passes(live, 71 + REACH)
 

@@ -43,7 +43,7 @@ def test_a_job_that_becomes_ready_passes_four_modules_once_its_event_is_known() 
 
     assert queue.phase(JobId(2)) is Phase.READY
     end_alone = {"filters/judging.py", "filters/filtering.py", "choice/limits.py"}
-    event = {"queue/dependents.py", "queue/prospects.py", "why/history.py"}
+    event = {"queue/dependents.py", "why/history.py"}
 
     assert seen - end_alone - event == {
         "queue/jobqueue.py",

@@ -8,7 +8,7 @@ import pytest
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState, LogEntry
 from common.queue.reasons import Try, try_entry
-from daemons.luxid.core.copies.etcdentries import JobHands, Passing
+from daemons.luxid.core.copies.etcdentries import JobLivelocks, Passing
 from daemons.luxid.core.copies.restoring import as_begun, is_later, is_lost
 from daemons.luxid.core.queue.recovery import Fate, judge_fate
 
@@ -76,7 +76,7 @@ def test_other_jobs_stay_as_they_are(states: tuple[JobState, ...]) -> None:
 
 
 def test_a_job_passes_into_the_hands_of_each_new_process_and_out_of_them() -> None:
-    hands = JobHands()
+    hands = JobLivelocks()
 
     def write(*jobs: Job) -> Passing:
         passing = hands.will_write(list(jobs))
@@ -100,7 +100,7 @@ def test_a_job_passes_into_the_hands_of_each_new_process_and_out_of_them() -> No
 
 
 def test_a_start_that_could_not_be_written_leaves_no_process() -> None:
-    hands = JobHands()
+    hands = JobLivelocks()
     hands.done(hands.will_write([job(S.QUEUED)]), [job(S.QUEUED)])
 
     held = [job(S.QUEUED, livelock=None)]
@@ -110,7 +110,7 @@ def test_a_start_that_could_not_be_written_leaves_no_process() -> None:
 
 
 def test_a_job_that_was_found_in_the_queue_does_not_begin_by_a_change() -> None:
-    hands = JobHands()
+    hands = JobLivelocks()
     hands.found(job(S.SUCCESS, S.QUEUED))
 
     assert hands.will_write([job(S.SUCCESS, S.QUEUED)]) == Passing()

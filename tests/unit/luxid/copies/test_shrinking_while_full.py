@@ -15,7 +15,7 @@ from common.lease.records import EtcdKeys
 from common.replica.entries import DirtyEntries
 from daemons.luxid.copying.sending import NodeSender
 from daemons.luxid.core.copies.backlog import Key
-from daemons.luxid.core.copies.etcdentries import JobHands
+from daemons.luxid.core.copies.etcdentries import JobLivelocks
 from daemons.luxid.replicating.shrinking import Shrinking
 from protocol.etcd.kv import EtcdFull
 
@@ -64,7 +64,7 @@ async def test_a_new_master_forgets_what_its_candidates_have_before_it_can_mark_
     shrinking.told.candidates_changed()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(shrinking.run, entries, JobHands())
+        nursery.start_soon(shrinking.run, entries, JobLivelocks())
         with trio.fail_after(60):
             await etcd.forgotten.wait()
         nursery.cancel_scope.cancel()

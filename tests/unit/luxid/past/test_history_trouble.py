@@ -26,7 +26,7 @@ from daemons.luxid.history import upkeep
 from daemons.luxid.history.index import DamagedIndex, PastIndex, read_list, set_aside
 from daemons.luxid.history.upkeep import PastHistory, read_rows
 from daemons.luxid.jobs import JobTable, LiveJobs
-from daemons.luxid.processes.jobprocesses import JobProcesses, KillMessages, ToldPriorities
+from daemons.luxid.processes.jobprocesses import JobProcesses, KillMessages, PriorityMessages
 from protocol.luxi.history import EndedJobs, ReadHistory
 from tests.support.wait import wait_until, wait_until_async
 
@@ -45,7 +45,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def _jobs(store: Store) -> LiveJobs:
     queue = JobQueue(1, 1, store.archived_state)
     return LiveJobs(
-        queue, JobTable(store.find_live), JobProcesses(KillMessages(store.paths), ToldPriorities(store.paths))
+        queue, JobTable(store.find_live), JobProcesses(KillMessages(store.paths), PriorityMessages(store.paths))
     )
 
 

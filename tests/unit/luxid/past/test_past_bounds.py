@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import InvalidRequest
-from daemons.luxid.core.past.queries import MOST_OFFSET, Condition, Eyes
+from daemons.luxid.core.past.queries import MOST_OFFSET, Eyes, SqlCondition
 from daemons.luxid.history.index import open_index, read_list
 from protocol.luxi.history import ReadHistory
 
@@ -25,7 +25,7 @@ def test_a_loss_of_power_leaves_no_mixture_of_old_and_new_pages(tmp_path: Path) 
     index = open_index(tmp_path / "history")
 
     # NORMAL: the log is synced before it is moved, and the file before the log is used anew
-    assert index.select(Condition("PRAGMA synchronous", ())) == [(1,)]
-    assert index.select(Condition("PRAGMA journal_mode", ())) == [("wal",)]
+    assert index.select(SqlCondition("PRAGMA synchronous", ())) == [(1,)]
+    assert index.select(SqlCondition("PRAGMA journal_mode", ())) == [("wal",)]
 
     index.close()

@@ -10,7 +10,7 @@ import pytest
 
 from common.errors import Unavailable
 from common.paths import Paths
-from common.query.qlang import Bounds
+from common.query.qlang import NumericRange
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.handlers.queries import JobRows
 from daemons.luxid.jobs import JobTable
@@ -52,7 +52,7 @@ async def test_of_the_archive_only_files_within_the_bounds_of_the_filter_are_rea
     store = types.SimpleNamespace(paths=paths, find_archived=read.append)
     listed = JobRows(JobTable(lambda _: None), cast(Any, store), cast(Any, None), JobQueue(1, 1, lambda _: None))
 
-    found = [batch async for batch in listed.every(archived=True, page=page, bounds=Bounds(10, 12))]
+    found = [batch async for batch in listed.every(archived=True, page=page, bounds=NumericRange(10, 12))]
 
     assert found == [[]]
     assert sorted(read) == [10, 11, 12]

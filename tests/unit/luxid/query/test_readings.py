@@ -22,7 +22,7 @@ from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.rights import Viewer
 from daemons.luxid.files.store import JobLogs
 from daemons.luxid.jobs import JobTable, JobViews, LiveJobs
-from daemons.luxid.processes.jobprocesses import JobProcesses, KillMessages, ToldPriorities
+from daemons.luxid.processes.jobprocesses import JobProcesses, KillMessages, PriorityMessages
 
 # more than are remembered because they are like each other
 MANY = 5000
@@ -39,7 +39,7 @@ def jobs(count: int) -> list[Job]:
 
 def make_views(queue: JobQueue) -> JobViews:
     paths = Paths.under_root(Path("/nowhere"))
-    live = LiveJobs(queue, JobTable(lambda _: None), JobProcesses(KillMessages(paths), ToldPriorities(paths)))
+    live = LiveJobs(queue, JobTable(lambda _: None), JobProcesses(KillMessages(paths), PriorityMessages(paths)))
     return JobViews(live, JobLogs(paths), paths.silence_note)
 
 

@@ -24,7 +24,7 @@ from protocol.luxi.queue import (
     ListSchedules,
     PauseSchedule,
     RemoveScheduleOf,
-    ScheduleWish,
+    ScheduleRequest,
     SetSchedule,
 )
 from protocol.messages import AnyRequest
@@ -89,7 +89,7 @@ def calls() -> tuple[Schedules, SlowChecks, Wconfd]:
 
 async def test_a_pause_outlives_a_change_that_was_being_checked(nursery: trio.Nursery) -> None:
     schedules, checks, wconfd = calls()
-    wish = ScheduleWish(name=NIGHTLY.name, job=OTHER_JOB)
+    wish = ScheduleRequest(name=NIGHTLY.name, job=OTHER_JOB)
     nursery.start_soon(schedules.change_schedule, ChangeSchedule(wish), ROOT)
     await wait_all_tasks_blocked()
 
@@ -103,7 +103,7 @@ async def test_a_pause_outlives_a_change_that_was_being_checked(nursery: trio.Nu
 
 async def test_a_change_does_not_bring_back_what_was_removed_meanwhile(nursery: trio.Nursery) -> None:
     schedules, checks, wconfd = calls()
-    wish = ScheduleWish(name=NIGHTLY.name, job=OTHER_JOB)
+    wish = ScheduleRequest(name=NIGHTLY.name, job=OTHER_JOB)
     refused: list[NotFound] = []
 
     async def change() -> None:
@@ -134,8 +134,8 @@ async def test_a_condition_counts_at_the_turn_of_a_change(nursery: trio.Nursery)
         except PreconditionFailed as error:
             refused.append(error)
 
-    patch = ChangeSchedule(ScheduleWish(name=NIGHTLY.name, job=OTHER_JOB), seen)
-    whole = SetSchedule(ScheduleWish(name=NIGHTLY.name, every_s=60.0, job=OTHER_JOB), seen)
+    patch = ChangeSchedule(ScheduleRequest(name=NIGHTLY.name, job=OTHER_JOB), seen)
+    whole = SetSchedule(ScheduleRequest(name=NIGHTLY.name, every_s=60.0, job=OTHER_JOB), seen)
     nursery.start_soon(change, lambda: schedules.change_schedule(patch, ROOT))
     nursery.start_soon(change, lambda: schedules.set_schedule(whole, ROOT))
     await wait_all_tasks_blocked()
@@ -155,7 +155,7 @@ async def test_a_condition_counts_at_the_turn_of_a_change(nursery: trio.Nursery)
 async def test_a_change_that_is_delivered_twice_is_made_once() -> None:
     schedules, checks, wconfd = calls()
     checks.is_found.set()
-    change = ChangeSchedule(ScheduleWish(name=NIGHTLY.name, overlap=Overlap.ALLOW), Condition(tags=(NIGHTLY.tag,)))
+    change = ChangeSchedule(ScheduleRequest(name=NIGHTLY.name, overlap=Overlap.ALLOW), Condition(tags=(NIGHTLY.tag,)))
 
     views = [await schedules.change_schedule(change, ROOT) for _ in range(2)]
 
@@ -181,7 +181,7 @@ async def test_the_last_schedules_of_all_are_for_operators() -> None:
     schedules = Schedules(book, cast(Any, users), cast(Any, users), LimitsSettings(), lambda _: ())
 
     def wish(name: str) -> AddSchedule:
-        return AddSchedule(ScheduleWish(name=name, every_s=60.0, job=OTHER_JOB))
+        return AddSchedule(ScheduleRequest(name=name, every_s=60.0, job=OTHER_JOB))
 
     with pytest.raises(Conflict, match=r"there are 9500 schedules, of at most 9500; .* reserved for operators"):
         await schedules.add_schedule(wish("hers"), Peer(1, 1, 1, role=Role.SUBMIT))

@@ -9,15 +9,15 @@ from common.errors import InvalidRequest
 from common.queue.terms import Hold, JobTerms, terms_entry
 from common.schedules.schedule import Missed, Overlap
 from daemons.luxid.core.schedules import ScheduleOwner, changed_schedule, new_schedule, paused, run_job
-from protocol.luxi.queue import ScheduleWish
+from protocol.luxi.queue import ScheduleRequest
 
 NOW = 1_790_000_000.5
 ANN = ScheduleOwner(1000, "ann")
 OP: dict[str, object] = {"OP_ID": "OP_TEST_DELAY", "duration": 0}
 
 
-def wish(**parts: Any) -> ScheduleWish:
-    return ScheduleWish(**{"name": "s", "cron": "@daily", "job": (OP,), **parts})
+def wish(**parts: Any) -> ScheduleRequest:
+    return ScheduleRequest(**{"name": "s", "cron": "@daily", "job": (OP,), **parts})
 
 
 def with_terms(terms: JobTerms) -> tuple[dict[str, object], ...]:
@@ -63,8 +63,8 @@ def test_short_periods_make_up_for_nothing_by_default(parts: dict[str, Any], mis
 def test_only_what_is_wished_for_changes_and_only_new_times_settle() -> None:
     schedule = attrs.evolve(new_schedule(wish(), "u", ANN, NOW), settled_at=NOW - 5)
 
-    other = changed_schedule(schedule, ScheduleWish(name="s", overlap=Overlap.ALLOW), NOW)
-    later = changed_schedule(schedule, ScheduleWish(name="s", every_s=60.0), NOW)
+    other = changed_schedule(schedule, ScheduleRequest(name="s", overlap=Overlap.ALLOW), NOW)
+    later = changed_schedule(schedule, ScheduleRequest(name="s", every_s=60.0), NOW)
 
     assert other == attrs.evolve(schedule, overlap=Overlap.ALLOW, changed_at=NOW)
     assert (later.cron, later.every_s, later.settled_at) == ("", 60.0, NOW)

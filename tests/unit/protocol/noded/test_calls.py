@@ -26,7 +26,7 @@ from protocol.noded.facts import (
     NodeInfo,
 )
 from protocol.noded.files import FileUpload, SsconfValue, UploadFile, UploadFileSingle, WriteSsconfFiles
-from protocol.noded.membership import MasterNodeName, NodeActivateMasterIp, Version
+from protocol.noded.membership import MasterNodeName, NodeActivateMasterIp, NodeVersion
 from protocol.noded.procedures import REFUSED, call_classes, why_refused
 from protocol.noded.statefiles import PREFIX, FileRename, JobqueuePurge, JobqueueRename, JobqueueUpdate
 from tests.support.machines.noded import CLASSES
@@ -48,7 +48,7 @@ def test_a_procedure_without_a_class_is_refused_with_its_need() -> None:
         why_refused("blockdev_mage")
 
 
-@pytest.mark.parametrize("kind", [Version, ExportList, MasterNodeName, JobqueuePurge])
+@pytest.mark.parametrize("kind", [NodeVersion, ExportList, MasterNodeName, JobqueuePurge])
 @pytest.mark.parametrize("body", [b"[]", b"{}", b"[1, 2]", b"null", b'{"a": 1}'])
 def test_a_procedure_without_arguments_takes_any_json(kind: type[AnyCall], body: bytes) -> None:
     assert read_request(kind, body) == kind()
@@ -58,8 +58,8 @@ def test_a_procedure_without_arguments_takes_any_json(kind: type[AnyCall], body:
 @pytest.mark.parametrize(
     ("kind", "body", "said"),
     [
-        (Version, b"", "the body of version is not JSON"),
-        (Version, b"[", "the body of version is not JSON"),
+        (NodeVersion, b"", "the body of version is not JSON"),
+        (NodeVersion, b"[", "the body of version is not JSON"),
         (TestDelay, b"", "the body of test_delay is not JSON"),
         (TestDelay, b"{}", "invalid arguments of test_delay: expected a list, got {}"),
         (TestDelay, b"[]", "test_delay lacks duration"),
@@ -116,7 +116,7 @@ def test_a_value_of_ssconf_becomes_the_file_of_ganetis(wire: object, content: by
 def test_a_delay_may_last_its_time_and_five_seconds() -> None:
     assert TestDelay(2.5).limit_s == 7
     assert TestDelay(-1).limit_s == 5
-    assert Version().limit_s == 60
+    assert NodeVersion().limit_s == 60
 
 
 def test_a_missing_instance_is_an_empty_object() -> None:
@@ -145,7 +145,7 @@ def test_facts_of_a_newer_node_daemon_are_taken() -> None:
 )
 def test_what_is_not_a_reply_is_told_with_its_beginning(body: bytes) -> None:
     with pytest.raises(ProtocolError) as caught:
-        read_reply(Version(), body)
+        read_reply(NodeVersion(), body)
 
     assert repr(body[:40]) in caught.value.message
 
@@ -154,7 +154,7 @@ def test_what_is_not_a_reply_is_told_with_its_beginning(body: bytes) -> None:
     ("call", "body"),
     [
         (JobqueuePurge(), b"[true, 1]"),
-        (Version(), b'[true, "3"]'),
+        (NodeVersion(), b'[true, "3"]'),
         (JobqueueRename((FileRename("/a", "/b"),)), b"[true, []]"),
         (JobqueueRename((FileRename("/a", "/b"),)), b"[true, [null, null]]"),
         (JobqueueRename((FileRename("/a", "/b"),)), b"[true, null]"),
@@ -168,6 +168,6 @@ def test_a_payload_of_another_shape_is_refused(call: AnyCall, body: bytes) -> No
 @pytest.mark.parametrize(("text", "told"), [("queue locked", "queue locked"), ("", "the node daemon gave no reason")])
 def test_a_failure_is_raised_with_its_text(text: str, told: str) -> None:
     with pytest.raises(CallRefused) as caught:
-        read_reply(Version(), failure_body(text))
+        read_reply(NodeVersion(), failure_body(text))
 
     assert caught.value.message == told

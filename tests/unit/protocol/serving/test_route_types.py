@@ -12,16 +12,16 @@ from collections.abc import Sequence
 import orjson
 
 from common.access import Role
-from protocol.luxi.jobs import ArchiveJob, CancelJob, Done
+from protocol.luxi.jobs import ArchiveJob, CancelJob, ChangeResult
 from protocol.luxi.queries import QueryJobs, QueryResult, Rows
 from protocol.peer import Peer
 from protocol.serving.route import Pieces
 from protocol.serving.route import AnyRoute, Route
 
-async def right(call: CancelJob, peer: Peer) -> Done:
+async def right(call: CancelJob, peer: Peer) -> ChangeResult:
     raise NotImplementedError
 
-async def other_request(call: ArchiveJob, peer: Peer) -> Done:
+async def other_request(call: ArchiveJob, peer: Peer) -> ChangeResult:
     raise NotImplementedError
 
 async def other_reply(call: CancelJob, peer: Peer) -> list[object]:

@@ -17,7 +17,7 @@ from common.webaccess.tokens import NewToken, TokensFile
 from common.webaccess.users import User, UsersFile
 from protocol.envelope import Call, Dialect, MalformedRequest, read_message, request_bytes
 from protocol.peer import Peer, Speaker, read_speaker
-from protocol.serving.service import Accounts, Service, Speakers
+from protocol.serving.service import AccountRoles, Service, Speakers
 from tests.support.accounts.userlookups import without_descriptors
 
 OTHER = next(user for user in pwd.getpwall() if user.pw_uid not in (0, os.getuid()))
@@ -147,7 +147,7 @@ def files(tmp_path: Path) -> Paths:
 
 def apart(files: Paths, *, has_ganetis_rule: bool = False) -> Speakers:
     access = Access(RAPID.uid, apart=frozenset({APART.uid, MOND.uid}), gateway=APART.uid)
-    return Speakers(access, Accounts(files, has_ganetis_rule=has_ganetis_rule))
+    return Speakers(access, AccountRoles(files, has_ganetis_rule=has_ganetis_rule))
 
 
 @pytest.mark.trio

@@ -9,8 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
 from common.metrics import PREFIX, declared
-from daemons.rapid.metrics.exposition import write
-from daemons.rapid.metrics.scraping import MetricsSnapshot
+from daemons.rapid.metrics.scraping import MetricsSnapshot, write
 from tests.unit.rapid.metrics.numbers import ALL, LUXID, seconds, wconfd
 
 # units with which a name may end, after which only `_total` may follow

@@ -6,7 +6,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from daemons.rapid.metrics.exposition import write
+from daemons.rapid.metrics.scraping import write
 from tests.monitoring.questions import RULES, panels, questions
 from tests.unit.rapid.metrics.numbers import ALL
 

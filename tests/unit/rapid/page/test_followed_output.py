@@ -12,7 +12,7 @@ from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Following
 from daemons.rapid.page.live.stream import _follow_output
 from daemons.rapid.page.reading import SHOWN_AT_ONCE
-from daemons.rapid.page.terminal import START, Place
+from daemons.rapid.page.terminal import START, LinePosition
 from protocol.luxi.jobs import JobOutput, OutputTime, OutputTimes, ReadJobOutput, ReadOutputTimes
 from protocol.messages import Request
 from tests.support.fakes.luxidalone import LuxidAlone
@@ -39,7 +39,7 @@ class Luxid(LuxidAlone):
 class Sent:
     """One event."""
 
-    place: Place
+    place: LinePosition
     # text of the line that is being written
     tail: str
     # (id of an element, how the rows come there, the rows)
@@ -51,7 +51,7 @@ class Sent:
         return re.sub("<[^>]*>", "", "".join(rows for _, _, rows in self.rows))
 
 
-async def _followed(printed: bytes, place: Place = START, step: int = 2) -> list[Sent]:
+async def _followed(printed: bytes, place: LinePosition = START, step: int = 2) -> list[Sent]:
     pushed: list[bytes] = []
 
     async def push(data: bytes) -> None:
@@ -65,7 +65,7 @@ def _sent(data: bytes) -> Sent:
     head, _, body = data.decode().partition("\n")
     text = "\n".join(line.removeprefix("data: ") for line in body.split("\n")).removesuffix("\n\n")
     found = re.findall(r'<hx-partial hx-target="#(\w+)" hx-swap="(\w+)">(.*?)</hx-partial>', text, re.DOTALL)
-    place = Place.read(head.removeprefix("id: output-"))
+    place = LinePosition.read(head.removeprefix("id: output-"))
     assert place is not None, head
     (target, _, tail), *rows = found
     assert target == "tail"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from common.words.fields import JobRow
-from daemons.rapid.page.views.nodeview import NodeLine, NodeRow, NodesNow, node_lines
+from daemons.rapid.page.views.nodeview import ConfiguredNode, NodesNow, NodeTableRow, node_lines
 from protocol.luxi.daemon import QueueVerdict
 from protocol.luxi.queries import QueueLag
 from protocol.wconfd.config import NodeBehind
@@ -16,7 +16,7 @@ def job(job_id: int, node: str = "") -> JobRow:
 
 def now(roles: str, **values: Any) -> NodesNow:
     """Nodes n1, n2, ... with these roles."""
-    nodes = tuple(NodeRow(f"n{at}", role, "default", f"192.0.2.{at}") for at, role in enumerate(roles, 1))
+    nodes = tuple(ConfiguredNode(f"n{at}", role, "default", f"192.0.2.{at}") for at, role in enumerate(roles, 1))
     given = {
         "is_copied": True,
         "answering": frozenset(each.name for each in nodes),
@@ -30,7 +30,7 @@ def now(roles: str, **values: Any) -> NodesNow:
     return NodesNow(nodes, **given)
 
 
-def texts(line: NodeLine) -> Sequence[tuple[str, str]]:
+def texts(line: NodeTableRow) -> Sequence[tuple[str, str]]:
     return [(each.kind, each.text) for each in line.copies]
 
 

@@ -17,7 +17,7 @@ from daemons.rapid.page.reading import (
     output_bytes,
     read_piece,
 )
-from daemons.rapid.page.terminal import Place, Style
+from daemons.rapid.page.terminal import LinePosition, Style
 from protocol.luxi.jobs import JobOutput, ReadJobOutput
 from protocol.messages import Request
 from tests.support.fakes.luxidalone import LuxidAlone
@@ -66,7 +66,7 @@ async def test_all_that_there_is_now_is_shown_and_nobody_waits_for_more(count: i
         assert texts(shown) == [(number, f"line {number}") for number in range(1, count + 1)]
         assert shown.tail is not None
         assert (shown.tail.number, shown.tail.text) == (count + 1, "and")
-        assert (shown.place, shown.end) == (Place(len(printed) - 3, count + 1), len(printed))
+        assert (shown.place, shown.end) == (LinePosition(len(printed) - 3, count + 1), len(printed))
         assert shown.is_end == is_final
     assert luxid.calls <= 2 * (len(printed) // PIECE + 2)
 
@@ -145,7 +145,7 @@ async def test_of_an_output_whose_beginning_is_gone_whole_lines_are_shown() -> N
 
     shown = await last_lines(luxid, 1)
 
-    assert (shown.start, texts(shown), shown.place) == (2, [(1, "€45")], Place(11, 2))
+    assert (shown.start, texts(shown), shown.place) == (2, [(1, "€45")], LinePosition(11, 2))
     # its only line
     assert (await last_lines(Luxid(b"0123456789", is_final=False, begin=4), 1)).tail is not None
 

@@ -7,7 +7,17 @@ from itertools import product
 import pytest
 
 from daemons.rapid.page.templates import STATIC
-from daemons.rapid.page.terminal import START, Bounds, FirstLines, Group, Line, Place, Span, Style, Terminal
+from daemons.rapid.page.terminal import (
+    START,
+    DisplayBounds,
+    FirstLines,
+    LineGroup,
+    LinePosition,
+    OutputLine,
+    Style,
+    StyledText,
+    Terminal,
+)
 from daemons.rapid.page.views.outputview import appended_rows, rows_html, tail_html
 
 # contrast that WCAG 2.2 wants of a text, level AA
@@ -22,7 +32,7 @@ def rows(printed: bytes, find: str = "") -> str:
 def test_a_row_has_its_number_which_leads_to_it() -> None:
     number = '<a href="#L1" data-n="1" tabindex="-1" aria-hidden="true"></a>'
     assert rows(b"a<b>\n") == f'<div class="l" id="L1">{number}<span>a&lt;b&gt;\n</span></div>'
-    found = rows_html([Line(1, (Span("a"),))], href='/ui/jobs/4?find="&line={}'.format)
+    found = rows_html([OutputLine(1, (StyledText("a"),))], href='/ui/jobs/4?find="&line={}'.format)
     assert '<a href="/ui/jobs/4?find=&#34;&amp;line=1" data-n="1" aria-label="line 1"></a>' in found
 
 
@@ -56,28 +66,36 @@ def test_only_groups_that_go_on_and_those_with_something_found_are_open() -> Non
 
 
 def test_a_part_that_begins_within_a_group_says_so() -> None:
-    drawn = str(rows_html([Line(7, (Span("x"),), Group(3, "<build>"))]))
+    drawn = str(rows_html([OutputLine(7, (StyledText("x"),), LineGroup(3, "<build>"))]))
 
     assert '<details class="fold" id="G3" open=""><summary class="rest">&lt;build&gt; …</summary>' in drawn
 
 
 def test_the_tail_is_an_element_also_without_a_line() -> None:
     assert str(tail_html(None)) == '<div id="tail"></div>'
-    assert 'id="L4"' in str(tail_html(Line(4, (Span("x"),))))
+    assert 'id="L4"' in str(tail_html(OutputLine(4, (StyledText("x"),))))
 
 
 def test_a_line_that_is_cut_and_one_that_is_a_note_are_told_apart() -> None:
-    drawn = str(rows_html([Line(1, (Span("x"),), is_cut=True), Line(2, (Span("<lost>"),), is_note=True)]))
+    drawn = str(
+        rows_html(
+            [OutputLine(1, (StyledText("x"),), is_cut=True), OutputLine(2, (StyledText("<lost>"),), is_note=True)]
+        )
+    )
 
     assert 'class="l cut" id="L1"' in drawn
     assert '<div class="l note"><span>&lt;lost&gt;\n</span></div>' in drawn
 
 
 def test_rows_that_come_go_into_the_group_that_the_page_has() -> None:
-    group = Group(1, "x")
-    lines = [Line(2, (Span("a"),), group), Line(4, (Span("b"),)), Line(5, (Span("y"),), Group(5, "y"))]
+    group = LineGroup(1, "x")
+    lines = [
+        OutputLine(2, (StyledText("a"),), group),
+        OutputLine(4, (StyledText("b"),)),
+        OutputLine(5, (StyledText("y"),), LineGroup(5, "y")),
+    ]
 
-    going_on = list(appended_rows(lines, Place(20, 2, group=group), Group(5, "y"), is_all=False))
+    going_on = list(appended_rows(lines, LinePosition(20, 2, group=group), LineGroup(5, "y"), is_all=False))
     anew = list(appended_rows(lines, START, None, is_all=False))
 
     assert [each.target for each in going_on] == ["G1", "rows", "rows"]
@@ -87,14 +105,14 @@ def test_rows_that_come_go_into_the_group_that_the_page_has() -> None:
 
 
 def test_the_first_lines_are_as_many_as_fit() -> None:
-    kept = FirstLines(Bounds(3, 500))
-    kept.add([Line(1, (Span("x" * 1000),))])
+    kept = FirstLines(DisplayBounds(3, 500))
+    kept.add([OutputLine(1, (StyledText("x" * 1000),))])
     assert (len(kept.lines), kept.is_full) == (1, False)
 
-    kept.add([Line(2, ())])
+    kept.add([OutputLine(2, ())])
     assert (len(kept.lines), kept.is_full) == (1, True)
-    short = FirstLines(Bounds(3, 500))
-    short.add(Line(number, ()) for number in range(1, 6))
+    short = FirstLines(DisplayBounds(3, 500))
+    short.add(OutputLine(number, ()) for number in range(1, 6))
     assert ([line.number for line in short.lines], short.is_full) == ([1, 2, 3], True)
 
 
@@ -112,7 +130,7 @@ def test_each_colour_of_a_job_can_be_read_on_each_other_in_both_themes() -> None
         poor = [(text, back) for text, back in product(texts, behind) if _contrast(text, back) < ENOUGH]
         assert poor == []
     for style in (Style(fore=number, back=number) for number in range(16)):
-        drawn = str(rows_html([Line(1, (Span("x", style),))]))
+        drawn = str(rows_html([OutputLine(1, (StyledText("x", style),))]))
         assert all(f".{name} {{" in sheet for name in re.findall(r"t-\w+", drawn))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from common.schedules.schedule import Missed, Overlap, Schedule
 from daemons.rapid.page.jobforms import Texts
-from daemons.rapid.page.scheduleforms import JOB_FIELDS, filled, read_schedule
+from daemons.rapid.page.scheduling import JOB_FIELDS, filled, read_schedule
 
 # 2026-03-28 12:00 UTC: on the next day clocks are set forward in Europe
 NOW = 1774699200.0

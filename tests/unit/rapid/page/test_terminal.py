@@ -6,11 +6,11 @@ from daemons.rapid.page.terminal import (
     _NARROW,
     LONGEST,
     PLAIN,
-    Group,
-    Line,
-    Place,
-    Span,
+    LineGroup,
+    LinePosition,
+    OutputLine,
     Style,
+    StyledText,
     Terminal,
     _width,
 )
@@ -18,7 +18,7 @@ from daemons.rapid.page.terminal import (
 RED = Style(fore=1)
 
 
-def lines(*pieces: bytes) -> list[Line]:
+def lines(*pieces: bytes) -> list[OutputLine]:
     terminal = Terminal()
     return [line for piece in pieces for line in terminal.feed(piece)]
 
@@ -81,7 +81,7 @@ def test_the_cursor_moves_in_its_line(printed: bytes, seen: str) -> None:
     ],
 )
 def test_what_is_for_the_terminal_itself_is_not_shown_and_does_nothing(sequence: bytes) -> None:
-    assert lines(b"a" + sequence + b"b\n") == [Line(1, (Span("ab"),))]
+    assert lines(b"a" + sequence + b"b\n") == [OutputLine(1, (StyledText("ab"),))]
 
 
 def test_what_turns_the_direction_of_writing_is_named() -> None:
@@ -123,15 +123,15 @@ def test_a_sequence_without_an_end_takes_no_more_than_its_line() -> None:
     ],
 )
 def test_colours_and_weights(parameters: str, style: Style) -> None:
-    assert lines(f"\x1b[{parameters}mx\n".encode()) == [Line(1, (Span("x", style),))]
+    assert lines(f"\x1b[{parameters}mx\n".encode()) == [OutputLine(1, (StyledText("x", style),))]
 
 
 def test_a_style_goes_on_over_lines_until_it_is_changed() -> None:
     first, second, third = lines(b"a\x1b[31mb\nc\n\x1b[md\n")
 
-    assert first.spans == (Span("a"), Span("b", RED))
-    assert second.spans == (Span("c", RED),)
-    assert third.spans == (Span("d"),)
+    assert first.spans == (StyledText("a"), StyledText("b", RED))
+    assert second.spans == (StyledText("c", RED),)
+    assert third.spans == (StyledText("d"),)
 
 
 def test_a_place_has_the_style_and_the_group_in_which_its_line_begins() -> None:
@@ -141,13 +141,17 @@ def test_a_place_has_the_style_and_the_group_in_which_its_line_begins() -> None:
     before = terminal.place
     terminal.feed(b"::endgroup::\x1b[0m\n")
 
-    assert before == Place(27, 4, Style(fore=1, bold=True), Group(1, "x"))
-    assert terminal.place == Place(44, 5)
-    assert Terminal(before).feed(b"d\n") == [Line(4, (Span("d", Style(fore=1, bold=True)),), Group(1, "x"))]
+    assert before == LinePosition(27, 4, Style(fore=1, bold=True), LineGroup(1, "x"))
+    assert terminal.place == LinePosition(44, 5)
+    assert Terminal(before).feed(b"d\n") == [
+        OutputLine(4, (StyledText("d", Style(fore=1, bold=True)),), LineGroup(1, "x"))
+    ]
 
 
 def test_characters_and_sequences_that_are_cut_are_whole() -> None:
-    assert lines(b"\xe2", b"\x82", b"\xac\x1b", b"[3", b"1m", b"x\n") == [Line(1, (Span("€"), Span("x", RED)))]
+    assert lines(b"\xe2", b"\x82", b"\xac\x1b", b"[3", b"1m", b"x\n") == [
+        OutputLine(1, (StyledText("€"), StyledText("x", RED)))
+    ]
 
 
 @pytest.mark.parametrize("pieces", [(b"\x1b[1m", b"a\n::group::x\nb\n"), (b"::group::x\x1b[2K\r", b"a\nb\n")])
@@ -176,21 +180,21 @@ def test_groups_are_named_and_end_and_do_not_nest() -> None:
     begin, end = b"before\n::group::one \x1b[1m<two>\x1b[0m\r\nin\n", b"::endgroup::\n"
     found = lines(begin, b"::group::next\nin\n", end, b"out\n", end, b"::group::\n")
 
-    one, following = Group(2, "one <two>"), Group(4, "next")
+    one, following = LineGroup(2, "one <two>"), LineGroup(4, "next")
     assert found == [
-        Line(1, (Span("before"),)),
-        Line(2, (Span("one <two>"),), one),
-        Line(3, (Span("in"),), one),
-        Line(4, (Span("next"),), following),
-        Line(5, (Span("in"),), following),
-        Line(7, (Span("out"),)),
+        OutputLine(1, (StyledText("before"),)),
+        OutputLine(2, (StyledText("one <two>"),), one),
+        OutputLine(3, (StyledText("in"),), one),
+        OutputLine(4, (StyledText("next"),), following),
+        OutputLine(5, (StyledText("in"),), following),
+        OutputLine(7, (StyledText("out"),)),
         # there is none to end
-        Line(8, (Span("::endgroup::"),)),
-        Line(9, (), Group(9, "")),
+        OutputLine(8, (StyledText("::endgroup::"),)),
+        OutputLine(9, (), LineGroup(9, "")),
     ]
     assert [line.number for line in found if line.is_heading] == [2, 4, 9]
     # a marker begins its line as it was printed
-    assert lines(b"\x1b[m::group::x\n") == [Line(1, (Span("::group::x"),))]
+    assert lines(b"\x1b[m::group::x\n") == [OutputLine(1, (StyledText("::group::x"),))]
 
 
 @pytest.mark.parametrize(
@@ -269,10 +273,10 @@ def test_lost_bytes_end_the_line_and_what_goes_on_over_lines() -> None:
     half, note = terminal.skip(70)
     (rest,) = terminal.feed(b"rest\n")
 
-    assert half == Line(2, (Span("half \ufffd", RED),), Group(1, "x"))
+    assert half == OutputLine(2, (StyledText("half \ufffd", RED),), LineGroup(1, "x"))
     assert (note.number, note.is_note) == (3, True)
-    assert rest == Line(3, (Span("rest"),))
-    assert (terminal.end, terminal.place) == (97, Place(97, 4))
+    assert rest == OutputLine(3, (StyledText("rest"),))
+    assert (terminal.end, terminal.place) == (97, LinePosition(97, 4))
 
 
 @pytest.mark.parametrize(
@@ -292,18 +296,18 @@ def test_lost_bytes_end_the_line_and_what_goes_on_over_lines() -> None:
     ],
 )
 def test_words_that_are_no_place(word: str) -> None:
-    assert Place.read(word) is None
+    assert LinePosition.read(word) is None
 
 
 def test_a_place_is_one_word() -> None:
-    place = Place(7, 3, Style(fore=9, back=12, bold=True), Group(2, "a. b/é\u202e"))
+    place = LinePosition(7, 3, Style(fore=9, back=12, bold=True), LineGroup(2, "a. b/é\u202e"))
 
     assert str(place) == "7.3.1-91-104.2.a.%20b%2F%C3%A9%E2%80%AE"
-    found = Place.read(str(place))
+    found = LinePosition.read(str(place))
     assert found is not None
     # shown as it would be by a terminal, whoever made the word
-    assert found.group == Group(2, "a. b/é\\u202e")
-    assert Place.read("1.1.999-38.1.%0a%1b%00<b>") == Place(1, 1, PLAIN, Group(1, "\\x1b\\x00<b>"))
+    assert found.group == LineGroup(2, "a. b/é\\u202e")
+    assert LinePosition.read("1.1.999-38.1.%0a%1b%00<b>") == LinePosition(1, 1, PLAIN, LineGroup(1, "\\x1b\\x00<b>"))
 
 
 def test_the_short_way_for_widths_is_right() -> None:

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from daemons.rapid.page.waitgraph import ALL, BOX_WIDTH, DrawnGraph, Folded, WaitArrow, WaitNode, fold, place
+from daemons.rapid.page.waitgraph import ALL, BOX_WIDTH, DrawnGraph, Folded, GraphNode, WaitArrow, fold, place
 
 
 def graph(
     waits: Sequence[tuple[str, str]], statuses: dict[str, str] | None = None, over: Sequence[str] = ()
-) -> tuple[list[WaitNode], list[WaitArrow]]:
+) -> tuple[list[GraphNode], list[WaitArrow]]:
     waiting = {waiter for waiter, _ in waits}
     names = list(dict.fromkeys(name for pair in waits for name in pair))
     nodes = [
-        WaitNode(
+        GraphNode(
             name,
             name,
             (statuses or {}).get(name, "waiting"),

@@ -10,7 +10,7 @@ from common.ids import JobId
 from daemons.rapid.calls import Daemons
 from daemons.rapid.resources.jobchanges import one_by_one
 from protocol.http.body import HungUp
-from protocol.luxi.jobs import Done
+from protocol.luxi.jobs import ChangeResult
 
 IDS = [JobId(number) for number in range(1, 31)]
 NOBODY = cast(Any, None)
@@ -18,22 +18,24 @@ NOBODY = cast(Any, None)
 
 @pytest.mark.trio
 async def test_a_refusal_of_one_stops_no_other() -> None:
-    async def change(_: Daemons, job_id: JobId) -> Done:
+    async def change(_: Daemons, job_id: JobId) -> ChangeResult:
         await trio.lowlevel.checkpoint()
         if job_id % 7 == 0:
             raise Conflict("it has not ended")
-        return Done(True, str(job_id))
+        return ChangeResult(True, str(job_id))
 
     told = await one_by_one(change)(NOBODY, IDS)
 
-    assert told == [Done(False, "it has not ended") if each % 7 == 0 else Done(True, str(each)) for each in IDS]
+    assert told == [
+        ChangeResult(False, "it has not ended") if each % 7 == 0 else ChangeResult(True, str(each)) for each in IDS
+    ]
 
 
 @pytest.mark.trio
 async def test_a_client_that_goes_ends_all_of_it_without_an_error_of_ours(autojump_clock: trio.abc.Clock) -> None:
     begun: list[JobId] = []
 
-    async def change(_: Daemons, job_id: JobId) -> Done:
+    async def change(_: Daemons, job_id: JobId) -> ChangeResult:
         begun.append(job_id)
         if job_id == 3:
             raise HungUp

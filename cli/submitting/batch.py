@@ -8,8 +8,8 @@ from typing import Final
 import attrs
 
 from cli.connection import Luxid
-from cli.submitting.fleetoptions import FleetWish, elements_of, fill, variable
-from cli.submitting.options import SubmissionOptions, job_with_wishes
+from cli.submitting.batchoptions import BatchOptions, elements_of, fill, variable
+from cli.submitting.options import SubmissionOptions, job_with_options
 from common.errors import PrerequisiteError
 from common.objects.kinds import QueryKind, natural_key, short_names
 from common.queue.reasons import NODE, Batch, batch_entry, new_batch_id
@@ -49,8 +49,8 @@ class ChosenNodes:
     left_out: tuple[tuple[str, str], ...]
 
 
-def choose_nodes(client: Luxid, wish: FleetWish) -> ChosenNodes:
-    """The nodes for a wish: named ones in the order given, then those of groups by name; each once.
+def choose_nodes(client: Luxid, batch: BatchOptions) -> ChosenNodes:
+    """The nodes of a batch: named ones in the order given, then those of groups by name; each once.
 
     A named node may be drained, but not offline.
 
@@ -59,8 +59,8 @@ def choose_nodes(client: Luxid, wish: FleetWish) -> ChosenNodes:
     # without a live field, so no node is asked
     answer = client.call(Query(QueryKind.NODE, _FIELDS))
     nodes = sorted((_found(row) for row in answer.values()), key=lambda node: natural_key(node.name))
-    named = [_node_named(name, nodes) for name in wish.nodes]
-    grouped = list(nodes) if wish.is_each else _of_groups(wish.groups, nodes)
+    named = [_node_named(name, nodes) for name in batch.nodes]
+    grouped = list(nodes) if batch.is_each else _of_groups(batch.groups, nodes)
     chosen = dict.fromkeys((*(node.name for node in named), *(node.name for node in grouped if not node.why_not)))
     left_out = [(node.name, node.why_not) for node in grouped if node.why_not and node.name not in chosen]
     if not chosen:
@@ -135,26 +135,26 @@ class Spread:
     batch_id: str
 
 
-def spread(op: OpInput, nodes: Sequence[str], wish: FleetWish, wishes: SubmissionOptions, command: str) -> Spread:
+def spread(op: OpInput, nodes: Sequence[str], batch: BatchOptions, options: SubmissionOptions, command: str) -> Spread:
     """A job of this opcode for each node and combination of values; they are a batch if there may be several.
 
     Raises: InvalidRequest: there are too many, or a name or label of one breaks a rule.
     """
     along = [variable(NODE, nodes)] if nodes else []
-    elements = elements_of([*wish.variables, *along])
+    elements = elements_of([*batch.variables, *along])
     batch_id = new_batch_id(os.urandom(6))
-    names = tuple(each.name for each in wish.variables)
+    names = tuple(each.name for each in batch.variables)
     jobs = []
     for place, element in enumerate(elements, 1):
         mine = for_values(op, element, place, len(elements)) if names else _for_node(op, element)
         if nodes:
             mine = {**mine, "node": element[NODE]}
-        job = job_with_wishes(NewJob((mine,)), _named_by_element(wishes, op, element, names), command)
-        if wish.is_batch:
-            batch = Batch(batch_id, place, len(elements), wish.at_most, wish.failures, names)
-            job[0] = {**job[0], "reason": [*_trail(job[0]), batch_entry(batch, time.time_ns()).to_wire()]}
+        job = job_with_options(NewJob((mine,)), _named_by_element(options, op, element, names), command)
+        if batch.is_batch:
+            part = Batch(batch_id, place, len(elements), batch.at_most, batch.failures, names)
+            job[0] = {**job[0], "reason": [*_trail(job[0]), batch_entry(part, time.time_ns()).to_wire()]}
         jobs.append(job)
-    return Spread(jobs, elements if wish.is_batch else (), batch_id)
+    return Spread(jobs, elements if batch.is_batch else (), batch_id)
 
 
 def _trail(op: OpInput) -> Sequence[object]:
@@ -196,16 +196,16 @@ def _filled_keys(given: object, element: Mapping[str, str]) -> dict[str, object]
 
 
 def _named_by_element(
-    wishes: SubmissionOptions, op: OpInput, element: Mapping[str, str], names: Sequence[str]
+    options: SubmissionOptions, op: OpInput, element: Mapping[str, str], names: Sequence[str]
 ) -> SubmissionOptions:
-    """The wishes for an element: values in name and labels, and as labels; a name that tells the jobs apart."""
+    """The options of an element: values in name and labels, and as labels; a name that tells the jobs apart."""
     own = [(name, element[name]) for name in names]
-    labels = [(key, fill(value, element)) for key, value in wishes.job_labels]
-    given = wishes.job_name or ""
+    labels = [(key, fill(value, element)) for key, value in options.job_labels]
+    given = options.job_name or ""
     name = fill(given, element)
     if names and name == given:
         name = "-".join([given or _program(op), *element.values()])[:LONGEST_NAME].strip()
-    return attrs.evolve(wishes, job_name=name, job_labels=[*own, *labels])
+    return attrs.evolve(options, job_name=name, job_labels=[*own, *labels])
 
 
 def _program(op: OpInput) -> str:

@@ -42,14 +42,14 @@ _LIKE_RANGE: Final = re.compile(r"-?\d+\.\..*|\.\.-?\d+", re.ASCII)
 
 
 @attrs.frozen
-class FleetVariable:
+class BatchVariable:
     """A name and its values, at least one."""
 
     name: str
     values: tuple[str, ...]
 
 
-def read_variable(name: str, text: str) -> FleetVariable:
+def read_variable(name: str, text: str) -> BatchVariable:
     """The variable of `host=web1,web2`, `n=1..100`, `n=001..100..5` or `n=1..3,7`.
 
     A range ends with its last number, if its step meets that. A zero before a number keeps all as wide as the widest.
@@ -86,7 +86,7 @@ def _too_many(name: str, text: str, count: int) -> InvalidRequest:
     return InvalidRequest(f"{name}={text:.40} has {count:,} values, of at most {MOST_ELEMENTS:,}")
 
 
-def variable(name: str, values: Sequence[str]) -> FleetVariable:
+def variable(name: str, values: Sequence[str]) -> BatchVariable:
     """Raises: InvalidRequest: the name cannot be a variable's, a value cannot be a label's, or there is none."""
     if _NAME.fullmatch(name) is None or name in _TAKEN:
         raise InvalidRequest(
@@ -98,7 +98,7 @@ def variable(name: str, values: Sequence[str]) -> FleetVariable:
     for value in values:
         # each job has its values as labels
         check_label(name, value)
-    return FleetVariable(name, tuple(values))
+    return BatchVariable(name, tuple(values))
 
 
 def lines_of(text: str) -> list[str]:
@@ -107,7 +107,7 @@ def lines_of(text: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def elements_of(variables: Sequence[FleetVariable]) -> list[dict[str, str]]:
+def elements_of(variables: Sequence[BatchVariable]) -> list[dict[str, str]]:
     """Each combination of values, by name; the last variable changes fastest.
 
     Raises: InvalidRequest: a variable is there twice, or there are too many combinations.
@@ -159,7 +159,7 @@ _MARK: Final = re.compile(r"\{\w*\}")
 
 
 @attrs.frozen
-class FleetWish:
+class BatchOptions:
     """On which nodes and for which values a command is to run, and how many at once."""
 
     # names, in the order given
@@ -168,7 +168,7 @@ class FleetWish:
     # all nodes of the cluster
     is_each: bool = False
     # it runs for each combination of their values
-    variables: tuple[FleetVariable, ...] = ()
+    variables: tuple[BatchVariable, ...] = ()
     # number of jobs at once; None: all
     at_most: int | None = None
     # number of failures after which further nodes begin; None: any
@@ -189,7 +189,7 @@ class FleetWish:
         return (*(each.name for each in self.variables), *((NODE,) if self.has_nodes else ()))
 
 
-def _each(text: str) -> FleetVariable:
+def _each(text: str) -> BatchVariable:
     """`host=web1,web2`, `n=1..100`, `file=@LIST`."""
     name, equals, values = text.partition("=")
     if not equals:
@@ -214,24 +214,24 @@ def _file_lines(path: str) -> list[str]:
         raise InvalidRequest(f"cannot read '{path}': {error.strerror}") from None
 
 
-def check_lock_marks(names: Iterable[str], wish: FleetWish) -> None:
+def check_lock_marks(names: Iterable[str], batch: BatchOptions) -> None:
     """Raises: UsageError: a name of a lock has braces that stand for nothing."""
-    known = [f"{{{name}}}" for name in wish.names]
+    known = [f"{{{name}}}" for name in batch.names]
     for name in names:
         mark = next((mark for mark in _MARK.findall(name) if mark not in known), None)
-        if wish.names and mark is not None:
+        if batch.names and mark is not None:
             stands = "stands for the node" if known == [NODE_MARK] else "have values"
             raise click.UsageError(f"'{mark}' in --lock {name} stands for nothing; {', '.join(known)} {stands}")
-        if not wish.names and NODE_MARK in name:
+        if not batch.names and NODE_MARK in name:
             raise click.UsageError(
                 f"'{NODE_MARK}' in --lock {name} is for commands on nodes; "
                 "name them by --node, --node-group or --each-node"
             )
 
 
-def check_shell_words(words: Iterable[str], wish: FleetWish) -> None:
+def check_shell_words(words: Iterable[str], batch: BatchOptions) -> None:
     """Raises: UsageError: a shell would read a value as its own words."""
-    names = [each.name for each in wish.variables]
+    names = [each.name for each in batch.variables]
     if (word := next(marked(names, words), None)) is not None:
         name = next(name for name in names if f"{{{name}}}" in word)
         raise click.UsageError(
@@ -240,15 +240,15 @@ def check_shell_words(words: Iterable[str], wish: FleetWish) -> None:
         )
 
 
-def _read_fleet_wish(
+def _read_batch_options(
     node_names: Sequence[str],
     node_groups: Sequence[str],
     is_each_node: bool,
-    each: Sequence[FleetVariable],
+    each: Sequence[BatchVariable],
     at_most: int | None,
     is_stopping: bool,
     max_failures: int | None,
-) -> FleetWish:
+) -> BatchOptions:
     """Raises: UsageError: they do not fit together."""
     if is_each_node and (node_names or node_groups):
         other = "--node" if node_names else "--node-group"
@@ -257,7 +257,7 @@ def _read_fleet_wish(
         raise click.UsageError(f"--stop-on-failure allows no failure, --max-failures {max_failures}; give one of them")
     if any(not name for name in (*node_names, *node_groups)):
         raise click.UsageError("--node and --node-group need a name; 'gnt-node list -o name,group' shows all")
-    wish = FleetWish(
+    batch = BatchOptions(
         tuple(dict.fromkeys(node_names)),
         tuple(dict.fromkeys(node_groups)),
         is_each_node,
@@ -265,26 +265,26 @@ def _read_fleet_wish(
         at_most,
         0 if is_stopping else max_failures,
     )
-    _check_batch(wish, is_stopping=is_stopping)
-    return wish
+    _check_batch(batch, is_stopping=is_stopping)
+    return batch
 
 
-def _check_batch(wish: FleetWish, *, is_stopping: bool) -> None:
+def _check_batch(batch: BatchOptions, *, is_stopping: bool) -> None:
     """Raises: UsageError: what is for several jobs stands with one, or a name stands for two things."""
-    if wish.has_nodes and any(each.name == NODE for each in wish.variables):
+    if batch.has_nodes and any(each.name == NODE for each in batch.variables):
         raise click.UsageError(f"{NODE_MARK} stands for the nodes that are named; give --each another name")
-    if not wish.is_batch and (wish.at_most is not None or wish.failures is not None):
-        option = "--at-most" if wish.at_most is not None else "--stop-on-failure" if is_stopping else "--max-failures"
+    if not batch.is_batch and (batch.at_most is not None or batch.failures is not None):
+        option = "--at-most" if batch.at_most is not None else "--stop-on-failure" if is_stopping else "--max-failures"
         raise click.UsageError(
             f"{option} is for several jobs; name nodes by --node, --node-group or --each-node, or values by --each"
         )
 
 
 # `--node`, `--node-group`, `--each-node` and `--each`; `--at-most`, `--stop-on-failure` and `--max-failures`: a verb
-# gets its `fleet`
-fleet_options: Final = gathered(
-    "fleet",
-    _read_fleet_wish,
+# gets its `batch`
+batch_options: Final = gathered(
+    "batch",
+    _read_batch_options,
     click.option(
         "--node",
         "node_names",
