@@ -106,7 +106,11 @@ async def _serve(settings: Settings, distribution: ConfigDistribution, task_stat
     rules = settings.wconfd
     max_bypass = rules.max_bypass if rules.fair else None
     locks = LockStore.load(
-        paths.locks_data, max_bypass=max_bypass, has_journal=rules.lock_journal, ghost_s=rules.ghost_s
+        paths.locks_data,
+        max_bypass=max_bypass,
+        has_journal=rules.lock_journal,
+        ghost_s=rules.ghost_s,
+        livelocks=paths.livelocks,
     )
     reservations = ReservationStore.load(paths.tempres_data, locks.known.meet, distribution)
     kept = KeptFiles.load(paths, distribution)

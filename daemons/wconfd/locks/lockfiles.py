@@ -32,6 +32,7 @@ from common.durable.atomicfile import FileWrite, StagedFiles, remove_file, stage
 from common.durable.durably import durably
 from common.errors import DamagedFile
 from common.locks import Owner
+from common.system.livelock import is_alive, livelocks_of_jobs
 from common.system.log import get_log
 from daemons.wconfd.core.locks.encoding import (
     LockRows,
@@ -342,6 +343,24 @@ def read_locks(path: Path, max_bypass: int | None = None, may_run: MayRun = NOTH
     return FoundLocks(state, rows.is_exactly(state), len(content), replayed)
 
 
+def _refuse_lost_locks(path: Path, livelocks: Path | None, may_run: MayRun) -> None:
+    """The file is made with the cluster, so one that is missing while owners may live was lost with what they hold.
+
+    Raises: DamagedFile. OSError: whether any lives cannot be told.
+    """
+    of_jobs = livelocks_of_jobs(livelocks) if livelocks is not None else {}
+    living = [f"job {job_id}" for job_id, livelock in sorted(of_jobs.items()) if is_alive(livelock)]
+    owners = [*living, *(f"{owner}" for owner, _ in may_run)]
+    if owners:
+        more = f" and {len(owners) - 1} more" if len(owners) > 1 else ""
+        text = (
+            f"'{path}' is missing, and {owners[0]}{more} may hold locks that nobody knows; restore it from a backup, "
+            f"or, once no job process is left alive, and no command of a job runs on any node, "
+            f"start without locks by: rm -f {journal_of(path)}; echo '[[],[]]' > {path}"
+        )
+        raise DamagedFile(text, path=str(path))
+
+
 def _replay(path: Path, journal: bytes, content: bytes, rows: LockRows) -> Replayed:
     try:
         return replay(journal, content, rows)
@@ -405,12 +424,19 @@ class LockFiles:
 
     @classmethod
     def load(
-        cls, path: Path, *, max_bypass: int | None, has_journal: bool, may_run: MayRun = NOTHING_RUNS
+        cls,
+        path: Path,
+        *,
+        max_bypass: int | None,
+        has_journal: bool,
+        may_run: MayRun = NOTHING_RUNS,
+        livelocks: Path | None = None,
     ) -> tuple[Self, LockState]:
         """Read the locks; without a file no locks are held.
 
         Args:
             may_run: content of `ghosts.data`.
+            livelocks: the folder that tells which job processes live; None: none does.
         Raises:
             DamagedFile: with the path, the place, and what to do; it is never replaced by an empty file.
             OSError: a file cannot be read, or not be written when reading it granted a request.
@@ -418,6 +444,7 @@ class LockFiles:
         try:
             found = read_locks(path, max_bypass, may_run)
         except FileNotFoundError:
+            _refuse_lost_locks(path, livelocks, may_run)
             _log.warning("locks.missing", path=path, effect="nobody holds anything")
             return cls(path, None, has_journal=has_journal), LockState.fair(max_bypass)
         files = cls(path, found, has_journal=has_journal)

@@ -301,19 +301,30 @@ class LockStore:
         self._has_changed = trio.Event()
 
     @classmethod
-    def load(cls, path: Path, *, max_bypass: int | None = None, has_journal: bool = True, ghost_s: float = 0.0) -> Self:
+    def load(
+        cls,
+        path: Path,
+        *,
+        max_bypass: int | None = None,
+        has_journal: bool = True,
+        ghost_s: float = 0.0,
+        livelocks: Path | None = None,
+    ) -> Self:
         """Read the locks, and the commands from `ghosts.data` beside them, before trio runs.
 
         Args:
             max_bypass: see `core.locks.fairness`; None: exactly as in Ganeti.
             has_journal: False: `locks.data` is made whole at each change.
             ghost_s: seconds that an orphan is given; 0: no end.
+            livelocks: as of `LockFiles.load`.
 
         Raises: as `LockFiles.load` and `MayRunFile.load`.
         """
         may_run_file = MayRunFile.load(path.with_name(MAY_RUN_DATA))
         may_run = may_run_file.may_run
-        files, state = LockFiles.load(path, max_bypass=max_bypass, has_journal=has_journal, may_run=may_run)
+        files, state = LockFiles.load(
+            path, max_bypass=max_bypass, has_journal=has_journal, may_run=may_run, livelocks=livelocks
+        )
         return cls(path, state, files, may_run_file, ghost_s=ghost_s)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

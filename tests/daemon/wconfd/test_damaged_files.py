@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import DamagedFile
+from common.system.livelock import Livelock
+from daemons.wconfd.locks.lockfiles import journal_of
 from daemons.wconfd.locks.lockstore import LockStore
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import CHECKOUT, Cluster
@@ -107,6 +109,21 @@ def test_missing_locks_mean_that_nobody_holds_anything(idle: Cluster, connect: C
     call = connect()
     assert call("listLocksWaitingStatus") == [[], []]
     assert call("tryUpdateLocks", job(1), [["node/a", "shared"]]) == []
+    assert "locks.missing" in idle.log("wconfd")
+
+
+def test_missing_locks_end_the_start_while_a_job_process_lives_that_may_hold_some(idle: Cluster) -> None:
+    path = idle.paths.locks_data
+    path.unlink()
+    journal_of(path).unlink(missing_ok=True)
+    livelock = Livelock.create(idle.paths.livelocks, "job_7")
+
+    message = refusal(idle)
+
+    assert f"'{path}' is missing, and job 7 may hold locks that nobody knows; restore it from a backup" in message
+    assert not path.exists()
+    livelock.remove()
+    idle.start("wconfd")
     assert "locks.missing" in idle.log("wconfd")
 
 
