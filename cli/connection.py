@@ -160,16 +160,16 @@ def _is_kept(settings: Settings, daemon: str) -> bool:
     return is_kept_by_systemd(daemon, settings.root)
 
 
-def ask_luxid(request: Request[R]) -> R:
+def ask_luxid(request: Request[R], *, timeout_s: float | None = None) -> R:
     """Call luxid once. Raises: as `open_luxid` and `BlockingClient.call`."""
     with open_luxid() as client:
-        return client.call(request)
+        return client.call(request, timeout_s=timeout_s)
 
 
-def ask_wconfd(request: Request[R]) -> R:
+def ask_wconfd(request: Request[R], *, timeout_s: float | None = None) -> R:
     """Call wconfd once. Raises: as `ask_luxid`."""
     with open_wconfd() as client:
-        return client.call(request)
+        return client.call(request, timeout_s=timeout_s)
 
 
 def _with_remote_step(error: Unavailable) -> Unavailable:

@@ -11,7 +11,16 @@ import click
 import orjson
 
 from cli.clusterstate.locks import ask_lock_view, left_processes
-from cli.clusterstate.problems import CopyFindings, ask_lags, asked, check_config, check_queue, find_problems, lag_words
+from cli.clusterstate.problems import (
+    ANSWER_S,
+    CopyFindings,
+    ask_lags,
+    asked,
+    check_config,
+    check_queue,
+    find_problems,
+    lag_words,
+)
 from cli.commands import Command
 from cli.connection import ask_wconfd, open_luxid, with_next_step
 from cli.context import installation, paths, wants_json
@@ -20,7 +29,7 @@ from cli.options import complete_group
 from cli.screen import complain, say_json
 from cli.tables import Column, say_table
 from common.daemons import Feature, NodeKind, start_order
-from common.errors import ConfigVerifyError, Denied, GantryError, RemoteError, Unavailable
+from common.errors import ConfigVerifyError, Denied, GantryError, RemoteError, SilentDaemon, Unavailable
 from common.health import Finding, Level
 from common.nodes.nodeplace import place_of, why_not_master
 from common.opcodes.types import VERIFY_ERRORS
@@ -196,21 +205,23 @@ def verify(is_by_jobs: bool, **parameters: object) -> int:
 def _verify_here() -> int:
     settings = installation()
     why_not = why_not_master(settings)
+    of_config, is_silent = ([], False) if why_not else _config_problems()
     found = {
-        "configuration": [] if why_not else _config_problems(),
+        "configuration": of_config,
         **check_files(paths(), place=place_of(settings), has_web=settings.rapid.enabled),
         "processes": _left_processes(),
     }
     # the daemons that check it run there only
     notes = {"configuration": [f"{why_not}; run this there, too"]} if why_not else {}
-    if health := [] if why_not else find_problems(settings):
+    if health := [] if why_not else find_problems(settings, is_wconfd_silent=is_silent):
         found["health"] = [_finding_words(each) for each in health if each.level is Level.CRITICAL]
         notes["health"] = [_finding_words(each) for each in health if each.level is not Level.CRITICAL]
     if settings.cluster.has_nodes:
-        found["copies"] = [*_nodes_behind(), *_queue_lags()]
+        found["copies"] = [*([] if is_silent else _nodes_behind()), *_queue_lags()]
         found["queue copies"], notes["queue copies"] = _compared(check_queue)
         found["certificates"] = _certificate_problems()
-        found["configuration copies"], notes["configuration copies"] = _compared(check_config)
+        if not is_silent:
+            found["configuration copies"], notes["configuration copies"] = _compared(check_config)
     if settings.cluster.has_lease:
         found["mastership"], notes["mastership"] = _mastership()
     if wants_json():
@@ -273,7 +284,7 @@ def _nodes_behind() -> list[str]:
     """Nodes to which the configuration could not be sent; empty if wconfd cannot be asked, as above."""
     return [
         f"node '{node.name}' lacks {' and '.join(node.lacks)} for {node.behind_s:.0f} s: {node.reason}"
-        for node in asked(lambda: ask_wconfd(ListNodesBehind())) or ()
+        for node in asked(lambda: ask_wconfd(ListNodesBehind(), timeout_s=ANSWER_S)) or ()
         # others are being sent it right now
         if node.reason
     ]
@@ -290,18 +301,20 @@ def _compared(check: Callable[[], CopyFindings | None]) -> tuple[list[str], list
     return ([], []) if findings is None else (findings.problems, findings.notes)
 
 
-def _config_problems() -> list[str]:
-    """The problems that wconfd finds, or the reason why it cannot be asked."""
+def _config_problems() -> tuple[list[str], bool]:
+    """The problems that wconfd finds, or the reason why it cannot be asked; and whether it has not replied in time."""
     try:
-        ask_wconfd(VerifyConfig())
+        ask_wconfd(VerifyConfig(), timeout_s=ANSWER_S)
     except RemoteError as error:
         match error.wire_args():
             case [_, [*problems]] if error.wire_name == ConfigVerifyError.wire_name:
-                return list(map(str, problems))
+                return list(map(str, problems)), False
             case _:
-                return [error.message]
+                return [error.message], False
+    except SilentDaemon as error:
+        return [error.message], True
     except Unavailable as error:
-        return [with_next_step(error).message]
+        return [with_next_step(error).message], False
     except Denied as error:
-        return [error.message]
-    return []
+        return [error.message], False
+    return [], False

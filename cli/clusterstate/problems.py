@@ -25,6 +25,7 @@ from common.wire import structure
 from protocol.luxi.daemon import QUEUE_VERDICTS, CheckQueueCopies, LuxidHealth, QueueVerdict, ReadHealth
 from protocol.luxi.queries import QUEUE_LAGS, QueryConfigValues, QueueLag
 from protocol.luxi.queue import ListSchedules
+from protocol.metrics import DaemonMetrics
 from protocol.wconfd.daemon import ConfigVerdict, ReadWconfdMetrics, VerifyConfigCopies
 
 # What the master candidates lack of the queue, in words.
@@ -160,13 +161,16 @@ def _problem(verdict: QueueVerdict | ConfigVerdict) -> str | None:
 
 
 T = TypeVar("T")
-# seconds for which luxid is waited for; it waits for no disk longer than 5
-_ANSWER_S: Final = 10.0
+# seconds after which a daemon counts as silent: it is stopped, or its disk hangs; luxid waits for no disk longer than 5
+ANSWER_S: Final = 10.0
 
 
-def find_problems(settings: Settings) -> list[Finding]:
-    """All that the daemons of this node tell this user; what he may not ask is left out."""
-    return list(_problems(settings))
+def find_problems(settings: Settings, *, is_wconfd_silent: bool = False) -> list[Finding]:
+    """All that the daemons of this node tell this user; what he may not ask is left out.
+
+    Args: is_wconfd_silent: whether it is not waited for once more.
+    """
+    return list(_problems(settings, is_wconfd_silent=is_wconfd_silent))
 
 
 def as_json(findings: Sequence[Finding]) -> list[dict[str, str]]:
@@ -175,29 +179,30 @@ def as_json(findings: Sequence[Finding]) -> list[dict[str, str]]:
     ]
 
 
-def _problems(settings: Settings) -> Iterator[Finding]:
+def _problems(settings: Settings, *, is_wconfd_silent: bool) -> Iterator[Finding]:
     told = asked(_ask_health)
     if told is not None:
-        yield from _of_luxid(told, settings)
-        rules = asked(rules_in_order) or []
+        wconfd = None if is_wconfd_silent else asked(lambda: ask_wconfd(ReadWconfdMetrics(), timeout_s=ANSWER_S))
+        yield from _of_daemons(told, wconfd, settings)
+        # luxid asks wconfd for these, and for the schedules
+        rules = [] if is_wconfd_silent else asked(lambda: rules_in_order(timeout_s=ANSWER_S)) or []
         pausing = [_rule_words(rule) for rule in rules if rule["action"] in ("PAUSE", ["PAUSE"])]
         is_drained = bool((asked(lambda: ask_luxid(QueryConfigValues(("drain_flag",)))) or [False])[0])
         yield from queue_findings(is_drained=is_drained, pausing=pausing)
         yield from lag_findings({lag.node: lag.seconds for lag in asked(ask_lags) or ()}, settings.health)
-        views = asked(lambda: ask_luxid(ListSchedules(0))) or ()
+        views = () if is_wconfd_silent else asked(lambda: ask_luxid(ListSchedules(0), timeout_s=ANSWER_S)) or ()
         yield from schedule_findings({view.schedule.name: view.stopped for view in views if view.stopped})
 
 
 def _ask_health() -> LuxidHealth:
     # a luxid that is away is told otherwise, and not waited for
     with open_luxid(is_patient=False) as luxid:
-        return luxid.call(ReadHealth(), timeout_s=_ANSWER_S)
+        return luxid.call(ReadHealth(), timeout_s=ANSWER_S)
 
 
-def _of_luxid(told: LuxidHealth, settings: Settings) -> Iterator[Finding]:
+def _of_daemons(told: LuxidHealth, wconfd: DaemonMetrics | None, settings: Settings) -> Iterator[Finding]:
     yield from disk_findings(told.rooms, settings.health)
     processes: Mapping[str, ProcessUse] = {"luxid": told.process}
-    wconfd = asked(lambda: ask_wconfd(ReadWconfdMetrics()))
     if wconfd is not None:
         processes = {**processes, "wconfd": wconfd.process}
     yield from descriptor_findings(processes, settings.health)

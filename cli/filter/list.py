@@ -46,9 +46,12 @@ _WHOLE: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.AS
 _SHORTEST: Final = 4
 
 
-def rules_in_order() -> list[dict[str, object]]:
-    """All rules in the order in which they are evaluated; each by its fields, and its number."""
-    answer = ask_luxid(Query(QueryKind.FILTER, RULE_FIELDS))
+def rules_in_order(*, timeout_s: float | None = None) -> list[dict[str, object]]:
+    """All rules in the order in which they are evaluated; each by its fields, and its number.
+
+    Raises: as `ask_luxid`.
+    """
+    answer = ask_luxid(Query(QueryKind.FILTER, RULE_FIELDS), timeout_s=timeout_s)
     rows: list[dict[str, object]] = [dict(zip(RULE_FIELDS, row, strict=True)) for row in answer.values()]
     rows.sort(key=lambda row: (row["priority"], row["watermark"], row["uuid"]))
     return [{"number": number, **row} for number, row in enumerate(rows, 1)]

@@ -3,15 +3,14 @@
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 import attrs
 import click
 
 from cli.clusterstate.locks import as_json, known_orphans, orphans_line
 from cli.clusterstate.masterships import etcd_line, known_fullness, known_mastership, mastership_json, mastership_line
-from cli.clusterstate.problems import as_json as as_findings
 from cli.clusterstate.problems import (
+    ANSWER_S,
     ask_lags,
     find_problems,
     lag_words,
@@ -21,14 +20,15 @@ from cli.clusterstate.problems import (
     status_words,
     verdicts_json,
 )
+from cli.clusterstate.problems import as_json as as_findings
 from cli.commands import MachineCommand
 from cli.connection import ask_luxid, open_luxid, open_wconfd
-from cli.context import installation, up_command, use_what_can_be_read, wants_json
+from cli.context import command_line, installation, up_command, use_what_can_be_read, wants_json
 from cli.exitcodes import DONE, NOT_REACHED
 from cli.query import jobs_now
 from cli.screen import complain, remark, say, say_json, warn
 from cli.tables import Column, say_table
-from common.daemons import MASTER_DAEMONS, Daemon
+from common.daemons import MASTER_DAEMONS, Daemon, Feature, start_order
 from common.errors import GantryError, RemoteError, SilentDaemon
 from common.health import Finding, Level, in_order, summary_line, worst
 from common.nodes.nodeplace import daemons_here, why_not_master
@@ -45,10 +45,6 @@ from protocol.unixsocket import dial
 from protocol.wconfd.locks import Echo
 
 # How each daemon of this node is, as a user of the installation can see it.
-
-
-# seconds after which a daemon counts as silent: it is stopped, or its disk hangs
-_ANSWER_S: Final = 10.0
 
 
 @attrs.frozen
@@ -98,10 +94,10 @@ def _answers(paths: Paths, daemon: Daemon) -> bool:
         match daemon.name:
             case "luxid":
                 with open_luxid(is_patient=False) as luxid:
-                    luxid.call(QueryConfigValues(()), timeout_s=_ANSWER_S)
+                    luxid.call(QueryConfigValues(()), timeout_s=ANSWER_S)
             case "wconfd":
                 with open_wconfd(is_patient=False) as wconfd:
-                    wconfd.call(Echo("status"), timeout_s=_ANSWER_S)
+                    wconfd.call(Echo("status"), timeout_s=ANSWER_S)
             case name if daemon.socket is not None:
                 dial(paths.socket(name), name).close()
             case _:
@@ -136,7 +132,7 @@ def what_is_wrong(daemons: Sequence[DaemonStatus], paths: Paths, *, has_supervis
     if silent := [daemon for daemon in daemons if daemon.is_silent]:
         name, running = silent[0].name, silent[0].running
         which = f"'{paths.log_file(name)}'" + (f" and 'cat /proc/{running.pid}/stack'" if running else "")
-        return f"{name} gave no answer for {_ANSWER_S:g} s; is it stopped, or its disk? {which} may tell"
+        return f"{name} gave no answer for {ANSWER_S:g} s; is it stopped, or its disk? {which} may tell"
     if any(daemon.is_hidden and not daemon.is_ready for daemon in daemons):
         return (
             f"{which} not reached, and this user may not read the pid files in '{paths.run}'; "
@@ -144,7 +140,13 @@ def what_is_wrong(daemons: Sequence[DaemonStatus], paths: Paths, *, has_supervis
         )
     if has_supervisor:
         return f"{which} not ready; the supervisor starts what ended again, look once more in a moment"
+    if has_lost_supervisor(paths):
+        return f"{which} not ready, and no supervisor starts it again; start all anew with: {_anew()}"
     return f"{which} not ready; start with: {up_command()}"
+
+
+def _anew() -> str:
+    return f"{command_line('gantry', 'down')}; {up_command()}"
 
 
 # The schedules in a line, for `gantry status`.
@@ -220,7 +222,8 @@ def check_health(settings: Settings, fault: GantryError | None = None) -> int:
     if fault is not None:
         findings.append(Finding(Level.WARNING, "settings", fault.message, "fix the file: no daemon starts with it"))
     if not any(finding.text.startswith("luxid ") for finding in findings):
-        findings += find_problems(settings)
+        is_silent = any(finding.text == "wconfd is silent" for finding in findings)
+        findings += find_problems(settings, is_wconfd_silent=is_silent)
     level = worst(findings)
     if wants_json():
         say_json({"level": level.word, "findings": as_findings(in_order(findings))})
@@ -244,6 +247,23 @@ def _daemon_findings(settings: Settings) -> Iterator[Finding]:
         # other users reach luxid only, which tells of the rest
         if level is Level.CRITICAL or daemon.name == "luxid":
             yield Finding(level, "daemons", f"{daemon.name} is {found.state}", "see: gantry status")
+    if has_lost_supervisor(settings.paths):
+        yield _supervisor_gone()
+
+
+def _supervisor_gone() -> Finding:
+    text = "their supervisor was killed, and one that ends now stays down"
+    return Finding(Level.WARNING, "daemons", text, f"start all anew with: {_anew()}")
+
+
+def has_lost_supervisor(paths: Paths) -> bool:
+    """Whether a supervisor was killed, and daemons that it kept still run; its own end removes its pid file."""
+    try:
+        if not paths.supervisor_pid_file.exists() or find_supervisor(paths) is not None:
+            return False
+        return any(find_daemon(paths, daemon.name) is not None for daemon in start_order(features=list(Feature)))
+    except PermissionError:
+        return False
 
 
 @attrs.frozen
@@ -318,7 +338,10 @@ def _parts(settings: Settings, daemons: Sequence[DaemonStatus], why_left: str | 
     if settings.cluster.has_nodes and has_wconfd and (found := last_config_verdicts()):
         yield _StatusPart({"config_verdicts": verdicts_json(found)}, [f"copies: configuration {status_words(found)}"])
     yield _StatusPart({"not_master": why_left}, [why_left or ""] if mastership is None else ())
-    if has_luxid and (findings := in_order(find_problems(settings))):
+    is_silent = any(daemon.name == "wconfd" and daemon.is_silent for daemon in daemons)
+    findings = [_supervisor_gone()] if has_lost_supervisor(settings.paths) else []
+    findings += find_problems(settings, is_wconfd_silent=is_silent) if has_luxid else []
+    if findings := in_order(findings):
         lines = [f"{each.level.word}: {each.what}: {each.text}; {each.remedy}" for each in findings]
         yield _StatusPart({"health": as_findings(findings)}, lines)
 

@@ -1,14 +1,26 @@
 """`gantry status`, its `--check` for monitors, and `gnt-cluster verify` notice what is not well (everyday.md)."""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli.cluster import verify
+from cli.cluster.main import group as cluster_group
+from cli.clusterstate import problems
+from cli.gantry import status
+from cli.gantry.main import group as gantry_group
+from cli.program import exit_code
+from common.errors import SilentDaemon
+from protocol.blocking import BlockingClient
+from protocol.messages import Request
 from tests.cli.command import Ended, run
 from tests.support.cluster import Cluster
+from tests.support.stopping import stop
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +119,39 @@ def test_the_help_compares_the_four_ways_to_hold_jobs(words: str) -> None:
 
     for name in ("'gnt-filter pause'", "'soft-drain'", "'gnt-filter drain'", "'gnt-cluster queue drain'"):
         assert name in told
+
+
+def test_a_wconfd_that_gives_no_answer_is_told_and_waited_for_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in (status, problems, verify):
+        monkeypatch.setattr(module, "ANSWER_S", 1.0)
+    waits = list[float]()
+    call = BlockingClient.call
+
+    def counted(self: BlockingClient, request: Request[Any], *, timeout_s: float | None = None) -> Any:
+        try:
+            return call(self, request, timeout_s=timeout_s)
+        except SilentDaemon:
+            waits.append(timeout_s or 180.0)
+            raise
+
+    monkeypatch.setattr(BlockingClient, "call", counted)
+    pid = cluster.daemons["wconfd"].pid
+    stop(pid)
+    try:
+        for group, program, words in (
+            (gantry_group, "gantry", ["status"]),
+            (gantry_group, "gantry", ["status", "--check"]),
+            (cluster_group, "gnt-cluster", ["verify"]),
+        ):
+            waits.clear()
+            code = exit_code(group, program, ["--root", str(cluster.root), *words])
+
+            shown = capsys.readouterr()
+            assert code != 0, words
+            assert "wconfd" in shown.out + shown.err
+            assert "silent" in shown.out + shown.err or "no answer" in shown.out + shown.err
+            assert waits == [1.0], words
+    finally:
+        os.kill(pid, signal.SIGCONT)

@@ -65,7 +65,7 @@ def test_without_an_answer_of_luxid_nothing_is_known_and_that_is_an_error(
 def test_a_daemon_that_is_silent_is_told_of_and_not_waited_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(status, "ANSWER_S", 0.1)
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
     with socket.socket(socket.AF_UNIX) as stopped:

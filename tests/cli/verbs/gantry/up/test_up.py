@@ -283,9 +283,17 @@ def test_daemons_whose_supervisor_was_killed_are_found_and_stopped(root: Path) -
     os.kill(supervisor.pid, signal.SIGKILL)
     wait_until(lambda: find_supervisor(Paths.under_root(root)) is None, what="the supervisor is gone")
 
+    told = gantry(root, "status")
+    os.kill(pids(root)["luxid"], signal.SIGKILL)
+    wait_until(lambda: "luxid" not in pids(root), what="luxid is gone")
+    without = gantry(root, "status")
     up = gantry(root, "up", "--detach")
     down = gantry(root, "down")
 
+    anew = "start all anew with: gantry --root ROOT down; gantry --root ROOT up"
+    assert (told.code, without.code) == (0, 3)
+    assert f"warning: daemons: their supervisor was killed, and one that ends now stays down; {anew}" in told.out
+    assert without.err == f"error: luxid is not ready, and no supervisor starts it again; {anew}\n"
     error = (
         "error: wconfd runs already with pid PID, and no supervisor keeps it; stop it with: gantry --root ROOT down\n"
     )
