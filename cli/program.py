@@ -5,6 +5,7 @@ Source: cli.md 1.1.
 
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Final, NoReturn
@@ -30,6 +31,9 @@ DEBUG_VARIABLE: Final = "GANTRY_DEBUG"
 
 def run(command: click.Command, program: str) -> NoReturn:
     """Run `command` with the arguments of this process, then end the process."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        # see `cli/__init__.py`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     _replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # lines go to a pipe at once, too: its reader may wait for them
@@ -44,6 +48,10 @@ def run(command: click.Command, program: str) -> NoReturn:
         sys.stdout.flush()
     except BrokenPipeError:
         code = _reader_left()
+    except OSError as error:
+        # what was told of it already is not told again
+        code = code or _report(error)
+        _leave_output()
     sys.exit(code)
 
 
@@ -101,9 +109,13 @@ def _code_of(error: BaseException, program: str) -> int:
 
 
 def _reader_left() -> int:
+    _leave_output()
+    return FAILED
+
+
+def _leave_output() -> None:
     # Python flushes standard output once more at its end, and that flush must not fail
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return FAILED
 
 
 # click's words for what is no number

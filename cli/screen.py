@@ -39,7 +39,13 @@ def say_result(value: object, *lines: str) -> None:
 
 def remark(text: str) -> None:
     """Print a line to standard error; control sequences are made visible."""
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        # an output that fails is told by whoever writes to it, and at the end; this line may be what tells it
+        pass
     print(defused(text), file=sys.stderr, flush=True)
 
 

@@ -298,12 +298,16 @@ def remote_class(kind: object) -> type[RemoteError]:
     return _REMOTE_KINDS.get(kind, RemoteError) if isinstance(kind, str) else RemoteError
 
 
-# next steps for errors that concern no path
+# next steps for errors in which the path is not the point
 _NEXT_STEPS: Final = {
     errno.EMFILE: "let this process have more descriptors (ulimit -n)",
     errno.ENFILE: "let the system have more (fs.file-max), or try again",
     errno.EAGAIN: "try again, or raise the limit",
     errno.ENOMEM: "try again when there is memory",
+    errno.ENOSPC: "make room on its disk and try again",
+    errno.EDQUOT: "make room within the quota and try again",
+    errno.EROFS: "its disk is mounted read-only; mount it otherwise",
+    errno.EISDIR: "name a file in it",
 }
 
 

@@ -19,7 +19,7 @@ from cli.outputscreen import OutputScreen
 from cli.remoteoptions import is_remote
 from cli.screen import complain, remark, say, say_json
 from cli.submitting.options import SubmissionOptions, job_with_options
-from common.errors import ConnectionLost, GantryError, InvalidRequest, Unavailable
+from common.errors import ConnectionLost, GantryError, InvalidRequest, Unavailable, reason_of
 from common.ids import JobId
 from common.queue.terms import Use, terms_of_trail, terms_text
 from common.resources import units_text
@@ -234,12 +234,18 @@ def _tell_ids(sent: Sent, answer: object, options: SubmissionOptions, batch_id: 
     if sent.is_earlier and ids:
         remark(f"already submitted as {jobs_text(ids)}")
     if options.prints_ids or not (options.is_waiting or options.is_ganeti_form):
-        if wants_json():
-            say_json(answer if options.key is None else {"jobs": answer, "is_earlier": sent.is_earlier})
-        else:
-            for job_id in ids:
-                say(str(job_id))
-        sys.stdout.flush()
+        try:
+            if wants_json():
+                say_json(answer if options.key is None else {"jobs": answer, "is_earlier": sent.is_earlier})
+            else:
+                for job_id in ids:
+                    say(str(job_id))
+            sys.stdout.flush()
+        except OSError as error:
+            if ids:
+                # who takes the error for a refusal submits them once more
+                remark(f"submitted as {jobs_text(ids)}; only the output fails: {reason_of(error)}")
+            raise
     if options.is_ganeti_form:
         for job_id in ids:
             remark(f"JobID: {job_id}")

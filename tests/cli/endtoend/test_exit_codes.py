@@ -5,12 +5,14 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Background, Ended, argv, environment, run
+from protocol.luxi.queries import QueryJobs
+from tests.cli.command import CHECKOUT, Background, Ended, argv, environment, run
 from tests.support.cluster import Cluster
 
 
@@ -147,3 +149,31 @@ def read_until(fd: int, text: str) -> str:
     while text not in shown:
         shown += os.read(fd, 1).decode()
     return shown
+
+
+@pytest.mark.parametrize("program", ["gnt-job", "gantry"])
+def test_an_interrupt_while_a_program_loads_ends_it_without_a_traceback(program: str) -> None:
+    hears = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    loads = f"import os, sys; sys.argv = ['/usr/bin/{program}']; import cli"
+    source = f"{hears}; {loads}; os.kill(os.getpid(), 2); print('goes on')"
+
+    ended = subprocess.run([sys.executable, "-c", source], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("words", [(), ("--output", "json"), ("--wait", "--print-jobid")])
+def test_a_full_output_names_the_submitted_job_so_that_nobody_submits_it_again(
+    cluster: Cluster, words: tuple[str, ...]
+) -> None:
+    command = argv("gnt-job", "--root", cluster.root, "run", *words, "--", "true")
+
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False)
+
+    last = cluster.luxi(QueryJobs(None, ("id",)))[-1][0]
+    assert ended.returncode == (125 if "--wait" in words else 1)
+    assert ended.stderr.splitlines() == [
+        f"submitted as job {last}; only the output fails: no space left on device",
+        "error: no space left on device; make room on its disk and try again",
+    ]

@@ -249,7 +249,7 @@ def test_a_file_that_cannot_be_read_is_1_wherever_it_is_named(tmp_path: Path, pr
 
     error = f"error: no such file or directory '{tmp_path}/none'; check the path and its owner\n"
     assert missing == Ended(1, "", error)
-    assert folder == Ended(1, "", f"error: is a directory '{tmp_path}'; check the path and its owner\n")
+    assert folder == Ended(1, "", f"error: is a directory '{tmp_path}'; name a file in it\n")
 
 
 @pytest.mark.parametrize("words", [[], ["trace.jsonl", "--generate", "mixed"]], ids=["none", "two"])
