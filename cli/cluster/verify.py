@@ -22,8 +22,8 @@ from cli.clusterstate.problems import (
     lag_words,
 )
 from cli.commands import Command
-from cli.connection import ask_wconfd, open_luxid, with_next_step
-from cli.context import installation, paths, wants_json
+from cli.connection import ask_luxid, ask_wconfd, open_luxid, with_next_step
+from cli.context import command_line, installation, paths, wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.options import complete_group
 from cli.screen import complain, say_json
@@ -34,6 +34,7 @@ from common.health import Finding, Level
 from common.nodes.nodeplace import place_of, why_not_master
 from common.opcodes.types import VERIFY_ERRORS
 from common.paths import QUEUE_VERSION, Paths
+from protocol.luxi.daemon import Repair
 from protocol.unixsocket import dial
 from protocol.wconfd.config import ListNodesBehind, VerifyConfig
 
@@ -210,6 +211,7 @@ def _verify_here() -> int:
         "configuration": of_config,
         **check_files(paths(), place=place_of(settings), has_web=settings.rapid.enabled),
         "processes": _left_processes(),
+        "lost jobs": [] if why_not or is_silent else _lost_jobs(),
     }
     # the daemons that check it run there only
     notes = {"configuration": [f"{why_not}; run this there, too"]} if why_not else {}
@@ -278,6 +280,16 @@ def _left_processes() -> list[str]:
             return left_processes(ask_lock_view(client))
 
     return asked(ask) or []
+
+
+def _lost_jobs() -> list[str]:
+    """What luxid knows of jobs whose files are gone; empty if it cannot be asked, as above."""
+    told = asked(lambda: ask_luxid(Repair()))
+    if told is None or not told.lost:
+        return []
+    count = len(told.lost) + told.left
+    what = "a file of a job is" if count == 1 else f"{count} files of jobs are"
+    return [f"{what} lost, such as '{told.lost[0].file}'; see: {command_line('gantry', 'repair')}"]
 
 
 def _nodes_behind() -> list[str]:

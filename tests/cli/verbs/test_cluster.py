@@ -113,6 +113,7 @@ sockets        ok
 livelocks      ok
 disk           ok
 processes      ok
+lost jobs      ok
 """,
         "",
     )
@@ -135,7 +136,7 @@ def test_verify_lists_every_problem(tmp_path: Path, cluster: Callable[..., Ended
     rows = [line.split(maxsplit=1) for line in text.out.replace(str(tmp_path), "ROOT").splitlines()]
     assert [row[0] for row in rows[1:]] == [
         *("configuration", "configuration", "config.data", "locks.data", "queue", "queue", "sockets", "livelocks"),
-        *("disk", "processes"),
+        *("disk", "processes", "lost"),
     ]
     assert rows[1][1] == "node 'a' has no group"
     assert rows[3][1].startswith("'ROOT/lib/config.data': invalid configuration: ")

@@ -26,9 +26,9 @@ def test_ctrl_c_while_the_jobs_are_followed_ends_as_elsewhere(monkeypatch: pytes
 
 
 def test_a_user_whom_wconfd_does_not_hear_is_told_so_beside_the_other_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: object) -> None:
+    def refuse(_: object, **__: object) -> None:
         raise Denied("user 1000 may not connect")
 
     monkeypatch.setattr(verify, "ask_wconfd", refuse)
 
-    assert verify._config_problems() == ["user 1000 may not connect"]
+    assert verify._config_problems() == (["user 1000 may not connect"], False)

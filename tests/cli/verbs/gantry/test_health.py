@@ -155,3 +155,21 @@ def test_a_wconfd_that_gives_no_answer_is_told_and_waited_for_once(
             assert waits == [1.0], words
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def test_a_job_whose_file_is_gone_is_told_by_verify(tmp_path: Path) -> None:
+    with Cluster(tmp_path / "c") as cluster:
+        cluster.start("wconfd", "forkserver", "luxid")
+        job = int(run("gnt-job", "--root", cluster.root, "run", "--", "echo", "kept").out)
+        cluster.wait(job)
+        cluster.kill("luxid")
+        cluster.paths.job_file(job).unlink()
+        cluster.start("luxid")
+
+        ended = run("gnt-cluster", "--root", cluster.root, "verify", "--output", "json")
+
+    root = cluster.root
+    assert ended.code == 1
+    assert json.loads(ended.out)["lost jobs"] == [
+        f"a file of a job is lost, such as 'queue/job-{job}'; see: gantry --root {root} repair"
+    ]
