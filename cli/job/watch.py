@@ -2,8 +2,9 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import closing
+from typing import TypeVar
 
 import click
 
@@ -27,11 +28,14 @@ from cli.options import DURATION
 from cli.outcomes import fetch_outcomes, judge
 from cli.outputscreen import OutputScreen, raw_option
 from cli.query import jobs_now
-from cli.screen import complain, remark, say_json
-from common.queue.reasons import is_of_try
+from cli.screen import complain, remark, say_json, warn
+from common.queue.reasons import has_lost_output, is_of_try, printed_bytes
+from common.words.fields import size
 from common.words.logs import message_text
 from common.words.times import duration, iso, tenths_clock
 from protocol.luxi.jobs import OutputStream
+
+P = TypeVar("P", OutputPiece, TimedLine)
 
 
 @click.command(
@@ -137,24 +141,44 @@ def output(
     if is_following and (of_try is not None or has_times) and len(job_ids) > 1:
         raise click.UsageError(f"--follow with {'--times' if has_times else '--try'} takes one job")
     stream = OutputStream.ERROR if is_error else OutputStream.OUTPUT
+    # jobs of which there was some
+    shown: set[int] = set()
     try:
         if has_times:
-            lines = _timed_lines(job_ids, stream, is_following, of_try)
+            lines = _noting(_timed_lines(job_ids, stream, is_following, of_try), shown)
             if wants_json():
                 _print_timed_json(job_ids, lines)
             else:
                 _print_timed(_prefixes(job_ids, is_batch=bool(batches)), lines, OutputScreen(is_raw=is_raw))
-            return DONE
-        pieces = _pieces(job_ids, stream, is_following, of_try)
-        if wants_json():
-            _print_json(job_ids, pieces)
         else:
-            _print(_prefixes(job_ids, is_batch=bool(batches)), pieces, OutputScreen(is_raw=is_raw))
+            pieces = _noting(_pieces(job_ids, stream, is_following, of_try), shown)
+            if wants_json():
+                _print_json(job_ids, pieces)
+            else:
+                _print(_prefixes(job_ids, is_batch=bool(batches)), pieces, OutputScreen(is_raw=is_raw))
+        _tell_lost(job_ids, shown if of_try is None else set(job_ids), is_error=is_error)
     except KeyboardInterrupt:
         goes_on = f"job {job_ids[0]} goes on" if len(job_ids) == 1 else "the jobs go on"
         remark(f"\n{goes_on}; watch with: {command_line(program(), 'watch', *job_ids)}")
         return INTERRUPTED
     return DONE
+
+
+def _noting(found: Iterator[P], shown: set[int]) -> Iterator[P]:
+    for each in found:
+        shown.add(each.job_id)
+        yield each
+
+
+def _tell_lost(job_ids: Sequence[int], shown: Container[int], *, is_error: bool) -> None:
+    """Say what the printed output lacks, by the results of the jobs: nobody may take it for all."""
+    for row in jobs_now(job_ids, ("id", "opresult")):
+        job_id, results = row["id"], row["opresult"] or ()
+        rest = f"its last lines are in: {command_line(program(), 'info', job_id)}"
+        if any(map(has_lost_output, results)):
+            warn(f"the disk took not all that job {job_id} has printed; {rest}")
+        elif job_id not in shown and (count := sum(printed_bytes(each, is_error=is_error) for each in results)):
+            warn(f"nothing is kept of the {size(count)} that job {job_id} has printed; {rest}")
 
 
 def _pieces(

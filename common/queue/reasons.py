@@ -275,9 +275,23 @@ def _begin(job: Job, index: int, *, is_error: bool) -> int:
 
 
 def _printed(op: JobOp, *, is_error: bool) -> int:
-    """Bytes that the last try of an ended opcode has printed, by its result."""
-    count = op.result.get("error_bytes" if is_error else "output_bytes") if isinstance(op.result, Mapping) else 0
-    return count if isinstance(count, int) and op.state in FINAL else 0
+    return printed_bytes(op.result, is_error=is_error) if op.state in FINAL else 0
+
+
+def printed_bytes(result: object, *, is_error: bool) -> int:
+    """Bytes that the last try of a command has printed, by the result of its opcode; 0: it does not say."""
+    count = result.get("error_bytes" if is_error else "output_bytes") if isinstance(result, Mapping) else 0
+    return count if isinstance(count, int) else 0
+
+
+def has_lost_output(result: object) -> bool:
+    """Whether the disk took not all that a command has printed, by the result of its opcode."""
+    match result:
+        # of a failure: its class, then its arguments
+        case {"output_lost": True} | [str(), [str(), {"output_lost": True}]]:
+            return True
+        case _:
+            return False
 
 
 def _read_try(text: str) -> Try | None:

@@ -27,6 +27,7 @@ from common.metrics import (
 )
 from common.queue.explanation import Span, WaitKind
 from common.queue.jobs import FINAL, Job, JobOp, JobState, to_seconds
+from common.queue.reasons import has_lost_output
 from common.queue.terms import terms_of
 
 # values of the label that are counted apart
@@ -106,7 +107,7 @@ class JobCounts(Metrics):
         self.ended[job.state] += 1
         self._delays.pop(job.job_id, None)
         value = self._value_of(job)
-        self.lost_outputs += any(map(_has_lost_output, job.ops))
+        self.lost_outputs += any(has_lost_output(op.result) for op in job.ops)
         for op in job.ops:
             if op.exec_at is not None:
                 self._note_opcode(op, to_seconds(op.exec_at), value)
@@ -126,13 +127,3 @@ class JobCounts(Metrics):
                 return OTHER
             self._values.add(value)
         return value
-
-
-def _has_lost_output(op: JobOp) -> bool:
-    result: object = op.result
-    match result:
-        # of a failure: its class, then its arguments
-        case {"output_lost": True} | [str(), [str(), {"output_lost": True}]]:
-            return True
-        case _:
-            return False

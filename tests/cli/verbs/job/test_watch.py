@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from protocol.luxi.feed import Subscribe
 from protocol.luxi.jobs import ReadJobOutput
 from protocol.luxi.queries import QueryJobs
@@ -199,6 +201,29 @@ def test_output_prints_what_there_is_now(start_luxid: Start, job: Job) -> None:
     assert job("output", "5") == Ended(0, "one\ntwo", "")
 
 
+@pytest.mark.parametrize(
+    ("shown", "result", "said"),
+    [
+        ("one\n", {"output_bytes": 4, "tail": ["one"]}, ""),
+        ("", {"output_bytes": 0, "tail": []}, ""),
+        ("", None, ""),
+        ("", {"output_bytes": 6, "tail": ["hello"]}, "nothing is kept of the 6 B that job 5 has printed"),
+        ("one\n", {"output_bytes": 8, "output_lost": True}, "the disk took not all that job 5 has printed"),
+        ("", ["CommandFailed", ["why", {"output_lost": True}]], "the disk took not all that job 5 has printed"),
+    ],
+)
+@pytest.mark.parametrize("words", [(), ("--output", "json"), ("--follow",)])
+def test_output_that_is_not_all_there_says_so(
+    start_luxid: Start, job: Job, tmp_path: Path, words: tuple[str, ...], shown: str, result: object, said: str
+) -> None:
+    start_luxid(FakeJob(5, "success", output=shown, results=[result]))
+
+    ended = job("output", *words, "5")
+
+    rest = f"; its last lines are in: gnt-job --root {tmp_path} info 5\n"
+    assert (ended.code, ended.err) == (0, f"warning: {said}{rest}" if said else "")
+
+
 def test_output_follows_until_the_job_has_ended(start_luxid: Start, tmp_path: Path) -> None:
     luxid = start_luxid(FakeJob(5, "running", output="one\n"))
 
@@ -239,7 +264,7 @@ def test_output_of_several_jobs_is_followed_by_lines_that_begin_with_their_id(
         ended = output.end()
 
     assert (first, second, ended) == (" 9  one\n", "10  ten\n", Ended(0, " 9  two\n", ""))
-    assert [type(call) for call in luxid.calls] == [Subscribe]
+    assert [type(call) for call in luxid.calls] == [Subscribe, QueryJobs]
 
 
 def test_a_watcher_that_luxid_dropped_goes_on_where_it_was(start_luxid: Start, tmp_path: Path) -> None:
