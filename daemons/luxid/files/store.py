@@ -8,6 +8,7 @@ Source: luxid.md 3; DESIGN sections 3 (invariants 1 and 2) and 6.
 
 import bisect
 import contextlib
+import errno
 import os
 from collections.abc import Generator, Iterable, Sequence
 from itertools import groupby, islice
@@ -240,6 +241,10 @@ class Store:
     def _remedy(self, error: OSError) -> str:
         if isinstance(error, FileNotFoundError):
             return f"'{self.paths.data}' was moved or removed while luxid runs: put it back, or start luxid where it is"
+        if isinstance(error, PermissionError):
+            return f"let the user of luxid write in '{self.paths.data}' and its folders, and try again"
+        if error.errno == errno.EROFS:
+            return "its disk is mounted read-only: mount it otherwise, and try again"
         return "make room and try again"
 
     async def _remove_note(self, note: Path) -> None:
