@@ -77,7 +77,9 @@ def test_an_unwritable_queue_refuses_jobs_by_name(tmp_path: Path, stamps: Stamps
         stored = queue_files(cluster)
 
         with immutable(cluster.paths.queue):
-            with pytest.raises(RemoteError, match=r"queue cannot be written: operation not permitted; .*let the user of luxid write in"):
+            with pytest.raises(
+                RemoteError, match=r"queue cannot be written: operation not permitted; .*let the user of luxid write in"
+            ):
                 cluster.submit(stamps.work())
             assert known_jobs(cluster) == []
             assert queue_files(cluster) == stored
