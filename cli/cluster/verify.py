@@ -211,8 +211,10 @@ def _verify_here() -> int:
         "configuration": of_config,
         **check_files(paths(), place=place_of(settings), has_web=settings.rapid.enabled),
         "processes": _left_processes(),
-        "lost jobs": [] if why_not or is_silent else _lost_jobs(),
     }
+    if not settings.cluster.has_nodes:
+        # elsewhere the candidates have what is lost here, and their copies are compared
+        found["lost jobs"] = [] if is_silent else _lost_jobs()
     # the daemons that check it run there only
     notes = {"configuration": [f"{why_not}; run this there, too"]} if why_not else {}
     if health := [] if why_not else find_problems(settings, is_wconfd_silent=is_silent):

@@ -143,6 +143,7 @@ CLUSTER: Final[Mapping[str, Difference]] = {
             f"{name} ok\n"
             for name in (
                 *("configuration", "config.data", "locks.data", "queue", "sockets", "livelocks", "disk", "processes"),
+                "lost jobs",
             )
         ),
         err="",
